@@ -1,0 +1,164 @@
+"""Names and schemas of the files inside artifacts. Standard library only.
+
+A *prepared data set* is a folder with `MANIFEST`, `CENTER_BIAS` and the shards of each split.
+A *model* is a folder with `SAVED_MODEL`, `WEIGHTS`, `MODEL_CONFIG` and `HISTORY`.
+An *evaluation* is a folder with `EVALUATION`, `PER_IMAGE` and `PREDICTIONS`.
+"""
+
+import dataclasses
+import errno
+import functools
+import importlib.metadata
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from trainer.errors import UserError
+
+MANIFEST = "manifest.json"
+CENTER_BIAS = "center_bias.npy"
+"""Mean of the training set's maps in relative image coordinates: (120, 160) float32 that sums to 1."""
+SPLITS = ("train", "valid")
+
+SAVED_MODEL = "saved_model"
+WEIGHTS = "model.weights.h5"
+MODEL_CONFIG = "config.json"
+HISTORY = "history.jsonl"
+
+EVALUATION = "evaluation.json"
+PER_IMAGE = "per_image.csv"
+PREDICTIONS = "predictions"
+"""Folder of the pictures that the report shows."""
+
+SCHEMA = 1
+
+
+def shard_name(split: str, index: int, count: int) -> str:
+    """File name of shard `index` of `count`."""
+    return f"{split}-{index:05d}-of-{count:05d}.tfrecord"
+
+
+@dataclasses.dataclass(frozen=True)
+class SourceObject:
+    """One file at a source: its name relative to the source, its size, and the CRC32C of its bytes (hex)."""
+
+    name: str
+    size_bytes: int
+    crc32c: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Manifest:
+    """What a prepared data set holds and where it came from."""
+
+    dataset: str
+    source: str
+    fingerprint: str
+    image_size: tuple[int, int]
+    """(height, width) of the shards' images, pixels."""
+    counts: dict[str, int]
+    """Images in each split."""
+    expected_counts: dict[str, int]
+    """Images in each split of the complete data set, from its row."""
+    split: str
+    """`given`, or how the split was made."""
+    ground_truth: str
+    """What the files of maps were: `density` or `points`."""
+    blur_sigma_px: float
+    """Standard deviation, in original pixels, of the Gaussian that made points a density; 0 where none did."""
+    has_fixations: bool
+    """Whether fixated pixels are known, so that the point metrics can be computed."""
+    original_sizes: dict[str, int]
+    """How many images have each original size, `height x width`."""
+    shards: dict[str, list[str]]
+    objects: list[SourceObject]
+    code_version: str
+    schema: int = SCHEMA
+
+    def save(self, folder: pathlib.Path) -> None:
+        write_json(folder / MANIFEST, dataclasses.asdict(self))
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> "Manifest":
+        path = pathlib.Path(folder) / MANIFEST
+        fields = read_json(path, f"{folder} is not a prepared data set; make one with `python -m trainer fetch`")
+        if fields.get("schema") != SCHEMA:
+            raise UserError(
+                f"{path} has schema {fields.get('schema')}, this version reads {SCHEMA}: prepare the data again"
+            )
+        fields["image_size"] = tuple(fields["image_size"])
+        fields["objects"] = [SourceObject(**each) for each in fields["objects"]]
+        return cls(**fields)
+
+
+def write_json(path: pathlib.Path, value: Any) -> None:
+    """Write JSON beside `path`, then rename."""
+    with replacing(path) as partial:
+        partial.write_text(json.dumps(value, indent=2) + "\n")
+
+
+def read_json(path: pathlib.Path, remedy: str) -> Any:
+    """The JSON in `path`; a `UserError` that ends with `remedy` where there is none."""
+    try:
+        return json.loads(path.read_text())
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError(f"{path} does not exist: {remedy}") from None
+    except ValueError as error:
+        raise UserError(f"{path} is not JSON ({error}): {remedy}") from None
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
+    """A path beside `path` to write a file or a folder to; renamed on success, removed on failure.
+
+    The partial path ends as `path` does, for writers that look at the suffix. An existing file, or an empty
+    folder, at `path` is replaced. A full disk is a `UserError`.
+    """
+    path = pathlib.Path(path)
+    partial = path.with_name(f".partial-{os.getpid()}-{path.name}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield partial
+        _rename(partial, path)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise UserError(
+                f"no space left to write {path} ({error.strerror}); free some, or name a folder on another disk"
+            ) from None
+        if isinstance(error, PermissionError):
+            raise UserError(f"may not write {path} ({error.strerror}); name a folder you can write") from None
+        raise
+    finally:
+        if partial.is_dir():
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            partial.unlink(missing_ok=True)
+
+
+def _rename(partial: pathlib.Path, path: pathlib.Path) -> None:
+    try:
+        partial.replace(path)
+    except OSError:
+        # Cloud Storage mounted as a file system cannot rename folders; the copy is then as good as it gets.
+        if not partial.is_dir() or (path.is_dir() and any(path.iterdir())):
+            raise
+        shutil.copytree(partial, path, dirs_exist_ok=True)
+
+
+@functools.cache
+def code_version() -> str:
+    """Version of this package, with the commit where it is known (`MSINET_COMMIT` or a git checkout)."""
+    version = importlib.metadata.version("msinet-pipelines")
+    commit = os.environ.get("MSINET_COMMIT", "")
+    if not commit:
+        git = ["git", "-C", str(pathlib.Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"]
+        try:
+            commit = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
+        except (OSError, subprocess.CalledProcessError):
+            commit = ""
+    return f"{version}+{commit}" if commit else version

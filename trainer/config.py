@@ -1,0 +1,136 @@
+"""Every setting of the trainer: its default, its meaning and its range. Standard library only.
+
+These dataclasses are the single place of defaults: command-line flags and pipeline parameters of the same
+names are made from them.
+"""
+
+import dataclasses
+import difflib
+import math
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from trainer.errors import UserError
+
+PRECISIONS = ("auto", "float32", "bfloat16")
+HIGHER_IS_BETTER = {
+    "auc_judd": True,
+    "shuffled_auc": True,
+    "nss": True,
+    "cc": True,
+    "kld": False,
+    "sim": True,
+    "information_gain": True,
+}
+"""The evaluation metrics, in the order in which they are shown."""
+
+
+def setting(default: Any, help: str) -> Any:
+    """A dataclass field with its default and the one sentence that describes it to a user."""
+    return dataclasses.field(default=default, metadata={"help": help})
+
+
+def check(condition: bool, message: str) -> None:
+    """Raise `UserError(message)` unless `condition` holds."""
+    if not condition:
+        raise UserError(message)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the known name closest to `name`, or nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def check_choice(what: str, value: str, choices: Iterable[str]) -> None:
+    """Raise `UserError` naming the choices, and the nearest one, unless `value` is one of them."""
+    choices = tuple(choices)
+    check(value in choices, f"{what} is {value!r}; choose one of {', '.join(choices)}{nearest(value, choices)}")
+
+
+def parse_image_size(text: str) -> tuple[int, int]:
+    """(height, width) in pixels of a text such as `240x320`; both must be positive multiples of 8."""
+    match = re.fullmatch(r"(\d+)x(\d+)", text)
+    if match is None:
+        raise UserError(f"image_size is {text!r}; write height x width in pixels, such as 240x320")
+    height, width = int(match[1]), int(match[2])
+    if height % 8 or width % 8 or not height or not width:
+        near = "x".join(str(max(8, round(side / 8) * 8)) for side in (height, width))
+        raise UserError(
+            f"image_size is {text}: the network halves its input three times, so height and width "
+            f"must be divisible by 8; the nearest size is {near}"
+        )
+    return height, width
+
+
+def _check_number(name: str, value: float, minimum: float, exclusive: bool = False) -> None:
+    enough = value > minimum if exclusive else value >= minimum
+    bound = f"above {minimum:g}" if exclusive else f"at least {minimum:g}"
+    check(math.isfinite(value) and enough, f"{name} is {value:g}; it must be {bound}")
+
+
+@dataclasses.dataclass(frozen=True)
+class FetchConfig:
+    """How one data set becomes prepared shards."""
+
+    dataset: str = setting("salicon", "Name of the data set's row in trainer/datasets.py.")
+    source: str = setting(
+        "",
+        "Where the data set is: a folder, an archive, a gs:// prefix or archive, or `sample` to draw the sample "
+        "set; empty for the place its row names.",
+    )
+    image_size: str = setting("", "Input size of the network, height x width in pixels; empty for the row's.")
+    allow_partial_data: bool = setting(False, "Accept other counts of images than the data set's row has.")
+    max_examples: int = setting(0, "Keep at most so many images of each split, for trying out; 0 keeps all.")
+
+    def __post_init__(self) -> None:
+        _check_number("max_examples", self.max_examples, 0)
+        if self.image_size:
+            parse_image_size(self.image_size)
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainConfig:
+    """One training step; the defaults are the paper's (Kroner et al. 2020, section 3.4)."""
+
+    epochs: int = setting(10, "Passes over the training set.")
+    batch_size: int = setting(1, "Images in one step, over all replicas.")
+    learning_rate: float = setting(1e-5, "Step size of Adam.")
+    seed: int = setting(42, "Seed of the initial weights and of the order of the images.")
+    precision: str = setting(
+        "auto", "float32, bfloat16, or auto: bfloat16 where the hardware multiplies it, else float32."
+    )
+    initial_weights: str = setting(
+        "imagenet",
+        "Encoder weights to start from: imagenet (downloaded by Keras), the path of a VGG16 no-top .h5 file, "
+        "or none; a base model, where there is one, takes their place.",
+    )
+    checkpoint_minutes: float = setting(10.0, "Longest time between two checkpoints, in minutes.")
+    deterministic: bool = setting(True, "Use only operations that give the same bits in every run.")
+
+    def __post_init__(self) -> None:
+        _check_number("epochs", self.epochs, 1)
+        _check_number("batch_size", self.batch_size, 1)
+        _check_number("learning_rate", self.learning_rate, 0, exclusive=True)
+        _check_number("seed", self.seed, 0)
+        _check_number("checkpoint_minutes", self.checkpoint_minutes, 0, exclusive=True)
+        check_choice("precision", self.precision, PRECISIONS)
+        check(bool(self.initial_weights), "initial_weights is empty; give imagenet, none, or a VGG16 .h5 file")
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateConfig:
+    """How a candidate is judged."""
+
+    evaluate_base: bool = setting(False, "Evaluate on the base data set's validation split as well.")
+    gate: str = setting(
+        "kld",
+        "The metric in which a candidate must beat the current default model to take its place; `always` "
+        "promotes every candidate, `never` none.",
+    )
+    gate_margin: float = setting(0.0, "By how much the candidate must be better in the gate's metric.")
+
+    def __post_init__(self) -> None:
+        check_choice("gate", self.gate, (*HIGHER_IS_BETTER, "always", "never"))
+        _check_number("gate_margin", self.gate_margin, 0)
