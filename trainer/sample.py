@@ -1,0 +1,284 @@
+"""The sample set: odd-one-out patterns, so that everything can be tried before there is any data.
+
+Grids of items on a plain ground in which one differs in colour, orientation or size, after P3 (Kotseruba et al.
+2019, "Do saliency models detect odd-one-out targets?") and SID4VAM (Berga et al. 2019). The odd item is known, so
+is the map: most fixations fall on it, the others near the centre. It shows that the whole thing works and learns;
+it claims nothing about people.
+
+Every byte follows from the settings below, and an image depends on no other one.
+"""
+
+import colorsys
+import dataclasses
+import gzip
+import hashlib
+import io
+import json
+import os
+import pathlib
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+from scipy import io as mat
+from scipy import ndimage
+
+from trainer import datasets
+from trainer.artifacts import replacing
+from trainer.progress import Tracker
+
+VERSION = 1
+"""To be raised when the same settings draw something else."""
+SUPERSAMPLING = 3
+JPEG_QUALITY = 92
+EPOCH = (1980, 1, 1, 0, 0, 0)
+"""Time of every file in a ZIP archive, the earliest that it can hold."""
+MAT_HEADER = b"MATLAB 5.0 MAT-file, odd-one-out sample"
+
+Points = NDArray[np.int64]
+Pixels = NDArray[np.uint8]
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What is drawn for one data set."""
+
+    seed: int
+    n_train: int
+    n_valid: int
+    kinds: dict[str, float]
+    """How often the odd item differs in `color`, `orientation` or `size`; the shares sum to 1."""
+    size: tuple[int, int] = (240, 320)
+    """(height, width) of the images, pixels."""
+    n_observers: int = 12
+    n_fixations: tuple[int, int] = (4, 8)
+    """Fewest fixations of an observer, and one more than the most."""
+    on_target: float = 0.8
+    """Share of the fixations that fall on the odd item."""
+    scatter_px: float = 7.0
+    """Standard deviation of the fixations around the odd item, pixels."""
+
+
+SAMPLES: dict[str, Settings] = {
+    "salicon": Settings(1, n_train=160, n_valid=40, kinds={"color": 0.8, "orientation": 0.1, "size": 0.1}),
+    "fixationadd1000": Settings(2, n_train=80, n_valid=20, kinds={"color": 0.4, "orientation": 0.3, "size": 0.3}),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Pattern:
+    """One stimulus and where it is looked at."""
+
+    stimulus: Image.Image
+    target: tuple[int, int]
+    """(y, x) of the odd item's centre, pixels."""
+    gaze: list[Points]
+    """For each observer the fixations in their order, (n, 2) as (y, x), pixels."""
+
+
+def settings(dataset: str) -> Settings:
+    """The settings for `dataset`; one without its own gets the fine-tuning set's with a seed of its own."""
+    datasets.get(dataset)
+    fallback = dataclasses.replace(SAMPLES["fixationadd1000"], seed=zlib.crc32(dataset.encode()))
+    return SAMPLES.get(dataset, fallback)
+
+
+def fingerprint(dataset: str) -> str:
+    """A digest (hex) that changes exactly when `draw` would write something else; draws nothing."""
+    row = datasets.get(dataset)
+    facts = [VERSION, dataset, dataclasses.asdict(settings(dataset)), row.blur_sigma_px, row.map_suffix]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def draw(dataset: str, folder: str | os.PathLike[str]) -> None:
+    """Write the sample set into `folder`, laid out as the source of `dataset` is.
+
+    salicon: `images.zip`, `maps.zip` (densities) and `fixations.zip`, each split into train/ and val/; every
+    other data set: `add1000.tar.gz` with `stimuli/N.jpg` and `fixation/N.png`, fixated pixels being 255.
+    """
+    folder = pathlib.Path(folder)
+    if dataset == "salicon":
+        _draw_salicon(dataset, folder)
+    else:
+        _draw_tarball(dataset, folder)
+
+
+def _draw_salicon(dataset: str, folder: pathlib.Path) -> None:
+    wanted = settings(dataset)
+    sigma_px = datasets.get(dataset).blur_sigma_px
+    with (
+        replacing(folder / "images.zip") as images_path,
+        replacing(folder / "maps.zip") as maps_path,
+        replacing(folder / "fixations.zip") as fixations_path,
+        zipfile.ZipFile(images_path, "w") as images,
+        zipfile.ZipFile(maps_path, "w") as maps,
+        zipfile.ZipFile(fixations_path, "w") as fixations,
+    ):
+        for index, pattern in _patterns(dataset):
+            split = "train" if index < wanted.n_train else "val"
+            stem = f"{split}/popout_{index + 1:06d}"
+            _add_to_zip(images, f"images/{stem}.jpg", _encode(pattern.stimulus, "JPEG"))
+            _add_to_zip(maps, f"{stem}.png", _encode(Image.fromarray(density(pattern, sigma_px)), "PNG"))
+            _add_to_zip(fixations, f"{stem}.mat", _gaze_file(pattern))
+
+
+def _draw_tarball(dataset: str, folder: pathlib.Path) -> None:
+    suffix = datasets.get(dataset).map_suffix
+    with (
+        replacing(folder / "add1000.tar.gz") as path,
+        path.open("wb") as raw,
+        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=1) as packed,
+        tarfile.open(fileobj=packed, mode="w") as archive,
+    ):
+        for index, pattern in _patterns(dataset):
+            points = Image.fromarray(fixated_pixels(pattern))
+            _add_to_tar(archive, f"stimuli/{index + 1}.jpg", _encode(pattern.stimulus, "JPEG"))
+            _add_to_tar(archive, f"fixation/{index + 1}{suffix}.png", _encode(points, "PNG"))
+
+
+def _patterns(dataset: str) -> Iterator[tuple[int, Pattern]]:
+    wanted = settings(dataset)
+    count = wanted.n_train + wanted.n_valid
+    with Tracker(f"draw {dataset} sample", count, "images") as tracker:
+        for index in range(count):
+            yield index, draw_pattern(wanted, index)
+            tracker.advance()
+
+
+# === Patterns ===
+
+
+def draw_pattern(wanted: Settings, index: int) -> Pattern:
+    """Pattern number `index`."""
+    random = np.random.default_rng([wanted.seed, index])
+    kind = str(random.choice(list(wanted.kinds), p=list(wanted.kinds.values())))
+    outline = _outline(random, kind)
+    ground, common, odd = _colors(random)
+    centers, spacing_px = _grid(random, wanted.size)
+    target = int(random.integers(len(centers)))
+    radius_px = spacing_px * float(random.uniform(0.2, 0.24) if kind == "size" else random.uniform(0.25, 0.31))
+    tilt = float(random.uniform(0, np.pi))
+    turn = float(random.choice([-1, 1]) * random.uniform(0.4, 0.5) * np.pi)
+
+    height, width = wanted.size
+    canvas = Image.new("RGB", (width * SUPERSAMPLING, height * SUPERSAMPLING), ground)
+    pencil = ImageDraw.Draw(canvas)
+    for place, center in enumerate(centers):
+        is_odd = place == target
+        scale = radius_px * float(random.uniform(0.95, 1.05)) * (1.9 if is_odd and kind == "size" else 1)
+        angle = tilt + float(random.normal(0, 0.07)) + (turn if is_odd and kind == "orientation" else 0)
+        rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        corners = (center + scale * outline @ rotation) * SUPERSAMPLING
+        pencil.polygon([(x, y) for y, x in corners.tolist()], fill=odd if is_odd and kind == "color" else common)
+    gaze = _look(random, wanted, centers[target])
+    y, x = centers[target].round().astype(int).tolist()
+    return Pattern(canvas.reduce(SUPERSAMPLING), (y, x), gaze)
+
+
+def _outline(random: np.random.Generator, kind: str) -> NDArray[np.float64]:
+    """Corners of an item, (n, 2), at most 1 from the centre; one with a direction where orientation counts."""
+    angles = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    disc = np.stack([np.sin(angles), np.cos(angles)], axis=1)
+    bar = np.array([[-0.26, -1.1], [-0.26, 1.1], [0.26, 1.1], [0.26, -1.1]])
+    square = np.array([[-1, -1], [-1, 1], [1, 1], [1, -1]]) * 0.85
+    oriented = [bar, disc * [0.4, 1.1]]
+    outlines = oriented if kind == "orientation" else [*oriented, disc, disc, square]
+    return outlines[int(random.integers(len(outlines)))]
+
+
+def _colors(random: np.random.Generator) -> tuple[tuple[int, int, int], ...]:
+    """RGB of the ground, the common items and the odd one; the last two are about opposite in hue."""
+    is_dark = random.random() < 0.5
+    hue = random.random()
+    opposite = hue + 0.5 + random.uniform(-0.12, 0.12)
+    saturation = random.uniform(0.7, 0.95)
+    value = random.uniform(0.85, 1.0) if is_dark else random.uniform(0.55, 0.75)
+    ground_value = random.uniform(0.12, 0.3) if is_dark else random.uniform(0.86, 0.97)
+    ground = (random.random(), random.uniform(0.04, 0.25 if is_dark else 0.1), ground_value)
+    return tuple(
+        (round(255 * red), round(255 * green), round(255 * blue))
+        for red, green, blue in (
+            colorsys.hsv_to_rgb(h % 1, s, v)
+            for h, s, v in (ground, (hue, saturation, value), (opposite, saturation, value))
+        )
+    )
+
+
+def _grid(random: np.random.Generator, size: tuple[int, int]) -> tuple[NDArray[np.float64], float]:
+    """Centres (n, 2) as (y, x) of the items, each moved a little from its place, and their spacing, pixels."""
+    n_rows = int(random.integers(3, 6))
+    n_columns = round(n_rows * size[1] / size[0])
+    spacing_px = 0.93 * min(size[0] / n_rows, size[1] / n_columns)
+    rows, columns = np.meshgrid(np.arange(n_rows), np.arange(n_columns), indexing="ij")
+    places = np.stack([rows, columns], axis=-1).reshape(-1, 2) - [(n_rows - 1) / 2, (n_columns - 1) / 2]
+    jitter = random.uniform(-0.1, 0.1, places.shape)
+    return (places + jitter) * spacing_px + [size[0] / 2, size[1] / 2], spacing_px
+
+
+# === Ground truth ===
+
+
+def _look(random: np.random.Generator, wanted: Settings, target: NDArray[np.float64]) -> list[Points]:
+    size = np.array(wanted.size)
+    gaze = []
+    for _ in range(wanted.n_observers):
+        count = int(random.integers(*wanted.n_fixations))
+        on_target = random.random((count, 1)) < wanted.on_target
+        near_target = random.normal(target, wanted.scatter_px, (count, 2))
+        near_center = random.normal(size / 2, size / 5, (count, 2))
+        points = np.where(on_target, near_target, near_center)
+        gaze.append(np.clip(points.round().astype(np.int64), 0, size - 1))
+    return gaze
+
+
+def fixated_pixels(pattern: Pattern) -> Pixels:
+    """Map (h, w) of 0 and 255, the latter where anybody fixated."""
+    pixels = np.zeros((pattern.stimulus.height, pattern.stimulus.width), np.uint8)
+    pixels[tuple(np.concatenate(pattern.gaze).T)] = 255
+    return pixels
+
+
+def density(pattern: Pattern, sigma_px: float) -> Pixels:
+    """Map (h, w), 0..255: the number of fixations at each pixel, blurred, its peak at 255."""
+    counts = np.zeros((pattern.stimulus.height, pattern.stimulus.width))
+    np.add.at(counts, tuple(np.concatenate(pattern.gaze).T), 1)
+    blurred = ndimage.gaussian_filter(counts, sigma_px, mode="constant")
+    return np.asarray((blurred / blurred.max() * 255).round(), np.uint8)
+
+
+def _gaze_file(pattern: Pattern) -> bytes:
+    """SALICON's `.mat`: a struct array `gaze`, an element for each observer; (x, y) counted from 1."""
+    gaze = np.zeros((len(pattern.gaze), 1), [("location", "O"), ("timestamp", "O"), ("fixations", "O")])
+    for observer, points in zip(gaze[:, 0], pattern.gaze, strict=True):
+        observer["fixations"] = (points[:, ::-1] + 1).astype(np.uint16)
+        observer["location"] = observer["fixations"].astype(np.float64)
+        observer["timestamp"] = 250.0 * np.arange(len(points))[:, None]
+    buffer = io.BytesIO()
+    size = np.array([[pattern.stimulus.height, pattern.stimulus.width]], np.uint16)
+    mat.savemat(buffer, {"gaze": gaze, "resolution": size}, do_compression=True)
+    # The first 116 bytes are a text in which scipy puts the time.
+    return MAT_HEADER.ljust(116) + buffer.getvalue()[116:]
+
+
+# === Archives ===
+
+
+def _encode(image: Image.Image, format: str) -> bytes:
+    buffer = io.BytesIO()
+    # `subsampling` 0 keeps the colours of small items; PNG takes no notice of it.
+    image.save(buffer, format, quality=JPEG_QUALITY, subsampling=0)
+    return buffer.getvalue()
+
+
+def _add_to_zip(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    archive.writestr(zipfile.ZipInfo(name, EPOCH), content)
+
+
+def _add_to_tar(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    entry = tarfile.TarInfo(name)
+    entry.size = len(content)
+    archive.addfile(entry, io.BytesIO(content))
