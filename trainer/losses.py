@@ -1,0 +1,28 @@
+"""The training loss (Kroner et al. 2020, equation 1). Keras operations only."""
+
+from typing import Any
+
+from keras import ops
+
+EPSILON = 1e-7
+
+
+def kld(targets: Any, predictions: Any) -> Any:
+    """Kullback-Leibler divergence of predicted from true saliency, for each image.
+
+    Both maps are divided by 1e-7 + their sum; then the sum of t * log(1e-7 + t / (1e-7 + p)) over the pixels.
+    The evaluation metric of this name (`trainer.metrics.kld`) has another epsilon.
+
+    Args:
+        targets: (B, H, W, 1) ground truth, at least 0, any scale.
+        predictions: (B, H, W, 1), at least 0, any scale.
+
+    Returns:
+        (B,) float32, in nats.
+    """
+    targets, predictions = (_distribution(ops.cast(maps, "float32")) for maps in (targets, predictions))
+    return ops.sum(targets * ops.log(EPSILON + targets / (EPSILON + predictions)), axis=(1, 2, 3))
+
+
+def _distribution(maps: Any) -> Any:
+    return maps / (EPSILON + ops.sum(maps, axis=(1, 2, 3), keepdims=True))

@@ -1,0 +1,131 @@
+"""Resize and pad images and maps to the network's input, and bring predictions back.
+
+The arithmetic is the reference's (alexanderkroner/saliency, data.py): the aspect ratio is kept, sizes are
+rounded, shrinking averages areas and enlarging is bicubic, both with TensorFlow 1's aligned corners, and what
+is left over is padded symmetrically. Everything is TensorFlow operations, so that the very same code runs in an
+exported model; a NumPy array given is a NumPy array returned.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+
+STIMULUS_PADDING = 126.0
+MAP_PADDING = 0.0
+
+Size = tuple[int, int]
+
+
+def prepare_stimulus(image: Any, size: Size) -> Any:
+    """Fit an image into the network's input.
+
+    Args:
+        image: (h, w, 3) RGB, 0..255, any numeric type.
+        size: (H, W) of the network's input, pixels.
+
+    Returns:
+        (H, W, 3) float32 in 0..255, the padding being 126.
+    """
+    return _like(image, _fit(image, size, STIMULUS_PADDING))
+
+
+def prepare_map(map: Any, size: Size) -> Any:
+    """Fit a saliency map into the network's output.
+
+    Args:
+        map: (h, w) or (h, w, 1), 0..255.
+        size: (H, W) of the network's output, pixels.
+
+    Returns:
+        (H, W) or (H, W, 1) as given, float32 in 0..255, the padding being 0.
+    """
+    if len(map.shape) == 3:
+        return _like(map, _fit(map, size, MAP_PADDING))
+    return _like(map, _fit(tf.convert_to_tensor(map)[..., None], size, MAP_PADDING)[..., 0])
+
+
+def restore_map(map: Any, size: Size) -> Any:
+    """Bring a predicted map to the size of its image, as grey levels.
+
+    Args:
+        map: (H, W) or (H, W, 1), 0..1, as the network answers.
+        size: (h, w) of the image, pixels.
+
+    Returns:
+        (h, w) or (h, w, 1) as given, uint8.
+    """
+    levels = tf.round(tf.clip_by_value(_overfill(map, size) * 255, 0, 255))
+    return _like(map, tf.cast(levels, tf.uint8))
+
+
+def resize_back(map: Any, size: Size) -> Any:
+    """As `restore_map`, but float32 on the map's own scale, neither clipped nor rounded."""
+    return _like(map, _overfill(map, size))
+
+
+def content_box(original_size: Size, size: Size) -> tuple[int, int, int, int]:
+    """Where the image lies inside the padded frame.
+
+    Args:
+        original_size: (h, w) of the image, pixels.
+        size: (H, W) of the frame, pixels.
+
+    Returns:
+        (top, left, height, width), pixels of the frame.
+    """
+    (height, width), (top, left) = _placement(tf.constant(original_size), size)
+    return int(top), int(left), int(height), int(width)
+
+
+def _like(given: Any, tensor: tf.Tensor) -> Any:
+    return tensor if tf.is_tensor(given) else tensor.numpy()
+
+
+def _scaled(original_size: tf.Tensor, ratio: tf.Tensor) -> tf.Tensor:
+    """The size times the ratio, rounded (half to even, as NumPy and TensorFlow 1 do), at least one pixel."""
+    return tf.maximum(1, tf.cast(tf.round(tf.cast(original_size, tf.float64) * ratio), tf.int32))
+
+
+def _ratios(original_size: tf.Tensor, size: Any) -> tf.Tensor:
+    return tf.cast(size, tf.float64) / tf.cast(original_size, tf.float64)
+
+
+def _placement(original_size: tf.Tensor, size: Size) -> tuple[tf.Tensor, tf.Tensor]:
+    """(height, width) of the fitted image and its (top, left) in the frame."""
+    fitted = _scaled(original_size, tf.reduce_min(_ratios(original_size, size)))
+    return fitted, (tf.constant(size) - fitted) // 2
+
+
+def _resize(image: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """(h, w, c) to (size, c): areas averaged where it shrinks, bicubic where it grows, corners aligned."""
+    batch = tf.cast(image, tf.float32)[None]
+    shrinks = tf.reduce_all(size <= tf.shape(image)[:2]) & tf.reduce_any(size < tf.shape(image)[:2])
+    resized = tf.cond(
+        shrinks,
+        lambda: tf.raw_ops.ResizeArea(images=batch, size=size, align_corners=True),
+        lambda: tf.raw_ops.ResizeBicubic(images=batch, size=size, align_corners=True),
+    )
+    return resized[0]
+
+
+def _fit(image: Any, size: Size, padding: float) -> tf.Tensor:
+    image = tf.convert_to_tensor(image)
+    fitted, offset = _placement(tf.shape(image)[:2], size)
+    resized = tf.clip_by_value(_resize(image, fitted), 0, 255)
+    after = tf.constant(size) - fitted - offset
+    paddings = tf.stack([tf.stack([offset[0], after[0]]), tf.stack([offset[1], after[1]]), tf.zeros(2, tf.int32)])
+    padded = tf.pad(resized, paddings, constant_values=padding)
+    return tf.ensure_shape(padded, (*size, image.shape[-1]))
+
+
+def _overfill(prediction: Any, size: Any) -> tf.Tensor:
+    """Resize until both sides are covered, then cut the centre out: the inverse of fitting and padding."""
+    levels = tf.cast(prediction, tf.float32)
+    if flat := len(levels.shape) == 2:
+        levels = levels[..., None]
+    size = tf.convert_to_tensor(size, tf.int32)
+    original_size = tf.shape(levels)[:2]
+    overfull = _scaled(original_size, tf.reduce_max(_ratios(original_size, size)))
+    top, left = tf.unstack((overfull - size) // 2)
+    restored = _resize(levels, overfull)[top : top + size[0], left : left + size[1]]
+    return restored[..., 0] if flat else restored
