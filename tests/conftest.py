@@ -1,0 +1,35 @@
+"""Every test starts from a clean environment: nothing of the machine it runs on, no cloud project, no way out."""
+
+import os
+
+import pytest
+
+OTHERS = (
+    "AIP_",
+    "CLOUD_",
+    "GCE_",
+    "GCLOUD_",
+    "GOOGLE_",
+    "KFP_",
+    "MSINET_",
+    "TPU_",
+    "TF_CONFIG",
+    "STORAGE_EMULATOR_HOST",
+)
+
+# Read once, when the libraries are loaded: before any test module is.
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+os.environ["MPLBACKEND"] = "agg"
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch, tmp_path_factory):
+    """Leave out what cloud libraries and this project read, and keep libraries from writing to the home folder."""
+    for name in os.environ:
+        if name.startswith(OTHERS):
+            monkeypatch.delenv(name)
+    home = tmp_path_factory.getbasetemp()
+    monkeypatch.setenv("NO_GCE_CHECK", "true")  # google-auth would look for a metadata server for seconds
+    monkeypatch.setenv("MPLCONFIGDIR", str(home / "matplotlib"))
+    monkeypatch.setenv("KERAS_HOME", str(home / "keras"))
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(home / "gcloud"))

@@ -1,0 +1,99 @@
+"""What may load what: the pipeline is light, the trainer knows no pipeline, and shared tables need nothing.
+
+Each check runs in a fresh process, since this one has long loaded everything.
+"""
+
+import importlib.util
+import pathlib
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import trainer
+
+REPORT = "import sys; print(*sys.modules)"
+STANDARD_LIBRARY_ONLY = (
+    "trainer",
+    "trainer.config",
+    "trainer.datasets",
+    "trainer.artifacts",
+    "trainer.errors",
+    "trainer.accelerators",
+)
+TRAINER_MODULES = sorted(
+    f"trainer.{module.name}" for module in pkgutil.iter_modules(trainer.__path__) if module.name != "__main__"
+)
+
+
+def modules_after(code):
+    """Names of the modules that a fresh interpreter has loaded after `code`, and those it had before."""
+    arguments = [sys.executable, "-c", f"{REPORT}\n{code}\n{REPORT}"]
+    finished = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+    assert finished.returncode == 0, finished.stderr
+    lines = finished.stdout.splitlines()
+    return set(lines[-1].split()), set(lines[0].split())
+
+
+def loaded(modules, *packages):
+    return sorted(
+        name for name in modules if any(name == each or name.startswith(f"{each}.") for each in packages)
+    )
+
+
+def test_pipeline_definition_loads_no_tensorflow_or_keras():
+    modules, _ = modules_after("import pipeline.dag")
+    assert not loaded(modules, "tensorflow", "keras")
+    assert loaded(modules, "kfp")
+
+
+@pytest.mark.parametrize("package", ["pipeline", "components"])
+def test_every_module_beside_the_trainer_loads_no_tensorflow_or_keras(package):
+    code = f"""
+import importlib, pkgutil, {package}
+for module in pkgutil.iter_modules({package}.__path__):
+    if module.name != "__main__":
+        importlib.import_module(f"{package}.{{module.name}}")
+"""
+    modules, _ = modules_after(code)
+    assert len(loaded(modules, package)) > 2
+    assert not loaded(modules, "tensorflow", "keras")
+
+
+def test_pipeline_help_loads_no_tensorflow_or_keras():
+    code = """
+import runpy, sys
+sys.argv = ["pipeline", "--help"]
+try:
+    runpy.run_module("pipeline", run_name="__main__")
+except SystemExit as exit:
+    assert not exit.code, exit.code
+"""
+    modules, _ = modules_after(code)
+    assert "argparse" in modules
+    assert not loaded(modules, "tensorflow", "keras")
+
+
+def test_trainer_loads_no_pipeline_library():
+    imports = "\n".join(f"import {name}" for name in (*TRAINER_MODULES, "trainer.__main__"))
+    modules, _ = modules_after(imports)
+    assert set(TRAINER_MODULES) <= modules
+    assert not loaded(modules, "kfp", "google.cloud.aiplatform", "pipeline", "components")
+
+
+@pytest.mark.parametrize("name", STANDARD_LIBRARY_ONLY)
+def test_shared_tables_load_the_standard_library_only(name):
+    modules, before = modules_after(f"import {name}")
+    assert name in modules
+    others = {each.partition(".")[0] for each in modules - before} - sys.stdlib_module_names
+    assert others == {"trainer"}
+
+
+@pytest.mark.parametrize("name", ["trainer.model", "trainer.losses"])
+def test_network_is_written_in_keras_alone(name):
+    """Another backend must be able to run it, so none of its lines names TensorFlow."""
+    source = pathlib.Path(importlib.util.find_spec(name).origin).read_text()
+    assert "import keras" in source or "from keras" in source
+    assert "import tensorflow" not in source
+    assert "from tensorflow" not in source
