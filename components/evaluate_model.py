@@ -1,0 +1,37 @@
+"""The candidate beside the current default, the centre bias and a uniform map."""
+
+from kfp import dsl
+
+from pipeline.settings import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
+def evaluate_model(
+    evaluate_base: bool,
+    gate: str,
+    gate_margin: float,
+    model_name: str,
+    registry: str,
+    base_data: dsl.Input[dsl.Dataset],
+    finetune_data: dsl.Input[dsl.Dataset],
+    model: dsl.Input[dsl.Model],
+    evaluation: dsl.Output[dsl.Artifact],
+    metrics: dsl.Output[dsl.Metrics],
+    report: dsl.Output[dsl.HTML],
+) -> None:
+    """Evaluate on the validation images; a candidate below the centre bias fails, after its report is written."""
+    from pipeline.registry import compare
+    from trainer.config import EvaluateConfig
+    from trainer.errors import reported
+    from trainer.evaluate import require_baseline
+    from trainer.report import write_report
+
+    with reported():
+        config = EvaluateConfig(evaluate_base, gate, gate_margin)
+        data = [finetune_data.path, *([base_data.path] if evaluate_base else [])]
+        judged, champion = compare(config, registry, model_name, model.path, data, evaluation.path)
+        write_report(evaluation.path, report.path)
+        for metric, value in judged["datasets"][judged["decides"]]["models"]["candidate"].items():
+            metrics.log_metric(metric, value)
+        evaluation.metadata.update({"champion": champion, "promote": judged["promote"]})
+        require_baseline(judged)

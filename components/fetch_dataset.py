@@ -1,0 +1,30 @@
+"""A data set, checked, resized and sharded."""
+
+from kfp import dsl
+
+from pipeline.settings import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
+def fetch_dataset(
+    dataset: str,
+    source: str,
+    image_size: str,
+    allow_partial_data: bool,
+    max_examples: int,
+    fingerprint: str,
+    prepared: dsl.Output[dsl.Dataset],
+    preview: dsl.Output[dsl.HTML],
+) -> None:
+    """Fetch what `fingerprint` is the digest of; caching goes by it."""
+    from trainer import fetch, report
+    from trainer.config import FetchConfig, check
+    from trainer.errors import reported
+
+    with reported():
+        config = FetchConfig(dataset, source, image_size, allow_partial_data, max_examples)
+        manifest = fetch.fetch_dataset(config, prepared.path)
+        changed = f"the source of {dataset} changed while it was fetched; run the pipeline again"
+        check(manifest.fingerprint == fingerprint, changed)
+        report.write_preview(prepared.path, preview.path)
+        prepared.metadata.update({"dataset": dataset, "fingerprint": fingerprint, **manifest.counts})

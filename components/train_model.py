@@ -1,0 +1,39 @@
+"""One training step."""
+
+from typing import Optional
+
+from kfp import dsl
+
+from pipeline.settings import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
+def train_model(
+    step: str,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    seed: int,
+    precision: str,
+    initial_weights: str,
+    checkpoint_minutes: float,
+    deterministic: bool,
+    checkpoint_dir: str,
+    dataset: dsl.Input[dsl.Dataset],
+    model: dsl.Output[dsl.Model],
+    curve: dsl.Output[dsl.HTML],
+    base_model: Optional[dsl.Input[dsl.Model]] = None,
+) -> None:
+    """Train on `dataset`, from the weights of `base_model` where there is one."""
+    from trainer import report, train
+    from trainer.config import TrainConfig
+    from trainer.errors import reported
+
+    with reported():
+        learning = (epochs, batch_size, learning_rate, seed)
+        config = TrainConfig(*learning, precision, initial_weights, checkpoint_minutes, deterministic)
+        checkpoints = f"{checkpoint_dir}/{step}" if checkpoint_dir else f"{model.path}-checkpoints"
+        base = base_model.path if base_model else None
+        summary = train.train(config, dataset.path, model.path, checkpoints, base)
+        report.write_curve(model.path, curve.path)
+        model.metadata.update({key: summary[key] for key in ("dataset", "best_epoch", "valid_loss")})

@@ -1,0 +1,29 @@
+"""A new version in the model registry."""
+
+from typing import NamedTuple
+
+from kfp import dsl
+
+from pipeline.settings import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
+def upload_model(
+    model_name: str,
+    registry: str,
+    run: str,
+    model: dsl.Input[dsl.Model],
+    evaluation: dsl.Input[dsl.Artifact],
+    base_data: dsl.Input[dsl.Dataset],
+    finetune_data: dsl.Input[dsl.Dataset],
+) -> NamedTuple("Outputs", [("version", int), ("alias", str)]):  # type: ignore[valid-type]
+    """Register `model`; it becomes the default if the evaluation says so, else the challenger."""
+    from pipeline.registry import connect, lineage, register
+    from trainer.errors import reported
+
+    with reported():
+        facts = lineage(run, {"base": base_data.path, "finetune": finetune_data.path}, model.path)
+        champion = int(evaluation.metadata["champion"])
+        version, alias = register(connect(registry), model_name, model.path, evaluation.path, champion, facts)
+        print(f"{model_name} version {version} is now the {alias}")
+        return version, alias

@@ -1,0 +1,154 @@
+"""The pipeline's parameters: made from the trainer's settings, so that no default and no description is repeated.
+
+A setting that differs between the two training steps becomes two parameters, `base_NAME` and `finetune_NAME`;
+any other becomes one of the same name.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from trainer import datasets
+from trainer.config import EvaluateConfig, FetchConfig, TrainConfig, check, nearest, setting
+from trainer.errors import UserError
+from trainer.settings_cli import boolean
+
+Value = bool | int | float | str
+
+STEPS = {"base": "Base training", "finetune": "Fine-tuning"}
+PER_STEP = ("dataset", "source", "image_size", "epochs", "batch_size", "learning_rate")
+FINETUNE_DATASET = "fixationadd1000"
+TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+@dataclasses.dataclass(frozen=True)
+class PipelineConfig:
+    """What concerns the pipeline as a whole."""
+
+    model_name: str = setting("msinet", "Name of the model in the registry.")
+    registry: str = setting("", "Folder of the model registry; empty for `models` in the working directory.")
+    checkpoint_dir: str = setting(
+        "", "Folder where the training steps keep their state; empty for a place beside each step's output."
+    )
+
+    def __post_init__(self) -> None:
+        plain = self.model_name.replace("-", "").replace("_", "")
+        check(
+            plain.isascii() and plain.isalnum(),
+            f"model_name is {self.model_name!r}; use letters, digits, - and _, since it names a folder",
+        )
+        for name in ("registry", "checkpoint_dir"):
+            value = getattr(self, name)
+            check(
+                "://" not in value,
+                f"{name} is {value!r}; give a folder (a bucket is one below /gcs/ where it is mounted)",
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One parameter of the pipeline and the setting it fills."""
+
+    name: str
+    kind: type
+    default: Value
+    help: str
+    config: type
+    field: str
+    step: str
+    """`base` or `finetune`; empty where both steps share it."""
+
+
+def _from_config(config: type, step: str = "") -> list[Parameter]:
+    parameters = []
+    for field in dataclasses.fields(config):
+        if (field.name in PER_STEP) != bool(step):
+            continue
+        name = f"{step}_{field.name}" if step else field.name
+        default: Any = FINETUNE_DATASET if name == "finetune_dataset" else field.default
+        about = f"{STEPS[step]}: {field.metadata['help']}" if step else field.metadata["help"]
+        assert isinstance(field.type, type)
+        parameters.append(Parameter(name, field.type, default, about, config, field.name, step))
+    return parameters
+
+
+PARAMETERS: dict[str, Parameter] = {
+    parameter.name: parameter
+    for parameters in (
+        *(_from_config(config, step) for step in STEPS for config in (FetchConfig, TrainConfig)),
+        *(_from_config(config) for config in (TrainConfig, EvaluateConfig, PipelineConfig, FetchConfig)),
+    )
+    for parameter in parameters
+}
+
+
+def settings_of(config: type, step: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `config` for `step`, taken from `values` by parameter name; those it lacks are left out."""
+    return {
+        parameter.field: values[parameter.name]
+        for parameter in PARAMETERS.values()
+        if parameter.config is config and parameter.step in ("", step) and parameter.name in values
+    }
+
+
+def convert(name: str, value: object) -> Value:
+    """`value`, a text or what a TOML file holds, as the type of parameter `name`.
+
+    Raises `UserError` for an unknown name, with the nearest known one, and for a value of another type.
+    """
+    if name not in PARAMETERS:
+        known = "`python -m pipeline run --help` lists the parameters"
+        raise UserError(f"unknown parameter {name!r}{nearest(name, PARAMETERS)} ({known})")
+    wanted = PARAMETERS[name].kind
+    try:
+        return _as_type(value, wanted)
+    except ValueError:
+        raise UserError(f"{name} is {value!r}; it must be {TYPE_NAMES[wanted]} ({wanted.__name__})") from None
+
+
+def _as_type(value: object, wanted: type) -> Value:
+    if isinstance(value, wanted) and not (wanted is int and isinstance(value, bool)):
+        assert isinstance(value, Value)
+        return value
+    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, str):
+        raise ValueError
+    if wanted is bool:
+        return boolean(value)
+    return float(value) if wanted is float else int(value)
+
+
+def validate(values: Mapping[str, Value]) -> None:
+    """Raise `UserError` unless the trainer would accept `values`, given by parameter name."""
+    for step, title in STEPS.items():
+        try:
+            datasets.get(FetchConfig(**_complete(FetchConfig, step, values)).dataset)
+            TrainConfig(**_complete(TrainConfig, step, values))
+        except UserError as error:
+            raise UserError(f"{title.lower()}: {error}") from None
+    EvaluateConfig(**_complete(EvaluateConfig, "", values))
+    PipelineConfig(**_complete(PipelineConfig, "", values))
+
+
+def _complete(config: type, step: str, values: Mapping[str, Value]) -> dict[str, Any]:
+    defaults = {name: parameter.default for name, parameter in PARAMETERS.items()}
+    return settings_of(config, step, {**defaults, **values})
+
+
+def signature() -> inspect.Signature:
+    """The signature of the pipeline function."""
+    by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature(
+        [
+            inspect.Parameter(each.name, by_name, default=each.default, annotation=each.kind)
+            for each in PARAMETERS.values()
+        ]
+    )
+
+
+def docstring(summary: str) -> str:
+    """The docstring of the pipeline function, from which the consoles take each parameter's description."""
+    lines = [f"    {each.name}: {each.help}" for each in PARAMETERS.values()]
+    return "\n".join([summary, "", "Args:", *lines])

@@ -1,0 +1,203 @@
+"""The model registry: versions of a model, and which of them is the default. No TensorFlow needed.
+
+`LocalRegistry` is a folder in TensorFlow Serving's layout, which Serving can be pointed at as it is:
+
+    <root>/<name>/aliases.json              {"default": 3, "challenger": 4}
+    <root>/<name>/<version>/                a SavedModel
+    <root>/<name>/<version>/assets.extra/   the same model as the trainer reads it (weights, configuration,
+                                            history), and `VERSION`: metrics and lineage
+"""
+
+import dataclasses
+import datetime
+import fcntl
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from trainer import artifacts
+from trainer.config import EvaluateConfig, check
+
+DEFAULT_ROOT = "models"
+ALIASES = "aliases.json"
+VERSION = "version.json"
+EXTRA = "assets.extra"
+"""The folder of a SavedModel that is set aside for its users' own files."""
+NO_VERSION = 0
+"""Stands for the champion where there is no default yet; versions count from 1."""
+DEFAULT, CHALLENGER = "default", "challenger"
+
+
+@dataclasses.dataclass(frozen=True)
+class Version:
+    """One registered version of a model."""
+
+    number: int
+    model: pathlib.Path
+    """Folder of the model as the trainer reads it: to evaluate it again, or to train from it."""
+    record: dict[str, Any]
+    """When it was created, its metrics, and its lineage: run, code, data and settings."""
+
+
+class Registry(Protocol):
+    """What the pipeline asks of a registry, wherever it is."""
+
+    def versions(self, name: str) -> list[Version]:
+        """All versions of model `name`, oldest first; none where it is unknown."""
+
+    def aliases(self, name: str) -> dict[str, int]:
+        """The version that each alias names."""
+
+    def default(self, name: str) -> Version | None:
+        """The version that the alias `default` names; None on the first run."""
+
+    def add(
+        self, name: str, model: pathlib.Path, record: Mapping[str, Any], promote: bool, champion: int
+    ) -> tuple[int, str]:
+        """Register a model folder; returns its new version and the alias it got.
+
+        It becomes the default if `promote` and the default still is the version `champion` that it was
+        compared with; otherwise the challenger.
+        """
+
+    def set_alias(self, name: str, alias: str, version: int) -> None:
+        """Let `alias` name `version`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalRegistry:
+    """A registry in a folder."""
+
+    root: pathlib.Path
+
+    def versions(self, name: str) -> list[Version]:
+        return [self._version(name, number) for number in self._numbers(name)]
+
+    def aliases(self, name: str) -> dict[str, int]:
+        path = self.root / name / ALIASES
+        remedy = "name each version with `python -m pipeline registry set-default VERSION`"
+        return dict(artifacts.read_json(path, remedy)) if path.exists() else {}
+
+    def default(self, name: str) -> Version | None:
+        number = self.aliases(name).get(DEFAULT)
+        return None if number is None else self._version(name, number)
+
+    def add(
+        self, name: str, model: pathlib.Path, record: Mapping[str, Any], promote: bool, champion: int
+    ) -> tuple[int, str]:
+        saved_model = model / artifacts.SAVED_MODEL
+        check(
+            (saved_model / "saved_model.pb").is_file(), f"{model} has no {artifacts.SAVED_MODEL}; train it again"
+        )
+        with self._locked(name) as folder:
+            number = max(self._numbers(name), default=0) + 1
+            created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            with artifacts.replacing(folder / str(number)) as partial:
+                shutil.copytree(saved_model, partial)
+                extra = partial / EXTRA
+                extra.mkdir(exist_ok=True)
+                for file in (artifacts.WEIGHTS, artifacts.MODEL_CONFIG, artifacts.HISTORY):
+                    shutil.copy(model / file, extra)
+                artifacts.write_json(extra / VERSION, {"version": number, "created": created, **record})
+            # Another run may have moved the default after this model was compared with it.
+            is_better = promote and self.aliases(name).get(DEFAULT, NO_VERSION) == champion
+            alias = DEFAULT if is_better else CHALLENGER
+            self._write_alias(name, alias, number)
+        return number, alias
+
+    def set_alias(self, name: str, alias: str, version: int) -> None:
+        with self._locked(name):
+            self._version(name, version)
+            self._write_alias(name, alias, version)
+
+    def _numbers(self, name: str) -> list[int]:
+        folder = self.root / name
+        found = folder.iterdir() if folder.is_dir() else ()
+        return sorted(int(each.name) for each in found if each.name.isdecimal())
+
+    def _version(self, name: str, number: int) -> Version:
+        known = ", ".join(map(str, self._numbers(name))) or "none"
+        model = self.root / name / str(number) / EXTRA
+        check(model.is_dir(), f"model {name!r} has no version {number} in {self.root} (versions: {known})")
+        return Version(
+            number, model, artifacts.read_json(model / VERSION, "remove this version, or register again")
+        )
+
+    def _write_alias(self, name: str, alias: str, version: int) -> None:
+        artifacts.write_json(self.root / name / ALIASES, {**self.aliases(name), alias: version})
+
+    @contextmanager
+    def _locked(self, name: str) -> Iterator[pathlib.Path]:
+        """The folder of `name`, for one writer at a time; what a killed writer left behind is removed."""
+        folder = self.root / name
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            for leftover in folder.glob(".partial-*"):
+                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+            yield folder
+        finally:
+            os.close(lock)
+
+
+def connect(location: str = "") -> Registry:
+    """The registry at `location`, a folder; `models` in the working directory if it is empty."""
+    return LocalRegistry(pathlib.Path(location or DEFAULT_ROOT))
+
+
+def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
+    """What a model was made from: the run, the code, the prepared data of each step, and its settings."""
+    manifests = {step: artifacts.Manifest.load(folder) for step, folder in data.items()}
+    return {
+        "run": run,
+        "code_version": artifacts.code_version(),
+        "data": {
+            step: {
+                "dataset": manifest.dataset,
+                "source": manifest.source,
+                "fingerprint": manifest.fingerprint,
+                "image_size": manifest.image_size,
+                "counts": manifest.counts,
+            }
+            for step, manifest in manifests.items()
+        },
+        "model": artifacts.read_json(pathlib.Path(model) / artifacts.MODEL_CONFIG, "train the model again"),
+    }
+
+
+def compare(
+    config: EvaluateConfig, location: str, name: str, model: str, data: Sequence[str], output: str
+) -> tuple[dict[str, Any], int]:
+    """Evaluate a candidate beside the current default of model `name`.
+
+    `data` are prepared data sets, the first of which decides. Returns the evaluation, and the number of the
+    version the candidate was compared with, `NO_VERSION` where there is none.
+    """
+    from trainer.evaluate import evaluate
+
+    folders: dict[str, str] = {}
+    for folder in data:
+        dataset = artifacts.Manifest.load(folder).dataset
+        folders[dataset if dataset not in folders else f"{dataset}-{len(folders) + 1}"] = folder
+    champion = connect(location).default(name)
+    judged = evaluate(config, model, dict(folders), output, champion.model if champion else None)
+    return judged, champion.number if champion else NO_VERSION
+
+
+def register(
+    registry: Registry, name: str, model: str, evaluation: str, champion: int, facts: Mapping[str, Any]
+) -> tuple[int, str]:
+    """Register an evaluated model; returns its version and the alias it got."""
+    folder = pathlib.Path(evaluation)
+    judged = artifacts.read_json(folder / artifacts.EVALUATION, "evaluate the model first")
+    record = {
+        "metrics": {dataset: result["models"]["candidate"] for dataset, result in judged["datasets"].items()},
+        "compared_with": champion,
+        "reason": judged["reason"],
+        "lineage": facts,
+    }
+    return registry.add(name, pathlib.Path(model), record, judged["promote"], champion)

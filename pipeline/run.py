@@ -1,0 +1,242 @@
+"""Runs the pipeline on this machine: the run's folder, the process that works, and what to say at the end."""
+
+import contextlib
+import dataclasses
+import datetime
+import fcntl
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pipeline import parameters, settings
+from pipeline.parameters import Value
+from pipeline.progress import ANSI, Progress
+from trainer import artifacts
+from trainer.config import HIGHER_IS_BETTER, check
+from trainer.errors import UserError
+
+RUNS = pathlib.Path("runs")
+CACHE = ".cache"
+"""Folder beside the runs in which kfp.local remembers the outputs of cached tasks."""
+RUN_FILE = "run.json"
+LOG = "log.txt"
+CHECKPOINTS = "checkpoints"
+GRACE_S = 10.0
+"""How long interrupted tasks may take to tidy up."""
+TASK_ENVIRONMENT = {"PYTHONUNBUFFERED": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+SHOWN = {
+    ("fetch-dataset", "preview"): "data_base.html",
+    ("fetch-dataset-2", "preview"): "data_finetune.html",
+    ("train-model", "curve"): "curve_base.html",
+    ("train-model-2", "curve"): "curve_finetune.html",
+    ("evaluate-model", "report"): "report.html",
+}
+"""(task, output) -> name under which the run's folder has it for people; kfp gives outputs no suffix."""
+MODELS = {
+    "candidate": "candidate",
+    "champion": "current default",
+    "centre_bias": "centre bias",
+    "uniform": "uniform",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One run: its folder and what it was started with."""
+
+    folder: pathlib.Path
+    environment: str
+    parameters: dict[str, Value]
+
+    @classmethod
+    def load(cls, folder: pathlib.Path) -> "Run":
+        content = artifacts.read_json(folder / RUN_FILE, f"{folder} is not a run; name one below {RUNS}/")
+        return cls(folder, content["environment"], content["parameters"])
+
+    def save(self) -> None:
+        content = {"environment": self.environment, "parameters": self.parameters}
+        artifacts.write_json(
+            self.folder / RUN_FILE, {**content, "code_version": artifacts.code_version(), "command": sys.argv[1:]}
+        )
+
+    def output(self, task: str, name: str) -> pathlib.Path | None:
+        """What a task of the latest attempt wrote, where there is one; kfp names attempts by their time."""
+        found = sorted(self.folder.glob(f"msinet-*/{task}/{name}"))
+        return found[-1] if found else None
+
+
+def prepare(environment: str, folder: str, resume: str, given: Mapping[str, Value]) -> Run:
+    """The run to start, or to go on with; everything that can be known to be wrong is, before anything starts.
+
+    `environment`, `folder` and `resume` may be empty. `resume` is a run's folder, or `latest`. A `folder` that
+    has a run already is one to go on with.
+    """
+    if folder and (pathlib.Path(folder) / RUN_FILE).exists():
+        resume = folder
+    if resume:
+        stored = Run.load(_latest() if resume == "latest" else pathlib.Path(resume))
+        check(
+            not environment, f"{stored.folder} has its environment already, {stored.environment}; leave --env out"
+        )
+        run = dataclasses.replace(stored, parameters={**stored.parameters, **given})
+    else:
+        has_source = given.get("base_source") or given.get("finetune_source")
+        loaded = settings.load(environment or ("local" if has_source else "sample"))
+        check(
+            loaded.target == "local",
+            f"environment {loaded.name} is for target {loaded.target}; this command runs on this machine alone",
+        )
+        name = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+        run = Run(pathlib.Path(folder) if folder else RUNS / name, loaded.name, {**loaded.parameters, **given})
+    run = dataclasses.replace(run, folder=run.folder.absolute())
+    run.parameters.setdefault("checkpoint_dir", str(run.folder / CHECKPOINTS))
+    parameters.validate(run.parameters)
+    return run
+
+
+def _latest() -> pathlib.Path:
+    found = sorted(RUNS.glob(f"*/{RUN_FILE}"), key=lambda path: path.stat().st_mtime)
+    check(bool(found), f"there is no run below {RUNS.absolute()} to go on with")
+    return found[-1].parent
+
+
+def execute(run: Run, console: Console) -> int:
+    """Run the pipeline and say how it went; returns the exit status."""
+    with _locked(run.folder):
+        run.save()
+        console.print(f"Run {_shown(run.folder)}, environment {run.environment}", soft_wrap=True, highlight=False)
+        with Progress(console) as progress:
+            try:
+                status = _work(run.folder, progress)
+            except KeyboardInterrupt:
+                status = 128 + signal.SIGINT
+        for (task, output), shown in SHOWN.items():
+            if (path := run.output(task, output)) is not None:
+                shutil.copy(path, run.folder / shown)
+        if (path := run.output("evaluate-model", f"evaluation/{artifacts.EVALUATION}")) is not None:
+            _print_evaluation(artifacts.read_json(path, "run the pipeline again"), console)
+            _print_fact(console, "Report", _shown(run.folder / "report.html"))
+        if status:
+            return _print_failure(run, progress, status, console)
+        uploaded = run.output("upload-model", "executor_output.json")
+        assert uploaded is not None
+        registered = artifacts.read_json(uploaded, "run the pipeline again")["parameterValues"]
+        model = run.parameters.get("model_name", parameters.PARAMETERS["model_name"].default)
+        _print_fact(console, "Registered", f"{model} version {registered['version']} ({registered['alias']})")
+        _print_fact(console, "Run folder", _shown(run.folder))
+        # Of no use any more: the training steps are over, and these are several times as large as the model.
+        shutil.rmtree(run.folder / CHECKPOINTS, ignore_errors=True)
+        return 0
+
+
+def _work(folder: pathlib.Path, progress: Progress) -> int:
+    """Start the worker, show and log its output, and return its exit status; it never outlives this call."""
+    command = [sys.executable, "-m", "pipeline.worker", str(folder)]
+    worker = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, **TASK_ENVIRONMENT},
+        start_new_session=True,
+    )
+    assert worker.stdout is not None
+    with (folder / LOG).open("a") as log, _ending(worker):
+        for line in worker.stdout:
+            plain = ANSI.sub("", line)
+            log.write(plain)
+            log.flush()
+            progress.feed(plain.rstrip("\n"))
+        return worker.wait()
+
+
+@contextlib.contextmanager
+def _ending(worker: "subprocess.Popen[str]") -> Iterator[None]:
+    """On the way out, ends the worker and its tasks if they still run; SIGTERM is then as good as Ctrl-C."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        # An interrupt lets the tasks remove what they have half written; the rest ends without being asked.
+        deadline = time.monotonic() + GRACE_S
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(worker.pid, signal.SIGINT)
+            while time.monotonic() < deadline:
+                worker.poll()
+                os.killpg(worker.pid, 0)
+                time.sleep(0.05)
+            os.killpg(worker.pid, signal.SIGKILL)
+        worker.wait()
+        signal.signal(signal.SIGTERM, previous)
+
+
+@contextlib.contextmanager
+def _locked(folder: pathlib.Path) -> Iterator[None]:
+    """Keeps a second process from going on with the same run at the same time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"the run {_shown(folder)} is running; wait for its end, or stop it") from None
+        yield
+
+
+# === What is said at the end ===
+
+
+def _print_evaluation(evaluation: dict[str, Any], console: Console) -> None:
+    for dataset, result in evaluation["datasets"].items():
+        table = Table(title=f"Validation images of {dataset}", title_justify="left", box=None, pad_edge=False)
+        table.add_column("")
+        scores = result["models"]
+        metrics = [metric for metric in HIGHER_IS_BETTER if metric in scores["candidate"]]
+        for metric in metrics:
+            table.add_column(f"{metric} {'↑' if HIGHER_IS_BETTER[metric] else '↓'}", justify="right")
+        for model, title in MODELS.items():
+            if model in scores:
+                cells = [f"{scores[model][metric]:.3f}" if metric in scores[model] else "" for metric in metrics]
+                table.add_row(title, *cells)
+        console.print(table)
+    console.print(Text(evaluation["reason"]), soft_wrap=True)
+
+
+def _print_failure(run: Run, progress: Progress, status: int, console: Console) -> int:
+    again = f"python -m pipeline run --resume {_shown(run.folder)}"
+    if status == 128 + signal.SIGINT:
+        console.print(Text("Interrupted."), style="bold red")
+    elif (step := progress.failed) is not None:
+        console.print(Text(f"{step.title} failed: {step.failure()}", style="bold red"), soft_wrap=True)
+    else:
+        tail = "\n".join((run.folder / LOG).read_text().splitlines()[-15:])
+        console.print(Text(f"The pipeline ended with status {status}:\n{tail}", style="bold red"), soft_wrap=True)
+    _print_fact(console, "Log", _shown(run.folder / LOG))
+    _print_fact(console, "Go on with", again)
+    return status if status == 128 + signal.SIGINT else 1
+
+
+def _print_fact(console: Console, name: str, value: str) -> None:
+    console.print(Text(f"{name + ':':<12}{value}"), soft_wrap=True)
+
+
+def _shown(path: pathlib.Path) -> str:
+    """`path` as short as it can be said from here."""
+    with contextlib.suppress(ValueError):
+        return str(path.relative_to(pathlib.Path.cwd()))
+    return str(path)

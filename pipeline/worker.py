@@ -1,0 +1,61 @@
+"""The process in which kfp.local runs the pipeline: `python -m pipeline.worker RUN_DIR`; `pipeline.run` starts it.
+
+It leads a process group of its own, with its tasks in it, and ends that group when its standard input does:
+so no training goes on alone when the process that shows its progress is gone, however that one ended.
+"""
+
+import json
+import logging
+import os
+import pathlib
+import signal
+import sys
+import threading
+import warnings
+
+STEPS_LINE = "pipeline steps: "
+"""Begins the first line of the output; behind it the steps' titles by task name, in their order, as JSON."""
+
+
+def main(run_dir: pathlib.Path) -> None:
+    """Run the pipeline with the parameters of `run_dir`; the output goes to stdout."""
+    threading.Thread(target=_end_with_stdin, daemon=True).start()
+    from kfp import local
+
+    from pipeline.dag import build
+    from pipeline.run import CACHE, Run
+
+    run = Run.load(run_dir)
+    # kfp.local tells of a cached task through the root logger, outside of its own set-up of it.
+    logging.basicConfig(stream=sys.stdout, format="%(asctime)s - %(levelname)s - %(message)s", level=logging.INFO)
+    # kfp.local warns that it has no use for display names, and that images should be called python.
+    warnings.filterwarnings("ignore", module="kfp")
+    pipeline = build("local")
+    print(STEPS_LINE + json.dumps(titles(pipeline.pipeline_spec)), flush=True)
+    local.init(
+        runner=local.SubprocessRunner(use_venv=False),
+        pipeline_root=str(run_dir),
+        enable_caching=True,
+        cache_root=str(run_dir.parent / CACHE),
+    )
+    try:
+        pipeline(**run.parameters)
+    except RuntimeError as error:
+        raise SystemExit(f"error: {error}") from None
+
+
+def titles(spec: object) -> dict[str, str]:
+    """The display name of each task of a compiled pipeline, in the order in which kfp.local runs them."""
+    from kfp.local import graph_utils
+
+    tasks = spec.root.dag.tasks  # type: ignore[attr-defined]
+    return {name: tasks[name].task_info.name for name in reversed(graph_utils.topological_sort_tasks(tasks))}
+
+
+def _end_with_stdin() -> None:
+    sys.stdin.buffer.read()
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))
