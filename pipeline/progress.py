@@ -50,18 +50,13 @@ class Step:
         return (self.finished or time.monotonic()) - self.started if self.started else 0.0
 
     def failure(self) -> str:
-        """Why it failed: what it says itself, or else the end of its output, with the traceback of a defect."""
-        said = [line for line in self.lines if line.startswith("error: ")]
-        return (
-            said[-1].removeprefix("error: ") if said else "\n".join(["it ended without a reason:", *self._tail()])
-        )
-
-    def _tail(self) -> list[str]:
+        """Why it failed: what it says itself, else the traceback of a defect, else its last lines."""
         lines = list(self.lines)
-        starts = [
-            index for index, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")
-        ]
-        return [f"    {line}" for line in lines[starts[-1] if starts else -15 :][-40:]]
+        if said := [line for line in lines if line.startswith("error: ")]:
+            return said[-1].removeprefix("error: ")
+        if starts := [index for index, line in enumerate(lines) if line.startswith("Traceback ")]:
+            return "\n".join(["an unexpected error, a defect of this program.", *lines[starts[-1] :]])
+        return "\n".join(["it was ended from outside (out of memory?). Its last lines:", *lines[-15:]])
 
 
 class Progress:

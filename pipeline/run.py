@@ -26,7 +26,7 @@ from trainer.config import HIGHER_IS_BETTER, check
 from trainer.errors import UserError
 
 RUNS = pathlib.Path("runs")
-CACHE = ".cache"
+CACHE = ".msinet-cache"
 """Folder beside the runs in which kfp.local remembers the outputs of cached tasks."""
 RUN_FILE = "run.json"
 LOG = "log.txt"

@@ -53,7 +53,8 @@ def titles(spec: object) -> dict[str, str]:
 
 
 def _end_with_stdin() -> None:
-    sys.stdin.buffer.read()
+    while os.read(sys.stdin.fileno(), 1):
+        pass
     os.killpg(0, signal.SIGKILL)
 
 

@@ -1,0 +1,71 @@
+import subprocess
+import sys
+
+import pytest
+
+from pipeline.__main__ import main
+from pipeline.parameters import PARAMETERS
+from trainer.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    """A mistake must be found before anything is written: tests look at this empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--base-epocs", "3"], "unknown parameter 'base_epocs'; did you mean 'base_epochs'"),
+        (["base_epocs=3"], "unknown parameter 'base_epocs'; did you mean 'base_epochs'"),
+        (["--base-epocs=3"], "unknown parameter 'base_epocs'; did you mean 'base_epochs'"),
+        (["base_epochs=three"], r"base_epochs is 'three'; it must be a whole number \(int\)"),
+        (["--base-epochs", "3.5"], r"base_epochs is '3.5'; it must be a whole number \(int\)"),
+        (["base_epochs"], "unknown argument 'base_epochs'; write a parameter as"),
+        (["--base-dataset", "salicn"], "unknown data set 'salicn'; did you mean 'salicon'"),
+        (["base_batch_size=0"], "base training: batch_size is 0; it must be at least 1"),
+        (["--env", "smple"], "unknown environment 'smple'; did you mean 'sample'"),
+        (["--env", "vertex"], "environment vertex is for target vertex"),
+        (["--resume", "nowhere"], "nowhere is not a run"),
+        (["--resume"], "there is no run below"),
+    ],
+)
+def test_mistake_is_named_before_anything_is_written(elsewhere, arguments, message):
+    with pytest.raises(UserError, match=message):
+        main(["run", *arguments])
+    assert not list(elsewhere.iterdir())
+
+
+def test_compile_refuses_a_target_it_does_not_know():
+    with pytest.raises(UserError, match=r"target is 'vertx'.*did you mean 'vertex'"):
+        main(["compile", "--target", "vertx"])
+    with pytest.raises(UserError, match="environment local is for target local, not vertex"):
+        main(["compile", "--env", "local"])
+
+
+def test_mistake_ends_in_one_line_and_status_1():
+    command = [sys.executable, "-m", "pipeline", "run", "base_epocs=3"]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert finished.returncode == 1
+    assert finished.stderr.startswith("error: unknown parameter 'base_epocs'")
+    assert len(finished.stderr.splitlines()) == 1
+
+
+def test_help_of_run_lists_every_parameter_and_explains_the_environments(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "--help"])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    assert "Without --env, the environment is `sample`" in text
+    for name in PARAMETERS:
+        assert "--" + name.replace("_", "-") in text
+
+
+def test_help_loads_no_kfp():
+    code = (
+        "import sys\nfrom pipeline.__main__ import main\n"
+        "try: main(['run', '--help'])\nexcept SystemExit: pass\nassert 'kfp' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
