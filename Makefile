@@ -1,0 +1,88 @@
+# Every command of the project; `make help` lists them.
+#
+# Each sets up what it needs in .venv, from the pinned requirements/dev.txt: the first call installs, later ones
+# do so again only when the pins or pyproject.toml have changed.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+# The value of a variable given on the command line, safe for the shell whatever is in it; nothing otherwise.
+# The shell's own ENV, say, must not choose an environment.
+quote = '$(subst ','\'',$(value $(1)))'
+given = $(if $(filter command,$(origin $(1))),$(call quote,$(1)))
+option = $(if $(call given,$(2)), $(1) $(call quote,$(2)))
+
+# What `make` itself takes; every other variable on its command line is a parameter of the pipeline.
+OPTIONS := TARGET ENV RUN_DIR RESUME ARGS VENV
+NAMES = $(strip $(foreach name,$(sort $(filter-out $(OPTIONS),$(.VARIABLES))),$(if $(call given,$(name)),$(name))))
+PARAMETERS = $(foreach name,$(NAMES),$(name)=$(call quote,$(name)))
+
+# A target other than this machine is named by an environment, by default the one of its name.
+environment = $(if $(call given,ENV),ENV,$(if $(filter-out local,$(value TARGET)),TARGET))
+
+.PHONY: help install run-pipeline test lint format compile requirements hooks clean
+
+help: ## List the commands
+	@echo "Commands (make COMMAND):"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+install: $(INSTALLED) ## Set up .venv (the other commands do it by themselves)
+
+run-pipeline: $(INSTALLED) ## Run the pipeline: [TARGET=local] [ENV=name] [RUN_DIR=folder] [RESUME=latest] [base_epochs=3, any parameter]
+	$(BIN)/python -m pipeline run$(call option,--env,$(environment))$(call option,--run-dir,RUN_DIR)$(call option,--resume,RESUME) $(PARAMETERS)
+
+test: $(INSTALLED) ## Run the tests: [ARGS='-k name']
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(INSTALLED) ## Check format, style, types, and that the compiled pipeline is up to date
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/python -m pipeline compile --check
+
+format: $(INSTALLED) ## Format the code and mend what can be mended
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+compile: $(INSTALLED) ## Write pipeline.yaml
+	$(BIN)/python -m pipeline compile
+
+requirements: $(INSTALLED) ## Pin requirements/*.txt anew from pyproject.toml: [ARGS=--upgrade]
+	@# The sets for machines follow the pins of dev, so that all of them run the same versions.
+	$(call pin,dev) --extra cpu --extra dev
+	for extra in cpu gpu tpu; do $(call pin,$$extra) --extra $$extra --constraint requirements/dev.txt; done
+
+pin = CUSTOM_COMPILE_COMMAND='make requirements' $(BIN)/pip-compile --quiet $(ARGS) --strip-extras --allow-unsafe \
+  --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
+  --output-file requirements/$(1).txt pyproject.toml
+
+hooks: $(INSTALLED) ## Check style before every commit: install the pre-commit hook
+	$(BIN)/pre-commit install
+
+clean: ## Remove what can be made again: .venv and caches (runs/ and models/ stay)
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamp goes first and comes last, so that an interrupted installation is taken up again.
+$(INSTALLED): pyproject.toml requirements/dev.txt
+	@rm -f $@
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { $(find_python); "$$python" -m venv --clear $(VENV); }
+	$(BIN)/python -m pip install --disable-pip-version-check --requirement requirements/dev.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Sets `python` to the first suitable interpreter: TensorFlow 2.20 is built for Python up to 3.13.
+suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+define find_python
+python=; for each in python3.11 python3.12 python3.13 python3 python; do \
+  if "$$each" -c '$(suitable)' 2>/dev/null; then python=$$each; break; fi; done; \
+if [ -z "$$python" ]; then \
+  echo "error: Python 3.11, 3.12 or 3.13 is needed, and none of python3.11, python3.12, python3.13, python3, python on the PATH is one; install one of them" >&2; \
+  exit 1; fi
+endef
