@@ -13,6 +13,17 @@ import numpy.typing as npt
 Map = npt.NDArray[np.float64]
 Points = npt.NDArray[np.integer[Any]]
 
+LABELS = {
+    "auc_judd": "AUC-Judd",
+    "shuffled_auc": "sAUC",
+    "nss": "NSS",
+    "cc": "CC",
+    "kld": "KLD",
+    "sim": "SIM",
+    "information_gain": "IG",
+}
+"""What the literature calls each metric."""
+
 EPSILON = 2.2204e-16
 """Keeps quotients and logarithms finite; the value is part of the benchmark's definition of KLD."""
 
