@@ -29,11 +29,13 @@ class Dataset:
     """Where it can be had from Cloud Storage; empty where there is no such place."""
     map_suffix: str = ""
     """What the stems of its maps have behind the stems of their images."""
+    fixation_suffix: str = ""
+    """The same for its fixations."""
 
 
 DATASETS: dict[str, Dataset] = {
     "salicon": Dataset((240, 320), 10_000, 5_000, split="given"),
-    "mit1003": Dataset((360, 360), 803, 200, map_suffix="_fixMap"),
+    "mit1003": Dataset((360, 360), 803, 200, map_suffix="_fixMap", fixation_suffix="_fixPts"),
     "cat2000": Dataset((216, 384), 1600, 400, split="shuffle_per_category"),
     "dutomron": Dataset((360, 360), 4168, 1000),
     "pascals": Dataset((360, 360), 650, 200),

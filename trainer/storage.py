@@ -1,0 +1,277 @@
+"""Files on local paths and on Cloud Storage (`gs://`) behind one small interface: list and download.
+
+A *source* is a folder, a `gs://` prefix, or one archive in either place. Transient failures are retried by
+google-cloud-storage; what remains is a `UserError` that says what to do.
+"""
+
+import base64
+import os
+import pathlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Any
+
+import google_crc32c
+
+from trainer.artifacts import SourceObject
+from trainer.errors import UserError
+from trainer.progress import Tracker
+
+REMOTE = "gs://"
+ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
+RETRY_S = 60.0
+"""How long transient failures are retried."""
+WORKERS = 8
+CHUNK_BYTES = 32 * 2**20
+"""Larger objects are downloaded in so large pieces at once."""
+MEGABYTE = 10**6
+POLL_S = 0.5
+LOGIN = "log in with `gcloud auth application-default login`"
+
+
+def is_remote(source: str) -> bool:
+    """Whether `source` is on Cloud Storage."""
+    return source.startswith(REMOTE)
+
+
+def is_archive(name: str) -> bool:
+    """Whether `name` ends as an archive that can be read does."""
+    return name.lower().endswith(ARCHIVES)
+
+
+def is_junk(name: str) -> bool:
+    """Whether operating systems leave such files everywhere: hidden ones, `__MACOSX`, `Thumbs.db`."""
+    return any(part.startswith(".") or part in ("__MACOSX", "Thumbs.db") for part in name.split("/"))
+
+
+def list_objects(source: str) -> list[SourceObject]:
+    """The files at `source` (a folder, a file, a `gs://` prefix or object), sorted by name.
+
+    Names are relative to a folder or prefix; one file has its own name. Hidden files are left out. On Cloud
+    Storage this reads the listing only; locally every file is read for its checksum.
+
+    Raises:
+        UserError: there is nothing, or it may not be read.
+    """
+    objects = _list_remote(source) if is_remote(source) else _list_local(pathlib.Path(source).expanduser())
+    return sorted(objects, key=lambda each: each.name)
+
+
+def download(source: str, objects: list[SourceObject], folder: pathlib.Path) -> None:
+    """Copy `objects`, listed at the `gs://` source, to their names below `folder`; checksums are verified.
+
+    Raises:
+        UserError: an object is gone, may not be read, or arrives with another checksum than listed.
+    """
+    for each in objects:
+        if not (folder / each.name).resolve().is_relative_to(folder.resolve()):
+            raise UserError(f"{source} has an object named {each.name!r}, which climbs out of it; rename it")
+        (folder / each.name).parent.mkdir(parents=True, exist_ok=True)
+    total_mb = round(sum(each.size_bytes for each in objects) / MEGABYTE)
+    shown_mb = 0
+    with (
+        explained(source),
+        ThreadPoolExecutor(1) as background,
+        Tracker(f"download {source}", total_mb, "MB") as tracker,
+    ):
+        done_bytes = 0
+        for group in _groups(objects):
+            transfer = background.submit(_transfer, source, group, folder)
+            while wait([transfer], timeout=POLL_S).not_done:
+                arrived_bytes = done_bytes + sum(_written_bytes(folder / each.name) for each in group)
+                tracker.advance(round(arrived_bytes / MEGABYTE) - shown_mb)
+                shown_mb = round(arrived_bytes / MEGABYTE)
+            transfer.result()
+            done_bytes += sum(each.size_bytes for each in group)
+        tracker.advance(total_mb - shown_mb)
+    _verify(source, objects, folder)
+
+
+def checksum(path: pathlib.Path) -> str:
+    """CRC32C of the file, 8 hex digits, as Cloud Storage computes it."""
+    crc: Any = google_crc32c.Checksum()  # type: ignore[no-untyped-call]
+    with path.open("rb") as file:
+        while chunk := file.read(2**20):
+            crc.update(chunk)
+    return str(crc.digest().hex())
+
+
+# === Local ===
+
+
+def _list_local(path: pathlib.Path) -> list[SourceObject]:
+    if not path.exists():
+        raise UserError(f"source {path} does not exist; give a folder, an archive, a gs:// address, or `sample`")
+    if path.is_file() and not is_archive(path.name):
+        raise UserError(f"source {path} is neither a folder nor an archive ({', '.join(ARCHIVES)})")
+    found = {path.name: path} if path.is_file() else dict(_walk(path))
+    if not found:
+        raise UserError(f"source {path} is an empty folder; put the data set's archives or folders into it")
+    try:
+        with ThreadPoolExecutor(WORKERS) as pool:
+            checksums = list(pool.map(checksum, found.values()))
+    except PermissionError as error:
+        raise UserError(f"may not read {error.filename}; give yourself the right to (chmod, chown)") from None
+    sizes = [each.stat().st_size for each in found.values()]
+    return [SourceObject(*each) for each in zip(found, sizes, checksums, strict=True)]
+
+
+def _walk(folder: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
+    # Links are followed: a data set's folders may well lie on several disks.
+    for parent, _, names in os.walk(folder, followlinks=True):
+        for name in names:
+            path = pathlib.Path(parent, name)
+            relative = path.relative_to(folder).as_posix()
+            if not is_junk(relative):
+                yield relative, path
+
+
+# === Cloud Storage ===
+
+
+def _client() -> Any:
+    """A client with the default credentials, or an anonymous one; STORAGE_EMULATOR_HOST is honoured by it."""
+    # Off Google Cloud nobody answers for the metadata server; once and for a second is enough to find that out.
+    os.environ.setdefault("GCE_METADATA_TIMEOUT", "1")
+    os.environ.setdefault("GCE_METADATA_DETECT_RETRIES", "1")
+    import google.auth
+    from google.cloud import storage
+
+    if os.environ.get("STORAGE_EMULATOR_HOST"):
+        return storage.Client.create_anonymous_client()
+    try:
+        credentials, project = google.auth.default(scopes=["https://www.googleapis.com/auth/devstorage.read_only"])
+    except google.auth.exceptions.DefaultCredentialsError:
+        return storage.Client.create_anonymous_client()
+    return storage.Client(project=project or "none", credentials=credentials)
+
+
+def _retry() -> Any:
+    from google.cloud.storage.retry import DEFAULT_RETRY
+
+    return DEFAULT_RETRY.with_timeout(RETRY_S)
+
+
+def _split(source: str) -> tuple[str, str]:
+    """Bucket and path (without a slash at its end) of a `gs://` address."""
+    bucket, _, path = source.removeprefix(REMOTE).partition("/")
+    if not bucket:
+        raise UserError(f"source {source!r} names no bucket; write gs://BUCKET/PATH")
+    return bucket, path.rstrip("/")
+
+
+def _root(path: str) -> str:
+    """What the names of a source's objects begin with, their relative names left out."""
+    root = path.rpartition("/")[0] if is_archive(path) else path
+    return f"{root}/" if root else ""
+
+
+def _list_remote(source: str) -> list[SourceObject]:
+    bucket_name, path = _split(source)
+    root = _root(path)
+    with explained(source):
+        bucket = _client().bucket(bucket_name)
+        if is_archive(path):
+            # To read one object takes fewer rights than to list a bucket.
+            blob = bucket.get_blob(path, retry=_retry())
+            blobs = [blob] if blob else []
+            if not blobs:
+                # A missing bucket would look the same; this raises NotFound for it.
+                list(bucket.list_blobs(max_results=1, retry=_retry()))
+        else:
+            fields = "items(name,size,crc32c),nextPageToken"
+            blobs = list(bucket.list_blobs(prefix=root, fields=fields, retry=_retry()))
+    named = [(blob.name.removeprefix(root), blob) for blob in blobs]
+    objects = [
+        SourceObject(name, blob.size, base64.b64decode(blob.crc32c).hex())
+        for name, blob in named
+        if not name.endswith("/") and not is_junk(name)
+    ]
+    if not objects:
+        raise UserError(
+            f"there is nothing at {source}; `gcloud storage ls {REMOTE}{bucket_name}` shows what the bucket has"
+        )
+    return objects
+
+
+def _groups(objects: list[SourceObject]) -> Iterator[list[SourceObject]]:
+    """Large objects one by one, for these are downloaded in pieces, and the others by the hundred."""
+    small = [each for each in objects if each.size_bytes <= CHUNK_BYTES]
+    yield from ([each] for each in objects if each.size_bytes > CHUNK_BYTES)
+    yield from (small[start : start + 100] for start in range(0, len(small), 100))
+
+
+def _transfer(source: str, objects: list[SourceObject], folder: pathlib.Path) -> None:
+    from google.cloud.storage import transfer_manager
+
+    bucket_name, path = _split(source)
+    bucket = _client().bucket(bucket_name)
+    pairs = [(bucket.blob(_root(path) + each.name), str(folder / each.name)) for each in objects]
+    # Threads: nothing is computed here but checksums, which leave the interpreter to others.
+    threads = {"max_workers": WORKERS, "worker_type": transfer_manager.THREAD}
+    options = {"retry": _retry()}
+    if objects[0].size_bytes <= CHUNK_BYTES:
+        transfer_manager.download_many(pairs, download_kwargs=options, raise_exception=True, **threads)
+        return
+    for blob, target in pairs:
+        blob.reload(retry=_retry())  # for the size, and the checksum that the whole is compared with
+        transfer_manager.download_chunks_concurrently(
+            blob, target, chunk_size=CHUNK_BYTES, download_kwargs=options, **threads
+        )
+
+
+def _written_bytes(path: pathlib.Path) -> int:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return 0
+    # Pieces go into a sparse file, which may have its full length at once.
+    return min(status.st_size, status.st_blocks * 512)
+
+
+def _verify(source: str, objects: list[SourceObject], folder: pathlib.Path) -> None:
+    for each in objects:
+        actual = checksum(folder / each.name)
+        if actual != each.crc32c:
+            raise UserError(
+                f"{each.name} of {source} arrived with checksum {actual}, listed is {each.crc32c}: it changed "
+                "meanwhile or was damaged on the way; try again"
+            )
+
+
+@contextmanager
+def explained(source: str) -> Iterator[None]:
+    """Turn what Cloud Storage answers for `source` into a `UserError` with a remedy."""
+    import google.auth.exceptions
+    from google.api_core import exceptions
+    from google.cloud.storage.exceptions import DataCorruption
+
+    bucket = _split(source)[0]
+    try:
+        yield
+    except exceptions.NotFound:
+        raise UserError(
+            f"{source}: there is no bucket {bucket!r}, or no such object in it; check the address"
+        ) from None
+    except (exceptions.Forbidden, exceptions.Unauthorized) as error:
+        raise UserError(
+            f"no permission to read {source} ({error.code}): {LOGIN}, or have its owner give your account the "
+            f"role Storage Object Viewer on the bucket {bucket!r}"
+        ) from None
+    except google.auth.exceptions.RefreshError as error:
+        raise UserError(f"the credentials for {source} are not accepted any more ({error}): {LOGIN}") from None
+    except DataCorruption as error:
+        raise UserError(f"{source} arrived damaged, its checksum differs ({error}); try again") from None
+    except (
+        exceptions.RetryError,
+        exceptions.ServerError,
+        exceptions.TooManyRequests,
+        google.auth.exceptions.TransportError,
+    ) as error:
+        cause = error.cause if isinstance(error, exceptions.RetryError) else error
+        raise UserError(
+            f"cannot reach Cloud Storage for {source} ({type(cause).__name__}: {cause}); check the network"
+        ) from None
+    except exceptions.GoogleAPICallError as error:
+        raise UserError(f"Cloud Storage refuses {source}: {error.message}; check the address") from None
