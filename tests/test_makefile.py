@@ -1,0 +1,121 @@
+"""The commands: what reaches the pipeline, and when something is installed. Nothing here needs a network."""
+
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+
+import pytest
+
+from pipeline.parameters import PARAMETERS
+
+ROOT = pathlib.Path(__file__).parent.parent
+MAKE = shutil.which("make")
+
+
+def make(*arguments, folder=ROOT, **environment):
+    """Run `make`, with none of the flags of a `make test` around this process."""
+    inherited = {
+        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")
+    }
+    command = [MAKE, "--no-print-directory", *arguments]
+    return subprocess.run(
+        command, cwd=folder, env=inherited | environment, capture_output=True, text=True, timeout=120
+    )
+
+
+def pipeline_arguments(*arguments, **environment):
+    """What `python -m pipeline` would be given."""
+    finished = make("--dry-run", "run-pipeline", *arguments, **environment)
+    assert finished.returncode == 0, finished.stderr
+    (line,) = (each for each in finished.stdout.splitlines() if "-m pipeline" in each)
+    return shlex.split(line.partition("-m pipeline")[2])
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A copy of what installation depends on, without anything to install."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements" / "dev.txt").write_text("")
+    return tmp_path
+
+
+def test_run_without_variables_passes_none():
+    assert pipeline_arguments() == ["run"]
+    assert pipeline_arguments("TARGET=local") == ["run"]
+
+
+def test_every_parameter_reaches_the_pipeline_by_its_name():
+    assignments = sorted(f"{name}=1" for name in PARAMETERS)
+    assert pipeline_arguments(*assignments) == ["run", *assignments]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["gs://bucket/two words", "it's", "a  b", '"quoted" $HOME `id`', "$(shell id)", "100%", "a\\b", "x=y", "*"],
+)
+def test_values_arrive_as_they_were_given(value):
+    # make doubles nothing and expands nothing: the shell must not either.
+    assert pipeline_arguments(f"base_source={value}") == ["run", f"base_source={value}"]
+
+
+def test_unknown_variables_are_passed_so_that_the_pipeline_can_complain():
+    assert pipeline_arguments("BASE_EPOCHS=3") == ["run", "BASE_EPOCHS=3"]
+
+
+def test_environment_and_folder_are_flags():
+    arguments = pipeline_arguments("ENV=my env", "RUN_DIR=runs/a b", "RESUME=latest", "seed=1")
+    assert arguments == ["run", "--env", "my env", "--run-dir", "runs/a b", "--resume", "latest", "seed=1"]
+
+
+def test_other_targets_are_named_by_an_environment():
+    assert pipeline_arguments("TARGET=vertex") == ["run", "--env", "vertex"]
+    assert pipeline_arguments("TARGET=vertex", "ENV=prod") == ["run", "--env", "prod"]
+
+
+def test_variables_of_the_shell_choose_nothing():
+    assert pipeline_arguments(ENV="prod", TARGET="vertex", base_epochs="3") == ["run"]
+
+
+def test_help_lists_every_target():
+    rules = re.findall(r"^([a-z][a-z-]*):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    finished = make()
+    listed = re.findall(r"^  ([a-z-]+) {2,}\S", finished.stdout, re.MULTILINE)
+    assert "run-pipeline" in listed
+    assert listed == rules
+
+
+def test_nothing_is_installed_again_until_the_pins_change(project):
+    stamp = project / ".venv" / ".installed"
+    stamp.parent.mkdir()
+    stamp.touch()
+    assert make("--question", "install", folder=project).returncode == 0
+    for changed in ("requirements/dev.txt", "pyproject.toml"):
+        later = stamp.stat().st_mtime + 10
+        os.utime(project / changed, (later, later))
+        assert make("--question", "install", folder=project).returncode == 1
+        os.utime(stamp, (later, later))
+        assert make("--question", "install", folder=project).returncode == 0
+
+
+def test_failed_installation_is_tried_again(project):
+    (project / "requirements" / "dev.txt").write_text("--requirement missing.txt\n")
+    finished = make("install", folder=project)
+    assert finished.returncode != 0
+    assert "missing.txt" in finished.stderr
+    assert not (project / ".venv" / ".installed").exists()
+    assert make("--question", "install", folder=project).returncode == 1
+
+
+def test_missing_python_is_named(project):
+    tools = project / "tools"
+    tools.mkdir()
+    for name in ("bash", "rm"):
+        (tools / name).symlink_to(shutil.which(name))
+    finished = make("install", folder=project, PATH=str(tools))
+    assert finished.returncode != 0
+    assert "error: Python 3.11, 3.12 or 3.13 is needed" in finished.stderr
