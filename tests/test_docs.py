@@ -1,0 +1,184 @@
+"""What is written down exists: commands, flags, files, pins; and nothing of the machine it was written on."""
+
+import functools
+import pathlib
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from pipeline.parameters import PARAMETERS
+
+ROOT = pathlib.Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SETS = ("dev", "cpu", "gpu", "tpu")
+EXTRAS = {"dev": ("cpu", "dev"), "cpu": ("cpu",), "gpu": ("gpu",), "tpu": ("tpu",)}
+MAKE_OPTIONS = {"TARGET", "ENV", "RUN_DIR", "RESUME", "ARGS"}
+
+
+def documented():
+    """(page, line) of every line of code in the documentation, commands over several lines joined."""
+    for page in PAGES:
+        text = page.read_text()
+        fenced = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        inline = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+        for block in [*fenced, *inline]:
+            for line in block.replace("\\\n", " ").splitlines():
+                yield page.relative_to(ROOT), line.partition(" #")[0].strip()
+
+
+def commands(pattern):
+    found = [(page, line, match) for page, line in documented() for match in re.finditer(pattern, line)]
+    assert found, f"no page has a command like {pattern}"
+    return found
+
+
+@functools.cache
+def help_of(*module_and_command):
+    arguments = [sys.executable, "-m", *module_and_command, "--help"]
+    finished = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    return finished.stdout if finished.returncode == 0 else ""
+
+
+def tracked_files():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a git checkout, so nothing says which files are the project's")
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def pins(name):
+    """Version of each package of requirements/NAME.txt; every line must be a plain pin."""
+    lines = (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
+    kept = [line for line in lines if line and not line.startswith("#")]
+    for line in kept:
+        assert re.fullmatch(r"[a-z0-9][a-z0-9-]*==[0-9][0-9a-z.+]*", line), line
+    return dict(line.split("==") for line in kept)
+
+
+def required(*extras):
+    optional = PROJECT["optional-dependencies"]
+    return [
+        Requirement(line)
+        for line in PROJECT["dependencies"] + [each for extra in extras for each in optional[extra]]
+    ]
+
+
+# === Commands ===
+
+
+def test_documented_make_commands_exist():
+    targets = set(re.findall(r"^([a-z][a-z-]*):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page, line, match in commands(r"(?:^|&& |\$ )make ((?:[a-z-]+(?: |$))+)"):
+        unknown = set(match[1].split()) - targets
+        assert not unknown, f"{page}: {line}"
+
+
+def test_documented_run_parameters_exist():
+    for page, line, _ in commands(r"make run-pipeline\b.*="):
+        names = set(re.findall(r"(\w+)=", line.partition("make run-pipeline")[2]))
+        assert names <= set(PARAMETERS) | MAKE_OPTIONS, f"{page}: {line}"
+
+
+def test_documented_module_commands_and_flags_exist():
+    for page, line, match in commands(r"python -m (trainer|pipeline)(?: ([a-z][a-z-]*))?([^|;&]*)"):
+        module, command, rest = match.groups()
+        text = help_of(module, command) if command else help_of(module)
+        assert text, f"{page}: {line}: there is no such command"
+        for flag in re.findall(r"(?<!\S)(--[a-z][a-z-]*)", rest):
+            assert re.search(rf"{flag}(?![a-z-])", text), f"{page}: {line}: it has no {flag}"
+        if module == "pipeline" and command == "run":
+            assert set(re.findall(r"(?<!\S)(\w+)=", rest)) <= set(PARAMETERS), f"{page}: {line}"
+
+
+def test_documented_scripts_and_modules_exist():
+    for page, line in documented():
+        for script in re.findall(r"(?:^|\s)(?:\S*/)?python ((?!-)\S+\.py)", line):
+            assert (ROOT / script).is_file(), f"{page}: {line}"
+        for module in re.findall(r"python -m ((?:benchmarks|tests)[\w.]*)", line):
+            assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), f"{page}: {line}"
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in [*PAGES, ROOT / "CHANGELOG.md"]:
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
+
+
+# === Files ===
+
+
+def test_golden_files_are_there():
+    named = re.findall(r"^## (\S+\.npz)", (ROOT / "tests/golden/README.md").read_text(), re.MULTILINE)
+    assert {"msinet_reference.npz", "metrics_reference.npz"} <= set(named)
+    for name in named:
+        assert (ROOT / "tests/golden" / name).stat().st_size > 10_000
+    assert (ROOT / "pipeline.yaml").stat().st_size > 10_000
+
+
+def test_tracked_files_name_no_machine_and_no_registry():
+    patterns = [
+        r"/(?:home|Users)/[A-Za-z]\w*",
+        r"https?://[^\s\"'`)]*/simple\b",
+        r"--(?:extra-)?index-url[ =]\S",
+        r"--find-links[ =]\S",
+        r"\bfile:///\w",
+    ]
+    if len(ROOT.parts) > 2:
+        patterns.append(re.escape(f"{ROOT}") + r"\b")
+    for path in tracked_files():
+        if path == pathlib.Path(__file__):
+            continue  # it has the patterns themselves
+        found = re.search("|".join(patterns).encode(), path.read_bytes())
+        assert not found, f"{path.relative_to(ROOT)} has {found[0]!r}"
+
+
+def test_no_data_and_no_weights_are_tracked():
+    big = {path.relative_to(ROOT).as_posix(): path.stat().st_size for path in tracked_files()}
+    assert not [name for name in big if re.search(r"\.(h5|zip|gz|mat|tfrecord|pb)$", name)]
+    assert not [name for name, size in big.items() if size > 6_000_000]
+
+
+# === Pins ===
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_pins_satisfy_the_project(name):
+    pinned = pins(name)
+    for requirement in required(*EXTRAS[name]):
+        version = pinned.get(canonicalize_name(requirement.name))
+        assert version is not None, f"{requirement.name} is not pinned: run `make requirements`"
+        assert requirement.specifier.contains(version), f"{requirement} is pinned at {version}"
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_each_set_has_one_tensorflow_and_it_is_the_same_version(name):
+    versions = {
+        each: version for each, version in pins(name).items() if re.fullmatch(r"tensorflow(-cpu|-tpu)?", each)
+    }
+    assert list(versions.values()) == ["2.20.0"]
+
+
+def test_sets_agree_on_every_version():
+    dev = pins("dev")
+    for name in SETS:
+        other = pins(name)
+        assert {each: other[each] for each in dev.keys() & other.keys()} == {
+            each: dev[each] for each in dev.keys() & other.keys()
+        }
+    assert pins("cpu").items() <= dev.items()
+
+
+def test_libtpu_is_the_one_that_tensorflow_can_load():
+    assert pins("tpu")["libtpu"] == "0.0.30"
+
+
+@pytest.mark.parametrize("name", ["cpu", "gpu", "tpu"])
+def test_machines_get_no_development_tools(name):
+    assert not {"pytest", "ruff", "mypy", "pip-tools"} & set(pins(name))
