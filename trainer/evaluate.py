@@ -127,13 +127,13 @@ def _compare(config: EvaluateConfig, ours: Scores, theirs: Scores) -> tuple[bool
         raise UserError(f"the gate's metric {metric} could not be computed; choose one of {', '.join(ours)}")
     gain = ours[metric] - theirs[metric] if HIGHER_IS_BETTER[metric] else theirs[metric] - ours[metric]
     beats = gain > config.gate_margin
-    margin = f", where more than {config.gate_margin:g} is asked" if config.gate_margin else ""
+    margin = f" where more than {config.gate_margin:g} is asked" if config.gate_margin else ""
     label, direction = metrics.LABELS[metric], "higher" if HIGHER_IS_BETTER[metric] else "lower"
     how = "better" if gain > 0 else "worse" if gain < 0 else "no different"
     by = f" by {abs(gain):.4f}" if gain else ""
     clause = (
-        f"its {label} is {ours[metric]:.4f} and the current default's {theirs[metric]:.4f} "
-        f"({direction} is better), so it is {how}{by}{margin}"
+        f"the candidate's {label} is {ours[metric]:.4f}, the current default's {theirs[metric]:.4f} "
+        f"({direction} is better), which is {how}{by}{margin}"
     )
     return beats, clause
 

@@ -58,7 +58,7 @@ def write_report(evaluation: Path, html: Path) -> None:
         html,
         "report.html.jinja",
         title=f"MSI-Net on {' and '.join(content['datasets'])}",
-        verdict=_verdict(content),
+        verdict=verdict(content),
         reason=content["reason"],
         sets=sets,
         provenance=_provenance(content),
@@ -167,7 +167,8 @@ def _read_history(path: pathlib.Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _verdict(content: dict[str, Any]) -> dict[str, str]:
+def verdict(content: dict[str, Any]) -> dict[str, str]:
+    """Colour and headline of the decision."""
     if not content["passed_baseline"]:
         return {"tone": "bad", "headline": "Below the centre bias"}
     if content["promote"]:

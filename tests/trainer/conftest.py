@@ -1,0 +1,44 @@
+"""What the tests of evaluation and its pages share: two networks, two data sets, one evaluation."""
+
+import shutil
+
+import pytest
+
+from tests.trainer import predictable
+from trainer.config import EvaluateConfig
+from trainer.evaluate import evaluate
+
+
+@pytest.fixture(scope="session")
+def good():
+    """The network whose predictions are the ground truth."""
+    return predictable.network(1)
+
+
+@pytest.fixture(scope="session")
+def models(good, tmp_path_factory):
+    """Folders of that network and of one that knows nothing about it."""
+    folder = tmp_path_factory.mktemp("models")
+    other = predictable.network(2)
+    yield {
+        "good": predictable.write_model(folder / "good", good),
+        "bad": predictable.write_model(folder / "bad", other),
+    }
+    shutil.rmtree(folder)  # a hundred megabytes each
+
+
+@pytest.fixture(scope="session")
+def datasets(good, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("datasets")
+    return {
+        "salicon": predictable.write_dataset(folder / "salicon", good),
+        "fixationadd1000": predictable.write_dataset(folder / "add", good, n_valid=4, n_fixations=0),
+    }
+
+
+@pytest.fixture(scope="session")
+def evaluated(models, datasets, tmp_path_factory):
+    """The folder of one evaluation of `good`, with `bad` as the current default, on both data sets."""
+    output = tmp_path_factory.mktemp("evaluation") / "evaluation"
+    evaluate(EvaluateConfig(), models["good"], datasets, output, champion=models["bad"])
+    return output

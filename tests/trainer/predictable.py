@@ -1,0 +1,83 @@
+"""A tiny prepared data set whose ground truth is what one network predicts, and that network as a model folder."""
+
+import dataclasses
+import pathlib
+
+import keras
+import numpy as np
+from scipy.ndimage import gaussian_filter
+
+from trainer import artifacts, preprocess, tfrecords
+from trainer.model import build_model
+
+SIZE = (48, 64)
+ORIGINAL_SIZES = ((48, 64), (60, 60), (90, 101))  # as the frame; padded left and right; shrunk and padded
+
+
+def network(seed: int) -> keras.Model:
+    keras.utils.set_random_seed(seed)
+    return build_model((None, None), dtype="float32")
+
+
+def write_model(folder: pathlib.Path, model: keras.Model) -> pathlib.Path:
+    folder.mkdir(parents=True)
+    model.save_weights(folder / artifacts.WEIGHTS)
+    artifacts.write_json(folder / artifacts.MODEL_CONFIG, {"train": {"epochs": 2}, "dataset": "salicon"})
+    return folder
+
+
+def example(model: keras.Model, index: int, n_fixations: int, inverted: bool = False) -> tfrecords.Example:
+    """Smooth noise, the map that the model predicts for it (or its negative), fixations where it is high."""
+    random = np.random.default_rng(index)
+    size = ORIGINAL_SIZES[index % len(ORIGINAL_SIZES)]
+    noise = gaussian_filter(random.normal(size=(*size, 3)), (4, 4, 0))
+    image = np.uint8(255 * (noise - noise.min()) / np.ptp(noise))
+    stimulus = np.round(preprocess.prepare_stimulus(image, SIZE)).astype(np.uint8)
+    prediction = np.asarray(model(stimulus[None].astype(np.float32)))[0, ..., 0]
+    top, left, height, width = preprocess.content_box(size, SIZE)
+    density = np.zeros(SIZE, np.uint8)
+    box = slice(top, top + height), slice(left, left + width)
+    density[box] = np.round((1 - prediction[box] if inverted else prediction[box]) * 255)
+    chances = np.maximum(preprocess.resize_back(prediction, size), 0).ravel() ** 4
+    picked = random.choice(chances.size, n_fixations, p=chances / chances.sum())
+    points = np.stack(np.unravel_index(picked, size), axis=1).astype(np.int64)
+    return tfrecords.Example(index, f"{index}.png", stimulus, density, size, points, np.zeros((0, 2), np.int64))
+
+
+def write_dataset(
+    folder: pathlib.Path,
+    model: keras.Model,
+    n_valid: int = 10,
+    n_fixations: int = 12,
+    inverted: bool = False,
+    **changes: object,
+) -> pathlib.Path:
+    """A data set with `n_valid` validation images and two for training; `changes` go into the manifest."""
+    folder.mkdir(parents=True)
+    shards = {}
+    for split, count in (("train", 2), ("valid", n_valid)):
+        with tfrecords.ShardWriter(folder, split, max(1, count), SIZE) as writer:
+            for index in range(count):
+                writer.write(tfrecords.serialize(example(model, index, n_fixations, inverted)))
+        shards[split] = writer.names
+    y, x = np.mgrid[-1:1:120j, -1:1:160j]
+    bias = np.exp(-(y**2 + x**2)).astype(np.float32)
+    np.save(folder / artifacts.CENTER_BIAS, bias / bias.sum())
+    manifest = artifacts.Manifest(
+        dataset="salicon",
+        source="gs://bucket/salicon",
+        fingerprint="0123abcd",
+        image_size=SIZE,
+        counts={"train": 2, "valid": n_valid},
+        expected_counts={"train": 10_000, "valid": 5_000},
+        split="given",
+        ground_truth="density",
+        blur_sigma_px=0.0,
+        has_fixations=n_fixations > 0,
+        original_sizes={"48x64": 5, "60x60": 4, "90x101": 3},
+        shards=shards,
+        objects=[],
+        code_version="0.1.0",
+    )
+    dataclasses.replace(manifest, **changes).save(folder)
+    return folder
