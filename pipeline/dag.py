@@ -36,11 +36,13 @@ def build(target: str = "local", image: str = settings.IMAGE) -> Any:
 
     def pipeline(*channels: Channel) -> None:
         given = dict(zip(PARAMETERS, channels, strict=True))
-        data = {step: _fetch(step, given) for step in STEPS}
+        fetched = {step: _fetch(step, given) for step in STEPS}
+        data = {step: task.outputs["prepared"] for step, task in fetched.items()}
         model = None
         for step in STEPS:
             learning = settings_of(TrainConfig, step, given) | {"checkpoint_dir": given["checkpoint_dir"]}
-            model = TARGETS[target].training_step(step, learning, data[step], model)
+            # After all fetching: a mistake in the last source is to be found before hours of training.
+            model = TARGETS[target].training_step(step, learning, data[step], model, after=fetched.values())
         _evaluate_and_upload(given, model, data)
         for task in dsl.pipeline_context.Pipeline.get_default_pipeline().tasks.values():
             task.set_container_image(image)
@@ -55,8 +57,7 @@ def _fetch(step: str, given: dict[str, Channel]) -> Channel:
     seen = fingerprint(dataset=wanted["dataset"], source=wanted["source"])
     seen.set_caching_options(False).set_display_name(f"{STEPS[step]}: source")
     fetched = fetch_dataset(**wanted, fingerprint=seen.output)
-    fetched.set_caching_options(True).set_display_name(f"{STEPS[step]}: data")
-    return fetched.outputs["prepared"]
+    return fetched.set_caching_options(True).set_display_name(f"{STEPS[step]}: data")
 
 
 def _evaluate_and_upload(given: dict[str, Channel], model: Channel, data: dict[str, Channel]) -> None:

@@ -132,6 +132,17 @@ def validate(values: Mapping[str, Value]) -> None:
     PipelineConfig(**_complete(PipelineConfig, "", values))
 
 
+def require_sources(values: Mapping[str, Value]) -> None:
+    """Raise `UserError` unless it is known where both data sets are."""
+    for step in STEPS:
+        wanted = FetchConfig(**_complete(FetchConfig, step, values))
+        check(
+            bool(wanted.source or datasets.get(wanted.dataset).source),
+            f"{wanted.dataset} has no source of its own: give {step}_source: a folder, an archive, a gs:// "
+            "address, or `sample` for a set that is drawn on the spot",
+        )
+
+
 def _complete(config: type, step: str, values: Mapping[str, Value]) -> dict[str, Any]:
     defaults = {name: parameter.default for name, parameter in PARAMETERS.items()}
     return settings_of(config, step, {**defaults, **values})

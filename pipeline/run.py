@@ -26,8 +26,9 @@ from trainer.config import HIGHER_IS_BETTER, check
 from trainer.errors import UserError
 
 RUNS = pathlib.Path("runs")
-CACHE = ".msinet-cache"
-"""Folder beside the runs in which kfp.local remembers the outputs of cached tasks."""
+CACHE = f".msinet-cache/schema-{artifacts.SCHEMA}"
+"""Folder beside the runs in which kfp.local remembers what cached tasks made; by schema, so that none is read by
+another one's code."""
 RUN_FILE = "run.json"
 LOG = "log.txt"
 CHECKPOINTS = "checkpoints"
@@ -101,6 +102,7 @@ def prepare(environment: str, folder: str, resume: str, given: Mapping[str, Valu
     run = dataclasses.replace(run, folder=run.folder.absolute())
     run.parameters.setdefault("checkpoint_dir", str(run.folder / CHECKPOINTS))
     parameters.validate(run.parameters)
+    parameters.require_sources(run.parameters)
     return run
 
 
@@ -202,13 +204,15 @@ def _locked(folder: pathlib.Path) -> Iterator[None]:
 
 
 def _print_evaluation(evaluation: dict[str, Any], console: Console) -> None:
+    from trainer.metrics import LABELS
+
     for dataset, result in evaluation["datasets"].items():
         table = Table(title=f"Validation images of {dataset}", title_justify="left", box=None, pad_edge=False)
         table.add_column("")
         scores = result["models"]
         metrics = [metric for metric in HIGHER_IS_BETTER if metric in scores["candidate"]]
         for metric in metrics:
-            table.add_column(f"{metric} {'↑' if HIGHER_IS_BETTER[metric] else '↓'}", justify="right")
+            table.add_column(f"{LABELS[metric]} {'↑' if HIGHER_IS_BETTER[metric] else '↓'}", justify="right")
         for model, title in MODELS.items():
             if model in scores:
                 cells = [f"{scores[model][metric]:.3f}" if metric in scores[model] else "" for metric in metrics]

@@ -26,6 +26,7 @@ def elsewhere(tmp_path, monkeypatch):
         (["base_epochs"], "unknown argument 'base_epochs'; write a parameter as"),
         (["--base-dataset", "salicn"], "unknown data set 'salicn'; did you mean 'salicon'"),
         (["base_batch_size=0"], "base training: batch_size is 0; it must be at least 1"),
+        (["finetune_source=sample"], "salicon has no source of its own: give base_source"),
         (["--env", "smple"], "unknown environment 'smple'; did you mean 'sample'"),
         (["--env", "vertex"], "environment vertex is for target vertex"),
         (["--resume", "nowhere"], "nowhere is not a run"),

@@ -1,0 +1,167 @@
+"""Each component as the plain function that it is, on a few tiny images."""
+
+import ast
+import dataclasses
+import inspect
+import json
+import pathlib
+import textwrap
+
+import pytest
+from kfp import dsl
+
+from components.evaluate_model import evaluate_model
+from components.fetch_dataset import fetch_dataset
+from components.fingerprint import fingerprint
+from components.train_model import train_model
+from components.upload_model import upload_model
+from tests.tiny import write_salicon
+from trainer import artifacts
+from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
+
+COMPONENTS = {each.name: each for each in (evaluate_model, fetch_dataset, fingerprint, train_model, upload_model)}
+DATASET = "salicon"
+
+
+def artifact(kind, path):
+    return kind(name=path.name, uri=str(path), metadata={})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("components")
+
+
+@pytest.fixture(scope="module")
+def source(folder):
+    """People look elsewhere in its validation images, so that any network is better than the centre bias."""
+    return write_salicon(folder / "source", train_x=12, valid_x=52)
+
+
+@pytest.fixture(scope="module")
+def prepared(folder, source):
+    data, preview = artifact(dsl.Dataset, folder / "prepared"), artifact(dsl.HTML, folder / "preview")
+    digest = fingerprint.python_func(DATASET, source)
+    settings = dataclasses.asdict(FetchConfig(DATASET, source, "32x40", allow_partial_data=True))
+    fetch_dataset.python_func(**settings, fingerprint=digest, prepared=data, preview=preview)
+    assert data.metadata["fingerprint"] == digest
+    assert "<html" in (folder / "preview").read_text().lower()
+    return data
+
+
+def settings(**changes):
+    return dataclasses.asdict(TrainConfig(epochs=1, batch_size=2, initial_weights="none")) | changes
+
+
+@pytest.fixture(scope="module")
+def model(folder, prepared):
+    model, curve = artifact(dsl.Model, folder / "model"), artifact(dsl.HTML, folder / "curve")
+    checkpoints = str(folder / "checkpoints")
+    train_model.python_func(
+        step="base", **settings(), checkpoint_dir=checkpoints, dataset=prepared, model=model, curve=curve
+    )
+    assert (folder / "checkpoints" / "base").is_dir()
+    assert "<html" in (folder / "curve").read_text().lower()
+    return model
+
+
+def test_prepared_data_says_what_it_is(prepared):
+    manifest = artifacts.Manifest.load(prepared.path)
+    assert manifest.image_size == (32, 40)
+    assert prepared.metadata["dataset"] == DATASET
+    assert {split: prepared.metadata[split] for split in manifest.counts} == manifest.counts
+
+
+def test_data_that_changed_since_its_fingerprint_is_refused(prepared, source, tmp_path):
+    config = dataclasses.asdict(FetchConfig(DATASET, source, "32x40", allow_partial_data=True))
+    outputs = {"prepared": artifact(dsl.Dataset, tmp_path / "data"), "preview": artifact(dsl.HTML, tmp_path / "p")}
+    with pytest.raises(SystemExit, match=f"error: the source of {DATASET} changed while it was fetched"):
+        fetch_dataset.python_func(**config, fingerprint="another", **outputs)
+
+
+def test_source_that_is_missing_is_an_error_of_one_line(tmp_path):
+    with pytest.raises(SystemExit, match=r"^error: .*nowhere"):
+        fingerprint.python_func(DATASET, str(tmp_path / "nowhere"))
+
+
+def test_fine_tuning_starts_from_the_base_model_and_keeps_its_state_beside_its_output(model, prepared, tmp_path):
+    tuned, curve = artifact(dsl.Model, tmp_path / "tuned"), artifact(dsl.HTML, tmp_path / "curve")
+    train_model.python_func(
+        step="finetune",
+        **settings(),
+        checkpoint_dir="",
+        dataset=prepared,
+        model=tuned,
+        curve=curve,
+        base_model=model,
+    )
+    config = json.loads((tmp_path / "tuned" / artifacts.MODEL_CONFIG).read_text())
+    assert config["base_model"]["best_epoch"] == model.metadata["best_epoch"] == 1
+    assert (tmp_path / "tuned-checkpoints").is_dir()
+
+
+def test_setting_that_does_not_fit_is_an_error_of_one_line_and_writes_nothing(prepared, tmp_path):
+    outputs = {"model": artifact(dsl.Model, tmp_path / "model"), "curve": artifact(dsl.HTML, tmp_path / "curve")}
+    for changes, message in (({"batch_size": 99}, "batch_size is 99"), ({"epochs": 0}, "epochs is 0")):
+        with pytest.raises(SystemExit, match=f"^error: {message}"):
+            train_model.python_func(
+                step="base", **settings(**changes), checkpoint_dir="", dataset=prepared, **outputs
+            )
+    assert not (tmp_path / "model").exists()
+
+
+def judge(folder, prepared, model, registry, **changes):
+    outputs = {
+        "evaluation": artifact(dsl.Artifact, folder / "evaluation"),
+        "metrics": artifact(dsl.Metrics, folder / "metrics"),
+        "report": artifact(dsl.HTML, folder / "report"),
+    }
+    config = dataclasses.asdict(EvaluateConfig()) | changes
+    place = {"model_name": "msinet", "registry": str(registry)}
+    data = {"base_data": prepared, "finetune_data": prepared}
+    evaluate_model.python_func(**config, **place, **data, model=model, **outputs)
+    return outputs, place, data
+
+
+def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, model, tmp_path):
+    outputs, place, data = judge(tmp_path, prepared, model, tmp_path / "models", evaluate_base=True)
+    evaluation = json.loads((tmp_path / "evaluation" / artifacts.EVALUATION).read_text())
+    assert list(evaluation["datasets"]) == [DATASET, f"{DATASET}-2"]
+    assert outputs["metrics"].metadata == pytest.approx(evaluation["datasets"][DATASET]["models"]["candidate"])
+    assert "<html" in (tmp_path / "report").read_text().lower()
+
+    uploaded = upload_model.python_func(
+        **place, **data, run="run-1", model=model, evaluation=outputs["evaluation"]
+    )
+    assert uploaded == (1, "default")
+    record = json.loads((tmp_path / "models" / "msinet" / "1" / "assets.extra" / "version.json").read_text())
+    assert record["metrics"][DATASET] == evaluation["datasets"][DATASET]["models"]["candidate"]
+    assert record["lineage"]["run"] == "run-1"
+    assert record["lineage"]["data"]["base"]["fingerprint"] == prepared.metadata["fingerprint"]
+
+    again, _, _ = judge(tmp_path / "again", prepared, model, tmp_path / "models")
+    assert again["evaluation"].metadata == {"champion": 1, "promote": False}
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_body_is_short_and_imports_what_it_needs(name):
+    source = textwrap.dedent(inspect.getsource(COMPONENTS[name].python_func))
+    function = ast.parse(source).body[0]
+    body = function.body[1:]
+    assert body[-1].end_lineno - body[0].lineno + 1 <= 15
+    imported = [each.module for each in body if isinstance(each, ast.ImportFrom)]
+    assert "trainer.errors" in imported
+    assert {module.split(".")[0] for module in imported} <= {"trainer", "pipeline"}
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_arguments_have_no_defaults_but_the_optional_artifact(name):
+    signature = inspect.signature(COMPONENTS[name].python_func)
+    optional = [each.name for each in signature.parameters.values() if each.default is not each.empty]
+    assert optional == (["base_model"] if name == "train-model" else [])
+
+
+def test_there_is_one_file_for_each_component():
+    folder = pathlib.Path(inspect.getsourcefile(fingerprint.python_func)).parent
+    files = {path.stem.replace("_", "-") for path in folder.glob("*.py")} - {"--init--"}
+    assert files == set(COMPONENTS)

@@ -1,0 +1,173 @@
+"""Real runs of the pipeline by kfp.local, on a few tiny images."""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from pipeline.parameters import STEPS
+from pipeline.registry import CHALLENGER, DEFAULT, LocalRegistry
+from pipeline.run import CHECKPOINTS, LOG, SHOWN, Run
+from trainer import artifacts
+
+TIMEOUT_S = 240
+EPOCHS = 3
+
+
+def command(run_dir, base_source, finetune_source, *others):
+    return [
+        *(sys.executable, "-m", "pipeline", "run", "--run-dir", str(run_dir)),
+        *("--finetune-dataset", "salicon", "--allow-partial-data", "true", "initial_weights=none"),
+        *(f"base_source={base_source}", f"finetune_source={finetune_source}"),
+        *(f"{step}_{setting}" for step in STEPS for setting in ("image_size=32x40", "batch_size=2")),
+        *(f"base_epochs={EPOCHS}", "finetune_epochs=1", "precision=float32"),
+        *others,
+    ]
+
+
+def run(folder, *arguments):
+    return subprocess.run(
+        arguments,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        env=os.environ | {"COLUMNS": "160"},
+    )
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory):
+    return tmp_path_factory.mktemp("workplace")
+
+
+@pytest.fixture(scope="module")
+def first(workplace, moved):
+    """The first run there, with nothing in the registry."""
+    return run(workplace, *command("runs/first", moved, moved))
+
+
+def test_first_run_registers_the_default(first, workplace):
+    assert first.returncode == 0, first.stdout + first.stderr
+    registry = LocalRegistry(workplace / "models")
+    assert registry.aliases("msinet") == {DEFAULT: 1}
+    assert (workplace / "models" / "msinet" / "1" / "saved_model.pb").is_file()
+    lineage = registry.default("msinet").record["lineage"]
+    assert lineage["data"]["finetune"]["counts"] == {"train": 6, "valid": 3}
+    assert lineage["run"].startswith("msinet-")
+
+
+def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, workplace):
+    lines = first.stdout.splitlines()
+    steps = re.findall(r"(?m)^\[(.+)\] done after", first.stdout)
+    assert len(steps) == 8
+    assert set(STEPS.values()) | {"Evaluation", "Registration"} <= set(steps)
+    assert any(line.startswith(f"[{STEPS['base']}] epoch {EPOCHS}/{EPOCHS}: loss") for line in lines)
+    assert all(any(line.startswith(model) for line in lines) for model in ("candidate", "centre bias", "uniform"))
+    assert "Registered: msinet version 1 (default)" in lines
+    assert f"Report:     {pathlib.Path('runs/first/report.html')}" in lines
+    assert "executor_input" not in first.stdout
+    assert not first.stderr
+
+
+def test_run_folder_has_what_people_look_at(first, workplace):
+    folder = workplace / "runs" / "first"
+    for name in SHOWN.values():
+        assert "<html" in (folder / name).read_text().lower()
+    assert "Executing task 'upload-model'" in (folder / LOG).read_text()
+    assert not (folder / CHECKPOINTS).exists()
+
+
+def wait_for(path, pattern):
+    """The text of the file at `path`, as soon as it has `pattern`."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        text = path.read_text() if path.exists() else ""
+        if re.search(pattern, text):
+            return text
+        time.sleep(0.05)
+    raise AssertionError(f"{pattern} is not in {text}")
+
+
+def processes_of(folder):
+    """Numbers of the running processes that have `folder` in their command."""
+    found = []
+    for each in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            arguments = (each / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if str(folder).encode() in arguments and int(each.name) != os.getpid():
+            found.append(int(each.name))
+    return found
+
+
+def test_killed_run_leaves_no_process_and_goes_on_to_the_same_model(first, workplace, moved):
+    assert first.returncode == 0
+    folder = workplace / "runs" / "second"
+    arguments = command("runs/second", moved, moved)
+    process = subprocess.Popen(arguments, cwd=workplace, stdout=subprocess.DEVNULL)
+    wait_for(folder / LOG, rf"epoch 1/{EPOCHS}: loss")
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    deadline = time.monotonic() + 10
+    while processes_of(folder) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not processes_of(folder)
+
+    resumed = run(workplace, *arguments)
+    assert resumed.returncode == 0, resumed.stdout
+    assert "Base training: data] nothing changed; taken from an earlier run" in resumed.stdout
+    assert "[Base training] epoch 1/" not in resumed.stdout
+    # It is the same, so it is not better.
+    assert "Registered: msinet version 2 (challenger)" in resumed.stdout
+    versions = LocalRegistry(workplace / "models").versions("msinet")
+    assert versions[0].record["metrics"] == versions[1].record["metrics"]
+    weights = [(version.model / artifacts.WEIGHTS).read_bytes() for version in versions]
+    assert len(weights[0]) == len(weights[1])
+    assert LocalRegistry(workplace / "models").aliases("msinet") == {DEFAULT: 1, CHALLENGER: 2}
+
+
+def test_interrupted_run_ends_its_tasks_and_says_how_to_go_on(tmp_path, moved):
+    arguments = command("mine", moved, moved)
+    process = subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    wait_for(tmp_path / "mine" / LOG, "Executing task 'fetch-dataset'")
+    second = run(tmp_path, *arguments)
+    assert second.returncode == 1
+    assert second.stderr == "error: the run mine is running; wait for its end, or stop it\n"
+    os.kill(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Interrupted." in output
+    assert "python -m pipeline run --resume mine" in output
+    assert "Traceback" not in output
+    assert not processes_of(tmp_path / "mine")
+
+
+def test_model_below_the_centre_bias_fails_the_run_with_that_reason(tmp_path, moved, fixed):
+    failed = run(tmp_path, *command("runs/bad", moved, fixed, "base_epochs=1"))
+    assert failed.returncode == 1
+    assert re.search(r"(?m)^Evaluation failed: The candidate is below the centre bias in KLD \(", failed.stdout)
+    assert any(line.startswith("centre bias") for line in failed.stdout.splitlines())
+    assert "Report:     runs/bad/report.html" in failed.stdout
+    assert (tmp_path / "runs" / "bad" / "report.html").stat().st_size > 1000
+    assert "Traceback" not in failed.stdout + failed.stderr
+    assert LocalRegistry(tmp_path / "models").versions("msinet") == []
+
+
+def test_users_mistake_in_a_task_is_the_reason_without_a_traceback(tmp_path):
+    failed = run(tmp_path, *command("runs/lost", tmp_path / "nowhere", "sample"))
+    assert failed.returncode == 1
+    assert re.search(r"(?m)^Base training: source failed: .*nowhere", failed.stdout)
+    assert "Log:        runs/lost/log.txt" in failed.stdout
+    assert "Go on with: python -m pipeline run --resume runs/lost" in failed.stdout
+    assert "Traceback" not in failed.stdout + failed.stderr
+    stored = Run.load(tmp_path / "runs" / "lost")
+    assert stored.parameters["base_epochs"] == EPOCHS
+    assert json.loads((tmp_path / "runs" / "lost" / "run.json").read_text())["environment"] == "local"
