@@ -254,6 +254,7 @@ def _thumbnails(folder: pathlib.Path, split: str, manifest: artifacts.Manifest) 
         pictures.append(
             {
                 "name": example.name,
+                "stem": pathlib.PurePosixPath(example.name).stem,
                 "width": width,
                 "height": height,
                 "stimulus": charts.image_uri(example.stimulus[box]),

@@ -46,8 +46,9 @@ class Scorer:
         self, folder: pathlib.Path, manifest: artifacts.Manifest, networks: dict[str, keras.Model]
     ) -> None:
         self._folder, self._manifest = folder, manifest
-        self._forward = {model: tf.function(network) for model, network in networks.items()}
-        self._batch_size = min(BATCH_SIZE, manifest.counts["valid"])
+        # The size of a batch is left open, so that the short last one is not traced again.
+        stimuli = tf.TensorSpec((None, *manifest.image_size, 3), tf.float32)
+        self._forward = {model: tf.function(network, [stimuli]) for model, network in networks.items()}
         self._center_bias = Image.fromarray(np.load(folder / artifacts.CENTER_BIAS).astype(np.float32))
         self._fixations: dict[Size, npt.NDArray[np.int64]] = {}
         # What images of one size share is made once.
@@ -60,7 +61,7 @@ class Scorer:
             self._fixations = self._collect_fixations()
         table: Table = {}
         pending: Pending = collections.deque()
-        most_pending = self._batch_size + 4 * (os.cpu_count() or 1)
+        most_pending = BATCH_SIZE + 4 * (os.cpu_count() or 1)
         with (
             ThreadPoolExecutor(os.cpu_count()) as pool,
             Tracker(description, self._manifest.counts["valid"], "images") as tracker,
@@ -101,11 +102,10 @@ class Scorer:
         return written
 
     def _predict(self, examples: Iterable[Example]) -> Iterator[tuple[Example, Predictions]]:
-        """Each example with each network's prediction; a short last batch is filled up, to keep one shape."""
+        """Each example with each network's prediction."""
         examples = iter(examples)
-        while batch := list(itertools.islice(examples, self._batch_size)):
-            stimuli = np.zeros((self._batch_size, *self._manifest.image_size, 3), np.float32)
-            stimuli[: len(batch)] = [example.stimulus for example in batch]
+        while batch := list(itertools.islice(examples, BATCH_SIZE)):
+            stimuli = np.stack([example.stimulus for example in batch]).astype(np.float32)
             outputs = {model: forward(stimuli).numpy()[..., 0] for model, forward in self._forward.items()}
             for row, example in enumerate(batch):
                 predictions = {model: output[row] for model, output in outputs.items()}
