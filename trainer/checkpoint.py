@@ -94,7 +94,7 @@ class Checkpoints:
                 state = json.loads(tf.train.load_variable(path, "state/.ATTRIBUTES/VARIABLE_VALUE").decode())
                 self._check_identity(state["identity"])
                 self._checkpoint.restore(path).assert_consumed()
-            except (tf.errors.OpError, ValueError) as error:
+            except (tf.errors.OpError, ValueError, IndexError, RuntimeError) as error:  # whatever is damaged
                 reason = str(error).splitlines()[0]
                 print(f"checkpoint {path} cannot be read and is passed over: {reason}", flush=True)
                 continue

@@ -1,13 +1,15 @@
 """Batches from prepared shards, for training and validation."""
 
 import os
-import pathlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import tensorflow as tf
 
 from trainer import tfrecords
 from trainer.artifacts import Manifest
+from trainer.errors import UserError
 
 PARALLEL_SHARDS = 4
 
@@ -58,7 +60,7 @@ def validation_batches(folder: str | os.PathLike[str], manifest: Manifest, batch
 
 
 def _records(folder: str | os.PathLike[str], manifest: Manifest, split: str) -> tf.data.Dataset:
-    files = [str(pathlib.Path(folder) / name) for name in manifest.shards[split]]
+    files = [str(path) for path in tfrecords.shard_paths(folder, split)]
     return tf.data.TFRecordDataset(files, num_parallel_reads=min(PARALLEL_SHARDS, len(files)))
 
 
@@ -68,3 +70,14 @@ def _parsed(records: tf.data.Dataset, manifest: Manifest) -> tf.data.Dataset:
         num_parallel_calls=tf.data.AUTOTUNE,
         deterministic=True,
     )
+
+
+@contextmanager
+def damage_reported(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """A `UserError` for a shard that turns out to be damaged while batches are taken."""
+    try:
+        yield
+    except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
+        raise UserError(
+            f"a shard in {folder} is cut short or damaged ({error.message.splitlines()[0]}); {tfrecords.REMEDY}"
+        ) from None

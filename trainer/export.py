@@ -26,12 +26,12 @@ class _Servable(tf.Module):  # type: ignore[misc]
         self._model, self._image_size = model, image_size
         self._variables = [variable.value for variable in model.variables]  # tracked, hence saved
 
-    @tf.function(input_signature=[tf.TensorSpec((None, None, None, 3), tf.float32, "input")])  # type: ignore[misc, untyped-decorator]
+    @tf.function(input_signature=[tf.TensorSpec((None, None, None, 3), tf.float32, "input")])  # type: ignore[untyped-decorator]
     def serving_default(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
         """Prepared images (N, H, W, 3), 0..255, to maps (N, H, W, 1) in [0, 1]; H and W divisible by 8."""
         return {"output": self._model(images)}
 
-    @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, "image_bytes")])  # type: ignore[misc, untyped-decorator]
+    @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, "image_bytes")])  # type: ignore[untyped-decorator]
     def serve_bytes(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
         """Encoded images (JPEG, PNG, BMP, first frame of a GIF) to 8-bit PNG maps at the images' own sizes."""
         return {"saliency_bytes": tf.map_fn(self._serve_one, image_bytes)}

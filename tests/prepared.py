@@ -1,0 +1,55 @@
+"""Small prepared data sets for tests, written as `trainer.fetch` writes them."""
+
+import pathlib
+
+import numpy as np
+
+from tests.golden.inputs import fixation_map, image
+from trainer.artifacts import CENTER_BIAS, Manifest
+from trainer.tfrecords import Example, ShardWriter, serialize
+
+
+def write_prepared(
+    folder: pathlib.Path,
+    n_train: int = 6,
+    n_valid: int = 3,
+    size: tuple[int, int] = (32, 40),
+    n_fixations: int = 12,
+) -> pathlib.Path:
+    """Seeded images with five blobs each; `n_fixations` fall where the blobs are high."""
+    folder.mkdir(parents=True)
+    counts, shards = {"train": n_train, "valid": n_valid}, {}
+    original = (2 * size[0], 2 * size[1])
+    densities = []
+    for split, n in counts.items():
+        with ShardWriter(folder, split, n, size) as writer:
+            for index in range(n):
+                seed = 10 * index + (split == "valid")
+                density = fixation_map(seed, 1, *size)[0, ..., 0]
+                rng = np.random.default_rng(seed)
+                flat = rng.choice(density.size, n_fixations, p=density.ravel() / density.sum())
+                points = np.stack(np.divmod(flat, size[1]), axis=1).astype(np.int64)
+                stimulus = image(seed, 1, *size)[0]
+                name = f"{split}/{index}.jpg"
+                writer.write(serialize(Example(index, name, stimulus, density, original, 2 * points, points)))
+                densities.append(density / density.sum())
+        shards[split] = writer.names
+    bias = np.kron(np.mean(densities, axis=0), np.ones((4, 4)))[:120, :160].astype(np.float32)
+    np.save(folder / CENTER_BIAS, bias / bias.sum())
+    Manifest(
+        dataset="osie",
+        source="tests",
+        fingerprint=f"{n_train}-{n_valid}-{size}",
+        image_size=size,
+        counts=counts,
+        expected_counts=counts,
+        split="given",
+        ground_truth="density",
+        blur_sigma_px=0.0,
+        has_fixations=n_fixations > 0,
+        original_sizes={f"{original[0]}x{original[1]}": n_train + n_valid},
+        shards=shards,
+        objects=[],
+        code_version="tests",
+    ).save(folder)
+    return folder

@@ -1,0 +1,203 @@
+"""The training loop: it learns, it is repeatable, it goes on where it was killed, it says what is wrong."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import pytest
+
+from tests.prepared import write_prepared
+from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, WEIGHTS
+from trainer.checkpoint import BEST_WEIGHTS
+from trainer.config import TrainConfig
+from trainer.errors import UserError
+from trainer.train import train
+
+CONFIG = TrainConfig(
+    epochs=2,
+    batch_size=2,
+    learning_rate=1e-4,
+    precision="float32",
+    initial_weights="none",
+    checkpoint_minutes=1e-6,
+)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return write_prepared(tmp_path_factory.mktemp("data") / "prepared")
+
+
+@pytest.fixture(scope="module")
+def trained(dataset, tmp_path_factory):
+    """One whole run: (model folder, folder of checkpoints)."""
+    folder = tmp_path_factory.mktemp("trained")
+    train(CONFIG, dataset, folder / "model", folder / "checkpoints")
+    return folder / "model", folder / "checkpoints"
+
+
+def history(model: pathlib.Path) -> list[dict]:
+    rows = [json.loads(line) for line in (model / HISTORY).read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key not in ("seconds", "images_per_s")} for row in rows]
+
+
+def weights(path: pathlib.Path) -> dict[str, np.ndarray]:
+    found = {}
+    with h5py.File(path) as file:
+        file.visititems(lambda name, item: found.update({name: item[:]}) if hasattr(item, "shape") else None)
+    assert len(found) == 46
+    return found
+
+
+def test_training_writes_a_whole_model_and_the_loss_falls(trained):
+    model, _ = trained
+    assert {path.name for path in model.iterdir()} == {HISTORY, MODEL_CONFIG, SAVED_MODEL, WEIGHTS}
+    first, second = history(model)
+    assert (first["epoch"], first["steps"], first["best"]) == (1, 3, True)
+    assert second["loss"] < first["loss"]
+    config = json.loads((model / MODEL_CONFIG).read_text())
+    assert config["settings"] == dataclasses.asdict(CONFIG)
+    assert config["valid_loss"] == min(row["valid_loss"] for row in history(model))
+
+
+def test_two_runs_of_one_command_give_the_same_losses_and_weights(dataset, trained, tmp_path):
+    train(CONFIG, dataset, tmp_path / "model", tmp_path / "checkpoints")
+    assert history(tmp_path / "model") == history(trained[0])
+    for name, values in weights(tmp_path / "model" / WEIGHTS).items():
+        np.testing.assert_array_equal(values, weights(trained[0] / WEIGHTS)[name], err_msg=name)
+
+
+def command(dataset: pathlib.Path, folder: pathlib.Path) -> list[str]:
+    config = dataclasses.asdict(CONFIG) | {"checkpoint_minutes": 1e-6}  # after each step
+    flags = [f"--{key.replace('_', '-')}={value}" for key, value in config.items()]
+    places = [
+        f"--dataset-dir={dataset}",
+        f"--output-dir={folder / 'model'}",
+        f"--checkpoint-dir={folder / 'state'}",
+    ]
+    return [sys.executable, "-m", "trainer", "train", *places, *flags]
+
+
+def test_run_killed_in_the_middle_of_an_epoch_ends_with_the_weights_of_one_that_was_not(
+    dataset, trained, tmp_path
+):
+    log = tmp_path / "log"
+    with log.open("w") as output:
+        run = subprocess.Popen(command(dataset, tmp_path), stdout=output, stderr=subprocess.STDOUT)
+        deadline = time.monotonic() + 120
+        # Checkpoints 1 and 2 are inside the first epoch, 3 and 4 after its three steps and its end.
+        while not (tmp_path / "state" / "ckpt-2.index").exists() and time.monotonic() < deadline:
+            assert run.poll() is None, log.read_text()
+            time.sleep(0.005)
+        os.kill(run.pid, signal.SIGKILL)
+        run.wait()
+    assert not (tmp_path / "model").exists()
+    again = subprocess.run(command(dataset, tmp_path), capture_output=True, text=True, check=True)
+    assert "going on after epoch" in again.stdout
+    assert history(tmp_path / "model") == history(trained[0])
+    for name, values in weights(tmp_path / "model" / WEIGHTS).items():
+        np.testing.assert_array_equal(values, weights(trained[0] / WEIGHTS)[name], err_msg=name)
+
+
+def test_finished_run_started_again_writes_the_same_model_without_training(dataset, trained, tmp_path, capsys):
+    train(CONFIG, dataset, tmp_path / "model", trained[1])
+    assert "epoch 1/2" not in capsys.readouterr().out
+    assert history(tmp_path / "model") == history(trained[0])
+
+
+def test_training_can_be_lengthened(dataset, trained, tmp_path):
+    import shutil
+
+    shutil.copytree(trained[1], tmp_path / "state")
+    longer = dataclasses.replace(CONFIG, epochs=3)
+    train(longer, dataset, tmp_path / "model", tmp_path / "state")
+    assert history(tmp_path / "model")[:2] == history(trained[0])
+    assert len(history(tmp_path / "model")) == 3
+
+
+def test_damaged_checkpoint_is_passed_over_for_the_one_before(dataset, trained, tmp_path, capsys):
+    import shutil
+
+    shutil.copytree(trained[1], tmp_path / "state")
+    newest = max((tmp_path / "state").glob("ckpt-*.data-*"), key=lambda path: path.stat().st_mtime)
+    newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+    train(CONFIG, dataset, tmp_path / "model", tmp_path / "state")
+    assert "is passed over" in capsys.readouterr().out
+    for name, values in weights(tmp_path / "model" / WEIGHTS).items():
+        np.testing.assert_array_equal(values, weights(trained[0] / WEIGHTS)[name], err_msg=name)
+
+
+def test_checkpoint_of_another_run_is_refused_with_what_differs(dataset, trained, tmp_path):
+    other = dataclasses.replace(CONFIG, learning_rate=1e-3)
+    with pytest.raises(UserError, match=r"learning_rate 0\.0001, now 0\.001"):
+        train(other, dataset, tmp_path / "model", trained[1])
+    assert not (tmp_path / "model").exists()
+
+
+def test_fine_tuning_starts_from_the_base_model(dataset, trained, tmp_path):
+    still = dataclasses.replace(CONFIG, epochs=1, learning_rate=1e-12)
+    summary = train(still, dataset, tmp_path / "model", tmp_path / "state", base_model=trained[0])
+    assert summary["valid_loss"] == pytest.approx(history(trained[0])[1]["valid_loss"], rel=1e-4)
+    assert summary["base_model"]["best_epoch"] in (1, 2)
+
+
+def test_msinet_weights_file_is_taken_as_initial_weights(dataset, trained, tmp_path):
+    path = str(trained[1] / BEST_WEIGHTS)
+    still = dataclasses.replace(CONFIG, epochs=1, learning_rate=1e-12, initial_weights=path)
+    summary = train(still, dataset, tmp_path / "model", tmp_path / "state")
+    assert summary["valid_loss"] == pytest.approx(min(r["valid_loss"] for r in history(trained[0])), rel=1e-4)
+
+
+def test_loss_that_is_not_finite_stops_with_the_step_and_the_images(dataset, tmp_path):
+    wild = dataclasses.replace(CONFIG, learning_rate=1e30, batch_size=3)
+    with pytest.raises(
+        UserError, match=r"loss is nan at step 2 of epoch 1, on the images (train/\d\.jpg(, )?){3};"
+    ):
+        train(wild, dataset, tmp_path / "model", tmp_path / "state")
+    assert not (tmp_path / "model").exists()
+
+
+def test_batch_larger_than_the_training_set_is_refused(dataset, tmp_path):
+    with pytest.raises(UserError, match="batch_size is 7, but osie has 6 training images"):
+        train(dataclasses.replace(CONFIG, batch_size=7), dataset, tmp_path / "model", tmp_path / "state")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_damaged_shard_is_named(dataset, tmp_path):
+    copy = write_prepared(tmp_path / "prepared")
+    shard = next(copy.glob("train-*"))
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 255
+    shard.write_bytes(content)
+    with pytest.raises(UserError, match=r"prepared is cut short or damaged .*prepare the data set again"):
+        train(CONFIG, copy, tmp_path / "model", tmp_path / "state")
+
+
+def test_folder_without_data_is_refused(tmp_path):
+    with pytest.raises(UserError, match="is not a prepared data set"):
+        train(CONFIG, tmp_path, tmp_path / "model", tmp_path / "state")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("epochs", 0, "epochs is 0; it must be at least 1"),
+        ("batch_size", -2, "batch_size is -2; it must be at least 1"),
+        ("learning_rate", 0.0, "learning_rate is 0; it must be above 0"),
+        ("learning_rate", float("nan"), "learning_rate is nan"),
+        ("seed", -1, "seed is -1"),
+        ("precision", "float61", "did you mean 'float32'"),
+        ("initial_weights", "", "initial_weights is empty"),
+        ("checkpoint_minutes", 0.0, "checkpoint_minutes is 0"),
+    ],
+)
+def test_setting_out_of_its_range_is_refused_with_its_value(field, value, message):
+    with pytest.raises(UserError, match=message):
+        dataclasses.replace(CONFIG, **{field: value})

@@ -1,0 +1,54 @@
+"""Saliency maps of images on disk."""
+
+import os
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from trainer import preprocess
+from trainer.artifacts import MODEL_CONFIG, read_json, replacing
+from trainer.errors import UserError
+from trainer.export import load_model
+from trainer.images import read_rgb
+from trainer.progress import Tracker
+
+
+def predict(
+    model: str | os.PathLike[str], images: Sequence[str], output_dir: str | os.PathLike[str]
+) -> list[pathlib.Path]:
+    """Write an 8-bit grey PNG saliency map, at the image's own size, for each image.
+
+    Args:
+        model: a model folder, or a version of the local registry.
+        images: image files; maps are named by their stems.
+        output_dir: made if it is not there.
+
+    Returns:
+        The files written, in the order of the images.
+
+    Raises:
+        UserError: if two images have one stem, or if an image cannot be read.
+    """
+    stems = [pathlib.Path(image).stem for image in images]
+    twice = sorted({stem for stem in stems if stems.count(stem) > 1})
+    if twice:
+        raise UserError(f"several images are called {', '.join(twice)}; their maps would have one name")
+    folder = pathlib.Path(model)
+    if not (folder / MODEL_CONFIG).exists() and (folder / "assets.extra").is_dir():
+        folder = folder / "assets.extra"
+    size = read_json(folder / MODEL_CONFIG, "give the folder of a model that `train` wrote")["image_size"]
+    network = tf.function(load_model(folder), reduce_retracing=True)
+    written = []
+    with Tracker("predicting", len(images), "images") as tracker:
+        for image, stem in zip(images, stems, strict=True):
+            stimulus = read_rgb(pathlib.Path(image))
+            prediction = network(preprocess.prepare_stimulus(stimulus, tuple(size))[None]).numpy()[0]
+            path = pathlib.Path(output_dir) / f"{stem}.png"
+            with replacing(path) as partial:
+                levels = preprocess.restore_map(prediction, stimulus.shape[:2])
+                partial.write_bytes(tf.io.encode_png(levels.astype(np.uint8)).numpy())
+            written.append(path)
+            tracker.advance()
+    return written

@@ -1,0 +1,54 @@
+"""Command-line flags made from the dataclasses of `trainer.config`. Standard library only."""
+
+import argparse
+import dataclasses
+from typing import Any, TypeVar
+
+from trainer.config import nearest
+
+Config = TypeVar("Config")
+
+
+def boolean(text: str) -> bool:
+    """True or False of a word such as `true` or `no`."""
+    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    try:
+        return words[text.lower()]
+    except KeyError:
+        raise ValueError(f"{text!r} is neither true nor false") from None
+
+
+class Parser(argparse.ArgumentParser):
+    """Names the nearest flag for one that it does not know."""
+
+    def error(self, message: str) -> Any:
+        """Print the message with the nearest known flag and exit with status 2."""
+        unknown = message.removeprefix("unrecognized arguments: ")
+        if unknown != message:
+            flags = [flag for action in self._actions for flag in action.option_strings]
+            message += nearest(unknown.split()[0].split("=")[0], flags)
+        super().error(message)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Refuse unknown flags here, where the flags of this subcommand are known."""
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
+
+
+def add_settings(parser: argparse.ArgumentParser, config: type) -> None:
+    """Give `parser` a flag for each field of the dataclass `config`, with its default and its help."""
+    for field in dataclasses.fields(config):
+        parser.add_argument(
+            "--" + field.name.replace("_", "-"),
+            type=boolean if field.type is bool else field.type,  # type: ignore[arg-type]
+            default=field.default,
+            metavar=getattr(field.type, "__name__", "value").upper(),
+            help=f"{field.metadata['help']} (default: {field.default!r})".replace("%", "%%"),
+        )
+
+
+def settings(config: type[Config], arguments: argparse.Namespace) -> Config:
+    """The dataclass with the values of its flags."""
+    return config(**{field.name: getattr(arguments, field.name) for field in dataclasses.fields(config)})  # type: ignore[arg-type]
