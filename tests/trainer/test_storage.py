@@ -1,0 +1,135 @@
+import os
+
+import google.auth.exceptions
+import pytest
+
+from tests import small_sources
+from tests.gcs import answering, refusing, serving, upload
+from trainer import storage
+from trainer.errors import UserError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Files, folders in it, and what operating systems leave."""
+    content = {"a.bin": b"a" * 1000, "below/b.bin": os.urandom(3_000_000), "below/empty": b""}
+    for name, data in {**content, ".DS_Store": b"x", "__MACOSX/a.bin": b"x", "below/Thumbs.db": b"x"}.items():
+        (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "set" / name).write_bytes(data)
+    return tmp_path / "set"
+
+
+def test_a_folder_lists_its_files_but_not_what_systems_leave(folder):
+    objects = storage.list_objects(str(folder))
+    assert [(each.name, each.size_bytes) for each in objects] == [
+        ("a.bin", 1000),
+        ("below/b.bin", 3_000_000),
+        ("below/empty", 0),
+    ]
+
+
+def test_checksum_is_the_published_one_of_the_check_string(tmp_path):
+    (tmp_path / "check").write_bytes(b"123456789")
+    assert storage.checksum(tmp_path / "check") == "e3069283"
+
+
+def test_the_same_files_list_alike_here_and_in_a_bucket(folder, bucket):
+    address = upload(bucket, folder, "deep/set")
+    bucket.blob("deep/set-of-others/c.bin").upload_from_string(b"c")
+    assert storage.list_objects(address) == storage.list_objects(str(folder))
+    assert storage.list_objects(address + "/") == storage.list_objects(address)
+
+
+def test_one_archive_lists_alike_here_and_in_a_bucket(tmp_path, bucket):
+    archive = small_sources.write_zip(tmp_path / "x.zip", {"a": b"a"})
+    assert storage.list_objects(upload(bucket, archive, "deep/x.zip")) == storage.list_objects(str(archive))
+
+
+def test_a_whole_bucket_is_a_source(folder, bucket):
+    upload(bucket, folder / "a.bin")
+    assert [each.name for each in storage.list_objects(f"gs://{bucket.name}")] == ["a.bin"]
+
+
+@pytest.mark.parametrize("chunk_bytes", [2**30, 1_000_000])
+def test_download_brings_every_byte_at_once_or_in_pieces(
+    folder, bucket, tmp_path, monkeypatch, chunk_bytes, capsys
+):
+    monkeypatch.setattr(storage, "CHUNK_BYTES", chunk_bytes)
+    address = upload(bucket, folder)
+    objects = storage.list_objects(address)
+    storage.download(address, objects, tmp_path / "here")
+    assert small_sources.files(tmp_path / "here") == {
+        each.name: (folder / each.name).read_bytes() for each in objects
+    }
+    assert "3/3 MB" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("gs://no-such-bucket/set", "no bucket 'no-such-bucket'"),
+        ("gs://no-such-bucket/set.zip", "no bucket 'no-such-bucket'"),
+        ("gs://BUCKET/no-such-prefix", "nothing at gs://.*/no-such-prefix.*gcloud storage ls"),
+        ("gs://BUCKET/no-such.zip", "nothing at gs://.*/no-such.zip.*gcloud storage ls"),
+        ("gs://", "names no bucket"),
+        ("/no/such/folder", "/no/such/folder does not exist; give a folder"),
+    ],
+)
+def test_a_source_that_is_not_there_is_named(bucket, source, message):
+    with pytest.raises(UserError, match=message):
+        storage.list_objects(source.replace("BUCKET", bucket.name))
+
+
+def test_an_empty_folder_and_a_file_that_is_no_archive_are_no_sources(tmp_path):
+    with pytest.raises(UserError, match="is an empty folder"):
+        storage.list_objects(str(tmp_path))
+    (tmp_path / "a.txt").touch()
+    with pytest.raises(UserError, match=r"a\.txt is neither a folder nor an archive"):
+        storage.list_objects(str(tmp_path / "a.txt"))
+
+
+@pytest.mark.parametrize("status", [401, 403])
+@pytest.mark.parametrize("source", ["gs://private/set", "gs://private/set.zip"])
+def test_a_missing_permission_says_whom_to_ask(monkeypatch, status, source):
+    with (
+        answering(monkeypatch, refusing(status)),
+        pytest.raises(
+            UserError, match=rf"no permission to read {source} \({status}\).*gcloud auth.*Object Viewer"
+        ),
+    ):
+        storage.list_objects(source)
+
+
+def test_a_server_that_does_not_answer_is_said_to_be_out_of_reach(monkeypatch):
+    monkeypatch.setattr(storage, "RETRY_S", 0.5)
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
+    with pytest.raises(UserError, match=r"cannot reach Cloud Storage for gs://any/set .*check the network"):
+        storage.list_objects("gs://any/set")
+
+
+def test_credentials_that_ran_out_say_how_to_renew_them():
+    expired = google.auth.exceptions.RefreshError("Reauthentication is needed")
+    with (
+        pytest.raises(UserError, match=r"Reauthentication is needed.*gcloud auth"),
+        storage.explained("gs://any/set"),
+    ):
+        raise expired
+
+
+@pytest.mark.parametrize(("wrong", "chunk_bytes"), [("listed", 2**30), ("listed", 100), ("hashed", 2**30)])
+def test_bytes_that_differ_from_their_checksum_are_refused(monkeypatch, tmp_path, wrong, chunk_bytes):
+    monkeypatch.setattr(storage, "RETRY_S", 0.5)
+    monkeypatch.setattr(storage, "CHUNK_BYTES", chunk_bytes)
+    source = "gs://any/set/add1000.tar.gz"
+    with answering(monkeypatch, serving(b"damaged" * 100, **{wrong: b"as it was" * 100})):
+        objects = storage.list_objects(source)
+        with pytest.raises(UserError, match=r"add1000\.tar\.gz.*(differs|listed is).*try again"):
+            storage.download(source, objects, tmp_path)
+
+
+def test_an_object_whose_name_climbs_out_is_refused(monkeypatch, tmp_path):
+    with answering(monkeypatch, serving(b"x", name="set/../../out.png")):
+        objects = storage.list_objects("gs://any/set")
+        with pytest.raises(UserError, match=r"'../../out.png', which climbs out"):
+            storage.download("gs://any/set", objects, tmp_path / "here")
+    assert list(tmp_path.iterdir()) == []
