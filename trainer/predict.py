@@ -1,5 +1,6 @@
 """Saliency maps of images on disk."""
 
+import functools
 import os
 import pathlib
 from collections.abc import Sequence
@@ -9,10 +10,14 @@ import tensorflow as tf
 
 from trainer import preprocess
 from trainer.artifacts import MODEL_CONFIG, read_json, replacing
+from trainer.decode import decode_stimulus
 from trainer.errors import UserError
 from trainer.export import load_model
-from trainer.images import read_rgb
 from trainer.progress import Tracker
+from trainer.sources import Member
+
+VERSION_MODEL = "assets.extra"
+"""Where a registered version keeps its model folder."""
 
 
 def predict(
@@ -36,14 +41,14 @@ def predict(
     if twice:
         raise UserError(f"several images are called {', '.join(twice)}; their maps would have one name")
     folder = pathlib.Path(model)
-    if not (folder / MODEL_CONFIG).exists() and (folder / "assets.extra").is_dir():
-        folder = folder / "assets.extra"
+    if (folder / VERSION_MODEL).is_dir():
+        folder = folder / VERSION_MODEL
     size = read_json(folder / MODEL_CONFIG, "give the folder of a model that `train` wrote")["image_size"]
     network = tf.function(load_model(folder), reduce_retracing=True)
     written = []
     with Tracker("predicting", len(images), "images") as tracker:
         for image, stem in zip(images, stems, strict=True):
-            stimulus = read_rgb(pathlib.Path(image))
+            stimulus = decode_stimulus(Member(image, image, functools.partial(_read, image)))
             prediction = network(preprocess.prepare_stimulus(stimulus, tuple(size))[None]).numpy()[0]
             path = pathlib.Path(output_dir) / f"{stem}.png"
             with replacing(path) as partial:
@@ -52,3 +57,10 @@ def predict(
             written.append(path)
             tracker.advance()
     return written
+
+
+def _read(image: str) -> bytes:
+    try:
+        return pathlib.Path(image).read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read {image}: {error.strerror}") from None

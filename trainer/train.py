@@ -54,11 +54,11 @@ def train(
         _make_deterministic()
     keras.utils.clear_session()
     keras.utils.set_random_seed(config.seed)
-    run = _Run(config, dataset, manifest, checkpoints, base_model)
+    training = Training(config, dataset, manifest, checkpoints, base_model)
     with data.damage_reported(dataset):
-        for epoch in range(run.progress.epoch, config.epochs):
-            run.train_epoch(epoch)
-    return run.write(output)
+        for epoch in range(training.progress.epoch, config.epochs):
+            training.train_epoch(epoch)
+    return training.write(output)
 
 
 def _check_fit(config: TrainConfig, manifest: Manifest) -> None:
@@ -83,10 +83,12 @@ def _make_deterministic() -> None:
         tf.config.threading.set_inter_op_parallelism_threads(1)
     except RuntimeError:  # TensorFlow has started, as in a notebook
         if os.environ.get("TF_NUM_INTEROP_THREADS") != "1":
-            print("TensorFlow runs already: set TF_NUM_INTEROP_THREADS=1 before it does for the same bits each run")
+            print(
+                "TensorFlow runs already: set TF_NUM_INTEROP_THREADS=1 before it does for the same bits each run"
+            )
 
 
-class _Run:
+class Training:
     """The state of one training: network, optimizer, checkpoints, history, and the compiled steps."""
 
     def __init__(
@@ -128,12 +130,12 @@ class _Run:
         """Take `steps` steps; the loss before each of them, (steps,) float32."""
         step_losses = tf.TensorArray(tf.float32, size=steps)
         for step in tf.range(steps):
-            replica_losses = self._strategy.run(self._train_step, args=(next(batches),))
+            replica_losses = self._strategy.run(self.step, args=(next(batches),))
             loss = self._strategy.reduce(tf.distribute.ReduceOp.SUM, replica_losses, axis=None)
             step_losses = step_losses.write(step, loss)
         return step_losses.stack()
 
-    def _train_step(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+    def step(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """One step of one replica; its share of the loss over the global batch."""
         stimulus = tf.cast(batch["stimulus"], tf.float32)
         with tf.GradientTape() as tape:
@@ -156,7 +158,7 @@ class _Run:
 
     def train_epoch(self, epoch: int) -> None:
         """Train, validate, and keep what came of it."""
-        self._train(epoch)
+        self.take_steps(epoch)
         progress = self.progress
         valid_loss = self._validate(epoch)
         best = valid_loss < progress.best_loss
@@ -184,7 +186,8 @@ class _Run:
         self.progress = Progress(epoch + 1, best_epoch=progress.best_epoch, best_loss=progress.best_loss)
         self._save()
 
-    def _train(self, epoch: int) -> None:
+    def take_steps(self, epoch: int) -> None:
+        """Take the steps of an epoch that are still to take, and save the state whenever it is due."""
         config, progress = self._config, self.progress
         batches = iter(
             data.training_batches(

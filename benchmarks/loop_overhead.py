@@ -1,0 +1,75 @@
+"""What the training loop costs over its bare step: data, logging and bookkeeping.
+
+    python benchmarks/loop_overhead.py        # about two minutes on two cores; expect a ratio of 0.97 to 1.02
+
+The loop reads prepared shards and runs as in training; the bare step runs in a row on one batch that is in memory
+already. The two take turns, so that a change of the machine's speed meets both; the medians are compared.
+Exits with 1 if the loop reaches less than 95% of the bare step's images/s.
+"""
+
+import argparse
+import pathlib
+import statistics
+import sys
+import tempfile
+import time
+
+import tensorflow as tf
+
+from trainer import data
+from trainer.artifacts import Manifest
+from trainer.config import FetchConfig, TrainConfig
+from trainer.fetch import fetch_dataset
+from trainer.train import Training
+
+LIMIT = 0.95
+
+
+def main() -> int:
+    """Measure, print, and return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--image-size", default="240x320")
+    parser.add_argument("--batch-size", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=8, help="steps in a turn")
+    parser.add_argument("--turns", type=int, default=5)
+    arguments = parser.parse_args()
+    images = arguments.steps * arguments.batch_size
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        wanted = FetchConfig("salicon", "sample", arguments.image_size, True, max_examples=images)
+        manifest = fetch_dataset(wanted, folder / "data")
+        config = TrainConfig(batch_size=arguments.batch_size, initial_weights="none")
+        training = Training(config, folder / "data", manifest, folder / "state", None)
+        loop, bare = _measure(training, folder / "data", manifest, arguments.batch_size, arguments.turns)
+    steps = manifest.counts["train"] // arguments.batch_size
+    for title, seconds in (("bare step", bare), ("training loop", loop)):
+        middle = statistics.median(seconds)
+        print(f"{title:>14}: {steps * arguments.batch_size / middle:7.3f} images/s, {middle / steps:.3f} s a step")
+    ratio = statistics.median(ours / theirs for ours, theirs in zip(bare, loop, strict=True))
+    print(f"{'ratio':>14}: {ratio:7.3f} (median of {arguments.turns} pairs; at least {LIMIT})")
+    return int(ratio < LIMIT)
+
+
+def _measure(
+    training: Training, folder: pathlib.Path, manifest: Manifest, batch_size: int, turns: int
+) -> tuple[list[float], list[float]]:
+    """Seconds of each turn of the loop and of the bare step, after one turn that does not count."""
+    batch = next(iter(data.training_batches(folder, manifest, batch_size, seed=0, epoch=0)))
+    step = tf.function(training.step)
+    loop, bare = [], []
+    for turn in range(turns + 1):
+        start = time.perf_counter()
+        training.take_steps(turn)
+        training.progress.step = 0
+        middle = time.perf_counter()
+        for _ in range(manifest.counts["train"] // batch_size):
+            loss = step(batch)
+        float(loss)
+        if turn:
+            loop.append(middle - start)
+            bare.append(time.perf_counter() - middle)
+    return loop, bare
+
+
+if __name__ == "__main__":
+    sys.exit(main())

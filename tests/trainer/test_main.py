@@ -1,0 +1,55 @@
+"""The trainer's command line."""
+
+import contextlib
+import json
+
+import pytest
+
+from tests.prepared import write_prepared
+from trainer.__main__ import main
+from trainer.artifacts import EVALUATION, MODEL_CONFIG
+
+
+def test_help_tells_each_setting_with_its_default(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "--help"])
+    assert stop.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "--learning-rate FLOAT Step size of Adam. (default: 1e-05)" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "--learning-rat=1"], "did you mean '--learning-rate'?"),
+        (["train", "--epochs=two", "--dataset-dir=a", "--output-dir=b"], "invalid int value: 'two'"),
+        (["train"], "the following arguments are required: --dataset-dir, --output-dir"),
+        (["trian"], "invalid choice: 'trian'"),
+    ],
+)
+def test_unknown_words_are_answered_with_usage(arguments, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_mistake_of_the_user_ends_without_a_traceback(tmp_path):
+    with pytest.raises(SystemExit, match=r"^error: epochs is 0; it must be at least 1$"):
+        main(["train", "--epochs=0", "--dataset-dir=a", "--output-dir=b"])
+
+
+def test_train_then_evaluate_write_model_curve_and_report(tmp_path):
+    data = write_prepared(tmp_path / "data")
+    settings = ["--epochs=1", "--batch-size=2", "--initial-weights=none", "--precision=float32"]
+    places = ["--output-dir", str(tmp_path / "model"), "--curve", str(tmp_path / "curve.html")]
+    main(["train", "--dataset-dir", str(data), *places, *settings])
+    assert json.loads((tmp_path / "model" / MODEL_CONFIG).read_text())["best_epoch"] == 1
+    assert (tmp_path / "model.checkpoints").is_dir()
+    assert "<img" in (tmp_path / "curve.html").read_text()
+    places = ["--output-dir", str(tmp_path / "evaluation"), "--report", str(tmp_path / "report.html")]
+    with contextlib.suppress(SystemExit):  # one epoch on six images may well stay below the centre bias
+        main(["evaluate", "--model", str(tmp_path / "model"), "--dataset-dir", str(data), *places])
+    evaluation = json.loads((tmp_path / "evaluation" / EVALUATION).read_text())
+    assert set(evaluation["datasets"]["osie"]["models"]) == {"candidate", "centre_bias", "uniform"}
+    assert (tmp_path / "report.html").stat().st_size > 10_000
