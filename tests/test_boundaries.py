@@ -20,7 +20,6 @@ STANDARD_LIBRARY_ONLY = (
     "trainer.datasets",
     "trainer.artifacts",
     "trainer.errors",
-    "trainer.accelerators",
 )
 TRAINER_MODULES = sorted(
     f"trainer.{module.name}" for module in pkgutil.iter_modules(trainer.__path__) if module.name != "__main__"
@@ -30,7 +29,7 @@ TRAINER_MODULES = sorted(
 def modules_after(code):
     """Names of the modules that a fresh interpreter has loaded after `code`, and those it had before."""
     arguments = [sys.executable, "-c", f"{REPORT}\n{code}\n{REPORT}"]
-    finished = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+    finished = subprocess.run(arguments, capture_output=True, text=True, timeout=300)
     assert finished.returncode == 0, finished.stderr
     lines = finished.stdout.splitlines()
     return set(lines[-1].split()), set(lines[0].split())

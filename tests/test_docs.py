@@ -41,7 +41,7 @@ def commands(pattern):
 @functools.cache
 def help_of(*module_and_command):
     arguments = [sys.executable, "-m", *module_and_command, "--help"]
-    finished = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    finished = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=300)
     return finished.stdout if finished.returncode == 0 else ""
 
 
