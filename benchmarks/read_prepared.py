@@ -3,8 +3,9 @@
     python benchmarks/read_prepared.py [--prepared FOLDER --source FOLDER]
 
 Takes a minute on 2 idle cores, half of it for drawing the sample set. Expect a ratio of about 10 for the sample
-set and 16 for photographs of 640 x 480 (2400 against 150 images/s at 240 x 320); below 5 the exit status is 1. Both ways go through tf.data with as many threads as there are cores and yield the same:
-stimulus and density as uint8 at the network's input size. The files are in the page cache for both.
+set and 16 for photographs of 640 x 480 (2400 against 150 images/s at 240 x 320); below 5 the exit status is 1.
+Both ways go through tf.data with as many threads as there are cores and yield the same: stimulus and density as
+uint8 at the network's input size. The files are in the page cache for both.
 
 --prepared is a prepared data set, --source the unpacked folders that it was made from; without them both are made
 from the sample set of SALICON.
