@@ -71,13 +71,18 @@ def loss_curve(epochs: Sequence[int], loss: Sequence[float], valid_loss: Sequenc
 
 
 def overlay(stimulus: npt.NDArray[np.uint8], density: npt.NDArray[np.floating]) -> str:
-    """A map (h, w), 0..1, in heat colours over its dimmed grey stimulus (h, w, 3): a data URI."""
+    """`blend` as a data URI."""
+    return image_uri(blend(stimulus, density))
+
+
+def blend(stimulus: npt.NDArray[np.uint8], density: npt.NDArray[np.floating]) -> npt.NDArray[np.uint8]:
+    """A map (h, w), 0..1, in heat colours over its dimmed grey stimulus (h, w, 3): (h, w, 3)."""
     values = np.clip(density, 0, 1)[..., None]
     dimmed = stimulus.mean(axis=-1, keepdims=True) / 255 * 0.62
     # The root lets weak values be seen; full colour stays short of opaque, so that the object shows through.
     opacity = 0.88 * np.sqrt(values)
     blended = (1 - opacity) * dimmed + opacity * HEAT(values[..., 0])[..., :3]
-    return image_uri(np.round(blended * 255).astype(np.uint8))
+    return np.asarray(np.round(blended * 255), np.uint8)
 
 
 def heat(density: npt.NDArray[np.floating], width: int = 640) -> str:

@@ -42,7 +42,7 @@ def add_settings(parser: argparse.ArgumentParser, config: type) -> None:
     for field in dataclasses.fields(config):
         parser.add_argument(
             "--" + field.name.replace("_", "-"),
-            type=boolean if field.type is bool else field.type,  # type: ignore[arg-type]
+            type=boolean if field.type is bool else field.type,
             default=field.default,
             metavar=getattr(field.type, "__name__", "value").upper(),
             help=f"{field.metadata['help']} (default: {field.default!r})".replace("%", "%%"),

@@ -1,0 +1,49 @@
+"""Draw docs/images/predictions.jpg: photographs above, and what a model predicts for them below.
+
+    python docs/images/predictions.py runs/TIME/model      # or a version, models/msinet/1; half a minute
+
+The photographs come with scikit-image and are in the public domain: an astronaut and a rocket (NASA, SpaceX), a cat
+and a cup of coffee (CC0, Stefan van der Walt and Rachel Michetti).
+"""
+
+import pathlib
+import sys
+import tempfile
+
+import numpy as np
+from PIL import Image
+from skimage import data
+
+from trainer.charts import blend
+from trainer.predict import predict
+
+HEIGHT_PX, GAP_PX = 260, 6
+OUTPUT = pathlib.Path(__file__).with_name("predictions.jpg")
+
+
+def main(model: str) -> None:
+    """Predict with `model` and write the picture."""
+    photographs = {name: getattr(data, name)() for name in ("chelsea", "coffee", "astronaut", "rocket")}
+    with tempfile.TemporaryDirectory() as folder:
+        paths = []
+        for name, pixels in photographs.items():
+            paths.append(str(pathlib.Path(folder) / f"{name}.png"))
+            Image.fromarray(pixels).save(paths[-1])
+        maps = [np.asarray(Image.open(path)) for path in predict(model, paths, pathlib.Path(folder) / "maps")]
+    columns = []
+    for pixels, levels in zip(photographs.values(), maps, strict=True):
+        width = round(pixels.shape[1] * HEIGHT_PX / pixels.shape[0])
+        pair = [Image.fromarray(each).resize((width, HEIGHT_PX)) for each in (pixels, blend(pixels, levels / 255))]
+        columns.append(pair)
+    total = sum(pair[0].width for pair in columns) + GAP_PX * (len(columns) - 1)
+    sheet = Image.new("RGB", (total, 2 * HEIGHT_PX + GAP_PX), "white")
+    left = 0
+    for pair in columns:
+        for row, picture in enumerate(pair):
+            sheet.paste(picture, (left, row * (HEIGHT_PX + GAP_PX)))
+        left += pair[0].width + GAP_PX
+    sheet.save(OUTPUT, quality=88)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
