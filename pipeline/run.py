@@ -87,7 +87,8 @@ def prepare(environment: str, folder: str, resume: str, given: Mapping[str, Valu
     if resume:
         stored = Run.load(_latest() if resume == "latest" else pathlib.Path(resume))
         check(
-            not environment, f"{stored.folder} has its environment already, {stored.environment}; leave --env out"
+            not environment or settings.load(environment).name == stored.environment,
+            f"{stored.folder} was started in environment {stored.environment}, not {environment}; leave --env out",
         )
         run = dataclasses.replace(stored, parameters={**stored.parameters, **given})
     else:

@@ -1,5 +1,6 @@
 """Real runs of the pipeline by kfp.local, on a few tiny images."""
 
+import io
 import json
 import os
 import pathlib
@@ -8,15 +9,20 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 
+import h5py
 import pytest
+from rich.console import Console
 
 from pipeline.parameters import STEPS
+from pipeline.progress import ANSI, Progress, Step
 from pipeline.registry import CHALLENGER, DEFAULT, LocalRegistry
-from pipeline.run import CHECKPOINTS, LOG, SHOWN, Run
+from pipeline.run import CHECKPOINTS, LOG, SHOWN, Run, prepare
 from trainer import artifacts
+from trainer.errors import UserError
 
-TIMEOUT_S = 240
+TIMEOUT_S = 600
 EPOCHS = 3
 
 
@@ -84,6 +90,44 @@ def test_run_folder_has_what_people_look_at(first, workplace):
     assert not (folder / CHECKPOINTS).exists()
 
 
+def test_terminal_shows_every_step_with_its_state_and_last_line(first, workplace):
+    console = Console(file=io.StringIO(), force_terminal=True, width=160)
+    log = (workplace / "runs" / "first" / LOG).read_text().splitlines()
+    with Progress(console) as progress:
+        for line in log[: next(index for index, line in enumerate(log) if "epoch 2/" in line) + 1]:
+            progress.feed(line)
+    shown = ANSI.sub("", console.file.getvalue())
+    assert re.search(r"(?m)^Base training: data +done +\d+ s", shown)
+    assert re.search(rf"(?m)^Base training +running +\d+ s +training, epoch 2/{EPOCHS}: ", shown)
+    assert re.search(r"(?m)^Evaluation +waiting", shown)
+    assert "executor_input" not in shown
+
+
+def test_going_on_with_a_run_keeps_its_parameters_but_for_those_given(first, workplace, monkeypatch):
+    monkeypatch.chdir(workplace)
+    again = prepare("", "", "runs/first", {"gate": "always"})
+    assert again.folder == workplace / "runs" / "first"
+    assert again.parameters == Run.load(again.folder).parameters | {"gate": "always"}
+    assert prepare("local", "runs/first", "", {}).environment == "local"
+    with pytest.raises(UserError, match="was started in environment local, not sample"):
+        prepare("sample", "runs/first", "", {})
+
+
+def test_environment_is_the_sample_unless_a_source_is_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert prepare("", "", "", {}).environment == "sample"
+    assert prepare("", "", "", {"base_source": "gs://bucket/salicon"}).environment == "local"
+    explicit = prepare("sample", "", "", {"base_source": "gs://bucket/salicon", "base_epochs": 1})
+    assert explicit.parameters["base_source"] == "gs://bucket/salicon"
+    assert explicit.parameters["finetune_source"] == "sample"
+
+
+def test_step_that_ends_without_a_reason_is_reported_by_its_last_lines():
+    step = Step("Fine-tuning", lines=deque(["epoch 1", "Traceback (most recent call last):", "ValueError: 3"]))
+    assert step.failure().endswith("Traceback (most recent call last):\nValueError: 3")
+    assert Step("Fine-tuning", lines=deque(["epoch 1", "Killed"])).failure().endswith("epoch 1\nKilled")
+
+
 def wait_for(path, pattern):
     """The text of the file at `path`, as soon as it has `pattern`."""
     deadline = time.monotonic() + TIMEOUT_S
@@ -108,12 +152,23 @@ def processes_of(folder):
     return found
 
 
+def arrays(path):
+    """Name -> bytes of every array in an HDF5 file."""
+    found = {}
+    with h5py.File(path) as file:
+        file.visititems(
+            lambda name, each: found.update({name: each[()].tobytes()} if hasattr(each, "shape") else {})
+        )
+    return found
+
+
 def test_killed_run_leaves_no_process_and_goes_on_to_the_same_model(first, workplace, moved):
     assert first.returncode == 0
     folder = workplace / "runs" / "second"
     arguments = command("runs/second", moved, moved)
     process = subprocess.Popen(arguments, cwd=workplace, stdout=subprocess.DEVNULL)
-    wait_for(folder / LOG, rf"epoch 1/{EPOCHS}: loss")
+    # Its first line comes after the checkpoint of the epoch before.
+    wait_for(folder / LOG, rf"training, epoch 2/{EPOCHS}: ")
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     deadline = time.monotonic() + 10
@@ -129,8 +184,9 @@ def test_killed_run_leaves_no_process_and_goes_on_to_the_same_model(first, workp
     assert "Registered: msinet version 2 (challenger)" in resumed.stdout
     versions = LocalRegistry(workplace / "models").versions("msinet")
     assert versions[0].record["metrics"] == versions[1].record["metrics"]
-    weights = [(version.model / artifacts.WEIGHTS).read_bytes() for version in versions]
-    assert len(weights[0]) == len(weights[1])
+    weights, resumed_weights = (arrays(version.model / artifacts.WEIGHTS) for version in versions)
+    assert len(weights) > 30
+    assert resumed_weights == weights
     assert LocalRegistry(workplace / "models").aliases("msinet") == {DEFAULT: 1, CHALLENGER: 2}
 
 
