@@ -2,8 +2,8 @@
 
     python docs/images/predictions.py runs/TIME/model      # or a version, models/msinet/1; half a minute
 
-The photographs come with scikit-image and are in the public domain: an astronaut (NASA), a rocket (SpaceX), a cat and
-a cup of coffee (CC0, Stefan van der Walt and Rachel Michetti).
+The photographs come with scikit-image and are in the public domain: an astronaut (NASA), a rocket (SpaceX), a cat
+and a cup of coffee (CC0, Stefan van der Walt and Rachel Michetti).
 """
 
 import pathlib
