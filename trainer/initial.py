@@ -2,6 +2,8 @@
 
 import os
 import pathlib
+import re
+import warnings
 
 import keras
 import numpy as np
@@ -26,7 +28,8 @@ def initial_model(
     """
     source = config.initial_weights
     from_scratch = source == "none" and base_model is None
-    model = build_model(image_size, policy, "he_normal" if from_scratch else "glorot_uniform")
+    initializer = "he_normal" if from_scratch else "glorot_uniform"
+    model = build_model(image_size, policy, initializer, config.seed)
     if base_model is not None:
         load_weights(model, pathlib.Path(base_model) / WEIGHTS)
     elif source.endswith(".weights.h5"):
@@ -45,10 +48,14 @@ def load_weights(model: keras.Model, path: pathlib.Path) -> None:
     if not path.is_file():
         raise UserError(f"{path} does not exist; give the folder of a model that `train` wrote")
     try:
-        model.load_weights(path)
+        with warnings.catch_warnings(record=True) as missing:  # Keras only warns of layers that the file lacks
+            warnings.simplefilter("always")
+            model.load_weights(path)
+        if missing:
+            raise ValueError(str(missing[0].message))
     except (ValueError, OSError, KeyError) as error:
         raise UserError(
-            f"{path} does not hold the weights of MSI-Net: {_first_line(error)}. "
+            f"{path} does not hold the weights of MSI-Net: {_reason(error)}. "
             "Give weights that this project's training wrote, or start from initial_weights"
         ) from None
 
@@ -64,11 +71,11 @@ def _vgg16(source: str) -> keras.Model:
     except Exception as error:  # Keras raises whatever its download or h5py does, plain Exception included
         if source == "imagenet":
             raise UserError(
-                f"Keras could not download the ImageNet weights of VGG16: {_first_line(error)}. Offline, "
+                f"Keras could not download the ImageNet weights of VGG16: {_reason(error)}. Offline, "
                 "give initial_weights the path of vgg16_weights_tf_dim_ordering_tf_kernels_notop.h5, or none"
             ) from None
         raise UserError(
-            f"{source} does not hold the weights of VGG16 without its top: {_first_line(error)}. "
+            f"{source} does not hold the weights of VGG16 without its top: {_reason(error)}. "
             "Give a no-top .h5 file in Keras' layout"
         ) from None
 
@@ -82,5 +89,7 @@ def _set_encoder(model: keras.Model, vgg16: keras.Model) -> None:
             model.get_layer(encoder_layer(block, index)).set_weights([kernel, bias])
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")[:300]
+def _reason(error: Exception) -> str:
+    """What Keras says, on one line and without the values and the list of objects that follow."""
+    text = re.split("Target variable:|List of objects", str(error))[0]
+    return " ".join(text.split()).rstrip(".")[:400] or type(error).__name__

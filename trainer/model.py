@@ -3,6 +3,7 @@
 Keras operations only, so that it runs on any Keras backend. Layers carry the reference's names with `_` for `/`.
 """
 
+import itertools
 from typing import Any
 
 import keras
@@ -86,6 +87,7 @@ def build_model(
     image_size: tuple[int | None, int | None],
     dtype: str | None = None,
     kernel_initializer: str = "glorot_uniform",
+    seed: int | None = None,
 ) -> keras.Model:
     """MSI-Net with 24,934,209 parameters.
 
@@ -94,6 +96,7 @@ def build_model(
         dtype: Keras' precision policy, such as `mixed_bfloat16`; the global one without it. Weights, the
             subtraction of the mean and the output are float32 under every policy.
         kernel_initializer: of all convolutions; the reference's is the default.
+        seed: of the initial kernels; another in each call without it.
 
     Returns:
         A model from (B, H, W, 3) float RGB in 0..255 to (B, H, W, 1) float32 in [0, 1].
@@ -104,14 +107,21 @@ def build_model(
     if any(side is not None and side % STRIDE for side in image_size):
         raise ValueError(f"image size {image_size} is not divisible by {STRIDE}")
 
+    layer_numbers = itertools.count()
+
     def convolve(x: Any, filters: int, name: str, kernel: int = 3, dilation: int = 1, relu: bool = True) -> Any:
+        initializer = keras.initializers.get(kernel_initializer)
+        # A seed of its own for each layer: Keras would take it from Python's global generator, which any other
+        # thread may draw from.
+        layer_seed = None if seed is None else 100 * seed + next(layer_numbers)
+        initializer = type(initializer)(seed=layer_seed)
         return keras.layers.Conv2D(
             filters,
             kernel,
             padding="same",
             dilation_rate=dilation,
             activation="relu" if relu else None,
-            kernel_initializer=kernel_initializer,
+            kernel_initializer=initializer,
             dtype=dtype,
             name=name,
         )(x)

@@ -19,7 +19,10 @@ def boolean(text: str) -> bool:
 
 
 class Parser(argparse.ArgumentParser):
-    """Names the nearest flag for one that it does not know."""
+    """Takes flags by their full names only, and names the nearest for one that it does not know."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "allow_abbrev": False})
 
     def error(self, message: str) -> Any:
         """Print the message with the nearest known flag and exit with status 2."""

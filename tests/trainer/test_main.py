@@ -21,7 +21,7 @@ def test_help_tells_each_setting_with_its_default(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "--learning-rat=1"], "did you mean '--learning-rate'?"),
+        (["train", "--learning-rat=1", "--dataset-dir=a", "--output-dir=b"], "did you mean '--learning-rate'?"),
         (["train", "--epochs=two", "--dataset-dir=a", "--output-dir=b"], "invalid int value: 'two'"),
         (["train"], "the following arguments are required: --dataset-dir, --output-dir"),
         (["trian"], "invalid choice: 'trian'"),

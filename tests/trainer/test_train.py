@@ -20,14 +20,7 @@ from trainer.config import TrainConfig
 from trainer.errors import UserError
 from trainer.train import train
 
-CONFIG = TrainConfig(
-    epochs=2,
-    batch_size=2,
-    learning_rate=1e-4,
-    precision="float32",
-    initial_weights="none",
-    checkpoint_minutes=1e-6,
-)
+CONFIG = TrainConfig(epochs=2, batch_size=2, learning_rate=1e-4, precision="float32", initial_weights="none")
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +137,8 @@ def test_checkpoint_of_another_run_is_refused_with_what_differs(dataset, trained
 def test_fine_tuning_starts_from_the_base_model(dataset, trained, tmp_path):
     still = dataclasses.replace(CONFIG, epochs=1, learning_rate=1e-12)
     summary = train(still, dataset, tmp_path / "model", tmp_path / "state", base_model=trained[0])
-    assert summary["valid_loss"] == pytest.approx(history(trained[0])[1]["valid_loss"], rel=1e-4)
+    exported = min(row["valid_loss"] for row in history(trained[0]))
+    assert summary["valid_loss"] == pytest.approx(exported, rel=1e-4)
     assert summary["base_model"]["best_epoch"] in (1, 2)
 
 
@@ -156,10 +150,8 @@ def test_msinet_weights_file_is_taken_as_initial_weights(dataset, trained, tmp_p
 
 
 def test_loss_that_is_not_finite_stops_with_the_step_and_the_images(dataset, tmp_path):
-    wild = dataclasses.replace(CONFIG, learning_rate=1e30, batch_size=3)
-    with pytest.raises(
-        UserError, match=r"loss is nan at step 2 of epoch 1, on the images (train/\d\.jpg(, )?){3};"
-    ):
+    wild = dataclasses.replace(CONFIG, learning_rate=1e38, batch_size=1)
+    with pytest.raises(UserError, match=r"the loss is nan at step \d of epoch 1, on the images train/\d\.jpg;"):
         train(wild, dataset, tmp_path / "model", tmp_path / "state")
     assert not (tmp_path / "model").exists()
 
@@ -193,7 +185,7 @@ def test_folder_without_data_is_refused(tmp_path):
         ("learning_rate", 0.0, "learning_rate is 0; it must be above 0"),
         ("learning_rate", float("nan"), "learning_rate is nan"),
         ("seed", -1, "seed is -1"),
-        ("precision", "float61", "did you mean 'float32'"),
+        ("precision", "floot32", "did you mean 'float32'"),
         ("initial_weights", "", "initial_weights is empty"),
         ("checkpoint_minutes", 0.0, "checkpoint_minutes is 0"),
     ],
