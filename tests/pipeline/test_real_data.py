@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from pipeline.registry import LocalRegistry
-from pipeline.run import LOG
 from tests.gcs import upload
 from trainer import artifacts
 from trainer.config import HIGHER_IS_BETTER
@@ -41,7 +40,7 @@ def test_few_real_images_from_a_bucket_make_a_version_that_beats_the_centre_bias
         [
             *(sys.executable, "-m", "pipeline", "run", "--run-dir", "run", *small),
             *(f"base_source={base}", f"finetune_source={finetune}", f"initial_weights={vgg16}"),
-            *("allow_partial_data=true", "max_examples=16", "base_epochs=3", "finetune_epochs=3"),
+            *("allow_partial_data=true", "max_examples=16", "base_epochs=2", "finetune_epochs=1"),
             "evaluate_base=true",
         ],
         cwd=tmp_path,
@@ -52,8 +51,6 @@ def test_few_real_images_from_a_bucket_make_a_version_that_beats_the_centre_bias
     )
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert LocalRegistry(tmp_path / "models").aliases("msinet") == {"default": 1}
-    log = (tmp_path / "run" / LOG).read_text()
-    assert "700" in log
     (path,) = (tmp_path / "run").glob(f"msinet-*/evaluate-model/evaluation/{artifacts.EVALUATION}")
     evaluation = artifacts.read_json(path, "")
     assert list(evaluation["datasets"]) == ["fixationadd1000", "salicon"]
