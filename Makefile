@@ -38,7 +38,7 @@ run-pipeline: $(INSTALLED) ## Run the pipeline: [TARGET=local] [ENV=name] [RUN_D
 	$(BIN)/python -m pipeline run$(call option,--env,$(environment))$(call option,--run-dir,RUN_DIR)$(call option,--resume,RESUME) $(PARAMETERS)
 
 test: $(INSTALLED) ## Run the tests: [ARGS='-k name']
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses 2 $(ARGS)
 
 lint: $(INSTALLED) ## Check format, style, types, and that the compiled pipeline is up to date
 	$(BIN)/ruff format --check

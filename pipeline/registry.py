@@ -24,8 +24,6 @@ from trainer.config import EvaluateConfig, check
 DEFAULT_ROOT = "models"
 ALIASES = "aliases.json"
 VERSION = "version.json"
-EXTRA = "assets.extra"
-"""The folder of a SavedModel that is set aside for its users' own files."""
 NO_VERSION = 0
 """Stands for the champion where there is no default yet; versions count from 1."""
 DEFAULT, CHALLENGER = "default", "challenger"
@@ -97,7 +95,7 @@ class LocalRegistry:
             created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             with artifacts.replacing(folder / str(number)) as partial:
                 shutil.copytree(saved_model, partial)
-                extra = partial / EXTRA
+                extra = partial / artifacts.VERSION_EXTRA
                 extra.mkdir(exist_ok=True)
                 for file in (artifacts.WEIGHTS, artifacts.MODEL_CONFIG, artifacts.HISTORY):
                     shutil.copy(model / file, extra)
@@ -120,7 +118,7 @@ class LocalRegistry:
 
     def _version(self, name: str, number: int) -> Version:
         known = ", ".join(map(str, self._numbers(name))) or "none"
-        model = self.root / name / str(number) / EXTRA
+        model = self.root / name / str(number) / artifacts.VERSION_EXTRA
         check(model.is_dir(), f"model {name!r} has no version {number} in {self.root} (versions: {known})")
         return Version(
             number, model, artifacts.read_json(model / VERSION, "remove this version, or register again")

@@ -23,6 +23,8 @@ OTHERS = (
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["MPLBACKEND"] = "agg"
 os.environ["TF_NUM_INTEROP_THREADS"] = "1"  # the same bits in each run: see trainer/train.py
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ["TF_NUM_INTRAOP_THREADS"] = "1"  # the workers would fight for the processors
 
 
 @pytest.fixture(autouse=True)

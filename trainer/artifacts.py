@@ -29,6 +29,8 @@ SAVED_MODEL = "saved_model"
 WEIGHTS = "model.weights.h5"
 MODEL_CONFIG = "config.json"
 HISTORY = "history.jsonl"
+VERSION_EXTRA = "assets.extra"
+"""Folder inside a SavedModel that serving leaves alone: a registered version keeps its model there."""
 
 EVALUATION = "evaluation.json"
 PER_IMAGE = "per_image.csv"

@@ -9,15 +9,12 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import preprocess
-from trainer.artifacts import MODEL_CONFIG, read_json, replacing
+from trainer.artifacts import MODEL_CONFIG, VERSION_EXTRA, read_json, replacing
 from trainer.decode import decode_stimulus
 from trainer.errors import UserError
 from trainer.export import load_model
 from trainer.progress import Tracker
 from trainer.sources import Member
-
-VERSION_MODEL = "assets.extra"
-"""Where a registered version keeps its model folder."""
 
 
 def predict(
@@ -41,8 +38,8 @@ def predict(
     if twice:
         raise UserError(f"several images are called {', '.join(twice)}; their maps would have one name")
     folder = pathlib.Path(model)
-    if (folder / VERSION_MODEL).is_dir():
-        folder = folder / VERSION_MODEL
+    if (folder / VERSION_EXTRA).is_dir():
+        folder = folder / VERSION_EXTRA
     size = read_json(folder / MODEL_CONFIG, "give the folder of a model that `train` wrote")["image_size"]
     network = tf.function(load_model(folder), reduce_retracing=True)
     written = []
