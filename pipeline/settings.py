@@ -6,7 +6,7 @@ The images' names are here and nowhere else.
 import dataclasses
 import pathlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.parameters import Value, convert
@@ -17,6 +17,8 @@ CONFIGS = pathlib.Path(__file__).parent.parent / "configs"
 IMAGE = "msinet-cpu"
 """Name of the image that runs the tasks; an environment puts its repository before it and a tag behind it."""
 TARGET_NAMES = ("local", "vertex")
+KINDS: dict[str, tuple[type, str]] = {"notify": (list, "a list of texts"), "labels": (dict, "a table of texts")}
+"""The keys of a TOML file whose values are not texts."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,20 +32,42 @@ class Environment:
     bucket: str = ""
     """`gs://` prefix of everything the pipeline writes."""
     service_account: str = ""
+    """Account that runs the pipeline; the project's default one if empty."""
+    network: str = ""
+    """VPC network to peer with, as projects/NUMBER/global/networks/NAME; none if empty."""
     image_repository: str = ""
     image_tag: str = "latest"
+    template_repository: str = ""
+    """Artifact Registry repository of compiled pipelines, as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY."""
+    experiment: str = ""
+    """Vertex experiment that groups the runs; none if empty."""
+    endpoint: str = ""
+    """Address of the API, where it is not the location's public one."""
+    notify: Sequence[str] = ()
+    """E-mail addresses that are told how a run ended (Vertex sends to three at most)."""
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Labels of runs, schedules and models."""
     parameters: Mapping[str, Value] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_choice("target", self.target, TARGET_NAMES)
         if self.target != "local":
-            for name in ("project", "location", "bucket", "image_repository"):
+            for name in ("project", "location", "bucket", "image_repository", "image_tag"):
                 check(bool(getattr(self, name)), f"{name} is empty; target {self.target} needs one")
+            check(
+                self.bucket.startswith("gs://") and len(self.bucket) > len("gs://"),
+                f"bucket is {self.bucket!r}; write it as gs://NAME or gs://NAME/FOLDER",
+            )
 
     @property
     def image(self) -> str:
         """Full name of the image that runs the tasks."""
-        return "/".join(filter(None, (self.image_repository, f"{IMAGE}:{self.image_tag}")))
+        return self.image_of("cpu")
+
+    def image_of(self, kind: str) -> str:
+        """Full name of the image for cpu, gpu or tpu."""
+        name = f"{IMAGE.removesuffix('cpu')}{kind}:{self.image_tag}"
+        return "/".join(filter(None, (self.image_repository, name)))
 
 
 def load(name: str) -> Environment:
@@ -64,6 +88,9 @@ def _environment(name: str, content: dict[str, Any]) -> Environment:
     fields = {field.name for field in dataclasses.fields(Environment)} - {"name", "parameters"}
     for key, value in content.items():
         check(key in fields, f"unknown key {key!r}{nearest(key, fields)}; parameters go below [parameters]")
-        check(isinstance(value, str), f"{key} is {value!r}; it must be text (str)")
+        kind, title = KINDS.get(key, (str, "text (str)"))
+        check(isinstance(value, kind), f"{key} is {value!r}; it must be {title}")
+        for each in value.values() if kind is dict else value if kind is list else ():
+            check(isinstance(each, str), f"{key} has {each!r}; it must be {title}")
     converted = {key: convert(key, value) for key, value in parameters.items()}
     return Environment(name=name, parameters=converted, **content)

@@ -53,6 +53,8 @@ def test_image_has_its_repository_and_tag():
         ("projekt = 'x'", "unknown key 'projekt'; did you mean 'project'"),
         ("base_epochs = 2", r"unknown key 'base_epochs'.*go below \[parameters\]"),
         ("project = 3", r"project is 3; it must be text \(str\)"),
+        ("notify = 'me@example.org'", "notify is 'me@example.org'; it must be a list of texts"),
+        ("[labels]\nteam = 3", "labels has 3; it must be a table of texts"),
         ("target = 'vertx'", "target is 'vertx'; choose one of local, vertex; did you mean 'vertex'"),
         ("target = 'vertex'", "project is empty; target vertex needs one"),
         ("[parameters]\nbase_epoch = 2", "unknown parameter 'base_epoch'; did you mean 'base_epochs'"),

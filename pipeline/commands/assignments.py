@@ -1,0 +1,40 @@
+"""Pipeline parameters on a command line, as flags or as NAME=VALUE."""
+
+import argparse
+from collections.abc import Sequence
+
+from pipeline.parameters import PARAMETERS, Value, convert
+from trainer.errors import UserError
+
+
+def add_parameters(parser: argparse.ArgumentParser) -> None:
+    """Give `parser` a flag for each pipeline parameter; none has a default, so that what was given is known."""
+    group = parser.add_argument_group("pipeline parameters")
+    for parameter in PARAMETERS.values():
+        default = f" (default: {parameter.default!r})"
+        group.add_argument(
+            "--" + parameter.name.replace("_", "-"),
+            metavar=parameter.kind.__name__,
+            help=(parameter.help + default).replace("%", "%%"),
+        )
+
+
+def given_parameters(parsed: argparse.Namespace, others: Sequence[str]) -> dict[str, Value]:
+    """The parameters that were given, by flag or as NAME=VALUE among `others`, as their types.
+
+    Raises `UserError` for an unknown name or flag, with the nearest known one, and for a value of another type.
+    """
+    flags = {name: getattr(parsed, name) for name in PARAMETERS if getattr(parsed, name) is not None}
+    return {name: convert(name, value) for name, value in (flags | _assignments(others)).items()}
+
+
+def _assignments(others: Sequence[str]) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for each in others:
+        name, equals, value = each.partition("=")
+        if name.startswith("--"):
+            convert(name.removeprefix("--").replace("-", "_"), value)
+        if not equals:
+            raise UserError(f"unknown argument {each!r}; write a parameter as --base-epochs 3 or base_epochs=3")
+        values[name] = value
+    return values

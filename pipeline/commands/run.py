@@ -1,0 +1,40 @@
+"""\
+Run the pipeline on this machine.
+
+Without --env, the environment is `sample` (a small set of patterns, drawn on the spot: minutes on two cores)
+unless base_source or finetune_source is given; then it is `local` (the paper's settings). Parameters go before
+those of the environment, and those before the defaults below. A parameter is written --base-epochs 3 or
+base_epochs=3.
+
+The run's folder has the log, the report and all outputs. A run that was killed or failed goes on with --resume:
+data whose source did not change is not fetched again, and training continues from its last checkpoint.
+"""
+
+import argparse
+from collections.abc import Sequence
+
+from pipeline.commands.assignments import add_parameters, given_parameters
+
+HELP = "run it on this machine"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--env", default="", help="environment: a name in configs/, or a TOML file")
+    parser.add_argument("--run-dir", default="", help="folder of the run; runs/TIME if not given")
+    parser.add_argument(
+        "--resume",
+        nargs="?",
+        const="latest",
+        default="",
+        help="folder of a run to go on with; the latest if empty",
+    )
+    add_parameters(parser)
+
+
+def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
+    from rich.console import Console
+
+    from pipeline import run
+
+    given = given_parameters(parsed, others)
+    return run.execute(run.prepare(parsed.env, parsed.run_dir, parsed.resume, given), Console())
