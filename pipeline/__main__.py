@@ -3,6 +3,7 @@
 import argparse
 import importlib
 import sys
+from types import ModuleType
 
 from trainer.errors import UserError, reported
 
@@ -13,11 +14,17 @@ TAKE_ASSIGNMENTS = ("run",)
 
 def main(arguments: list[str]) -> int:
     """Run the command; returns the exit status."""
+    parsed, others = parse(arguments)
+    return int(_module(parsed.command).execute(parsed, others))
+
+
+def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """What the command's parser makes of `arguments`, and what it left for the command to read."""
     parser = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__, allow_abbrev=False)
     subparsers = parser.add_subparsers(dest="command", required=True)
     raw = argparse.RawDescriptionHelpFormatter
-    modules = {name: importlib.import_module(f"pipeline.commands.{name}") for name in COMMANDS}
-    for name, module in modules.items():
+    for name in COMMANDS:
+        module = _module(name)
         module.configure(
             subparsers.add_parser(
                 name, help=module.HELP, description=module.__doc__, formatter_class=raw, allow_abbrev=False
@@ -26,7 +33,11 @@ def main(arguments: list[str]) -> int:
     parsed, others = parser.parse_known_args(arguments)
     if others and parsed.command not in TAKE_ASSIGNMENTS:
         raise UserError(f"unknown argument {others[0]!r}; see `python -m pipeline {parsed.command} --help`")
-    return int(modules[parsed.command].execute(parsed, others))
+    return parsed, others
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"pipeline.commands.{name}")
 
 
 if __name__ == "__main__":
