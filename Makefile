@@ -26,11 +26,11 @@ PARAMETERS = $(foreach name,$(NAMES),$(name)=$(call quote,$(name)))
 # A target other than this machine is named by an environment, by default the one of its name.
 environment = $(if $(call given,ENV),ENV,$(if $(filter-out local,$(value TARGET)),TARGET))
 
-.PHONY: help install run-pipeline test lint format compile requirements hooks clean
+.PHONY: help install run-pipeline test test-requirements lint format compile requirements hooks clean
 
 help: ## List the commands
 	@echo "Commands (make COMMAND):"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 install: $(INSTALLED) ## Set up .venv (the other commands do it by themselves)
 
@@ -39,6 +39,9 @@ run-pipeline: $(INSTALLED) ## Run the pipeline: [TARGET=local] [ENV=name] [RUN_D
 
 test: $(INSTALLED) ## Run the tests: [ARGS='-k name']
 	$(BIN)/python -m pytest --numprocesses 2 $(ARGS)
+
+test-requirements: $(INSTALLED) ## Install each set of pins into an empty environment (minutes, gigabytes): [ARGS='-k tpu']
+	$(BIN)/python -m pytest tests/install_requirements.py $(ARGS)
 
 lint: $(INSTALLED) ## Check format, style, types, and that the compiled pipeline is up to date
 	$(BIN)/ruff format --check
