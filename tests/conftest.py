@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-pytest_plugins = ["tests.gcs"]
+pytest_plugins = ["tests.gcs", "tests.vertex"]
 
 OTHERS = (
     "AIP_",

@@ -1,0 +1,265 @@
+"""Vertex AI on this machine for tests: a server on loopback that answers as the API does, from what it was sent.
+
+It records each request. `fail` lets the next ones fail, as the API or the network would. The routes are in
+tests/vertex_models.py, tests/vertex_pipelines.py and tests/vertex_metadata.py.
+"""
+
+import dataclasses
+import http.server
+import json
+import re
+import socket
+import threading
+import traceback
+import urllib.parse
+from typing import Any
+
+import pytest
+
+PROJECT, LOCATION = "proj", "us-central1"
+PROJECT_NUMBER = "123456789"
+PARENT = f"projects/{PROJECT}/locations/{LOCATION}"
+NAMES = f"projects/{PROJECT_NUMBER}/locations/{LOCATION}"
+"""The parent in answers, where the API writes the project's number; it takes both."""
+SERVICE_ACCOUNT = f"runner@{PROJECT}.iam.gserviceaccount.com"
+CODES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ALREADY_EXISTS",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+NOW = "2026-03-02T10:00:00Z"
+"""The time at which everything here happens."""
+DROP = 0
+"""As the status of a failure: the connection ends without an answer."""
+ROUTES: list[tuple[str, re.Pattern[str], Any]] = []
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """One request, as it came: `path` without the query; `body` is its JSON, {} where there is none."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    body: Any
+    raw: bytes = b""
+    headers: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+class ApiError(Exception):
+    """Ends a route with an error of the API."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclasses.dataclass
+class Failure:
+    """The next `times` requests of `method` whose path contains `path` end so; carried out before if `after`."""
+
+    status: int
+    times: int
+    method: str
+    path: str
+    message: str
+    after: bool
+
+
+def route(method, path):
+    """Register a route: `path` is a regular expression for what follows `/v1/` and the location, in full."""
+
+    def register(function):
+        ROUTES.append((method, re.compile(path), function))
+        return function
+
+    return register
+
+
+class FakeVertex:
+    """The server and its state; a route is called as `function(server, request, *groups of its path)`."""
+
+    def __init__(self):
+        self.requests: list[Request] = []
+        self.failures: list[Failure] = []
+        self.faults: list[str] = []
+        """Tracebacks of the routes themselves; a test with one fails."""
+        self.state: dict[str, Any] = {}
+        """By kind, what the routes keep."""
+        self.environment: Any = None
+        self._lock = threading.Lock()
+
+    def fail(self, status, times=1, method="", path="", message="no reason", after=False):
+        """Let requests fail with `status`, or `DROP`; with `after`, only once the request was carried out."""
+        self.failures.append(Failure(status, times, method, path, message, after))
+
+    def kept(self, kind):
+        """What is kept of `kind`: name -> resource."""
+        return self.state.setdefault(kind, {})
+
+    def sent(self, method, path=""):
+        """The requests of `method` whose path contains `path`."""
+        return [each for each in self.requests if each.method == method and path in each.path]
+
+    def answer(self, request):
+        """-> (status, content); status DROP for none."""
+        with self._lock:
+            self.requests.append(request)
+            failure = self._failure(request)
+            if failure is not None and not failure.after:
+                return failure.status, error(failure.status, failure.message)
+            try:
+                content = self._route(request)
+            except ApiError as found:
+                return found.status, error(found.status, str(found))
+            except Exception:
+                self.faults.append(traceback.format_exc())
+                return 500, error(500, "the server of the tests is at fault")
+            return (200, content) if failure is None else (failure.status, error(failure.status, failure.message))
+
+    def _failure(self, request):
+        for each in self.failures:
+            if each.times and each.method in ("", request.method) and each.path in request.path:
+                each.times -= 1
+                return each
+        return None
+
+    def _route(self, request):
+        path = request.path.removeprefix(f"/v1/{PARENT}/").removeprefix(f"/v1/{NAMES}/")
+        for method, pattern, function in ROUTES:
+            matched = pattern.fullmatch(path)
+            if method == request.method and matched:
+                return function(self, request, *matched.groups())
+        raise ApiError(404, f"{request.method} {request.path} is nothing that this server has")
+
+
+def error(status, message):
+    return {"error": {"code": status, "message": message, "status": CODES.get(status, "UNKNOWN")}}
+
+
+def operation(server, kind, response):
+    """A long-running operation that has ended; `server.state["pending"]` says how often it is asked for first."""
+    number = len(server.kept("operations")) + 1
+    done = {
+        "name": f"{NAMES}/operations/{number}",
+        "done": True,
+        "response": {"@type": f"type.googleapis.com/google.cloud.aiplatform.v1.{kind}", **response},
+    }
+    server.kept("operations")[str(number)] = {"left": server.state.get("pending", 0), "done": done}
+    return _operation(server, str(number))
+
+
+def _operation(server, number):
+    kept = server.kept("operations")[number]
+    if kept["left"]:
+        kept["left"] -= 1
+        return {"name": kept["done"]["name"]}
+    return kept["done"]
+
+
+@route("GET", r"operations/(\d+)")
+def get_operation(server, request, number):
+    return _operation(server, number)
+
+
+def check_labels(labels):
+    for each in (*labels, *labels.values()):
+        if not re.fullmatch(r"[a-z0-9_-]{0,63}", each):
+            raise ApiError(400, f"label {each!r} must be of at most 63 lowercase letters, digits, - and _")
+
+
+def matches(text, resource):
+    """Whether a resource is what a filter asks for: `display_name="x"` and the like, joined by AND."""
+    for each in filter(None, text.split(" AND ")):
+        name, _, wanted = each.partition("=")
+        name = re.sub("_(.)", lambda found: found[1].upper(), name.strip())
+        value = resource
+        for part in name.split("."):
+            value = value.get(part, {})
+        if value != wanted.strip().strip('"'):
+            return False
+    return True
+
+
+def page(name, resources, query):
+    """The part of a list that `query` asks for."""
+    found = [each for each in resources if matches(query.get("filter", ""), each)]
+    first = int(query.get("pageToken") or 0)
+    last = first + int(query.get("pageSize") or 100)
+    following = {"nextPageToken": str(last)} if last < len(found) else {}
+    return {name: found[first:last], **following}
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def handle_any(self):
+        parts = urllib.parse.urlsplit(self.path)
+        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        is_json = raw and self.headers.get("Content-Type", "").startswith("application/json")
+        query = {key: ",".join(values) for key, values in urllib.parse.parse_qs(parts.query).items()}
+        query.pop("$alt", None)
+        path = urllib.parse.unquote(parts.path)
+        body = json.loads(raw) if is_json else {}
+        status, content = self.server.vertex.answer(
+            Request(self.command, path, query, body, raw, dict(self.headers))
+        )
+        if status == DROP:
+            self.connection.shutdown(socket.SHUT_RDWR)
+            self.close_connection = True
+            return
+        encoded = content.encode() if isinstance(content, str) else json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "text/plain" if isinstance(content, str) else "application/json")
+        self.send_header("Content-Length", str(len(encoded)))
+        self.end_headers()
+        self.wfile.write(encoded)
+
+    do_GET = do_POST = do_PATCH = do_DELETE = handle_any  # noqa: N815
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def vertex(bucket, monkeypatch):
+    """A FakeVertex, with an environment `prod` that leads to it and to an empty bucket."""
+    from tests import vertex_models  # noqa: F401
+
+    # The client asks another service, which has no setting for its address.
+    number = "google.cloud.aiplatform.utils.resource_manager_utils.get_project_number"
+    monkeypatch.setattr(number, lambda *args, **kwargs: PROJECT_NUMBER)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.vertex = vertex = FakeVertex()
+        vertex.environment = environment(f"http://127.0.0.1:{server.server_port}", bucket.name)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield vertex
+        finally:
+            server.shutdown()
+            thread.join()
+    assert not vertex.faults, vertex.faults[0]
+
+
+def environment(url, bucket):
+    from pipeline.settings import Environment
+
+    return Environment(
+        name="prod",
+        target="vertex",
+        project=PROJECT,
+        location=LOCATION,
+        bucket=f"gs://{bucket}/msinet",
+        service_account=SERVICE_ACCOUNT,
+        image_repository=f"{LOCATION}-docker.pkg.dev/{PROJECT}/msinet",
+        image_tag="v1",
+        template_repository=f"{url}/templates",
+        endpoint=url,
+        labels={"team": "vision"},
+        parameters={"base_source": f"gs://{bucket}/salicon"},
+    )
