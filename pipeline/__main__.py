@@ -7,7 +7,7 @@ from types import ModuleType
 
 from trainer.errors import UserError, reported
 
-COMMANDS = ("run", "compile", "registry")
+COMMANDS = ("run", "compile", "plan", "registry")
 TAKE_ASSIGNMENTS = ("run",)
 """Take pipeline parameters as NAME=VALUE too."""
 

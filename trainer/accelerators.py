@@ -1,0 +1,244 @@
+"""The accelerators this project can train on: machines, chips, figures and prices. Standard library only.
+
+Peaks are dense figures of the makers' data sheets (NVIDIA T4, V100, L4, A100 and H100 data sheets; TPU v5e page
+of Google's documentation); machines, regions and what may be combined are those of Vertex AI's pages on custom
+training (configure compute, use Spot VMs, schedule jobs with Flex-start, locations).
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+from trainer.config import nearest
+from trainer.errors import UserError
+
+# === Prices: where, when and from where ===
+
+PRICE_REGION = "us-central1"
+PRICE_DATE = "2026-10"
+MANAGEMENT_FEE = 0.15
+"""Vertex AI asks this share of Compute Engine's on-demand price on top of what the machine costs, spot or not."""
+PRICE_SOURCE = (
+    f"Compute Engine list prices of {PRICE_REGION}, read between 2026-07 and {PRICE_DATE}, and Vertex AI's "
+    "management fee of 15% of the on-demand price. Seen on Vertex AI itself: CPU, T4 and h100-8. All others, and "
+    "every spot price, are estimates (spot moves by 20%). Disks (about 0.03 USD/h each) are not counted."
+)
+
+STANDARD, SPOT, FLEX_START = "standard", "spot", "flex-start"
+PROVISIONING = (STANDARD, SPOT, FLEX_START)
+
+
+# === Chips ===
+
+
+@dataclasses.dataclass(frozen=True)
+class Chip:
+    """What is the same for every number of one chip. For `cpu` the chip is the whole machine."""
+
+    title: str
+    image: str
+    """Which image runs on it: cpu, gpu or tpu."""
+    vertex_type: str
+    """Vertex AI's `accelerator_type`; empty where the machine type says it."""
+    node_labels: Mapping[str, str]
+    """Labels of the GKE nodes that have it."""
+    memory_bytes: float
+    flops: Mapping[str, float]
+    """Peak FLOP/s by precision; a precision that is not here is one that the chip does not have."""
+    bandwidth_bytes_s: float
+    """Of its memory; infinite where `flops` is measured with it."""
+    precision: str
+    """What `auto` means."""
+    per_replica_batch: int
+    regions: tuple[str, ...]
+    """Where Vertex AI trains on it; empty for everywhere."""
+    flex_start: bool = False
+    """Whether Vertex AI can wait for capacity (Flex-start)."""
+    efficiency: float = 0.5
+    """Share of the peak that a training step is taken to reach. An assumption: none has been measured."""
+
+
+def _node(name: str) -> dict[str, str]:
+    return {"cloud.google.com/gke-accelerator": name}
+
+
+def _regions(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+# A training step measured on two cores with AVX512_BF16 took 1.57 s per 240 x 320 image in float32, 0.95 s in
+# bfloat16, for 260 GFLOP; a vCPU is half a core at times, and older: hence the efficiency.
+_CPU_FLOPS = {"float32": 16 / 2 * 260e9 / 1.57, "bfloat16": 16 / 2 * 260e9 / 0.95}
+
+CPU = Chip("CPU", "cpu", "", {}, 60e9, _CPU_FLOPS, math.inf, "float32", 1, ())
+# T4 and V100 have no bfloat16, and the trainer computes no float16: it would need the loss to be scaled.
+T4 = Chip(
+    "NVIDIA T4", "gpu", "NVIDIA_TESLA_T4", _node("nvidia-tesla-t4"), 16e9, {"float32": 8.1e12}, 320e9,
+    "float32", 16,
+    _regions(
+        "us-central1 us-east1 us-east4 us-west1 us-west2 us-west4 northamerica-northeast1 southamerica-east1 "
+        "europe-central2 europe-west1 europe-west2 europe-west3 europe-west4 asia-east1 asia-east2 "
+        "asia-northeast1 asia-northeast3 asia-south1 asia-southeast1 asia-southeast2 australia-southeast1"
+    ),
+)  # fmt: skip
+V100 = Chip(
+    "NVIDIA V100", "gpu", "NVIDIA_TESLA_V100", _node("nvidia-tesla-v100"), 16e9, {"float32": 15.7e12}, 900e9,
+    "float32", 16, _regions("us-central1 us-east1 us-west1 europe-west4 asia-east1"),
+)  # fmt: skip
+# TensorFlow convolves float32 in TF32 on these, unless it is told not to: the float32 peaks are TF32's.
+L4 = Chip(
+    "NVIDIA L4", "gpu", "NVIDIA_L4", _node("nvidia-l4"), 24e9, {"bfloat16": 121e12, "float32": 60e12}, 300e9,
+    "bfloat16", 32,
+    _regions(
+        "us-central1 us-east1 us-east4 us-west1 northamerica-northeast2 europe-west2 europe-west4 me-central2 "
+        "asia-northeast3 asia-south1 asia-southeast1"
+    ),
+    flex_start=True,
+)  # fmt: skip
+A100 = Chip(
+    "NVIDIA A100 40 GB", "gpu", "NVIDIA_TESLA_A100", _node("nvidia-tesla-a100"), 40e9,
+    {"bfloat16": 312e12, "float32": 156e12}, 1555e9, "bfloat16", 32,
+    _regions(
+        "us-central1 us-east1 us-west3 us-west4 europe-west4 me-west1 asia-northeast3 asia-southeast1"
+    ),
+    flex_start=True,
+)  # fmt: skip
+A100_80GB = Chip(
+    "NVIDIA A100 80 GB", "gpu", "NVIDIA_A100_80GB", _node("nvidia-a100-80gb"), 80e9,
+    {"bfloat16": 312e12, "float32": 156e12}, 2039e9, "bfloat16", 64,
+    _regions("us-central1 us-east4 us-east5 europe-west4 asia-southeast1"),
+    flex_start=True,
+)  # fmt: skip
+H100 = Chip(
+    "NVIDIA H100 80 GB", "gpu", "NVIDIA_H100_80GB", _node("nvidia-h100-80gb"), 80e9,
+    {"bfloat16": 989e12, "float32": 495e12}, 3350e9, "bfloat16", 64,
+    _regions(
+        "us-central1 us-east4 us-east5 us-west1 us-west4 northamerica-northeast2 europe-west3 europe-west4 "
+        "asia-northeast1 asia-northeast3 asia-south1 asia-southeast1"
+    ),
+    flex_start=True,
+)  # fmt: skip
+# XLA multiplies float32 in one pass of bfloat16 on a TPU, unless it is told not to.
+V5E = Chip(
+    "TPU v5e", "tpu", "", {"cloud.google.com/gke-tpu-accelerator": "tpu-v5-lite-podslice"}, 16e9,
+    {"bfloat16": 197e12, "float32": 197e12}, 819e9, "bfloat16", 32,
+    _regions("us-central1 us-east1 us-west1 us-west4"),
+)  # fmt: skip
+
+
+# === Machines ===
+
+
+@dataclasses.dataclass(frozen=True)
+class Accelerator:
+    """One row of the table: a machine with so many chips, each of which is a replica."""
+
+    name: str
+    chip: Chip
+    chips: int
+    machine_type: str
+    vcpus: int
+    host_memory_gb: float
+    compute_engine_usd: float
+    """Compute Engine's on-demand price per hour, chips included."""
+    compute_engine_spot_usd: float
+    flex_start_usd: float | None = None
+    """Vertex AI's Flex-start price per hour, fee included; None where it is not known."""
+    on_demand: bool = True
+    """Whether it can be had without Spot or Flex-start."""
+    tpu_topology: str = ""
+
+    @property
+    def image(self) -> str:
+        """Which image runs on it: cpu, gpu or tpu."""
+        return self.chip.image
+
+    @property
+    def several_workers(self) -> bool:
+        """Whether several such machines can train together."""
+        return self.image == "gpu"
+
+    @property
+    def provisioning(self) -> tuple[str, ...]:
+        """The ways in which Vertex AI lends it, of PROVISIONING."""
+        return tuple(
+            name
+            for name, offered in zip(PROVISIONING, (self.on_demand, True, self.chip.flex_start), strict=True)
+            if offered
+        )
+
+    @property
+    def machine_spec(self) -> dict[str, str | int]:
+        """Vertex AI's MachineSpec: a TPU v5e has a topology and no accelerator, a CPU has neither."""
+        spec: dict[str, str | int] = {"machine_type": self.machine_type}
+        if self.tpu_topology:
+            spec["tpu_topology"] = self.tpu_topology
+        if self.chip.vertex_type:
+            spec |= {"accelerator_type": self.chip.vertex_type, "accelerator_count": self.chips}
+        return spec
+
+    @property
+    def resource_name(self) -> str:
+        """What a Kubernetes pod asks for, `chips` of it; empty for a CPU."""
+        return {"cpu": "", "gpu": "nvidia.com/gpu", "tpu": "google.com/tpu"}[self.image]
+
+    @property
+    def node_selector(self) -> dict[str, str]:
+        """Labels that the pod's GKE node must have."""
+        topology = {"cloud.google.com/gke-tpu-topology": self.tpu_topology} if self.tpu_topology else {}
+        return {**self.chip.node_labels, **topology}
+
+    def usd_per_hour(self, provisioning: str) -> float | None:
+        """Vertex AI's price of one machine in PRICE_REGION; None where it is not offered or not known."""
+        if provisioning not in self.provisioning:
+            return None
+        fee = MANAGEMENT_FEE * self.compute_engine_usd
+        return {
+            STANDARD: self.compute_engine_usd + fee,
+            SPOT: self.compute_engine_spot_usd + fee,
+            FLEX_START: self.flex_start_usd,
+        }[provisioning]
+
+
+_ROWS = (
+    Accelerator("cpu", CPU, 1, "n1-standard-16", 16, 60, 0.7600, 0.2553),
+    Accelerator("t4", T4, 1, "n1-standard-8", 8, 30, 0.7300, 0.3192),
+    Accelerator("t4-2", T4, 2, "n1-standard-16", 16, 60, 1.4600, 0.6383),
+    Accelerator("t4-4", T4, 4, "n1-standard-32", 32, 120, 2.9200, 1.2766),
+    Accelerator("v100", V100, 1, "n1-standard-8", 8, 30, 2.8600, 1.3615),
+    Accelerator("v100-2", V100, 2, "n1-standard-16", 16, 60, 5.7200, 2.7229),
+    Accelerator("v100-4", V100, 4, "n1-standard-32", 32, 120, 11.4400, 5.4458),
+    Accelerator("v100-8", V100, 8, "n1-standard-64", 64, 240, 22.8800, 10.8916),
+    Accelerator("l4", L4, 1, "g2-standard-8", 8, 32, 0.8536, 0.4362),
+    Accelerator("l4-2", L4, 2, "g2-standard-24", 24, 96, 2.0008, 1.0225),
+    Accelerator("l4-4", L4, 4, "g2-standard-48", 48, 192, 4.0016, 2.0450),
+    Accelerator("l4-8", L4, 8, "g2-standard-96", 96, 384, 8.0033, 4.0901),
+    Accelerator("a100", A100, 1, "a2-highgpu-1g", 12, 85, 3.6734, 1.9280),
+    Accelerator("a100-2", A100, 2, "a2-highgpu-2g", 24, 170, 7.3468, 3.8560),
+    Accelerator("a100-4", A100, 4, "a2-highgpu-4g", 48, 340, 14.6935, 7.7121),
+    Accelerator("a100-8", A100, 8, "a2-highgpu-8g", 96, 680, 29.3871, 15.4242),
+    Accelerator("a100-80gb", A100_80GB, 1, "a2-ultragpu-1g", 12, 170, 5.0277, 2.7376),
+    Accelerator("a100-80gb-2", A100_80GB, 2, "a2-ultragpu-2g", 24, 340, 10.0554, 5.4751),
+    Accelerator("a100-80gb-4", A100_80GB, 4, "a2-ultragpu-4g", 48, 680, 20.1108, 10.9502),
+    Accelerator("a100-80gb-8", A100_80GB, 8, "a2-ultragpu-8g", 96, 1360, 40.2216, 21.9005),
+    Accelerator("h100", H100, 1, "a3-highgpu-1g", 26, 234, 10.9791, 5.9832, 6.4369, on_demand=False),
+    Accelerator("h100-2", H100, 2, "a3-highgpu-2g", 52, 468, 21.9581, 11.9665, 12.8737, on_demand=False),
+    Accelerator("h100-4", H100, 4, "a3-highgpu-4g", 104, 936, 43.9162, 23.9330, 25.7475, on_demand=False),
+    Accelerator("h100-8", H100, 8, "a3-highgpu-8g", 208, 1872, 87.8325, 47.8659, 51.4949),
+    Accelerator("v5e-1", V5E, 1, "ct5lp-hightpu-1t", 24, 48, 1.2000, 0.2977, tpu_topology="1x1"),
+    Accelerator("v5e-4", V5E, 4, "ct5lp-hightpu-4t", 112, 192, 4.8000, 1.1908, tpu_topology="2x2"),
+    Accelerator("v5e-8", V5E, 8, "ct5lp-hightpu-8t", 224, 384, 9.6000, 2.3817, tpu_topology="2x4"),
+)
+ACCELERATORS: dict[str, Accelerator] = {row.name: row for row in _ROWS}
+
+REDUCTION_SERVER = Accelerator("reduction server", CPU, 1, "n1-highcpu-16", 16, 14.4, 0.5668, 0.1904)
+"""Adds up the gradients of several GPU machines; the machine that Vertex AI's page on it recommends."""
+
+
+def get(name: str) -> Accelerator:
+    """The row of accelerator `name`; a `UserError` that names the nearest known one otherwise."""
+    try:
+        return ACCELERATORS[name]
+    except KeyError:
+        known = ", ".join(ACCELERATORS)
+        raise UserError(f"unknown accelerator {name!r}{nearest(name, ACCELERATORS)} (known: {known})") from None
