@@ -1,0 +1,233 @@
+"""The images' recipe: what it copies is enough, what it names exists, and what the code relies on is set.
+
+There is no image to build here: the Dockerfile is parsed, and its files are run from a folder of their own.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+
+import pytest
+import yaml
+
+from pipeline.__main__ import parse
+from pipeline.settings import Environment
+from tests.images import DOCKERFILE, SEARCH_PATHS, environment_of, stages
+from trainer import artifacts
+from trainer.accelerators import ACCELERATORS
+
+ROOT = DOCKERFILE.parent.parent
+VARIANTS = ("cpu", "gpu", "tpu")
+ARGUMENTS, STAGES = stages(DOCKERFILE.read_text())
+BUILD = yaml.safe_load((ROOT / "images" / "cloudbuild.yaml").read_text())
+
+
+def image_of(variant):
+    """The stages that an image is made of, first to last."""
+    return [STAGES["base"], STAGES[variant], STAGES["final"]]
+
+
+def copied():
+    """Every source of a COPY, as the project's paths, for all variants."""
+    for stage in STAGES.values():
+        for arguments in stage.of("COPY"):
+            *sources, _ = arguments.split()
+            for source in sources:
+                yield from {source.replace("${VARIANT}", variant) for variant in VARIANTS}
+
+
+# === The Dockerfile ===
+
+
+def test_every_variant_has_a_stage_and_pins():
+    assert ARGUMENTS["VARIANT"] in VARIANTS
+    assert STAGES["final"].base == "${VARIANT}"
+    for variant in VARIANTS:
+        assert STAGES[variant].base == "base"
+        assert (ROOT / "requirements" / f"{variant}.txt").is_file()
+
+
+def test_there_is_an_image_for_every_accelerator():
+    assert {each.chip.kind for each in ACCELERATORS.values()} == set(VARIANTS)
+
+
+def test_base_is_pinned_and_of_a_python_that_the_project_takes():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    version = re.fullmatch(r"python:(\d+\.\d+)\.\d+-slim-[a-z]+(?:@sha256:[0-9a-f]{64})?", STAGES["base"].base)[1]
+    pinned_with = re.search(r"with Python (\S+)", (ROOT / "requirements" / "cpu.txt").read_text())[1]
+    assert version == pinned_with
+    assert f">={version}" in project["requires-python"]
+
+
+def test_variables_are_declared_in_the_stage_that_uses_them():
+    for stage in STAGES.values():
+        declared = set(ARGUMENTS) if stage.base.startswith("$") else set()
+        assert set(re.findall(r"\$\{?(\w+)\}?", stage.base)) <= declared
+        known = {"PATH"}
+        for name, arguments in stage.instructions:
+            # What is within single quotes or after `\$` is not the builder's.
+            used = set(re.findall(r"(?<!\\)\$\{?([A-Z_]+)\}?", re.sub(r"'[^']*'", "", arguments)))
+            assert used <= known, f"{stage.name}: {name} {arguments}"
+            if name == "ARG":
+                known.add(arguments.partition("=")[0])
+            if name == "ENV":
+                known |= set(stage.pairs("ENV"))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_runs_as_another_user_than_root(variant):
+    instructions = [each for stage in image_of(variant) for each in stage.instructions]
+    names = [name for name, _ in instructions]
+    assert instructions[names.index("USER")][1] == "1000"
+    assert names.count("USER") == 1
+    # Whatever writes to the image comes before.
+    assert not {"RUN", "COPY", "ADD"} & set(names[names.index("USER") :])
+    assert any("useradd" in arguments and "--uid 1000" in arguments for arguments in STAGES["final"].of("RUN"))
+
+
+def test_tasks_bring_their_own_command_and_none_shows_help(tmp_path):
+    # An entry point would come before the command of a pipeline's task.
+    assert not [stage.name for stage in STAGES.values() if stage.of("ENTRYPOINT")]
+    (command,) = STAGES["final"].of("CMD")
+    program, *arguments = yaml.safe_load(command)
+    assert program == "python"
+    finished = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "train" in finished.stdout
+
+
+def test_tpu_variables_are_those_of_the_pjrt_runtime_and_the_library_is_where_they_say():
+    variables = environment_of("tpu")
+    assert variables["PJRT_DEVICE"] == "TPU"
+    assert variables["NEXT_PLUGGABLE_DEVICE_USE_C_API"] == "true"
+    assert variables["TF_PLUGGABLE_DEVICE_LIBRARY_PATH"] == "/lib/libtpu.so"
+    (link,) = STAGES["tpu"].of("RUN")
+    assert link.startswith("ln -s ")
+    assert "libtpu.get_library_path()" in link
+    assert link.endswith('"$TF_PLUGGABLE_DEVICE_LIBRARY_PATH"')
+    assert not {"PJRT_DEVICE", "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"} & set(environment_of("gpu"))
+
+
+def test_gpu_image_asks_for_the_driver_and_finds_it():
+    assert environment_of("gpu")["NVIDIA_VISIBLE_DEVICES"] == "all"
+    assert "compute" in environment_of("gpu")["NVIDIA_DRIVER_CAPABILITIES"].split(",")
+    variables = STAGES["gpu"].pairs("ENV")
+    assert all("/usr/local/nvidia/" in variables[name] for name in SEARCH_PATHS)
+    assert variables["PATH"].endswith(":$PATH")
+
+
+def test_labels_and_code_carry_the_commit(monkeypatch):
+    assert STAGES["final"].pairs("LABEL")["org.opencontainers.image.revision"] == "${COMMIT}"
+    for name, value in environment_of("cpu", commit="0123456789ab").items():
+        monkeypatch.setenv(name, value)
+    assert artifacts.code_version.__wrapped__().endswith("+0123456789ab")
+
+
+def test_build_without_a_commit_is_refused():
+    check = STAGES["final"].of("RUN")[0]
+    for commit, status in (("", 1), ("0123456789ab", 0)):
+        finished = subprocess.run(["sh", "-c", check], env={"COMMIT": commit}, capture_output=True, text=True)
+        assert finished.returncode == status
+        assert ("--build-arg COMMIT=" in finished.stderr) == bool(status)
+
+
+# === What is in it ===
+
+
+def test_every_package_is_copied():
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    assert {name.partition(".")[0] for name in packages} <= set(copied())
+
+
+def test_only_what_is_copied_is_sent_to_the_builder():
+    lines = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if line and line[0] != "#"]
+    assert lines[0] == "*"
+    allowed = {line[1:].rstrip("/") for line in lines if line.startswith("!")}
+    assert allowed == {source.split("/")[0] for source in copied()}
+    assert not {line.rstrip("/").rpartition("/")[2] for line in lines if not line.startswith("!")} & allowed
+
+
+@pytest.fixture
+def image_folder(tmp_path):
+    """The files of the image and nothing else: no tests, no git."""
+    for source in copied():
+        target = tmp_path / source
+        if (ROOT / source).is_dir():
+            shutil.copytree(ROOT / source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            target.parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / source, target)
+    return tmp_path
+
+
+def test_what_is_copied_is_enough_to_compile_and_to_train(image_folder):
+    def run(*arguments):
+        variables = os.environ | environment_of("cpu", "0123456789ab") | {"PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, *arguments]
+        finished = subprocess.run(command, cwd=image_folder, env=variables, capture_output=True, text=True)
+        assert finished.returncode == 0, finished.stderr
+        return finished.stdout
+
+    where = run("-c", "import trainer.artifacts as a; print(a.__file__); print(a.code_version())").splitlines()
+    assert pathlib.Path(where[0]).is_relative_to(image_folder)
+    assert where[1].endswith("+0123456789ab")
+    run("-m", "pipeline", "compile", "--target", "vertex", "--output", "compiled.yaml")
+    assert "msinet-cpu" in (image_folder / "compiled.yaml").read_text()
+    run("-c", "import trainer.train, trainer.evaluate, trainer.export, trainer.report")
+
+
+# === Cloud Build ===
+
+
+def steps(prefix):
+    return [step for step in BUILD["steps"] if step["id"].startswith(prefix)]
+
+
+def test_build_uses_each_substitution_and_no_other():
+    used = set(re.findall(r"\$\{(_[A-Z_]+)\}", yaml.safe_dump([BUILD["steps"], BUILD["serviceAccount"]])))
+    assert used == set(BUILD["substitutions"])
+
+
+def test_build_arguments_are_the_dockerfiles():
+    declared = {name.partition("=")[0] for name in STAGES["final"].of("ARG")}
+    for step in steps("build-"):
+        arguments = step["args"]
+        given = dict(arguments[i + 1].split("=") for i, each in enumerate(arguments) if each == "--build-arg")
+        assert set(given) == declared
+        assert step["id"] == f"build-{given['VARIANT']}"
+        assert ROOT / arguments[arguments.index("--file") + 1] == DOCKERFILE
+        assert arguments[-1] == "."
+        # Only BuildKit leaves out the stages of the other variants, which cannot be built with these pins.
+        assert step["env"] == ["DOCKER_BUILDKIT=1"]
+
+
+def test_images_are_named_as_an_environment_names_them():
+    known = {"target": "vertex", "project": "p", "location": "l", "bucket": "gs://b"}
+    there = {"image_repository": "l-docker.pkg.dev/p/r", "image_tag": "v1"}
+    environment = Environment("prod", **known, **there)
+    values = {"${_IMAGE_REPOSITORY}": there["image_repository"], "${_TAG}": there["image_tag"]}
+
+    def filled(text):
+        return re.sub(r"\$\{\w+\}", lambda found: values[found[0]], text)
+
+    built = {step["id"]: filled(step["args"][step["args"].index("--tag") + 1]) for step in steps("build-")}
+    assert built == {f"build-{variant}": environment.image_of(variant) for variant in VARIANTS}
+    pushed = {step["id"].replace("push", "build"): filled(step["args"][1]) for step in steps("push-")}
+    assert pushed == built
+    (publish,) = steps("publish-")
+    assert filled(publish["name"]) == environment.image
+
+
+def test_template_is_published_by_the_real_command_after_all_images():
+    (publish,) = steps("publish-")
+    assert set(publish["waitFor"]) == {step["id"] for step in steps("push-")}
+    assert all(step["waitFor"] == [step["id"].replace("push", "build")] for step in steps("push-"))
+    assert publish["entrypoint"] == "python"
+    module, name, *arguments = publish["args"]
+    assert (module, name) == ("-m", "pipeline")
+    parsed, others = parse(arguments)
+    assert parsed.command == "publish"
+    assert not others
