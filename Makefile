@@ -53,7 +53,7 @@ format: $(INSTALLED) ## Format the code and mend what can be mended
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-compile: $(INSTALLED) ## Write pipeline.yaml
+compile: $(INSTALLED) ## Write pipeline.yaml and pipeline-kubeflow.yaml
 	$(BIN)/python -m pipeline compile
 
 requirements: $(INSTALLED) ## Pin requirements/*.txt anew from pyproject.toml: [ARGS=--upgrade]

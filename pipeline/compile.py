@@ -15,7 +15,7 @@ def write(environment: settings.Environment, output: pathlib.Path) -> None:
 
     from pipeline.dag import build
 
-    compiler.Compiler().compile(build(environment.target, environment.image), str(output))
+    compiler.Compiler().compile(build(environment.target, environment), str(output))
 
 
 def check(environment: settings.Environment, golden: pathlib.Path) -> None:

@@ -4,16 +4,17 @@ fingerprint(base)          fingerprint(fine-tuning)     never cached: what is at
      |                          |
 fetch_dataset              fetch_dataset                cached by fingerprint
      |                          |
-base training                   |                       a training step: see targets.py
+plan, base training             |                       a training step: see targets.py
      |__________________________|
      |
-fine-tuning
+plan, fine-tuning
      |
 evaluate_model                                          beside the current default and the centre bias
      |
 upload_model                                            a new version; the default only if it is better
 """
 
+import contextlib
 from typing import Any
 
 from kfp import dsl
@@ -24,32 +25,68 @@ from components.fingerprint import fingerprint
 from components.upload_model import upload_model
 from pipeline import settings
 from pipeline.parameters import PARAMETERS, STEPS, docstring, settings_of, signature
-from pipeline.targets import TARGETS, Channel
-from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
+from pipeline.settings import Environment
+from pipeline.targets import TARGETS, Channel, Step
+from trainer.config import EvaluateConfig, FetchConfig
 
 NAME = "msinet"
 SUMMARY = "Train MSI-Net on one data set, fine-tune it on another, evaluate it and register it."
+SIZES = {"fetch-dataset": ("8", "16G"), "evaluate-model": ("8", "32G"), "collect-training": ("2", "8G")}
+"""Cores and memory of tasks, where the smallest machine is not enough for SALICON's 15,000 images."""
+RETRIED = ("fingerprint", "fetch-dataset", "plan-training", "collect-training", "evaluate-model", "upload-model")
+"""Tasks that may run twice: each writes its outputs anew, and a registry knows a run that it has already."""
 
 
-def build(target: str = "local", image: str = settings.IMAGE) -> Any:
-    """The pipeline for `target`, its tasks run by `image`; parameters are the same on all targets."""
+def build(target: str = "local", environment: Environment | None = None) -> Any:
+    """The pipeline for `target`; its parameters are the same on all targets.
+
+    `environment` has the names of the images, by default those without a repository, and who is told of the end.
+    """
+    place = environment or Environment("local")
 
     def pipeline(*channels: Channel) -> None:
         given = dict(zip(PARAMETERS, channels, strict=True))
-        fetched = {step: _fetch(step, given) for step in STEPS}
-        data = {step: task.outputs["prepared"] for step, task in fetched.items()}
-        model = None
-        for step in STEPS:
-            learning = settings_of(TrainConfig, step, given) | {"checkpoint_dir": given["checkpoint_dir"]}
-            # After all fetching: a mistake in the last source is to be found before hours of training.
-            model = TARGETS[target].training_step(step, learning, data[step], model, after=fetched.values())
-        _evaluate_and_upload(given, model, data)
-        for task in dsl.pipeline_context.Pipeline.get_default_pipeline().tasks.values():
-            task.set_container_image(image)
+        with _told(place):
+            fetched = {step: _fetch(step, given) for step in STEPS}
+            data = {step: task.outputs["prepared"] for step, task in fetched.items()}
+            model = None
+            for name in STEPS:
+                step = Step(name, given, data[name], model, tuple(fetched.values()))
+                model = TARGETS[target](step, place)
+            _evaluate_and_upload(given, model, data)
+        _equip(target, place)
 
-    pipeline.__signature__ = signature()  # type: ignore[attr-defined]
+    pipeline.__signature__ = signature(place.parameters)  # type: ignore[attr-defined]
     pipeline.__doc__ = docstring(SUMMARY)
     return dsl.pipeline(pipeline, name=NAME)
+
+
+def _told(place: Environment) -> contextlib.AbstractContextManager[Any]:
+    """Surrounds the tasks after whose end, good or bad, an e-mail goes to those who want one."""
+    if not place.notify:
+        return contextlib.nullcontext()
+    from google_cloud_pipeline_components.v1.vertex_notification_email import VertexNotificationEmailOp
+
+    told: contextlib.AbstractContextManager[Any] = dsl.ExitHandler(
+        VertexNotificationEmailOp(recipients=list(place.notify)), name="Run"
+    )
+    return told
+
+
+def _equip(target: str, place: Environment) -> None:
+    """Give our tasks their image, and where machines are asked for, their size and their retries."""
+    for task in dsl.pipeline_context.Pipeline.get_default_pipeline().tasks.values():
+        kind = task.component_spec.name
+        if task.container_spec is None or task.container_spec.image != settings.IMAGE:
+            continue
+        task.set_container_image(place.image)
+        if target == "local":
+            continue
+        if kind in SIZES:
+            cores, memory = SIZES[kind]
+            task.set_cpu_limit(cores).set_memory_limit(memory)
+        if kind in RETRIED:
+            task.set_retry(2, backoff_duration="60s", backoff_factor=2)
 
 
 def _fetch(step: str, given: dict[str, Channel]) -> Channel:

@@ -9,6 +9,8 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline.job import AcceleratorConfig, JobConfig
+from pipeline.registry import VERTEX, connect
 from trainer import datasets
 from trainer.config import EvaluateConfig, FetchConfig, TrainConfig, check, nearest, setting
 from trainer.errors import UserError
@@ -17,7 +19,10 @@ from trainer.settings_cli import boolean
 Value = bool | int | float | str
 
 STEPS = {"base": "Base training", "finetune": "Fine-tuning"}
-PER_STEP = ("dataset", "source", "image_size", "epochs", "batch_size", "learning_rate")
+PER_STEP = (
+    *("dataset", "source", "image_size", "epochs", "batch_size", "learning_rate"),
+    *("accelerator", "workers"),
+)
 FINETUNE_DATASET = "fixationadd1000"
 TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
@@ -27,7 +32,10 @@ class PipelineConfig:
     """What concerns the pipeline as a whole."""
 
     model_name: str = setting("msinet", "Name of the model in the registry.")
-    registry: str = setting("", "Folder of the model registry; empty for `models` in the working directory.")
+    registry: str = setting(
+        "",
+        "Folder of the model registry, or vertex://PROJECT/LOCATION; empty for `models` in the working directory.",
+    )
     checkpoint_dir: str = setting(
         "", "Folder where the training steps keep their state; empty for a place beside each step's output."
     )
@@ -38,10 +46,12 @@ class PipelineConfig:
             plain.isascii() and plain.isalnum(),
             f"model_name is {self.model_name!r}; use letters, digits, - and _, since it names a folder",
         )
+        if self.registry.startswith(VERTEX):
+            connect(self.registry)  # refuses what is no address
         for name in ("registry", "checkpoint_dir"):
             value = getattr(self, name)
             check(
-                "://" not in value,
+                "://" not in value or (name == "registry" and value.startswith(VERTEX)),
                 f"{name} is {value!r}; give a folder (a bucket is one below /gcs/ where it is mounted)",
             )
 
@@ -73,11 +83,14 @@ def _from_config(config: type, step: str = "") -> list[Parameter]:
     return parameters
 
 
+OF_STEPS = (FetchConfig, TrainConfig, AcceleratorConfig)
+SHARED = (TrainConfig, EvaluateConfig, PipelineConfig, FetchConfig, AcceleratorConfig, JobConfig)
+
 PARAMETERS: dict[str, Parameter] = {
     parameter.name: parameter
     for parameters in (
-        *(_from_config(config, step) for step in STEPS for config in (FetchConfig, TrainConfig)),
-        *(_from_config(config) for config in (TrainConfig, EvaluateConfig, PipelineConfig, FetchConfig)),
+        *(_from_config(config, step) for step in STEPS for config in OF_STEPS),
+        *(_from_config(config) for config in SHARED),
     )
     for parameter in parameters
 }
@@ -126,10 +139,11 @@ def validate(values: Mapping[str, Value]) -> None:
         try:
             datasets.get(FetchConfig(**_complete(FetchConfig, step, values)).dataset)
             TrainConfig(**_complete(TrainConfig, step, values))
+            AcceleratorConfig(**_complete(AcceleratorConfig, step, values))
         except UserError as error:
             raise UserError(f"{title.lower()}: {error}") from None
-    EvaluateConfig(**_complete(EvaluateConfig, "", values))
-    PipelineConfig(**_complete(PipelineConfig, "", values))
+    for config in (EvaluateConfig, PipelineConfig, JobConfig):
+        config(**_complete(config, "", values))
 
 
 def require_sources(values: Mapping[str, Value]) -> None:
@@ -148,12 +162,14 @@ def _complete(config: type, step: str, values: Mapping[str, Value]) -> dict[str,
     return settings_of(config, step, {**defaults, **values})
 
 
-def signature() -> inspect.Signature:
-    """The signature of the pipeline function."""
+def signature(defaults: Mapping[str, Value]) -> inspect.Signature:
+    """The signature of the pipeline function; `defaults`, by parameter name, go before the settings' own."""
     by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return inspect.Signature(
         [
-            inspect.Parameter(each.name, by_name, default=each.default, annotation=each.kind)
+            inspect.Parameter(
+                each.name, by_name, default=defaults.get(each.name, each.default), annotation=each.kind
+            )
             for each in PARAMETERS.values()
         ]
     )

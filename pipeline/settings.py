@@ -5,6 +5,7 @@ The images' names are here and nowhere else.
 
 import dataclasses
 import pathlib
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +17,16 @@ from trainer.errors import UserError
 CONFIGS = pathlib.Path(__file__).parent.parent / "configs"
 IMAGE = "msinet-cpu"
 """Name of the image that runs the tasks; an environment puts its repository before it and a tag behind it."""
-TARGET_NAMES = ("local", "vertex")
+TARGET_NAMES = ("local", "vertex", "kubeflow")
+NEEDED = {
+    "local": (),
+    "vertex": ("project", "location", "bucket", "image_repository", "image_tag"),
+    "kubeflow": ("image_repository", "image_tag"),
+}
+"""The keys that an environment of each target cannot do without."""
+ADDRESS = r"[^@\s,;<>]+@[^@\s,;<>.]+(\.[^@\s,;<>.]+)+"
+MOST_ADDRESSES = 3
+"""What Vertex's notification takes (google-cloud-pipeline-components, VertexNotificationEmailOp)."""
 KINDS: dict[str, tuple[type, str]] = {"notify": (list, "a list of texts"), "labels": (dict, "a table of texts")}
 """The keys of a TOML file whose values are not texts."""
 
@@ -51,13 +61,14 @@ class Environment:
 
     def __post_init__(self) -> None:
         check_choice("target", self.target, TARGET_NAMES)
-        if self.target != "local":
-            for name in ("project", "location", "bucket", "image_repository", "image_tag"):
-                check(bool(getattr(self, name)), f"{name} is empty; target {self.target} needs one")
+        for name in NEEDED[self.target]:
+            check(bool(getattr(self, name)), f"{name} is empty; target {self.target} needs one")
+        if self.bucket:
             check(
                 self.bucket.startswith("gs://") and len(self.bucket) > len("gs://"),
                 f"bucket is {self.bucket!r}; write it as gs://NAME or gs://NAME/FOLDER",
             )
+        check_addresses(self.notify)
 
     @property
     def image(self) -> str:
@@ -68,6 +79,19 @@ class Environment:
         """Full name of the image for cpu, gpu or tpu."""
         name = f"{IMAGE.removesuffix('cpu')}{kind}:{self.image_tag}"
         return "/".join(filter(None, (self.image_repository, name)))
+
+
+def check_addresses(addresses: Sequence[str]) -> None:
+    """Raise `UserError` unless Vertex can send to these e-mail addresses."""
+    check(
+        len(addresses) <= MOST_ADDRESSES,
+        f"notify has {len(addresses)} addresses, Vertex sends to {MOST_ADDRESSES} at most; name a mailing list",
+    )
+    for each in addresses:
+        check(
+            re.fullmatch(ADDRESS, each) is not None,
+            f"notify has {each!r}, which is no e-mail address; write it as NAME@DOMAIN",
+        )
 
 
 def load(name: str) -> Environment:

@@ -41,7 +41,7 @@ def project(tmp_path):
     """A copy of what installation depends on: the project without its code, and no requirements."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    for name in ("requirements", "trainer", "pipeline", "components"):
+    for name in ("requirements", "trainer", "pipeline", "pipeline/commands", "components"):
         (tmp_path / name).mkdir()
     (tmp_path / "requirements" / "dev.txt").write_text("")
     return tmp_path

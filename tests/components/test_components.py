@@ -5,21 +5,33 @@ import dataclasses
 import inspect
 import json
 import pathlib
+import subprocess
+import sys
 import textwrap
 
 import pytest
 from kfp import dsl
 
+from components.collect_training import collect_training
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
 from components.fingerprint import fingerprint
+from components.plan_training import plan_training
 from components.train_model import train_model
 from components.upload_model import upload_model
+from pipeline.job import AcceleratorConfig, JobConfig
 from tests.tiny import write_salicon
 from trainer import artifacts
+from trainer.accelerators import ACCELERATORS
 from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
 
-COMPONENTS = {each.name: each for each in (evaluate_model, fetch_dataset, fingerprint, train_model, upload_model)}
+COMPONENTS = {
+    each.name: each
+    for each in (
+        *(collect_training, evaluate_model, fetch_dataset, fingerprint),
+        *(plan_training, train_model, upload_model),
+    )
+}
 DATASET = "salicon"
 
 
@@ -143,6 +155,77 @@ def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, mod
     assert again["evaluation"].metadata == {"champion": 1, "promote": False}
 
 
+def planned(folder, prepared, **changes):
+    """What plan_training answers for a job on Vertex AI, and its workspace."""
+    workspace, plan = artifact(dsl.Artifact, folder / "workspace"), artifact(dsl.Markdown, folder / "plan")
+    workspace.uri = "gs://bucket/workspace"
+    where = {"platform": "vertex", "location": "us-central1", "image_pattern": "host/msinet-{}:v1"}
+    job = dataclasses.asdict(JobConfig(timeout_hours=2.5, training_labels="team=vision"))
+    job = {name: job[name] for name in ("timeout_hours", "max_wait_hours", "training_labels")}
+    machines = dataclasses.asdict(AcceleratorConfig())
+    arguments = where | job | machines | settings(checkpoint_dir="") | changes
+    answer = plan_training.python_func(
+        step="base", **arguments, dataset=prepared, workspace=workspace, plan=plan, base_model=None
+    )
+    return answer, workspace, plan
+
+
+def test_job_of_a_plan_trains_and_its_model_is_collected_where_it_lies(tmp_path, prepared):
+    answer, workspace, plan = planned(tmp_path, prepared)
+    (pool,) = answer.worker_pool_specs
+    assert pool["machine_spec"] == ACCELERATORS["cpu"].machine_spec
+    assert pool["container_spec"]["image_uri"] == "host/msinet-cpu:v1"
+    assert (answer.timeout, answer.labels, answer.job_dir) == (
+        "9000s",
+        {"team": "vision"},
+        "gs://bucket/workspace",
+    )
+    assert "# Training on cpu" in pathlib.Path(plan.path).read_text()
+
+    container = pool["container_spec"]
+    assert container["command"][0] == "python"
+    job = [sys.executable, *container["command"][1:], *container["args"]]
+    assert subprocess.run(job, capture_output=True).returncode == 0
+    model, curve = artifact(dsl.Model, tmp_path / "elsewhere"), artifact(dsl.HTML, tmp_path / "curve")
+    # Where Cloud Storage is mounted, the address that is set here is one of the paths below.
+    workspace.uri = workspace.path
+    collect_training.python_func("projects/1/customJobs/2", workspace, model, curve)
+    assert model.uri == f"{workspace.path}/model"
+    assert artifacts.read_json(pathlib.Path(model.uri) / artifacts.MODEL_CONFIG, "")["dataset"] == DATASET
+    assert model.metadata["best_epoch"] == 1
+    assert "<html" in pathlib.Path(curve.path).read_text().lower()
+
+
+def test_job_without_a_model_is_named(tmp_path, capsys):
+    workspace = artifact(dsl.Artifact, tmp_path / "workspace")
+    outputs = artifact(dsl.Model, tmp_path / "model"), artifact(dsl.HTML, tmp_path / "curve")
+    with pytest.raises(SystemExit, match=r"the training job wrote no model.*projects/1/customJobs/2"):
+        collect_training.python_func("projects/1/customJobs/2", workspace, *outputs)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"accelerator": "v5e-8"}, "8 replicas"),
+        ({"accelerator": "v6e"}, "v6e"),
+        ({"accelerator": "t4", "provisioning": "flex-start"}, "flex-start"),
+        ({"accelerator": "v5e-1", "location": "europe-west9"}, "europe-west9"),
+        ({"timeout_hours": 1e-9}, "timeout_hours"),
+    ],
+)
+def test_plan_refuses_what_does_not_fit(tmp_path, prepared, changes, message):
+    with pytest.raises(SystemExit, match=message):
+        planned(tmp_path, prepared, **changes)
+
+
+def test_plan_names_the_image_and_precision_of_the_accelerator(tmp_path, prepared):
+    answer, *_ = planned(tmp_path, prepared, accelerator="v5e-1", deterministic=False)
+    (pool,) = answer.worker_pool_specs
+    assert answer.image == pool["container_spec"]["image_uri"] == "host/msinet-tpu:v1"
+    assert "--precision=bfloat16" in pool["container_spec"]["args"]
+    assert answer.node_selector["cloud.google.com/gke-tpu-topology"] == "1x1"
+
+
 @pytest.mark.parametrize("name", COMPONENTS)
 def test_body_is_short_and_imports_what_it_needs(name):
     source = textwrap.dedent(inspect.getsource(COMPONENTS[name].python_func))
@@ -158,7 +241,7 @@ def test_body_is_short_and_imports_what_it_needs(name):
 def test_arguments_have_no_defaults_but_the_optional_artifact(name):
     signature = inspect.signature(COMPONENTS[name].python_func)
     optional = [each.name for each in signature.parameters.values() if each.default is not each.empty]
-    assert optional == (["base_model"] if name == "train-model" else [])
+    assert optional == (["base_model"] if name in ("train-model", "plan-training") else [])
 
 
 def test_there_is_one_file_for_each_component():

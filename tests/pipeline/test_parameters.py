@@ -2,11 +2,12 @@ import dataclasses
 
 import pytest
 
+from pipeline.job import AcceleratorConfig, JobConfig
 from pipeline.parameters import PARAMETERS, PER_STEP, STEPS, PipelineConfig, convert, docstring, validate
 from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
 from trainer.errors import UserError
 
-CONFIGS = (FetchConfig, TrainConfig, EvaluateConfig, PipelineConfig)
+CONFIGS = (FetchConfig, TrainConfig, EvaluateConfig, PipelineConfig, AcceleratorConfig, JobConfig)
 
 
 @pytest.mark.parametrize("config", CONFIGS)

@@ -55,7 +55,7 @@ def test_image_has_its_repository_and_tag():
         ("project = 3", r"project is 3; it must be text \(str\)"),
         ("notify = 'me@example.org'", "notify is 'me@example.org'; it must be a list of texts"),
         ("[labels]\nteam = 3", "labels has 3; it must be a table of texts"),
-        ("target = 'vertx'", "target is 'vertx'; choose one of local, vertex; did you mean 'vertex'"),
+        ("target = 'vertx'", "target is 'vertx'; choose one of local, vertex, kubeflow; did you mean 'vertex'"),
         ("target = 'vertex'", "project is empty; target vertex needs one"),
         ("[parameters]\nbase_epoch = 2", "unknown parameter 'base_epoch'; did you mean 'base_epochs'"),
         ("[parameters]\nbase_epochs = 'two'", "base_epochs is 'two'; it must be a whole number"),
@@ -68,7 +68,7 @@ def test_mistake_in_a_file_is_named_with_the_file(write, text, message):
 
 
 def test_unknown_environment_is_refused_with_the_nearest_one():
-    with pytest.raises(UserError, match=r"unknown environment 'vertx'; did you mean 'vertex'.*known: local"):
+    with pytest.raises(UserError, match=r"unknown environment 'vertx'; did you mean 'vertex'.*known: kubeflow"):
         settings.load("vertx")
 
 

@@ -1,0 +1,24 @@
+"""What a training job left behind, as the outputs of a step."""
+
+from kfp import dsl
+
+from pipeline.settings import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
+def collect_training(
+    gcp_resources: str,
+    workspace: dsl.Input[dsl.Artifact],
+    model: dsl.Output[dsl.Model],
+    curve: dsl.Output[dsl.HTML],
+) -> None:
+    """Take the model where the job `gcp_resources` wrote it, without a copy."""
+    from pipeline.training import summary
+    from trainer.errors import reported
+    from trainer.report import write_curve
+
+    with reported():
+        written = summary(workspace.path, gcp_resources)
+        model.uri = f"{workspace.uri}/model"
+        write_curve(model.path, curve.path)
+        model.metadata.update({key: written[key] for key in ("dataset", "best_epoch", "valid_loss")})

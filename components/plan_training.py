@@ -1,0 +1,63 @@
+"""What a training step runs on, and what it will take."""
+
+from typing import NamedTuple, Optional
+
+from kfp import dsl
+
+from pipeline.settings import IMAGE
+
+
+@dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
+def plan_training(
+    step: str,
+    platform: str,
+    location: str,
+    image_pattern: str,
+    accelerator: str,
+    workers: int,
+    provisioning: str,
+    reduction_servers: int,
+    timeout_hours: float,
+    max_wait_hours: float,
+    training_labels: str,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    seed: int,
+    precision: str,
+    initial_weights: str,
+    checkpoint_minutes: float,
+    deterministic: bool,
+    checkpoint_dir: str,
+    dataset: dsl.Input[dsl.Dataset],
+    workspace: dsl.Output[dsl.Artifact],
+    plan: dsl.Output[dsl.Markdown],
+    base_model: Optional[dsl.Input[dsl.Model]] = None,
+) -> NamedTuple(  # type: ignore[valid-type]
+    "Outputs",
+    [
+        ("worker_pool_specs", list),
+        ("strategy", str),
+        ("timeout", str),
+        ("max_wait_duration", str),
+        ("labels", dict),
+        ("job_dir", str),
+        ("image", str),
+        ("accelerator_type", str),
+        ("accelerator_limit", str),
+        ("node_selector", dict),
+    ],
+):
+    """Resolve the accelerator, check that everything fits it, and estimate time and cost."""
+    from pipeline import training
+    from trainer.config import TrainConfig
+    from trainer.errors import reported
+
+    with reported():
+        hyper = (epochs, batch_size, learning_rate, seed, precision, initial_weights)
+        config = TrainConfig(*hyper, checkpoint_minutes, deterministic)
+        wanted = training.AcceleratorConfig(accelerator, workers, provisioning, reduction_servers)
+        where = training.Target(platform, location, image_pattern)
+        folders = training.Folders(dataset.path, base_model and base_model.path, workspace.path, checkpoint_dir)
+        job = training.plan(step, config, wanted, where, folders, plan.path)
+        return job.outputs(timeout_hours, max_wait_hours, training_labels, workspace.uri)

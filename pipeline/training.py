@@ -1,0 +1,145 @@
+"""One training step as a job: its plan, its command, and what it leaves behind."""
+
+import dataclasses
+import pathlib
+from typing import Any, NamedTuple
+
+from pipeline import plan as planning
+from pipeline.job import AcceleratorConfig, parse_labels
+from pipeline.plan import Plan
+from trainer import artifacts
+from trainer.config import TrainConfig, check
+
+MODEL = "model"
+"""Folder of the model in a training step's workspace; `components/collect_training.py` names its address."""
+COMMAND = ["python", "-m", "trainer", "train"]
+HERE = "local"
+
+__all__ = ["AcceleratorConfig", "Folders", "Job", "Target", "plan", "summary"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """Where jobs run: platform (a name in `pipeline.settings.TARGET_NAMES`), location, and the images' names."""
+
+    platform: str
+    location: str
+    image_pattern: str
+    """With `{}` in the place of cpu, gpu or tpu."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Folders:
+    """What a training step reads and writes, as paths that the job sees too."""
+
+    dataset: str
+    base_model: str | None
+    workspace: str
+    checkpoint_dir: str
+    """Empty for a place in the workspace."""
+
+
+class Outputs(NamedTuple):
+    """What `components/plan_training.py` hands to the tasks behind it."""
+
+    worker_pool_specs: list[dict[str, Any]]
+    strategy: str
+    timeout: str
+    max_wait_duration: str
+    labels: dict[str, str]
+    job_dir: str
+    image: str
+    accelerator_type: str
+    accelerator_limit: str
+    node_selector: dict[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A training step that fits its accelerator."""
+
+    plan: Plan
+    target: Target
+    arguments: list[str]
+
+    def outputs(self, timeout_hours: float, max_wait_hours: float, labels: str, job_dir: str) -> Outputs:
+        """The values that tasks behind the plan take; durations as the API writes them.
+
+        Raises `UserError` if the job would be stopped before it is done, and for malformed labels.
+        """
+        if self.target.platform == "vertex":
+            planning.check_timeout(self.plan, timeout_hours)
+        image = self.target.image_pattern.format(self.plan.accelerator.image)
+        return Outputs(
+            worker_pool_specs=planning.worker_pool_specs(self.plan, image, COMMAND, self.arguments, {}),
+            strategy=planning.scheduling_strategy(self.plan),
+            timeout=f"{round(3600 * timeout_hours)}s",
+            max_wait_duration=f"{round(3600 * max_wait_hours)}s",
+            labels=parse_labels(labels),
+            job_dir=job_dir,
+            image=image,
+            accelerator_type=planning.accelerator_type(self.plan),
+            accelerator_limit=planning.accelerator_limit(self.plan),
+            node_selector=planning.node_selector(self.plan),
+        )
+
+
+def plan(
+    step: str, config: TrainConfig, wanted: AcceleratorConfig, target: Target, folders: Folders, markdown: str
+) -> Job:
+    """Plan one training step and write the plan for people to `markdown`.
+
+    Raises:
+        UserError: if accelerator, batch, image size and precision do not fit together.
+    """
+    manifest = artifacts.Manifest.load(folders.dataset)
+    made = planning.make_plan(
+        wanted,
+        images=manifest.counts["train"],
+        image_size=manifest.image_size,
+        epochs=config.epochs,
+        batch_size=config.batch_size,
+        precision=config.precision,
+        location=target.location,
+        valid_images=manifest.counts["valid"],
+        platform=target.platform,
+    )
+    if made.accelerator.image != "cpu":  # whose processors, and so their best precision, vary
+        config = dataclasses.replace(config, precision=made.precision)
+    text = planning.markdown(made) if target.platform != HERE else _here(made)
+    with artifacts.replacing(markdown) as partial:
+        partial.write_text(text)
+    print(text)
+    return Job(made, target, _arguments(step, config, folders))
+
+
+def _here(made: Plan) -> str:
+    """The plan of a step that runs on this machine, whose speed no table knows."""
+    return (
+        f"{made.steps_per_epoch} steps an epoch of batch {made.batch_size}, on this machine; "
+        "`python -m pipeline plan` compares the accelerators of Vertex AI\n"
+    )
+
+
+def _arguments(step: str, config: TrainConfig, folders: Folders) -> list[str]:
+    """The flags of `python -m trainer train`."""
+    checkpoints = f"{folders.checkpoint_dir or folders.workspace + '/checkpoints'}/{step}"
+    flags = {
+        "dataset_dir": folders.dataset,
+        "output_dir": f"{folders.workspace}/{MODEL}",
+        "checkpoint_dir": checkpoints,
+        **({"base_model": folders.base_model} if folders.base_model else {}),
+        **dataclasses.asdict(config),
+    }
+    return [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
+
+
+def summary(workspace: str, gcp_resources: str) -> dict[str, Any]:
+    """What the configuration of the model in `workspace` says.
+
+    Raises:
+        UserError: if the job wrote no model; `gcp_resources` says which job it was.
+    """
+    config = pathlib.Path(workspace) / MODEL / artifacts.MODEL_CONFIG
+    check(config.is_file(), f"the training job wrote no model to {config.parent}; see the log of {gcp_resources}")
+    return dict(artifacts.read_json(config, "train again"))
