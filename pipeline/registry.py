@@ -27,6 +27,8 @@ VERSION = "version.json"
 NO_VERSION = 0
 """Stands for the champion where there is no default yet; versions count from 1."""
 DEFAULT, CHALLENGER = "default", "challenger"
+VERTEX = "vertex://"
+"""Begins the address of a Vertex Model Registry."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +60,8 @@ class Registry(Protocol):
         """Register a model folder; returns its new version and the alias it got.
 
         It becomes the default if `promote` and the default still is the version `champion` that it was
-        compared with; otherwise the challenger.
+        compared with; otherwise the challenger. (Vertex makes the first version of a model the default in any
+        case.)
         """
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
@@ -143,7 +146,11 @@ class LocalRegistry:
 
 
 def connect(location: str = "") -> Registry:
-    """The registry at `location`, a folder; `models` in the working directory if it is empty."""
+    """The registry at `location`: a folder (`models` in the working directory if it is empty), or vertex://..."""
+    if location.startswith(VERTEX):
+        from pipeline.vertex_registry import VertexRegistry
+
+        return VertexRegistry.at(location)
     return LocalRegistry(pathlib.Path(location or DEFAULT_ROOT))
 
 
