@@ -21,6 +21,8 @@ from rich.text import Text
 from pipeline import parameters, settings
 from pipeline.parameters import Value
 from pipeline.progress import ANSI, Progress
+from pipeline.registry import VERTEX
+from pipeline.vertex_registry import VertexRegistry
 from trainer import artifacts
 from trainer.config import HIGHER_IS_BETTER, check
 from trainer.errors import UserError
@@ -104,6 +106,12 @@ def prepare(environment: str, folder: str, resume: str, given: Mapping[str, Valu
     run.parameters.setdefault("checkpoint_dir", str(run.folder / CHECKPOINTS))
     parameters.validate(run.parameters)
     parameters.require_sources(run.parameters)
+    registry = str(run.parameters.get("registry", ""))
+    check(
+        not registry.startswith(VERTEX) or bool(VertexRegistry.at(registry).staging),
+        f"registry is {registry}, and this machine's models are not on Cloud Storage: say where they are to be "
+        f"kept, {registry.partition('?')[0]}?staging=gs://BUCKET/FOLDER",
+    )
     return run
 
 
