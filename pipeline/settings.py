@@ -26,7 +26,7 @@ NEEDED = {
 """The keys that an environment of each target cannot do without."""
 ADDRESS = r"[^@\s,;<>]+@[^@\s,;<>.]+(\.[^@\s,;<>.]+)+"
 MOST_ADDRESSES = 3
-"""What Vertex's notification takes (google-cloud-pipeline-components, VertexNotificationEmailOp)."""
+"""What Vertex's notification by e-mail takes, by its documentation."""
 KINDS: dict[str, tuple[type, str]] = {"notify": (list, "a list of texts"), "labels": (dict, "a table of texts")}
 """The keys of a TOML file whose values are not texts."""
 
