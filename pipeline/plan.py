@@ -169,8 +169,8 @@ def _basis(config: AcceleratorConfig, row: Accelerator, precision: str, location
     elsewhere = f" {location} has its own prices." if location not in ("", accelerators.PRICE_REGION) else ""
     return (
         *fit.basis(row, precision),
-        f"The time has {fit.START_SECONDS / 60:.0f} minutes for the start, an assumption. Not in it: waiting for data, "
-        "checkpoints, and the exchange of gradients between machines.",
+        f"The time has {fit.START_SECONDS / 60:.0f} minutes for the start, an assumption. Not in it: waiting for "
+        "data, checkpoints, and the exchange of gradients between machines.",
         f"Price ({config.provisioning}): {known}. {accelerators.PRICE_SOURCE}{elsewhere}",
     )
 

@@ -16,6 +16,7 @@ import trainer
 REPORT = "import sys; print(*sys.modules)"
 STANDARD_LIBRARY_ONLY = (
     "trainer",
+    "trainer.accelerators",
     "trainer.config",
     "trainer.datasets",
     "trainer.artifacts",

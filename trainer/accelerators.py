@@ -20,7 +20,7 @@ MANAGEMENT_FEE = 0.15
 """Vertex AI asks this share of Compute Engine's on-demand price on top of what the machine costs, spot or not."""
 PRICE_SOURCE = (
     f"Compute Engine list prices of {PRICE_REGION}, read between 2026-07 and {PRICE_DATE}, and Vertex AI's "
-    "management fee of 15% of the on-demand price. Seen on Vertex AI itself: CPU, T4 and h100-8. All others, and "
+    "management fee of 15% of the on-demand price. Seen on Vertex AI itself: cpu, t4 and h100-8. All others, and "
     "every spot price, are estimates (spot moves by 20%). Disks (about 0.03 USD/h each) are not counted."
 )
 
@@ -241,4 +241,6 @@ def get(name: str) -> Accelerator:
         return ACCELERATORS[name]
     except KeyError:
         known = ", ".join(ACCELERATORS)
-        raise UserError(f"unknown accelerator {name!r}{nearest(name, ACCELERATORS)} (known: {known})") from None
+        raise UserError(
+            f"unknown accelerator {name!r}{nearest(name.lower(), ACCELERATORS)} (known: {known})"
+        ) from None

@@ -85,6 +85,8 @@ def _table(fitting: dict[str, plan.Plan]) -> Any:
         f"{any_plan.image_size[0]}x{any_plan.image_size[1]}, {any_plan.config.provisioning}, "
         f"{any_plan.workers} machine{'s' if any_plan.workers > 1 else ''}",
         box=box.SIMPLE_HEAD,
+        collapse_padding=True,
+        pad_edge=False,
     )
     for heading in ("accelerator", "machine"):
         table.add_column(heading, no_wrap=True)

@@ -1,0 +1,92 @@
+import re
+import subprocess
+import sys
+
+import pytest
+
+from pipeline.__main__ import main
+from trainer.accelerators import ACCELERATORS, PRICE_SOURCE
+from trainer.errors import UserError
+
+
+@pytest.fixture
+def output(monkeypatch, capsys):
+    """Run the command and return its lines, unwrapped."""
+
+    def run(*arguments, columns="200"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert main(["plan", *arguments]) == 0
+        return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+    return run
+
+
+def row(lines, name):
+    (found,) = [line.split() for line in lines if line.split()[:1] == [name]]
+    return found
+
+
+def test_table_compares_all_accelerators_on_salicon(output):
+    lines = output()
+    assert "10 epochs of 10000 images at 240x320, standard, 1 machine" in lines[0]
+    assert row(lines, "v5e-4") == ["v5e-4", "ct5lp-hightpu-4t", "4", "128", "bfloat16", "56%", "7", "min", "0.66"]
+    assert row(lines, "t4")[:6] == ["t4", "n1-standard-8", "1", "16", "float32", "43%"]
+    assert "which is not offered for h100-2" in " ".join(row(lines, "h100-2"))
+    assert all(row(lines, name) for name in ACCELERATORS)
+    assert PRICE_SOURCE in " ".join(lines)
+
+
+def test_table_follows_its_flags(output):
+    lines = output(
+        *("--dataset", "fixationadd1000", "--epochs", "3", "--images", "400", "--batch-size", "64"),
+        *("--workers", "2", "--provisioning", "spot", "--location", "europe-west4"),
+    )
+    assert "3 epochs of 400 images at 360x360, spot, 2 machines" in lines[0]
+    assert row(lines, "h100-8")[2:4] == ["16", "64"]
+    assert "set batch_size to at most 44" in " ".join(row(lines, "t4"))
+    assert "v5e-4 trains on one machine" in " ".join(row(lines, "v5e-4"))
+
+
+def test_table_fits_a_narrow_terminal(output):
+    lines = output(columns="80")
+    assert max(map(len, lines)) <= 80
+    assert row(lines, "a100-80gb-8")[-3:] == ["5", "min", "4.18"]
+
+
+def test_table_of_nothing_that_fits_gives_the_reasons_alone(output):
+    lines = output("--workers", "0")
+    assert sum("workers is 0; it must be at least 1" in line for line in lines) == len(ACCELERATORS)
+    assert not any("USD" in line and "accelerator" in line for line in lines)
+
+
+def test_one_accelerator_shows_its_plan(output):
+    text = "\n".join(output("--accelerator", "v5e-4", "--precision", "float32"))
+    assert "Training on v5e-4" in text
+    assert re.search(r"Precision +float32", text)
+    assert "What this rests on" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--accelerator", "v5e-3"], "unknown accelerator 'v5e-3'; did you mean 'v5e-"),
+        (["--dataset", "salicn"], "unknown data set 'salicn'; did you mean 'salicon'"),
+        (["--image-size", "100x100"], "image_size is 100x100: .*96x96"),
+        (["--epochs", "0"], "epochs is 0; it must be at least 1"),
+        (["--images", "-1"], "images is -1; it must be at least 0"),
+        (["--batch-size", "-4"], "batch_size is -4; it must be at least 0"),
+        (["--accelerator", "h100"], "is not offered for h100"),
+    ],
+)
+def test_mistake_is_named(arguments, message):
+    with pytest.raises(UserError, match=message):
+        main(["plan", *arguments])
+
+
+def test_comparison_needs_neither_tensorflow_nor_the_cloud():
+    code = (
+        "import sys\nfrom pipeline.__main__ import main\nmain(['plan'])\n"
+        "heavy = {'tensorflow', 'keras', 'numpy', 'kfp', 'google.cloud.aiplatform'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=60)
