@@ -1,0 +1,44 @@
+# `terraform output -raw environment` is a file for configs/.
+output "environment" {
+  description = "The environment of this project, as configs/*.toml has it."
+  value       = <<-TOML
+    # Written by `terraform output -raw environment`.
+    target = "vertex"
+    project = "${var.project}"
+    location = "${var.location}"
+    bucket = "gs://${google_storage_bucket.runs.name}/runs"
+    service_account = "${google_service_account.pipeline.email}"
+    image_repository = "${var.location}-docker.pkg.dev/${var.project}/${google_artifact_registry_repository.images.repository_id}"
+    image_tag = "latest"
+    template_repository = "https://${var.location}-kfp.pkg.dev/${var.project}/${google_artifact_registry_repository.templates.repository_id}"
+    experiment = "${var.name}"
+
+    [labels]
+    application = "${var.name}"
+
+    [parameters]
+    base_source = "gs://${google_storage_bucket.data.name}/salicon"
+    registry = "vertex://${var.project}/${var.location}"
+    training_service_account = "${google_service_account.pipeline.email}"
+  TOML
+}
+
+output "deployer" {
+  description = "E-mail address of the account that deploys."
+  value       = google_service_account.deployer.email
+}
+
+output "data_bucket" {
+  description = "Where the sources of the training data go."
+  value       = "gs://${google_storage_bucket.data.name}"
+}
+
+output "builds" {
+  description = "Where the sources of the images go."
+  value       = "gs://${google_storage_bucket.runs.name}/builds"
+}
+
+output "image_repository" {
+  description = "Registry of the images."
+  value       = "${var.location}-docker.pkg.dev/${var.project}/${google_artifact_registry_repository.images.repository_id}"
+}

@@ -1,0 +1,62 @@
+variable "project" {
+  description = "ID of an existing project with billing; everything is made in it."
+  type        = string
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{4,28}[a-z0-9]$", var.project))
+    error_message = "A project's ID has 6 to 30 lower-case letters, digits and hyphens, and starts with a letter. It is not the project's number or title."
+  }
+}
+
+variable "location" {
+  description = "Region of everything. All accelerators of `python -m pipeline plan` are in us-central1."
+  type        = string
+  default     = "us-central1"
+
+  validation {
+    # Vertex AI does not train on buckets of several regions.
+    condition     = can(regex("^[a-z]+-[a-z]+[0-9]+$", var.location))
+    error_message = "Give one region, such as us-central1: neither a zone (us-central1-a) nor several regions (us)."
+  }
+}
+
+variable "name" {
+  description = "What the names of buckets, registries and accounts begin with."
+  type        = string
+  default     = "msinet"
+
+  validation {
+    # The longest name made of it is an account's, NAME-pipeline, of 30 characters at most.
+    condition     = can(regex("^[a-z][a-z0-9-]{1,18}[a-z0-9]$", var.name))
+    error_message = "Use 3 to 20 lower-case letters, digits and hyphens, starting with a letter."
+  }
+}
+
+variable "deployers" {
+  description = "Who may act as the account that deploys, as user:ADDRESS, group:ADDRESS or serviceAccount:ADDRESS; may be empty."
+  type        = set(string)
+  default     = []
+
+  validation {
+    condition     = alltrue([for each in var.deployers : can(regex("^(user|group|serviceAccount):[^@ ]+@[^@ ]+$", each))])
+    error_message = "Write each as user:ADDRESS, group:ADDRESS or serviceAccount:ADDRESS; allUsers and the like are refused."
+  }
+}
+
+variable "runs_kept_days" {
+  description = "Days after which the files of a run are deleted, prepared data among them; 0 keeps them. Registered models stay."
+  type        = number
+  default     = 0
+
+  validation {
+    # Vertex AI's cache does not know that files are gone: a cached step would hand on what is no longer there.
+    condition     = var.runs_kept_days == 0 || (var.runs_kept_days >= 30 && floor(var.runs_kept_days) == var.runs_kept_days)
+    error_message = "Give 0, or at least 30 whole days: a run that takes its data from the cache fails once they are deleted, until one runs with caching off."
+  }
+}
+
+variable "delete_contents" {
+  description = "Whether `terraform destroy` may delete buckets that still hold files."
+  type        = bool
+  default     = false
+}

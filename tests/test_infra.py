@@ -1,0 +1,277 @@
+"""What Terraform is given, parsed: there is no cloud here, and no provider to validate it with."""
+
+import functools
+import pathlib
+import re
+
+import hcl2
+import pytest
+
+from pipeline import publish, settings
+from pipeline.parameters import validate
+
+FOLDER = pathlib.Path(__file__).parent.parent / "infra"
+FILES = sorted(FOLDER.glob("*.tf"))
+PLAIN = hcl2.SerializationOptions(strip_string_quotes=True, with_comments=False, explicit_blocks=False)
+PROJECT = "my-project-1"
+DEFAULT_NAME = "msinet"
+SERVICE_OF_RESOURCE = {
+    "google_artifact_registry_": "artifactregistry",
+    "google_project_iam_": "cloudresourcemanager",
+    "google_service_account": "iam",
+    "google_storage_": "storage",
+}
+
+
+@functools.cache
+def blocks(kind):
+    """Each block of a kind in all files, by its label or labels."""
+    found = {}
+    for path in FILES:
+        for block in hcl2.loads(path.read_text(), serialization_options=PLAIN).get(kind, []):
+            for label, body in block.items():
+                if kind == "resource":
+                    found |= {(label, name): each for name, each in body.items()}
+                else:
+                    found[label] = body
+    return found
+
+
+def resources(prefix):
+    return {name: body for name, body in blocks("resource").items() if name[0].startswith(prefix)}
+
+
+def texts(value):
+    """Every text in a parsed value."""
+    if isinstance(value, dict):
+        for each in value.values():
+            yield from texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from texts(each)
+    else:
+        yield str(value)
+
+
+def all_texts():
+    for kind in ("resource", "output", "locals", "provider", "variable"):
+        yield from texts(blocks(kind))
+
+
+def roles():
+    return [role for text in all_texts() for role in re.findall(r"roles/[\w.]+", text)]
+
+
+# === Form ===
+
+
+def test_references_lead_to_what_is_declared():
+    variables, local_values = set(blocks("variable")), set(blocks("locals"))
+    declared = {".".join(name) for name in blocks("resource")}
+    used = set()
+    for text in all_texts():
+        for kind, name in re.findall(r"\b(var|local)\.(\w+)", text):
+            assert name in (variables if kind == "var" else local_values), text
+            used.add(f"{kind}.{name}")
+        for name in re.findall(r"\b(google_\w+\.\w+)", text):
+            assert name in declared, text
+    assert used == {f"var.{name}" for name in variables} | {f"local.{name}" for name in local_values}
+
+
+def test_provider_is_pinned_to_one_major_version():
+    text = (FOLDER / "versions.tf").read_text()
+    assert re.search(r'source\s+= "hashicorp/google"\s+version\s+= "~> \d+\.\d+"', text)
+    assert re.search(r'required_version = ">= [\d.]+"', text)
+
+
+def test_variables_and_outputs_say_what_they_are():
+    for name, body in (blocks("variable") | blocks("output")).items():
+        assert body["description"].endswith("."), name
+
+
+# === What is made ===
+
+
+def test_every_api_that_is_needed_is_on():
+    enabled = set(blocks("locals")["apis"])
+    used = {service for prefix, service in SERVICE_OF_RESOURCE.items() if resources(prefix)}
+    # Service Usage switches the others on, so it is on before.
+    used |= {role.removeprefix("roles/").partition(".")[0] for role in roles()} - {"serviceusage"}
+    # Machines of training jobs; clients that look up the project's number; people who act as an account.
+    assert enabled == used | {"compute", "cloudresourcemanager", "iamcredentials"}
+    (service,) = resources("google_project_service").values()
+    assert service["for_each"] == "${local.apis}"
+    assert service["service"] == "${each.key}.googleapis.com"
+    assert service["disable_on_destroy"] is False
+
+
+def test_everything_waits_for_the_apis():
+    for name, body in blocks("resource").items():
+        if name[0] == "google_project_service" or "_iam_" in name[0]:
+            continue  # grants refer to what waits already
+        assert "${google_project_service.api}" in body["depends_on"], name
+
+
+def test_buckets_are_private_and_uniform_in_one_region_without_versions():
+    found = resources("google_storage_bucket")
+    buckets = {name: body for name, body in found.items() if name[0] == "google_storage_bucket"}
+    assert len(buckets) == 2
+    for name, bucket in buckets.items():
+        assert bucket["uniform_bucket_level_access"] is True, name
+        assert bucket["public_access_prevention"] == "enforced", name
+        assert bucket["location"] == "${var.location}", name
+        assert bucket["versioning"] == [{"enabled": False}], name
+        assert bucket["force_destroy"] == "${var.delete_contents}", name
+
+
+def test_only_intermediates_expire():
+    rules = blocks("resource")["google_storage_bucket", "runs"]["lifecycle_rule"]
+    (expiring,) = blocks("resource")["google_storage_bucket", "runs"]["dynamic"]
+    rules = [*rules, *(each["content"][0] for each in expiring.values())]
+    deleting = [rule["condition"][0] for rule in rules if rule["action"][0]["type"] == "Delete"]
+    assert [each["matches_prefix"] for each in deleting] == [["builds/"], ["runs/"]]
+    # The environment puts runs, and so nothing else, below that prefix; registered models lie beside it.
+    assert environment_text().count('-runs/runs"') == 1
+    data = blocks("resource")["google_storage_bucket", "data"]["lifecycle_rule"]
+    assert [rule["action"][0]["type"] for rule in data] == ["AbortIncompleteMultipartUpload"]
+    assert blocks("variable")["runs_kept_days"]["default"] == 0
+
+
+def test_there_is_a_registry_of_images_and_one_of_templates():
+    found = resources("google_artifact_registry_repository").items()
+    formats = {name[1]: body["format"] for name, body in found if "_iam_" not in name[0]}
+    assert formats == {"images": "DOCKER", "templates": "KFP"}
+
+
+# === Who may do what ===
+
+
+def test_no_role_is_a_broad_one():
+    assert len(roles()) > 10
+    for role in roles():
+        assert not re.search(r"/(owner|editor|viewer|browser)$|[aA]dmin", role), role
+
+
+def test_each_role_has_its_reason_beside_it():
+    lines = [line for path in FILES for line in path.read_text().splitlines()]
+    named = [line for line in lines if re.search(r'"roles/|role\s+=', line.partition("#")[0])]
+    assert len([line for line in named if '"roles/' in line]) == len(roles())
+    for line in named:
+        assert len(line.partition(" # ")[2].split()) >= 3, line
+
+
+def test_grants_add_to_what_others_granted():
+    # A binding or a policy would take roles from everybody else who has them.
+    assert not [name for name in blocks("resource") if name[0].endswith(("_iam_binding", "_iam_policy"))]
+    assert not resources("google_service_account_key")
+
+
+def test_grants_go_to_the_two_accounts_and_to_the_people_named():
+    members = {body["member"] for body in blocks("resource").values() if "member" in body}
+    assert members == {"${local.pipeline}", "${local.deployer}", "${each.value}"}
+    people = [name for name, body in blocks("resource").items() if body.get("member") == "${each.value}"]
+    assert people == [("google_service_account_iam_member", "people")]
+    assert blocks("variable")["deployers"]["default"] == []
+
+
+def test_account_that_runs_cannot_deploy():
+    granted = {}
+    for body in blocks("resource").values():
+        if body.get("member") == "${local.pipeline}":
+            granted.setdefault(body["role"], []).append(body)
+    assert "roles/artifactregistry.writer" not in granted
+    assert "roles/cloudbuild.builds.editor" not in granted
+    (acting,) = granted["roles/iam.serviceAccountUser"]
+    assert acting["service_account_id"] == "${google_service_account.pipeline.name}"
+
+
+# === Variables ===
+
+
+def pattern_of(variable):
+    (validation,) = blocks("variable")[variable]["validation"]
+    return re.search(r'regex\("(.+?)",', validation["condition"])[1].replace("\\\\", "\\")
+
+
+@pytest.mark.parametrize(
+    ("variable", "good", "bad"),
+    [
+        ("project", ["my-project", "abc123"], ["123456789", "My Project", "ab", "a" * 31, "my-project-"]),
+        ("location", ["us-central1", "europe-west4", "asia-northeast1"], ["us", "EU", "us-central1-a", ""]),
+        ("name", [DEFAULT_NAME, "a-b", "a" * 20], ["ab", "a" * 21, "Msinet", "1st", "a_b", "abc-"]),
+        (
+            "deployers",
+            ["user:ann@example.org", "group:ml@example.org", "serviceAccount:a@b.iam.gserviceaccount.com"],
+            ["ann@example.org", "allUsers", "allAuthenticatedUsers", "domain:example.org", "user:ann"],
+        ),
+    ],
+)
+def test_validation_takes_what_is_right_and_nothing_else(variable, good, bad):
+    pattern = pattern_of(variable)
+    assert [value for value in good if not re.search(pattern, value)] == []
+    assert [value for value in bad if re.search(pattern, value)] == []
+
+
+def test_longest_names_are_within_the_clouds_limits():
+    def longest(text):
+        return len(text.replace("${var.project}", "p" * 30).replace("${var.name}", "n" * 20))
+
+    for name, body in blocks("resource").items():
+        if name[0] == "google_service_account":
+            assert len(body["account_id"].replace("${var.name}", "nnn")) >= 6
+            assert longest(body["account_id"]) <= 30
+        if name[0] == "google_storage_bucket":
+            assert longest(body["name"]) <= 63
+        if name[0] == "google_artifact_registry_repository":
+            assert longest(body["repository_id"]) <= 63
+
+
+# === Outputs ===
+
+
+def filled(text):
+    """`text` with its references replaced by what they would be in a project."""
+    known = {
+        "var.project": PROJECT,
+        "var.location": blocks("variable")["location"]["default"],
+        "var.name": blocks("variable")["name"]["default"],
+    }
+    for (kind, name), body in blocks("resource").items():
+        for attribute, shown in (("name", "name"), ("repository_id", "repository_id"), ("account_id", "email")):
+            if attribute in body:
+                known[f"{kind}.{name}.{shown}"] = body[attribute]
+
+    def value(found):
+        given = known[found[1]]
+        is_account = found[1].endswith(".email")
+        return f"{filled(given)}@{PROJECT}.iam.gserviceaccount.com" if is_account else filled(given)
+
+    return re.sub(r"\$\{([\w.]+)\}", value, text)
+
+
+def environment_text():
+    text = (FOLDER / "outputs.tf").read_text()
+    (content,) = re.findall(r"<<-TOML\n(.*?)\n\s*TOML\n", text, re.DOTALL)
+    return filled("\n".join(line.strip() for line in content.splitlines()))
+
+
+def test_output_is_an_environment_that_the_pipeline_takes(tmp_path):
+    path = tmp_path / "prod.toml"
+    path.write_text(environment_text())
+    environment = settings.load(str(path))
+    assert environment.target == "vertex"
+    assert environment.project == PROJECT
+    assert environment.bucket == f"gs://{PROJECT}-msinet-runs/runs"
+    assert environment.service_account == f"msinet-pipeline@{PROJECT}.iam.gserviceaccount.com"
+    assert environment.image == f"us-central1-docker.pkg.dev/{PROJECT}/msinet/msinet-cpu:latest"
+    assert environment.parameters["base_source"].startswith(filled(blocks("output")["data_bucket"]["value"]))
+    assert environment.image_repository == filled(blocks("output")["image_repository"]["value"])
+    publish.check_repository(environment.template_repository)
+    validate(environment.parameters)
+
+
+def test_every_key_of_an_environment_that_the_cloud_decides_is_in_the_output(tmp_path):
+    keys = set(re.findall(r"(?m)^(\w+) =", environment_text().partition("[labels]")[0]))
+    all_keys = {name for name in settings.Environment.__dataclass_fields__ if name not in ("name", "parameters")}
+    # Peering with a network, another address of the API, and whom to tell are nobody's default.
+    assert keys | {"labels"} == all_keys - {"network", "endpoint", "notify"}
