@@ -6,16 +6,17 @@ output "environment" {
     target = "vertex"
     project = "${var.project}"
     location = "${var.location}"
-    bucket = "gs://${google_storage_bucket.runs.name}/runs"
+    bucket = "gs://${google_storage_bucket.runs.name}"
     service_account = "${google_service_account.pipeline.email}"
     image_repository = "${var.location}-docker.pkg.dev/${var.project}/${google_artifact_registry_repository.images.repository_id}"
-    image_tag = "latest"
+    image_tag = "v1"
     template_repository = "https://${var.location}-kfp.pkg.dev/${var.project}/${google_artifact_registry_repository.templates.repository_id}"
     experiment = "${var.name}"
 
     [labels]
     application = "${var.name}"
 
+    # Runs take these where they are not given; in the published template they are the defaults.
     [parameters]
     base_source = "gs://${google_storage_bucket.data.name}/salicon"
     registry = "vertex://${var.project}/${var.location}"

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from pipeline.__main__ import parse
-from pipeline.settings import Environment
+from pipeline.settings import Environment, load
 from tests.images import DOCKERFILE, SEARCH_PATHS, environment_of, stages
 from trainer import artifacts
 from trainer.accelerators import ACCELERATORS
@@ -52,7 +52,7 @@ def test_every_variant_has_a_stage_and_pins():
 
 
 def test_there_is_an_image_for_every_accelerator():
-    assert {each.chip.kind for each in ACCELERATORS.values()} == set(VARIANTS)
+    assert {each.chip.image for each in ACCELERATORS.values()} == set(VARIANTS)
 
 
 def test_base_is_pinned_and_of_a_python_that_the_project_takes():
@@ -219,6 +219,29 @@ def test_images_are_named_as_an_environment_names_them():
     assert pushed == built
     (publish,) = steps("publish-")
     assert filled(publish["name"]) == environment.image
+
+
+def test_build_begins_with_a_check_that_it_makes_the_images_that_the_environment_names():
+    check, *others = BUILD["steps"]
+    assert all("waitFor" in step for step in others)
+    assert all(step["waitFor"] == [check["id"]] for step in steps("build-"))
+    assert check["name"] == STAGES["base"].base
+    environment = load("vertex")
+    values = {"_ENV": "vertex", "_IMAGE_REPOSITORY": environment.image_repository, "_TAG": environment.image_tag}
+
+    def run(**given):
+        program = re.sub(r"\$\{(\w+)\}", lambda found: (values | given)[found[1]], check["args"][1])
+        # As in that image: without any package.
+        path = f"import sys; sys.path.insert(0, '.')\n{program}"
+        command = [sys.executable, "-I", "-S", "-c", path]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+    assert run().returncode == 0, run().stderr
+    for name in ("_TAG", "_IMAGE_REPOSITORY"):
+        wrong = run(**{name: "other"})
+        assert wrong.returncode == 1
+        assert environment.image in wrong.stderr
+        assert "other" in wrong.stderr
 
 
 def test_template_is_published_by_the_real_command_after_all_images():

@@ -1,19 +1,13 @@
 """What Terraform is given, parsed: there is no cloud here, and no provider to validate it with."""
 
-import functools
-import pathlib
 import re
 
-import hcl2
 import pytest
 
-from pipeline import publish, settings
+from pipeline import publish, settings, submit, version_folder
 from pipeline.parameters import validate
+from tests.infra import FILES, FOLDER, PROJECT, blocks, environment_text, filled
 
-FOLDER = pathlib.Path(__file__).parent.parent / "infra"
-FILES = sorted(FOLDER.glob("*.tf"))
-PLAIN = hcl2.SerializationOptions(strip_string_quotes=True, with_comments=False, explicit_blocks=False)
-PROJECT = "my-project-1"
 DEFAULT_NAME = "msinet"
 SERVICE_OF_RESOURCE = {
     "google_artifact_registry_": "artifactregistry",
@@ -21,20 +15,6 @@ SERVICE_OF_RESOURCE = {
     "google_service_account": "iam",
     "google_storage_": "storage",
 }
-
-
-@functools.cache
-def blocks(kind):
-    """Each block of a kind in all files, by its label or labels."""
-    found = {}
-    for path in FILES:
-        for block in hcl2.loads(path.read_text(), serialization_options=PLAIN).get(kind, []):
-            for label, body in block.items():
-                if kind == "resource":
-                    found |= {(label, name): each for name, each in body.items()}
-                else:
-                    found[label] = body
-    return found
 
 
 def resources(prefix):
@@ -130,8 +110,6 @@ def test_only_intermediates_expire():
     rules = [*rules, *(each["content"][0] for each in expiring.values())]
     deleting = [rule["condition"][0] for rule in rules if rule["action"][0]["type"] == "Delete"]
     assert [each["matches_prefix"] for each in deleting] == [["builds/"], ["runs/"]]
-    # The environment puts runs, and so nothing else, below that prefix; registered models lie beside it.
-    assert environment_text().count('-runs/runs"') == 1
     data = blocks("resource")["google_storage_bucket", "data"]["lifecycle_rule"]
     assert [rule["action"][0]["type"] for rule in data] == ["AbortIncompleteMultipartUpload"]
     assert blocks("variable")["runs_kept_days"]["default"] == 0
@@ -229,45 +207,27 @@ def test_longest_names_are_within_the_clouds_limits():
 # === Outputs ===
 
 
-def filled(text):
-    """`text` with its references replaced by what they would be in a project."""
-    known = {
-        "var.project": PROJECT,
-        "var.location": blocks("variable")["location"]["default"],
-        "var.name": blocks("variable")["name"]["default"],
-    }
-    for (kind, name), body in blocks("resource").items():
-        for attribute, shown in (("name", "name"), ("repository_id", "repository_id"), ("account_id", "email")):
-            if attribute in body:
-                known[f"{kind}.{name}.{shown}"] = body[attribute]
-
-    def value(found):
-        given = known[found[1]]
-        is_account = found[1].endswith(".email")
-        return f"{filled(given)}@{PROJECT}.iam.gserviceaccount.com" if is_account else filled(given)
-
-    return re.sub(r"\$\{([\w.]+)\}", value, text)
-
-
-def environment_text():
-    text = (FOLDER / "outputs.tf").read_text()
-    (content,) = re.findall(r"<<-TOML\n(.*?)\n\s*TOML\n", text, re.DOTALL)
-    return filled("\n".join(line.strip() for line in content.splitlines()))
-
-
 def test_output_is_an_environment_that_the_pipeline_takes(tmp_path):
     path = tmp_path / "prod.toml"
     path.write_text(environment_text())
     environment = settings.load(str(path))
     assert environment.target == "vertex"
     assert environment.project == PROJECT
-    assert environment.bucket == f"gs://{PROJECT}-msinet-runs/runs"
+    assert environment.bucket == f"gs://{PROJECT}-msinet-runs"
     assert environment.service_account == f"msinet-pipeline@{PROJECT}.iam.gserviceaccount.com"
-    assert environment.image == f"us-central1-docker.pkg.dev/{PROJECT}/msinet/msinet-cpu:latest"
+    assert environment.image == f"us-central1-docker.pkg.dev/{PROJECT}/msinet/msinet-cpu:v1"
     assert environment.parameters["base_source"].startswith(filled(blocks("output")["data_bucket"]["value"]))
     assert environment.image_repository == filled(blocks("output")["image_repository"]["value"])
     publish.check_repository(environment.template_repository)
     validate(environment.parameters)
+
+
+def test_runs_go_where_files_may_expire_and_models_do_not(tmp_path):
+    path = tmp_path / "prod.toml"
+    path.write_text(environment_text())
+    job = submit.prepare(settings.load(str(path)), {}).job
+    assert job["runtimeConfig"]["gcsOutputDirectory"] == f"gs://{PROJECT}-msinet-runs/runs"
+    assert version_folder.STAGING == "models"
 
 
 def test_every_key_of_an_environment_that_the_cloud_decides_is_in_the_output(tmp_path):

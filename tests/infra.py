@@ -1,0 +1,52 @@
+"""Reads the Terraform of infra/, and fills in what its outputs would be in a project."""
+
+import functools
+import pathlib
+import re
+
+import hcl2
+
+FOLDER = pathlib.Path(__file__).parent.parent / "infra"
+FILES = sorted(FOLDER.glob("*.tf"))
+PLAIN = hcl2.SerializationOptions(strip_string_quotes=True, with_comments=False, explicit_blocks=False)
+PROJECT = "my-project-1"
+
+
+@functools.cache
+def blocks(kind):
+    """Each block of a kind in all files, by its label or labels."""
+    found = {}
+    for path in FILES:
+        for block in hcl2.loads(path.read_text(), serialization_options=PLAIN).get(kind, []):
+            for label, body in block.items():
+                if kind == "resource":
+                    found |= {(label, name): each for name, each in body.items()}
+                else:
+                    found[label] = body
+    return found
+
+
+def filled(text):
+    """`text` with its references replaced by what they would be in a project."""
+    known = {
+        "var.project": PROJECT,
+        "var.location": blocks("variable")["location"]["default"],
+        "var.name": blocks("variable")["name"]["default"],
+    }
+    for (kind, name), body in blocks("resource").items():
+        for attribute, shown in (("name", "name"), ("repository_id", "repository_id"), ("account_id", "email")):
+            if attribute in body:
+                known[f"{kind}.{name}.{shown}"] = body[attribute]
+
+    def value(found):
+        given = known[found[1]]
+        is_account = found[1].endswith(".email")
+        return f"{filled(given)}@{PROJECT}.iam.gserviceaccount.com" if is_account else filled(given)
+
+    return re.sub(r"\$\{([\w.]+)\}", value, text)
+
+
+def environment_text():
+    text = (FOLDER / "outputs.tf").read_text()
+    (content,) = re.findall(r"<<-TOML\n(.*?)\n\s*TOML\n", text, re.DOTALL)
+    return filled("\n".join(line.strip() for line in content.splitlines()))
