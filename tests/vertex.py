@@ -169,9 +169,12 @@ def get_operation(server, request, number):
 
 
 def check_labels(labels):
-    for each in (*labels, *labels.values()):
-        if not re.fullmatch(r"[a-z0-9_-]{0,63}", each):
-            raise ApiError(400, f"label {each!r} must be of at most 63 lowercase letters, digits, - and _")
+    """Google's requirements for labels: https://cloud.google.com/resource-manager/docs/labels-overview"""
+    if len(labels) > 64:
+        raise ApiError(400, f"a resource has at most 64 labels, not {len(labels)}")
+    for key, value in labels.items():
+        if not re.fullmatch(r"[a-z][a-z0-9_-]{0,62}", key) or not re.fullmatch(r"[a-z0-9_-]{0,63}", value):
+            raise ApiError(400, f"label {key}={value} must be of lowercase letters, digits, - and _")
 
 
 def matches(text, resource):
@@ -228,7 +231,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def vertex(bucket, monkeypatch):
     """A FakeVertex, with an environment `prod` that leads to it and to an empty bucket."""
-    from tests import vertex_models  # noqa: F401
+    from tests import vertex_metadata, vertex_models, vertex_pipelines  # noqa: F401
 
     # The client asks another service, which has no setting for its address.
     number = "google.cloud.aiplatform.utils.resource_manager_utils.get_project_number"
@@ -263,3 +266,43 @@ def environment(url, bucket):
         labels={"team": "vision"},
         parameters={"base_source": f"gs://{bucket}/salicon"},
     )
+
+
+@pytest.fixture
+def expired_credentials(vertex, tmp_path, monkeypatch):
+    """Let google-auth find a service account whose key is not accepted any more."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    account = {
+        "type": "service_account",
+        "project_id": PROJECT,
+        "client_email": SERVICE_ACCOUNT,
+        "private_key": key.decode(),
+        "token_uri": f"{vertex.environment.endpoint}/token",
+    }
+    path = tmp_path / "key.json"
+    path.write_text(json.dumps(account))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))
+
+
+@route("POST", "/token")
+def refuse_token(server, request):
+    raise ApiError(400, "invalid_grant: Token has been expired or revoked.")
+
+
+def write_config(environment, folder):
+    """The environment as a TOML file in `folder`, for command lines; its path."""
+    fields = {
+        name: value for name, value in vars(environment).items() if value and name not in ("name", "parameters")
+    }
+    labels = fields.pop("labels", {})
+    lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
+    for table, values in (("labels", labels), ("parameters", environment.parameters)):
+        lines += [f"[{table}]", *(f"{name} = {json.dumps(value)}" for name, value in values.items())]
+    path = folder / f"{environment.name}.toml"
+    path.write_text("\n".join(lines))
+    return str(path)

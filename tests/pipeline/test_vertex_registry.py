@@ -289,9 +289,22 @@ def test_evaluation_whose_answer_is_lost_is_attached_once(vertex, registry, mode
     assert [each["displayName"] for each in kept] == ["fixationadd1000", "salicon"]
 
 
-def test_run_that_registers_again_finds_its_version(vertex, registry, model):
-    assert add(registry, model) == add(registry, model) == (1, DEFAULT)
+def test_lost_sight_of_an_upload_under_way_makes_one_version(vertex, registry, model):
+    vertex.state["pending"] = 1
+    vertex.fail(DROP, path="/operations/")
+    assert add(registry, model) == (1, DEFAULT)
     assert len(uploads(vertex)) == 1
+
+
+def test_run_that_registers_again_finds_its_version(vertex, registry, model, bucket):
+    def written():
+        return {blob.name: blob.generation for blob in bucket.list_blobs()}
+
+    assert add(registry, model) == (1, DEFAULT)
+    before = written()
+    assert add(registry, model) == (1, DEFAULT)
+    assert len(uploads(vertex)) == 1
+    assert written() == before
 
 
 def test_failure_that_does_not_pass_is_reported(vertex, registry, model):
@@ -305,6 +318,13 @@ def test_missing_permission_is_not_tried_again(vertex, registry, model):
     with pytest.raises(UserError, match=r"aiplatform\.models\.upload"):
         add(registry, model)
     assert len(uploads(vertex)) == 1
+
+
+def test_bucket_that_does_not_exist_is_reported_before_the_upload(vertex, model):
+    registry = VertexRegistry(PROJECT, LOCATION, vertex.environment.endpoint, staging="gs://nowhere-at-all/models")
+    with pytest.raises(UserError, match=r"nowhere-at-all.*404"):
+        add(registry, model)
+    assert not uploads(vertex)
 
 
 # === Addresses ===
