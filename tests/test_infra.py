@@ -1,6 +1,7 @@
 """What Terraform is given, parsed: there is no cloud here, and no provider to validate it with."""
 
 import re
+import tomllib
 
 import pytest
 
@@ -235,3 +236,12 @@ def test_every_key_of_an_environment_that_the_cloud_decides_is_in_the_output(tmp
     all_keys = {name for name in settings.Environment.__dataclass_fields__ if name not in ("name", "parameters")}
     # Peering with a network, another address of the API, and whom to tell are nobody's default.
     assert keys | {"labels"} == all_keys - {"network", "endpoint", "notify"}
+
+
+def test_example_environment_has_every_key_with_a_comment():
+    text = (settings.CONFIGS / "vertex.toml").read_text()
+    fields = {name for name in settings.Environment.__dataclass_fields__ if name != "name"}
+    assert set(tomllib.loads(text)) == fields
+    for paragraph in re.split(r"\n\n+", text.strip()):
+        assert paragraph.startswith("# "), paragraph
+    settings.load("vertex")
