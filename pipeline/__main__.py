@@ -7,8 +7,8 @@ from types import ModuleType
 
 from trainer.errors import UserError, reported
 
-COMMANDS = ("run", "compile", "plan", "registry")
-TAKE_ASSIGNMENTS = ("run",)
+COMMANDS = ("run", "submit", "runs", "compile", "plan", "registry")
+TAKE_ASSIGNMENTS = ("run", "submit")
 """Take pipeline parameters as NAME=VALUE too."""
 
 

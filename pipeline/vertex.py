@@ -21,6 +21,12 @@ ROLES = {
 }
 """What a refusal names, in lower case -> the role with the least rights that would do; the first that fits."""
 
+PAUSE_S = 1.0
+"""Pause before a request is tried again for the first time; later ones are longer."""
+RETRY_S = 60.0
+TIMEOUT_S = 60.0
+"""How long one request may take."""
+
 
 def connect(environment: Environment) -> None:
     """Let google-cloud-aiplatform work in the environment's project, location and bucket."""
@@ -43,7 +49,7 @@ def client(kind: Any, environment: Environment) -> Any:
     from google.api_core.client_options import ClientOptions
 
     address = environment.endpoint or f"{environment.location}-aiplatform.googleapis.com"
-    options = ClientOptions(api_endpoint=address)  # type: ignore[no-untyped-call]
+    options = ClientOptions(api_endpoint=address)
     # REST and not gRPC, everywhere: what the tests see on the wire is what Vertex gets.
     return kind(credentials=_credentials(environment), transport="rest", client_options=options)
 
@@ -52,10 +58,11 @@ def _credentials(environment: Environment) -> Any:
     """None for the machine's own ones; those that send nothing to an http:// endpoint, where tokens never go."""
     from google.auth.credentials import AnonymousCredentials
 
-    return AnonymousCredentials() if environment.endpoint.startswith("http://") else None
+    anonymous: Any = AnonymousCredentials
+    return anonymous() if environment.endpoint.startswith("http://") else None
 
 
-def parent(environment: Environment) -> str:
+def parent_of(environment: Environment) -> str:
     """What the names of all resources of the environment begin with."""
     return f"projects/{environment.project}/locations/{environment.location}"
 
@@ -82,35 +89,57 @@ def transient() -> tuple[type[Exception], ...]:
     return (exceptions.ServerError, exceptions.TooManyRequests, exceptions.RetryError, TransportError, *http)
 
 
+def reading() -> Any:
+    """How requests that change nothing are tried again: for `RETRY_S`, after errors that may pass."""
+    from google.api_core import retry
+
+    again = retry.if_exception_type(*transient())
+    return retry.Retry(predicate=again, initial=PAUSE_S, maximum=PAUSE_S * 16, timeout=RETRY_S)
+
+
 @contextmanager
-def reported_errors() -> Iterator[None]:
-    """Turn what Vertex AI, Artifact Registry, Cloud Storage or the way there answer into a `UserError`."""
-    import requests  # type: ignore[import-untyped]
+def reported_errors(what: str = "") -> Iterator[None]:
+    """Turn what a service, or the way to it, answers into a `UserError`; `what`, if given, was asked for."""
+    import requests
     from google.api_core import exceptions
-    from google.auth.exceptions import GoogleAuthError, TransportError
+    from google.auth.exceptions import GoogleAuthError
 
     try:
         yield
-    except exceptions.RetryError as error:
-        raise UserError(_unreachable(error.cause or error)) from None
-    except exceptions.GoogleAPICallError as error:
-        raise UserError(explain(int(error.code or 500), error.message or str(error))) from None
-    except requests.HTTPError as error:
-        raise UserError(explain(error.response.status_code, error.response.text)) from None
-    except (requests.RequestException, TransportError) as error:
-        raise UserError(_unreachable(error)) from None
-    except GoogleAuthError as error:
-        said = " ".join(str(error).split())
-        raise UserError(f"there are no credentials, or they have expired ({said}): {LOGIN}") from None
+    except (exceptions.GoogleAPIError, GoogleAuthError, requests.RequestException) as error:
+        raise UserError(f"{what}: {explain(error)}" if what else explain(error)) from None
 
 
-def _unreachable(error: BaseException) -> str:
-    return f"cannot reach the service ({type(error).__name__}: {error}); check the network, then try again"
+def explain(error: BaseException) -> str:
+    """What an error of a service, or on the way to it, says, and what to do."""
+    import requests
+    from google.api_core import exceptions
+    from google.auth.exceptions import GoogleAuthError, TransportError
+
+    if isinstance(error, exceptions.RetryError) and error.cause is not None:
+        return explain(error.cause)
+    if isinstance(error, exceptions.GoogleAPICallError):
+        return _explain_status(int(error.code or 500), error.message or str(error))
+    if isinstance(error, requests.HTTPError):
+        return _explain_status(error.response.status_code, error.response.text)
+    if isinstance(error, GoogleAuthError) and not isinstance(error, TransportError):
+        said = _one_line(str(error))
+        return f"there are no credentials, or they have expired ({said}): {LOGIN}"
+    return f"cannot reach the service ({brief(error)}); check the network, then try again"
 
 
-def explain(status: int, message: str) -> str:
-    """What an error of the API, given by its HTTP status, says, and what to do."""
-    said = f"{' '.join(message.split())} ({status})"
+def brief(error: BaseException) -> str:
+    """One line of what went wrong."""
+    return f"{type(error).__name__}: {_one_line(str(error))}"
+
+
+def _one_line(message: str) -> str:
+    """A message without the address that the client puts before it, which is long and helps nobody."""
+    return " ".join(re.sub(r"\b(GET|POST|PATCH|DELETE) https?://\S+: ", "", message).split())
+
+
+def _explain_status(status: int, message: str) -> str:
+    said = f"{_one_line(message)} ({status})"
     if status == 401:
         return f"the credentials are not accepted: {said}; {LOGIN}"
     if status == 403:

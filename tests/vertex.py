@@ -270,23 +270,14 @@ def environment(url, bucket):
 
 @pytest.fixture
 def expired_credentials(vertex, tmp_path, monkeypatch):
-    """Let google-auth find a service account whose key is not accepted any more."""
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import rsa
-
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048).private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    account = {
-        "type": "service_account",
-        "project_id": PROJECT,
-        "client_email": SERVICE_ACCOUNT,
-        "private_key": key.decode(),
-        "token_uri": f"{vertex.environment.endpoint}/token",
-    }
-    path = tmp_path / "key.json"
-    path.write_text(json.dumps(account))
+    """Let google-auth find a login that is not accepted any more."""
+    user = {"type": "authorized_user", "client_id": "id", "client_secret": "secret", "refresh_token": "old"}
+    path = tmp_path / "login.json"
+    path.write_text(json.dumps(user))
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(path))
+    monkeypatch.setattr(
+        "google.oauth2.credentials._GOOGLE_OAUTH2_TOKEN_ENDPOINT", f"{vertex.environment.endpoint}/token"
+    )
 
 
 @route("POST", "/token")

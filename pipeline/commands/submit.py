@@ -1,0 +1,58 @@
+"""\
+Start a run on Vertex AI, after a check of all that can be checked before.
+
+Parameters go before those of the environment, and those before the template's defaults. A parameter is written
+--base-epochs 3 or base_epochs=3. Without --template, the pipeline is compiled for the environment.
+
+With --wait the states of the tasks are shown until the run ends; the exit status is then 0 if it succeeded, 1 if
+it failed, and 2 if it was cancelled. Ctrl-C ends the watching, not the run.
+"""
+
+import argparse
+import json
+from collections.abc import Sequence
+
+from pipeline.commands.assignments import add_parameters, given_parameters
+
+HELP = "start a run on Vertex AI"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--env", default="vertex", help="environment: a name in configs/, or a TOML file")
+    parser.add_argument(
+        "--template",
+        default="",
+        help="compiled pipeline: a file, or https://.../sha256:DIGEST as `publish` prints it",
+    )
+    parser.add_argument("--wait", action="store_true", help="follow the run until it ends")
+    parser.add_argument("--dry-run", action="store_true", help="print the request; send nothing")
+    parser.add_argument(
+        "--cache",
+        default="as-compiled",
+        help="as-compiled: each task as the pipeline says; on: reuse all results; off: reuse none",
+    )
+    parser.add_argument("--job-id", default="", help="id of the run; a new one if not given")
+    add_parameters(parser)
+
+
+def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
+    from pipeline import checks, experiments, runs, settings, submit, vertex
+    from pipeline.template import Template
+
+    given = given_parameters(parsed, others)
+    environment = settings.load(parsed.env)
+    submission = submit.prepare(environment, given, parsed.template, parsed.cache, parsed.job_id)
+    if parsed.dry_run:
+        print(json.dumps(submission.request, indent=2))
+        return 0
+    checks.check_bucket(environment)
+    experiment = experiments.ensure(environment)
+    submit.send(submission)
+    print(f"Run:     {submission.run}")
+    print(f"Console: {vertex.run_link(environment, submission.run)}", flush=True)
+    if experiment:
+        experiments.add(environment, experiment, submission.run)
+    if parsed.wait:
+        return runs.follow(environment, submission.run, Template(submission.job["pipelineSpec"]).titles())
+    print(f"Status:  {runs.command(environment, 'show', submission.run)}")
+    return 0

@@ -1,0 +1,179 @@
+"""Starts runs of the pipeline on Vertex AI. All that can be known to be wrong is, before anything is sent.
+
+The id of a run is ours and is made before the first attempt: whatever gets lost on the way, the next attempt
+asks for the same run, and there is never a second one.
+"""
+
+import dataclasses
+import datetime
+import json
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pipeline import checks, dag, parameters, runs, template, vertex
+from pipeline.labels import OWNER
+from pipeline.parameters import STEPS, Value
+from pipeline.settings import Environment
+from pipeline.template import Template
+from trainer.config import check, check_choice
+from trainer.errors import UserError
+
+RUN_ID = r"[a-z][a-z0-9-]{0,127}"
+ATTEMPTS = 5
+REACHABLE = ("gs://", "/gcs/")
+"""How places begin that machines on Vertex AI reach."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Submission:
+    """A run to be started: its id, and what the API calls a PipelineJob, as JSON."""
+
+    environment: Environment
+    run: str
+    job: Mapping[str, Any]
+    is_new_id: bool
+    """Whether the id was made here, so that no other run can have it."""
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The request as it is sent."""
+        where = vertex.parent_of(self.environment)
+        return {"parent": where, "pipelineJobId": self.run, "pipelineJob": dict(self.job)}
+
+
+def prepare(
+    environment: Environment,
+    given: Mapping[str, Value],
+    where: str = "",
+    caching: str = "as-compiled",
+    run: str = "",
+) -> Submission:
+    """What to submit: parameters `given` go before the environment's, and those before the template's.
+
+    `where` is the template: a file, or an address in Artifact Registry; compiled for the environment if empty.
+    `run` is the id of the run; a new one if empty.
+    """
+    check(not run or bool(re.fullmatch(RUN_ID, run)), f"job id is {run!r}; use lower-case letters, digits and -")
+    job = compose(environment, given, where, caching)
+    return Submission(environment, run or new_id(job["pipelineSpec"]["pipelineInfo"]["name"]), job, not run)
+
+
+def compose(
+    environment: Environment, given: Mapping[str, Value], where: str = "", caching: str = "as-compiled"
+) -> dict[str, Any]:
+    """The API's PipelineJob for a run, as JSON, with everything checked that needs no request to Vertex AI."""
+    checks.check_environment(environment)
+    check_choice("caching", caching, template.CACHING)
+    chosen = template.load(environment, where).cached(caching)
+    derived = {name: value for name, value in _derived(environment).items() if value and name in chosen.parameters}
+    values = {**derived, **environment.parameters, **given}
+    chosen.check_values(values)
+    if chosen.name == dag.NAME:
+        _check_ours(chosen, values)
+    job = {
+        "displayName": f"{chosen.name}-{environment.name}",
+        "labels": {**OWNER, **environment.labels},
+        "runtimeConfig": {"gcsOutputDirectory": f"{environment.bucket}/runs", "parameterValues": values},
+        "pipelineSpec": chosen.spec,
+        "serviceAccount": environment.service_account,
+        "network": environment.network,
+        "templateUri": chosen.uri,
+    }
+    return {key: value for key, value in job.items() if value}
+
+
+def _derived(environment: Environment) -> dict[str, Value]:
+    """Parameters that say again what the environment says, unless they are given."""
+    labels = ",".join(f"{key}={value}" for key, value in {**OWNER, **environment.labels}.items())
+    return {
+        "registry": f"vertex://{environment.project}/{environment.location}",
+        "training_service_account": environment.service_account,
+        "training_network": environment.network,
+        "training_labels": labels,
+    }
+
+
+def _check_ours(chosen: Template, values: Mapping[str, Value]) -> None:
+    """The checks of the trainer and of the pipeline on all parameters, the template's defaults among them."""
+    known = {**chosen.defaults(), **values}
+    known = {name: value for name, value in known.items() if name in parameters.PARAMETERS}
+    parameters.validate(known)
+    parameters.require_sources(known)
+    for name in (f"{step}_source" for step in STEPS):
+        source = str(known.get(name, ""))
+        check(
+            source in ("", "sample") or source.startswith(REACHABLE),
+            f"{name} is {source!r}, which machines on Vertex AI do not see; give a gs:// address",
+        )
+
+
+def new_id(name: str) -> str:
+    """An id that no run has: msinet-YYYYMMDDHHMMSS-xxxx, the time in UTC."""
+    now = datetime.datetime.now(datetime.UTC)
+    return f"{name}-{now:%Y%m%d%H%M%S}-{secrets.token_hex(2)}"
+
+
+def send(submission: Submission, say: Callable[[str], None] = print) -> None:
+    """Start the run, with further attempts after failures that may pass; `say` gets a line for each."""
+    from google.cloud.aiplatform_v1 import CreatePipelineJobRequest, PipelineServiceClient
+
+    request = CreatePipelineJobRequest.from_json(json.dumps(submission.request))
+    with vertex.reported_errors():
+        service = vertex.client(PipelineServiceClient, submission.environment)
+        if not submission.is_new_id and _found(service, submission) is not None:
+            link = vertex.run_link(submission.environment, submission.run)
+            raise UserError(f"there is a run {submission.run} already: {link}")
+        _create(service, submission, request, say)
+
+
+def _create(service: Any, submission: Submission, request: Any, say: Callable[[str], None]) -> None:
+    from google.api_core.exceptions import Conflict
+
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            time.sleep(vertex.PAUSE_S * 2**attempt)
+        try:
+            service.create_pipeline_job(request, timeout=vertex.TIMEOUT_S)
+            return
+        except vertex.transient() as error:
+            failure = error
+            if attempt < ATTEMPTS - 1:
+                say(f"{vertex.brief(error)}; trying again, for the same run")
+        except Conflict:
+            # An attempt before this one got through, and its answer got lost; or the id is somebody else's.
+            if attempt and _is_ours(_found(service, submission), submission):
+                return
+            raise
+    try:
+        if _is_ours(_found(service, submission), submission):
+            return
+    except vertex.transient():
+        raise UserError(
+            f"{vertex.brief(failure)}; whether run {submission.run} has started is not known. Look at "
+            f"{vertex.run_link(submission.environment, submission.run)}, or submit again with "
+            f"--job-id {submission.run}: that starts no second one"
+        ) from None
+    raise failure
+
+
+def _found(service: Any, submission: Submission) -> Any:
+    """The run of the submission's id; None where there is none."""
+    from google.api_core.exceptions import NotFound
+
+    name = f"{vertex.parent_of(submission.environment)}/pipelineJobs/{submission.run}"
+    try:
+        return service.get_pipeline_job(name=name, retry=vertex.reading(), timeout=vertex.TIMEOUT_S)
+    except NotFound:
+        return None
+
+
+def _is_ours(found: Any, submission: Submission) -> bool:
+    """Whether a run is what the submission asks for."""
+    if found is None:
+        return False
+    wanted = submission.job
+    same_values = runs.parameters_of(found) == wanted["runtimeConfig"]["parameterValues"]
+    return same_values and bool(found.display_name == wanted["displayName"])

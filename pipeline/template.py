@@ -1,0 +1,130 @@
+"""Compiled pipelines as what is submitted: where they come from, their parameters, and caching."""
+
+import copy
+import dataclasses
+import pathlib
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipeline import compile as compiling
+from pipeline import vertex
+from pipeline.parameters import TYPE_NAMES, Value
+from pipeline.settings import Environment
+from trainer.config import check, nearest
+from trainer.errors import UserError
+
+TYPES: dict[str, type] = {"STRING": str, "NUMBER_INTEGER": int, "NUMBER_DOUBLE": float, "BOOLEAN": bool}
+"""Types of a compiled pipeline's parameters."""
+CACHING = ("as-compiled", "on", "off")
+UNCACHED = "comp-fingerprint"
+"""The component that looks whether the data changed: its result must never come from a cache."""
+VERSION = r"https?://.+/(?P<package>[^/]+)/(?P<version>sha256:[0-9a-f]{64})"
+WRITE_VERSION = "write it as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/sha256:DIGEST"
+
+
+@dataclasses.dataclass(frozen=True)
+class Template:
+    """A compiled pipeline: its specification, and its address where a registry has it."""
+
+    spec: dict[str, Any]
+    uri: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the pipeline."""
+        return str(self.spec["pipelineInfo"]["name"])
+
+    @property
+    def parameters(self) -> dict[str, dict[str, Any]]:
+        """The definition of each parameter: `parameterType`, `isOptional`, `defaultValue`."""
+        return dict(self.spec["root"].get("inputDefinitions", {}).get("parameters", {}))
+
+    def defaults(self) -> dict[str, Any]:
+        """The parameters' defaults, each as its type."""
+        found = {}
+        for name, definition in self.parameters.items():
+            if "defaultValue" in definition:
+                kind = TYPES.get(definition["parameterType"])
+                found[name] = kind(definition["defaultValue"]) if kind else definition["defaultValue"]
+        return found
+
+    def check_values(self, values: Mapping[str, Value]) -> None:
+        """Raise `UserError` unless the pipeline takes parameters of these names and types, and needs no more."""
+        for name, value in values.items():
+            check(
+                name in self.parameters, f"the template has no parameter {name!r}{nearest(name, self.parameters)}"
+            )
+            wanted = TYPES.get(self.parameters[name]["parameterType"])
+            # A flag is a number to Python, and a whole number is one that may have a fraction.
+            fits = type(value) is wanted or (wanted is float and type(value) is int)
+            title = TYPE_NAMES[wanted] if wanted else self.parameters[name]["parameterType"]
+            check(fits, f"{name} is {value!r}; the template wants {title}")
+        for name, definition in self.parameters.items():
+            is_needed = "defaultValue" not in definition and not definition.get("isOptional")
+            check(name in values or not is_needed, f"the template needs a value for {name}, which has no default")
+
+    def titles(self) -> dict[str, str]:
+        """What a person calls each task, by its name in the specification."""
+        return {key: task.get("taskInfo", {}).get("name", key) for key, task in _tasks(self.spec)}
+
+    def cached(self, how: str) -> "Template":
+        """The same template with all caching as compiled, on, or off; the source is looked at in any case."""
+        if how == "as-compiled":
+            return self
+        spec = copy.deepcopy(self.spec)
+        for _, task in _tasks(spec):
+            is_looking = task["componentRef"]["name"].startswith(UNCACHED)
+            task["cachingOptions"] = {"enableCache": True} if how == "on" and not is_looking else {}
+        return Template(spec, self.uri)
+
+
+def _tasks(spec: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for component in (spec["root"], *spec.get("components", {}).values()):
+        yield from component.get("dag", {}).get("tasks", {}).items()
+
+
+def load(environment: Environment, where: str = "") -> Template:
+    """The template at `where`: a file, or an address in Artifact Registry; compiled for `environment` if empty."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "pipeline.yaml"
+        if not where:
+            compiling.write(environment, path)
+        elif re.match("https?://", where):
+            _download(environment, where, path)
+        else:
+            path = pathlib.Path(where)
+        return Template(_read(path, where), where if re.match("https?://", where) else "")
+
+
+def _download(environment: Environment, address: str, path: pathlib.Path) -> None:
+    from pipeline.publish import registry_client
+
+    found = re.fullmatch(VERSION, address)
+    if found is None:
+        # Vertex AI has answered 500 for tags; and a tag may have moved since somebody looked.
+        raise UserError(f"template {address} is not one version of a template; {WRITE_VERSION}")
+    repository = address.removesuffix(f"/{found['package']}/{found['version']}")
+    with vertex.reported_errors():
+        client = registry_client(repository)
+        client.download_pipeline(found["package"], version=found["version"], file_name=str(path))
+
+
+def _read(path: pathlib.Path, where: str) -> dict[str, Any]:
+    import yaml
+    from google.protobuf import json_format  # type: ignore[import-untyped]
+    from kfp.pipeline_spec import pipeline_spec_pb2
+
+    remedy = f"{where} is not a pipeline compiled for Vertex AI; `python -m pipeline compile` writes one"
+    try:
+        with path.open() as file:
+            spec = yaml.safe_load(file)
+        json_format.ParseDict(spec, pipeline_spec_pb2.PipelineSpec())
+        assert isinstance(spec, dict)
+        check(bool(spec["root"] and spec["pipelineInfo"]["name"]), remedy)
+    except OSError as error:
+        raise UserError(f"template {where}: {error.strerror}; {remedy}") from None
+    except (yaml.YAMLError, json_format.ParseError, UnicodeDecodeError, AttributeError, TypeError, KeyError):
+        raise UserError(remedy) from None
+    return spec

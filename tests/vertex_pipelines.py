@@ -1,0 +1,153 @@
+"""The runs and schedules of tests/vertex.py.
+
+`server.state["script"]` is how each run goes: a list of (state of the run, {task: its state}), one for each time
+the run is asked for, the last one staying. A task that failed has ("FAILED", message).
+"""
+
+import re
+
+from tests.vertex import NAMES, NOW, ApiError, check_labels, matches, operation, page, route
+
+END = "2026-03-02T11:02:05Z"
+ENDED = ("SUCCEEDED", "FAILED", "CANCELLED")
+NEXT_RUN = "2026-03-09T03:00:00Z"
+PENDING = ("PENDING", {})
+
+
+@route("POST", "pipelineJobs")
+def create(server, request):
+    return _create(server, request.body, request.query["pipelineJobId"])
+
+
+def _create(server, job, run):
+    runs = server.kept("runs")
+    if not re.fullmatch(r"[a-z][-a-z0-9]{0,127}", run):
+        raise ApiError(400, f"pipelineJobId {run!r} is not valid")
+    if run in runs:
+        raise ApiError(409, f"The PipelineJob {NAMES}/pipelineJobs/{run} already exists")
+    _check_job(job)
+    created = {**job, "name": f"{NAMES}/pipelineJobs/{run}", "createTime": NOW}
+    runs[run] = {"job": created, "asked": 0, "cancelled": False}
+    return _shown(server, runs[run])
+
+
+def _check_job(job):
+    check_labels(job.get("labels", {}))
+    if not job["runtimeConfig"].get("gcsOutputDirectory", "").startswith("gs://"):
+        raise ApiError(400, "gcsOutputDirectory must be a Cloud Storage address")
+    known = job["pipelineSpec"]["root"].get("inputDefinitions", {}).get("parameters", {})
+    for name in job["runtimeConfig"].get("parameterValues", {}):
+        if name not in known:
+            raise ApiError(400, f"parameter {name} is not in the pipeline's input definitions")
+
+
+def _shown(server, kept):
+    script = server.state.get("script", [PENDING])
+    state, tasks = script[min(kept["asked"], len(script) - 1)]
+    if kept["cancelled"]:
+        state, tasks = "CANCELLED", {}
+    run = kept["job"]["name"].rpartition("/")[2]
+    details = [_task(1, 0, run, "RUNNING")]
+    details += [_task(number, 1, name, how) for number, (name, how) in enumerate(tasks.items(), 2)]
+    context = {"name": f"{NAMES}/metadataStores/default/contexts/{run}"} if kept["asked"] > 1 else {}
+    times = {"startTime": NOW, **({"endTime": END} if state in ENDED else {})}
+    failed = [name for name, how in tasks.items() if how[0] == "FAILED"]
+    error = {"error": {"code": 9, "message": f"The DAG failed because of {failed}"}} if state == "FAILED" else {}
+    detail = {"taskDetails": details if tasks else [], "pipelineRunContext": context}
+    return {**kept["job"], "state": f"PIPELINE_STATE_{state}", "jobDetail": detail, **times, **error}
+
+
+def _task(number, parent, name, how):
+    state, message = (how, "") if isinstance(how, str) else how
+    task = {"taskId": str(number), "taskName": name, "state": state, "createTime": NOW, "startTime": NOW}
+    task |= {"parentTaskId": str(parent)} if parent else {}
+    task |= {"endTime": END} if state in ENDED else {}
+    return {**task, "error": {"code": 9, "message": message}} if message else task
+
+
+def _run(server, run):
+    try:
+        return server.kept("runs")[run]
+    except KeyError:
+        raise ApiError(404, f"The PipelineJob {NAMES}/pipelineJobs/{run} was not found") from None
+
+
+@route("GET", r"pipelineJobs/([^/:]+)")
+def get(server, request, run):
+    kept = _run(server, run)
+    shown = _shown(server, kept)
+    kept["asked"] += 1
+    return shown
+
+
+@route("GET", "pipelineJobs")
+def list_runs(server, request):
+    query = dict(request.query)
+    found = [_shown(server, kept) for kept in reversed(server.kept("runs").values())]
+    wanted = query.pop("filter", "")
+    fits = [
+        job
+        for job in found
+        if matches(wanted, {**job, "pipelineName": job["pipelineSpec"]["pipelineInfo"]["name"]})
+    ]
+    fields = [re.sub("_(.)", lambda part: part[1].upper(), name) for name in query["readMask"].split(",")]
+    return page("pipelineJobs", [{name: job[name] for name in fields if name in job} for job in fits], query)
+
+
+@route("POST", r"pipelineJobs/([^/:]+):cancel")
+def cancel(server, request, run):
+    _run(server, run)["cancelled"] = True
+    return {}
+
+
+# === Schedules ===
+
+
+@route("POST", "schedules")
+def create_schedule(server, request):
+    given = request.body
+    if not re.fullmatch(r"(TZ=\S+ )?\S+ \S+ \S+ \S+ \S+", given["cron"]):
+        raise ApiError(400, f"cron {given['cron']!r} is not valid")
+    if int(given.get("maxConcurrentRunCount", 0)) < 1:
+        raise ApiError(400, "maxConcurrentRunCount must be at least 1")
+    _check_job(given["createPipelineJobRequest"]["pipelineJob"])
+    schedules = server.kept("schedules")
+    number = str(7000 + server.state.setdefault("schedules made", 0))
+    server.state["schedules made"] += 1
+    made = {"name": f"{NAMES}/schedules/{number}", "state": "ACTIVE", "createTime": NOW, "startTime": NOW}
+    schedules[number] = {**made, **given, "nextRunTime": NEXT_RUN}
+    return schedules[number]
+
+
+def _schedule(server, number):
+    try:
+        return server.kept("schedules")[number]
+    except KeyError:
+        raise ApiError(404, f"The Schedule {NAMES}/schedules/{number} was not found") from None
+
+
+@route("GET", r"schedules/(\d+)")
+def get_schedule(server, request, number):
+    return _schedule(server, number)
+
+
+@route("GET", "schedules")
+def list_schedules(server, request):
+    return page("schedules", list(server.kept("schedules").values()), request.query)
+
+
+@route("POST", r"schedules/(\d+):(pause|resume)")
+def pause_or_resume(server, request, number, verb):
+    found = _schedule(server, number)
+    wanted = "ACTIVE" if verb == "pause" else "PAUSED"
+    if found["state"] != wanted:
+        raise ApiError(400, f"the schedule is {found['state']}, not {wanted}")
+    found["state"] = "PAUSED" if verb == "pause" else "ACTIVE"
+    return {}
+
+
+@route("DELETE", r"schedules/(\d+)")
+def delete_schedule(server, request, number):
+    _schedule(server, number)
+    del server.kept("schedules")[number]
+    return operation(server, "DeleteOperationMetadata", {})
