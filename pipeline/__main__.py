@@ -7,7 +7,7 @@ from types import ModuleType
 
 from trainer.errors import UserError, reported
 
-COMMANDS = ("run", "submit", "runs", "compile", "plan", "registry")
+COMMANDS = ("run", "submit", "runs", "publish", "compile", "plan", "registry")
 TAKE_ASSIGNMENTS = ("run", "submit")
 """Take pipeline parameters as NAME=VALUE too."""
 

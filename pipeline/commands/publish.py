@@ -1,0 +1,27 @@
+"""\
+Compile the pipeline and put it into Artifact Registry, from where the console and `submit --template` take it.
+
+Prints the address of the version. Submit by that: a tag may move, and Vertex AI has answered 500 for tags.
+"""
+
+import argparse
+from collections.abc import Sequence
+
+HELP = "upload the compiled pipeline to Artifact Registry"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--env", default="vertex", help="environment: a name in configs/, or a TOML file")
+    parser.add_argument(
+        "--tag", action="append", help="tag that the version gets; may be repeated (default: latest)"
+    )
+
+
+def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
+    from pipeline import publish, settings
+
+    environment = settings.load(parsed.env)
+    address = publish.publish(environment, parsed.tag or publish.DEFAULT_TAGS)
+    print(address)
+    print(f"Submit it with: python -m pipeline submit --env {parsed.env} --template {address}")
+    return 0
