@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline import vertex
 from pipeline.registry import VERSION
 from trainer import artifacts
 from trainer.config import check
@@ -48,11 +49,12 @@ def write(place: str, model: pathlib.Path, record: Mapping[str, Any]) -> None:
     files = {f"{prefix}/{path.relative_to(saved_model).as_posix()}": path for path in found}
     ours = (artifacts.WEIGHTS, artifacts.MODEL_CONFIG, artifacts.HISTORY)
     files |= {f"{extra}/{name}": model / name for name in ours}
-    for name, path in files.items():
-        bucket.blob(name).upload_from_filename(path, checksum="crc32c")
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     content = json.dumps({"created": created, **record}, indent=2) + "\n"
-    bucket.blob(f"{extra}/{VERSION}").upload_from_string(content, content_type="application/json")
+    with vertex.reported_errors(f"cannot write {place}"):
+        for name, path in files.items():
+            bucket.blob(name).upload_from_filename(path, checksum="crc32c")
+        bucket.blob(f"{extra}/{VERSION}").upload_from_string(content, content_type="application/json")
 
 
 def record(place: str) -> dict[str, Any] | None:

@@ -223,7 +223,7 @@ class VertexRegistry:
                 client.import_model_evaluation(parent=version, model_evaluation=evaluation)
             except BadRequest as error:
                 # Not worth failing for: the labels and `version.json` have the figures too.
-                print(f"warning: Vertex does not take the evaluation on {dataset} ({error.message})")
+                print(f"warning: Vertex does not take the evaluation on {dataset} ({vertex.brief(error)})")
 
 
 def persistently(call: Callable[[], Result]) -> Result:
@@ -232,7 +232,7 @@ def persistently(call: Callable[[], Result]) -> Result:
         try:
             return call()
         except vertex.transient() as error:
-            print(f"Vertex does not answer ({type(error).__name__}: {error}); trying again in {wait_s:g} s")
+            print(f"Vertex does not answer ({vertex.brief(error)}); trying again in {wait_s:g} s")
         time.sleep(wait_s)
     return call()
 
