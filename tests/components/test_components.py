@@ -155,6 +155,23 @@ def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, mod
     assert again["evaluation"].metadata == {"champion": 1, "promote": False}
 
 
+def test_default_of_vertex_is_fetched_and_judged_in_the_run(prepared, model, tmp_path, vertex, bucket):
+    registry = (
+        f"vertex://proj/us-central1?endpoint={vertex.environment.endpoint}&staging=gs://{bucket.name}/models"
+    )
+    outputs, place, data = judge(tmp_path, prepared, model, registry)
+    assert outputs["evaluation"].metadata == {"champion": 0, "promote": True}
+    evaluation = outputs["evaluation"]
+    uploaded = upload_model.python_func(**place, **data, run="run-1", model=model, evaluation=evaluation)
+    assert uploaded == (1, "default")
+
+    again, _, _ = judge(tmp_path / "again", prepared, model, registry)
+    assert again["evaluation"].metadata == {"champion": 1, "promote": False}
+    judged = json.loads((tmp_path / "again" / "evaluation" / artifacts.EVALUATION).read_text())
+    models = judged["datasets"][DATASET]["models"]
+    assert models["champion"] == pytest.approx(models["candidate"])
+
+
 def planned(folder, prepared, **changes):
     """What plan_training answers for a job on Vertex AI, and its workspace."""
     workspace, plan = artifact(dsl.Artifact, folder / "workspace"), artifact(dsl.Markdown, folder / "plan")
