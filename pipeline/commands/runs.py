@@ -28,6 +28,7 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
     environment = settings.load(parsed.env)
     checks.check_environment(environment)
     if parsed.action == "list":
+        check(parsed.limit >= 1, f"limit is {parsed.limit}; it must be at least 1")
         for job in runs.latest(environment, dag.NAME, parsed.limit):
             print(_line(job))
         return 0
@@ -44,7 +45,8 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
         return runs.follow(environment, run, titles)
     print(f"State:   {runs.state_of(job)}\nCreated: {job.create_time:%Y-%m-%d %H:%M} UTC")
     for name, value in sorted(runs.parameters_of(job).items()):
-        print(f"  {name} = {value}")
+        # The API knows one kind of number alone.
+        print(f"  {name} = {value:g}" if isinstance(value, float) else f"  {name} = {value}")
     for line in runs.changes(job, titles, {}):
         print(line)
     if runs.state_of(job) == runs.FAILED:
