@@ -36,6 +36,7 @@ def plan_training(
 ) -> NamedTuple(  # type: ignore[valid-type]
     "Outputs",
     [
+        ("batch_size", int),
         ("worker_pool_specs", list),
         ("strategy", str),
         ("timeout", str),

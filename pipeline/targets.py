@@ -34,6 +34,11 @@ class Step:
     base_model: Channel | None
     after: Iterable[Channel]
 
+    def train(self, planned: Channel) -> Channel:
+        """The task that trains, in the batches of the plan."""
+        task = train_model(**self.learning | {"batch_size": planned.outputs["batch_size"]})
+        return task.set_display_name(STEPS[self.name])
+
     @property
     def learning(self) -> dict[str, Channel]:
         """Settings and inputs of the training itself."""
@@ -67,8 +72,7 @@ def local(step: Step, environment: Environment) -> Channel:
     """One task, run as the others are."""
     # A working copy's code changes while the name of its image stays: a cached model could be an old one's.
     planned = step.plan(environment, cached=False)
-    task = train_model(**step.learning).after(planned)
-    return task.set_caching_options(False).set_display_name(STEPS[step.name]).outputs["model"]
+    return step.train(planned).set_caching_options(False).outputs["model"]
 
 
 def kubeflow(step: Step, environment: Environment) -> Channel:
@@ -76,7 +80,7 @@ def kubeflow(step: Step, environment: Environment) -> Channel:
     from kfp import kubernetes
 
     planned = step.plan(environment, cached=True)
-    task = train_model(**step.learning).set_caching_options(True).set_display_name(STEPS[step.name])
+    task = step.train(planned).set_caching_options(True)
     task.set_container_image(planned.outputs["image"])
     task.set_accelerator_type(planned.outputs["accelerator_type"])
     task.set_accelerator_limit(planned.outputs["accelerator_limit"])

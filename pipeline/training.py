@@ -42,6 +42,7 @@ class Folders:
 class Outputs(NamedTuple):
     """What `components/plan_training.py` hands to the tasks behind it."""
 
+    batch_size: int
     worker_pool_specs: list[dict[str, Any]]
     strategy: str
     timeout: str
@@ -71,6 +72,7 @@ class Job:
             planning.check_timeout(self.plan, timeout_hours)
         image = self.target.image_pattern.format(self.plan.accelerator.image)
         return Outputs(
+            batch_size=self.plan.batch_size,
             worker_pool_specs=planning.worker_pool_specs(self.plan, image, COMMAND, self.arguments, {}),
             strategy=planning.scheduling_strategy(self.plan),
             timeout=f"{round(3600 * timeout_hours)}s",
@@ -104,6 +106,7 @@ def plan(
         valid_images=manifest.counts["valid"],
         platform=target.platform,
     )
+    config = dataclasses.replace(config, batch_size=made.batch_size)
     if made.accelerator.image != "cpu":  # whose processors, and so their best precision, vary
         config = dataclasses.replace(config, precision=made.precision)
     text = planning.markdown(made) if target.platform != HERE else _here(made)

@@ -95,7 +95,9 @@ class TrainConfig:
     """One training step; the defaults are the paper's (Kroner et al. 2020, section 3.4)."""
 
     epochs: int = setting(10, "Passes over the training set.")
-    batch_size: int = setting(1, "Images in one step, over all replicas.")
+    batch_size: int = setting(
+        1, "Images in one step, over all replicas; 0 for what the accelerator takes by default."
+    )
     learning_rate: float = setting(1e-5, "Step size of Adam.")
     seed: int = setting(42, "Seed of the initial weights and of the order of the images.")
     precision: str = setting(
@@ -111,7 +113,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         _check_number("epochs", self.epochs, 1)
-        _check_number("batch_size", self.batch_size, 1)
+        _check_number("batch_size", self.batch_size, 0)
         _check_number("learning_rate", self.learning_rate, 0, exclusive=True)
         _check_number("seed", self.seed, 0)
         _check_number("checkpoint_minutes", self.checkpoint_minutes, 0, exclusive=True)

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer import data, losses, precision, tfrecords
+from trainer import accelerators, data, losses, precision, tfrecords
 from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest, code_version, read_json, replacing
 from trainer.checkpoint import Checkpoints, Progress
 from trainer.config import TrainConfig
@@ -49,12 +49,15 @@ def train(
         UserError: if settings, data and weights do not fit together, or if the loss is not finite.
     """
     manifest = Manifest.load(dataset)
+    if not config.batch_size:
+        config = dataclasses.replace(config, batch_size=accelerators.get("cpu").chip.per_replica_batch)
     _check_fit(config, manifest)
     if config.deterministic:
         _make_deterministic()
     keras.utils.clear_session()
     keras.utils.set_random_seed(config.seed)
     training = Training(config, dataset, manifest, checkpoints, base_model)
+    training.check_output(output)
     with data.damage_reported(dataset):
         for epoch in range(training.progress.epoch, config.epochs):
             training.train_epoch(epoch)
@@ -253,6 +256,18 @@ class Training:
 
     # === What is kept ===
 
+    def check_output(self, output: Path) -> None:
+        """Raise `UserError` if there is something at `output` that is not the model of this very run."""
+        folder = pathlib.Path(output)
+        if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+            return
+        config = folder / MODEL_CONFIG
+        identity = read_json(config, "remove the folder").get("identity") if config.is_file() else None
+        if identity != json.loads(json.dumps(self._lineage["identity"])):
+            raise UserError(
+                f"{output} exists already, and is not the model of this run; remove it, or name another"
+            )
+
     def _save(self) -> None:
         self._checkpoints.save(self.progress)
         self._saved = time.monotonic()
@@ -275,6 +290,7 @@ class Training:
             shutil.copy(self._history, folder / HISTORY)
             shutil.copy(self._checkpoints.best_weights, folder / WEIGHTS)
             write_model(folder, self._manifest.image_size, summary)
+            shutil.rmtree(output, ignore_errors=True)  # an earlier end of this run
         print(
             f"wrote the weights of epoch {summary['best_epoch']} (validation {summary['valid_loss']:.4f}) "
             f"to {output}",

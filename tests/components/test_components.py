@@ -175,7 +175,6 @@ def test_default_of_vertex_is_fetched_and_judged_in_the_run(prepared, model, tmp
 def planned(folder, prepared, **changes):
     """What plan_training answers for a job on Vertex AI, and its workspace."""
     workspace, plan = artifact(dsl.Artifact, folder / "workspace"), artifact(dsl.Markdown, folder / "plan")
-    workspace.uri = "gs://bucket/workspace"
     where = {"platform": "vertex", "location": "us-central1", "image_pattern": "host/msinet-{}:v1"}
     job = dataclasses.asdict(JobConfig(timeout_hours=2.5, training_labels="team=vision"))
     job = {name: job[name] for name in ("timeout_hours", "max_wait_hours", "training_labels")}
@@ -195,7 +194,7 @@ def test_job_of_a_plan_trains_and_its_model_is_collected_where_it_lies(tmp_path,
     assert (answer.timeout, answer.labels, answer.job_dir) == (
         "9000s",
         {"team": "vision"},
-        "gs://bucket/workspace",
+        workspace.uri,
     )
     assert "# Training on cpu" in pathlib.Path(plan.path).read_text()
 
@@ -204,8 +203,6 @@ def test_job_of_a_plan_trains_and_its_model_is_collected_where_it_lies(tmp_path,
     job = [sys.executable, *container["command"][1:], *container["args"]]
     assert subprocess.run(job, capture_output=True).returncode == 0
     model, curve = artifact(dsl.Model, tmp_path / "elsewhere"), artifact(dsl.HTML, tmp_path / "curve")
-    # Where Cloud Storage is mounted, the address that is set here is one of the paths below.
-    workspace.uri = workspace.path
     collect_training.python_func("projects/1/customJobs/2", workspace, model, curve)
     assert model.uri == f"{workspace.path}/model"
     assert artifacts.read_json(pathlib.Path(model.uri) / artifacts.MODEL_CONFIG, "")["dataset"] == DATASET
@@ -236,10 +233,11 @@ def test_plan_refuses_what_does_not_fit(tmp_path, prepared, changes, message):
 
 
 def test_plan_names_the_image_and_precision_of_the_accelerator(tmp_path, prepared):
-    answer, *_ = planned(tmp_path, prepared, accelerator="v5e-1", deterministic=False)
+    answer, *_ = planned(tmp_path, prepared, accelerator="v5e-1", batch_size=0)
     (pool,) = answer.worker_pool_specs
     assert answer.image == pool["container_spec"]["image_uri"] == "host/msinet-tpu:v1"
-    assert "--precision=bfloat16" in pool["container_spec"]["args"]
+    assert {"--precision=bfloat16", f"--batch-size={answer.batch_size}"} <= set(pool["container_spec"]["args"])
+    assert answer.batch_size == 6  # all there is, since less than the accelerator's default
     assert answer.node_selector["cloud.google.com/gke-tpu-topology"] == "1x1"
 
 

@@ -72,7 +72,7 @@ def test_first_run_registers_the_default(first, workplace):
 def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, workplace):
     lines = first.stdout.splitlines()
     steps = re.findall(r"(?m)^\[(.+)\] done after", first.stdout)
-    assert len(steps) == 8
+    assert len(steps) == 10
     assert set(STEPS.values()) | {"Evaluation", "Registration"} <= set(steps)
     assert any(line.startswith(f"[{STEPS['base']}] epoch {EPOCHS}/{EPOCHS}: loss") for line in lines)
     assert all(any(line.startswith(model) for line in lines) for model in ("candidate", "centre bias", "uniform"))

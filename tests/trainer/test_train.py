@@ -101,8 +101,20 @@ def test_run_killed_in_the_middle_of_an_epoch_ends_with_the_weights_of_one_that_
 
 def test_finished_run_started_again_writes_the_same_model_without_training(dataset, trained, tmp_path, capsys):
     train(CONFIG, dataset, tmp_path / "model", trained[1])
+    train(CONFIG, dataset, tmp_path / "model", trained[1])  # to the same place too
     assert "epoch 1/2" not in capsys.readouterr().out
     assert history(tmp_path / "model") == history(trained[0])
+
+
+def test_what_is_not_the_model_of_this_run_is_not_overwritten(dataset, trained, tmp_path):
+    other = dataclasses.replace(CONFIG, seed=7)
+    with pytest.raises(UserError, match="exists already, and is not the model of this run"):
+        train(other, dataset, trained[0], tmp_path / "state")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "mine.txt").write_text("keep")
+    with pytest.raises(UserError, match="exists already"):
+        train(CONFIG, dataset, tmp_path / "notes", tmp_path / "state2")
+    assert (tmp_path / "notes" / "mine.txt").read_text() == "keep"
 
 
 def test_training_can_be_lengthened(dataset, trained, tmp_path):
@@ -181,7 +193,7 @@ def test_folder_without_data_is_refused(tmp_path):
     ("field", "value", "message"),
     [
         ("epochs", 0, "epochs is 0; it must be at least 1"),
-        ("batch_size", -2, "batch_size is -2; it must be at least 1"),
+        ("batch_size", -2, "batch_size is -2; it must be at least 0"),
         ("learning_rate", 0.0, "learning_rate is 0; it must be above 0"),
         ("learning_rate", float("nan"), "learning_rate is nan"),
         ("seed", -1, "seed is -1"),
