@@ -7,8 +7,8 @@ from types import ModuleType
 
 from trainer.errors import UserError, reported
 
-COMMANDS = ("run", "submit", "runs", "publish", "compile", "plan", "registry")
-TAKE_ASSIGNMENTS = ("run", "submit")
+COMMANDS = ("run", "submit", "schedule", "runs", "publish", "compile", "plan", "registry")
+TAKE_ASSIGNMENTS = ("run", "submit", "schedule")
 """Take pipeline parameters as NAME=VALUE too."""
 
 

@@ -48,11 +48,20 @@ def check_id(run: str) -> None:
 
 def latest(environment: Environment, pipeline: str, most: int) -> list[Any]:
     """The latest runs of a pipeline, newest first, with the fields `LISTED` alone."""
+    return _listed(environment, f'pipeline_name="{pipeline}"', most)
+
+
+def of_schedule(environment: Environment, schedule: str, most: int = 5) -> list[Any]:
+    """The latest runs that a schedule, given by its full name, has started, as in `latest`."""
+    return _listed(environment, f'schedule_name="{schedule}"', most)
+
+
+def _listed(environment: Environment, wanted: str, most: int) -> list[Any]:
     from google.cloud.aiplatform_v1 import ListPipelineJobsRequest
 
     request = ListPipelineJobsRequest(
         parent=vertex.parent_of(environment),
-        filter=f'pipeline_name="{pipeline}"',
+        filter=wanted,
         order_by="create_time desc",
         page_size=most,
         read_mask={"paths": list(LISTED)},

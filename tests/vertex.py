@@ -93,11 +93,16 @@ class FakeVertex:
         self.state: dict[str, Any] = {}
         """By kind, what the routes keep."""
         self.environment: Any = None
+        self.watchers: list[Any] = []
         self._lock = threading.Lock()
 
     def fail(self, status, times=1, method="", path="", message="no reason", after=False):
         """Let requests fail with `status`, or `DROP`; with `after`, only once the request was carried out."""
         self.failures.append(Failure(status, times, method, path, message, after))
+
+    def watch(self, method, function):
+        """Let `function(request)` be called before each request of `method` is answered."""
+        self.watchers.append((method, function))
 
     def kept(self, kind):
         """What is kept of `kind`: name -> resource."""
@@ -111,6 +116,9 @@ class FakeVertex:
         """-> (status, content); status DROP for none."""
         with self._lock:
             self.requests.append(request)
+            for method, function in self.watchers:
+                if method == request.method:
+                    function(request)
             failure = self._failure(request)
             if failure is not None and not failure.after:
                 return failure.status, error(failure.status, failure.message)
@@ -146,10 +154,11 @@ def error(status, message):
 def operation(server, kind, response):
     """A long-running operation that has ended; `server.state["pending"]` says how often it is asked for first."""
     number = len(server.kept("operations")) + 1
+    full = kind if "." in kind else f"google.cloud.aiplatform.v1.{kind}"
     done = {
         "name": f"{NAMES}/operations/{number}",
         "done": True,
-        "response": {"@type": f"type.googleapis.com/google.cloud.aiplatform.v1.{kind}", **response},
+        "response": {"@type": f"type.googleapis.com/{full}", **response},
     }
     server.kept("operations")[str(number)] = {"left": server.state.get("pending", 0), "done": done}
     return _operation(server, str(number))

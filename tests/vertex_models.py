@@ -88,7 +88,7 @@ def delete_version(server, request, name, version):
     if "default" in found["versionAliases"]:
         raise ApiError(400, "the default version cannot be deleted")
     del _model(server, name)["versions"][found["versionId"]]
-    return operation(server, "DeleteOperationMetadata", {})
+    return operation(server, "google.protobuf.Empty", {})
 
 
 @route("POST", NAMED + "/evaluations:import")

@@ -14,6 +14,28 @@ NEXT_RUN = "2026-03-09T03:00:00Z"
 PENDING = ("PENDING", {})
 
 
+def small(**parameters):
+    """A compiled pipeline of two tasks, with optional parameters of these types."""
+    definitions = {name: {"parameterType": kind, "isOptional": True} for name, kind in parameters.items()}
+    components = {"comp-fingerprint": {"executorLabel": "exec-work"}, "comp-work": {"executorLabel": "exec-work"}}
+    tasks = {
+        "look": {"componentRef": {"name": "comp-fingerprint"}, "taskInfo": {"name": "Look"}},
+        "work": {
+            "componentRef": {"name": "comp-work"},
+            "taskInfo": {"name": "Work"},
+            "cachingOptions": {"enableCache": True},
+        },
+    }
+    return {
+        "pipelineInfo": {"name": "small"},
+        "schemaVersion": "2.1.0",
+        "sdkVersion": "kfp-2.17.0",
+        "deploymentSpec": {"executors": {"exec-work": {"container": {"image": "small", "command": ["true"]}}}},
+        "components": components,
+        "root": {"dag": {"tasks": tasks}, "inputDefinitions": {"parameters": definitions}},
+    }
+
+
 @route("POST", "pipelineJobs")
 def create(server, request):
     return _create(server, request.body, request.query["pipelineJobId"])
@@ -150,4 +172,4 @@ def pause_or_resume(server, request, number, verb):
 def delete_schedule(server, request, number):
     _schedule(server, number)
     del server.kept("schedules")[number]
-    return operation(server, "DeleteOperationMetadata", {})
+    return operation(server, "google.protobuf.Empty", {})

@@ -13,40 +13,13 @@ from pipeline import experiments, runs, submit
 from pipeline import vertex as api
 from pipeline.__main__ import main
 from tests.vertex import DROP, NAMES, PARENT, SERVICE_ACCOUNT, write_config
-from tests.vertex_pipelines import PENDING
+from tests.vertex_pipelines import PENDING, small
 from trainer.errors import UserError
 
-SPEC = {
-    "pipelineInfo": {"name": "small"},
-    "schemaVersion": "2.1.0",
-    "sdkVersion": "kfp-2.17.0",
-    "deploymentSpec": {"executors": {"exec-work": {"container": {"image": "small", "command": ["true"]}}}},
-    "components": {
-        "comp-fingerprint": {"executorLabel": "exec-work"},
-        "comp-work": {"executorLabel": "exec-work"},
-    },
-    "root": {
-        "dag": {
-            "tasks": {
-                "look": {"componentRef": {"name": "comp-fingerprint"}, "taskInfo": {"name": "Look"}},
-                "work": {
-                    "componentRef": {"name": "comp-work"},
-                    "taskInfo": {"name": "Work"},
-                    "cachingOptions": {"enableCache": True},
-                },
-            }
-        },
-        "inputDefinitions": {
-            "parameters": {
-                "count": {"parameterType": "NUMBER_INTEGER", "defaultValue": 3.0, "isOptional": True},
-                "rate": {"parameterType": "NUMBER_DOUBLE"},
-                "title": {"parameterType": "STRING", "isOptional": True},
-                "fast": {"parameterType": "BOOLEAN", "isOptional": True},
-            }
-        },
-    },
-}
-"""A compiled pipeline small enough to be compared."""
+SPEC = small(count="NUMBER_INTEGER", rate="NUMBER_DOUBLE", title="STRING", fast="BOOLEAN")
+PARAMETERS = SPEC["root"]["inputDefinitions"]["parameters"]
+PARAMETERS["count"]["defaultValue"] = 3.0
+del PARAMETERS["rate"]["isOptional"]
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +30,7 @@ def no_pauses(monkeypatch):
 
 
 @pytest.fixture
-def small(tmp_path):
+def small_file(tmp_path):
     path = tmp_path / "small.yaml"
     path.write_text(yaml.safe_dump(SPEC))
     return str(path)
@@ -70,8 +43,8 @@ def prod(vertex):
 
 
 @pytest.fixture
-def submission(prod, small):
-    return submit.prepare(prod, {"rate": 0.5}, small)
+def submission(prod, small_file):
+    return submit.prepare(prod, {"rate": 0.5}, small_file)
 
 
 def created(vertex):
@@ -93,9 +66,9 @@ def test_request_is_what_the_api_documents(vertex, prod, submission):
     assert re.fullmatch(r"small-\d{14}-[0-9a-f]{4}", submission.run)
 
 
-def test_network_and_template_are_passed_on(vertex, prod, small):
+def test_network_and_template_are_passed_on(vertex, prod, small_file):
     network = "projects/123/global/networks/main"
-    submit.send(submit.prepare(dataclasses.replace(prod, network=network), {"rate": 1}, small))
+    submit.send(submit.prepare(dataclasses.replace(prod, network=network), {"rate": 1}, small_file))
     assert created(vertex)[0].body["network"] == network
 
 
@@ -120,7 +93,7 @@ def test_own_pipeline_is_compiled_for_the_environment(vertex, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[:2] == [f"Run:     {run}", f"Console: {link}"]
 
 
-def test_dry_run_prints_the_request_and_sends_nothing(vertex, prod, small, tmp_path, capsys):
+def test_dry_run_prints_the_request_and_sends_nothing(vertex, prod, small_file, tmp_path, capsys):
     path = write_config(vertex.environment, tmp_path)
     assert main(["submit", "--env", path, "--dry-run", "--job-id", "mine-1"]) == 0
     printed = json.loads(capsys.readouterr().out)
@@ -205,33 +178,33 @@ def test_outcome_that_cannot_be_known_is_said_with_the_way_to_find_out(vertex, s
         submit.send(submission, lambda line: None)
 
 
-def test_id_given_for_a_run_that_exists_is_refused_before_a_second_is_asked_for(vertex, prod, small):
-    submit.send(submit.prepare(prod, {"rate": 0.5}, small, run="mine"))
+def test_id_given_for_a_run_that_exists_is_refused_before_a_second_is_asked_for(vertex, prod, small_file):
+    submit.send(submit.prepare(prod, {"rate": 0.5}, small_file, run="mine"))
     with pytest.raises(UserError, match="there is a run mine already: https://console"):
-        submit.send(submit.prepare(prod, {"rate": 0.5}, small, run="mine"))
+        submit.send(submit.prepare(prod, {"rate": 0.5}, small_file, run="mine"))
     assert len(created(vertex)) == 1
 
 
-def test_run_of_somebody_else_with_the_same_id_is_no_success(vertex, prod, small, submission):
-    other = submit.prepare(prod, {"rate": 0.7}, small)
+def test_run_of_somebody_else_with_the_same_id_is_no_success(vertex, prod, small_file, submission):
+    other = submit.prepare(prod, {"rate": 0.7}, small_file)
     submit.send(dataclasses.replace(other, run=submission.run))
     vertex.fail(503, method="POST")
     with pytest.raises(UserError, match="already exists"):
         submit.send(submission, lambda line: None)
 
 
-def test_expired_credentials_are_named_before_anything_is_sent(vertex, prod, small, expired_credentials):
+def test_expired_credentials_are_named_before_anything_is_sent(vertex, prod, small_file, expired_credentials):
     # Tokens go to https alone, and these are refused before there is one.
     environment = dataclasses.replace(prod, endpoint="https://127.0.0.1:1")
     with pytest.raises(UserError, match=r"have expired .*invalid_grant.*gcloud auth application-default login"):
-        submit.send(submit.prepare(environment, {"rate": 0.5}, small))
+        submit.send(submit.prepare(environment, {"rate": 0.5}, small_file))
     assert {request.path for request in vertex.requests} == {"/token"}
 
 
-def test_missing_credentials_are_named(prod, small, monkeypatch):
+def test_missing_credentials_are_named(prod, small_file, monkeypatch):
     environment = dataclasses.replace(prod, endpoint="https://127.0.0.1:1")
     with pytest.raises(UserError, match=r"there are no credentials.*gcloud auth application-default login"):
-        submit.send(submit.prepare(environment, {"rate": 0.5}, small))
+        submit.send(submit.prepare(environment, {"rate": 0.5}, small_file))
 
 
 # === What is found before anything is sent ===
@@ -250,9 +223,9 @@ def test_missing_credentials_are_named(prod, small, monkeypatch):
         ({"rate": 1, "fast": "true"}, "fast is 'true'; the template wants true or false"),
     ],
 )
-def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, small, values, message):
+def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, small_file, values, message):
     with pytest.raises(UserError, match=message):
-        submit.prepare(prod, values, small)
+        submit.prepare(prod, values, small_file)
     assert not vertex.requests
 
 
@@ -299,8 +272,8 @@ def test_file_that_is_no_compiled_pipeline_is_refused(prod, tmp_path, content):
         ("off", {"look": {}, "work": {}}),
     ],
 )
-def test_caching_has_three_states_and_the_source_is_always_looked_at(prod, small, caching, expected):
-    job = submit.prepare(prod, {"rate": 1}, small, caching).job
+def test_caching_has_three_states_and_the_source_is_always_looked_at(prod, small_file, caching, expected):
+    job = submit.prepare(prod, {"rate": 1}, small_file, caching).job
     tasks = job["pipelineSpec"]["root"]["dag"]["tasks"]
     assert {name: task.get("cachingOptions", {}) for name, task in tasks.items()} == expected
 
@@ -327,17 +300,17 @@ STATES = [
 ]
 
 
-def followed(vertex, prod, small, last):
+def followed(vertex, prod, small_file, last):
     vertex.state["script"] = [*STATES, last]
-    submission = submit.prepare(prod, {"rate": 0.5}, small)
+    submission = submit.prepare(prod, {"rate": 0.5}, small_file)
     submit.send(submission)
     said = []
     status = runs.follow(prod, submission.run, {"look": "Look", "work": "Work"}, said.append)
     return status, said
 
 
-def test_waiting_shows_each_change_once_and_ends_with_success(vertex, prod, small):
-    status, said = followed(vertex, prod, small, ("SUCCEEDED", {"look": "SUCCEEDED", "work": "SUCCEEDED"}))
+def test_waiting_shows_each_change_once_and_ends_with_success(vertex, prod, small_file):
+    status, said = followed(vertex, prod, small_file, ("SUCCEEDED", {"look": "SUCCEEDED", "work": "SUCCEEDED"}))
     assert status == 0
     assert said == [
         "Run pending",
@@ -350,9 +323,9 @@ def test_waiting_shows_each_change_once_and_ends_with_success(vertex, prod, smal
     ]
 
 
-def test_failed_run_ends_with_the_task_that_failed_and_its_message(vertex, prod, small):
+def test_failed_run_ends_with_the_task_that_failed_and_its_message(vertex, prod, small_file):
     tasks = {"look": "SUCCEEDED", "work": ("FAILED", "The replica workerpool0-0 exited with code 1")}
-    status, said = followed(vertex, prod, small, ("FAILED", tasks))
+    status, said = followed(vertex, prod, small_file, ("FAILED", tasks))
     assert status == 1
     assert said[-2:] == [
         "Run failed after 1 h 2 min",
@@ -360,29 +333,29 @@ def test_failed_run_ends_with_the_task_that_failed_and_its_message(vertex, prod,
     ]
 
 
-def test_run_that_fails_before_any_task_says_what_it_says_itself(vertex, prod, small):
-    status, said = followed(vertex, prod, small, ("FAILED", {}))
+def test_run_that_fails_before_any_task_says_what_it_says_itself(vertex, prod, small_file):
+    status, said = followed(vertex, prod, small_file, ("FAILED", {}))
     assert (status, said[-1]) == (1, "The DAG failed because of []")
 
 
-def test_cancelled_run_has_a_status_of_its_own(vertex, prod, small):
-    status, said = followed(vertex, prod, small, ("CANCELLED", {"look": "SUCCEEDED", "work": "CANCELLED"}))
+def test_cancelled_run_has_a_status_of_its_own(vertex, prod, small_file):
+    status, said = followed(vertex, prod, small_file, ("CANCELLED", {"look": "SUCCEEDED", "work": "CANCELLED"}))
     assert (status, said[-1]) == (2, "Run cancelled after 1 h 2 min")
 
 
 @pytest.mark.parametrize("status", [DROP, 429, 500, 503])
-def test_waiting_survives_failures_to_ask(vertex, prod, small, status):
+def test_waiting_survives_failures_to_ask(vertex, prod, small_file, status):
     vertex.fail(status, times=3, method="GET")
-    ended, said = followed(vertex, prod, small, ("SUCCEEDED", {}))
+    ended, said = followed(vertex, prod, small_file, ("SUCCEEDED", {}))
     assert ended == 0
     assert sum("asking again" in line for line in said) == 3
 
 
-def test_waiting_gives_up_after_its_patience_and_says_that_the_run_goes_on(vertex, prod, small, monkeypatch):
+def test_waiting_gives_up_after_its_patience_and_says_that_the_run_goes_on(vertex, prod, small_file, monkeypatch):
     monkeypatch.setattr(runs, "PATIENCE_S", 0.01)
     vertex.fail(503, times=999, method="GET")
     with pytest.raises(UserError, match=r"run small-\S+ goes on, see https://console.*the service fails"):
-        followed(vertex, prod, small, ("SUCCEEDED", {}))
+        followed(vertex, prod, small_file, ("SUCCEEDED", {}))
 
 
 def test_interrupt_ends_the_waiting_and_not_the_run(vertex, prod, submission):
