@@ -1,12 +1,16 @@
 """What must hold before anything is sent to Vertex AI: the environment is complete and its parts fit together."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from pipeline import vertex
-from pipeline.job import LABEL
+from pipeline.job import LABEL, AcceleratorConfig, JobConfig
+from pipeline.parameters import STEPS, Value, settings_of
+from pipeline.plan import Plan, check_timeout, make_plan
 from pipeline.settings import Environment
-from trainer.config import check
+from trainer import datasets
+from trainer.config import FetchConfig, TrainConfig, check, parse_image_size
 from trainer.errors import UserError
 
 REGION = r"[a-z]+-[a-z]+[0-9]+"
@@ -53,6 +57,35 @@ def check_environment(environment: Environment) -> None:
             f"labels of environment {environment.name} have {key!r} = {value!r}; keys and values are at most 63 "
             "lower-case letters, digits, _ and -, and a key begins with a letter",
         )
+
+
+def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, Plan]:
+    """The plan of each training step, from all parameters and the size of its data set as the table has it.
+
+    Raises `UserError` where something does not fit. A part of a data set is planned as if it were all of it, but
+    may take longer than `timeout_hours`.
+    """
+    found = {}
+    for step, title in STEPS.items():
+        data = FetchConfig(**settings_of(FetchConfig, step, values))
+        training = TrainConfig(**settings_of(TrainConfig, step, values))
+        row = datasets.get(data.dataset)
+        try:
+            found[step] = make_plan(
+                AcceleratorConfig(**settings_of(AcceleratorConfig, step, values)),
+                images=min(row.n_train, data.max_examples or row.n_train),
+                image_size=parse_image_size(data.image_size) if data.image_size else row.image_size,
+                epochs=training.epochs,
+                batch_size=training.batch_size,
+                precision=training.precision,
+                location=environment.location,
+                valid_images=row.n_valid,
+            )
+            if not (data.max_examples or data.allow_partial_data):
+                check_timeout(found[step], JobConfig(**settings_of(JobConfig, step, values)).timeout_hours)
+        except UserError as error:
+            raise UserError(f"{title.lower()}: {error}") from None
+    return found
 
 
 def check_bucket(environment: Environment) -> None:

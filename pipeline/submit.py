@@ -16,6 +16,7 @@ from typing import Any
 from pipeline import checks, dag, parameters, runs, template, vertex
 from pipeline.labels import OWNER
 from pipeline.parameters import STEPS, Value
+from pipeline.plan import duration
 from pipeline.settings import Environment
 from pipeline.template import Template
 from trainer.config import check, check_choice
@@ -72,7 +73,7 @@ def compose(
     values = {**derived, **environment.parameters, **given}
     chosen.check_values(values)
     if chosen.name == dag.NAME:
-        _check_ours(chosen, values)
+        _check_ours(environment, chosen, values)
     job = {
         "displayName": f"{chosen.name}-{environment.name}",
         "labels": {**OWNER, **environment.labels},
@@ -96,7 +97,7 @@ def _derived(environment: Environment) -> dict[str, Value]:
     }
 
 
-def _check_ours(chosen: Template, values: Mapping[str, Value]) -> None:
+def _check_ours(environment: Environment, chosen: Template, values: Mapping[str, Value]) -> None:
     """The checks of the trainer and of the pipeline on all parameters, the template's defaults among them."""
     known = {**chosen.defaults(), **values}
     known = {name: value for name, value in known.items() if name in parameters.PARAMETERS}
@@ -108,6 +109,20 @@ def _check_ours(chosen: Template, values: Mapping[str, Value]) -> None:
             source in ("", "sample") or source.startswith(REACHABLE),
             f"{name} is {source!r}, which machines on Vertex AI do not see; give a gs:// address",
         )
+    checks.plans(environment, known)
+
+
+def estimates(submission: Submission) -> list[str]:
+    """For each training step of our pipeline a line: its machines, time and cost, as far as they are known now."""
+    chosen = Template(submission.job["pipelineSpec"])
+    if chosen.name != dag.NAME:
+        return []
+    values = {**chosen.defaults(), **submission.job["runtimeConfig"]["parameterValues"]}
+    return [
+        f"{STEPS[step]}: {made.workers} x {made.accelerator.name}, {made.config.provisioning}, about "
+        f"{duration(made.hours)}" + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
+        for step, made in checks.plans(submission.environment, values).items()
+    ]
 
 
 def new_id(name: str) -> str:

@@ -45,6 +45,8 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
     if parsed.dry_run:
         print(json.dumps(submission.request, indent=2))
         return 0
+    for line in submit.estimates(submission):
+        print(line)
     checks.check_bucket(environment)
     experiment = experiments.ensure(environment)
     submit.send(submission)

@@ -90,7 +90,16 @@ def test_own_pipeline_is_compiled_for_the_environment(vertex, tmp_path, capsys):
     }
     run = next(iter(vertex.kept("runs")))
     link = f"https://console.cloud.google.com/vertex-ai/pipelines/locations/us-central1/runs/{run}?project=proj"
-    assert capsys.readouterr().out.splitlines()[:2] == [f"Run:     {run}", f"Console: {link}"]
+    base, finetune, *rest = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"Base training: 1 x cpu, standard, about [\d.]+ (h|min), about [\d.]+ USD", base)
+    assert finetune.startswith("Fine-tuning: 1 x cpu, standard, about ")
+    assert rest[:2] == [f"Run:     {run}", f"Console: {link}"]
+
+
+def test_accelerator_that_the_region_does_not_have_is_refused(vertex):
+    elsewhere = dataclasses.replace(vertex.environment, location="europe-north1")
+    with pytest.raises(UserError, match="v5e-4 cannot be had for training in europe-north1; it can in us-"):
+        submit.prepare(elsewhere, {"base_accelerator": "v5e-4"})
 
 
 def test_dry_run_prints_the_request_and_sends_nothing(vertex, prod, small_file, tmp_path, capsys):
@@ -237,6 +246,12 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
         (["base_accelerator=a1000"], "a100"),
         (["base_accelerator=v5e-1", "base_workers=2"], "workers is 2, but v5e-1 trains on one machine"),
         (["base_accelerator=t4", "provisioning=flex-start"], "provisioning is 'flex-start', which is not offered"),
+        (
+            ["base_accelerator=l4-4", "base_batch_size=6"],
+            "base training: batch_size is 6, which 4 replicas of l4-4",
+        ),
+        (["finetune_accelerator=l4", "finetune_batch_size=900"], "fine-tuning: .*there are 800 training images"),
+        (["base_epochs=100000"], "base training: training takes about .* but timeout_hours is 168"),
         (["base_source=/data/salicon"], "base_source is '/data/salicon', which machines on Vertex AI do not see"),
         (["base_source="], "give base_source"),
         (["--cache", "maybe"], "caching is 'maybe'; choose one of as-compiled, on, off"),
