@@ -1,0 +1,174 @@
+"""docs/vertex.md, followed: every command that needs no cloud is run here, in the guide's order, against a server
+on loopback that answers as Vertex AI does; the others are listed, so that no word of them drifts.
+"""
+
+import functools
+import pathlib
+import re
+import shlex
+import tomllib
+
+import pytest
+
+from pipeline import experiments, runs, settings
+from pipeline import vertex as api
+from pipeline.__main__ import TAKE_ASSIGNMENTS, main, parse
+from pipeline.commands.assignments import given_parameters
+from tests.infra import blocks, environment_text
+from tests.test_images import BUILD
+from tests.test_makefile import ROOT, make
+from tests.vertex import LOCATION, PROJECT, write_config
+from tests.vertex_pipelines import PENDING
+
+GUIDE = (ROOT / "docs" / "vertex.md").read_text()
+NEED_THE_CLOUD = """
+gcloud auth login
+gcloud auth application-default login
+gcloud config set project "$PROJECT"
+gcloud services enable serviceusage.googleapis.com cloudresourcemanager.googleapis.com
+terraform -chdir=infra init
+terraform -chdir=infra apply -var "project=$PROJECT" -var "location=$LOCATION" -var "deployers=[\\"user:$ME\\"]"
+terraform -chdir=infra output -raw environment > configs/prod.toml
+gcloud storage cp --recursive ~/salicon "$(terraform -chdir=infra output -raw data_bucket)"
+export DEPLOYER="$(terraform -chdir=infra output -raw deployer)"
+gcloud config set auth/impersonate_service_account "$DEPLOYER"
+gcloud auth application-default login --impersonate-service-account="$DEPLOYER"
+gcloud builds submit . --config=images/cloudbuild.yaml --region="$LOCATION" \
+--gcs-source-staging-dir="$(terraform -chdir=infra output -raw builds)" \
+--substitutions="_ENV=prod,_IMAGE_REPOSITORY=$(terraform -chdir=infra output -raw image_repository),_TAG=$TAG,\
+_COMMIT=$(git rev-parse --short=12 HEAD),_SERVICE_ACCOUNT=$DEPLOYER"
+gcloud config unset auth/impersonate_service_account
+gcloud auth application-default login
+gcloud ai models list --region="$LOCATION"
+gcloud ai models delete MODEL_ID --region="$LOCATION"
+terraform -chdir=infra apply -var "project=$PROJECT" -var "location=$LOCATION" -var delete_contents=true
+terraform -chdir=infra destroy -var "project=$PROJECT" -var "location=$LOCATION" -var delete_contents=true
+gcloud projects delete "$PROJECT"
+"""
+SET_UP = ("make install", "source .venv/bin/activate")
+"""What tests/test_makefile.py runs, and what a shell does."""
+VALUES = {"$PROJECT": PROJECT, "$LOCATION": LOCATION, "$TAG": "v1"}
+
+
+def commands():
+    """Each command of the guide's blocks."""
+    blocks_of_commands = re.findall(r"^```sh\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+    return [line for block in blocks_of_commands for line in block.replace("\\\n", "").splitlines() if line]
+
+
+def is_local(command):
+    return command.startswith(("python ", "make ")) and command not in SET_UP
+
+
+@functools.cache
+def pipeline_arguments(command):
+    """What a local command gives to `python -m pipeline`."""
+    for name, value in VALUES.items():
+        command = command.replace(name, value)
+    words = shlex.split(command)
+    if words[0] == "make":
+        finished = make("--dry-run", *words[1:])
+        assert finished.returncode == 0, finished.stderr
+        (line,) = (each for each in finished.stdout.splitlines() if "-m pipeline" in each)
+        return shlex.split(line.partition("-m pipeline")[2])
+    assert words[:3] == ["python", "-m", "pipeline"], command
+    return words[3:]
+
+
+def local_commands():
+    return [command for command in commands() if is_local(command)]
+
+
+# === What cannot run here ===
+
+
+def test_commands_that_need_the_cloud_are_these():
+    others = [each for each in commands() if not is_local(each) and each not in SET_UP]
+    assert others[0].startswith("export PROJECT=")
+    assert others[1:] == NEED_THE_CLOUD.strip().splitlines()
+
+
+def test_every_command_is_one_line_in_a_block_of_shell():
+    assert len(re.findall(r"^```", GUIDE, re.MULTILINE)) == 2 * len(re.findall(r"^```sh$", GUIDE, re.MULTILINE))
+    for command in commands():
+        assert command.split()[0] in {"export", "source", "make", "python", "gcloud", "terraform"}, command
+
+
+def test_terraform_is_given_its_variables_and_asked_for_its_outputs():
+    text = "\n".join(commands())
+    assert set(re.findall(r'-var "?(\w+)=', text)) <= set(blocks("variable"))
+    required = {name for name, body in blocks("variable").items() if "default" not in body}
+    for line in text.splitlines():
+        if re.search(r"terraform .* (apply|destroy) ", line):
+            assert required <= set(re.findall(r'-var "?(\w+)=', line)), line
+    outputs = set(re.findall(r"output -raw (\w+)", text))
+    assert outputs == set(blocks("output"))
+
+
+def test_build_is_given_every_substitution():
+    (build,) = (each for each in commands() if each.startswith("gcloud builds submit"))
+    given = re.search(r'--substitutions="(.*)"$', build)[1]
+    assert set(re.findall(r"(?:^|,)(_[A-Z_]+)=", given)) == set(BUILD["substitutions"])
+    assert "--config=images/cloudbuild.yaml" in build
+    assert set(re.findall(r"\$([A-Z]+)\b", "\n".join(commands()))) == {
+        *re.findall(
+            r"(?:export |\s)([A-Z]+)=", "\n".join(each for each in commands() if each.startswith("export"))
+        )
+    }
+
+
+def test_tag_of_the_guide_is_the_environments():
+    (exported,) = (each for each in commands() if each.startswith("export PROJECT="))
+    values = dict(word.split("=") for word in shlex.split(exported)[1:])
+    written = tomllib.loads(environment_text())
+    assert values["TAG"] == written["image_tag"]
+    assert values["LOCATION"] == written["location"]
+
+
+# === What can ===
+
+
+@pytest.mark.parametrize("command", local_commands())
+def test_commands_are_what_the_parser_takes(command):
+    parsed, others = parse(pipeline_arguments(command))
+    if parsed.command in TAKE_ASSIGNMENTS:
+        given = given_parameters(parsed, others)
+        assert {word.partition("=")[0] for word in others} <= set(given)
+
+
+@pytest.fixture
+def followed(vertex, tmp_path, monkeypatch):
+    """The environment `prod` of the guide: what Terraform writes, but for where the API and the buckets are."""
+    monkeypatch.setattr(api, "PAUSE_S", 0.001)
+    monkeypatch.setattr(runs, "POLL_S", 0.0)
+    monkeypatch.setattr(experiments, "POLL_S", 0.0)
+    path = pathlib.Path(write_config(vertex.environment, tmp_path))
+    assert path.name == "prod.toml"
+    monkeypatch.setattr(settings, "CONFIGS", tmp_path)
+    return vertex
+
+
+def filled_in(vertex, arguments):
+    """`arguments` as a reader completes them: the guide writes RUN for the id of a run."""
+    return [list(vertex.kept("runs"))[-1] if word == "RUN" else word for word in arguments]
+
+
+def changes(vertex):
+    """How many requests have asked for something to be made, changed or deleted."""
+    return sum(each.method != "GET" for each in vertex.requests)
+
+
+def test_guide_can_be_followed_to_its_end(followed, capsys):
+    for command in local_commands():
+        arguments = pipeline_arguments(command)
+        if arguments[0] == "registry":
+            continue  # tests/pipeline/test_vertex_registry.py has versions to look at
+        before = changes(followed)
+        last = ("RUNNING", {}) if "cancel" in arguments else ("SUCCEEDED", {})
+        followed.state["script"] = [PENDING, last]
+        assert main(filled_in(followed, arguments)) == 0, f"{command}\n{capsys.readouterr()}"
+        looks_only = arguments[0] == "plan" or "--dry-run" in arguments or {"list", "show"} & set(arguments[:2])
+        assert (changes(followed) == before) == bool(looks_only), command
+    assert len(followed.kept("runs")) == 2
+    assert followed.state["schedules made"] == 2
+    assert not followed.kept("schedules")
