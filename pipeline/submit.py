@@ -190,5 +190,6 @@ def _is_ours(found: Any, submission: Submission) -> bool:
     if found is None:
         return False
     wanted = submission.job
-    same_values = runs.parameters_of(found) == wanted["runtimeConfig"]["parameterValues"]
+    values = runs.parameters_of(found)
+    same_values = {**values, **wanted["runtimeConfig"]["parameterValues"]} == values
     return same_values and bool(found.display_name == wanted["displayName"])
