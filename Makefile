@@ -19,14 +19,18 @@ given = $(if $(filter command,$(origin $(1))),$(call quote,$(1)))
 option = $(if $(call given,$(2)), $(1) $(call quote,$(2)))
 
 # What `make` itself takes; every other variable on its command line is a parameter of the pipeline.
-OPTIONS := TARGET ENV RUN_DIR RESUME ARGS VENV
+OPTIONS := TARGET ENV RUN_DIR RESUME CRON TIMEZONE ARGS VENV
 NAMES = $(strip $(foreach name,$(sort $(filter-out $(OPTIONS),$(.VARIABLES))),$(if $(call given,$(name)),$(name))))
 PARAMETERS = $(foreach name,$(NAMES),$(name)=$(call quote,$(name)))
 
 # A target other than this machine is named by an environment, by default the one of its name.
 environment = $(if $(call given,ENV),ENV,$(if $(filter-out local,$(value TARGET)),TARGET))
 
-.PHONY: help install run-pipeline test test-requirements lint format compile requirements hooks clean
+# This machine runs it; any other target is told to.
+verb = $(if $(call given,TARGET),$(if $(filter-out local,$(value TARGET)),submit,run),run)
+extra = $(if $(filter command,$(origin ARGS)), $(ARGS))
+
+.PHONY: help install run-pipeline schedule test test-requirements lint format compile requirements hooks clean
 
 help: ## List the commands
 	@echo "Commands (make COMMAND):"
@@ -34,8 +38,11 @@ help: ## List the commands
 
 install: $(INSTALLED) ## Set up .venv (the other commands do it by themselves)
 
-run-pipeline: $(INSTALLED) ## Run the pipeline: [TARGET=local] [ENV=name] [RUN_DIR=folder] [RESUME=latest] [base_epochs=3, any parameter]
-	$(BIN)/python -m pipeline run$(call option,--env,$(environment))$(call option,--run-dir,RUN_DIR)$(call option,--resume,RESUME) $(PARAMETERS)
+run-pipeline: $(INSTALLED) ## Run the pipeline: [TARGET=local|vertex] [ENV=name] [RUN_DIR=folder] [RESUME=latest] [base_epochs=3, any parameter]
+	$(BIN)/python -m pipeline $(verb)$(call option,--env,$(environment))$(call option,--run-dir,RUN_DIR)$(call option,--resume,RESUME)$(extra) $(PARAMETERS)
+
+schedule: $(INSTALLED) ## Retrain on Vertex AI at set times: CRON='0 3 * * 1' [TIMEZONE=Europe/London] [ENV=vertex] [any parameter]
+	$(BIN)/python -m pipeline schedule create$(call option,--env,ENV)$(call option,--cron,CRON)$(call option,--timezone,TIMEZONE)$(extra) $(PARAMETERS)
 
 test: $(INSTALLED) ## Run the tests: [ARGS='-k name']
 	$(BIN)/python -m pytest --numprocesses 2 $(ARGS)

@@ -28,9 +28,9 @@ def make(*arguments, folder=ROOT, **environment):
     )
 
 
-def pipeline_arguments(*arguments, **environment):
+def pipeline_arguments(*arguments, command="run-pipeline", **environment):
     """What `python -m pipeline` would be given."""
-    finished = make("--dry-run", "run-pipeline", *arguments, **environment)
+    finished = make("--dry-run", command, *arguments, **environment)
     assert finished.returncode == 0, finished.stderr
     (line,) = (each for each in finished.stdout.splitlines() if "-m pipeline" in each)
     return shlex.split(line.partition("-m pipeline")[2])
@@ -76,12 +76,17 @@ def test_environment_and_folder_are_flags():
 
 
 def test_other_targets_are_named_by_an_environment():
-    assert pipeline_arguments("TARGET=vertex") == ["run", "--env", "vertex"]
-    assert pipeline_arguments("TARGET=vertex", "ENV=prod") == ["run", "--env", "prod"]
+    assert pipeline_arguments("TARGET=vertex") == ["submit", "--env", "vertex"]
+    assert pipeline_arguments("TARGET=vertex", "ENV=prod", "ARGS=--wait") == ["submit", "--env", "prod", "--wait"]
+
+
+def test_schedule_has_its_times_and_parameters():
+    arguments = pipeline_arguments("CRON=0 3 * * 1", "ENV=prod", "seed=1", command="schedule")
+    assert arguments == ["schedule", "create", "--env", "prod", "--cron", "0 3 * * 1", "seed=1"]
 
 
 def test_variables_of_the_shell_choose_nothing():
-    assert pipeline_arguments(ENV="prod", TARGET="vertex", base_epochs="3") == ["run"]
+    assert pipeline_arguments(ENV="prod", TARGET="vertex", ARGS="--wait", base_epochs="3") == ["run"]
 
 
 def test_help_lists_every_target():
