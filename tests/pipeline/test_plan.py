@@ -87,7 +87,11 @@ def test_float32_is_slower_than_bfloat16_where_both_are():
             {"batch_size": 10},
             "batch_size is 10, which 4 replicas of v5e-4 cannot share; set it to 8 or 12",
         ),
-        ("v5e-4", {"batch_size": 1}, "batch_size is 1, which 4 replicas of v5e-4 cannot share; set it to 4, or to 0"),
+        (
+            "v5e-4",
+            {"batch_size": 1},
+            "batch_size is 1, which 4 replicas of v5e-4 cannot share; set it to 4, or to 0",
+        ),
         (
             "l4-8",
             {"batch_size": 104, "images": 99},
