@@ -133,7 +133,8 @@ def check_batch(
     near = " or ".join(str(batch) for batch in (lower, lower + replicas) if batch)
     check(
         batch_size % replicas == 0,
-        f"batch_size is {batch_size}, which {replicas} replicas of {row.name} cannot share; set it to {near}, or to 0 for the default",
+        f"batch_size is {batch_size}, which {replicas} replicas of {row.name} cannot share; set it to {near}, or "
+        "to 0 for the default",
     )
     check(
         batch_size <= images,
