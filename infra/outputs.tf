@@ -19,8 +19,6 @@ output "environment" {
     # Runs take these where they are not given; in the published template they are the defaults.
     [parameters]
     base_source = "gs://${google_storage_bucket.data.name}/salicon"
-    registry = "vertex://${var.project}/${var.location}"
-    training_service_account = "${google_service_account.pipeline.email}"
   TOML
 }
 

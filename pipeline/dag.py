@@ -57,7 +57,7 @@ def build(target: str = "local", environment: Environment | None = None) -> Any:
             _evaluate_and_upload(given, model, data)
         _equip(target, place)
 
-    pipeline.__signature__ = signature(place.parameters)  # type: ignore[attr-defined]
+    pipeline.__signature__ = signature({**place.derived, **place.parameters})  # type: ignore[attr-defined]
     pipeline.__doc__ = docstring(SUMMARY)
     return dsl.pipeline(pipeline, name=NAME)
 

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pipeline.labels import OWNER
 from pipeline.parameters import Value, convert
 from trainer.config import check, check_choice, nearest
 from trainer.errors import UserError
@@ -69,6 +70,20 @@ class Environment:
                 f"bucket is {self.bucket!r}; write it as gs://NAME or gs://NAME/FOLDER",
             )
         check_addresses(self.notify)
+
+    @property
+    def derived(self) -> dict[str, Value]:
+        """Parameters that say again what the other keys say, where the environment's parameters do not."""
+        if self.target != "vertex":
+            return {}
+        labels = ",".join(f"{key}={value}" for key, value in {**OWNER, **self.labels}.items())
+        values = {
+            "registry": f"vertex://{self.project}/{self.location}",
+            "training_service_account": self.service_account,
+            "training_network": self.network,
+            "training_labels": labels,
+        }
+        return {name: value for name, value in values.items() if value}
 
     @property
     def image(self) -> str:

@@ -69,7 +69,7 @@ def compose(
     checks.check_environment(environment)
     check_choice("caching", caching, template.CACHING)
     chosen = template.load(environment, where).cached(caching)
-    derived = {name: value for name, value in _derived(environment).items() if value and name in chosen.parameters}
+    derived = {name: value for name, value in environment.derived.items() if name in chosen.parameters}
     values = {**derived, **environment.parameters, **given}
     chosen.check_values(values)
     if chosen.name == dag.NAME:
@@ -84,17 +84,6 @@ def compose(
         "templateUri": chosen.uri,
     }
     return {key: value for key, value in job.items() if value}
-
-
-def _derived(environment: Environment) -> dict[str, Value]:
-    """Parameters that say again what the environment says, unless they are given."""
-    labels = ",".join(f"{key}={value}" for key, value in {**OWNER, **environment.labels}.items())
-    return {
-        "registry": f"vertex://{environment.project}/{environment.location}",
-        "training_service_account": environment.service_account,
-        "training_network": environment.network,
-        "training_labels": labels,
-    }
 
 
 def _check_ours(environment: Environment, chosen: Template, values: Mapping[str, Value]) -> None:

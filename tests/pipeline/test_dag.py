@@ -34,6 +34,12 @@ def compiled(tmp_path_factory):
     return {target: next(yaml.safe_load_all((folder / f"{target}.yaml").read_text())) for target in TARGET_NAMES}
 
 
+def defaults(target):
+    """What the environment of `target` says of parameters."""
+    environment = settings.load(target)
+    return {**environment.derived, **environment.parameters}
+
+
 def tasks(pipeline):
     return pipeline["root"]["dag"]["tasks"]
 
@@ -61,7 +67,7 @@ def test_parameters_have_types_defaults_and_descriptions(compiled, target):
     inputs = compiled[target]["root"]["inputDefinitions"]["parameters"]
     assert set(inputs) == set(PARAMETERS)
     for name, parameter in PARAMETERS.items():
-        assert inputs[name]["defaultValue"] == settings.load(target).parameters.get(name, parameter.default)
+        assert inputs[name]["defaultValue"] == defaults(target).get(name, parameter.default)
         assert inputs[name]["description"].split() == parameter.help.split()
         assert inputs[name]["parameterType"] == TYPES[parameter.kind]
         assert inputs[name]["isOptional"]
