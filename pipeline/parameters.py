@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.job import AcceleratorConfig, JobConfig
-from pipeline.registry import VERTEX, connect
+from pipeline.registry_address import VERTEX, Address
 from trainer import datasets
 from trainer.config import EvaluateConfig, FetchConfig, TrainConfig, check, nearest, setting
 from trainer.errors import UserError
@@ -47,7 +47,7 @@ class PipelineConfig:
             f"model_name is {self.model_name!r}; use letters, digits, - and _, since it names a folder",
         )
         if self.registry.startswith(VERTEX):
-            connect(self.registry)  # refuses what is no address
+            Address.at(self.registry)  # refuses what is none
         for name in ("registry", "checkpoint_dir"):
             value = getattr(self, name)
             check(

@@ -17,8 +17,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from pipeline.worker import STEPS_LINE
-
+STEPS_LINE = "pipeline steps: "
+"""Begins the first line of the worker's output; behind it the steps' titles by task name, in order, as JSON."""
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 KFP = r"^[\d:.,\- ]+ - [A-Z]+ - "
 STARTED = re.compile(KFP + r"Executing task '([\w-]+)'")

@@ -16,56 +16,15 @@ import pathlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
+from pipeline.registry_address import VERTEX
+from pipeline.versions import CHALLENGER, DEFAULT, NO_VERSION, VERSION, Registry, Version
 from trainer import artifacts
 from trainer.config import EvaluateConfig, check
 
 DEFAULT_ROOT = "models"
 ALIASES = "aliases.json"
-VERSION = "version.json"
-NO_VERSION = 0
-"""Stands for the champion where there is no default yet; versions count from 1."""
-DEFAULT, CHALLENGER = "default", "challenger"
-VERTEX = "vertex://"
-"""Begins the address of a Vertex Model Registry."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Version:
-    """One registered version of a model."""
-
-    number: int
-    model: pathlib.Path
-    """Folder of the model as the trainer reads it: to evaluate it again, or to train from it."""
-    record: dict[str, Any]
-    """When it was created, its metrics, and its lineage: run, code, data and settings."""
-
-
-class Registry(Protocol):
-    """What the pipeline asks of a registry, wherever it is."""
-
-    def versions(self, name: str) -> list[Version]:
-        """All versions of model `name`, oldest first; none where it is unknown."""
-
-    def aliases(self, name: str) -> dict[str, int]:
-        """The version that each alias names."""
-
-    def default(self, name: str) -> Version | None:
-        """The version that the alias `default` names; None on the first run."""
-
-    def add(
-        self, name: str, model: pathlib.Path, record: Mapping[str, Any], promote: bool, champion: int
-    ) -> tuple[int, str]:
-        """Register a model folder; returns its new version and the alias it got.
-
-        It becomes the default if `promote` and the default still is the version `champion` that it was
-        compared with; otherwise the challenger. (Vertex makes the first version of a model the default in any
-        case.)
-        """
-
-    def set_alias(self, name: str, alias: str, version: int) -> None:
-        """Let `alias` name `version`."""
 
 
 @dataclasses.dataclass(frozen=True)

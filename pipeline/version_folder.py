@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline import vertex
-from pipeline.registry import VERSION
+from pipeline.versions import VERSION
 from trainer import artifacts
 from trainer.config import check
 

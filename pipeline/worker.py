@@ -13,9 +13,6 @@ import sys
 import threading
 import warnings
 
-STEPS_LINE = "pipeline steps: "
-"""Begins the first line of the output; behind it the steps' titles by task name, in their order, as JSON."""
-
 
 def main(run_dir: pathlib.Path) -> None:
     """Run the pipeline with the parameters of `run_dir`; the output goes to stdout."""
@@ -23,6 +20,7 @@ def main(run_dir: pathlib.Path) -> None:
     from kfp import local
 
     from pipeline.dag import build
+    from pipeline.progress import STEPS_LINE
     from pipeline.run import CACHE, Run
 
     run = Run.load(run_dir)

@@ -19,7 +19,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
-    from pipeline.registry import DEFAULT, connect
+    from pipeline.registry import connect
+    from pipeline.versions import DEFAULT
 
     registry, name = connect(parsed.registry), parsed.model_name
     if parsed.action == "set-default":

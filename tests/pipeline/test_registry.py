@@ -6,7 +6,8 @@ import pathlib
 import pytest
 
 from pipeline.__main__ import main
-from pipeline.registry import CHALLENGER, DEFAULT, NO_VERSION, LocalRegistry, connect, lineage, register
+from pipeline.registry import LocalRegistry, connect, lineage, register
+from pipeline.versions import CHALLENGER, DEFAULT, NO_VERSION
 from trainer import artifacts
 from trainer.errors import UserError
 

@@ -5,7 +5,9 @@ import pytest
 from pipeline import run, vertex_registry
 from pipeline.__main__ import main
 from pipeline.parameters import PipelineConfig
-from pipeline.registry import CHALLENGER, DEFAULT, NO_VERSION, VERTEX, connect
+from pipeline.registry import connect
+from pipeline.registry_address import VERTEX
+from pipeline.versions import CHALLENGER, DEFAULT, NO_VERSION
 from pipeline.vertex_registry import METRICS_SCHEMA, VertexRegistry
 from tests.vertex import DROP, LOCATION, PARENT, PROJECT
 from trainer import artifacts
