@@ -6,6 +6,7 @@ import datetime
 import fcntl
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import subprocess
@@ -21,8 +22,7 @@ from rich.text import Text
 from pipeline import parameters, settings
 from pipeline.parameters import Value
 from pipeline.progress import ANSI, Progress
-from pipeline.registry import VERTEX
-from pipeline.vertex_registry import VertexRegistry
+from pipeline.registry_address import VERTEX, Address
 from trainer import artifacts
 from trainer.config import HIGHER_IS_BETTER, check
 from trainer.errors import UserError
@@ -34,6 +34,8 @@ another one's code."""
 RUN_FILE = "run.json"
 LOG = "log.txt"
 CHECKPOINTS = "checkpoints"
+SOURCE_WORDS, WEIGHTS_WORDS = ("", "sample"), ("", "imagenet", "none")
+"""Values that are no paths."""
 GRACE_S = 10.0
 """How long interrupted tasks may take to tidy up."""
 TASK_ENVIRONMENT = {"PYTHONUNBUFFERED": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
@@ -60,14 +62,16 @@ class Run:
     folder: pathlib.Path
     environment: str
     parameters: dict[str, Value]
+    finished: bool = False
+    """Whether it ended well with these parameters."""
 
     @classmethod
     def load(cls, folder: pathlib.Path) -> "Run":
         content = artifacts.read_json(folder / RUN_FILE, f"{folder} is not a run; name one below {RUNS}/")
-        return cls(folder, content["environment"], content["parameters"])
+        return cls(folder, content["environment"], content["parameters"], content.get("finished", False))
 
     def save(self) -> None:
-        content = {"environment": self.environment, "parameters": self.parameters}
+        content = {"environment": self.environment, "parameters": self.parameters, "finished": self.finished}
         artifacts.write_json(
             self.folder / RUN_FILE, {**content, "code_version": artifacts.code_version(), "command": sys.argv[1:]}
         )
@@ -92,7 +96,10 @@ def prepare(environment: str, folder: str, resume: str, given: Mapping[str, Valu
             not environment or settings.load(environment).name == stored.environment,
             f"{stored.folder} was started in environment {stored.environment}, not {environment}; leave --env out",
         )
-        run = dataclasses.replace(stored, parameters={**stored.parameters, **given})
+        values = {**stored.parameters, **given}
+        run = dataclasses.replace(
+            stored, parameters=values, finished=stored.finished and values == stored.parameters
+        )
     else:
         has_source = given.get("base_source") or given.get("finetune_source")
         loaded = settings.load(environment or ("local" if has_source else "sample"))
@@ -106,13 +113,28 @@ def prepare(environment: str, folder: str, resume: str, given: Mapping[str, Valu
     run.parameters.setdefault("checkpoint_dir", str(run.folder / CHECKPOINTS))
     parameters.validate(run.parameters)
     parameters.require_sources(run.parameters)
+    _require_files(run.parameters)
     registry = str(run.parameters.get("registry", ""))
     check(
-        not registry.startswith(VERTEX) or bool(VertexRegistry.at(registry).staging),
+        not registry.startswith(VERTEX) or bool(Address.at(registry).staging),
         f"registry is {registry}, and this machine's models are not on Cloud Storage: say where they are to be "
         f"kept, {registry.partition('?')[0]}?staging=gs://BUCKET/FOLDER",
     )
     return run
+
+
+def _require_files(given: Mapping[str, Value]) -> None:
+    """Raise `UserError` for a path that leads nowhere, before anything else has taken its hours."""
+    for name, words in {
+        "base_source": SOURCE_WORDS,
+        "finetune_source": SOURCE_WORDS,
+        "initial_weights": WEIGHTS_WORDS,
+    }.items():
+        value = str(given.get(name, ""))
+        check(
+            value in words or "://" in value or pathlib.Path(value).expanduser().exists(),
+            f"{name} is {value!r}, and there is no such file or folder; mend the path",
+        )
 
 
 def _latest() -> pathlib.Path:
@@ -124,6 +146,9 @@ def _latest() -> pathlib.Path:
 def execute(run: Run, console: Console) -> int:
     """Run the pipeline and say how it went; returns the exit status."""
     with _locked(run.folder):
+        if run.finished:
+            console.print(f"Run {_shown(run.folder)} has finished; other parameters, given with it, run it again")
+            return _print_end(run, console)
         run.save()
         console.print(f"Run {_shown(run.folder)}, environment {run.environment}", soft_wrap=True, highlight=False)
         with Progress(console) as progress:
@@ -134,20 +159,13 @@ def execute(run: Run, console: Console) -> int:
         for (task, output), shown in SHOWN.items():
             if (path := run.output(task, output)) is not None:
                 shutil.copy(path, run.folder / shown)
-        if (path := run.output("evaluate-model", f"evaluation/{artifacts.EVALUATION}")) is not None:
-            _print_evaluation(artifacts.read_json(path, "run the pipeline again"), console)
-            _print_fact(console, "Report", _shown(run.folder / "report.html"))
         if status:
+            _print_scores(run, console)
             return _print_failure(run, progress, status, console)
-        uploaded = run.output("upload-model", "executor_output.json")
-        assert uploaded is not None
-        registered = artifacts.read_json(uploaded, "run the pipeline again")["parameterValues"]
-        model = run.parameters.get("model_name", parameters.PARAMETERS["model_name"].default)
-        _print_fact(console, "Registered", f"{model} version {registered['version']} ({registered['alias']})")
-        _print_fact(console, "Run folder", _shown(run.folder))
+        dataclasses.replace(run, finished=True).save()
         # Of no use any more: the training steps are over, and these are several times as large as the model.
         shutil.rmtree(run.folder / CHECKPOINTS, ignore_errors=True)
-        return 0
+        return _print_end(run, console)
 
 
 def _work(folder: pathlib.Path, progress: Progress) -> int:
@@ -212,6 +230,23 @@ def _locked(folder: pathlib.Path) -> Iterator[None]:
 # === What is said at the end ===
 
 
+def _print_end(run: Run, console: Console) -> int:
+    _print_scores(run, console)
+    uploaded = run.output("upload-model", "executor_output.json")
+    assert uploaded is not None
+    registered = artifacts.read_json(uploaded, "run the pipeline again")["parameterValues"]
+    model = run.parameters.get("model_name", parameters.PARAMETERS["model_name"].default)
+    _print_fact(console, "Registered", f"{model} version {registered['version']} ({registered['alias']})")
+    _print_fact(console, "Run folder", _shown(run.folder))
+    return 0
+
+
+def _print_scores(run: Run, console: Console) -> None:
+    if (path := run.output("evaluate-model", f"evaluation/{artifacts.EVALUATION}")) is not None:
+        _print_evaluation(artifacts.read_json(path, "run the pipeline again"), console)
+        _print_fact(console, "Report", _shown(run.folder / "report.html"))
+
+
 def _print_evaluation(evaluation: dict[str, Any], console: Console) -> None:
     from trainer.metrics import LABELS
 
@@ -231,7 +266,7 @@ def _print_evaluation(evaluation: dict[str, Any], console: Console) -> None:
 
 
 def _print_failure(run: Run, progress: Progress, status: int, console: Console) -> int:
-    again = f"python -m pipeline run --resume {_shown(run.folder)}"
+    again = f"make run-pipeline RESUME={shlex.quote(_shown(run.folder))}, and any parameter that is to change"
     if status == 128 + signal.SIGINT:
         console.print(Text("Interrupted."), style="bold red")
     elif (step := progress.failed) is not None:

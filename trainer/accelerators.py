@@ -241,6 +241,4 @@ def get(name: str) -> Accelerator:
         return ACCELERATORS[name]
     except KeyError:
         known = ", ".join(ACCELERATORS)
-        raise UserError(
-            f"unknown accelerator {name!r}{nearest(name.lower(), ACCELERATORS)} (known: {known})"
-        ) from None
+        raise UserError(f"unknown accelerator {name!r}{nearest(name, ACCELERATORS)} (known: {known})") from None

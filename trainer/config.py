@@ -38,9 +38,10 @@ def check(condition: bool, message: str) -> None:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the known name closest to `name`, or nothing."""
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    """`; did you mean 'x'?` for the known name closest to `name` but for case, or nothing."""
+    folded = {each.casefold(): each for each in known}
+    close = difflib.get_close_matches(name.casefold(), folded, n=1)
+    return f"; did you mean {folded[close[0]]!r}?" if close else ""
 
 
 def check_choice(what: str, value: str, choices: Iterable[str]) -> None:

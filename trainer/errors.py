@@ -1,5 +1,6 @@
 """Errors that a user can cause and mend."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,8 +15,11 @@ class GateError(UserError):
 
 @contextmanager
 def reported() -> Iterator[None]:
-    """Turn a `UserError` into `error: ...` on stderr and exit status 1, without a traceback."""
+    """Without a traceback: a `UserError` is `error: ...` on stderr and exit status 1, Ctrl-C is 130."""
     try:
         yield
     except UserError as error:
         raise SystemExit(f"error: {error}") from None
+    except KeyboardInterrupt:
+        print("interrupted; a training goes on from its last checkpoint with the same command", file=sys.stderr)
+        raise SystemExit(130) from None

@@ -26,7 +26,7 @@ def initial_model(
     Raises:
         UserError: if weights are missing, cannot be had, or are of another network.
     """
-    source = config.initial_weights
+    source = str(pathlib.Path(config.initial_weights).expanduser())
     from_scratch = source == "none" and base_model is None
     initializer = "he_normal" if from_scratch else "glorot_uniform"
     model = build_model(image_size, policy, initializer, config.seed)

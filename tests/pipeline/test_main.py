@@ -21,6 +21,7 @@ def elsewhere(tmp_path, monkeypatch):
         (["--base-epocs", "3"], "unknown parameter 'base_epocs'; did you mean 'base_epochs'"),
         (["base_epocs=3"], "unknown parameter 'base_epocs'; did you mean 'base_epochs'"),
         (["--base-epocs=3"], "unknown parameter 'base_epocs'; did you mean 'base_epochs'"),
+        (["BASE_EPOCHS=3"], "unknown parameter 'BASE_EPOCHS'; did you mean 'base_epochs'"),
         (["base_epochs=three"], r"base_epochs is 'three'; it must be a whole number \(int\)"),
         (["--base-epochs", "3.5"], r"base_epochs is '3.5'; it must be a whole number \(int\)"),
         (["base_epochs"], "unknown argument 'base_epochs'; write a parameter as"),
@@ -31,6 +32,8 @@ def elsewhere(tmp_path, monkeypatch):
         (["--env", "vertex"], "environment vertex is for target vertex"),
         (["--resume", "nowhere"], "nowhere is not a run"),
         (["--resume"], "there is no run below"),
+        (["base_source=nowhere"], "base_source is 'nowhere', and there is no such file or folder"),
+        (["initial_weights=~/nothing.h5"], "initial_weights is '~/nothing.h5', and there is no such file"),
     ],
 )
 def test_mistake_is_named_before_anything_is_written(elsewhere, arguments, message):

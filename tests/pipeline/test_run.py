@@ -17,8 +17,9 @@ from rich.console import Console
 
 from pipeline.parameters import STEPS
 from pipeline.progress import ANSI, Progress, Step
-from pipeline.registry import CHALLENGER, DEFAULT, LocalRegistry
+from pipeline.registry import LocalRegistry
 from pipeline.run import CHECKPOINTS, LOG, SHOWN, Run, prepare
+from pipeline.versions import CHALLENGER, DEFAULT
 from trainer import artifacts
 from trainer.errors import UserError
 
@@ -128,6 +129,24 @@ def test_step_that_ends_without_a_reason_is_reported_by_its_last_lines():
     assert Step("Fine-tuning", lines=deque(["epoch 1", "Killed"])).failure().endswith("epoch 1\nKilled")
 
 
+def test_finished_run_shows_its_result_again_and_does_nothing_else(first, workplace):
+    folder = workplace / "runs" / "first"
+    log = (folder / LOG).read_bytes()
+    again = run(workplace, sys.executable, "-m", "pipeline", "run", "--resume", "runs/first")
+    assert again.returncode == 0
+    assert "Run runs/first has finished" in again.stdout
+    result = first.stdout[first.stdout.index("Report:") :]
+    assert again.stdout.endswith(result)
+    assert (folder / LOG).read_bytes() == log
+    assert len(LocalRegistry(workplace / "models").versions("msinet")) == 1
+
+
+def test_other_parameters_make_a_finished_run_unfinished(first, workplace, monkeypatch):
+    monkeypatch.chdir(workplace)
+    assert prepare("", "", "runs/first", {}).finished
+    assert not prepare("", "", "runs/first", {"gate": "always"}).finished
+
+
 def wait_for(path, pattern):
     """The text of the file at `path`, as soon as it has `pattern`."""
     deadline = time.monotonic() + TIMEOUT_S
@@ -201,7 +220,7 @@ def test_interrupted_run_ends_its_tasks_and_says_how_to_go_on(tmp_path, moved):
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 128 + signal.SIGINT
     assert "Interrupted." in output
-    assert "python -m pipeline run --resume mine" in output
+    assert "make run-pipeline RESUME=mine" in output
     assert "Traceback" not in output
     assert not processes_of(tmp_path / "mine")
 
@@ -218,11 +237,12 @@ def test_model_below_the_centre_bias_fails_the_run_with_that_reason(tmp_path, mo
 
 
 def test_users_mistake_in_a_task_is_the_reason_without_a_traceback(tmp_path):
-    failed = run(tmp_path, *command("runs/lost", tmp_path / "nowhere", "sample"))
+    (tmp_path / "empty").mkdir()
+    failed = run(tmp_path, *command("runs/lost", tmp_path / "empty", "sample"))
     assert failed.returncode == 1
-    assert re.search(r"(?m)^Base training: source failed: .*nowhere", failed.stdout)
+    assert re.search(r"(?m)^Base training: source failed: .*empty", failed.stdout)
     assert "Log:        runs/lost/log.txt" in failed.stdout
-    assert "Go on with: python -m pipeline run --resume runs/lost" in failed.stdout
+    assert "Go on with: make run-pipeline RESUME=runs/lost" in failed.stdout
     assert "Traceback" not in failed.stdout + failed.stderr
     stored = Run.load(tmp_path / "runs" / "lost")
     assert stored.parameters["base_epochs"] == EPOCHS

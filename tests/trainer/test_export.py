@@ -108,6 +108,18 @@ def test_predict_says_what_is_wrong_with_an_image(folder, tmp_path, monkeypatch,
     assert not list(pathlib.Path().glob("maps/*"))
 
 
+@pytest.mark.parametrize(
+    ("place", "message"), [(".", "would take the place of the image"), ("one.png", "one.png is a file")]
+)
+def test_predict_never_writes_over_a_file_that_is_not_a_map(folder, tmp_path, monkeypatch, place, message):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("one.png").write_bytes(tf.io.encode_png(image(1, 1, 16, 16)[0]).numpy())
+    before = pathlib.Path("one.png").read_bytes()
+    with pytest.raises(UserError, match=message):
+        predict(folder, ["one.png"], place)
+    assert pathlib.Path("one.png").read_bytes() == before
+
+
 def test_model_config_holds_the_summary(folder):
     assert json.loads((folder / MODEL_CONFIG).read_text()) == {"image_size": [64, 80]}
 

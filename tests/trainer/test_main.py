@@ -8,6 +8,7 @@ import pytest
 from tests.prepared import write_prepared
 from trainer.__main__ import main
 from trainer.artifacts import EVALUATION, MODEL_CONFIG
+from trainer.errors import reported
 
 
 def test_help_tells_each_setting_with_its_default(capsys):
@@ -37,6 +38,13 @@ def test_unknown_words_are_answered_with_usage(arguments, message, capsys):
 def test_mistake_of_the_user_ends_without_a_traceback(tmp_path):
     with pytest.raises(SystemExit, match=r"^error: epochs is 0; it must be at least 1$"):
         main(["train", "--epochs=0", "--dataset-dir=a", "--output-dir=b"])
+
+
+def test_interrupted_command_says_how_to_go_on_without_a_traceback(capsys):
+    with pytest.raises(SystemExit) as stop, reported():
+        raise KeyboardInterrupt
+    assert stop.value.code == 130
+    assert "the same command" in capsys.readouterr().err
 
 
 def test_train_then_evaluate_write_model_curve_and_report(tmp_path):
