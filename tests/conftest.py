@@ -1,6 +1,7 @@
 """Every test starts from a clean environment: nothing of the machine it runs on, no cloud project, no way out."""
 
 import os
+import signal
 
 import pytest
 
@@ -23,6 +24,8 @@ OTHERS = (
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["MPLBACKEND"] = "agg"
 os.environ["TF_NUM_INTEROP_THREADS"] = "1"  # the same bits in each run: see trainer/train.py
+# A shell lets what it runs in the background ignore Ctrl-C; tests press it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["TF_NUM_INTRAOP_THREADS"] = "1"  # the workers would fight for the processors
 
