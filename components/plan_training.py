@@ -51,13 +51,14 @@ def plan_training(
 ):
     """Resolve the accelerator, check that everything fits it, and estimate time and cost."""
     from pipeline import training
+    from pipeline.job import AcceleratorConfig
     from trainer.config import TrainConfig
     from trainer.errors import reported
 
     with reported():
         hyper = (epochs, batch_size, learning_rate, seed, precision, initial_weights)
         config = TrainConfig(*hyper, checkpoint_minutes, deterministic)
-        wanted = training.AcceleratorConfig(accelerator, workers, provisioning, reduction_servers)
+        wanted = AcceleratorConfig(accelerator, workers, provisioning, reduction_servers)
         where = training.Target(platform, location, image_pattern)
         folders = training.Folders(dataset.path, base_model and base_model.path, workspace.path, checkpoint_dir)
         job = training.plan(step, config, wanted, where, folders, plan.path)

@@ -9,28 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline import fit
-from pipeline.job import MAX_FLEX_START_HOURS, AcceleratorConfig, JobConfig, parse_labels
+from pipeline.job import MAX_FLEX_START_HOURS, AcceleratorConfig
 from trainer import accelerators
 from trainer.accelerators import FLEX_START, SPOT, Accelerator
 from trainer.config import check, parse_image_size
 from trainer.errors import UserError
-
-__all__ = [
-    "AcceleratorConfig",
-    "JobConfig",
-    "Plan",
-    "accelerator_limit",
-    "accelerator_type",
-    "check_timeout",
-    "comparison",
-    "duration",
-    "make_plan",
-    "markdown",
-    "node_selector",
-    "parse_labels",
-    "scheduling_strategy",
-    "worker_pool_specs",
-]
 
 REDUCTION_SERVER_IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
 NODE_LABELS = {SPOT: "cloud.google.com/gke-spot", FLEX_START: "cloud.google.com/gke-flex-start"}

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pipeline.registry_address import VERTEX
-from pipeline.versions import CHALLENGER, DEFAULT, NO_VERSION, VERSION, Registry, Version
+from pipeline.versions import CHALLENGER, DEFAULT, NO_VERSION, VERSION, Registry, Version, check_model
 from trainer import artifacts
 from trainer.config import EvaluateConfig, check
 
@@ -48,15 +48,12 @@ class LocalRegistry:
     def add(
         self, name: str, model: pathlib.Path, record: Mapping[str, Any], promote: bool, champion: int
     ) -> tuple[int, str]:
-        saved_model = model / artifacts.SAVED_MODEL
-        check(
-            (saved_model / "saved_model.pb").is_file(), f"{model} has no {artifacts.SAVED_MODEL}; train it again"
-        )
+        check_model(model)
         with self._locked(name) as folder:
             number = max(self._numbers(name), default=0) + 1
             created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             with artifacts.replacing(folder / str(number)) as partial:
-                shutil.copytree(saved_model, partial)
+                shutil.copytree(model / artifacts.SAVED_MODEL, partial)
                 extra = partial / artifacts.VERSION_EXTRA
                 extra.mkdir(exist_ok=True)
                 for file in (artifacts.WEIGHTS, artifacts.MODEL_CONFIG, artifacts.HISTORY):

@@ -24,7 +24,7 @@ from pipeline.parameters import Value
 from pipeline.progress import ANSI, Progress
 from pipeline.registry_address import VERTEX, Address
 from trainer import artifacts
-from trainer.config import HIGHER_IS_BETTER, check
+from trainer.config import HIGHER_IS_BETTER, SAMPLE, check
 from trainer.errors import UserError
 
 RUNS = pathlib.Path("runs")
@@ -34,7 +34,7 @@ another one's code."""
 RUN_FILE = "run.json"
 LOG = "log.txt"
 CHECKPOINTS = "checkpoints"
-SOURCE_WORDS, WEIGHTS_WORDS = ("", "sample"), ("", "imagenet", "none")
+SOURCE_WORDS, WEIGHTS_WORDS = ("", SAMPLE), ("", "imagenet", "none")
 """Values that are no paths."""
 GRACE_S = 10.0
 """How long interrupted tasks may take to tidy up."""

@@ -19,7 +19,7 @@ from pipeline.parameters import STEPS, Value
 from pipeline.plan import duration
 from pipeline.settings import Environment
 from pipeline.template import Template
-from trainer.config import check, check_choice
+from trainer.config import SAMPLE, check, check_choice
 from trainer.errors import UserError
 
 RUN_ID = r"[a-z][a-z0-9-]{0,127}"
@@ -95,7 +95,7 @@ def _check_ours(environment: Environment, chosen: Template, values: Mapping[str,
     for name in (f"{step}_source" for step in STEPS):
         source = str(known.get(name, ""))
         check(
-            source in ("", "sample") or source.startswith(REACHABLE),
+            source in ("", SAMPLE) or source.startswith(REACHABLE),
             f"{name} is {source!r}, which machines on Vertex AI do not see; give a gs:// address",
         )
     checks.plans(environment, known)

@@ -15,8 +15,6 @@ MODEL = "model"
 COMMAND = ["python", "-m", "trainer", "train"]
 HERE = "local"
 
-__all__ = ["AcceleratorConfig", "Folders", "Job", "Target", "plan", "summary"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Target:

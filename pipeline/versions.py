@@ -5,6 +5,9 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from trainer import artifacts
+from trainer.config import check
+
 VERSION = "version.json"
 NO_VERSION = 0
 """Stands for the champion where there is no default yet; versions count from 1."""
@@ -46,3 +49,9 @@ class Registry(Protocol):
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
         """Let `alias` name `version`."""
+
+
+def check_model(model: pathlib.Path) -> None:
+    """Raise `UserError` unless a model's folder has what is to be registered."""
+    saved_model = model / artifacts.SAVED_MODEL / "saved_model.pb"
+    check(saved_model.is_file(), f"{model} has no {artifacts.SAVED_MODEL}; train it again")

@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 from pipeline import labels, version_folder, vertex
 from pipeline.registry_address import FORM, Address
 from pipeline.settings import Environment
-from pipeline.versions import CHALLENGER, DEFAULT, NO_VERSION, Version
-from trainer import artifacts
+from pipeline.versions import CHALLENGER, DEFAULT, NO_VERSION, Version, check_model
 from trainer.config import check
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
@@ -66,10 +65,7 @@ class VertexRegistry(Address):
     def add(
         self, name: str, model: pathlib.Path, record: Mapping[str, Any], promote: bool, champion: int
     ) -> tuple[int, str]:
-        saved_model = model / artifacts.SAVED_MODEL
-        check(
-            (saved_model / "saved_model.pb").is_file(), f"{model} has no {artifacts.SAVED_MODEL}; train it again"
-        )
+        check_model(model)
         run = labels.label(record["lineage"]["run"])
         place = f"{version_folder.staging(model, self.staging, FORM)}/{name}/{run}"
 

@@ -13,7 +13,7 @@ import pytest
 from pipeline import experiments, runs, settings
 from pipeline import vertex as api
 from pipeline.__main__ import TAKE_ASSIGNMENTS, main, parse
-from pipeline.commands.assignments import given_parameters
+from pipeline.commands.flags import given_parameters
 from tests.infra import blocks, environment_text
 from tests.test_images import BUILD
 from tests.test_makefile import ROOT, make

@@ -9,8 +9,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 
-from trainer.config import nearest
-from trainer.errors import UserError
+from trainer.config import look_up
 
 # === Prices: where, when and from where ===
 
@@ -237,8 +236,4 @@ REDUCTION_SERVER = Accelerator("reduction server", CPU, 1, "n1-highcpu-16", 16, 
 
 def get(name: str) -> Accelerator:
     """The row of accelerator `name`; a `UserError` that names the nearest known one otherwise."""
-    try:
-        return ACCELERATORS[name]
-    except KeyError:
-        known = ", ".join(ACCELERATORS)
-        raise UserError(f"unknown accelerator {name!r}{nearest(name, ACCELERATORS)} (known: {known})") from None
+    return look_up("accelerator", name, ACCELERATORS)

@@ -8,12 +8,16 @@ import dataclasses
 import difflib
 import math
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 
 from trainer.errors import UserError
 
+Row = TypeVar("Row")
+
 PRECISIONS = ("auto", "float32", "bfloat16")
+SAMPLE = "sample"
+"""The source that is no place: the sample set is drawn."""
 HIGHER_IS_BETTER = {
     "auc_judd": True,
     "shuffled_auc": True,
@@ -42,6 +46,14 @@ def nearest(name: str, known: Iterable[str]) -> str:
     folded = {each.casefold(): each for each in known}
     close = difflib.get_close_matches(name.casefold(), folded, n=1)
     return f"; did you mean {folded[close[0]]!r}?" if close else ""
+
+
+def look_up(what: str, name: str, rows: Mapping[str, Row]) -> Row:
+    """`rows[name]`; a `UserError` that names the nearest known one otherwise."""
+    try:
+        return rows[name]
+    except KeyError:
+        raise UserError(f"unknown {what} {name!r}{nearest(name, rows)} (known: {', '.join(rows)})") from None
 
 
 def check_choice(what: str, value: str, choices: Iterable[str]) -> None:

@@ -7,8 +7,7 @@ is one a folder of fixations, files of one image having the same path below them
 
 import dataclasses
 
-from trainer.config import nearest
-from trainer.errors import UserError
+from trainer.config import look_up
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +46,4 @@ DATASETS: dict[str, Dataset] = {
 
 def get(name: str) -> Dataset:
     """The row of data set `name`; a `UserError` that names the nearest known one otherwise."""
-    try:
-        return DATASETS[name]
-    except KeyError:
-        known = ", ".join(DATASETS)
-        raise UserError(f"unknown data set {name!r}{nearest(name, DATASETS)} (known: {known})") from None
+    return look_up("data set", name, DATASETS)

@@ -12,10 +12,9 @@ from contextlib import contextmanager
 
 from trainer import datasets, layout, sample, sources, storage
 from trainer.artifacts import SPLITS, Manifest, SourceObject, code_version, replacing
-from trainer.config import FetchConfig, parse_image_size
+from trainer.config import SAMPLE, FetchConfig, parse_image_size
 from trainer.errors import UserError
 
-SAMPLE = "sample"
 BUCKET_MOUNT = pathlib.Path("/gcs")
 """Where Vertex AI mounts Cloud Storage."""
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline import plan
+from pipeline.job import AcceleratorConfig
 from trainer import accelerators, datasets
 from trainer.config import FetchConfig, TrainConfig, check, parse_image_size
 
@@ -21,7 +22,7 @@ MACHINES = ("workers", "provisioning", "reduction_servers")
 def configure(parser: argparse.ArgumentParser) -> None:
     known = {
         field.name: field
-        for config in (FetchConfig, TrainConfig, plan.AcceleratorConfig)
+        for config in (FetchConfig, TrainConfig, AcceleratorConfig)
         for field in dataclasses.fields(config)
     }
     for name in ("dataset", "image_size", "epochs", "precision", *MACHINES):
@@ -45,7 +46,7 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
     what = _what(parsed)
     machines = {name: getattr(parsed, name) for name in MACHINES}
     if parsed.accelerator:
-        chosen = plan.make_plan(plan.AcceleratorConfig(parsed.accelerator, **machines), **what)
+        chosen = plan.make_plan(AcceleratorConfig(parsed.accelerator, **machines), **what)
         console.print(Markdown(plan.markdown(chosen)))
         return 0
     compared = plan.comparison(**what, **machines)

@@ -7,11 +7,13 @@ Prints the address of the version. Submit by that: a tag may move, and Vertex AI
 import argparse
 from collections.abc import Sequence
 
+from pipeline.commands.flags import add_environment
+
 HELP = "upload the compiled pipeline to Artifact Registry"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--env", default="vertex", help="environment: a name in configs/, or a TOML file")
+    add_environment(parser)
     parser.add_argument(
         "--tag", action="append", help="tag that the version gets; may be repeated (default: latest)"
     )

@@ -13,13 +13,13 @@ data whose source did not change is not fetched again, and training continues fr
 import argparse
 from collections.abc import Sequence
 
-from pipeline.commands.assignments import add_parameters, given_parameters
+from pipeline.commands.flags import add_environment, add_parameters, given_parameters
 
 HELP = "run it on this machine"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--env", default="", help="environment: a name in configs/, or a TOML file")
+    add_environment(parser, default="")
     parser.add_argument("--run-dir", default="", help="folder of the run; runs/TIME if not given")
     parser.add_argument(
         "--resume",

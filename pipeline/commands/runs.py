@@ -8,6 +8,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from pipeline.commands.flags import add_environment
 from trainer.config import check
 
 HELP = "list, show or cancel runs on Vertex AI"
@@ -17,7 +18,7 @@ SHOWN = 10
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("list", "show", "cancel"))
     parser.add_argument("run", nargs="?", default="", help="id of the run; the latest for show if not given")
-    parser.add_argument("--env", default="vertex", help="environment: a name in configs/, or a TOML file")
+    add_environment(parser)
     parser.add_argument("--wait", action="store_true", help="of show: follow the run until it ends")
     parser.add_argument("--limit", type=int, default=SHOWN, help=f"of list: at most so many (default: {SHOWN})")
 

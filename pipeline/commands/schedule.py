@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline.commands.assignments import add_parameters, given_parameters
+from pipeline.commands.flags import add_environment, add_parameters, add_template, given_parameters
 from trainer.config import check
 from trainer.errors import UserError
 
@@ -23,7 +23,7 @@ TIME = "%a %Y-%m-%d %H:%M %Z"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=ACTIONS)
-    parser.add_argument("--env", default="vertex", help="environment: a name in configs/, or a TOML file")
+    add_environment(parser)
     parser.add_argument("--name", default="", help="name of the schedule, or its id; msinet-ENV if not given")
     parser.add_argument(
         "--cron",
@@ -33,8 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timezone", default="", help="zone of --cron, such as Europe/London (default: UTC)")
     parser.add_argument("--start", default="", help="no run before this date or time, as 2026-03-01T12:00")
     parser.add_argument("--end", default="", help="no run from this date or time on")
-    parser.add_argument("--template", default="", help="compiled pipeline: a file, or https://.../sha256:DIGEST")
-    parser.add_argument("--cache", default="as-compiled", help="as-compiled, on or off")
+    add_template(parser)
     parser.add_argument("--dry-run", action="store_true", help="of create: print the request; send nothing")
     add_parameters(parser)
 

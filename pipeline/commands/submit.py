@@ -12,25 +12,16 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from pipeline.commands.assignments import add_parameters, given_parameters
+from pipeline.commands.flags import add_environment, add_parameters, add_template, given_parameters
 
 HELP = "start a run on Vertex AI"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--env", default="vertex", help="environment: a name in configs/, or a TOML file")
-    parser.add_argument(
-        "--template",
-        default="",
-        help="compiled pipeline: a file, or https://.../sha256:DIGEST as `publish` prints it",
-    )
+    add_environment(parser)
     parser.add_argument("--wait", action="store_true", help="follow the run until it ends")
     parser.add_argument("--dry-run", action="store_true", help="print the request; send nothing")
-    parser.add_argument(
-        "--cache",
-        default="as-compiled",
-        help="as-compiled: each task as the pipeline says; on: reuse all results; off: reuse none",
-    )
+    add_template(parser)
     parser.add_argument("--job-id", default="", help="id of the run; a new one if not given")
     add_parameters(parser)
 

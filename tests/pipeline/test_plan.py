@@ -1,7 +1,8 @@
 import pytest
 
 from pipeline import fit
-from pipeline.plan import AcceleratorConfig, Plan, check_timeout, comparison, make_plan, markdown
+from pipeline.job import AcceleratorConfig
+from pipeline.plan import Plan, check_timeout, comparison, make_plan, markdown
 from trainer.accelerators import ACCELERATORS
 from trainer.errors import UserError
 

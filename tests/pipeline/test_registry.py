@@ -15,20 +15,6 @@ PROCESSES = 6
 
 
 @pytest.fixture
-def model(tmp_path):
-    """A folder laid out as `train` leaves it; the registry reads none of it but the configuration."""
-    folder = tmp_path / "model"
-    variables = folder / artifacts.SAVED_MODEL / "variables"
-    variables.mkdir(parents=True)
-    (folder / artifacts.SAVED_MODEL / "saved_model.pb").write_bytes(b"graph")
-    (variables / "variables.index").write_bytes(b"index")
-    (folder / artifacts.WEIGHTS).write_bytes(b"weights")
-    (folder / artifacts.HISTORY).write_text('{"epoch": 1}\n')
-    (folder / artifacts.MODEL_CONFIG).write_text('{"best_epoch": 1}')
-    return folder
-
-
-@pytest.fixture
 def registry(tmp_path):
     return LocalRegistry(tmp_path / "models")
 

@@ -47,20 +47,6 @@ def registry(address):
     return connect(address)
 
 
-@pytest.fixture
-def model(tmp_path):
-    """A folder laid out as `train` leaves it."""
-    folder = tmp_path / "model"
-    variables = folder / artifacts.SAVED_MODEL / "variables"
-    variables.mkdir(parents=True)
-    (folder / artifacts.SAVED_MODEL / "saved_model.pb").write_bytes(b"graph")
-    (variables / "variables.index").write_bytes(b"index")
-    (folder / artifacts.WEIGHTS).write_bytes(b"weights")
-    (folder / artifacts.HISTORY).write_text('{"epoch": 1}\n')
-    (folder / artifacts.MODEL_CONFIG).write_text('{"best_epoch": 1}')
-    return folder
-
-
 def record(name="msinet-1"):
     data = {
         "base": {"dataset": "salicon", "source": "gs://data/salicon", "fingerprint": "aa01"},

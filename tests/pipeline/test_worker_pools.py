@@ -6,9 +6,9 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.protobuf import json_format
 
+from pipeline.job import AcceleratorConfig
 from pipeline.plan import (
     REDUCTION_SERVER_IMAGE,
-    AcceleratorConfig,
     accelerator_limit,
     accelerator_type,
     make_plan,

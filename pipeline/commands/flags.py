@@ -1,10 +1,29 @@
-"""Pipeline parameters on a command line, as flags or as NAME=VALUE."""
+"""What several commands take: an environment, a template, and pipeline parameters, as flags or as NAME=VALUE."""
 
 import argparse
 from collections.abc import Sequence
 
 from pipeline.parameters import PARAMETERS, Value, convert
 from trainer.errors import UserError
+
+
+def add_environment(parser: argparse.ArgumentParser, default: str = "vertex") -> None:
+    """Give `parser` the flag of the environment."""
+    parser.add_argument("--env", default=default, help="environment: a name in configs/, or a TOML file")
+
+
+def add_template(parser: argparse.ArgumentParser) -> None:
+    """Give `parser` the flags of what is to be run on Vertex AI, and with which caching."""
+    parser.add_argument(
+        "--template",
+        default="",
+        help="compiled pipeline: a file, or https://.../sha256:DIGEST as `publish` prints it",
+    )
+    parser.add_argument(
+        "--cache",
+        default="as-compiled",
+        help="as-compiled: each task as the pipeline says; on: reuse all results; off: reuse none",
+    )
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
