@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer import accelerators, data, losses, precision, tfrecords
+from trainer import accelerators, data, precision, step, tfrecords
 from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest, code_version, read_json, replacing
 from trainer.checkpoint import Checkpoints, Progress
 from trainer.config import TrainConfig
@@ -21,6 +21,7 @@ from trainer.errors import UserError
 from trainer.export import write_model
 from trainer.initial import initial_model
 from trainer.progress import Tracker
+from trainer.step import Batch
 
 ADAM_EPSILON = 1e-8
 """TensorFlow 1's default, which the reference trained with; Keras' is 1e-7."""
@@ -132,30 +133,23 @@ class Training:
     def _train_steps_eager(self, batches: Any, steps: tf.Tensor) -> tf.Tensor:
         """Take `steps` steps; the loss before each of them, (steps,) float32."""
         step_losses = tf.TensorArray(tf.float32, size=steps)
-        for step in tf.range(steps):
+        for index in tf.range(steps):
             replica_losses = self._strategy.run(self.step, args=(next(batches),))
             loss = self._strategy.reduce(tf.distribute.ReduceOp.SUM, replica_losses, axis=None)
-            step_losses = step_losses.write(step, loss)
+            step_losses = step_losses.write(index, loss)
         return step_losses.stack()
 
-    def step(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
+    def step(self, batch: Batch) -> tf.Tensor:
         """One step of one replica; its share of the loss over the global batch."""
-        stimulus = tf.cast(batch["stimulus"], tf.float32)
-        with tf.GradientTape() as tape:
-            per_image = losses.kld(batch["density"], self._model(stimulus, training=True))
-            loss = tf.reduce_sum(per_image) / self._config.batch_size
-        variables = self._model.trainable_variables
-        self._optimizer.apply(tape.gradient(loss, variables), variables)
-        return loss
+        return step.train_step(self._model, self._optimizer, batch, self._config.batch_size)
 
     def _validation_loss_eager(self, batches: Any) -> tf.Tensor:
         """Sum of the loss over the images of the next batch."""
         replica_sums = self._strategy.run(self._validation_step, args=(next(batches),))
         return self._strategy.reduce(tf.distribute.ReduceOp.SUM, replica_sums, axis=None)
 
-    def _validation_step(self, batch: dict[str, tf.Tensor]) -> tf.Tensor:
-        per_image = losses.kld(batch["density"], self._model(tf.cast(batch["stimulus"], tf.float32)))
-        return tf.reduce_sum(per_image * batch["mask"])
+    def _validation_step(self, batch: Batch) -> tf.Tensor:
+        return step.validation_step(self._model, batch)
 
     # === Epochs ===
 
@@ -234,7 +228,7 @@ class Training:
         bad = np.flatnonzero(~np.isfinite(step_losses))
         if not bad.size:
             return
-        step = first_step + int(bad[0])
+        position = first_step + int(bad[0])
         batch = next(
             iter(
                 data.training_batches(
@@ -243,14 +237,14 @@ class Training:
                     self._config.batch_size,
                     self._config.seed,
                     epoch,
-                    skip_steps=step,
+                    skip_steps=position,
                 )
             )
         )
         indices = set(batch["index"].numpy().tolist())
         names = [each.name for each in tfrecords.read(self._dataset, "train") if each.index in indices]
         raise UserError(
-            f"the loss is {step_losses[bad[0]]} at step {step + 1} of epoch {epoch + 1}, on the images "
+            f"the loss is {step_losses[bad[0]]} at step {position + 1} of epoch {epoch + 1}, on the images "
             f"{', '.join(names)}; lower learning_rate (now {self._config.learning_rate:g}), or look at them"
         )
 
