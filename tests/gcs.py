@@ -79,6 +79,10 @@ def answering(monkeypatch, answer):
             self.end_headers()
             self.wfile.write(body)
 
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.do_GET()
+
         def log_message(self, *args):
             pass
 

@@ -131,7 +131,7 @@ def _walk(folder: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
 # === Cloud Storage ===
 
 
-def _client() -> Any:
+def client(write: bool = False) -> Any:
     """A client with the default credentials, or an anonymous one; STORAGE_EMULATOR_HOST is honoured by it."""
     # Off Google Cloud nobody answers for the metadata server; once and for a second is enough to find that out.
     os.environ.setdefault("GCE_METADATA_TIMEOUT", "1")
@@ -141,20 +141,22 @@ def _client() -> Any:
 
     if os.environ.get("STORAGE_EMULATOR_HOST"):
         return storage.Client.create_anonymous_client()
+    scope = f"https://www.googleapis.com/auth/devstorage.{'read_write' if write else 'read_only'}"
     try:
-        credentials, project = google.auth.default(scopes=["https://www.googleapis.com/auth/devstorage.read_only"])
+        credentials, project = google.auth.default(scopes=[scope])
     except google.auth.exceptions.DefaultCredentialsError:
         return storage.Client.create_anonymous_client()
     return storage.Client(project=project or "none", credentials=credentials)
 
 
-def _retry() -> Any:
+def retry() -> Any:
+    """What google-cloud-storage retries, for `RETRY_S`."""
     from google.cloud.storage.retry import DEFAULT_RETRY
 
     return DEFAULT_RETRY.with_timeout(RETRY_S)
 
 
-def _split(source: str) -> tuple[str, str]:
+def split(source: str) -> tuple[str, str]:
     """Bucket and path (without a slash at its end) of a `gs://` address."""
     bucket, _, path = source.removeprefix(REMOTE).partition("/")
     if not bucket:
@@ -169,20 +171,20 @@ def _root(path: str) -> str:
 
 
 def _list_remote(source: str) -> list[SourceObject]:
-    bucket_name, path = _split(source)
+    bucket_name, path = split(source)
     root = _root(path)
     with explained(source):
-        bucket = _client().bucket(bucket_name)
+        bucket = client().bucket(bucket_name)
         if is_archive(path):
             # To read one object takes fewer rights than to list a bucket.
-            blob = bucket.get_blob(path, retry=_retry())
+            blob = bucket.get_blob(path, retry=retry())
             blobs = [blob] if blob else []
             if not blobs:
                 # A missing bucket would look the same; this raises NotFound for it.
-                list(bucket.list_blobs(max_results=1, retry=_retry()))
+                list(bucket.list_blobs(max_results=1, retry=retry()))
         else:
             fields = "items(name,size,crc32c),nextPageToken"
-            blobs = list(bucket.list_blobs(prefix=root, fields=fields, retry=_retry()))
+            blobs = list(bucket.list_blobs(prefix=root, fields=fields, retry=retry()))
     named = [(blob.name.removeprefix(root), blob) for blob in blobs]
     objects = [
         SourceObject(name, blob.size, base64.b64decode(blob.crc32c).hex())
@@ -206,17 +208,17 @@ def _groups(objects: list[SourceObject]) -> Iterator[list[SourceObject]]:
 def _transfer(source: str, objects: list[SourceObject], folder: pathlib.Path) -> None:
     from google.cloud.storage import transfer_manager
 
-    bucket_name, path = _split(source)
-    bucket = _client().bucket(bucket_name)
+    bucket_name, path = split(source)
+    bucket = client().bucket(bucket_name)
     pairs = [(bucket.blob(_root(path) + each.name), str(folder / each.name)) for each in objects]
     # Threads: nothing is computed here but checksums, which leave the interpreter to others.
     threads = {"max_workers": WORKERS, "worker_type": transfer_manager.THREAD}
-    options = {"retry": _retry()}
+    options = {"retry": retry()}
     if objects[0].size_bytes <= CHUNK_BYTES:
         transfer_manager.download_many(pairs, download_kwargs=options, raise_exception=True, **threads)
         return
     for blob, target in pairs:
-        blob.reload(retry=_retry())  # for the size, and the checksum that the whole is compared with
+        blob.reload(retry=retry())  # for the size, and the checksum that the whole is compared with
         transfer_manager.download_chunks_concurrently(
             blob, target, chunk_size=CHUNK_BYTES, download_kwargs=options, **threads
         )
@@ -242,13 +244,13 @@ def _verify(source: str, objects: list[SourceObject], folder: pathlib.Path) -> N
 
 
 @contextmanager
-def explained(source: str) -> Iterator[None]:
+def explained(source: str, write: bool = False) -> Iterator[None]:
     """Turn what Cloud Storage answers for `source` into a `UserError` with a remedy."""
     import google.auth.exceptions
     from google.api_core import exceptions
     from google.cloud.storage.exceptions import DataCorruption
 
-    bucket = _split(source)[0]
+    bucket = split(source)[0]
     try:
         yield
     except exceptions.NotFound:
@@ -257,9 +259,10 @@ def explained(source: str) -> Iterator[None]:
         ) from None
     except (exceptions.Forbidden, exceptions.Unauthorized, google.auth.exceptions.InvalidOperation) as error:
         # The last one is what comes of a 401 without credentials: there is nothing to renew.
+        verb, role = ("write", "User") if write else ("read", "Viewer")
         raise UserError(
-            f"no permission to read {source} ({getattr(error, 'code', 401)}): {LOGIN}, or have its owner give "
-            f"your account the role Storage Object Viewer on the bucket {bucket!r}"
+            f"no permission to {verb} {source} ({getattr(error, 'code', 401)}): {LOGIN}, or have its owner give "
+            f"your account the role Storage Object {role} on the bucket {bucket!r}"
         ) from None
     except google.auth.exceptions.RefreshError as error:
         raise UserError(f"the credentials for {source} are not accepted any more ({error}): {LOGIN}") from None
