@@ -228,8 +228,7 @@ def _slices(
     order: NDArray[np.int64], batch_size: int, skip_steps: int, here: int, first: int, n_replicas: int
 ) -> NDArray[np.int64]:
     """(steps * here, b) indices: a row for each step and replica here."""
-    if batch_size % n_replicas:
-        raise UserError(f"batch_size is {batch_size}; it must be divisible by the {n_replicas} replicas")
+    assert batch_size % n_replicas == 0, f"{n_replicas} replicas cannot share {batch_size} images"
     by_replica = order.reshape(-1, n_replicas, batch_size // n_replicas)
     return by_replica[skip_steps:, first : first + here].reshape(-1, batch_size // n_replicas)
 
