@@ -147,8 +147,8 @@ class Board:
 
     It does not hold training up: events are written by a thread, and when that fails there is one warning, and
     nothing more is written. A training that goes on from a checkpoint begins with the mark by which TensorBoard
-    drops what came after it (SessionLog.START). Its fast loader does so curve by curve, from the first new point on:
-    what the run before wrote between the checkpoint and there stays.
+    drops what came after it (SessionLog.START). Its fast loader does so curve by curve, from the first new
+    point on: what the run before wrote between the checkpoint and there stays.
 
     Args:
         logs: folder or gs:// address; see `folder_for`. Without one nothing is written.
