@@ -30,7 +30,7 @@ environment = $(if $(call given,ENV),ENV,$(if $(filter-out local,$(value TARGET)
 verb = $(if $(call given,TARGET),$(if $(filter-out local,$(value TARGET)),submit,run),run)
 extra = $(if $(filter command,$(origin ARGS)), $(ARGS))
 
-.PHONY: help install run-pipeline schedule test test-requirements lint format compile requirements hooks clean
+.PHONY: help install run-pipeline schedule test test-requirements test-kills lint format compile requirements hooks clean
 
 help: ## List the commands
 	@echo "Commands (make COMMAND):"
@@ -49,6 +49,9 @@ test: $(INSTALLED) ## Run the tests: [ARGS='-k name']
 
 test-requirements: $(INSTALLED) ## Install each set of pins into an empty environment (minutes, gigabytes): [ARGS='-k tpu']
 	$(BIN)/python -m pytest tests/install_requirements.py $(ARGS)
+
+test-kills: $(INSTALLED) ## Kill and stop trainings at random moments, damage their checkpoints (minutes)
+	$(BIN)/python -m pytest tests/kill_training.py --capture no $(ARGS)
 
 lint: $(INSTALLED) ## Check format, style, types, and that the compiled pipeline is up to date
 	$(BIN)/ruff format --check

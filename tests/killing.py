@@ -1,0 +1,184 @@
+"""Trainings that are killed at random moments, their checkpoints damaged in between."""
+
+import dataclasses
+import multiprocessing
+import os
+import pathlib
+import random
+import signal
+import time
+
+import h5py
+import numpy as np
+
+from trainer.artifacts import WEIGHTS
+from trainer.config import TrainConfig
+from trainer.errors import reported
+from trainer.train import train
+
+CONFIG = TrainConfig(
+    epochs=2,
+    batch_size=2,
+    learning_rate=1e-4,
+    precision="float32",
+    initial_weights="none",
+    checkpoint_minutes=1e-6,
+)
+"""A checkpoint after each step."""
+STOPPED = 143
+DEADLINE_S = 300
+
+
+class Life:
+    """One process that trains, from start to end: a fork of one that has loaded TensorFlow but not begun."""
+
+    def __init__(self, dataset: pathlib.Path, folder: pathlib.Path, config: TrainConfig = CONFIG) -> None:
+        self._log = folder / f"log-{len(list(folder.glob('log-*'))):03d}"
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["trainer.train"])
+        self._process = context.Process(target=_train, args=(dataset, folder, self._log, config))
+        self._process.start()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.is_alive()
+
+    def kill(self, number: signal.Signals) -> None:
+        if self.alive:
+            os.kill(self._process.pid, number)
+
+    def wait(self, seconds: float = DEADLINE_S) -> None:
+        self._process.join(seconds)
+
+    def end(self) -> tuple[int, str]:
+        """Wait for the end; the exit status (the negative of the signal that it died of), and what it said."""
+        self.wait()
+        status = self._process.exitcode
+        assert status is not None, f"still running after {DEADLINE_S} s: {self.said()}"
+        self._process.close()
+        return status, self.said()
+
+    def said(self) -> str:
+        return self._log.read_text() if self._log.exists() else ""
+
+
+def _train(dataset: pathlib.Path, folder: pathlib.Path, log: pathlib.Path, config: TrainConfig) -> None:
+    with log.open("w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    with reported():
+        train(config, str(dataset), str(folder / "model"), str(folder / "state"))
+
+
+def checkpoints(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Oldest first."""
+    return sorted((folder / "state").glob("after-*.npz"))
+
+
+def weights(folder: pathlib.Path) -> dict[str, np.ndarray]:
+    """By name, of the model that a training wrote."""
+    found: dict[str, np.ndarray] = {}
+    with h5py.File(folder / "model" / WEIGHTS) as file:
+        file.visititems(lambda name, item: found.update({name: item[:]}) if hasattr(item, "shape") else None)
+    assert found
+    return found
+
+
+def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    assert found.keys() == expected.keys()
+    for name, values in found.items():
+        np.testing.assert_array_equal(values, expected[name], err_msg=name)
+
+
+@dataclasses.dataclass
+class Tally:
+    """What happened to the lives of all runs."""
+
+    killed: int = 0
+    """By SIGKILL, while they lived."""
+    stopped: int = 0
+    """By SIGTERM, with the state saved."""
+    ended: int = 0
+    """By SIGTERM, before training began."""
+    damaged: int = 0
+    """Checkpoints cut short or corrupted."""
+    passed_over: int = 0
+    """Lives that said so of one."""
+    runs: int = 0
+    """To their ends."""
+
+    @property
+    def signals(self) -> int:
+        return self.killed + self.stopped + self.ended
+
+
+def harass(dataset: pathlib.Path, folder: pathlib.Path, n_signals: int, seed: int) -> Tally:
+    """Send `n_signals` signals to trainings at random moments, one run after another; all must end alike."""
+    source = random.Random(seed)
+    tally = Tally()
+    (folder / "whole").mkdir(parents=True)
+    start = time.monotonic()
+    status, said = Life(dataset, folder / "whole").end()
+    longest_s = time.monotonic() - start
+    assert status == 0, said
+    expected = weights(folder / "whole")
+    while tally.signals < n_signals:
+        run = folder / f"run-{tally.runs}"
+        run.mkdir()
+        _run_to_its_end(dataset, run, n_signals, longest_s, source, tally)
+        assert_same(weights(run), expected)
+        _remove_large(run)
+    return tally
+
+
+def _run_to_its_end(
+    dataset: pathlib.Path,
+    run: pathlib.Path,
+    n_signals: int,
+    longest_s: float,
+    source: random.Random,
+    tally: Tally,
+) -> None:
+    damaged: set[pathlib.Path] = set()
+    status = None
+    while status != 0:
+        life = Life(dataset, run)
+        signalled = tally.signals < n_signals
+        if signalled:
+            life.wait(source.uniform(0, 0.7 * longest_s))  # a life that goes on is shorter than a whole one
+            life.kill(source.choice((signal.SIGKILL, signal.SIGTERM)))
+        status, said = life.end()
+        assert status in ((0, -signal.SIGKILL, -signal.SIGTERM, STOPPED) if signalled else (0,)), said
+        tally.killed += status == -signal.SIGKILL
+        tally.ended += status == -signal.SIGTERM
+        tally.stopped += status == STOPPED
+        if damaged and "going on after" in said:
+            (path,) = damaged
+            assert f"checkpoint {path} is passed over" in said
+            assert "going back from" in said
+            tally.passed_over += 1
+        damaged = {path for path in damaged if path.exists() and path.stat().st_mtime == 0}
+        if status and len(checkpoints(run)) > 1 and source.random() < 0.5:
+            damaged = {checkpoints(run)[-1]}
+            _damage(*damaged, source)
+            tally.damaged += 1
+    tally.runs += 1
+
+
+def _damage(path: pathlib.Path, source: random.Random) -> None:
+    """Cut the file short or flip one of its bytes; its time becomes 0, by which it is known again."""
+    size = path.stat().st_size
+    if source.random() < 0.5:
+        os.truncate(path, source.randrange(size))
+    else:
+        with path.open("r+b") as file:
+            file.seek(source.randrange(size // 10, size * 9 // 10))  # arrays: not all of zip's own bytes matter
+            (value,) = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([value ^ 1 << source.randrange(8)]))
+    os.utime(path, (0, 0))
+
+
+def _remove_large(run: pathlib.Path) -> None:
+    for path in checkpoints(run):
+        path.unlink()
