@@ -7,11 +7,11 @@ import itertools
 from typing import Any
 
 import keras
-from keras import ops
+
+from trainer.layers import Conv2D, Normalize, Pixels
 
 IMAGE_MEAN = (103.939, 116.779, 123.68)
 """Subtracted from R, G, B in this order, as the reference does; its published weights expect it."""
-EPSILON = 1e-7
 STRIDE = 8
 """Height and width of the input must be divisible by this."""
 
@@ -22,65 +22,6 @@ VGG16_BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 51
 def encoder_layer(block: int, index: int) -> str:
     """Name of the encoder's convolution `index` in `block`, both counted from 1."""
     return f"conv{block}_conv{block}_{index}"
-
-
-@keras.saving.register_keras_serializable("msinet")
-class Normalize(keras.layers.Layer):  # type: ignore[misc]
-    """Shift and scale each image's map to 0..1: x -= min; x /= 1e-7 + max. In float32."""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(dtype="float32", **kwargs)
-
-    def call(self, maps: Any) -> Any:
-        """(B, H, W, 1) any float to (B, H, W, 1) float32 in [0, 1]."""
-        maps = maps - ops.min(maps, axis=(1, 2, 3), keepdims=True)
-        return maps / (EPSILON + ops.max(maps, axis=(1, 2, 3), keepdims=True))
-
-
-@keras.saving.register_keras_serializable("msinet")
-class UpsampleBilinear(keras.layers.Layer):  # type: ignore[misc]
-    """Double height and width as TensorFlow 1 does: out[2i] = in[i], out[2i + 1] = (in[i] + in[i + 1]) / 2.
-
-    The last row and column are repeated. Shift, average and interleave keep the type of the input, where
-    `tf.image.resize` answers float32 and drags its neighbours along.
-    """
-
-    def call(self, features: Any) -> Any:
-        """(B, h, w, C) to (B, 2h, 2w, C), the same type."""
-        return self._double(self._double(features, axis=1), axis=2)
-
-    @staticmethod
-    def _double(x: Any, axis: int) -> Any:
-        last = [slice(None)] * 4
-        later = list(last)
-        last[axis], later[axis] = slice(-1, None), slice(1, None)
-        following = ops.concatenate([x[tuple(later)], x[tuple(last)]], axis=axis)
-        pairs = ops.stack([x, (x + following) * 0.5], axis=axis + 1)  # (B, h, 2, w, C) or (B, h, w, 2, C)
-        shape = list(ops.shape(x))
-        shape[axis] = shape[axis] * 2
-        shape[0], shape[3] = -1, x.shape[3]
-        return ops.reshape(pairs, shape)
-
-    def compute_output_shape(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """(B, 2h, 2w, C)."""
-        batch, height, width, channels = input_shape
-        return batch, height and 2 * height, width and 2 * width, channels
-
-
-@keras.saving.register_keras_serializable("msinet")
-class BroadcastLike(keras.layers.Layer):  # type: ignore[misc]
-    """Repeat a (B, 1, 1, C) feature over the height and width of a second one."""
-
-    def call(self, feature: Any, like: Any) -> Any:
-        """(B, 1, 1, C) and (B, h, w, _) to (B, h, w, C)."""
-        _, height, width, _ = ops.shape(like)
-        return ops.broadcast_to(feature, (ops.shape(feature)[0], height, width, feature.shape[3]))
-
-    def compute_output_shape(
-        self, feature_shape: tuple[int | None, ...], like_shape: tuple[int | None, ...]
-    ) -> tuple[int | None, ...]:
-        """(B, h, w, C)."""
-        return (*like_shape[:3], feature_shape[3])
 
 
 def build_model(
@@ -109,48 +50,48 @@ def build_model(
 
     layer_numbers = itertools.count()
 
-    def convolve(x: Any, filters: int, name: str, kernel: int = 3, dilation: int = 1, relu: bool = True) -> Any:
+    def convolution(filters: int, name: str, kernel: int = 3, relu: bool = True, **kwargs: Any) -> Conv2D:
         initializer = keras.initializers.get(kernel_initializer)
         # A seed of its own for each layer: Keras would take it from Python's global generator, which any other
         # thread may draw from.
         layer_seed = None if seed is None else 100 * seed + next(layer_numbers)
-        initializer = type(initializer)(seed=layer_seed)
-        return keras.layers.Conv2D(
+        return Conv2D(
             filters,
             kernel,
-            padding="same",
-            dilation_rate=dilation,
             activation="relu" if relu else None,
-            kernel_initializer=initializer,
+            kernel_initializer=type(initializer)(seed=layer_seed),
             dtype=dtype,
             name=name,
-        )(x)
+            **kwargs,
+        )
 
     # === Encoder: VGG16, its last two blocks at 1/8 resolution ===
     stimulus = keras.Input((*image_size, 3), name="input", dtype="float32")
     x = keras.layers.Rescaling(1.0, offset=[-mean for mean in IMAGE_MEAN], dtype="float32", name="mean")(stimulus)
-    pools = []
+    pooled = []
     for block, widths in enumerate(VGG16_BLOCKS, 1):
         for index, filters in enumerate(widths, 1):
-            x = convolve(x, filters, encoder_layer(block, index), dilation=2 if block == 5 else 1)
-        strides, padding = (2, "valid") if block <= 3 else (1, "same")
-        x = keras.layers.MaxPooling2D(2, strides, padding, dtype=dtype, name=f"pool{block}")(x)
-        pools.append(x)
-    features = keras.layers.Concatenate(name="encoder", dtype=dtype)(pools[2:])  # (B, H/8, W/8, 1280)
+            pool = (2 if block <= 3 else 1) if index == len(widths) else None
+            dilation = 2 if block == 5 else 1
+            x = convolution(filters, encoder_layer(block, index), pool=pool, dilation_rate=dilation)(x)
+        pooled.append(x)
+    features = keras.layers.Concatenate(name="encoder", dtype=dtype)(pooled[2:])  # (B, H/8, W/8, 1280)
 
     # === ASPP ===
-    branches = [convolve(features, 256, "aspp_conv1_1", kernel=1)]
+    branches = [convolution(256, "aspp_conv1_1", kernel=1)(features)]
     for index, dilation in enumerate((4, 8, 12), 2):
-        branches.append(convolve(features, 256, f"aspp_conv1_{index}", dilation=dilation))
+        branches.append(convolution(256, f"aspp_conv1_{index}", dilation_rate=dilation)(features))
     context = keras.layers.GlobalAveragePooling2D(keepdims=True, dtype=dtype, name="aspp_mean")(features)
-    context = convolve(context, 256, "aspp_conv1_5", kernel=1)
-    branches.append(BroadcastLike(dtype=dtype, name="aspp_broadcast")(context, features))
-    x = keras.layers.Concatenate(name="aspp", dtype=dtype)(branches)
-    x = convolve(x, 256, "aspp_conv2", kernel=1)
+    # Its ReLU is a layer of its own because files of weights count layers by their distance from the output.
+    context = convolution(256, "aspp_conv1_5", kernel=1, relu=False)(context)
+    context = keras.layers.ReLU(dtype=dtype, name="aspp_context")(context)
+    x = convolution(256, "aspp_conv2", kernel=1)([*branches, context])
 
     # === Decoder ===
-    for index, filters in enumerate((128, 64, 32), 1):
-        x = UpsampleBilinear(dtype=dtype, name=f"decoder_upsample{index}")(x)
-        x = convolve(x, filters, f"decoder_conv{index}")
-    x = convolve(x, 1, "decoder_conv4", relu=False)
+    for index, filters in enumerate((128, 64), 1):
+        x = convolution(filters, f"decoder_conv{index}", of="small")(x)
+        x = Pixels(dtype=dtype, name=f"decoder_pixels{index}")(x)
+    x = convolution(32, "decoder_conv3", of="small")(x)
+    x = convolution(1, "decoder_conv4", of="phases", relu=False)(x)
+    x = Pixels(dtype=dtype, name="decoder_pixels3")(x)
     return keras.Model(stimulus, Normalize(name="output")(x), name="msinet")

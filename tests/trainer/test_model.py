@@ -1,12 +1,15 @@
 """The network and its loss against what the reference graph answered."""
 
+import h5py
 import keras
 import numpy as np
 import pytest
 
 from tests.golden.weights import set_golden_weights
+from trainer import dilation
+from trainer.layers import Pixels, convolve_doubled, convolve_phases
 from trainer.losses import kld
-from trainer.model import UpsampleBilinear, build_model
+from trainer.model import VGG16_BLOCKS, build_model, encoder_layer
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 
@@ -56,17 +59,71 @@ def test_free_size_model_answers_as_the_fixed_one(model):
     np.testing.assert_allclose(fixed(image), model(image), atol=1e-6)
 
 
-def test_upsampling_is_the_one_of_tensorflow_1():
-    features = np.random.default_rng(0).standard_normal((2, 5, 7, 3)).astype(np.float32)
+@pytest.mark.parametrize("size", [(5, 7), (2, 3), (1, 4), (1, 1)])
+def test_convolution_of_the_doubled_map_is_that_of_tensorflow_1_up_to_the_borders(size):
     import tensorflow as tf
 
-    expected = tf.compat.v1.image.resize_bilinear(features, (10, 14), align_corners=False)
-    np.testing.assert_allclose(UpsampleBilinear()(features), expected, atol=1e-6)
+    rng = np.random.default_rng(0)
+    x, kernel = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, *size, 3), (3, 3, 3, 4)))
+    doubled = [2 * side for side in size]
+
+    def expected(x, kernel):
+        large = tf.raw_ops.ResizeBilinear(images=x, size=doubled)  # neither aligned corners nor half pixels
+        return tf.nn.conv2d(large, kernel, 1, "SAME")
+
+    def phases(x, kernel):
+        return Pixels()(convolve_doubled(x, kernel))
+
+    weights = tf.constant(rng.standard_normal((2, *doubled, 4)), tf.float32)
+    answers = []
+    for convolve in (expected, phases):
+        inputs = tf.constant(x), tf.constant(kernel)
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            answer = convolve(*inputs)
+            total = tf.reduce_sum(answer * weights)
+        answers.append([answer, *tape.gradient(total, inputs)])
+    for theirs, ours in zip(*answers, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=2e-5)
 
 
-def test_upsampling_keeps_bfloat16():
-    layer = UpsampleBilinear(dtype="bfloat16")
-    assert layer(np.zeros((1, 2, 2, 1), np.float32)).dtype == "bfloat16"
+def test_convolution_of_phases_is_that_of_their_pixels():
+    import tensorflow as tf
+
+    rng = np.random.default_rng(0)
+    x, kernel = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 3, 5, 8), (3, 3, 2, 3)))
+    expected = tf.nn.conv2d(Pixels()(x), kernel, 1, "SAME")
+    np.testing.assert_allclose(Pixels()(convolve_phases(x, kernel)), expected, atol=1e-5)
+
+
+def test_phases_keep_bfloat16():
+    x = keras.ops.cast(np.zeros((1, 2, 2, 1)), "bfloat16")
+    assert convolve_doubled(x, np.zeros((3, 3, 1, 1), np.float32)).dtype == "bfloat16"
+
+
+@pytest.mark.parametrize("size", [(6, 9), (1, 1)])
+def test_both_ways_of_dilation_are_one(size, monkeypatch):
+    rng = np.random.default_rng(0)
+    x, kernel = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, *size, 3), (3, 3, 3, 4)))
+    direct = dilation.convolve(x, kernel, 4)
+    monkeypatch.setattr(dilation, "_has_gradient", lambda: False)
+    np.testing.assert_allclose(dilation.convolve(x, kernel, 4), direct, atol=1e-5)
+
+
+def test_files_of_weights_keep_their_layout(model, tmp_path):
+    # Keras numbers layers of a class by their distance from the output: aspp_conv1_5 is farther than the others.
+    encoder = [
+        encoder_layer(block, i + 1) for block, widths in enumerate(VGG16_BLOCKS, 1) for i in range(len(widths))
+    ]
+    aspp = [f"aspp_{name}" for name in ("conv1_5", "conv1_1", "conv1_2", "conv1_3", "conv1_4", "conv2")]
+    decoder = [f"decoder_conv{index}" for index in range(1, 5)]
+    model.save_weights(tmp_path / "all.weights.h5")
+    with h5py.File(tmp_path / "all.weights.h5") as file:
+        for number, name in enumerate([*encoder, *aspp, *decoder]):
+            stored = file["layers"][f"conv2d_{number}" if number else "conv2d"]["vars"]
+            for position, weight in enumerate(model.get_layer(name).weights):
+                np.testing.assert_array_equal(stored[str(position)], weight)
+        assert "conv2d_23" not in file["layers"]
 
 
 def test_mixed_precision_keeps_weights_and_output_in_float32():
