@@ -11,6 +11,9 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# The TPU compiler that needs no TPU; it has an environment of its own, since TensorFlow asks for an older libtpu.
+COMPILER := .venv-check-tpu
+COMPILER_PINS := jax==0.10.2 libtpu==0.0.51
 
 # The value of a variable given on the command line, safe for the shell whatever is in it; nothing otherwise.
 # The shell's own ENV, say, must not choose an environment.
@@ -30,7 +33,7 @@ environment = $(if $(call given,ENV),ENV,$(if $(filter-out local,$(value TARGET)
 verb = $(if $(call given,TARGET),$(if $(filter-out local,$(value TARGET)),submit,run),run)
 extra = $(if $(filter command,$(origin ARGS)), $(ARGS))
 
-.PHONY: help install run-pipeline schedule test test-requirements test-kills lint format compile requirements hooks clean
+.PHONY: help install run-pipeline schedule test test-requirements test-kills check-tpu lint format compile requirements hooks clean
 
 help: ## List the commands
 	@echo "Commands (make COMMAND):"
@@ -53,6 +56,9 @@ test-requirements: $(INSTALLED) ## Install each set of pins into an empty enviro
 test-kills: $(INSTALLED) ## Kill and stop trainings at random moments, damage their checkpoints (minutes)
 	$(BIN)/python -m pytest tests/kill_training.py --capture no $(ARGS)
 
+check-tpu: $(INSTALLED) $(COMPILER)/.installed ## Compile the training step for TPU v5e, without one (minutes): [ARGS='--topologies 1x1 --batches 64 --json']
+	$(BIN)/python benchmarks/tpu_compile.py --compiler $(COMPILER)/bin/python $(ARGS)
+
 lint: $(INSTALLED) ## Check format, style, types, and that the compiled pipeline is up to date
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -70,16 +76,17 @@ requirements: $(INSTALLED) ## Pin requirements/*.txt anew from pyproject.toml: [
 	@# The sets for machines follow the pins of dev, so that all of them run the same versions.
 	$(call pin,dev) --extra cpu --extra dev
 	for extra in cpu gpu tpu; do $(call pin,$$extra) --extra $$extra --constraint requirements/dev.txt; done
+	printf '%s\n' $(COMPILER_PINS) | $(call pin,tpu-check,-) --constraint requirements/dev.txt
 
 pin = CUSTOM_COMPILE_COMMAND='make requirements' $(BIN)/pip-compile --quiet $(ARGS) --strip-extras --allow-unsafe \
   --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
-  --output-file requirements/$(1).txt pyproject.toml
+  --output-file requirements/$(1).txt $(or $(2),pyproject.toml)
 
 hooks: $(INSTALLED) ## Check style before every commit: install the pre-commit hook
 	$(BIN)/pre-commit install
 
 clean: ## Remove what can be made again: .venv and caches (runs/ and models/ stay)
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(COMPILER) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp goes first and comes last, so that an interrupted installation is taken up again.
@@ -88,6 +95,12 @@ $(INSTALLED): pyproject.toml requirements/dev.txt
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { $(find_python); "$$python" -m venv --clear $(VENV); }
 	$(BIN)/python -m pip install --disable-pip-version-check --requirement requirements/dev.txt
 	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(COMPILER)/.installed: requirements/tpu-check.txt | $(INSTALLED)
+	@rm -f $@
+	@$(COMPILER)/bin/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m venv --clear $(COMPILER)
+	$(COMPILER)/bin/python -m pip install --disable-pip-version-check --requirement requirements/tpu-check.txt
 	@touch $@
 
 # Sets `python` to the first suitable interpreter: TensorFlow 2.20 is built for Python up to 3.13.

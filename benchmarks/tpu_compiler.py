@@ -1,0 +1,84 @@
+"""What the TPU compiler makes of a program, without a TPU; `tpu_compile.py` runs this in the environment of jax.
+
+    .venv-check-tpu/bin/python benchmarks/tpu_compiler.py STEP.hlo 2x2
+
+Prints one line of JSON: counts of one chip's program, or `error` with what the compiler said.
+jax describes a slice of chips that is not there, and libtpu compiles for it as it would on the machine.
+"""
+
+import json
+import math
+import os
+import pathlib
+import re
+import sys
+from typing import Any
+
+HERMETIC = {
+    "JAX_PLATFORMS": "cpu",
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_LOG_DIR": "disabled",
+    "TPU_MIN_LOG_LEVEL": "3",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+}
+"""No TPU, hence no metadata server and nothing that two processes could fight for; no folder of logs."""
+BYTES = {"f32": 4, "bf16": 2}
+
+
+def main() -> int:
+    """Compile for the topology, and print."""
+    os.environ.update(HERMETIC)
+    path, topology = sys.argv[1:]
+    answer: dict[str, Any]
+    try:
+        answer = compile_text(pathlib.Path(path).read_text(), topology)
+    except Exception as error:  # of XLA: out of memory, or an operation that a TPU does not have
+        answer = {"error": str(error).strip()}
+    print(json.dumps(answer))
+    return 0
+
+
+def compile_text(text: str, topology: str) -> dict[str, float]:
+    """Compile HLO text, the same on every chip of `topology` (such as 2x4), and count."""
+    import numpy as np
+    from jax._src.interpreters import mlir
+    from jax._src.lib import _jax, xla_client
+    from jax._src.lib.mlir import ir
+    from jax.experimental import topologies
+
+    bounds: dict[str, Any] = {"chips_per_host_bounds": (1, 1, 1)} if topology == "1x1" else {}
+    slice_ = topologies.get_topology_desc(topology_name=f"v5e:{topology}", platform="tpu", **bounds)
+    # The copy of a variable has no counterpart in StableHLO; a reshape to the same shape is one.
+    text = re.sub(r"(= \S+ )copy\(", r"\1reshape(", text)
+    module = xla_client.hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
+    with mlir.make_ir_context():
+        program = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(module))
+    chips = len(slice_.devices)
+    options = xla_client.CompileOptions()
+    options.num_replicas, options.num_partitions = chips, 1
+    options.device_assignment = xla_client.DeviceAssignment.create(np.arange(chips).reshape(chips, 1))
+    devices = _jax.DeviceList(tuple(slice_.devices))
+    compiled = slice_.devices[0].client.compile(program, devices, options)
+    costs, memory = compiled.cost_analysis(), compiled.get_compiled_memory_stats()
+    costs = costs[0] if isinstance(costs, list) else costs
+    return {
+        "flops": costs["flops"],
+        "bytes": costs["bytes accessed"],
+        "arguments_bytes": memory.argument_size_in_bytes,
+        "unaliased_bytes": memory.output_size_in_bytes - memory.alias_size_in_bytes,
+        "temporary_bytes": memory.temp_size_in_bytes,
+        "exchanged_bytes": exchanged_bytes(compiled.hlo_modules()[0].to_string()),
+    }
+
+
+def exchanged_bytes(text: str) -> int:
+    """Sizes of what the all-reduces of a compiled program add up, in all."""
+    total = 0
+    for shapes in re.findall(r"= (.*?) all-reduce(?:-start)?\(", text):
+        for kind, sides in re.findall(r"\b(f32|bf16)\[([\d,]*)\]", shapes):
+            total += BYTES[kind] * math.prod(int(side) for side in sides.split(",") if side)
+    return total
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""What `make check-tpu` compiles, and what it makes of the answers; the compiler itself takes minutes."""
+
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import tpu_compile, tpu_compiler
+from benchmarks.tpu_compile import Case, Counts
+from trainer.errors import UserError
+
+CASE = Case("2x2", 2, (24, 32), "bfloat16")
+COUNTS = Counts(
+    flops=32 * 250e9,
+    bytes=32 * 900e6,
+    arguments_bytes=0.3e9,
+    unaliased_bytes=0,
+    temporary_bytes=3e9,
+    exchanged_bytes=100e6,
+)
+
+
+@pytest.fixture(scope="module")
+def step():
+    return tpu_compile.lower(CASE)
+
+
+def test_step_takes_bytes_and_multiplies_in_bfloat16(step):
+    header = step.partition("\n")[0]
+    assert "u8[2,24,32,3]" in header
+    assert "u8[2,24,32,1]" in header
+    convolutions = re.findall(r"= (\w+)\[.*? convolution\((\w+)\[[^ ]* \S+ (\w+)\[", step)
+    assert len(convolutions) > 60
+    assert {kind for each in convolutions for kind in each} == {"bf16"}
+
+
+def test_step_enlarges_nothing_and_dilates_without_copies(step):
+    assert "[2,48,64," not in step  # nothing is larger than the image
+    assert "[2,24,32,32]" not in step  # nor is the last feature map ever written at the size of the image
+    batches = {int(batch) for batch in re.findall(r"= bf16\[(\d+),\d+,\d+,\d+\][^=]* convolution\(", step)}
+    assert batches <= {1, 2, 3}  # images, or rows of a kernel's gradient: space is never put into the batch
+    assert len(re.findall(r"rhs_dilate=12x12", step)) == 2
+
+
+def test_step_on_several_chips_adds_up_every_gradient(step):
+    reductions = re.findall(r"= (f32\[[\d,]*\]).* all-reduce\(.*replica_groups=\{\{0,1,2,3\}\}", step)
+    assert len(reductions) == 46
+    assert tpu_compiler.exchanged_bytes(step) == 4 * 24_934_209
+
+
+def test_figures_are_per_image_and_name_what_bounds_the_step():
+    case = dataclasses.replace(CASE, batch=32)
+    row = COUNTS.row(case)
+    assert (row["GFLOP"], row["MB"], row["HBM_GB"]) == (250, 900, 3.3)
+    assert (row["arithmetic_ms"], row["memory_ms"]) == (1.269, 1.099)
+    assert (row["bound_by"], row["images_per_s"]) == ("arithmetic", 788)
+    slower = dataclasses.replace(COUNTS, bytes=32 * 1.8e9).row(case)
+    assert (slower["bound_by"], slower["images_per_s"]) == ("memory", 455)
+
+
+def test_step_that_does_not_fit_is_an_error():
+    tpu_compile.check_fit(COUNTS, CASE)
+    with pytest.raises(UserError, match=r"take 16\.8 GB, and a chip has 16 GB"):
+        tpu_compile.check_fit(dataclasses.replace(COUNTS, temporary_bytes=16.5e9), CASE)
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (
+            "RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm",
+            "do not fit",
+        ),
+        ("UNIMPLEMENTED: While rewriting computation to not contain X64 element types", "refuses the step"),
+    ],
+)
+def test_what_the_compiler_refuses_is_an_error(message, said):
+    with pytest.raises(UserError, match=said) as error:
+        tpu_compile.read_answer(0, "a warning\n" + json.dumps({"error": message}) + "\n", "", CASE)
+    assert message[:40] in str(error.value)
+
+
+def test_compiler_that_does_not_start_is_an_error():
+    # The project's own environment has no jax, nor would it take the arguments.
+    finished = subprocess.run([sys.executable, tpu_compile.COMPILER], capture_output=True, text=True, check=False)
+    with pytest.raises(UserError, match=r"did not run.*exit status 1"):
+        tpu_compile.read_answer(finished.returncode, finished.stdout, finished.stderr, CASE)
+
+
+def test_answer_becomes_counts():
+    assert tpu_compile.read_answer(0, json.dumps(dataclasses.asdict(COUNTS)), "", CASE) == COUNTS
+
+
+def test_missing_environment_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["tpu_compile.py", "--topologies", "1x1", "--compiler", "nowhere/python"])
+    assert tpu_compile.main() == 1
+    assert "there is no nowhere/python; `make check-tpu` sets it up" in capsys.readouterr().err
