@@ -16,11 +16,16 @@ import time
 
 import tensorflow as tf
 
-from trainer import data
+from trainer import batches, precision, strategy
 from trainer.artifacts import Manifest
+from trainer.batches import Split
+from trainer.checkpoints import Checkpoints, Progress
 from trainer.config import FetchConfig, TrainConfig
 from trainer.fetch import fetch_dataset
-from trainer.train import Training
+from trainer.loop import Data, Loop
+from trainer.preemption import Stop
+from trainer.tensorboard import Board
+from trainer.train import make_deterministic, make_network
 
 LIMIT = 0.95
 
@@ -39,8 +44,7 @@ def main() -> int:
         wanted = FetchConfig("salicon", "sample", arguments.image_size, True, max_examples=images)
         manifest = fetch_dataset(wanted, folder / "data")
         config = TrainConfig(batch_size=arguments.batch_size, initial_weights="none")
-        training = Training(config, folder / "data", manifest, folder / "state", None)
-        loop, bare = _measure(training, folder / "data", manifest, arguments.batch_size, arguments.turns)
+        loop, bare = _measure(_loop(config, folder, manifest), arguments.turns)
     steps = manifest.counts["train"] // arguments.batch_size
     for title, seconds in (("bare step", bare), ("training loop", loop)):
         middle = statistics.median(seconds)
@@ -50,19 +54,29 @@ def main() -> int:
     return int(ratio < LIMIT)
 
 
-def _measure(
-    training: Training, folder: pathlib.Path, manifest: Manifest, batch_size: int, turns: int
-) -> tuple[list[float], list[float]]:
+def _loop(config: TrainConfig, folder: pathlib.Path, manifest: Manifest) -> Loop:
+    make_deterministic()
+    devices = strategy.connect()
+    resolved = precision.resolve(config.precision, devices)
+    model, optimizer = make_network(config, manifest, resolved, None)
+    splits = (Split.load(folder / "data", manifest, name) for name in ("train", "valid"))
+    data = Data(str(folder / "data"), manifest, *splits)
+    checkpoints = Checkpoints(folder / "state", model, optimizer, {})
+    return Loop(config, data, devices, model, optimizer, checkpoints, Progress(), Board(), Stop())
+
+
+def _measure(training: Loop, turns: int) -> tuple[list[float], list[float]]:
     """Seconds of each turn of the loop and of the bare step, after one turn that does not count."""
-    batch = next(iter(data.training_batches(folder, manifest, batch_size, seed=0, epoch=0)))
-    step = tf.function(training.step)
+    config, images = training.config, training.data.train
+    batch = next(iter(batches.training_batches(images, config.batch_size, seed=0, epoch=0)))
+    step = tf.function(training.compiled.step)
     loop, bare = [], []
     for turn in range(turns + 1):
         start = time.perf_counter()
-        training.take_steps(turn)
+        training.train_epoch(turn)
         training.progress.step = 0
         middle = time.perf_counter()
-        for _ in range(manifest.counts["train"] // batch_size):
+        for _ in range(len(images) // config.batch_size):
             loss = step(batch)
         float(loss)
         if turn:

@@ -22,12 +22,17 @@ def plan_training(
     training_labels: str,
     epochs: int,
     batch_size: int,
+    accumulation: int,
     learning_rate: float,
+    learning_rate_scaling: str,
+    warmup_epochs: float,
+    schedule: str,
     seed: int,
     precision: str,
     initial_weights: str,
     checkpoint_minutes: float,
     deterministic: bool,
+    profile_steps: str,
     checkpoint_dir: str,
     dataset: dsl.Input[dsl.Dataset],
     workspace: dsl.Output[dsl.Artifact],
@@ -56,8 +61,10 @@ def plan_training(
     from trainer.errors import reported
 
     with reported():
-        hyper = (epochs, batch_size, learning_rate, seed, precision, initial_weights)
-        config = TrainConfig(*hyper, checkpoint_minutes, deterministic)
+        batch = (epochs, batch_size, accumulation)
+        rate = (learning_rate, learning_rate_scaling, warmup_epochs, schedule)
+        others = (seed, precision, initial_weights, checkpoint_minutes, deterministic, profile_steps)
+        config = TrainConfig(*(*batch, *rate, *others))
         wanted = AcceleratorConfig(accelerator, workers, provisioning, reduction_servers)
         where = training.Target(platform, location, image_pattern)
         folders = training.Folders(dataset.path, base_model and base_model.path, workspace.path, checkpoint_dir)

@@ -12,12 +12,18 @@ def train_model(
     step: str,
     epochs: int,
     batch_size: int,
+    accumulation: int,
     learning_rate: float,
+    learning_rate_scaling: str,
+    warmup_epochs: float,
+    schedule: str,
     seed: int,
     precision: str,
     initial_weights: str,
     checkpoint_minutes: float,
     deterministic: bool,
+    profile_steps: str,
+    accelerator: str,
     checkpoint_dir: str,
     dataset: dsl.Input[dsl.Dataset],
     model: dsl.Output[dsl.Model],
@@ -30,10 +36,12 @@ def train_model(
     from trainer.errors import reported
 
     with reported():
-        learning = (epochs, batch_size, learning_rate, seed)
-        config = TrainConfig(*learning, precision, initial_weights, checkpoint_minutes, deterministic)
+        batch = (epochs, batch_size, accumulation)
+        rate = (learning_rate, learning_rate_scaling, warmup_epochs, schedule)
+        others = (seed, precision, initial_weights, checkpoint_minutes, deterministic, profile_steps)
+        config = TrainConfig(*(*batch, *rate, *others))
         checkpoints = f"{checkpoint_dir}/{step}" if checkpoint_dir else f"{model.path}-checkpoints"
         base = base_model.path if base_model else None
-        summary = train.train(config, dataset.path, model.path, checkpoints, base)
+        summary = train.train(config, dataset.path, model.path, checkpoints, base, accelerator=accelerator)
         report.write_curve(model.path, curve.path)
         model.metadata.update({key: summary[key] for key in ("dataset", "best_epoch", "valid_loss")})

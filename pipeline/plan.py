@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline import fit
 from pipeline.job import MAX_FLEX_START_HOURS, AcceleratorConfig
-from trainer import accelerators
+from trainer import accelerators, footprint
 from trainer.accelerators import FLEX_START, SPOT, Accelerator
 from trainer.config import check, parse_image_size
 from trainer.errors import UserError
@@ -33,7 +33,7 @@ class Plan:
     """Chips over all workers."""
     batch_per_replica: int
     precision: str
-    """float32 or bfloat16."""
+    """float32, bfloat16 or float16."""
     steps_per_epoch: int
     memory_bytes: float
     """Estimated use of one chip's memory."""
@@ -65,6 +65,7 @@ def make_plan(
     epochs: int,
     batch_size: int,
     precision: str,
+    accumulation: int = 1,
     location: str = "",
     valid_images: int = 0,
     platform: str = "vertex",
@@ -79,6 +80,7 @@ def make_plan(
         batch_size: images in one step, over all replicas; 0 for what the accelerator has by default, or less
             where it has no memory, or the data no images, for that.
         precision: one of PRECISIONS.
+        accumulation: parts into which each replica splits its images.
         location: Vertex AI region, which must have the accelerator; empty for anywhere.
         valid_images: images evaluated after each epoch.
         platform: vertex, kubeflow or local.
@@ -92,14 +94,17 @@ def make_plan(
     parse_image_size("x".join(map(str, image_size)))
     resolved = fit.resolve_precision(row, precision)
     replicas = config.workers * row.chips
-    most = fit.largest_batch(row.chip, image_size, resolved)
-    batch_size = batch_size or replicas * max(1, min(row.chip.per_replica_batch, images // replicas, most))
-    fit.check_batch(row, replicas, batch_size, images, most, image_size, resolved)
+    if not batch_size:
+        batch_size = accumulation * footprint.default_batch(
+            row.chip, replicas, images // accumulation, image_size, resolved
+        )
+    footprint.check_shares(batch_size, replicas, accumulation, images, row.name)
+    footprint.check_memory(row, batch_size, replicas, accumulation, image_size, resolved)
     each = batch_size // replicas
     steps = images // batch_size
-    seconds = fit.step_seconds(row.chip, each, image_size, resolved)
-    validation = math.ceil(valid_images / batch_size) * seconds * fit.FORWARD_SHARE
-    hours = (fit.START_SECONDS + epochs * (steps * seconds + validation)) / 3600
+    seconds = footprint.step_seconds(row.chip, each, image_size, resolved)
+    validation = math.ceil(valid_images / batch_size) * seconds * footprint.FORWARD_SHARE
+    hours = (footprint.START_SECONDS + epochs * (steps * seconds + validation)) / 3600
     return Plan(
         config=config,
         accelerator=row,
@@ -110,8 +115,8 @@ def make_plan(
         batch_per_replica=each,
         precision=resolved,
         steps_per_epoch=steps,
-        memory_bytes=fit.memory_bytes(each, image_size, resolved),
-        usable_memory_bytes=fit.usable_bytes(row.chip),
+        memory_bytes=footprint.memory_bytes(each // accumulation, image_size, resolved),
+        usable_memory_bytes=footprint.usable_bytes(row.chip),
         seconds_per_step=seconds,
         hours=hours,
         cost_usd=_cost(config, row, hours),
@@ -151,9 +156,9 @@ def _basis(config: AcceleratorConfig, row: Accelerator, precision: str, location
     known = "not known" if price is None else f"{price:.2f} USD an hour for one {row.machine_type}"
     elsewhere = f" {location} has its own prices." if location not in ("", accelerators.PRICE_REGION) else ""
     return (
-        *fit.basis(row, precision),
-        f"The time has {fit.START_SECONDS / 60:.0f} minutes for the start, an assumption. Not in it: waiting for "
-        "data, checkpoints, and the exchange of gradients between machines.",
+        *footprint.basis(row, precision),
+        f"The time has {footprint.START_SECONDS / 60:.0f} minutes for the start, an assumption. Not in it: "
+        "waiting for data, checkpoints, and the exchange of gradients between machines.",
         f"Price ({config.provisioning}): {known}. {accelerators.PRICE_SOURCE}{elsewhere}",
     )
 

@@ -34,9 +34,11 @@ class Step:
     base_model: Channel | None
     after: Iterable[Channel]
 
-    def train(self, planned: Channel) -> Channel:
-        """The task that trains, in the batches of the plan."""
-        task = train_model(**self.learning | {"batch_size": planned.outputs["batch_size"]})
+    def train(self, planned: Channel, accelerator: Channel) -> Channel:
+        """The task that trains, in the batches of the plan; on what is there if `accelerator` is empty."""
+        task = train_model(
+            **self.learning | {"batch_size": planned.outputs["batch_size"]}, accelerator=accelerator
+        )
         return task.set_display_name(STEPS[self.name])
 
     @property
@@ -72,7 +74,7 @@ def local(step: Step, environment: Environment) -> Channel:
     """One task, run as the others are."""
     # A working copy's code changes while the name of its image stays: a cached model could be an old one's.
     planned = step.plan(environment, cached=False)
-    return step.train(planned).set_caching_options(False).outputs["model"]
+    return step.train(planned, "").set_caching_options(False).outputs["model"]
 
 
 def kubeflow(step: Step, environment: Environment) -> Channel:
@@ -80,7 +82,8 @@ def kubeflow(step: Step, environment: Environment) -> Channel:
     from kfp import kubernetes
 
     planned = step.plan(environment, cached=True)
-    task = step.train(planned).set_caching_options(True)
+    accelerator = settings_of(AcceleratorConfig, step.name, step.given)["accelerator"]
+    task = step.train(planned, accelerator).set_caching_options(True)
     task.set_container_image(planned.outputs["image"])
     task.set_accelerator_type(planned.outputs["accelerator_type"])
     task.set_accelerator_limit(planned.outputs["accelerator_limit"])

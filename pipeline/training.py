@@ -100,6 +100,7 @@ def plan(
         epochs=config.epochs,
         batch_size=config.batch_size,
         precision=config.precision,
+        accumulation=config.accumulation,
         location=target.location,
         valid_images=manifest.counts["valid"],
         platform=target.platform,
@@ -111,7 +112,8 @@ def plan(
     with artifacts.replacing(markdown) as partial:
         partial.write_text(text)
     print(text)
-    return Job(made, target, _arguments(step, config, folders))
+    accelerator = wanted.accelerator if target.platform != HERE else ""
+    return Job(made, target, _arguments(step, config, folders, accelerator))
 
 
 def _here(made: Plan) -> str:
@@ -122,7 +124,7 @@ def _here(made: Plan) -> str:
     )
 
 
-def _arguments(step: str, config: TrainConfig, folders: Folders) -> list[str]:
+def _arguments(step: str, config: TrainConfig, folders: Folders, accelerator: str) -> list[str]:
     """The flags of `python -m trainer train`."""
     checkpoints = f"{folders.checkpoint_dir or folders.workspace + '/checkpoints'}/{step}"
     flags = {
@@ -130,6 +132,7 @@ def _arguments(step: str, config: TrainConfig, folders: Folders) -> list[str]:
         "output_dir": f"{folders.workspace}/{MODEL}",
         "checkpoint_dir": checkpoints,
         **({"base_model": folders.base_model} if folders.base_model else {}),
+        **({"accelerator": accelerator} if accelerator else {}),
         **dataclasses.asdict(config),
     }
     return [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
+from trainer.config import CACHES, EvaluateConfig, FetchConfig, TrainConfig
 from trainer.errors import reported
 from trainer.settings_cli import Parser, add_settings, settings
 
@@ -25,7 +25,16 @@ def _train(arguments: argparse.Namespace) -> None:
 
     config = settings(TrainConfig, arguments)
     checkpoints = arguments.checkpoint_dir or f"{arguments.output_dir.rstrip('/')}.checkpoints"
-    train(config, arguments.dataset_dir, arguments.output_dir, checkpoints, arguments.base_model)
+    train(
+        config,
+        arguments.dataset_dir,
+        arguments.output_dir,
+        checkpoints,
+        arguments.base_model,
+        accelerator=arguments.accelerator,
+        logs=arguments.logs_dir,
+        cache=arguments.cache,
+    )
     if arguments.curve:
         write_curve(arguments.output_dir, arguments.curve)
 
@@ -70,6 +79,15 @@ def _parser() -> argparse.ArgumentParser:
         "--checkpoint-dir", metavar="DIR", help="Folder for the run's state (default: beside the model)."
     )
     train.add_argument("--base-model", metavar="DIR", help="Model to start from, in place of initial weights.")
+    train.add_argument(
+        "--accelerator", default="", metavar="NAME", help="What to train on, such as l4-2 (default: what is here)."
+    )
+    train.add_argument(
+        "--cache", default="auto", choices=CACHES, help="Where to keep the decoded images (default: %(default)s)."
+    )
+    train.add_argument(
+        "--logs-dir", default="", metavar="DIR", help="Folder for TensorBoard (default: AIP_TENSORBOARD_LOG_DIR)."
+    )
     train.add_argument("--curve", metavar="HTML", help="Page with the curve of the losses to write.")
     add_settings(train, TrainConfig)
 

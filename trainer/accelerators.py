@@ -70,10 +70,10 @@ def _regions(text: str) -> tuple[str, ...]:
 _CPU_FLOPS = {"float32": 16 / 2 * 260e9 / 1.57, "bfloat16": 16 / 2 * 260e9 / 0.95}
 
 CPU = Chip("CPU", "cpu", "", {}, 60e9, _CPU_FLOPS, math.inf, "float32", 1, ())
-# T4 and V100 have no bfloat16, and the trainer computes no float16: it would need the loss to be scaled.
+# T4 and V100 have no bfloat16; their tensor cores multiply float16.
 T4 = Chip(
-    "NVIDIA T4", "gpu", "NVIDIA_TESLA_T4", _node("nvidia-tesla-t4"), 16e9, {"float32": 8.1e12}, 320e9,
-    "float32", 16,
+    "NVIDIA T4", "gpu", "NVIDIA_TESLA_T4", _node("nvidia-tesla-t4"), 16e9,
+    {"float16": 65e12, "float32": 8.1e12}, 320e9, "float16", 32,
     _regions(
         "us-central1 us-east1 us-east4 us-west1 us-west2 us-west4 northamerica-northeast1 southamerica-east1 "
         "europe-central2 europe-west1 europe-west2 europe-west3 europe-west4 asia-east1 asia-east2 "
@@ -81,8 +81,9 @@ T4 = Chip(
     ),
 )  # fmt: skip
 V100 = Chip(
-    "NVIDIA V100", "gpu", "NVIDIA_TESLA_V100", _node("nvidia-tesla-v100"), 16e9, {"float32": 15.7e12}, 900e9,
-    "float32", 16, _regions("us-central1 us-east1 us-west1 europe-west4 asia-east1"),
+    "NVIDIA V100", "gpu", "NVIDIA_TESLA_V100", _node("nvidia-tesla-v100"), 16e9,
+    {"float16": 125e12, "float32": 15.7e12}, 900e9, "float16", 32,
+    _regions("us-central1 us-east1 us-west1 europe-west4 asia-east1"),
 )  # fmt: skip
 # TensorFlow convolves float32 in TF32 on these, unless it is told not to: the float32 peaks are TF32's.
 L4 = Chip(

@@ -26,6 +26,8 @@ PARALLEL_SHARDS = 4
 DECODED_TOGETHER = 16
 PARALLEL_GATHERS = 8
 """Calls that gather images at a time, at most: one copies about 5 GB/s, and its result waits in memory."""
+ALIGNMENT = 64
+"""Bytes; TensorFlow takes an array that begins at a multiple of it without a copy."""
 GATHER_IMAGES = 8
 """A call gathers at least about so many images: it costs as much as copying one."""
 
@@ -34,7 +36,7 @@ GATHER_IMAGES = 8
 
 @dataclass(frozen=True)
 class Split:
-    """All images of a split, decoded, by index; read only."""
+    """All images of a split, decoded, by index."""
 
     stimulus: NDArray[np.uint8]
     """(N, H, W, 3) RGB."""
@@ -74,7 +76,6 @@ class Split:
         stimulus = store[:stimulus_bytes].reshape(count, height, width, 3)
         density = store[stimulus_bytes:].reshape(count, height, width, 1)
         _fill(stimulus, density, folder, manifest, split)
-        stimulus.flags.writeable = density.flags.writeable = False
         return cls(stimulus, density)
 
 
@@ -88,7 +89,8 @@ def _allocate(split: str, n_bytes: int, cache: str, reserve_bytes: int) -> NDArr
         raise UserError(f"{size}, but {has}; set cache to disk or auto, or take a machine with more memory")
     if cache == "memory" or (cache == "auto" and n_bytes + reserve_bytes <= available):
         print(f"{size} in memory; {has}", flush=True)
-        return np.empty(n_bytes, np.uint8)
+        room = np.empty(n_bytes + ALIGNMENT, np.uint8)
+        return room[-room.ctypes.data % ALIGNMENT :][:n_bytes]
     place = tempfile.gettempdir()
     with tempfile.TemporaryFile() as file:
         try:
@@ -116,7 +118,7 @@ def _fill(
     """Put every record of the split at its index."""
     paths = [str(path) for path in tfrecords.shard_paths(folder, split)]
     records = tf.data.TFRecordDataset(paths, num_parallel_reads=min(PARALLEL_SHARDS, len(paths)))
-    options = _own_threads()
+    options = _options()
     options.deterministic = False
     decoded = records.map(
         lambda record: tfrecords.parse(record, manifest.image_size), num_parallel_calls=os.cpu_count()
@@ -217,11 +219,14 @@ def validation_batches(
     order[: len(split)] = np.arange(len(split))
     slices = _slices(order, batch_size, 0, n_replicas_here, first_replica, n_replicas)
 
-    def masked(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        there = batch["index"] >= 0
-        return {**batch, "index": tf.maximum(batch["index"], 0), "mask": tf.cast(there, tf.float32)}
+    def masked(batch: dict[str, tf.Tensor], mask: tf.Tensor) -> dict[str, tf.Tensor]:
+        there = tf.cast(mask, tf.uint8)[:, None, None, None]
+        filled = {key: batch[key] * there for key in ("stimulus", "density")}
+        return {**batch, **filled, "mask": mask}
 
-    return _gathered(split, slices).map(masked)
+    gathered = _gathered(split, np.maximum(slices, 0))
+    masks = tf.data.Dataset.from_tensor_slices((slices >= 0).astype(np.float32))
+    return tf.data.Dataset.zip(gathered, masks).map(masked).prefetch(1)
 
 
 def _slices(
@@ -234,39 +239,38 @@ def _slices(
 
 
 def _gathered(split: Split, slices: NDArray[np.int64]) -> tf.data.Dataset:
-    """The images of each row of `slices` (n, b); zeros for index -1."""
+    """The images of each row of `slices` (n, b)."""
     rows = math.ceil(GATHER_IMAGES / slices.shape[1])
 
+    stimulus, density = _tensor(split.stimulus), _tensor(split.density)
+
     def gather(indices: tf.Tensor) -> dict[str, tf.Tensor]:
-        stimulus, density = tf.numpy_function(
-            lambda indices: (_take(split.stimulus, indices), _take(split.density, indices)),
-            [indices],
-            [tf.uint8, tf.uint8],
-            stateful=False,  # otherwise deterministic training would run one call at a time
-        )
-        return {
-            "index": indices,
-            "stimulus": tf.ensure_shape(stimulus, (*indices.shape, *split.stimulus.shape[1:])),
-            "density": tf.ensure_shape(density, (*indices.shape, *split.density.shape[1:])),
-        }
+        return {"index": indices, "stimulus": tf.gather(stimulus, indices), "density": tf.gather(density, indices)}
 
     calls = tf.data.Dataset.from_tensor_slices(slices)
     calls = calls.batch(rows) if rows > 1 else calls
     parallel = max(2, min(PARALLEL_GATHERS, os.cpu_count() or 1))
     batches = calls.map(gather, num_parallel_calls=parallel, deterministic=True).prefetch(2)
     batches = batches.unbatch() if rows > 1 else batches
-    return batches.with_options(_own_threads())
+    return batches.with_options(_options())
 
 
-def _take(images: NDArray[np.uint8], indices: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """`images[indices]`, zeros for -1; other threads of Python run meanwhile."""
-    taken = np.take(images, indices, axis=0, mode="clip")
-    taken[indices < 0] = 0
-    return taken
+def _tensor(images: NDArray[np.uint8]) -> tf.Tensor:
+    """The images as a tensor that shares their memory.
+
+    Gathering from it takes no Python: TensorFlow would wait for ever for a Python function that is under way when
+    an epoch is left in the middle.
+    """
+    return tf.experimental.dlpack.from_dlpack(images.__dlpack__())
 
 
-def _own_threads() -> tf.data.Options:
-    """Threads apart from those of the steps, of which deterministic training has one."""
+def _options() -> tf.data.Options:
+    """Threads apart from those of the steps; and the graph as it is, since to rewrite it TensorFlow would copy all
+    images.
+    """
     options = tf.data.Options()
     options.threading.private_threadpool_size = os.cpu_count() or 1
+    options.threading.max_intra_op_parallelism = 1
+    options.experimental_optimization.apply_default_optimizations = False
+    options.autotune.enabled = False
     return options

@@ -15,7 +15,10 @@ from trainer.errors import UserError
 
 Row = TypeVar("Row")
 
-PRECISIONS = ("auto", "float32", "bfloat16")
+PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+LEARNING_RATE_SCALING = ("none", "sqrt", "linear")
+SCHEDULES = ("constant", "cosine")
+CACHES = ("auto", "memory", "disk")
 SAMPLE = "sample"
 """The source that is no place: the sample set is drawn."""
 HIGHER_IS_BETTER = {
@@ -77,6 +80,19 @@ def parse_image_size(text: str) -> tuple[int, int]:
     return height, width
 
 
+def parse_profile_steps(text: str) -> tuple[int, int] | None:
+    """First and last step, counted from 1 and both profiled, of a text such as `10-20`; None of an empty one."""
+    if not text:
+        return None
+    match = re.fullmatch(r"(\d+)-(\d+)", text)
+    if match is None:
+        raise UserError(f"profile_steps is {text!r}; write the first and the last step, such as 10-20")
+    first, last = int(match[1]), int(match[2])
+    check(first >= 1, f"profile_steps is {text}; steps count from 1")
+    check(first <= last, f"profile_steps is {text}; the first step must not be after the last")
+    return first, last
+
+
 def _check_number(name: str, value: float, minimum: float, exclusive: bool = False) -> None:
     enough = value > minimum if exclusive else value >= minimum
     bound = f"above {minimum:g}" if exclusive else f"at least {minimum:g}"
@@ -111,10 +127,19 @@ class TrainConfig:
     batch_size: int = setting(
         1, "Images in one step, over all replicas; 0 for what the accelerator takes by default."
     )
-    learning_rate: float = setting(1e-5, "Step size of Adam.")
+    accumulation: int = setting(
+        1, "Parts into which each device splits its images of a step, one after another, to save memory."
+    )
+    learning_rate: float = setting(1e-5, "Step size of Adam for a batch of one.")
+    learning_rate_scaling: str = setting(
+        "none", "How the step size grows with the batch size: none, sqrt (its square root), or linear."
+    )
+    warmup_epochs: float = setting(0.0, "Epochs over which the step size rises from 0.")
+    schedule: str = setting("constant", "The step size after that: constant, or cosine (falls to 0 at the end).")
     seed: int = setting(42, "Seed of the initial weights and of the order of the images.")
     precision: str = setting(
-        "auto", "float32, bfloat16, or auto: bfloat16 where the hardware multiplies it, else float32."
+        "auto",
+        "float32, bfloat16, float16 (with the loss scaled), or auto: what the hardware multiplies fastest.",
     )
     initial_weights: str = setting(
         "imagenet",
@@ -123,14 +148,24 @@ class TrainConfig:
     )
     checkpoint_minutes: float = setting(10.0, "Longest time between two checkpoints, in minutes.")
     deterministic: bool = setting(True, "Use only operations that give the same bits in every run.")
+    profile_steps: str = setting("", "Steps to profile for TensorBoard, such as 10-20; none if empty.")
 
     def __post_init__(self) -> None:
         _check_number("epochs", self.epochs, 1)
         _check_number("batch_size", self.batch_size, 0)
+        _check_number("accumulation", self.accumulation, 1)
         _check_number("learning_rate", self.learning_rate, 0, exclusive=True)
+        check_choice("learning_rate_scaling", self.learning_rate_scaling, LEARNING_RATE_SCALING)
+        _check_number("warmup_epochs", self.warmup_epochs, 0)
+        check(
+            self.warmup_epochs < self.epochs,
+            f"warmup_epochs is {self.warmup_epochs:g}; it must be below epochs, which is {self.epochs}",
+        )
+        check_choice("schedule", self.schedule, SCHEDULES)
         _check_number("seed", self.seed, 0)
         _check_number("checkpoint_minutes", self.checkpoint_minutes, 0, exclusive=True)
         check_choice("precision", self.precision, PRECISIONS)
+        parse_profile_steps(self.profile_steps)
         check(bool(self.initial_weights), "initial_weights is empty; give imagenet, none, or a VGG16 .h5 file")
 
 

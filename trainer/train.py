@@ -1,38 +1,53 @@
-"""Train MSI-Net: the loop, the validation, and what is kept of them."""
+"""Train MSI-Net on a prepared data set, and write the best model."""
 
 import dataclasses
 import json
-import math
 import os
 import pathlib
+import re
 import shutil
-import time
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer import accelerators, data, precision, step, tfrecords
-from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest, code_version, read_json, replacing
-from trainer.checkpoint import Checkpoints, Progress
+from trainer import footprint, precision, schedule, strategy
+from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest, read_json, replacing
+from trainer.batches import Split
+from trainer.checkpoints import Checkpoints, Progress
 from trainer.config import TrainConfig
 from trainer.errors import UserError
 from trainer.export import write_model
 from trainer.initial import initial_model
-from trainer.progress import Tracker
-from trainer.step import Batch
+from trainer.lineage import lineage
+from trainer.loop import Data, Loop
+from trainer.model import build_model
+from trainer.preemption import watched
+from trainer.strategy import Devices
+from trainer.tensorboard import Board
 
 ADAM_EPSILON = 1e-8
 """TensorFlow 1's default, which the reference trained with; Keras' is 1e-7."""
-CHUNK_S = 1.0
-"""Steps run without the host in between for about so long; then progress is shown and checkpoints are due."""
+MACHINE_LOST = 75
+"""Exit status when another machine of the job is gone; EX_TEMPFAIL: the same command later may well succeed."""
 
 Path = str | os.PathLike[str]
 
 
 def train(
-    config: TrainConfig, dataset: Path, output: Path, checkpoints: Path, base_model: Path | None = None
+    config: TrainConfig,
+    dataset: Path,
+    output: Path,
+    checkpoints: Path,
+    base_model: Path | None = None,
+    *,
+    accelerator: str = "",
+    logs: str = "",
+    cache: str = "auto",
 ) -> dict[str, Any]:
     """Train on a prepared data set, or go on with a training that was cut off, and write the best model.
 
@@ -40,42 +55,71 @@ def train(
         config: the settings.
         dataset: folder of a prepared data set.
         output: folder of the model to write (see `trainer.artifacts`).
-        checkpoints: folder that keeps the state of the run; the same call with the same folder goes on there.
+        checkpoints: folder, or gs:// address of one, that keeps the state of the run; the same call with the same
+            folder goes on there.
         base_model: folder of a model whose weights to start from.
+        accelerator: name in `trainer.accelerators` of what to train on; what is here without one.
+        logs: folder for TensorBoard; where Vertex AI wants it, or none, without one.
+        cache: where the decoded images are kept: memory, disk, or auto.
 
     Returns:
         What MODEL_CONFIG holds: settings, data, and `best_epoch` with its `valid_loss`.
 
     Raises:
-        UserError: if settings, data and weights do not fit together, or if the loss is not finite.
+        UserError: if settings, data, weights and devices do not fit together, or if the loss is not finite.
+        SystemExit: if the run is told to stop (128 + the signal), or if another machine is lost (MACHINE_LOST);
+            the same call goes on.
     """
     manifest = Manifest.load(dataset)
-    if not config.batch_size:
-        config = dataclasses.replace(config, batch_size=accelerators.get("cpu").chip.per_replica_batch)
-    _check_fit(config, manifest)
-    if config.deterministic:
-        _make_deterministic()
-    keras.utils.clear_session()
-    keras.utils.set_random_seed(config.seed)
-    training = Training(config, dataset, manifest, checkpoints, base_model)
-    training.check_output(output)
-    with data.damage_reported(dataset):
-        for epoch in range(training.progress.epoch, config.epochs):
-            training.train_epoch(epoch)
-    return training.write(output)
-
-
-def _check_fit(config: TrainConfig, manifest: Manifest) -> None:
-    if config.batch_size > manifest.counts["train"]:
-        raise UserError(
-            f"batch_size is {config.batch_size}, but {manifest.dataset} has {manifest.counts['train']} training "
-            "images; make it smaller, or prepare more images (max_examples)"
-        )
     if not manifest.counts["valid"]:
         raise UserError(f"{manifest.dataset} has no validation images, by which the best epoch is chosen")
+    if config.deterministic:
+        make_deterministic()
+    keras.utils.clear_session()
+    devices = strategy.connect(accelerator)
+    keras.utils.set_random_seed(config.seed)
+    resolved = precision.resolve(config.precision, devices)
+    config = _with_batch(config, manifest, devices, resolved, accelerator)
+    rests_on = lineage(config, manifest, resolved, base_model)
+    _check_output(output, rests_on["identity"])
+    _check_agreement(devices, rests_on["identity"])
+    with devices.strategy.scope():
+        model, optimizer = make_network(config, manifest, resolved, base_model)
+    print(_first_words(config, manifest, devices, resolved), flush=True)
+    with (
+        watched() as stop,
+        Checkpoints(checkpoints, model, optimizer, rests_on["identity"], writable=devices.is_chief) as kept,
+        Board(logs, config.profile_steps, writable=devices.is_chief) as board,
+        _explained(config, manifest, devices, resolved),
+    ):
+        progress = kept.restore()
+        _check_place(devices, progress)
+        if progress.epoch < config.epochs:
+            splits = (Split.load(dataset, manifest, name, cache) for name in ("train", "valid"))
+            data = Data(str(dataset), manifest, *splits)
+            loop = Loop(config, data, devices, model, optimizer, kept, progress, board, stop)
+            loop.run()
+            progress = loop.progress
+        kept.wait()
+        summary = {**rests_on, "best_epoch": progress.best_epoch, "valid_loss": progress.best_loss}
+        if devices.is_chief:
+            _write(output, manifest.image_size, kept.best_weights(), progress, summary)
+        devices.gather([])  # the chief looks after the others until it has written
+    return summary
 
 
-def _make_deterministic() -> None:
+def make_network(
+    config: TrainConfig, manifest: Manifest, resolved: str, base_model: Path | None
+) -> tuple[keras.Model, Any]:
+    """The network with its first weights, and its optimizer; within the strategy's scope."""
+    model = initial_model(config, manifest.image_size, precision.POLICIES[resolved], base_model)
+    rate = schedule.learning_rate(config, manifest.counts["train"] // config.batch_size)
+    optimizer = precision.scaled(keras.optimizers.Adam(rate, epsilon=ADAM_EPSILON), resolved)
+    optimizer.build(model.trainable_variables)
+    return model, optimizer
+
+
+def make_deterministic() -> None:
     """Ask TensorFlow for the same bits in every run.
 
     Its own switch is not enough on a CPU: oneDNN's convolutions split their sums by how many threads are free, so
@@ -92,233 +136,126 @@ def _make_deterministic() -> None:
             )
 
 
-class Training:
-    """The state of one training: network, optimizer, checkpoints, history, and the compiled steps."""
-
-    def __init__(
-        self,
-        config: TrainConfig,
-        dataset: Path,
-        manifest: Manifest,
-        checkpoints: Path,
-        base_model: Path | None,
-    ) -> None:
-        self._config, self._dataset, self._manifest = config, dataset, manifest
-        self._precision = precision.resolve(config.precision)
-        self._lineage = _lineage(config, manifest, self._precision, base_model)
-        self._strategy = tf.distribute.get_strategy()
-        with self._strategy.scope():
-            policy = precision.POLICIES[self._precision]
-            self._model = initial_model(config, manifest.image_size, policy, base_model)
-            self._optimizer = keras.optimizers.Adam(config.learning_rate, epsilon=ADAM_EPSILON)
-            self._optimizer.build(self._model.trainable_variables)
-        self._checkpoints = Checkpoints(checkpoints, self._model, self._optimizer, self._lineage["identity"])
-        self.progress = self._checkpoints.restore()
-        self._history = self._checkpoints.folder / HISTORY
-        self._keep_history(self.progress.epoch)
-        self._steps_per_epoch = manifest.counts["train"] // config.batch_size
-        self._chunk = 1
-        self._train_steps = tf.function(self._train_steps_eager)
-        self._validation_loss = tf.function(self._validation_loss_eager)
-        self._saved = time.monotonic()
-        print(
-            f"{manifest.dataset}: {manifest.counts['train']} training and {manifest.counts['valid']} validation "
-            f"images at {manifest.image_size[0]}x{manifest.image_size[1]}, batch {config.batch_size}, "
-            f"{self._steps_per_epoch} steps an epoch, {self._precision}",
-            flush=True,
+def _with_batch(
+    config: TrainConfig, manifest: Manifest, devices: Devices, resolved: str, accelerator: str
+) -> TrainConfig:
+    """The settings with the batch size that is used, checked against data and devices."""
+    images, replicas, chip = manifest.counts["train"], devices.replicas, devices.chip
+    if not config.batch_size and chip is not None:
+        each = footprint.default_batch(
+            chip, replicas, images // config.accumulation, manifest.image_size, resolved
         )
+        config = dataclasses.replace(config, batch_size=config.accumulation * each)
+    elif not config.batch_size:
+        config = dataclasses.replace(config, batch_size=config.accumulation * replicas)
+    footprint.check_shares(config.batch_size, replicas, config.accumulation, images, accelerator)
+    return config
 
-    # === Steps, compiled ===
 
-    def _train_steps_eager(self, batches: Any, steps: tf.Tensor) -> tf.Tensor:
-        """Take `steps` steps; the loss before each of them, (steps,) float32."""
-        step_losses = tf.TensorArray(tf.float32, size=steps)
-        for index in tf.range(steps):
-            replica_losses = self._strategy.run(self.step, args=(next(batches),))
-            loss = self._strategy.reduce(tf.distribute.ReduceOp.SUM, replica_losses, axis=None)
-            step_losses = step_losses.write(index, loss)
-        return step_losses.stack()
+def _first_words(config: TrainConfig, manifest: Manifest, devices: Devices, resolved: str) -> str:
+    counts, (height, width) = manifest.counts, manifest.image_size
+    machines = f" on {devices.cluster.size} machines" if devices.cluster.size > 1 else ""
+    spread = f" over {devices.replicas} {devices.kind}s{machines}" if devices.replicas > 1 else ""
+    return (
+        f"{manifest.dataset}: {counts['train']} training and {counts['valid']} validation images at "
+        f"{height}x{width}, batch {config.batch_size}{spread}, {counts['train'] // config.batch_size} steps an "
+        f"epoch, {resolved}"
+    )
 
-    def step(self, batch: Batch) -> tf.Tensor:
-        """One step of one replica; its share of the loss over the global batch."""
-        return step.train_step(self._model, self._optimizer, batch, self._config.batch_size)
 
-    def _validation_loss_eager(self, batches: Any) -> tf.Tensor:
-        """Sum of the loss over the images of the next batch."""
-        replica_sums = self._strategy.run(self._validation_step, args=(next(batches),))
-        return self._strategy.reduce(tf.distribute.ReduceOp.SUM, replica_sums, axis=None)
+def _check_output(output: Path, identity: dict[str, Any]) -> None:
+    """Raise `UserError` if there is something at `output` that is not the model of this very run."""
+    folder = pathlib.Path(output)
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    config = folder / MODEL_CONFIG
+    found = read_json(config, "remove the folder").get("identity") if config.is_file() else None
+    if found != json.loads(json.dumps(identity)):
+        raise UserError(f"{output} exists already, and is not the model of this run; remove it, or name another")
 
-    def _validation_step(self, batch: Batch) -> tf.Tensor:
-        return step.validation_step(self._model, batch)
 
-    # === Epochs ===
-
-    def train_epoch(self, epoch: int) -> None:
-        """Train, validate, and keep what came of it."""
-        self.take_steps(epoch)
-        progress = self.progress
-        valid_loss = self._validate(epoch)
-        best = valid_loss < progress.best_loss
-        if best:
-            with replacing(self._checkpoints.best_weights) as partial:
-                self._model.save_weights(partial)
-            progress.best_epoch, progress.best_loss = epoch + 1, valid_loss
-        images = self._steps_per_epoch * self._config.batch_size
-        row = {
-            "epoch": epoch + 1,
-            "steps": self._steps_per_epoch,
-            "loss": progress.loss_sum / self._steps_per_epoch,
-            "valid_loss": valid_loss,
-            "seconds": round(progress.seconds, 3),
-            "images_per_s": round(images / max(progress.seconds, 1e-9), 3),
-            "best": best,
-        }
-        with self._history.open("a") as file:
-            file.write(json.dumps(row) + "\n")
-        print(
-            f"epoch {epoch + 1}/{self._config.epochs}: loss {row['loss']:.4f}, validation {valid_loss:.4f}"
-            f"{' (best so far)' if best else ''}, {row['images_per_s']:.3g} images/s",
-            flush=True,
-        )
-        self.progress = Progress(epoch + 1, best_epoch=progress.best_epoch, best_loss=progress.best_loss)
-        self._save()
-
-    def take_steps(self, epoch: int) -> None:
-        """Take the steps of an epoch that are still to take, and save the state whenever it is due."""
-        config, progress = self._config, self.progress
-        batches = iter(
-            data.training_batches(
-                self._dataset, self._manifest, config.batch_size, config.seed, epoch, progress.step
-            )
-        )
-        title = f"training, epoch {epoch + 1}/{config.epochs}"
-        with Tracker(title, self._steps_per_epoch, "steps", progress.step) as tracker:
-            while progress.step < self._steps_per_epoch:
-                steps = min(self._chunk, self._steps_per_epoch - progress.step)
-                start = time.monotonic()
-                step_losses = self._train_steps(batches, tf.constant(steps)).numpy()
-                seconds = time.monotonic() - start
-                self._check_finite(epoch, progress.step, step_losses)
-                progress.step += steps
-                progress.loss_sum += float(step_losses.sum(dtype=np.float64))
-                progress.seconds += seconds
-                self._chunk = max(1, min(2 * self._chunk, int(steps * CHUNK_S / seconds)))
-                tracker.advance(steps, f"loss {progress.loss_sum / progress.step:.4f}")
-                if time.monotonic() - self._saved > 60 * config.checkpoint_minutes:
-                    self._save()
-
-    def _validate(self, epoch: int) -> float:
-        """Mean loss over the validation images."""
-        count, batch_size = self._manifest.counts["valid"], self._config.batch_size
-        batches = iter(data.validation_batches(self._dataset, self._manifest, batch_size))
-        total = 0.0
-        with Tracker(f"validation, epoch {epoch + 1}/{self._config.epochs}", count, "images") as tracker:
-            for first in range(0, count, batch_size):
-                total += float(self._validation_loss(batches))
-                tracker.advance(min(batch_size, count - first))
-        if not math.isfinite(total):
-            raise UserError(
-                f"the validation loss after epoch {epoch + 1} is {total}; lower learning_rate "
-                f"(now {self._config.learning_rate:g})"
-            )
-        return total / count
-
-    def _check_finite(self, epoch: int, first_step: int, step_losses: np.ndarray) -> None:
-        """Stop at the first loss that is not a number; name the images in that batch."""
-        bad = np.flatnonzero(~np.isfinite(step_losses))
-        if not bad.size:
-            return
-        position = first_step + int(bad[0])
-        batch = next(
-            iter(
-                data.training_batches(
-                    self._dataset,
-                    self._manifest,
-                    self._config.batch_size,
-                    self._config.seed,
-                    epoch,
-                    skip_steps=position,
-                )
-            )
-        )
-        indices = set(batch["index"].numpy().tolist())
-        names = [each.name for each in tfrecords.read(self._dataset, "train") if each.index in indices]
+def _check_agreement(devices: Devices, identity: dict[str, Any]) -> None:
+    """Raise `UserError` unless all machines were started with the same settings and data."""
+    names = sorted(identity)
+    told = devices.gather([float(zlib.crc32(repr(identity[name]).encode())) for name in names])
+    differing = [name for name, column in zip(names, told.T, strict=True) if len(set(column)) > 1]
+    if differing:
+        ours = ", ".join(f"{name} {identity[name]!r}" for name in differing)
         raise UserError(
-            f"the loss is {step_losses[bad[0]]} at step {position + 1} of epoch {epoch + 1}, on the images "
-            f"{', '.join(names)}; lower learning_rate (now {self._config.learning_rate:g}), or look at them"
+            f"the machines of this job were started with different {', '.join(differing)} (here: {ours}); "
+            "give all of them the same command and data"
         )
 
-    # === What is kept ===
 
-    def check_output(self, output: Path) -> None:
-        """Raise `UserError` if there is something at `output` that is not the model of this very run."""
-        folder = pathlib.Path(output)
-        if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-            return
-        config = folder / MODEL_CONFIG
-        identity = read_json(config, "remove the folder").get("identity") if config.is_file() else None
-        if identity != json.loads(json.dumps(self._lineage["identity"])):
-            raise UserError(
-                f"{output} exists already, and is not the model of this run; remove it, or name another"
-            )
+def _check_place(devices: Devices, progress: Progress) -> None:
+    """Raise `UserError` unless all machines go on from the same checkpoint."""
+    places = devices.gather([progress.epoch, progress.step]).astype(int).tolist()
+    if any(place != places[0] for place in places):
+        told = ", ".join(f"machine {rank} epoch {epoch} step {step}" for rank, (epoch, step) in enumerate(places))
+        raise UserError(
+            f"the machines of this job found different checkpoints ({told}); give all of them one folder that all "
+            "can read"
+        )
 
-    def _save(self) -> None:
-        self._checkpoints.save(self.progress)
-        self._saved = time.monotonic()
 
-    def _keep_history(self, epochs: int) -> None:
-        """Drop what was written of an epoch after the checkpoint: that epoch is run again."""
-        lines = self._history.read_text().splitlines(keepends=True) if self._history.exists() else []
-        with replacing(self._history) as partial:
-            partial.write_text("".join(lines[:epochs]))
-
-    def write(self, output: Path) -> dict[str, Any]:
-        """Write the model folder: best weights, their SavedModel, the history and the configuration."""
-        summary = {
-            **self._lineage,
-            "best_epoch": self.progress.best_epoch,
-            "valid_loss": self.progress.best_loss,
-        }
-        with replacing(output) as folder:
-            folder.mkdir()
-            shutil.copy(self._history, folder / HISTORY)
-            shutil.copy(self._checkpoints.best_weights, folder / WEIGHTS)
-            write_model(folder, self._manifest.image_size, summary)
-            shutil.rmtree(output, ignore_errors=True)  # an earlier end of this run
+@contextmanager
+def _explained(config: TrainConfig, manifest: Manifest, devices: Devices, resolved: str) -> Iterator[None]:
+    """What TensorFlow raises when memory or a machine is gone, in the user's words."""
+    try:
+        yield
+    except tf.errors.ResourceExhaustedError as error:
+        raise UserError(_out_of_memory(config, manifest, devices, resolved, error)) from None
+    except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError) as error:
+        if devices.cluster.size == 1:
+            raise
+        gone = sorted(set(re.findall(r"/job:\w+/replica:\d+/task:\d+", str(error)))) or [_first_line(error)]
         print(
-            f"wrote the weights of epoch {summary['best_epoch']} (validation {summary['valid_loss']:.4f}) "
-            f"to {output}",
+            f"another machine of this job is gone ({', '.join(gone)}); start them all again, and the training "
+            "goes on from its last checkpoint",
             flush=True,
         )
-        return summary
+        raise SystemExit(MACHINE_LOST) from None
 
 
-def _lineage(
-    config: TrainConfig, manifest: Manifest, resolved_precision: str, base_model: Path | None
-) -> dict[str, Any]:
-    """What the result rests on; `identity` is the part that a checkpoint must agree with."""
-    base = None
-    if base_model is not None:
-        base = read_json(pathlib.Path(base_model) / MODEL_CONFIG, "give the folder of a model that `train` wrote")
-    settings = dataclasses.asdict(config)
-    changeable = ("epochs", "checkpoint_minutes", "precision")
-    identity = {key: value for key, value in settings.items() if key not in changeable}
-    identity |= {
-        "precision": resolved_precision,
-        "image_size": list(manifest.image_size),
-        "n_train": manifest.counts["train"],
-        "fingerprint": manifest.fingerprint,
-        "base": base and [base["identity"], base["best_epoch"]],
-    }
-    return {
-        "dataset": manifest.dataset,
-        "source": manifest.source,
-        "fingerprint": manifest.fingerprint,
-        "counts": manifest.counts,
-        "image_size": list(manifest.image_size),
-        "precision": resolved_precision,
-        "settings": settings,
-        "code_version": code_version(),
-        "base_model": base,
-        "identity": identity,
-    }
+def _out_of_memory(
+    config: TrainConfig, manifest: Manifest, devices: Devices, resolved: str, error: tf.errors.OpError
+) -> str:
+    share = config.batch_size // devices.replicas
+    each = share // config.accumulation
+    most = footprint.largest_batch(devices.chip, manifest.image_size, resolved) if devices.chip else each
+    fits = min(most, each // 2)  # the estimate may be too high, and then half is a guess
+    remedy = (
+        f"{fits} may fit: set batch_size to {fits * devices.replicas * config.accumulation}, or accumulation to "
+        f"{-(-share // fits)} for the same batch"
+        if fits
+        else "prepare smaller images, or take a device with more memory"
+    )
+    size = f"{manifest.image_size[0]}x{manifest.image_size[1]}"
+    return f"out of memory with {each} images of {size} at a time ({_first_line(error)}); {remedy}"
+
+
+def _first_line(error: tf.errors.OpError) -> str:
+    return str(error).splitlines()[0][:200]
+
+
+def _write(
+    output: Path,
+    image_size: tuple[int, int],
+    weights: list[np.ndarray],
+    progress: Progress,
+    summary: dict[str, Any],
+) -> None:
+    """Write the model folder: best weights, their SavedModel, the history and the configuration."""
+    model = build_model((None, None), "float32")  # outside of any strategy
+    for variable, array in zip(model.variables, weights, strict=True):
+        variable.assign(array)
+    with replacing(output) as folder:
+        folder.mkdir()
+        (folder / HISTORY).write_text("".join(json.dumps(row) + "\n" for row in progress.history))
+        model.save_weights(folder / WEIGHTS)
+        write_model(folder, image_size, summary)
+        shutil.rmtree(output, ignore_errors=True)  # an earlier end of this run
+    print(
+        f"wrote the weights of epoch {summary['best_epoch']} (validation {summary['valid_loss']:.4f}) to {output}",
+        flush=True,
+    )

@@ -2,20 +2,18 @@
 
 import dataclasses
 import json
-import os
 import pathlib
-import signal
-import subprocess
-import sys
-import time
+import shutil
+from typing import ClassVar
 
 import h5py
 import numpy as np
 import pytest
 
 from tests.prepared import write_prepared
+from trainer import loop
 from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, WEIGHTS
-from trainer.checkpoint import BEST_WEIGHTS
+from trainer.compiled import Compiled
 from trainer.config import TrainConfig
 from trainer.errors import UserError
 from trainer.train import train
@@ -32,8 +30,26 @@ def dataset(tmp_path_factory):
 def trained(dataset, tmp_path_factory):
     """One whole run: (model folder, folder of checkpoints)."""
     folder = tmp_path_factory.mktemp("trained")
-    train(CONFIG, dataset, folder / "model", folder / "checkpoints")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "Compiled", Kept)
+        train(CONFIG, dataset, folder / "model", folder / "checkpoints")
     return folder / "model", folder / "checkpoints"
+
+
+class Kept(Compiled):
+    """Says what has been compiled."""
+
+    made: ClassVar[list[Compiled]] = []
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.made.append(self)
+
+
+def test_each_step_is_compiled_once(trained):
+    (compiled,) = Kept.made
+    assert compiled.train.experimental_get_tracing_count() == 1
+    assert compiled.validate.experimental_get_tracing_count() == 1
 
 
 def history(model: pathlib.Path) -> list[dict]:
@@ -67,38 +83,6 @@ def test_two_runs_of_one_command_give_the_same_losses_and_weights(dataset, train
         np.testing.assert_array_equal(values, weights(trained[0] / WEIGHTS)[name], err_msg=name)
 
 
-def command(dataset: pathlib.Path, folder: pathlib.Path) -> list[str]:
-    config = dataclasses.asdict(CONFIG) | {"checkpoint_minutes": 1e-6}  # after each step
-    flags = [f"--{key.replace('_', '-')}={value}" for key, value in config.items()]
-    places = [
-        f"--dataset-dir={dataset}",
-        f"--output-dir={folder / 'model'}",
-        f"--checkpoint-dir={folder / 'state'}",
-    ]
-    return [sys.executable, "-m", "trainer", "train", *places, *flags]
-
-
-def test_run_killed_in_the_middle_of_an_epoch_ends_with_the_weights_of_one_that_was_not(
-    dataset, trained, tmp_path
-):
-    log = tmp_path / "log"
-    with log.open("w") as output:
-        run = subprocess.Popen(command(dataset, tmp_path), stdout=output, stderr=subprocess.STDOUT)
-        deadline = time.monotonic() + 120
-        # Checkpoints 1 and 2 are inside the first epoch, 3 and 4 after its three steps and its end.
-        while not (tmp_path / "state" / "ckpt-2.index").exists() and time.monotonic() < deadline:
-            assert run.poll() is None, log.read_text()
-            time.sleep(0.005)
-        os.kill(run.pid, signal.SIGKILL)
-        run.wait()
-    assert not (tmp_path / "model").exists()
-    again = subprocess.run(command(dataset, tmp_path), capture_output=True, text=True, check=True)
-    assert "going on after epoch" in again.stdout
-    assert history(tmp_path / "model") == history(trained[0])
-    for name, values in weights(tmp_path / "model" / WEIGHTS).items():
-        np.testing.assert_array_equal(values, weights(trained[0] / WEIGHTS)[name], err_msg=name)
-
-
 def test_finished_run_started_again_writes_the_same_model_without_training(dataset, trained, tmp_path, capsys):
     train(CONFIG, dataset, tmp_path / "model", trained[1])
     train(CONFIG, dataset, tmp_path / "model", trained[1])  # to the same place too
@@ -118,8 +102,6 @@ def test_what_is_not_the_model_of_this_run_is_not_overwritten(dataset, trained, 
 
 
 def test_training_can_be_lengthened(dataset, trained, tmp_path):
-    import shutil
-
     shutil.copytree(trained[1], tmp_path / "state")
     longer = dataclasses.replace(CONFIG, epochs=3)
     train(longer, dataset, tmp_path / "model", tmp_path / "state")
@@ -128,10 +110,8 @@ def test_training_can_be_lengthened(dataset, trained, tmp_path):
 
 
 def test_damaged_checkpoint_is_passed_over_for_the_one_before(dataset, trained, tmp_path, capsys):
-    import shutil
-
     shutil.copytree(trained[1], tmp_path / "state")
-    newest = max((tmp_path / "state").glob("ckpt-*.data-*"), key=lambda path: path.stat().st_mtime)
+    newest = max((tmp_path / "state").glob("after-epoch-*.npz"), key=lambda path: path.stat().st_mtime)
     newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
     train(CONFIG, dataset, tmp_path / "model", tmp_path / "state")
     assert "is passed over" in capsys.readouterr().out
@@ -155,7 +135,7 @@ def test_fine_tuning_starts_from_the_base_model(dataset, trained, tmp_path):
 
 
 def test_msinet_weights_file_is_taken_as_initial_weights(dataset, trained, tmp_path):
-    path = str(trained[1] / BEST_WEIGHTS)
+    path = str(trained[0] / WEIGHTS)
     still = dataclasses.replace(CONFIG, epochs=1, learning_rate=1e-12, initial_weights=path)
     summary = train(still, dataset, tmp_path / "model", tmp_path / "state")
     assert summary["valid_loss"] == pytest.approx(min(r["valid_loss"] for r in history(trained[0])), rel=1e-4)
@@ -169,7 +149,7 @@ def test_loss_that_is_not_finite_stops_with_the_step_and_the_images(dataset, tmp
 
 
 def test_batch_larger_than_the_training_set_is_refused(dataset, tmp_path):
-    with pytest.raises(UserError, match="batch_size is 7, but osie has 6 training images"):
+    with pytest.raises(UserError, match="batch_size is 7 over 1 replicas, but there are 6 training images"):
         train(dataclasses.replace(CONFIG, batch_size=7), dataset, tmp_path / "model", tmp_path / "state")
     assert list(tmp_path.iterdir()) == []
 
@@ -200,6 +180,7 @@ def test_folder_without_data_is_refused(tmp_path):
         ("precision", "floot32", "did you mean 'float32'"),
         ("initial_weights", "", "initial_weights is empty"),
         ("checkpoint_minutes", 0.0, "checkpoint_minutes is 0"),
+        ("profile_steps", "20-10", "profile_steps is 20-10; the first step must not be after the last"),
     ],
 )
 def test_setting_out_of_its_range_is_refused_with_its_value(field, value, message):

@@ -1,0 +1,69 @@
+"""The learning rate over a training."""
+
+import math
+
+import keras
+import pytest
+
+from trainer.config import LEARNING_RATE_SCALING, SCHEDULES, TrainConfig
+from trainer.errors import UserError
+from trainer.schedule import SCALING, learning_rate
+
+STEPS = 20
+"""Steps of an epoch."""
+
+
+def rates(**settings):
+    """The rate of every step of 4 epochs."""
+    config = TrainConfig(epochs=4, **{"learning_rate": 1e-3, **settings})
+    optimizer = keras.optimizers.Adam(learning_rate(config, STEPS))
+    variable = keras.Variable(1.0)
+    optimizer.build([variable])
+    found = []
+    for _ in range(4 * STEPS):
+        found.append(float(optimizer.learning_rate))
+        optimizer.apply([keras.ops.zeros(())], [variable])
+    return found
+
+
+def test_constant_is_the_number_itself():
+    assert learning_rate(TrainConfig(batch_size=32), STEPS) == 1e-5
+
+
+@pytest.mark.parametrize(("scaling", "factor"), [("none", 1), ("sqrt", 8), ("linear", 64)])
+def test_rate_grows_with_the_batch(scaling, factor):
+    config = TrainConfig(batch_size=64, learning_rate_scaling=scaling)
+    assert learning_rate(config, STEPS) == pytest.approx(factor * 1e-5)
+    assert set(SCALING) == set(LEARNING_RATE_SCALING)
+
+
+def test_warm_up_rises_from_zero_to_the_rate_and_stays():
+    found = rates(warmup_epochs=0.5)
+    assert found[:10] == pytest.approx([1e-3 * step / 10 for step in range(10)])
+    assert found[10:] == pytest.approx([1e-3] * 70)
+
+
+def test_cosine_falls_to_nothing_at_the_last_step():
+    found = rates(schedule="cosine")
+    assert found == pytest.approx([0.5e-3 * (1 + math.cos(math.pi * step / 80)) for step in range(80)], abs=1e-9)
+
+
+def test_cosine_after_warm_up_begins_at_the_peak():
+    found = rates(schedule="cosine", warmup_epochs=1, batch_size=4, learning_rate_scaling="sqrt")
+    assert found[19:21] == pytest.approx([2e-3 * 19 / 20, 2e-3])
+    assert found[50] == pytest.approx(1e-3)
+    assert found[79] < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"warmup_epochs": 10}, "warmup_epochs is 10; it must be below epochs, which is 10"),
+        ({"schedule": "cosin"}, f"choose one of {', '.join(SCHEDULES)}; did you mean 'cosine'"),
+        ({"learning_rate_scaling": "squared"}, "learning_rate_scaling is 'squared'; choose one of none, sqrt"),
+        ({"accumulation": 0}, "accumulation is 0; it must be at least 1"),
+    ],
+)
+def test_what_cannot_be_is_refused(settings, message):
+    with pytest.raises(UserError, match=message):
+        TrainConfig(**settings)
