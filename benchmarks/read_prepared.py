@@ -37,8 +37,8 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
-from trainer import datasets, fetch, footprint, layout, preprocess, sample, sources, storage, tfrecords
-from trainer.accelerators import ACCELERATORS, Accelerator
+from trainer import datasets, fetch, layout, preprocess, sample, sources, storage, tfrecords
+from trainer.accelerators import ACCELERATORS, STEP_FLOP, Accelerator
 from trainer.artifacts import SPLITS, Manifest
 from trainer.batches import Split, training_batches
 from trainer.config import FetchConfig
@@ -137,7 +137,7 @@ _take = tf.function(_take_eagerly)
 
 def needed_per_s(row: Accelerator) -> float:
     """Images/s of 240 x 320 that a machine trains on at most, by arithmetic, at the share taken for reached."""
-    return row.chips * max(row.chip.flops.values()) * row.chip.efficiency / footprint.FLOP
+    return row.chips * max(row.chip.flops.values()) * row.chip.efficiency / STEP_FLOP
 
 
 def compare(prepared: pathlib.Path, repeated: pathlib.Path, source: pathlib.Path) -> bool:

@@ -65,9 +65,11 @@ def _regions(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-# A training step measured on two cores with AVX512_BF16 took 1.57 s per 240 x 320 image in float32, 0.95 s in
-# bfloat16, for 260 GFLOP; a vCPU is half a core at times, and older: hence the efficiency.
-_CPU_FLOPS = {"float32": 16 / 2 * 260e9 / 1.57, "bfloat16": 16 / 2 * 260e9 / 0.95}
+STEP_FLOP = 249.3e9
+"""FLOP of a training step for an image of 240 x 320 pixels (docs/benchmarks.md, compiled for a TPU v5e)."""
+# That step, measured on two cores with AVX512_BF16, took 1.57 s in float32 and 0.95 s in bfloat16; a vCPU is half
+# a core at times, and older: hence the efficiency.
+_CPU_FLOPS = {"float32": 16 / 2 * STEP_FLOP / 1.57, "bfloat16": 16 / 2 * STEP_FLOP / 0.95}
 
 CPU = Chip("CPU", "cpu", "", {}, 60e9, _CPU_FLOPS, math.inf, "float32", 1, ())
 # T4 and V100 have no bfloat16; their tensor cores multiply float16.

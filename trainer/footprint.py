@@ -1,21 +1,19 @@
 """How much memory and time a training step takes on a chip: a roofline over its counts. Standard library only.
 
-The counts are those of the whole training step (bilinear up-sampling as shifted averages, Adam) compiled by XLA
-for a TPU v5e at 240 x 320 with 32 images a chip. All of them grow with the pixels, since the network is
-convolutional.
+The counts are those of the whole training step compiled by XLA for a TPU v5e at 240 x 320 with 32 images a chip
+(`make check-tpu`, docs/benchmarks.md). All of them grow with the pixels, since the network is convolutional.
 """
 
-from trainer.accelerators import Accelerator, Chip
+from trainer.accelerators import STEP_FLOP, Accelerator, Chip
 from trainer.config import check
 
 PIXELS = 240 * 320
-FLOP = 260e9
-BYTES = {"float32": 2.809e9, "bfloat16": 1.808e9, "float16": 1.808e9}
-"""Memory traffic of one image, by precision."""
-MEMORY_BYTES = {"float32": 11.6e9 / 32, "bfloat16": 7.7e9 / 32, "float16": 7.7e9 / 32}
-"""What the step keeps of one image, by precision."""
+BYTES = {"float32": 1.313e9, "bfloat16": 0.913e9, "float16": 0.913e9}
+"""Memory traffic of one image, by precision; float16 is taken to be as bfloat16."""
 STATE_BYTES = 24.93e6 * 4 * 4
 """Weights, their gradients and Adam's two moments, float32."""
+MEMORY_BYTES = {"float32": 6.13e9 / 32, "bfloat16": 3.17e9 / 32, "float16": 3.17e9 / 32}
+"""What the step keeps of one image beside them, by precision; likewise."""
 USABLE_MEMORY = 0.9
 """Share of the memory that is left to the step by the runtime and its work spaces."""
 START_SECONDS = 300.0
@@ -42,7 +40,7 @@ def largest_batch(chip: Chip, image_size: tuple[int, int], precision: str) -> in
 def step_seconds(chip: Chip, batch: int, image_size: tuple[int, int], precision: str) -> float:
     """Time of one training step with `batch` images on each chip: arithmetic or memory, whichever takes longer."""
     images = batch * _scale(image_size)
-    arithmetic = images * FLOP / chip.flops[precision]
+    arithmetic = images * STEP_FLOP / chip.flops[precision]
     memory = images * BYTES[precision] / chip.bandwidth_bytes_s
     return max(arithmetic, memory) / chip.efficiency
 
@@ -50,14 +48,14 @@ def step_seconds(chip: Chip, batch: int, image_size: tuple[int, int], precision:
 def bound(chip: Chip, precision: str) -> str:
     """What the time of a step on `chip` is that of: `arithmetic` or `memory traffic`."""
     traffic = BYTES[precision] / chip.bandwidth_bytes_s
-    return "memory traffic" if traffic > FLOP / chip.flops[precision] else "arithmetic"
+    return "memory traffic" if traffic > STEP_FLOP / chip.flops[precision] else "arithmetic"
 
 
 def basis(accelerator: Accelerator, precision: str) -> tuple[str, ...]:
     """Sentences that say what the time and the memory of a plan rest on."""
     chip = accelerator.chip
     if accelerator.image == "cpu":
-        seconds = FLOP / chip.flops[precision] * accelerator.vcpus / 2
+        seconds = STEP_FLOP / chip.flops[precision] * accelerator.vcpus / 2
         speed = (
             f"Time: {seconds:.2f} s per 240x320 image, measured on two cores with AVX512_BF16, "
             f"spread over {accelerator.vcpus} vCPUs each taken to do {chip.efficiency:.0%} of a core."
@@ -65,8 +63,8 @@ def basis(accelerator: Accelerator, precision: str) -> tuple[str, ...]:
         slow = "Machines without AVX512_BF16 or AMX, such as this one, emulate bfloat16 and take far longer."
         return (speed, slow) if precision == "bfloat16" else (speed,)
     return (
-        f"Time: {FLOP / 1e9:.0f} GFLOP and {BYTES[precision] / 1e9:.2f} GB of memory traffic per 240x320 image "
-        f"(counts of the step compiled for a TPU v5e), scaled by pixels, at {chip.efficiency:.0%} of the chip's "
+        f"Time: {STEP_FLOP / 1e9:.0f} GFLOP and {BYTES[precision] / 1e9:.2f} GB of memory traffic per 240x320 "
+        f"image (counts of the step compiled for a TPU v5e), scaled by pixels, at {chip.efficiency:.0%} of its "
         f"peaks ({chip.flops[precision] / 1e12:.0f} TFLOP/s, {chip.bandwidth_bytes_s / 1e9:.0f} GB/s; bound by "
         f"{bound(chip, precision)}). That share is an assumption: it has not been measured on this chip.",
         f"Memory: {MEMORY_BYTES[precision] / 1e9:.2f} GB per 240x320 image (same source), scaled by pixels, and "

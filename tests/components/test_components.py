@@ -70,7 +70,13 @@ def model(folder, prepared):
     model, curve = artifact(dsl.Model, folder / "model"), artifact(dsl.HTML, folder / "curve")
     checkpoints = str(folder / "checkpoints")
     train_model.python_func(
-        step="base", **settings(), checkpoint_dir=checkpoints, dataset=prepared, model=model, curve=curve
+        step="base",
+        **settings(),
+        accelerator="",
+        checkpoint_dir=checkpoints,
+        dataset=prepared,
+        model=model,
+        curve=curve,
     )
     assert (folder / "checkpoints" / "base").is_dir()
     assert "<html" in (folder / "curve").read_text().lower()
@@ -101,6 +107,7 @@ def test_fine_tuning_starts_from_the_base_model_and_keeps_its_state_beside_its_o
     train_model.python_func(
         step="finetune",
         **settings(),
+        accelerator="",
         checkpoint_dir="",
         dataset=prepared,
         model=tuned,
@@ -117,7 +124,7 @@ def test_setting_that_does_not_fit_is_an_error_of_one_line_and_writes_nothing(pr
     for changes, message in (({"batch_size": 99}, "batch_size is 99"), ({"epochs": 0}, "epochs is 0")):
         with pytest.raises(SystemExit, match=f"^error: {message}"):
             train_model.python_func(
-                step="base", **settings(**changes), checkpoint_dir="", dataset=prepared, **outputs
+                step="base", **settings(**changes), accelerator="", checkpoint_dir="", dataset=prepared, **outputs
             )
     assert not (tmp_path / "model").exists()
 

@@ -86,7 +86,7 @@ def test_unknown_parameter_is_refused_with_the_nearest_one():
         ({"finetune_image_size": "100x100"}, "fine-tuning: image_size is 100x100.*divisible by 8.*96x96"),
         ({"base_batch_size": -1}, "base training: batch_size is -1; it must be at least 0"),
         ({"finetune_learning_rate": -1.0}, "fine-tuning: learning_rate is -1; it must be above 0"),
-        ({"precision": "float16"}, "precision is 'float16'; choose one of"),
+        ({"precision": "float8"}, "precision is 'float8'; choose one of"),
         ({"gate": "klt"}, "gate is 'klt'.*did you mean 'kld'"),
         ({"gate_margin": -0.1}, "gate_margin is -0.1"),
         ({"max_examples": -1}, "max_examples is -1"),
