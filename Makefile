@@ -54,7 +54,7 @@ test-requirements: $(INSTALLED) ## Install each set of pins into an empty enviro
 	$(BIN)/python -m pytest tests/install_requirements.py $(ARGS)
 
 test-kills: $(INSTALLED) ## Kill and stop trainings at random moments, damage their checkpoints (minutes)
-	$(BIN)/python -m pytest tests/kill_training.py --capture no $(ARGS)
+	$(BIN)/python -m pytest tests/kill_once.py tests/kill_machines.py tests/kill_training.py --capture no $(ARGS)
 
 check-tpu: $(INSTALLED) $(COMPILER)/.installed ## Compile the training step for TPU v5e, without one (minutes): [ARGS='--topologies 1x1 --batches 64 --json']
 	$(BIN)/python benchmarks/tpu_compile.py --compiler $(COMPILER)/bin/python $(ARGS)

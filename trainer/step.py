@@ -32,22 +32,14 @@ def gradients(
     """
     if accumulation == 1:
         return _part_gradients(model, optimizer, batch, batch_size)
-    parts = {
-        key: tf.reshape(batch[key], (accumulation, batch[key].shape[0] // accumulation, *batch[key].shape[1:]))
-        for key in ("stimulus", "density")
-    }
-
-    def add(
-        index: tf.Tensor, loss: tf.Tensor, sums: list[tf.Tensor]
-    ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
-        part = {key: values[index] for key, values in parts.items()}
+    loss, sums = tf.constant(0.0), [tf.zeros(variable.shape) for variable in model.trainable_variables]
+    share = batch["stimulus"].shape[0] // accumulation
+    for first in range(0, accumulation * share, share):
+        # A loop of TensorFlow's own around the parts fails now and then within the loop around the steps.
+        with tf.control_dependencies([loss, *sums]):
+            part = {key: tf.identity(batch[key][first : first + share]) for key in ("stimulus", "density")}
         part_loss, computed = _part_gradients(model, optimizer, part, batch_size)
-        return index + 1, loss + part_loss, [total + each for total, each in zip(sums, computed, strict=True)]
-
-    start = (0, 0.0, [tf.zeros(variable.shape) for variable in model.trainable_variables])
-    _, loss, sums = tf.while_loop(
-        lambda index, *_: index < accumulation, add, start, parallel_iterations=1, maximum_iterations=accumulation
-    )
+        loss, sums = loss + part_loss, [total + each for total, each in zip(sums, computed, strict=True)]
     return loss, sums
 
 

@@ -119,7 +119,7 @@ def connect(accelerator: str = "") -> Devices:
     """
     cluster = Cluster.from_environment()
     row = accelerators.get(accelerator) if accelerator else None
-    kind = row.image if row else _kind_here()
+    kind = kind_of(accelerator)
     check(
         kind == "gpu" or not row or cluster.size == 1,
         f"TF_CONFIG has {cluster.size} machines, but {accelerator} trains on one; name GPUs, or unset TF_CONFIG",
@@ -140,7 +140,10 @@ def connect(accelerator: str = "") -> Devices:
     return devices
 
 
-def _kind_here() -> str:
+def kind_of(accelerator: str = "") -> str:
+    """cpu, gpu or tpu: what `connect` will take. TensorFlow's settings can still be made afterwards."""
+    if accelerator:
+        return accelerators.get(accelerator).image
     if os.environ.get("PJRT_DEVICE") == "TPU":  # images/Dockerfile sets it
         return "tpu"
     return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"

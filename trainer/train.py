@@ -73,7 +73,7 @@ def train(
     manifest = Manifest.load(dataset)
     if not manifest.counts["valid"]:
         raise UserError(f"{manifest.dataset} has no validation images, by which the best epoch is chosen")
-    if config.deterministic:
+    if config.deterministic and strategy.kind_of(accelerator) != "tpu":  # whose programs are, all of them
         make_deterministic()
     keras.utils.clear_session()
     devices = strategy.connect(accelerator)
@@ -104,7 +104,7 @@ def train(
         summary = {**rests_on, "best_epoch": progress.best_epoch, "valid_loss": progress.best_loss}
         if devices.is_chief:
             _write(output, manifest.image_size, kept.best_weights(), progress, summary)
-        devices.gather([])  # the chief looks after the others until it has written
+        devices.gather([0.0])  # the chief looks after the others until it has written
     return summary
 
 

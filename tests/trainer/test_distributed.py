@@ -3,11 +3,9 @@
 import json
 import os
 import pathlib
-import signal
 import socket
 import subprocess
 import sys
-import time
 
 import h5py
 import numpy as np
@@ -121,26 +119,6 @@ def test_only_the_chief_writes(folder, together):
     assert "wrote the weights of epoch" in log(folder, "two")
     assert "wrote" not in log(folder, "two", 1)
     assert not list(folder.glob("**/.partial-*"))
-
-
-def test_lost_machine_ends_the_others_and_all_go_on_to_the_same_result(folder, together):
-    cluster = addresses(2)
-    machines = [start(folder, "lost", cluster=cluster, index=index) for index in range(2)]
-    deadline = time.monotonic() + TIMEOUT_S
-    while "epoch 1/2: loss" not in log(folder, "lost", 1) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    os.kill(machines[1].pid, signal.SIGKILL)
-    assert finish(machines[1]) == -signal.SIGKILL
-    assert finish(machines[0]) == 75, log(folder, "lost")
-    assert "another machine of this job is gone" in log(folder, "lost")
-    assert "Traceback" not in log(folder, "lost")
-    cluster = addresses(2)
-    machines = [start(folder, "lost", cluster=cluster, index=index) for index in range(2)]
-    assert [finish(each) for each in machines] == [0, 0], log(folder, "lost") + log(folder, "lost", 1)
-    assert "going on after epoch" in log(folder, "lost")
-    assert losses(folder, "lost") == together
-    expected = weights(folder, "two")
-    assert all(np.array_equal(array, expected[path]) for path, array in weights(folder, "lost").items())
 
 
 def test_machines_with_other_settings_say_which(folder):

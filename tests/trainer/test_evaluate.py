@@ -226,7 +226,7 @@ def test_what_is_wrong_is_named_and_nothing_is_left(case, message, good, dataset
 
 def test_a_prediction_that_is_not_finite_is_an_error_and_leaves_nothing(datasets, tmp_path):
     broken = predictable.network(3)
-    broken.layers[-2].bias.assign([np.nan])
+    broken.get_layer("decoder_conv4").bias.assign([np.nan])
     model = predictable.write_model(tmp_path / "model", broken)
     with pytest.raises(UserError, match=r"the candidate model's prediction for 0.png is not finite"):
         evaluate(EvaluateConfig(), model, {"salicon": datasets["salicon"]}, tmp_path / "out" / "evaluation")

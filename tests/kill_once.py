@@ -1,4 +1,4 @@
-"""A training that is killed, damaged and stopped goes on as if it was not; `make test-kills` does it 20 times."""
+"""A training that is killed, damaged and stopped goes on as if it was not; 20 more are in kill_training.py."""
 
 import dataclasses
 import os
