@@ -4,7 +4,7 @@
     python benchmarks/step_forms.py before=before.py       # about three minutes on two cores
 
 Each form is a file with a `build_model` as in `trainer/model.py`. Steps take turns, each on the same batch with
-deterministic operations as in training, so that a change of the machine's speed meets all forms. Printed are medians
+deterministic operations as in training: a change of the machine's speed meets all forms. Printed are medians
 of the processor's seconds, which other work on the machine changes less than those of the clock, and of these; and
 the median ratio to the first form, or to this one where none is given.
 """
