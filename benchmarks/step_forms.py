@@ -24,7 +24,7 @@ import tensorflow as tf
 from trainer import model as current
 from trainer import precision, step
 from trainer.config import parse_image_size
-from trainer.train import ADAM_EPSILON
+from trainer.train import ADAM_EPSILON, make_deterministic
 
 
 def main() -> int:
@@ -36,8 +36,7 @@ def main() -> int:
     parser.add_argument("--precision", default="bfloat16", choices=sorted(precision.POLICIES))
     parser.add_argument("--turns", type=int, default=10)
     arguments = parser.parse_args()
-    tf.config.experimental.enable_op_determinism()
-    tf.config.threading.set_inter_op_parallelism_threads(1)
+    make_deterministic()
     size, count = parse_image_size(arguments.image_size), arguments.batch_size
     modules = {name: _load(name, path) for name, path in (form.split("=", 1) for form in arguments.forms)}
     steps = {

@@ -19,6 +19,21 @@ from trainer import dilation
 
 EPSILON = 1e-7
 
+# === Sums of gradients ===
+
+
+def fan_out(x: Any, count: int) -> list[Any]:
+    """`x` for each of its `count` uses, so that their gradients are added two at a time, the last two first.
+
+    Left to itself, TensorFlow adds all of them in one operation, which starts with whichever's memory it may take
+    over: on a processor, sums of three and more have other bits in some runs (docs/log.md).
+    """
+    uses = [x]
+    while len(uses) < count:
+        uses.append(ops.copy(uses[-1]))
+    return uses
+
+
 # === Phases ===
 
 # What each tap of a 3-tap kernel over the doubled axis takes of the small one, [tap, offset, end, phase], with
@@ -49,23 +64,26 @@ def convolve_doubled(x: Any, kernel: Any) -> Any:
     Returns:
         (B, h, w, 4 F) of x's type, channels in the order (row, column, filter).
     """
+    kernels = iter(fan_out(kernel, 4))
 
     def convolve(region: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
-        transformed = ops.einsum("klcf,ktep,lugq->tucgepqf", kernel, rows, columns)
+        transformed = ops.einsum("klcf,ktep,lugq->tucgepqf", next(kernels), rows, columns)
         shape = (rows.shape[1], columns.shape[1], kernel.shape[2], -1)
         return _convolve(region, ops.cast(ops.reshape(transformed, shape), x.dtype))
 
-    top_and_bottom, sides, corners = _ends(x, 1), _ends(x, 2), _ends(_ends(x, 1), 2)
+    x, *uses = fan_out(x, 5)
+    sides, (top_and_bottom, *ends) = _ends(uses[:2], 2), fan_out(_ends(uses[2:], 1), 3)
+    corners = _ends(ends, 2)
     inner = _add_at_ends(convolve(x, DOUBLED, DOUBLED), convolve(sides, DOUBLED, AT_ENDS), 2)
     outer = _add_at_ends(convolve(top_and_bottom, AT_ENDS, DOUBLED), convolve(corners, AT_ENDS, AT_ENDS), 2)
     return _add_at_ends(inner, outer, 1)
 
 
-def _ends(x: Any, axis: int) -> Any:
-    """The first and the last pixel along `axis`."""
+def _ends(uses: list[Any], axis: int) -> Any:
+    """The first pixel along `axis` of one use of a map, and the last of another."""
     first, last = [slice(None)] * 4, [slice(None)] * 4
     first[axis], last[axis] = slice(0, 1), slice(-1, None)
-    return ops.concatenate([x[tuple(first)], x[tuple(last)]], axis=axis)
+    return ops.concatenate([uses[0][tuple(first)], uses[1][tuple(last)]], axis=axis)
 
 
 def _add_at_ends(x: Any, ends: Any, axis: int) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import keras
 
-from trainer.layers import Conv2D, Normalize, Pixels
+from trainer.layers import Conv2D, Normalize, Pixels, fan_out
 
 IMAGE_MEAN = (103.939, 116.779, 123.68)
 """Subtracted from R, G, B in this order, as the reference does; its published weights expect it."""
@@ -78,10 +78,11 @@ def build_model(
     features = keras.layers.Concatenate(name="encoder", dtype=dtype)(pooled[2:])  # (B, H/8, W/8, 1280)
 
     # === ASPP ===
-    branches = [convolution(256, "aspp_conv1_1", kernel=1)(features)]
+    *uses, everywhere = fan_out(features, 5)
+    branches = [convolution(256, "aspp_conv1_1", kernel=1)(uses[0])]
     for index, dilation in enumerate((4, 8, 12), 2):
-        branches.append(convolution(256, f"aspp_conv1_{index}", dilation_rate=dilation)(features))
-    context = keras.layers.GlobalAveragePooling2D(keepdims=True, dtype=dtype, name="aspp_mean")(features)
+        branches.append(convolution(256, f"aspp_conv1_{index}", dilation_rate=dilation)(uses[index - 1]))
+    context = keras.layers.GlobalAveragePooling2D(keepdims=True, dtype=dtype, name="aspp_mean")(everywhere)
     # Its ReLU is a layer of its own because files of weights count layers by their distance from the output.
     context = convolution(256, "aspp_conv1_5", kernel=1, relu=False)(context)
     context = keras.layers.ReLU(dtype=dtype, name="aspp_context")(context)

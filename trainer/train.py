@@ -122,11 +122,14 @@ def make_network(
 def make_deterministic() -> None:
     """Ask TensorFlow for the same bits in every run.
 
-    Its own switch is not enough on a CPU: oneDNN's convolutions split their sums by how many threads are free, so
-    that gradients of operations that run side by side differ in the last bits. One operation at a time, on all
-    threads, does not, and costs nothing in a network that is a chain.
+    Its own switch is not enough on a CPU. oneDNN's convolutions split their sums by how many threads are free, so
+    that gradients of operations that run side by side differ in the last bits; one operation at a time, on all
+    threads, does not, and costs nothing in a network that is a chain. And sums of more than two tensors start with
+    whichever's memory may be taken over: the network adds two at a time, which TensorFlow's rewriting of
+    arithmetic would undo.
     """
     tf.config.experimental.enable_op_determinism()
+    tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False})
     try:
         tf.config.threading.set_inter_op_parallelism_threads(1)
     except RuntimeError:  # TensorFlow has started, as in a notebook

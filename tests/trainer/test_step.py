@@ -47,6 +47,18 @@ def test_parts_sum_to_the_whole(batch, whole):
     np.testing.assert_allclose(flat(computed), flat(whole[1]), atol=1e-6 * np.abs(flat(whole[1])).max())
 
 
+def test_gradients_are_added_two_at_a_time(batch):
+    # The order of more is not the same in every run.
+    model = network()
+    optimizer = optimizer_of(model)
+    graph = (
+        tf.function(lambda: step.gradients(model, optimizer, batch, batch_size=4)).get_concrete_function().graph
+    )
+    sums = [operation for operation in graph.get_operations() if operation.type == "AddN"]
+    assert sums
+    assert {len(operation.inputs) for operation in sums} == {2}
+
+
 def test_share_of_a_replica_is_over_the_global_batch(batch, whole):
     model = network()
     halves = [{key: values[index : index + 2] for key, values in batch.items()} for index in (0, 2)]
