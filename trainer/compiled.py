@@ -21,8 +21,6 @@ class Compiled:
         devices: what runs them. XLA compiles the gradients on GPUs, where one kernel then does what many would;
             the exchange between replicas cannot be compiled with it. A TPU's strategy compiles everything, and
             on processors XLA is slower than TensorFlow's own kernels.
-        deterministic: whether operations have been asked for the same bits, with which XLA refuses the gradient
-            of a max-pooling.
         model: made within the strategy's scope.
         optimizer: likewise, and built.
         batch_size: images of a step over all replicas.
@@ -32,7 +30,6 @@ class Compiled:
     def __init__(
         self,
         devices: Devices,
-        deterministic: bool,
         model: keras.Model,
         optimizer: Any,
         batch_size: int,
@@ -42,9 +39,7 @@ class Compiled:
         compute = functools.partial(
             step.gradients, model, optimizer, batch_size=batch_size, accumulation=accumulation
         )
-        self._compute = (
-            tf.function(compute, jit_compile=True) if devices.kind == "gpu" and not deterministic else compute
-        )
+        self._compute = tf.function(compute, jit_compile=True) if devices.kind == "gpu" else compute
         self._waits = devices.kind == "cpu"  # an accelerator computes while its host goes on
         self.train = tf.function(self._train)
         """(iterator, number of steps) -> losses before each step (steps,), and seconds spent waiting for data."""

@@ -149,7 +149,7 @@ class TrainConfig:
     checkpoint_minutes: float = setting(10.0, "Longest time between two checkpoints, in minutes.")
     deterministic: bool = setting(
         True,
-        "Use only operations that give the same bits in every run; on GPUs that leaves out XLA, which is faster.",
+        "Use only operations that give the same bits in every run.",
     )
     profile_steps: str = setting("", "Steps to profile for TensorBoard, such as 10-20; none if empty.")
 

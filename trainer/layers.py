@@ -16,6 +16,7 @@ import numpy as np
 from keras import ops
 
 from trainer import dilation
+from trainer.pooling import max_pool
 
 EPSILON = 1e-7
 
@@ -150,7 +151,7 @@ class Conv2D(keras.layers.Conv2D):  # type: ignore[misc]
         """(B, h, w, C), or a list of such and at its end (B, 1, 1, C) for all pixels, to (B, h', w', filters)."""
         x = self._convolved(inputs)
         if self._pool:
-            x = ops.max_pool(x, 2, self._pool, "valid" if self._pool == 2 else "same", "channels_last")
+            x = max_pool(x, self._pool)
         bias = ops.cast(self.bias, x.dtype)
         return self.activation(x + (bias if self._of == "pixels" else ops.tile(bias, 4)))
 

@@ -74,9 +74,7 @@ class Loop:
         self.config, self.data, self._devices = config, data, devices
         self._model, self._optimizer, self._checkpoints = model, optimizer, checkpoints
         self.progress, self._board, self._stop = progress, board, stop
-        self.compiled = Compiled(
-            devices, config.deterministic, model, optimizer, config.batch_size, config.accumulation
-        )
+        self.compiled = Compiled(devices, model, optimizer, config.batch_size, config.accumulation)
         self._steps_per_epoch = data.manifest.counts["train"] // config.batch_size
         self._chunk = 1
         self._saved, self._saving_s = time.monotonic(), 0.0

@@ -4,9 +4,10 @@ import h5py
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.golden.weights import set_golden_weights
-from trainer import dilation
+from trainer import dilation, pooling
 from trainer.layers import Pixels, convolve_doubled, convolve_phases
 from trainer.losses import kld
 from trainer.model import VGG16_BLOCKS, build_model, encoder_layer
@@ -37,8 +38,6 @@ def test_prediction_and_loss_equal_the_reference(model, case):
 
 
 def test_five_adam_steps_equal_the_reference():
-    import tensorflow as tf
-
     model = build_model((64, 80), dtype="float32")
     set_golden_weights(model, GOLDEN["variables"])
     optimizer = keras.optimizers.Adam(1e-5, epsilon=1e-8)
@@ -61,8 +60,6 @@ def test_free_size_model_answers_as_the_fixed_one(model):
 
 @pytest.mark.parametrize("size", [(5, 7), (2, 3), (1, 4), (1, 1)])
 def test_convolution_of_the_doubled_map_is_that_of_tensorflow_1_up_to_the_borders(size):
-    import tensorflow as tf
-
     rng = np.random.default_rng(0)
     x, kernel = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, *size, 3), (3, 3, 3, 4)))
     doubled = [2 * side for side in size]
@@ -88,8 +85,6 @@ def test_convolution_of_the_doubled_map_is_that_of_tensorflow_1_up_to_the_border
 
 
 def test_convolution_of_phases_is_that_of_their_pixels():
-    import tensorflow as tf
-
     rng = np.random.default_rng(0)
     x, kernel = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 3, 5, 8), (3, 3, 2, 3)))
     expected = tf.nn.conv2d(Pixels()(x), kernel, 1, "SAME")
@@ -109,6 +104,23 @@ def test_both_ways_of_dilation_are_one(size, monkeypatch):
     direct = dilation.convolve(x, kernel, 4)
     monkeypatch.setattr(dilation, "direct", False)
     np.testing.assert_allclose(dilation.convolve(x, kernel, 4), direct, atol=1e-5)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("size", [(6, 8), (7, 9)])
+def test_both_gradients_of_the_pooling_are_one(stride, size, monkeypatch):
+    rng = np.random.default_rng(0)
+    x = tf.constant(rng.integers(0, 4, (2, *size, 3)), tf.float32)  # with equal pixels in many windows
+
+    def gradient(own):
+        monkeypatch.setattr(pooling, "own_gradient", own)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = pooling.max_pool(x, stride)
+            weighted = y * np.random.default_rng(1).standard_normal(y.shape).astype(np.float32)
+        return tape.gradient(weighted, x)
+
+    np.testing.assert_allclose(gradient(True), gradient(False), atol=1e-6)
 
 
 def test_files_of_weights_keep_their_layout(model, tmp_path):

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests import xla
+from tests import determinism
 from tests.golden.inputs import fixation_map, image
-from trainer import precision, step
+from trainer import pooling, precision, step
 from trainer.model import build_model
 
 SIZE = (32, 40)
@@ -66,14 +66,25 @@ def test_share_of_a_replica_is_over_the_global_batch(batch, whole):
     assert float(sum(shares)) == pytest.approx(float(whole[0]), rel=1e-6)
 
 
+def test_step_as_on_a_gpu_is_that_of_a_processor(batch, whole, monkeypatch):
+    """Compiled by XLA, with deterministic operations asked for."""
+    monkeypatch.setattr(pooling, "own_gradient", True)
+    model = network()
+    compute = functools.partial(step.gradients, model, optimizer_of(model), batch_size=4)
+    with determinism.operations(deterministic=True):
+        loss, computed = tf.function(compute, jit_compile=True)(batch)
+    assert float(loss) == pytest.approx(float(whole[0]), rel=1e-5)
+    np.testing.assert_allclose(flat(computed), flat(whole[1]), atol=1e-5 * np.abs(flat(whole[1])).max())
+
+
 @pytest.mark.parametrize("resolved", ["float16", "bfloat16"])
-def test_half_precision_points_the_same_way(batch, whole, resolved):
+def test_half_precision_points_the_same_way(batch, whole, resolved, monkeypatch):
     model = network(precision.POLICIES[resolved])
     optimizer = optimizer_of(model, resolved)
     compute = functools.partial(step.gradients, model, optimizer, batch_size=4)
-    # As on GPUs; and TensorFlow's own kernels for processors have no gradient of a dilated one in float16.
-    with xla.allowed():
-        loss, computed = tf.function(compute, jit_compile=resolved == "float16")(batch)
+    # TensorFlow's own kernels for processors have no gradient of a dilated convolution in float16.
+    monkeypatch.setattr(pooling, "own_gradient", resolved == "float16")
+    loss, computed = tf.function(compute, jit_compile=resolved == "float16")(batch)
     assert {variable.dtype for variable in model.variables} == {"float32"}
     assert float(loss) == pytest.approx(float(whole[0]), rel=0.05)
     scale = float(optimizer.scale_loss(1.0))
