@@ -99,7 +99,7 @@ def make_plan(
             row.chip, replicas, images // accumulation, image_size, resolved
         )
     footprint.check_shares(batch_size, replicas, accumulation, images, row.name)
-    footprint.check_memory(row, batch_size, replicas, accumulation, image_size, resolved)
+    footprint.check_memory(row.name, row.chip, batch_size, replicas, accumulation, image_size, resolved)
     each = batch_size // replicas
     steps = images // batch_size
     seconds = footprint.step_seconds(row.chip, each, image_size, resolved)

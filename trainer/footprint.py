@@ -87,6 +87,11 @@ def default_batch(chip: Chip, replicas: int, images: int, image_size: tuple[int,
     return replicas * max(1, min(chip.per_replica_batch, images // replicas, most))
 
 
+def parts(images: int, most: int) -> int:
+    """The least `accumulation` that splits `images` evenly into parts of at most `most`."""
+    return next(count for count in range(-(-images // most), images + 1) if images % count == 0)
+
+
 def check_shares(batch_size: int, replicas: int, accumulation: int, images: int, accelerator: str = "") -> None:
     """Raise `UserError` unless a batch is found in the data, and shared evenly by replicas, part by part."""
     parts = replicas * accumulation
@@ -106,24 +111,25 @@ def check_shares(batch_size: int, replicas: int, accumulation: int, images: int,
 
 
 def check_memory(
-    row: Accelerator,
+    name: str,
+    chip: Chip,
     batch_size: int,
     replicas: int,
     accumulation: int,
     image_size: tuple[int, int],
     precision: str,
 ) -> None:
-    """Raise `UserError` unless a chip of `row` has memory for its share of a batch."""
-    each, most = batch_size // replicas // accumulation, largest_batch(row.chip, image_size, precision)
-    needs, has = memory_bytes(each, image_size, precision) / 1e9, usable_bytes(row.chip) / 1e9
+    """Raise `UserError` unless a `chip`, called `name`, has memory for its share of a batch."""
+    each, most = batch_size // replicas // accumulation, largest_batch(chip, image_size, precision)
+    needs, has = memory_bytes(each, image_size, precision) / 1e9, usable_bytes(chip) / 1e9
     remedy = (
-        f"set batch_size to at most {most * replicas * accumulation}, or accumulation to at least "
-        f"{-(-batch_size // replicas // most)}"
+        f"set batch_size to at most {most * replicas * accumulation}, or accumulation to "
+        f"{parts(batch_size // replicas, most)}"
         if most
-        else "take smaller images, or a chip with more"
+        else "take smaller images, or a machine with more"
     )
     check(
         each <= most,
         f"batch_size is {batch_size}: {each} images of {image_size[0]}x{image_size[1]} a chip in {precision} take "
-        f"about {needs:.1f} GB, and {row.name} has {has:.1f} GB for them; {remedy}",
+        f"about {needs:.1f} GB, and {name} has {has:.1f} GB for them; {remedy}",
     )

@@ -15,7 +15,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer import footprint, precision, schedule, strategy
+from trainer import accelerators, footprint, memory, precision, schedule, strategy
 from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest, read_json, replacing
 from trainer.batches import Split
 from trainer.checkpoints import Checkpoints, Progress
@@ -152,6 +152,10 @@ def _with_batch(
     elif not config.batch_size:
         config = dataclasses.replace(config, batch_size=config.accumulation * replicas)
     footprint.check_shares(config.batch_size, replicas, config.accumulation, images, accelerator)
+    if devices.kind == "cpu":  # a process that takes more than there is gets killed, and can say nothing any more
+        here = dataclasses.replace(accelerators.CPU, memory_bytes=memory.available_bytes() / replicas)
+        batch = (config.batch_size, replicas, config.accumulation)
+        footprint.check_memory("this machine", here, *batch, manifest.image_size, resolved)
     return config
 
 
@@ -229,7 +233,7 @@ def _out_of_memory(
     fits = min(most, each // 2)  # the estimate may be too high, and then half is a guess
     remedy = (
         f"{fits} may fit: set batch_size to {fits * devices.replicas * config.accumulation}, or accumulation to "
-        f"{-(-share // fits)} for the same batch"
+        f"{footprint.parts(share, fits)} for the same batch"
         if fits
         else "prepare smaller images, or take a device with more memory"
     )

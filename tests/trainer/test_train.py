@@ -9,10 +9,11 @@ from typing import ClassVar
 import h5py
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.prepared import write_prepared
-from trainer import loop
-from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, WEIGHTS
+from trainer import footprint, loop, memory
+from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, WEIGHTS, Manifest
 from trainer.compiled import Compiled
 from trainer.config import TrainConfig
 from trainer.errors import UserError
@@ -152,6 +153,25 @@ def test_batch_larger_than_the_training_set_is_refused(dataset, tmp_path):
     with pytest.raises(UserError, match="batch_size is 7 over 1 replicas, but there are 6 training images"):
         train(dataclasses.replace(CONFIG, batch_size=7), dataset, tmp_path / "model", tmp_path / "state")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_batch_that_the_machine_has_no_memory_for_is_refused_with_the_one_that_fits(dataset, tmp_path):
+    share = 0.3 * memory.available_bytes() / footprint.MEMORY_BYTES["float32"]
+    side = int((share * footprint.PIXELS) ** 0.5) // 8 * 8
+    copy = shutil.copytree(dataset, tmp_path / "prepared")
+    dataclasses.replace(Manifest.load(copy), image_size=(side, side)).save(copy)
+    config = dataclasses.replace(CONFIG, batch_size=6, precision="float32")
+    with pytest.raises(
+        UserError, match=r"6 images .* this machine has .* to at most [2-4], or accumulation to [23]$"
+    ):
+        train(config, copy, tmp_path / "model", tmp_path / "state")
+
+
+def test_memory_that_ends_in_a_step_is_answered_with_a_smaller_batch(dataset, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop.Loop, "train_epoch", lambda *_: tf.zeros([2**50]))
+    found = r"out of memory with 2 images of 32x40 .*OOM.*1 may fit: set batch_size to 1, or accumulation to 2"
+    with pytest.raises(UserError, match=found):
+        train(CONFIG, dataset, tmp_path / "model", tmp_path / "state")
 
 
 def test_damaged_shard_is_named(dataset, tmp_path):
