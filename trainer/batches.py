@@ -94,8 +94,10 @@ def _allocate(split: str, n_bytes: int, cache: str, reserve_bytes: int) -> NDArr
     place = tempfile.gettempdir()
     with tempfile.TemporaryFile() as file:
         try:
-            # Taken now: a write to a mapped page for which there is no room would kill the process.
-            os.posix_fallocate(file.fileno(), 0, max(n_bytes, 1))
+            file.truncate(max(n_bytes, 1))
+            if hasattr(os, "posix_fallocate"):  # not on a Mac
+                # Taken now: a write to a mapped page for which there is no room would kill the process.
+                os.posix_fallocate(file.fileno(), 0, max(n_bytes, 1))
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise

@@ -7,9 +7,9 @@ import keras
 import tensorflow as tf
 
 from trainer import step
+from trainer.meter import timed_next
 from trainer.step import Batch
 from trainer.strategy import Devices
-from trainer.tensorboard import timed_next
 
 SUM = tf.distribute.ReduceOp.SUM
 

@@ -19,10 +19,11 @@ from trainer.checkpoints import Checkpoints, Progress
 from trainer.compiled import Compiled
 from trainer.config import TrainConfig
 from trainer.errors import UserError
+from trainer.meter import Meter
 from trainer.preemption import Stop
 from trainer.progress import Tracker
 from trainer.strategy import Devices
-from trainer.tensorboard import Board, Meter
+from trainer.tensorboard import Board
 
 CHUNK_S = 1.0
 """Steps run without the host in between for about so long; then progress is shown and checkpoints are due."""

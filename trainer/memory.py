@@ -1,5 +1,6 @@
 """How much memory this process can still take, as Linux and its control groups say."""
 
+import os
 import pathlib
 
 PROC = pathlib.Path("/proc")
@@ -11,12 +12,15 @@ def available_bytes(proc: pathlib.Path = PROC, cgroups: pathlib.Path = CGROUPS) 
 
     The least of the machine's MemAvailable and of what each control group above this process leaves: its limit
     less its use, where file pages that were not used lately do not count, since the kernel drops them on demand.
-    Groups of version 1 and 2 are read, and in a container that sees its own group as the root too.
+    Groups of version 1 and 2 are read, and in a container that sees its own group as the root too. A machine
+    without procfs is taken to have half of its memory left.
 
     Args:
         proc: where procfs is mounted.
         cgroups: where the control groups are mounted.
     """
+    if not (proc / "meminfo").exists():
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     room = [_fields(proc / "meminfo")["MemAvailable:"] * 1024]
     for folder in _memory_groups((proc / "self" / "cgroup").read_text(), cgroups):
         room += _left(folder, "memory.max", "memory.current", "inactive_file")

@@ -32,6 +32,11 @@ def machine(tmp_path):
     return write
 
 
+def test_machine_without_procfs_is_taken_to_have_half_of_its_memory(tmp_path):
+    total = int((memory.PROC / "meminfo").read_text().split()[1]) * 1024
+    assert memory.available_bytes(tmp_path) == pytest.approx(total / 2, rel=0.05)
+
+
 def second(limit, current, inactive_file):
     stat = f"anon 1000\nfile 2000\ninactive_anon 77\nactive_anon 0\ninactive_file {inactive_file}\nactive_file 0"
     return {"memory.max": limit, "memory.current": current, "memory.stat": stat}

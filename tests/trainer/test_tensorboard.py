@@ -13,7 +13,8 @@ from tensorboard.backend.event_processing.plugin_event_accumulator import EventA
 
 from trainer import tensorboard
 from trainer.errors import UserError
-from trainer.tensorboard import GAP_PX, Board, Meter, memory_bytes, timed_next
+from trainer.meter import Meter, memory_bytes, timed_next
+from trainer.tensorboard import GAP_PX, Board
 
 
 def read(folder) -> EventAccumulator:
