@@ -186,8 +186,10 @@ def test_killed_run_leaves_no_process_and_goes_on_to_the_same_model(first, workp
     folder = workplace / "runs" / "second"
     arguments = command("runs/second", moved, moved)
     process = subprocess.Popen(arguments, cwd=workplace, stdout=subprocess.DEVNULL)
-    # Its first line comes after the checkpoint of the epoch before.
     wait_for(folder / LOG, rf"training, epoch 2/{EPOCHS}: ")
+    deadline = time.monotonic() + 10  # the checkpoint of the epoch before is written beside the training
+    while not list((folder / CHECKPOINTS / "base").glob("after-epoch-*.npz")) and time.monotonic() < deadline:
+        time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     deadline = time.monotonic() + 10
