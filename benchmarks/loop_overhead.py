@@ -20,7 +20,7 @@ from trainer import batches, precision, strategy
 from trainer.artifacts import Manifest
 from trainer.batches import Split
 from trainer.checkpoints import Checkpoints, Progress
-from trainer.config import FetchConfig, TrainConfig
+from trainer.config import FetchConfig, TrainConfig, with_batch
 from trainer.fetch import fetch_dataset
 from trainer.loop import Data, Loop
 from trainer.preemption import Stop
@@ -43,7 +43,7 @@ def main() -> int:
         folder = pathlib.Path(name)
         wanted = FetchConfig("salicon", "sample", arguments.image_size, True, max_examples=images)
         manifest = fetch_dataset(wanted, folder / "data")
-        config = TrainConfig(batch_size=arguments.batch_size, initial_weights="none")
+        config = with_batch(TrainConfig(initial_weights="none"), arguments.batch_size)
         loop, bare = _measure(_loop(config, folder, manifest), arguments.turns)
     steps = manifest.counts["train"] // arguments.batch_size
     for title, seconds in (("bare step", bare), ("training loop", loop)):

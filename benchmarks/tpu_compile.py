@@ -197,7 +197,7 @@ def read_answer(status: int, output: str, complaints: str, case: Case) -> Counts
     if "error" in answer:
         message = answer["error"]
         if "RESOURCE_EXHAUSTED" in message or "Ran out of memory" in message:
-            raise UserError(f"{what} do not fit the chip's memory: {message[:400]}; take fewer images")
+            raise UserError(f"{what} do not fit the chip's memory: {message.splitlines()[0][:400]}; take fewer")
         raise UserError(f"the TPU compiler refuses the step for {what}: {message[:800]}")
     return Counts(**answer)
 

@@ -8,7 +8,7 @@ from pipeline import plan as planning
 from pipeline.job import AcceleratorConfig, parse_labels
 from pipeline.plan import Plan
 from trainer import artifacts
-from trainer.config import TrainConfig, check
+from trainer.config import TrainConfig, check, with_batch
 
 MODEL = "model"
 """Folder of the model in a training step's workspace; `components/collect_training.py` names its address."""
@@ -105,7 +105,7 @@ def plan(
         valid_images=manifest.counts["valid"],
         platform=target.platform,
     )
-    config = dataclasses.replace(config, batch_size=made.batch_size)
+    config = with_batch(config, made.batch_size)
     if made.accelerator.image != "cpu":  # whose processors, and so their best precision, vary
         config = dataclasses.replace(config, precision=made.precision)
     text = planning.markdown(made) if target.platform != HERE else _here(made)

@@ -16,7 +16,7 @@ from trainer.errors import UserError
 Row = TypeVar("Row")
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
-LEARNING_RATE_SCALING = ("none", "sqrt", "linear")
+LEARNING_RATE_SCALING = ("auto", "none", "sqrt", "linear", "capped")
 SCHEDULES = ("constant", "cosine")
 CACHES = ("auto", "memory", "disk")
 SAMPLE = "sample"
@@ -132,7 +132,9 @@ class TrainConfig:
     )
     learning_rate: float = setting(1e-5, "Step size of Adam for a batch of one.")
     learning_rate_scaling: str = setting(
-        "none", "How the step size grows with the batch size: none, sqrt (its square root), or linear."
+        "auto",
+        "How the step size grows with the batch size: none, sqrt (its square root), linear, capped (linear up to "
+        "64, with the square root from there), or auto: none where batch_size is given, capped where it is 0.",
     )
     warmup_epochs: float = setting(0.0, "Epochs over which the step size rises from 0.")
     schedule: str = setting("constant", "The step size after that: constant, or cosine (falls to 0 at the end).")
@@ -187,3 +189,11 @@ class EvaluateConfig:
     def __post_init__(self) -> None:
         check_choice("gate", self.gate, (*HIGHER_IS_BETTER, "always", "never"))
         _check_number("gate_margin", self.gate_margin, 0)
+
+
+def with_batch(config: TrainConfig, batch_size: int) -> TrainConfig:
+    """The settings with the batch size that is used, and with what `auto` makes of the step size for it."""
+    scaling = config.learning_rate_scaling
+    if scaling == "auto":
+        scaling = "none" if config.batch_size else "capped"
+    return dataclasses.replace(config, batch_size=batch_size, learning_rate_scaling=scaling)

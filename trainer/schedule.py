@@ -7,7 +7,14 @@ import keras
 
 from trainer.config import TrainConfig
 
-SCALING = {"none": lambda batch: 1.0, "sqrt": math.sqrt, "linear": float}
+CAP = 64
+"""Largest batch for which a linear growth has been tried (docs/log.md)."""
+SCALING = {
+    "none": lambda batch: 1.0,
+    "sqrt": math.sqrt,
+    "linear": float,
+    "capped": lambda batch: min(batch, math.sqrt(CAP * batch)),
+}
 """Factor by which a batch raises the learning rate, which is that of a batch of one, as the paper's is."""
 
 

@@ -19,7 +19,7 @@ from trainer import accelerators, footprint, memory, precision, schedule, strate
 from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest, read_json, replacing
 from trainer.batches import Split
 from trainer.checkpoints import Checkpoints, Progress
-from trainer.config import TrainConfig
+from trainer.config import TrainConfig, with_batch
 from trainer.errors import UserError
 from trainer.export import write_model
 from trainer.initial import initial_model
@@ -148,9 +148,9 @@ def _with_batch(
         each = footprint.default_batch(
             chip, replicas, images // config.accumulation, manifest.image_size, resolved
         )
-        config = dataclasses.replace(config, batch_size=config.accumulation * each)
-    elif not config.batch_size:
-        config = dataclasses.replace(config, batch_size=config.accumulation * replicas)
+        config = with_batch(config, config.accumulation * each)
+    else:
+        config = with_batch(config, config.batch_size or config.accumulation * replicas)
     footprint.check_shares(config.batch_size, replicas, config.accumulation, images, accelerator)
     if devices.kind == "cpu":  # a process that takes more than there is gets killed, and can say nothing any more
         here = dataclasses.replace(accelerators.CPU, memory_bytes=memory.available_bytes() / replicas)

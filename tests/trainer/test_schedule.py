@@ -5,7 +5,7 @@ import math
 import keras
 import pytest
 
-from trainer.config import LEARNING_RATE_SCALING, SCHEDULES, TrainConfig
+from trainer.config import LEARNING_RATE_SCALING, SCHEDULES, TrainConfig, with_batch
 from trainer.errors import UserError
 from trainer.schedule import SCALING, learning_rate
 
@@ -15,7 +15,7 @@ STEPS = 20
 
 def rates(**settings):
     """The rate of every step of 4 epochs."""
-    config = TrainConfig(epochs=4, **{"learning_rate": 1e-3, **settings})
+    config = TrainConfig(epochs=4, **{"learning_rate": 1e-3, "learning_rate_scaling": "none", **settings})
     optimizer = keras.optimizers.Adam(learning_rate(config, STEPS))
     variable = keras.Variable(1.0)
     optimizer.build([variable])
@@ -27,14 +27,21 @@ def rates(**settings):
 
 
 def test_constant_is_the_number_itself():
-    assert learning_rate(TrainConfig(batch_size=32), STEPS) == 1e-5
+    assert learning_rate(with_batch(TrainConfig(), 32), STEPS) == 1e-5
 
 
-@pytest.mark.parametrize(("scaling", "factor"), [("none", 1), ("sqrt", 8), ("linear", 64)])
+@pytest.mark.parametrize(("scaling", "factor"), [("none", 1), ("sqrt", 16), ("linear", 256), ("capped", 128)])
 def test_rate_grows_with_the_batch(scaling, factor):
-    config = TrainConfig(batch_size=64, learning_rate_scaling=scaling)
+    config = TrainConfig(batch_size=256, learning_rate_scaling=scaling)
     assert learning_rate(config, STEPS) == pytest.approx(factor * 1e-5)
-    assert set(SCALING) == set(LEARNING_RATE_SCALING)
+    assert {"auto", *SCALING} == set(LEARNING_RATE_SCALING)
+
+
+@pytest.mark.parametrize(("given", "factor"), [(32, 1), (0, 32)])
+def test_rate_grows_by_itself_only_with_the_batch_of_the_accelerator(given, factor):
+    config = with_batch(TrainConfig(batch_size=given), 32)
+    assert learning_rate(config, STEPS) == pytest.approx(factor * 1e-5)
+    assert with_batch(config, 32) == config
 
 
 def test_warm_up_rises_from_zero_to_the_rate_and_stays():
@@ -60,7 +67,10 @@ def test_cosine_after_warm_up_begins_at_the_peak():
     [
         ({"warmup_epochs": 10}, "warmup_epochs is 10; it must be below epochs, which is 10"),
         ({"schedule": "cosin"}, f"choose one of {', '.join(SCHEDULES)}; did you mean 'cosine'"),
-        ({"learning_rate_scaling": "squared"}, "learning_rate_scaling is 'squared'; choose one of none, sqrt"),
+        (
+            {"learning_rate_scaling": "squared"},
+            "learning_rate_scaling is 'squared'; choose one of auto, none, sqrt",
+        ),
         ({"accumulation": 0}, "accumulation is 0; it must be at least 1"),
     ],
 )

@@ -15,7 +15,7 @@ from tests.prepared import write_prepared
 from trainer import footprint, loop, memory
 from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, WEIGHTS, Manifest
 from trainer.compiled import Compiled
-from trainer.config import TrainConfig
+from trainer.config import TrainConfig, with_batch
 from trainer.errors import UserError
 from trainer.train import train
 
@@ -73,7 +73,7 @@ def test_training_writes_a_whole_model_and_the_loss_falls(trained):
     assert (first["epoch"], first["steps"], first["best"]) == (1, 3, True)
     assert second["loss"] < first["loss"]
     config = json.loads((model / MODEL_CONFIG).read_text())
-    assert config["settings"] == dataclasses.asdict(CONFIG)
+    assert config["settings"] == dataclasses.asdict(with_batch(CONFIG, CONFIG.batch_size))
     assert config["valid_loss"] == min(row["valid_loss"] for row in history(model))
 
 
