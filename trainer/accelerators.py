@@ -49,6 +49,7 @@ class Chip:
     precision: str
     """What `auto` means."""
     per_replica_batch: int
+    """By default: what learned as much in as many epochs as batches of one (docs/log.md), and keeps a TPU busy."""
     regions: tuple[str, ...]
     """Where Vertex AI trains on it; empty for everywhere."""
     flex_start: bool = False
@@ -107,13 +108,13 @@ A100 = Chip(
 )  # fmt: skip
 A100_80GB = Chip(
     "NVIDIA A100 80 GB", "gpu", "NVIDIA_A100_80GB", _node("nvidia-a100-80gb"), 80e9,
-    {"bfloat16": 312e12, "float32": 156e12}, 2039e9, "bfloat16", 64,
+    {"bfloat16": 312e12, "float32": 156e12}, 2039e9, "bfloat16", 32,
     _regions("us-central1 us-east4 us-east5 europe-west4 asia-southeast1"),
     flex_start=True,
 )  # fmt: skip
 H100 = Chip(
     "NVIDIA H100 80 GB", "gpu", "NVIDIA_H100_80GB", _node("nvidia-h100-80gb"), 80e9,
-    {"bfloat16": 989e12, "float32": 495e12}, 3350e9, "bfloat16", 64,
+    {"bfloat16": 989e12, "float32": 495e12}, 3350e9, "bfloat16", 32,
     _regions(
         "us-central1 us-east4 us-east5 us-west1 us-west4 northamerica-northeast2 europe-west3 europe-west4 "
         "asia-northeast1 asia-northeast3 asia-south1 asia-southeast1"

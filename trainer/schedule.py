@@ -1,6 +1,7 @@
 """The learning rate: scaled for the batch, warmed up, and constant or falling."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -9,7 +10,7 @@ from trainer.config import TrainConfig
 
 CAP = 64
 """Largest batch for which a linear growth has been tried (docs/log.md)."""
-SCALING = {
+SCALING: dict[str, Callable[[int], float]] = {
     "none": lambda batch: 1.0,
     "sqrt": math.sqrt,
     "linear": float,
