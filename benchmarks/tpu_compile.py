@@ -5,7 +5,7 @@
 TensorFlow's step (network, loss, gradients, all-reduce over the chips, Adam; bytes in) is lowered to HLO here, and
 compiled for TPU v5e by `tpu_compiler.py` in an environment of its own, since jax and TensorFlow ask for different
 libtpus. A case takes two minutes on two idle cores. By default those are the accelerator table's batch on one,
-four and eight chips, and a batch of 32 on one.
+four and eight chips.
 
 The all-reduce is XLA's, one for each gradient where the optimizer would have the strategy reduce it, over all
 chips: TPUStrategy's own operation for it (CrossReplicaSum) can only be lowered on a TPU's host.
@@ -36,8 +36,6 @@ from trainer.train import ADAM_EPSILON
 CHIP = accelerators.get("v5e-1").chip
 CHIPS = {row.tpu_topology: row.chips for row in accelerators.ACCELERATORS.values() if row.image == "tpu"}
 COMPILER = pathlib.Path(__file__).with_name("tpu_compiler.py")
-SMALLER_BATCH = 32
-"""Compiled on one chip as well, where it is not the table's."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,8 +108,6 @@ def _cases(arguments: argparse.Namespace) -> list[Case]:
     size = parse_image_size(arguments.image_size)
     chosen = arguments.topologies or list(CHIPS)
     pairs = [(topology, batch) for topology in chosen for batch in arguments.batches or [CHIP.per_replica_batch]]
-    if not arguments.topologies and not arguments.batches and CHIP.per_replica_batch != SMALLER_BATCH:
-        pairs.insert(0, ("1x1", SMALLER_BATCH))
     return [Case(topology, batch, size, arguments.precision) for topology, batch in pairs]
 
 

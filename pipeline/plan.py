@@ -95,9 +95,7 @@ def make_plan(
     resolved = fit.resolve_precision(row, precision)
     replicas = config.workers * row.chips
     if not batch_size:
-        batch_size = accumulation * footprint.default_batch(
-            row.chip, replicas, images // accumulation, image_size, resolved
-        )
+        batch_size = footprint.default_batch(row.chip, replicas, accumulation, images, image_size, resolved)
     footprint.check_shares(batch_size, replicas, accumulation, images, row.name)
     footprint.check_memory(row.name, row.chip, batch_size, replicas, accumulation, image_size, resolved)
     each = batch_size // replicas

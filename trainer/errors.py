@@ -13,6 +13,11 @@ class GateError(UserError):
     """A trained model that is not good enough to go on."""
 
 
+def first_line(error: Exception) -> str:
+    """What a library's error says, on one line of at most 300 characters, to be quoted in our own."""
+    return ((getattr(error, "message", "") or str(error)).splitlines() or [type(error).__name__])[0][:300]
+
+
 @contextmanager
 def reported() -> Iterator[None]:
     """Without a traceback: a `UserError` is `error: ...` on stderr and exit status 1, Ctrl-C is 130."""

@@ -79,12 +79,14 @@ def _scale(image_size: tuple[int, int]) -> float:
 # === The batch ===
 
 
-def default_batch(chip: Chip, replicas: int, images: int, image_size: tuple[int, int], precision: str) -> int:
-    """Images of a step over all replicas: what the chip takes by default, or less where it has no memory, or the
-    data no images, for that.
+def default_batch(
+    chip: Chip, replicas: int, accumulation: int, images: int, image_size: tuple[int, int], precision: str
+) -> int:
+    """Images of a step over all replicas: for each part what the chip takes by default, or less where it has no
+    memory, or the data no images, for that.
     """
-    most = largest_batch(chip, image_size, precision)
-    return replicas * max(1, min(chip.per_replica_batch, images // replicas, most))
+    parts, most = replicas * accumulation, largest_batch(chip, image_size, precision)
+    return parts * max(1, min(chip.per_replica_batch, images // parts, most))
 
 
 def parts(images: int, most: int) -> int:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from trainer import accelerators
 from trainer.accelerators import Chip
 from trainer.config import check
-from trainer.errors import UserError
+from trainer.errors import UserError, first_line
 
 WORKER_JOBS = ("chief", "worker")
 """Jobs of TF_CONFIG that train, in the order of their ranks. Vertex AI names a Reduction Server as well."""
@@ -187,7 +187,7 @@ def _workers_strategy(cluster: Cluster) -> tf.distribute.Strategy:
         return tf.distribute.MultiWorkerMirroredStrategy(resolver)
     except (tf.errors.OpError, RuntimeError) as error:
         raise UserError(
-            f"the {cluster.size} machines in TF_CONFIG did not get together: {_first_line(error)}. The cluster in "
+            f"the {cluster.size} machines in TF_CONFIG did not get together: {first_line(error)}. The cluster in "
             "it must be the same on all of them, and each must reach the others' ports"
         ) from None
 
@@ -199,10 +199,6 @@ def _tpu_strategy(accelerator: str) -> tf.distribute.Strategy:
         return tf.distribute.TPUStrategy(resolver)
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise UserError(
-            f"{accelerator or 'a TPU'} is to be trained on, but there is none here ({_first_line(error)}); "
+            f"{accelerator or 'a TPU'} is to be trained on, but there is none here ({first_line(error)}); "
             "name the accelerator that is there"
         ) from None
-
-
-def _first_line(error: Any) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0][:300]

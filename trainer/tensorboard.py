@@ -22,7 +22,7 @@ from tensorboard.util import tensor_util  # type: ignore[import-untyped]
 from trainer import storage
 from trainer.charts import HEAT
 from trainer.config import parse_profile_steps
-from trainer.errors import UserError
+from trainer.errors import UserError, first_line
 from trainer.meter import Meter
 
 VERTEX_LOGS = "AIP_TENSORBOARD_LOG_DIR"
@@ -205,7 +205,7 @@ class Board:
             self._no_profile(error)
 
     def _no_profile(self, error: Exception) -> None:
-        print(f"no profile: {_reason(error)}", flush=True)
+        print(f"no profile: {first_line(error)}", flush=True)
         self._profiling, self._profile_failed = False, True
 
 
@@ -223,7 +223,8 @@ class _Events:
             self._file = self._begin()
         except tf.errors.OpError as error:
             raise UserError(
-                f"cannot write TensorBoard's logs to {folder} ({_reason(error)}); name a folder you can write to"
+                f"cannot write TensorBoard's logs to {folder} ({first_line(error)}); "
+                "name a folder you can write to"
             ) from None
         self._waiting: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -260,7 +261,7 @@ class _Events:
                     self._flushed = time.monotonic()
             self._file.close()
         except tf.errors.OpError as error:
-            self.failure = f"cannot write TensorBoard's logs to {self._folder} any more ({_reason(error)})"
+            self.failure = f"cannot write TensorBoard's logs to {self._folder} any more ({first_line(error)})"
 
 
 def panel(
@@ -281,7 +282,3 @@ def _heat(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
 
 def _number(value: Any) -> float:
     return float(keras.ops.convert_to_numpy(value))
-
-
-def _reason(error: Exception) -> str:
-    return (getattr(error, "message", "") or str(error)).splitlines()[0]

@@ -20,7 +20,7 @@ from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest, read_jso
 from trainer.batches import Split
 from trainer.checkpoints import Checkpoints, Progress
 from trainer.config import TrainConfig, with_batch
-from trainer.errors import UserError
+from trainer.errors import UserError, first_line
 from trainer.export import write_model
 from trainer.initial import initial_model
 from trainer.lineage import lineage
@@ -145,10 +145,10 @@ def _with_batch(
     """The settings with the batch size that is used, checked against data and devices."""
     images, replicas, chip = manifest.counts["train"], devices.replicas, devices.chip
     if not config.batch_size and chip is not None:
-        each = footprint.default_batch(
-            chip, replicas, images // config.accumulation, manifest.image_size, resolved
+        batch_size = footprint.default_batch(
+            chip, replicas, config.accumulation, images, manifest.image_size, resolved
         )
-        config = with_batch(config, config.accumulation * each)
+        config = with_batch(config, batch_size)
     else:
         config = with_batch(config, config.batch_size or config.accumulation * replicas)
     footprint.check_shares(config.batch_size, replicas, config.accumulation, images, accelerator)
@@ -215,7 +215,7 @@ def _explained(config: TrainConfig, manifest: Manifest, devices: Devices, resolv
     except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError) as error:
         if devices.cluster.size == 1:
             raise
-        gone = sorted(set(re.findall(r"/job:\w+/replica:\d+/task:\d+", str(error)))) or [_first_line(error)]
+        gone = sorted(set(re.findall(r"/job:\w+/replica:\d+/task:\d+", str(error)))) or [first_line(error)]
         print(
             f"another machine of this job is gone ({', '.join(gone)}); start them all again, and the training "
             "goes on from its last checkpoint",
@@ -238,11 +238,7 @@ def _out_of_memory(
         else "prepare smaller images, or take a device with more memory"
     )
     size = f"{manifest.image_size[0]}x{manifest.image_size[1]}"
-    return f"out of memory with {each} images of {size} at a time ({_first_line(error)}); {remedy}"
-
-
-def _first_line(error: tf.errors.OpError) -> str:
-    return str(error).splitlines()[0][:200]
+    return f"out of memory with {each} images of {size} at a time ({first_line(error)}); {remedy}"
 
 
 def _write(

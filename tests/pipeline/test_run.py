@@ -158,6 +158,12 @@ def wait_for(path, pattern):
     raise AssertionError(f"{pattern} is not in {text}")
 
 
+def wait_until(condition):
+    deadline = time.monotonic() + 10
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
 def processes_of(folder):
     """Numbers of the running processes that have `folder` in their command."""
     found = []
@@ -187,14 +193,11 @@ def test_killed_run_leaves_no_process_and_goes_on_to_the_same_model(first, workp
     arguments = command("runs/second", moved, moved)
     process = subprocess.Popen(arguments, cwd=workplace, stdout=subprocess.DEVNULL)
     wait_for(folder / LOG, rf"training, epoch 2/{EPOCHS}: ")
-    deadline = time.monotonic() + 10  # the checkpoint of the epoch before is written beside the training
-    while not list((folder / CHECKPOINTS / "base").glob("after-epoch-*.npz")) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    # The checkpoint of the epoch before is written beside the training.
+    wait_until(lambda: list((folder / CHECKPOINTS / "base").glob("after-epoch-*.npz")))
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    deadline = time.monotonic() + 10
-    while processes_of(folder) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: not processes_of(folder))
     assert not processes_of(folder)
 
     resumed = run(workplace, *arguments)
