@@ -1,0 +1,32 @@
+"""Evaluate a model with seven metrics against its baselines."""
+
+import argparse
+
+from trainer.config import EvaluateConfig
+from trainer.settings_cli import add_settings, settings
+
+HELP = "evaluate a model against its baselines"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", required=True, metavar="DIR", help="Folder of the model.")
+    parser.add_argument(
+        "--dataset-dir", required=True, action="append", metavar="DIR", help="What `fetch` wrote; may be repeated."
+    )
+    parser.add_argument("--champion", metavar="DIR", help="Folder of the present default model.")
+    parser.add_argument("--output-dir", required=True, metavar="DIR", help="Folder of the evaluation to write.")
+    parser.add_argument("--report", metavar="HTML", help="Page with the results to write.")
+    add_settings(parser, EvaluateConfig)
+
+
+def execute(parsed: argparse.Namespace) -> None:
+    from trainer.artifacts import Manifest
+    from trainer.evaluate import evaluate, require_baseline
+    from trainer.report import write_report
+
+    folders = {Manifest.load(folder).dataset: folder for folder in parsed.dataset_dir}
+    config = settings(EvaluateConfig, parsed)
+    evaluation = evaluate(config, parsed.model, folders, parsed.output_dir, parsed.champion)
+    if parsed.report:
+        write_report(parsed.output_dir, parsed.report)
+    require_baseline(evaluation)

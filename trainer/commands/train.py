@@ -1,0 +1,48 @@
+"""Train on a prepared data set; the same command again goes on where it was."""
+
+import argparse
+
+from trainer.config import CACHES, TrainConfig
+from trainer.settings_cli import add_settings, settings
+
+HELP = "train on a prepared data set"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dataset-dir", required=True, metavar="DIR", help="What `fetch` wrote.")
+    parser.add_argument("--output-dir", required=True, metavar="DIR", help="Folder of the model to write.")
+    parser.add_argument(
+        "--checkpoint-dir", metavar="DIR", help="Folder for the run's state (default: beside the model)."
+    )
+    parser.add_argument("--base-model", metavar="DIR", help="Model to start from, in place of initial weights.")
+    parser.add_argument(
+        "--accelerator", default="", metavar="NAME", help="What to train on, such as l4-2 (default: what is here)."
+    )
+    parser.add_argument(
+        "--cache", default="auto", choices=CACHES, help="Where to keep the decoded images (default: %(default)s)."
+    )
+    parser.add_argument(
+        "--logs-dir", default="", metavar="DIR", help="Folder for TensorBoard (default: AIP_TENSORBOARD_LOG_DIR)."
+    )
+    parser.add_argument("--curve", metavar="HTML", help="Page with the curve of the losses to write.")
+    add_settings(parser, TrainConfig)
+
+
+def execute(parsed: argparse.Namespace) -> None:
+    from trainer.report import write_curve
+    from trainer.train import train
+
+    config = settings(TrainConfig, parsed)
+    checkpoints = parsed.checkpoint_dir or f"{parsed.output_dir.rstrip('/')}.checkpoints"
+    train(
+        config,
+        parsed.dataset_dir,
+        parsed.output_dir,
+        checkpoints,
+        parsed.base_model,
+        accelerator=parsed.accelerator,
+        logs=parsed.logs_dir,
+        cache=parsed.cache,
+    )
+    if parsed.curve:
+        write_curve(parsed.output_dir, parsed.curve)
