@@ -151,8 +151,7 @@ def blur(points: Points, size: tuple[int, int], sigma_px: float) -> Pixels:
 def read_fixations(member: Member, size: tuple[int, int]) -> Points:
     """Fixated pixels in a stimulus of `size` (h, w), from a `.mat` file or a picture; at least one."""
     if member.path.lower().endswith(POINTS):
-        points = _read_mat(member)
-        points = np.clip(points, 0, np.array(size) - 1)
+        points = np.concatenate(read_observers(member, size))
     else:
         levels = _decode_map(member, size)
         # Points that went through JPEG have faint neighbours.
@@ -168,12 +167,17 @@ def read_fixations(member: Member, size: tuple[int, int]) -> Points:
     return points
 
 
-def _read_mat(member: Member) -> Points:
-    """SALICON's `gaze` structs, whose (x, y) count from 1, or CAT2000's binary matrix `fixLocs`."""
+def read_observers(member: Member, size: tuple[int, int]) -> list[Points]:
+    """The fixated pixels of each observer in a stimulus of `size` (h, w), from a `.mat` file as SALICON's."""
+    return [np.clip(each, 0, np.array(size) - 1) for each in _read_mat(member)]
+
+
+def _read_mat(member: Member) -> list[Points]:
+    """Each of SALICON's `gaze` structs, whose (x, y) count from 1; CAT2000's binary matrix `fixLocs` as one."""
     try:
         content = mat.loadmat(io.BytesIO(member.read()), variable_names=["gaze", "fixLocs"])
         if "fixLocs" in content:
-            return np.argwhere(content["fixLocs"])
+            return [np.argwhere(content["fixLocs"])]
         observers = [np.asarray(each, np.int64).reshape(-1, 2) for each in content["gaze"]["fixations"].ravel()]
     except (
         OSError,
@@ -188,7 +192,7 @@ def _read_mat(member: Member) -> Points:
             f"{member.origin} is not a file of fixations, it has no `gaze` with `fixations` of (x, y) ({e!r}); "
             "get it again"
         ) from None
-    return np.concatenate(observers)[:, ::-1] - 1
+    return [each[:, ::-1] - 1 for each in observers]
 
 
 def _rescaled(points: Points, size: tuple[int, ...], target_size: tuple[int, int]) -> Points:

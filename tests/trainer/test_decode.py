@@ -127,6 +127,11 @@ def test_gaze_counts_from_one_keeps_repeats_and_is_clipped_to_the_image():
     assert decoded.fixations.tolist() == [[0, 0], [0, 0], [23, 31], [23, 31], [3, 4]]
 
 
+def test_observers_are_kept_apart():
+    observers = decode.read_observers(gaze([(1, 1), (1, 1)], [], [(40, 30)]), (24, 32))
+    assert [each.tolist() for each in observers] == [[[0, 0], [0, 0]], [], [[23, 31]]]
+
+
 def test_fixations_alone_become_the_density():
     matrix = mat_file({"fixLocs": point_map() // 255})
     decoded = decode.decode(item(None, matrix), 2.0)
