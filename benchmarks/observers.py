@@ -3,8 +3,8 @@
     python benchmarks/observers.py --source FOLDER --dataset-dir PREPARED [--model FOLDER ...] [--splits 10]
 
 FOLDER is a source in SALICON's layout, whose `.mat` files keep the observers apart, PREPARED what `fetch` made of
-it. Takes ten minutes for 140 images on 2 cores. Prints a table in Markdown, whose rows are scored on the same images
-and the same halves.
+it. Takes ten minutes for 140 images on 2 cores. Prints a table in Markdown, whose rows are scored on the same
+images and the same halves.
 
 For each validation image the observers are split at random into halves A and B, `--splits` times. The truth is
 half B: its fixations, and their density. The prediction of n observers of A is their density mixed with the centre
