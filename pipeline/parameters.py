@@ -12,6 +12,7 @@ from typing import Any
 from pipeline.job import AcceleratorConfig, JobConfig
 from pipeline.registry_address import VERTEX, Address
 from trainer import datasets
+from trainer.artifacts import MODEL_NAME
 from trainer.config import EvaluateConfig, FetchConfig, TrainConfig, check, nearest, setting
 from trainer.errors import UserError
 from trainer.settings_cli import boolean
@@ -31,7 +32,7 @@ TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", s
 class PipelineConfig:
     """What concerns the pipeline as a whole."""
 
-    model_name: str = setting("msinet", "Name of the model in the registry.")
+    model_name: str = setting(MODEL_NAME, "Name of the model in the registry.")
     registry: str = setting(
         "",
         "Folder of the model registry, or vertex://PROJECT/LOCATION; empty for `models` in the working directory.",

@@ -19,12 +19,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from pipeline.registry_address import VERTEX
-from pipeline.versions import CHALLENGER, DEFAULT, NO_VERSION, VERSION, Registry, Version, check_model
+from pipeline.versions import NO_VERSION, VERSION, Registry, Version, check_model
 from trainer import artifacts
+from trainer.artifacts import ALIASES, CHALLENGER, DEFAULT, REGISTRY
 from trainer.config import EvaluateConfig, check
-
-DEFAULT_ROOT = "models"
-ALIASES = "aliases.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +105,7 @@ def connect(location: str = "") -> Registry:
         from pipeline.vertex_registry import VertexRegistry
 
         return VertexRegistry.at(location)
-    return LocalRegistry(pathlib.Path(location or DEFAULT_ROOT))
+    return LocalRegistry(pathlib.Path(location or REGISTRY))
 
 
 def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:

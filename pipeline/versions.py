@@ -11,7 +11,6 @@ from trainer.config import check
 VERSION = "version.json"
 NO_VERSION = 0
 """Stands for the champion where there is no default yet; versions count from 1."""
-DEFAULT, CHALLENGER = "default", "challenger"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from pipeline import labels, version_folder, vertex
 from pipeline.registry_address import FORM, Address
 from pipeline.settings import Environment
-from pipeline.versions import CHALLENGER, DEFAULT, NO_VERSION, Version, check_model
+from pipeline.versions import NO_VERSION, Version, check_model
+from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.config import check
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"

@@ -20,14 +20,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
     from pipeline.registry import connect
-    from pipeline.versions import DEFAULT
+    from trainer.artifacts import DEFAULT, REGISTRY
 
     registry, name = connect(parsed.registry), parsed.model_name
     if parsed.action == "set-default":
         check(parsed.version is not None, "which version? write `python -m pipeline registry set-default VERSION`")
         registry.set_alias(name, DEFAULT, parsed.version)
     versions, aliases = registry.versions(name), registry.aliases(name)
-    check(bool(versions), f"there is no version of model {name!r} in {parsed.registry or 'models'}")
+    check(bool(versions), f"there is no version of model {name!r} in {parsed.registry or REGISTRY}")
     if parsed.action == "show":
         wanted = aliases.get(DEFAULT) if parsed.version is None else parsed.version
         found = [each for each in versions if each.number == wanted]

@@ -7,8 +7,9 @@ import pytest
 
 from pipeline.__main__ import main
 from pipeline.registry import LocalRegistry, connect, lineage, register
-from pipeline.versions import CHALLENGER, DEFAULT, NO_VERSION
+from pipeline.versions import NO_VERSION
 from trainer import artifacts
+from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 
 PROCESSES = 6

@@ -19,8 +19,8 @@ from pipeline.parameters import STEPS
 from pipeline.progress import ANSI, Progress, Step
 from pipeline.registry import LocalRegistry
 from pipeline.run import CHECKPOINTS, LOG, SHOWN, Run, prepare
-from pipeline.versions import CHALLENGER, DEFAULT
 from trainer import artifacts
+from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 
 TIMEOUT_S = 600

@@ -7,10 +7,11 @@ from pipeline.__main__ import main
 from pipeline.parameters import PipelineConfig
 from pipeline.registry import connect
 from pipeline.registry_address import VERTEX
-from pipeline.versions import CHALLENGER, DEFAULT, NO_VERSION
+from pipeline.versions import NO_VERSION
 from pipeline.vertex_registry import METRICS_SCHEMA, VertexRegistry
 from tests.vertex import DROP, LOCATION, PARENT, PROJECT
 from trainer import artifacts
+from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 
 SERVING = "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"
