@@ -1,0 +1,116 @@
+"""Where a model is: a folder, a version of the registry in a folder, or either of them on Cloud Storage."""
+
+import atexit
+import pathlib
+import re
+import shutil
+import tempfile
+
+from trainer import storage
+from trainer.artifacts import (
+    ALIASES,
+    DEFAULT,
+    MODEL_CONFIG,
+    MODEL_NAME,
+    REGISTRY,
+    VERSION_EXTRA,
+    WEIGHTS,
+    SourceObject,
+    read_json,
+)
+from trainer.errors import UserError
+
+NEEDED = (WEIGHTS, MODEL_CONFIG)
+NEITHER = f"is neither a model, it has no {WEIGHTS}, nor a registered name"
+HOW_TO_GET_ONE = "make one with `make run-pipeline`, which registers it, or give --model the folder of a model"
+
+
+def find_model(name: str = "") -> pathlib.Path:
+    """The folder with WEIGHTS and MODEL_CONFIG of a model.
+
+    Args:
+        name: a model folder; a version's folder (`models/msinet/1`); a registered name with or without a version
+            or an alias, `@3` or `@challenger` (`msinet`, `path/to/models/msinet@default`); each also as `gs://`,
+            which is downloaded to a folder that lasts as long as the process. Empty for the default of
+            MODEL_NAME in the folder REGISTRY. Without a version or alias a name means its `default`.
+
+    Raises:
+        UserError: there is no such model; the message says what there is instead.
+    """
+    if storage.is_remote(name):
+        return _find_remote(name)
+    place, version = _split(name or f"{REGISTRY}/{MODEL_NAME}")
+    whole, folder = pathlib.Path(name).expanduser(), pathlib.Path(place).expanduser()
+    for each in (whole, whole / VERSION_EXTRA):  # a folder's own name may have an @ in it
+        if name and (each / WEIGHTS).is_file():
+            return each
+    if not folder.exists() and len(folder.parts) == 1:
+        folder = pathlib.Path(REGISTRY) / folder
+    if not folder.is_dir():
+        raise UserError(f"there is no model at {folder}; {HOW_TO_GET_ONE}")
+    numbers = sorted(int(each.name) for each in folder.iterdir() if each.name.isdecimal())
+    if not numbers:
+        raise UserError(f"{folder} {NEITHER}; {HOW_TO_GET_ONE}")
+    path = folder / ALIASES
+    aliases = read_json(path, "register a model again") if path.is_file() else {}
+    chosen = folder / str(_number(str(folder), version, numbers, aliases)) / VERSION_EXTRA
+    if not (chosen / WEIGHTS).is_file():
+        raise UserError(f"{chosen} has no {WEIGHTS}; name another version of {_listed(numbers)}")
+    return chosen
+
+
+def _split(name: str) -> tuple[str, str]:
+    """A place, and the version or alias behind its `@`."""
+    found = re.fullmatch(r"(.+)@([^@/]+)", name)
+    return (found[1], found[2]) if found else (name, DEFAULT)
+
+
+def _number(place: str, version: str, numbers: list[int], aliases: dict[str, int]) -> int:
+    """The version that a number or an alias names."""
+    number = int(version) if version.isdecimal() else aliases.get(version)
+    if number in numbers:
+        return number
+    known = ", ".join(f"{alias} is {target}" for alias, target in sorted(aliases.items())) or "no aliases"
+    raise UserError(
+        f"{place} has no version {version}; it has {_listed(numbers)} ({known}): write {place}@{numbers[-1]}"
+    )
+
+
+def _listed(numbers: list[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+# === Cloud Storage ===
+
+
+def _find_remote(name: str) -> pathlib.Path:
+    place, version = _split(name.rstrip("/"))
+    objects = {each.name: each for each in storage.list_objects(place)}
+    for prefix in ("", f"{VERSION_EXTRA}/"):
+        if prefix + WEIGHTS in objects:
+            return _download(place, prefix, objects)
+    found = (re.fullmatch(rf"(\d+)/{VERSION_EXTRA}/{WEIGHTS}", each) for each in objects)
+    numbers = sorted(int(each[1]) for each in found if each)
+    if not numbers:
+        raise UserError(f"{place} {NEITHER}; {HOW_TO_GET_ONE}")
+    aliases = {}
+    if ALIASES in objects:
+        folder = _temporary_folder()
+        storage.download(place, [objects[ALIASES]], folder)
+        aliases = read_json(folder / ALIASES, "register a model again")
+    return _download(place, f"{_number(place, version, numbers, aliases)}/{VERSION_EXTRA}/", objects)
+
+
+def _download(place: str, prefix: str, objects: dict[str, SourceObject]) -> pathlib.Path:
+    missing = [name for name in NEEDED if prefix + name not in objects]
+    if missing:
+        raise UserError(f"{place}/{prefix} has no {', '.join(missing)}; give the folder of a whole model")
+    folder = _temporary_folder()
+    storage.download(place, [objects[prefix + name] for name in NEEDED], folder)
+    return folder / prefix
+
+
+def _temporary_folder() -> pathlib.Path:
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="msinet-model-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
