@@ -14,8 +14,8 @@ def collect_training(
 ) -> None:
     """Take the model where the job `gcp_resources` wrote it, without a copy."""
     from pipeline.training import summary
+    from trainer.curve import write_curve
     from trainer.errors import reported
-    from trainer.report import write_curve
 
     with reported():
         written = summary(workspace.path, gcp_resources)

@@ -17,14 +17,15 @@ def fetch_dataset(
     preview: dsl.Output[dsl.HTML],
 ) -> None:
     """Fetch what `fingerprint` is the digest of; caching goes by it."""
-    from trainer import fetch, report
+    from trainer import fetch
     from trainer.config import FetchConfig, check
     from trainer.errors import reported
+    from trainer.preview import write_preview
 
     with reported():
         config = FetchConfig(dataset, source, image_size, allow_partial_data, max_examples)
         manifest = fetch.fetch_dataset(config, prepared.path)
         changed = f"the source of {dataset} changed while it was fetched; run the pipeline again"
         check(manifest.fingerprint == fingerprint, changed)
-        report.write_preview(prepared.path, preview.path)
+        write_preview(prepared.path, preview.path)
         prepared.metadata.update({"dataset": dataset, "fingerprint": fingerprint, **manifest.counts})

@@ -31,8 +31,9 @@ def train_model(
     base_model: Optional[dsl.Input[dsl.Model]] = None,
 ) -> None:
     """Train on `dataset`, from the weights of `base_model` where there is one."""
-    from trainer import report, train
+    from trainer import train
     from trainer.config import TrainConfig
+    from trainer.curve import write_curve
     from trainer.errors import reported
 
     with reported():
@@ -43,5 +44,5 @@ def train_model(
         checkpoints = f"{checkpoint_dir}/{step}" if checkpoint_dir else f"{model.path}-checkpoints"
         base = base_model.path if base_model else None
         summary = train.train(config, dataset.path, model.path, checkpoints, base, accelerator=accelerator)
-        report.write_curve(model.path, curve.path)
+        write_curve(model.path, curve.path)
         model.metadata.update({key: summary[key] for key in ("dataset", "best_epoch", "valid_loss")})

@@ -1,9 +1,7 @@
-"""Self-contained HTML pages for people: an evaluation, a prepared data set, a training run."""
+"""The page of an evaluation: the verdict, the scores, how the images differ."""
 
 import csv
-import dataclasses
 import itertools
-import json
 import os
 import pathlib
 from collections import defaultdict
@@ -12,9 +10,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from trainer import artifacts, charts, pages, preprocess, tfrecords
+from trainer import artifacts, charts, pages
 from trainer.config import HIGHER_IS_BETTER
-from trainer.errors import UserError
 from trainer.metrics import LABELS
 
 MEANINGS = {
@@ -39,7 +36,6 @@ PANELS = {
     "candidate": "Candidate",
     "champion": "Current default",
 }
-PREVIEW_IMAGES = {"train": 15, "valid": 10}
 
 Path = str | os.PathLike[str]
 
@@ -65,83 +61,6 @@ def write_report(evaluation: Path, html: Path) -> None:
     )
 
 
-def write_preview(dataset: Path, html: Path) -> None:
-    """Write the page of a prepared data set: counts, origin, and stimuli with their maps over them."""
-    folder = pathlib.Path(dataset)
-    manifest = artifacts.Manifest.load(folder)
-    expected = manifest.expected_counts
-    partial = ""
-    if manifest.counts != expected:
-        partial = (
-            f"{pages.counts(manifest.counts)} images were taken; the complete data set has "
-            f"{pages.counts(expected)}. Results are not comparable with those of the complete set."
-        )
-    splits = [
-        {
-            "name": split,
-            "title": {"train": "Training images", "valid": "Validation images"}[split],
-            "text": f"The first {min(PREVIEW_IMAGES[split], count)} of {count:,}.",
-            "pictures": _thumbnails(folder, split, manifest),
-        }
-        for split, count in manifest.counts.items()
-        if count
-    ]
-    pages.write(
-        html,
-        "preview.html.jinja",
-        title=manifest.dataset,
-        tiles=[
-            ("Training images", f"{manifest.counts['train']:,}", f"of {expected['train']:,}"),
-            ("Validation images", f"{manifest.counts['valid']:,}", f"of {expected['valid']:,}"),
-            ("Network input", pages.size(manifest.image_size), f"height {pages.TIMES} width, pixels"),
-            (
-                "Ground truth",
-                manifest.ground_truth,
-                "with fixations" if manifest.has_fixations else "no fixations",
-            ),
-        ],
-        partial=partial,
-        splits=splits,
-        center_bias=charts.heat(np.load(folder / artifacts.CENTER_BIAS)),
-        facts=pages.manifest_facts(dataclasses.asdict(manifest)),
-    )
-
-
-def write_curve(model: Path, html: Path) -> None:
-    """Write the page of a model folder's training history."""
-    folder = pathlib.Path(model)
-    history = _read_history(folder / artifacts.HISTORY)
-    best = max((i for i, row in enumerate(history) if row["best"]), default=len(history) - 1)
-    valid = [row["valid_loss"] for row in history]
-    seconds = sum(row["seconds"] for row in history)
-    config = folder / artifacts.MODEL_CONFIG
-    settings = artifacts.read_json(config, "train the model again") if config.exists() else {}
-    pages.write(
-        html,
-        "curve.html.jinja",
-        title=f"{len(history)} epoch{'s' if len(history) != 1 else ''} of training",
-        tiles=[
-            ("Best validation loss", f"{valid[best]:.4f}", f"epoch {history[best]['epoch']}"),
-            ("Steps", f"{sum(row['steps'] for row in history):,}", ""),
-            ("Time", pages.duration(seconds), "validation included"),
-            ("Speed", f"{np.mean([row['images_per_s'] for row in history]):.3g}", "training images per second"),
-        ],
-        curve=charts.loss_curve([row["epoch"] for row in history], [row["loss"] for row in history], valid, best),
-        rows=[
-            row
-            | {
-                "best": i == best,
-                "loss": f"{row['loss']:.4f}",
-                "valid_loss": f"{row['valid_loss']:.4f}",
-                "time": pages.duration(row["seconds"]),
-                "speed": f"{row['images_per_s']:.3g}",
-            }
-            for i, row in enumerate(history)
-        ],
-        settings=pages.flatten(settings),
-    )
-
-
 def _read_per_image(path: pathlib.Path) -> dict[str, dict[str, dict[str, list[float]]]]:
     """Data set -> model -> metric -> the score of each image that has one."""
     scores: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(
@@ -153,18 +72,6 @@ def _read_per_image(path: pathlib.Path) -> dict[str, dict[str, dict[str, list[fl
                 if row[metric]:
                     scores[row["dataset"]][row["model"]][metric].append(float(row[metric]))
     return scores
-
-
-def _read_history(path: pathlib.Path) -> list[dict[str, Any]]:
-    try:
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
-    except FileNotFoundError:
-        rows = []
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON lines ({error}); train the model again") from None
-    if not rows:
-        raise UserError(f"{path} holds no epoch; name the folder of a model that was trained")
-    return rows
 
 
 def verdict(content: dict[str, Any]) -> dict[str, str]:
@@ -243,25 +150,6 @@ def _example(folder: pathlib.Path, picture: dict[str, Any]) -> dict[str, Any]:
         elif what in images:
             panels.append({"label": label, "src": charts.overlay(images["stimulus"], images[what] / 255)})
     return {"image": picture["image"], "kld": picture["kld"], "panels": panels}
-
-
-def _thumbnails(folder: pathlib.Path, split: str, manifest: artifacts.Manifest) -> list[dict[str, Any]]:
-    pictures = []
-    for example in itertools.islice(tfrecords.read(folder, split), PREVIEW_IMAGES[split]):
-        top, left, height, width = preprocess.content_box(example.original_size, manifest.image_size)
-        box = slice(top, top + height), slice(left, left + width)
-        density = example.density[box] / max(1, example.density.max())
-        pictures.append(
-            {
-                "name": example.name,
-                "stem": pathlib.PurePosixPath(example.name).stem,
-                "width": width,
-                "height": height,
-                "stimulus": charts.image_uri(example.stimulus[box]),
-                "overlay": charts.overlay(example.stimulus[box], density),
-            }
-        )
-    return pictures
 
 
 def _provenance(content: dict[str, Any]) -> list[tuple[str, pages.Facts]]:

@@ -13,7 +13,9 @@ from PIL import Image
 from tests.trainer import predictable
 from trainer import artifacts, report
 from trainer.config import HIGHER_IS_BETTER
+from trainer.curve import write_curve
 from trainer.errors import UserError
+from trainer.preview import write_preview
 
 
 class Page(html.parser.HTMLParser):
@@ -129,7 +131,7 @@ def test_names_are_escaped(evaluated, tmp_path):
 
 
 def test_preview_shows_counts_origin_and_images(datasets, tmp_path):
-    report.write_preview(datasets["salicon"], tmp_path / "preview.html")
+    write_preview(datasets["salicon"], tmp_path / "preview.html")
     page = Page(tmp_path / "preview.html")
     assert_self_contained(page)
     # A stimulus and its overlay for each of two and ten images, and the centre bias.
@@ -146,7 +148,7 @@ def test_preview_shows_counts_origin_and_images(datasets, tmp_path):
 
 def test_preview_of_a_complete_set_has_no_warning(good, tmp_path):
     folder = predictable.write_dataset(tmp_path / "d", good, n_valid=1, expected_counts={"train": 2, "valid": 1})
-    report.write_preview(folder, tmp_path / "preview.html")
+    write_preview(folder, tmp_path / "preview.html")
     assert "Partial data" not in (tmp_path / "preview.html").read_text(encoding="utf-8")
 
 
@@ -169,7 +171,7 @@ def history(folder: pathlib.Path, epochs: int) -> pathlib.Path:
 
 @pytest.mark.parametrize(("epochs", "best"), [(1, "0.7000"), (5, "0.5000")])
 def test_curve_shows_every_epoch_and_marks_the_best(epochs, best, tmp_path):
-    report.write_curve(history(tmp_path, epochs), tmp_path / "curve.html")
+    write_curve(history(tmp_path, epochs), tmp_path / "curve.html")
     page = Page(tmp_path / "curve.html")
     assert_self_contained(page)
     assert [image.format for image in page.images()] == ["PNG", "PNG"]
@@ -178,7 +180,7 @@ def test_curve_shows_every_epoch_and_marks_the_best(epochs, best, tmp_path):
 
 
 def test_curve_light_and_dark_pictures_differ_in_their_ink_alone(tmp_path):
-    report.write_curve(history(tmp_path, 3), tmp_path / "curve.html")
+    write_curve(history(tmp_path, 3), tmp_path / "curve.html")
     dark, light = (np.asarray(image) for image in Page(tmp_path / "curve.html").images())
     np.testing.assert_array_equal(dark[..., 3], light[..., 3])
     assert not np.array_equal(dark, light)
@@ -188,8 +190,8 @@ def test_curve_light_and_dark_pictures_differ_in_their_ink_alone(tmp_path):
     ("write", "message"),
     [
         (report.write_report, "is not an evaluation; make one with `python -m trainer evaluate`"),
-        (report.write_preview, "is not a prepared data set"),
-        (report.write_curve, "holds no epoch"),
+        (write_preview, "is not a prepared data set"),
+        (write_curve, "holds no epoch"),
     ],
 )
 def test_a_folder_of_another_kind_is_an_error_and_writes_nothing(write, message, tmp_path):

@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.report import write_curve
+    from trainer.curve import write_curve
     from trainer.train import train
 
     config = settings(TrainConfig, parsed)
