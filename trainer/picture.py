@@ -6,22 +6,41 @@ Data sets are read by `decode.py`, as the reference reads them: without orientat
 import io
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
+from PIL.BmpImagePlugin import BmpImageFile
+from PIL.GifImagePlugin import GifImageFile
+from PIL.ImageFile import ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
+from PIL.TiffImagePlugin import TiffImageFile
+from PIL.WebPImagePlugin import WebPImageFile
 
 from trainer.errors import UserError, first_line
 
 Pixels = npt.NDArray[np.uint8]
 
-FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")
+READERS: dict[str, type[ImageFile]] = {
+    "JPEG": JpegImageFile,
+    "PNG": PngImageFile,
+    "WEBP": WebPImageFile,
+    "GIF": GifImageFile,
+    "TIFF": TiffImageFile,
+    "BMP": BmpImageFile,
+}
+"""Called themselves: Image.open has limits of its own, and for a JPEG looks for more pictures in it."""
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".tif", ".tiff", ".bmp")
+"""What names of such files end with."""
 MEGAPIXEL = 10**6
 MOST_PIXELS = 100 * MEGAPIXEL
 """Pixels of the largest picture that is read unless told otherwise."""
+MOST_SIDE_PX = 65_535
+"""JPEG's; what is made of a picture grows with its sides, too."""
 ORIENTATION = 0x0112
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -34,16 +53,17 @@ UPRIGHT = {
 }
 """EXIF orientation -> what makes it upright."""
 OTHER_FORMATS = {
-    b"%PDF": "a PDF; export its pages as pictures",
+    b"%pdf": "a PDF; export its pages as pictures",
     b"<!doctype html": "a web page; save the picture itself",
     b"<html": "a web page; save the picture itself",
     b"<svg": "an SVG drawing; export it as PNG",
     b"<?xml": "XML, perhaps an SVG drawing; export it as PNG",
-    b"\x00\x00\x00": "perhaps HEIC, AVIF or a video; export it as JPEG",
-    b"PK\x03\x04": "a ZIP archive or an office document; unpack or export it",
+    b"\0\0\0": "perhaps HEIC, AVIF or a video; export it as JPEG",
+    b"pk\3\4": "a ZIP archive or an office document; export its pictures",
 }
-_header = threading.Lock()
-"""For what sets the interpreter's filters of warnings, which all threads share."""
+"""What other files begin with, in lower case -> what they are and what to do."""
+_filters = threading.Lock()
+"""Held while warnings are ignored, which is a state of the whole process."""
 
 
 def read_picture(data: bytes, origin: str, most_pixels: int = MOST_PIXELS) -> Pixels:
@@ -61,38 +81,61 @@ def read_picture(data: bytes, origin: str, most_pixels: int = MOST_PIXELS) -> Pi
     Raises:
         UserError: the data is not such a picture, is damaged, or too large.
     """
-    picture = _open(data, origin)
-    width, height = picture.size
-    if width * height > most_pixels:
-        raise UserError(
-            f"{origin} is {height} x {width} pixels (height x width), {width * height / MEGAPIXEL:,.0f} megapixels; "
-            f"at most {most_pixels / MEGAPIXEL:,.0f} are allowed: shrink it, or allow more"
-        )
-    try:
-        return np.asarray(_upright(_rgb(picture), _orientation(picture)))
-    except Exception as error:  # each format of Pillow's raises what its parsing meets, down to struct.error
-        raise _damaged(origin, picture.format or "a picture", error) from None
+    return Picture(data, origin, most_pixels).decode()
 
 
-def _open(data: bytes, origin: str) -> Image.Image:
+class Picture:
+    """A picture of which only the header is read yet; arguments and errors are `read_picture`'s."""
+
+    def __init__(self, data: bytes, origin: str, most_pixels: int = MOST_PIXELS) -> None:
+        self._origin = origin
+        self._picture = _open(data, origin)
+        width, height = self._picture.size
+        found = f"{origin} is {width:,} pixels wide and {height:,} high"
+        if width * height > most_pixels:
+            megapixels = f"{width * height / MEGAPIXEL:,.0f} megapixels"
+            allowed = f"{most_pixels / MEGAPIXEL:,g}"
+            raise UserError(f"{found}, {megapixels}; at most {allowed} are allowed: shrink it, or allow more")
+        if max(width, height) > MOST_SIDE_PX:
+            raise UserError(f"{found}; a side has at most {MOST_SIDE_PX:,}: cut it into parts")
+        if min(width, height) < 1:
+            raise UserError(f"{found}, so it has no pixels; get it again")
+        self._orientation = _orientation(self._picture)
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """(h, w) of the pixels as they will be decoded."""
+        width, height = self._picture.size
+        return (width, height) if self._orientation >= 5 else (height, width)
+
+    def decode(self) -> Pixels:
+        """(h, w, 3) uint8 RGB; once only, since the decoder's memory goes with it."""
+        try:
+            upright = UPRIGHT.get(self._orientation)
+            picture = _rgb(self._picture)
+            pixels = np.asarray(picture if upright is None else picture.transpose(upright))
+        except Exception as error:  # each format of Pillow's raises what its parsing meets, down to struct.error
+            raise _damaged(self._origin, self._picture.format or "a picture", error) from None
+        finally:
+            self._picture.close()
+        return pixels
+
+
+def _open(data: bytes, origin: str) -> ImageFile:
     if not data:
         raise UserError(f"{origin} is empty (0 bytes); get it again")
-    Image.preinit()
-    Image.init()
-    for name in FORMATS:
-        factory, accepts = Image.OPEN[name]
+    for name, reader in READERS.items():
+        accepts = Image.OPEN[name][1]
         if accepts is None or accepts(data[:16]) is not True:
             continue
         try:
-            with _header, warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                # Not Image.open, which has limits of its own, nor the factory, which looks for further pictures.
-                return JpegImageFile(io.BytesIO(data)) if name == "JPEG" else factory(io.BytesIO(data), "")
+            with _quiet():
+                return reader(io.BytesIO(data))
         except Exception as error:
             raise _damaged(origin, name, error) from None
-    start = data[:64].lstrip().lower()
-    known = next((what for magic, what in OTHER_FORMATS.items() if start.startswith(magic.lower())), "")
-    raise UserError(f"{origin} is not a JPEG, PNG, WebP, GIF, TIFF or BMP" + (f" but {known}" if known else ""))
+    start = data[:64].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    known = next((f" but {what}" for magic, what in OTHER_FORMATS.items() if start.startswith(magic)), "")
+    raise UserError(f"{origin} is not a JPEG, PNG, WebP, GIF, TIFF or BMP{known}")
 
 
 def _damaged(origin: str, format: str, error: Exception) -> UserError:
@@ -101,30 +144,33 @@ def _damaged(origin: str, format: str, error: Exception) -> UserError:
 
 def _orientation(picture: Image.Image) -> int:
     try:
-        with _header, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return int(picture.getexif().get(ORIENTATION, 1))
+        with _quiet():
+            found = int(picture.getexif().get(ORIENTATION, 1))
     except Exception:
-        return 1  # a damaged tag says nothing about the pixels
+        found = 1  # a damaged tag says nothing about the pixels
+    return found if found in UPRIGHT else 1
 
 
-def _upright(picture: Image.Image, orientation: int) -> Image.Image:
-    method = UPRIGHT.get(orientation)
-    return picture if method is None else picture.transpose(method)
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without Pillow's warnings of tags that do not concern the pixels."""
+    with _filters, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _rgb(picture: Image.Image) -> Image.Image:
     if picture.mode.startswith(("I", "F")):
         return Image.fromarray(_eight_bits(np.asarray(picture), picture.mode)).convert("RGB")
     if picture.has_transparency_data:
-        picture = picture.convert("RGBA")
+        rgba = picture.convert("RGBA")
         white = Image.new("RGBA", picture.size, "white")
-        return Image.alpha_composite(white, picture).convert("RGB")
+        return Image.alpha_composite(white, rgba).convert("RGB")
     return picture if picture.mode == "RGB" else picture.convert("RGB")
 
 
 def _eight_bits(values: npt.NDArray[Any], mode: str) -> Pixels:
-    finite = np.nan_to_num(values.astype(np.float32), nan=0, posinf=0, neginf=0)
+    finite = np.nan_to_num(values.astype(np.float32), copy=False, nan=0, posinf=0, neginf=0)
     largest = 65535.0 if mode.startswith("I;16") else max(float(finite.max()), 1e-12)
     levels: Pixels = np.round(np.clip(finite, 0, largest) / largest * 255).astype(np.uint8)
     return levels

@@ -12,8 +12,7 @@ from trainer import preprocess
 from trainer.artifacts import MODEL_CONFIG, read_json
 from trainer.errors import UserError
 from trainer.export import load_model
-
-Map = npt.NDArray[np.float32]
+from trainer.restore import Map, restore
 
 
 class Predictor:
@@ -38,10 +37,10 @@ class Predictor:
 
     def predict(self, image: npt.NDArray[np.uint8]) -> Map:
         """The saliency map, (h, w) in [0, 1], of an image (h, w, 3) RGB."""
-        return self.restore(self.predict_prepared(self.prepare(image)[None])[0], image.shape[:2])
+        return restore(self.predict_prepared(self.prepare(image)[None])[0], (image.shape[0], image.shape[1]))
 
     def predict_prepared(self, batch: Any) -> Map:
-        """Of prepared images (n, H, W, 3), 0..255: maps (n, H, W) in [0, 1], with the padding.
+        """Of prepared images (n, H, W, 3), 0..255: maps (n, H, W) in [0, 1], padded; `restore` takes one on.
 
         Raises:
             UserError: a prediction is not finite.
@@ -53,9 +52,3 @@ class Predictor:
                 "again, or name another model"
             )
         return maps
-
-    @staticmethod
-    def restore(prediction: Map, size: tuple[int, int]) -> Map:
-        """A prediction (H, W) at the size (h, w) of its image: unrounded, in [0, 1]."""
-        restored: Map = np.clip(preprocess.resize_back(prediction, size), 0, 1)
-        return restored

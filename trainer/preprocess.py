@@ -98,7 +98,7 @@ def _placement(original_size: tf.Tensor, size: Size) -> tuple[tf.Tensor, tf.Tens
 
 def _resize(image: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """(h, w, c) to (size, c): areas averaged where it shrinks, bicubic where it grows, corners aligned."""
-    batch = tf.cast(image, tf.float32)[None]
+    batch = image[None]  # both operations answer float32, and a large image need not be kept as such
     shrinks = tf.reduce_all(size <= tf.shape(image)[:2]) & tf.reduce_any(size < tf.shape(image)[:2])
     resized = tf.cond(
         shrinks,
