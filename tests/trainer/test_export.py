@@ -1,5 +1,6 @@
 """The SavedModel: its signatures answer as the network does, in a process that knows nothing of this project."""
 
+import io
 import json
 import pathlib
 import subprocess
@@ -9,6 +10,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from tests.golden.inputs import image
 from tests.golden.weights import set_golden_weights
@@ -17,6 +19,7 @@ from trainer.__main__ import main
 from trainer.artifacts import MODEL_CONFIG, SAVED_MODEL, WEIGHTS
 from trainer.errors import UserError
 from trainer.model import build_model
+from trainer.picture import read_picture
 from trainer.predict import predict
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
@@ -34,6 +37,15 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def serve_bytes(folder):
+    """From encoded images to what the reloaded export answers."""
+    signature = tf.saved_model.load(str(folder / SAVED_MODEL)).signatures["serve_bytes"]
+    return lambda *contents: list(
+        signature(image_bytes=tf.constant(contents, tf.string))["saliency_bytes"].numpy()
+    )
+
+
 def test_export_answers_as_the_reference_without_this_project(folder, tmp_path):
     np.save(tmp_path / "in.npy", GOLDEN["small_image"].astype(np.float32))
     code = (
@@ -48,18 +60,54 @@ def test_export_answers_as_the_reference_without_this_project(folder, tmp_path):
     np.testing.assert_allclose(np.load(tmp_path / "out.npy"), GOLDEN["small_prediction"], atol=1e-4)
 
 
-def test_served_bytes_are_the_restored_maps_of_images_of_several_sizes(folder):
+def test_served_bytes_are_the_restored_maps_of_images_of_several_sizes(folder, serve_bytes):
     images = [image(1, 1, 97, 131)[0], image(2, 1, 40, 200)[0]]
-    encoded = tf.constant([tf.io.encode_png(each).numpy() for each in images])
-    served = tf.saved_model.load(str(folder / SAVED_MODEL)).signatures["serve_bytes"](image_bytes=encoded)
+    answers = serve_bytes(*(tf.io.encode_png(each).numpy() for each in images))
     network = export.load_model(folder)
-    for each, answer in zip(images, served["saliency_bytes"].numpy(), strict=True):
+    for each, answer in zip(images, answers, strict=True):
         expected = preprocess.restore_map(
             network(preprocess.prepare_stimulus(each, SIZE)[None]).numpy()[0], each.shape[:2]
         )
         levels = tf.io.decode_png(answer).numpy()
         assert levels.shape == expected.shape == (*each.shape[:2], 1)
         assert np.abs(levels.astype(int) - expected).max() <= 1
+
+
+def test_bad_image_costs_its_own_map_only(serve_bytes):
+    good = tf.io.encode_png(image(1, 1, 33, 41)[0]).numpy()
+    alone = serve_bytes(good)
+    assert serve_bytes(b"no image", good, good[:50], good) == [b"", *alone, b"", *alone]
+    assert serve_bytes() == []
+
+
+def test_map_of_a_turned_photograph_is_upright(folder, serve_bytes):
+    tags = Image.Exif()
+    tags[0x0112] = 6
+    content = io.BytesIO()
+    Image.fromarray(image(1, 1, 40, 96)[0]).save(content, "JPEG", exif=tags, quality=95)
+    (answer,) = serve_bytes(content.getvalue())
+    network = export.load_model(folder)
+    upright = read_picture(content.getvalue(), "it")
+    expected = preprocess.restore_map(
+        network(preprocess.prepare_stimulus(upright, SIZE)[None]).numpy()[0], (96, 40)
+    )
+    levels = tf.io.decode_png(answer).numpy()
+    assert levels.shape == (96, 40, 1)
+    assert np.abs(levels.astype(int) - expected).max() <= 1
+
+
+def test_weights_are_in_the_export_once(folder):
+    saved = sum(path.stat().st_size for path in (folder / SAVED_MODEL).rglob("*") if path.is_file())
+    assert saved < 1.02 * 4 * 24_934_209
+
+
+def test_export_can_answer_encoded_images_by_default(folder, serve_bytes, tmp_path):
+    path = tmp_path / "export"
+    export.write_saved_model(export.load_model(folder), SIZE, path, default="serve_bytes")
+    loaded = tf.saved_model.load(str(path))
+    good = tf.io.encode_png(image(1, 1, 33, 41)[0]).numpy()
+    answers = [loaded.signatures[name](image_bytes=tf.constant([good])) for name in export.SIGNATURES]
+    assert [each["saliency_bytes"].numpy()[0] for each in answers] == serve_bytes(good) * 2
 
 
 def test_export_that_answers_otherwise_does_not_count(folder, tmp_path, monkeypatch):
@@ -75,7 +123,7 @@ def test_export_that_answers_otherwise_does_not_count(folder, tmp_path, monkeypa
     monkeypatch.setattr(tf.saved_model, "load", load_with_another_bias)
     with pytest.raises(UserError, match="it does not count as exported"):
         export.write_model(tmp_path, SIZE, {})
-    assert not (tmp_path / MODEL_CONFIG).exists()
+    assert [path.name for path in tmp_path.iterdir()] == [WEIGHTS]
 
 
 def test_predict_writes_maps_of_the_images_own_sizes(folder, tmp_path):
