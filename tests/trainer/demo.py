@@ -1,0 +1,75 @@
+"""The page on loopback, with the untrained network, for the tests of its server and of what is seen of it."""
+
+import contextlib
+import io
+import threading
+import time
+
+import numpy as np
+from PIL import Image
+
+from tests.trainer import predictable
+from trainer.artifacts import MODEL_CONFIG, write_json
+from trainer.demo.app import build_app
+from trainer.demo.serve import LOOPBACK_NAMES, build_server, listen
+from trainer.predictor import Predictor
+
+SIZE = (64, 96)
+
+
+def write_model(folder):
+    predictable.write_model(folder, predictable.network(3))
+    write_json(folder / MODEL_CONFIG, {"image_size": SIZE})
+    return folder
+
+
+def picture(height, width, seed=0):
+    """(h, w, 3) uint8: a bright ellipse and a bar on noise, elsewhere for each seed."""
+    random = np.random.default_rng(seed)
+    y, x = np.mgrid[0 : 1 : height * 1j, 0 : 1 : width * 1j]
+    center_y, center_x = random.uniform(0.25, 0.75, 2)
+    pixels = random.integers(40, 90, (height, width, 3), np.uint8)
+    pixels[(y - center_y) ** 2 / 0.02 + (x - center_x) ** 2 / 0.01 < 1] = (235, 60, 40)
+    pixels[abs(y - 1 + center_x) < 0.04] = (30, 90, 220)
+    return pixels
+
+
+def encoded(pixels, format="PNG", **options):
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, format, **options)
+    return buffer.getvalue()
+
+
+class Held(Predictor):
+    """A predictor that waits until it is let go, and counts."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.let_go = threading.Event()
+        self.let_go.set()
+        self.started = threading.Semaphore(0)
+        self.count = 0
+
+    def predict(self, image):
+        self.count += 1
+        self.started.release()
+        assert self.let_go.wait(60)
+        return super().predict(image)
+
+
+@contextlib.contextmanager
+def serving(predictor):
+    """Its address while the page for `predictor` is served."""
+    with listen("127.0.0.1", 0) as bound:
+        server = build_server(build_app(predictor, "tiny", LOOPBACK_NAMES))
+        thread = threading.Thread(target=server.run, args=([bound],))
+        thread.start()
+        try:
+            while not server.started:
+                assert thread.is_alive()
+                time.sleep(0.01)
+            yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(30)
+    assert not thread.is_alive()

@@ -1,0 +1,307 @@
+"""The server of the page: the predictor's maps for those who may ask, a reason for everything else."""
+
+import contextlib
+import io
+import os
+import pathlib
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.trainer.demo import Held, encoded, picture, serving, write_model
+from trainer import preprocess, render
+from trainer.__main__ import main
+from trainer.demo import answers, app, uploads
+from trainer.demo.serve import is_loopback, listen
+from trainer.errors import UserError
+from trainer.regions import Region, measure
+
+BYTES = {"content-type": "application/octet-stream"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp("demo") / "model")
+
+
+@pytest.fixture(scope="module")
+def predictor(folder):
+    return Held(folder)
+
+
+@pytest.fixture(scope="module")
+def client(predictor):
+    with serving(predictor) as address, httpx.Client(base_url=address, timeout=60) as client:
+        yield client
+
+
+def shown(response):
+    assert response.status_code == 200, response.text
+    width, height = map(int, response.headers["map-size"].split("x"))
+    return np.frombuffer(response.content, "<f4").reshape(height, width)
+
+
+# === Maps ===
+
+
+def test_map_is_the_predictors(client, predictor):
+    pixels = picture(90, 130)
+    response = client.post("/map", content=encoded(pixels), headers=BYTES)
+    assert response.headers["image-size"] == "130x90"
+    np.testing.assert_array_equal(shown(response), predictor.predict(pixels))
+    assert {"decode", "predict", "shrink"} == {
+        stage.partition(";")[0] for stage in response.headers["server-timing"].split(", ")
+    }
+
+
+def test_map_of_a_large_picture_is_shrunk_and_keeps_the_shares(client, predictor):
+    pixels = picture(1201, 1803)
+    response = client.post("/map", content=encoded(pixels, "JPEG", quality=95), headers=BYTES)
+    assert (response.headers["image-size"], response.headers["map-size"]) == ("1803x1201", "1024x682")
+    small, whole = shown(response), predictor.predict(answers.read_picture(response.request.content, "it"))
+    assert small.mean(dtype=float) == pytest.approx(whole.mean(dtype=float), abs=1e-5)
+    half = Region("half", 0, 0, 900, 1201)
+    columns = small.sum(axis=0, dtype=float) / small.sum(dtype=float)
+    share = columns[:511].sum() + columns[511] * (900 * 1024 / 1803 - 511)
+    assert share == pytest.approx(measure(whole, [half])[0].share, abs=1e-5)
+
+
+def test_downloads_are_what_predict_writes(client, predictor):
+    pixels = picture(120, 80)
+    expected = predictor.predict(pixels)
+    grey = client.post("/map.png", content=encoded(pixels), headers=BYTES)
+    levels = np.asarray(Image.open(io.BytesIO(grey.content)))
+    np.testing.assert_array_equal(levels, preprocess.restore_map(expected, (120, 80)))
+    overlay = client.post("/overlay.png?opacity=0.35", content=encoded(pixels), headers=BYTES)
+    drawn = np.asarray(Image.open(io.BytesIO(overlay.content)))
+    np.testing.assert_array_equal(drawn, render.overlay(pixels, expected, opacity=0.35))
+
+
+def test_picture_is_upright_by_its_orientation(client):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    response = client.post("/map", content=encoded(picture(60, 90), "JPEG", exif=exif), headers=BYTES)
+    assert response.headers["image-size"] == "60x90"
+
+
+def test_patterns_are_the_same_each_time_and_differ(client):
+    first, again, other = (client.get(f"/pattern/{number}.png").content for number in (1, 1, 2))
+    assert first == again != other
+    assert shown(client.post("/map", content=other, headers=BYTES)).shape == (480, 640)
+
+
+# === Refusals ===
+
+
+def test_every_limit_has_its_reason(client, monkeypatch):
+    def reason(status, content, headers=BYTES, path="/map"):
+        response = client.post(path, content=content, headers=headers)
+        assert response.status_code == status, response.text
+        return response.json()["error"]
+
+    assert "is not a JPEG, PNG" in reason(422, b"no picture at all, but words")
+    assert "does not decode as PNG" in reason(422, encoded(picture(50, 50))[:2000])
+    assert "empty" in reason(400, b"")
+    assert "not as text/plain" in reason(415, encoded(picture(9, 9)), {"content-type": "text/plain"})
+    assert "opacity" in reason(400, encoded(picture(9, 9)), path="/overlay.png?opacity=2")
+    assert "opacity" in reason(400, encoded(picture(9, 9)), path="/overlay.png?opacity=much")
+    monkeypatch.setattr(answers, "MOST_PIXELS", 1000)
+    assert "allowed" in reason(422, encoded(picture(50, 50)))
+    monkeypatch.setattr(uploads, "MOST_BYTES", 10_000)
+    assert "0.2 MB or more, the page takes 0.01 MB" in reason(413, bytes(200_000))
+    assert "the page takes 0.01 MB" in reason(413, iter([bytes(6000)] * 2))
+
+
+def test_body_without_a_length_is_counted_while_it_comes(client, monkeypatch):
+    monkeypatch.setattr(uploads, "MOST_BYTES", 10_000)
+    taken = []
+
+    def endless():
+        while len(taken) < 10_000:
+            taken.append(1)
+            yield bytes(6000)
+
+    with contextlib.suppress(httpx.WriteError):  # the server closed what it would not read
+        assert client.post("/map", content=endless(), headers=BYTES).status_code == 413
+    assert len(taken) < 10_000
+
+
+def test_sender_that_never_ends_is_left(client, monkeypatch):
+    monkeypatch.setattr(uploads, "PATIENCE_S", 0.2)
+    url = client.base_url
+    with socket.create_connection((url.host, url.port), timeout=30) as sender:
+        head = f"POST /map HTTP/1.1\r\nHost: {url.host}\r\nContent-Type: image/png\r\nContent-Length: 99\r\n\r\n"
+        sender.sendall(head.encode() + b"part")
+        assert sender.recv(100).startswith(b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"sec-fetch-site": "same-origin"}, 200),
+        ({"origin": "http://elsewhere.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"host": "elsewhere.example"}, 400),
+        ({"host": "localhost"}, 200),
+        ({"host": "[::1]:8000"}, 200),
+    ],
+)
+def test_only_the_page_itself_sends_pictures_through_a_browser(client, headers, status):
+    response = client.post("/map", content=encoded(picture(9, 9)), headers=BYTES | headers)
+    assert response.status_code == status
+
+
+def test_page_itself_may_send(client):
+    origin = str(client.base_url).rstrip("/")
+    response = client.post("/map", content=encoded(picture(9, 9)), headers=BYTES | {"origin": origin})
+    assert response.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/", 200), ("/app.js", 200), ("/colors.css", 200), ("/nothing", 404), ("/map", 404)]
+)
+def test_every_answer_has_the_headers_that_keep_the_page_to_itself(client, path, status):
+    response = client.get(path)
+    assert response.status_code == status
+    policy = response.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self';")
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert response.headers["cache-control"] == "no-store"
+    assert "server" not in response.headers
+    assert client.get("/", headers={"host": "elsewhere.example"}).headers["content-security-policy"] == policy
+
+
+def test_nothing_beside_the_page_is_served(client):
+    url = client.base_url
+    for path in ("/../app.py", "/..%2fapp.py", "/%2e%2e/%2e%2e/errors.py", "//etc/passwd"):
+        with socket.create_connection((url.host, url.port), timeout=30) as sender:
+            sender.sendall(f"GET {path} HTTP/1.1\r\nHost: {url.host}\r\nConnection: close\r\n\r\n".encode())
+            assert sender.recv(100).startswith(b"HTTP/1.1 404"), path
+
+
+def test_page_refers_to_nothing_outside_itself():
+    for path in app.PAGE.iterdir():
+        text = path.read_text().replace("http://www.w3.org/2000/svg", "")
+        assert "http://" not in text, path
+        assert "https://" not in text, path
+
+
+# === Waiting ===
+
+
+def test_one_prediction_runs_at_a_time_and_a_full_queue_says_when_to_come_back(client, predictor):
+    answered = queue.Queue()
+
+    def send():
+        url = f"{client.base_url}/map"
+        answered.put(httpx.post(url, content=encoded(picture(40, 40)), headers=BYTES, timeout=60))
+
+    predictor.let_go.clear()
+    before = predictor.count
+    senders = [threading.Thread(target=send) for _ in range(app.MOST_WAITING + 2)]
+    try:
+        for sender in senders:
+            sender.start()
+        for _ in range(2):
+            refused = answered.get(timeout=30)
+            assert refused.status_code == 503
+            assert refused.headers["retry-after"] == str(app.RETRY_AFTER_S)
+            assert "pictures are waiting already" in refused.json()["error"]
+        assert predictor.count <= before + 1
+    finally:
+        predictor.let_go.set()
+        for sender in senders:
+            sender.join(60)
+    assert [answered.get().status_code for _ in range(app.MOST_WAITING)] == [200] * app.MOST_WAITING
+    assert predictor.count == before + app.MOST_WAITING
+
+
+def test_picture_of_a_client_that_left_is_not_predicted(client, predictor):
+    body = encoded(picture(40, 40))
+    url = client.base_url
+    predictor.let_go.clear()
+    while predictor.started.acquire(blocking=False):
+        pass
+    before = predictor.count
+    first = threading.Thread(target=lambda: client.post("/map", content=body, headers=BYTES))
+    try:
+        first.start()
+        assert predictor.started.acquire(timeout=30)
+        for _ in range(3 * app.MOST_WAITING):  # more than there are places: each is free again
+            with socket.create_connection((url.host, url.port), timeout=30) as sender:
+                head = f"Host: {url.host}\r\nContent-Type: image/png\r\nContent-Length: {len(body)}"
+                sender.sendall(f"POST /map HTTP/1.1\r\n{head}\r\n\r\n".encode() + body)
+                time.sleep(0.02)
+        for _ in range(5):  # the server's loop turns, and has seen that they left
+            client.get("/facts")
+    finally:
+        predictor.let_go.set()
+        first.join(60)
+    assert client.post("/map", content=body, headers=BYTES).status_code == 200
+    assert predictor.count == before + 2
+
+
+def test_nothing_is_stored_or_said(client, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert client.post("/map", content=encoded(picture(1500, 1500)), headers=BYTES).status_code == 200
+    assert client.post("/map", content=b"secret words", headers=BYTES).status_code == 422
+    assert not list(tmp_path.iterdir())
+    assert capfd.readouterr() == ("", "")
+
+
+# === The command ===
+
+
+def test_port_that_cannot_be_had_is_an_error_with_a_remedy():
+    with listen("127.0.0.1", 0) as bound:
+        port = bound.getsockname()[1]
+        with pytest.raises(SystemExit, match=f"error: port {port} is in use; name another with --port"):
+            main(["demo", "--port", str(port)])
+    with pytest.raises(UserError, match="70000 is no port"):
+        listen("127.0.0.1", 70_000)
+    with pytest.raises(UserError, match=r"cannot listen on 192\.0\.2\.1 .*an address of this machine"):
+        listen("192.0.2.1", 0)
+
+
+def test_missing_model_is_an_error_with_a_remedy(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match=r"error: there is no model at models/msinet; make one with"):
+        main(["demo", "--port", "0"])
+
+
+def test_loopback_is_told_from_the_rest():
+    assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
+    assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.0.7", "example.com")))
+
+
+def test_command_says_where_the_page_is_and_stops_in_good_order(folder):
+    command = [sys.executable, "-m", "trainer", "demo", "--model", str(folder), "--port", "0", "--host", "0.0.0.0"]
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=environment, cwd=pathlib.Path(__file__).parents[2]
+    ) as process:
+        try:
+            assert next(process.stdout) == "loading the model\n"
+            assert next(process.stdout).startswith("warning: everybody who reaches 0.0.0.0 can use the page")
+            line = next(process.stdout)
+            port = line.partition("http://0.0.0.0:")[2].partition("/")[0]
+            response = httpx.post(f"http://127.0.0.1:{port}/map", content=encoded(picture(30, 40)), headers=BYTES)
+            assert shown(response).shape == (30, 40)
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == "stopped\n"
+    assert process.returncode == 0

@@ -1,0 +1,37 @@
+"""Open a page on this machine to try a model with pictures of your own.
+
+The page listens on 127.0.0.1; pictures are not stored and go nowhere else.
+"""
+
+import argparse
+
+HELP = "try a model on a local web page"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model",
+        default="",
+        metavar="MODEL",
+        help="Model folder, or a registered name such as msinet@3 (default: the default version of msinet).",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="Address to listen on (default: %(default)s).")
+    parser.add_argument(
+        "--port", type=int, default=8000, help="Port to listen on; 0 takes a free one (default: %(default)s)."
+    )
+    parser.add_argument("--open", action="store_true", help="Open the page in the browser.")
+
+
+def execute(parsed: argparse.Namespace) -> None:
+    import numpy as np
+
+    from trainer.demo.serve import listen, serve
+    from trainer.models import find_model
+    from trainer.predictor import Predictor
+
+    bound = listen(parsed.host, parsed.port)
+    with bound:
+        print("loading the model", flush=True)
+        predictor = Predictor(find_model(parsed.model))
+        predictor.predict(np.zeros((16, 16, 3), np.uint8))  # traced now, not with the first picture
+        serve(predictor, parsed.model or "msinet", bound, parsed.host, parsed.open)

@@ -1,0 +1,165 @@
+/** The regions as boxes over a picture, which mouse, touch and keys draw, move and resize. */
+
+import { announce, make, percent } from "./dom.js";
+
+const CORNERS = ["nw", "ne", "sw", "se"];
+const SMALLEST_DRAG_PX = 6;
+const STEP = 0.01;
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+/** The layer `element` of one panel; `measures()` gives its measures in the order of the regions, or null. */
+export class Boxes {
+  #element;
+  #regions;
+  #measures;
+  #boxes = new Map();
+  #drag = null;
+
+  constructor(element, regions, measures) {
+    this.#element = element;
+    this.#regions = regions;
+    this.#measures = measures;
+    regions.addEventListener("change", () => this.draw());
+    regions.addEventListener("select", () => this.draw());
+    element.addEventListener("pointerdown", (event) => this.#press(event));
+    element.addEventListener("pointermove", (event) => this.#drag?.(event));
+    for (const end of ["pointerup", "pointercancel"]) element.addEventListener(end, () => (this.#drag = null));
+  }
+
+  /** Bring the boxes to what the regions are now. */
+  draw() {
+    const measures = this.#measures();
+    for (const [region, box] of this.#boxes) {
+      if (!this.#regions.list.includes(region)) {
+        box.remove();
+        this.#boxes.delete(region);
+      }
+    }
+    this.#regions.list.forEach((region, index) => {
+      if (!this.#boxes.has(region)) this.#boxes.set(region, this.#add(region));
+      this.#place(this.#boxes.get(region), region, measures?.[index]);
+    });
+  }
+
+  /** Put the keyboard on the box of a region. */
+  focus(region) {
+    this.#boxes.get(region)?.focus();
+  }
+
+  #add(region) {
+    const box = make(
+      "div",
+      { class: "box", role: "application", "aria-roledescription": "region", tabIndex: 0 },
+      make("span", { class: "tag" }),
+      ...CORNERS.map((corner) => make("i", { class: `corner ${corner}`, "data-corner": corner })),
+    );
+    box.setAttribute("aria-describedby", "keys");
+    box.addEventListener("keydown", (event) => this.#key(event, region));
+    box.addEventListener("focus", () => this.#regions.select(region));
+    this.#element.append(box);
+    return box;
+  }
+
+  #place(box, region, measure) {
+    const { width, height } = this.#regions.size;
+    const style = {
+      left: percent(region.x / width, 4),
+      top: percent(region.y / height, 4),
+      width: percent(region.width / width, 4),
+      height: percent(region.height / height, 4),
+    };
+    Object.assign(box.style, style);
+    box.classList.toggle("selected", region === this.#regions.selected);
+    box.classList.toggle("at-top", region.y < 0.08 * height);
+    box.classList.toggle("at-right", region.x > 0.65 * width);
+    const share = measure ? percent(measure.share) : "";
+    box.querySelector(".tag").replaceChildren(make("b", {}, region.name), ` ${share}`);
+    box.setAttribute("aria-label", `${region.name}${share && `, ${share} of attention`}`);
+  }
+
+  #press(event) {
+    if (event.button !== 0 || !this.#measures()) return;
+    const box = event.target.closest(".box");
+    const region = [...this.#boxes].find(([, each]) => each === box)?.[0];
+    this.#element.setPointerCapture(event.pointerId);
+    event.preventDefault();
+    if (region) {
+      this.focus(region);
+      this.#drag = event.target.dataset.corner ? this.#resizing(region, event) : this.#moving(region, event);
+    } else {
+      document.activeElement?.blur();
+      this.#drag = this.#drawing(event);
+    }
+  }
+
+  #moving(region, start) {
+    const { x, y } = region;
+    const from = this.#pixel(start);
+    return (event) => {
+      const to = this.#pixel(event);
+      this.#regions.move(region, x + to.x - from.x, y + to.y - from.y);
+    };
+  }
+
+  #resizing(region, start) {
+    const { corner } = start.target.dataset;
+    const fixed = {
+      x: corner.includes("w") ? region.x + region.width : region.x,
+      y: corner.includes("n") ? region.y + region.height : region.y,
+    };
+    return (event) => {
+      const to = this.#pixel(event);
+      this.#regions.reshape(region, fixed.x, fixed.y, to.x, to.y);
+    };
+  }
+
+  #drawing(start) {
+    const from = this.#pixel(start);
+    let region = null;
+    return (event) => {
+      const to = this.#pixel(event);
+      const moved = Math.max(Math.abs(event.clientX - start.clientX), Math.abs(event.clientY - start.clientY));
+      if (!region && moved < SMALLEST_DRAG_PX) return;
+      if (!region) {
+        region = this.#regions.add(from.x, from.y, 1, 1);
+        this.focus(region);
+      }
+      this.#regions.reshape(region, from.x, from.y, to.x, to.y);
+    };
+  }
+
+  /** Where a pointer is, in pixels of picture A. */
+  #pixel(event) {
+    const { left, top, width, height } = this.#element.getBoundingClientRect();
+    const size = this.#regions.size;
+    return { x: ((event.clientX - left) / width) * size.width, y: ((event.clientY - top) / height) * size.height };
+  }
+
+  #key(event, region) {
+    if (event.altKey || event.metaKey) return;
+    if (event.key === "Delete" || event.key === "Backspace") {
+      const next = this.#regions.remove(region);
+      announce(`${region.name} removed`);
+      if (next) this.focus(next);
+      else document.querySelector("#add").focus();
+    } else if (event.key in ARROWS) {
+      this.#step(region, ARROWS[event.key], event);
+    } else {
+      return;
+    }
+    event.preventDefault();
+  }
+
+  #step(region, [across, down], { shiftKey, ctrlKey }) {
+    const { width, height } = this.#regions.size;
+    const step = ctrlKey ? 1 : Math.max(1, Math.round(STEP * Math.max(width, height)));
+    const { x, y } = region;
+    if (shiftKey) {
+      const right = Math.max(x + 1, x + region.width + across * step);
+      this.#regions.reshape(region, x, y, right, Math.max(y + 1, y + region.height + down * step));
+    } else {
+      this.#regions.move(region, x + across * step, y + down * step);
+    }
+    announce(this.#boxes.get(region).getAttribute("aria-label"));
+  }
+}

@@ -1,0 +1,80 @@
+/** How much attention a region gets: the arithmetic of trainer/regions.py, fast enough for every move of the mouse. */
+
+/** A saliency map with the sums of all rectangles that begin at its corner. */
+export class Measurable {
+  #sums;
+
+  constructor({ values, width, height, imageWidth, imageHeight }) {
+    Object.assign(this, { values, width, height, imageWidth, imageHeight });
+    const stride = width + 1;
+    const sums = new Float64Array(stride * (height + 1));
+    for (let y = 0; y < height; y += 1) {
+      let row = 0;
+      for (let x = 0; x < width; x += 1) {
+        row += values[y * width + x];
+        sums[(y + 1) * stride + x + 1] = sums[y * stride + x + 1] + row;
+      }
+    }
+    this.#sums = sums;
+    this.total = sums.at(-1);
+    this.largest = values.reduce((most, value) => Math.max(most, value), 0);
+  }
+
+  /** Where the largest value is, as the {x, y} of an image pixel. */
+  get peakAt() {
+    return this.#peak(0, 0, this.width, this.height).at;
+  }
+
+  /**
+   * Measures of one region {x, y, width, height} in pixels of the image: `share` of the map's sum, `area` as share
+   * of the image, `ratio` of both, `peak` as share of the map's largest value, and `peakAt`.
+   */
+  measure(region) {
+    const across = this.width / this.imageWidth;
+    const down = this.height / this.imageHeight;
+    const [left, right] = [region.x * across, (region.x + region.width) * across];
+    const [top, bottom] = [region.y * down, (region.y + region.height) * down];
+    const sum = this.#sum(right, bottom) - this.#sum(left, bottom) - this.#sum(right, top) + this.#sum(left, top);
+    const share = this.total > 0 ? sum / this.total : 0;
+    const area = (region.width * region.height) / (this.imageWidth * this.imageHeight);
+    const { value, at } = this.#peak(left, top, right, bottom);
+    return { share, area, ratio: share / area, peak: this.largest > 0 ? value / this.largest : 0, peakAt: at };
+  }
+
+  /** The sum left of x and above y. Within a cell the sum is bilinear, so parts of cells count by their area. */
+  #sum(x, y) {
+    const [left, top] = [Math.min(Math.floor(x), this.width - 1), Math.min(Math.floor(y), this.height - 1)];
+    const [part, below] = [x - left, y - top];
+    const at = top * (this.width + 1) + left;
+    const next = at + this.width + 1;
+    const sums = this.#sums;
+    const upper = sums[at] * (1 - part) + sums[at + 1] * part;
+    const lower = sums[next] * (1 - part) + sums[next + 1] * part;
+    return upper * (1 - below) + lower * below;
+  }
+
+  #peak(left, top, right, bottom) {
+    const first = [Math.min(Math.round(left), this.width - 1), Math.min(Math.round(top), this.height - 1)];
+    const last = [Math.max(Math.round(right), first[0] + 1), Math.max(Math.round(bottom), first[1] + 1)];
+    let value = -1;
+    let found = first;
+    for (let y = first[1]; y < last[1]; y += 1) {
+      for (let x = first[0]; x < last[0]; x += 1) {
+        if (this.values[y * this.width + x] > value) {
+          value = this.values[y * this.width + x];
+          found = [x, y];
+        }
+      }
+    }
+    const pixel = (cell, cells, pixels) => Math.floor(((cell + 0.5) * pixels) / cells);
+    const at = { x: pixel(found[0], this.width, this.imageWidth), y: pixel(found[1], this.height, this.imageHeight) };
+    return { value, at };
+  }
+}
+
+/** The measures of several regions, each with its `rank` by share, 1 being the largest. */
+export function measureAll(map, regions) {
+  const measures = regions.map((region) => map.measure(region));
+  const rank = (share) => 1 + measures.filter((other) => other.share > share).length;
+  return measures.map((each) => ({ ...each, rank: rank(each.share) }));
+}

@@ -1,0 +1,204 @@
+/** One picture, A or B: how it comes in, and the map over it. */
+
+import { Boxes } from "./boxes.js";
+import { announce, complain, forgive } from "./dom.js";
+import { Measurable, measureAll } from "./measure.js";
+import { save } from "./save.js";
+import { Failure, derive, predict, readPattern } from "./server.js";
+
+/** Sends `map` when it has another picture. What it shows is `file` and `map`, both null while it is empty. */
+export class Panel extends EventTarget {
+  static #pattern = Math.floor(100 * Math.random());
+
+  file = null;
+  map = null;
+  #slot;
+  #facts;
+  #painter;
+  #regions;
+  #camera;
+  #look = { view: "overlay", opacity: 1 };
+  #request = null;
+
+  constructor(slot, { facts, painter, regions, camera }) {
+    super();
+    this.#slot = slot;
+    this.#facts = facts;
+    this.#painter = painter;
+    this.#regions = regions;
+    this.#camera = camera;
+    this.element = document.querySelector("#panel").content.firstElementChild.cloneNode(true);
+    this.element.setAttribute("aria-label", `Picture ${slot}`);
+    this.#find("h2").textContent = slot === "A" ? "Drop a picture here" : "Drop a picture to compare";
+    this.#find(".slot").textContent = slot;
+    this.#find(".limits").textContent = `JPEG, PNG, WebP, GIF, TIFF or BMP, up to ${facts.most_bytes / 1e6} MB`;
+    this.boxes = new Boxes(this.#find(".boxes"), regions, () => this.measures());
+    this.#listen();
+  }
+
+  #find(selector) {
+    return this.element.querySelector(selector);
+  }
+
+  #listen() {
+    const input = this.#find("input");
+    const click = (selector, does) => this.#find(selector).addEventListener("click", does);
+    click(".choose", () => input.click());
+    click(".replace", () => input.click());
+    input.addEventListener("change", () => {
+      if (input.files.length) this.load(input.files[0]);
+      input.value = "";
+    });
+    click(".camera", async () => {
+      const file = await this.#camera.take();
+      if (file) this.load(file);
+    });
+    click(".pattern", () => this.#loadPattern());
+    const opacity = () => this.#look.opacity.toFixed(2);
+    click(".save-overlay", () => this.#save("overlay", () => `overlay.png?opacity=${opacity()}`));
+    click(".save-map", () => this.#save("map", () => "map.png"));
+  }
+
+  async #loadPattern() {
+    try {
+      Panel.#pattern += 1;
+      await this.load(await readPattern(Panel.#pattern));
+    } catch (error) {
+      complain(error.message, () => this.#loadPattern());
+    }
+  }
+
+  /** The measures of the regions on this picture, in their order; null without a map. */
+  measures() {
+    return this.map && measureAll(this.map, this.#regions.within(this.map));
+  }
+
+  /** Show a file and the map that is predicted for it; on failure what was there is left, and a message shown. */
+  async load(file) {
+    forgive();
+    this.#request?.abort();
+    const request = new AbortController();
+    this.#request = request;
+    const before = { file: this.file, url: this.#find("img").src };
+    const url = URL.createObjectURL(file);
+    this.#wait(true);
+    try {
+      if (file.size > this.#facts.most_bytes) throw tooLarge(file, this.#facts);
+      const [map, visible] = await Promise.all([predict(file, request.signal), this.#preview(url, request)]);
+      if (request.signal.aborted) return;
+      this.#arrived(file, map);
+      if (!visible) complain(`This browser cannot show ${file.name}; what you see is its map alone.`);
+      if (before.file) URL.revokeObjectURL(before.url);
+    } catch (error) {
+      if (request.signal.aborted) return;
+      URL.revokeObjectURL(url);
+      this.#restore(before);
+      if (!(error instanceof Failure)) throw error;
+      complain(error.gone ? error.message : `${file.name}: ${error.message}`, error.gone && (() => this.load(file)));
+    } finally {
+      if (this.#request === request) this.#wait(false);
+    }
+  }
+
+  /** Show the picture while its map is on the way; false if this browser cannot. */
+  async #preview(url, { signal }) {
+    const probe = new Image();
+    probe.src = url;
+    const visible = await probe.decode().then(() => true, () => false);
+    if (signal.aborted) return visible;
+    this.#find("img").src = url;
+    this.#find("img").classList.toggle("blank", !visible);
+    if (visible && !this.map) {
+      this.#frame(probe.naturalWidth, probe.naturalHeight);
+      this.#open(true);
+    }
+    this.#find("canvas").classList.add("stale");
+    return visible;
+  }
+
+  #arrived(file, map) {
+    this.file = file;
+    this.map = new Measurable(map);
+    this.#frame(map.imageWidth, map.imageHeight);
+    this.#open(true);
+    this.#find(".name").textContent = file.name;
+    this.#find(".size").textContent = `${map.imageWidth} × ${map.imageHeight}`;
+    this.#find("img").alt = `Picture ${this.#slot}: ${file.name}`;
+    const { x, y } = this.map.peakAt;
+    const place = `${Math.round((100 * x) / map.imageWidth)}% from the left, ${Math.round((100 * y) / map.imageHeight)}%`;
+    this.#find("canvas").setAttribute("aria-label", `Saliency map; its peak is ${place} from the top`);
+    this.#find("canvas").classList.remove("stale");
+    announce(`The map of ${file.name} is there. Its peak is ${place} from the top.`);
+    this.show(this.#look);
+    if (document.activeElement === document.body) this.#find("figcaption").focus({ preventScroll: true });
+    this.dispatchEvent(new Event("map"));
+  }
+
+  #restore({ file, url }) {
+    this.#find("canvas").classList.remove("stale");
+    if (file) {
+      this.#find("img").src = url;
+      this.#find("img").classList.remove("blank");
+      this.#frame(this.map.imageWidth, this.map.imageHeight);
+    } else {
+      this.#open(false);
+    }
+  }
+
+  /** Take the picture away. */
+  clear() {
+    this.#request?.abort();
+    if (this.file) URL.revokeObjectURL(this.#find("img").src);
+    this.#find("img").removeAttribute("src");
+    this.#wait(false);
+    [this.file, this.map] = [null, null];
+    this.#open(false);
+    this.dispatchEvent(new Event("map"));
+  }
+
+  /** Show the map as `view` (overlay, contour, map, image), the overlay with `opacity` (0..1). */
+  show(look) {
+    const painted = this.#look.view === look.view && look !== this.#look;
+    this.#look = look;
+    const canvas = this.#find("canvas");
+    canvas.style.opacity = look.view === "overlay" ? look.opacity : 1;
+    canvas.hidden = look.view === "image";
+    if (this.map && !painted && look.view !== "image") this.#painter[look.view](canvas, this.map);
+  }
+
+  #frame(width, height) {
+    this.#find(".stage").style.setProperty("--ratio", width / height);
+  }
+
+  #open(shown) {
+    const hadFocus = this.#find(".empty").contains(document.activeElement);
+    this.#find(".empty").hidden = shown;
+    this.#find(".shown").hidden = !shown;
+    this.element.classList.toggle("is-shown", shown);
+    if (hadFocus && shown) this.#find("figcaption").focus({ preventScroll: true });
+  }
+
+  #wait(busy) {
+    this.element.toggleAttribute("aria-busy", busy);
+    this.element.classList.toggle("is-busy", busy);
+    this.#find(".busy").hidden = !busy;
+    if (busy) announce("Predicting");
+  }
+
+  async #save(kind, path) {
+    const button = this.#find(`.save-${kind}`);
+    button.disabled = true;
+    try {
+      save(await derive(path(), this.file), this.file.name, `${kind}.png`);
+    } catch (error) {
+      complain(error.message, () => this.#save(kind, path));
+    }
+    button.disabled = false;
+    button.focus();
+  }
+}
+
+function tooLarge(file, { most_bytes: most }) {
+  const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
+  return new Failure(`it has ${megabytes(file.size)}, more than ${megabytes(most)}. Save it as JPEG, or with fewer pixels.`);
+}

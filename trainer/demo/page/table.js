@@ -1,0 +1,95 @@
+/** The table of regions and their measures, of one picture or of two beside each other. */
+
+import { announce, make, percent, points } from "./dom.js";
+
+const times = (ratio) => `${ratio.toFixed(ratio < 9.95 ? 1 : 0)}×`;
+
+/** Heading, what the cell shows of one picture's measure. */
+const ONE = [
+  ["Share", ({ a }) => percent(a.share)],
+  ["Area", ({ a }) => percent(a.area)],
+  ["Ratio", ({ a }) => times(a.ratio)],
+  ["Peak", ({ a }) => percent(a.peak, 0)],
+  ["Rank", ({ a }) => String(a.rank)],
+];
+const TWO = [
+  ["Share A", ({ a }) => percent(a.share)],
+  ["Share B", ({ b }) => percent(b.share)],
+  ["B − A", ({ a, b }) => points(b.share - a.share)],
+];
+
+/** Fills the <table> `element`; names can be edited in it. */
+export class Table {
+  #element;
+  #regions;
+  #rows = new Map();
+  #columns = [];
+
+  constructor(element, regions) {
+    this.#element = element;
+    this.#regions = regions;
+  }
+
+  /** Show measures in the order of the regions; those of picture `b` may be null. */
+  show(a, b) {
+    this.#head(b ? TWO : ONE);
+    this.#element.classList.toggle("of-two", Boolean(b));
+    for (const [region, row] of this.#rows) {
+      if (!this.#regions.list.includes(region)) {
+        row.remove();
+        this.#rows.delete(region);
+      }
+    }
+    this.#regions.list.forEach((region, index) => {
+      if (!this.#rows.has(region)) this.#rows.set(region, this.#add(region));
+      this.#fill(region, { a: a[index], b: b?.[index] });
+    });
+    this.#element.hidden = !this.#regions.list.length;
+  }
+
+  #head(columns) {
+    if (columns === this.#columns) return;
+    this.#columns = columns;
+    const head = (text) => make("th", { scope: "col" }, text);
+    const last = make("th", { scope: "col" }, make("span", { class: "unseen" }, "Remove"));
+    this.#element.tHead.rows[0].replaceChildren(head("Region"), ...columns.map(([text]) => head(text)), last);
+    for (const row of this.#rows.values()) row.remove();
+    this.#rows.clear();
+  }
+
+  #add(region) {
+    const name = make("input", { type: "text", value: region.name, maxLength: 60, "aria-label": "Name" });
+    name.addEventListener("input", () => this.#regions.rename(region, name.value.trim() || `Region ${region.id}`));
+    name.addEventListener("change", () => (name.value = region.name));
+    name.addEventListener("focus", () => this.#regions.select(region));
+    const remove = make("button", { type: "button", class: "icon" }, closeIcon());
+    remove.addEventListener("click", () => {
+      const next = this.#regions.remove(region);
+      announce(`${region.name} removed`);
+      if (next) this.#rows.get(next).querySelector("button").focus();
+      else document.querySelector("#add").focus();
+    });
+    const cells = this.#columns.map(([text]) => make("td", { "data-label": text }));
+    const row = make("tr", {}, make("th", { scope: "row" }, name), ...cells, make("td", {}, remove));
+    this.#element.tBodies[0].append(row);
+    return row;
+  }
+
+  #fill(region, measures) {
+    const row = this.#rows.get(region);
+    row.classList.toggle("selected", region === this.#regions.selected);
+    row.style.setProperty("--share", percent(measures.a.share));
+    this.#columns.forEach(([, text], index) => (row.cells[index + 1].textContent = text(measures)));
+    row.querySelector("button").setAttribute("aria-label", `Remove ${region.name}`);
+  }
+}
+
+function closeIcon() {
+  const space = "http://www.w3.org/2000/svg";
+  const icon = document.createElementNS(space, "svg");
+  const use = document.createElementNS(space, "use");
+  use.setAttribute("href", "#icon-close");
+  icon.setAttribute("aria-hidden", "true");
+  icon.append(use);
+  return icon;
+}
