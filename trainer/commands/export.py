@@ -1,0 +1,66 @@
+"""Write a trained model for other programs: a SavedModel that serves, or a TFLite file for LiteRT."""
+
+import argparse
+import pathlib
+
+from trainer.errors import UserError
+from trainer.export_options import FORMATS, QUANTIZATIONS, SAVED_MODEL, SIGNATURES, TFLITE
+
+HELP = "write a model for servers or telephones"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model",
+        default="",
+        metavar="MODEL",
+        help="Model folder, or a registered name (default: msinet's default).",
+    )
+    parser.add_argument("--output", required=True, metavar="PATH", help="Folder, or file, to write.")
+    parser.add_argument("--format", default=SAVED_MODEL, choices=FORMATS, help="(default: %(default)s)")
+    parser.add_argument(
+        "--image-size", default="", metavar="HxW", help="The network's input, pixels (default: the training's)."
+    )
+    parser.add_argument(
+        "--default-signature",
+        default=SIGNATURES[0],
+        choices=SIGNATURES,
+        help="Of a SavedModel: what answers requests that name no signature (default: %(default)s).",
+    )
+    parser.add_argument(
+        "--quantization",
+        default=QUANTIZATIONS[0],
+        choices=QUANTIZATIONS,
+        help="Of a TFLite file: the type of its weights (default: %(default)s, float32).",
+    )
+
+
+def execute(parsed: argparse.Namespace) -> None:
+    path = pathlib.Path(parsed.output)
+    if path.exists():
+        raise UserError(f"{path} is there already; name another --output, or remove it")
+    for flag, default, of in (("default_signature", SIGNATURES[0], SAVED_MODEL), ("quantization", "none", TFLITE)):
+        if parsed.format != of and getattr(parsed, flag) != default:
+            raise UserError(f"--{flag.replace('_', '-')} is of the format {of}, and --format is {parsed.format}")
+
+    from trainer.artifacts import MODEL_CONFIG, read_json
+    from trainer.config import parse_image_size
+    from trainer.models import find_model
+
+    size = parsed.image_size and parse_image_size(parsed.image_size)
+    folder = find_model(parsed.model)
+    size = size or tuple(
+        read_json(folder / MODEL_CONFIG, "give the folder of a model that `train` wrote")["image_size"]
+    )
+
+    from trainer.export import load_model, write_saved_model
+    from trainer.lite import write_lite
+
+    model = load_model(folder)
+    if parsed.format == SAVED_MODEL:
+        write_saved_model(model, size, path, parsed.default_signature)
+        size_bytes = sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+    else:
+        write_lite(model, size, path, parsed.quantization)
+        size_bytes = path.stat().st_size
+    print(f"wrote {path}, {size_bytes / 1e6:.1f} MB, for images of {size[0]} x {size[1]} pixels (height x width)")
