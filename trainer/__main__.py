@@ -8,14 +8,14 @@ import sys
 from trainer.errors import reported
 from trainer.settings_cli import Parser
 
-COMMANDS = ("fetch", "train", "evaluate", "predict")
+COMMANDS = ("fetch", "train", "evaluate", "predict", "demo", "import-weights", "export")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="python -m trainer", description="Prepare data, train MSI-Net, evaluate it, use it.")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     for name in COMMANDS:
-        module = importlib.import_module(f"trainer.commands.{name}")
+        module = importlib.import_module(f"trainer.commands.{name.replace('-', '_')}")
         raw = argparse.RawDescriptionHelpFormatter
         added = subparsers.add_parser(name, help=module.HELP, description=module.__doc__, formatter_class=raw)
         added.set_defaults(run=module.execute)

@@ -1,18 +1,33 @@
 """The seeded weights behind msinet_reference.npz (see README.md beside this file)."""
 
 import ast
+import functools
+import pathlib
 
 import keras
 import numpy as np
 
 
+@functools.cache
+def golden_weights() -> dict[str, np.ndarray]:
+    """The reference's name of each variable, without `:0` -> its seeded values, float32."""
+    return _seeded(np.load(pathlib.Path(__file__).with_name("msinet_reference.npz"))["variables"])
+
+
 def set_golden_weights(model: keras.Model, variables: np.ndarray) -> None:
     """Give each layer of `model` the reference's seeded kernel and bias, found by its name."""
+    for name, values in _seeded(variables).items():
+        layer, variable = name.replace("/", "_").rsplit("_", 1)
+        getattr(model.get_layer(layer), variable).assign(values)
+
+
+def _seeded(variables: np.ndarray) -> dict[str, np.ndarray]:
+    weights = {}
     for row in variables:
-        index, name, shape = str(row).split("\t")
+        index, name, text = str(row).split("\t")
         rng = np.random.default_rng(1000 + int(index))
-        shape = ast.literal_eval(shape)
-        layer, variable = name.removesuffix(":0").replace("/", "_").rsplit("_", 1)
+        shape = ast.literal_eval(text)
         values = rng.standard_normal(shape)
-        values = values * np.sqrt(2 / np.prod(shape[:3])) if variable == "kernel" else values * 0.1
-        getattr(model.get_layer(layer), variable).assign(values.astype(np.float32))
+        values = values * np.sqrt(2 / np.prod(shape[:3])) if "kernel" in name else values * 0.1
+        weights[name.removesuffix(":0")] = values.astype(np.float32)
+    return weights

@@ -1,12 +1,15 @@
 """Where a network's weights come from."""
 
 import dataclasses
+import shutil
 
-import h5py
 import keras
 import numpy as np
 import pytest
 
+from tests.reference_graph import write_checkpoint
+from tests.weight_files import by_layer, write_legacy
+from trainer.artifacts import WEIGHTS
 from trainer.config import TrainConfig
 from trainer.errors import UserError
 from trainer.initial import initial_model
@@ -16,18 +19,11 @@ SIZE = (16, 16)
 
 @pytest.fixture(scope="module")
 def vgg16(tmp_path_factory):
-    """A VGG16 no-top file in Keras' layout, and its first kernel."""
+    """A VGG16 no-top file in Keras' layout, and its network."""
     network = keras.applications.VGG16(include_top=False, weights=None)
+    layers = {layer.name: layer.get_weights() for layer in network.layers}
     path = tmp_path_factory.mktemp("vgg16") / "vgg16_notop.h5"
-    with h5py.File(path, "w") as file:
-        file.attrs["layer_names"] = [layer.name for layer in network.layers]
-        for layer in network.layers:
-            group = file.create_group(layer.name)
-            values = dict(zip((f"{layer.name}_W_1:0", f"{layer.name}_b_1:0"), layer.get_weights(), strict=False))
-            group.attrs["weight_names"] = np.array([name.encode() for name in values], dtype="S")
-            for name, value in values.items():
-                group.create_dataset(name, data=value)
-    return path, network
+    return write_legacy(path, layers, roles=("W_1:0", "b_1:0")), network
 
 
 def start(source, **more):
@@ -63,20 +59,16 @@ def test_from_scratch_takes_wider_kernels_than_beside_an_encoder(vgg16):
     assert beside == pytest.approx((2 / (fan_in + fan_out)) ** 0.5, rel=0.05)  # Glorot & Bengio 2010, equation 16
 
 
-def test_missing_file_is_named_with_the_choices(tmp_path):
-    with pytest.raises(UserError, match=r"nothing\.h5', and there is no such file; give imagenet, none"):
+def test_any_file_of_the_whole_network_may_be_the_start(tmp_path):
+    model = start(write_checkpoint(tmp_path / "model_salicon_gpu.ckpt"))
+    for layer, pair in by_layer().items():
+        for ours, theirs in zip(model.get_layer(layer).get_weights(), pair, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_what_is_not_there_is_refused_with_the_kinds(tmp_path):
+    with pytest.raises(UserError, match=r"there is no .*nothing\.h5; .*; or a frozen graph"):
         start(tmp_path / "nothing.h5")
-
-
-def test_weights_of_another_network_are_refused(tmp_path):
-    other = keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Conv2D(5, 3)])
-    path = tmp_path / "other.weights.h5"
-    other.save_weights(path)
-    with pytest.raises(UserError, match="does not hold the weights of MSI-Net"):
-        start(path)
-    path = path.rename(tmp_path / "other.h5")
-    with pytest.raises(UserError, match="does not hold the weights of VGG16"):
-        start(path)
 
 
 def test_weights_of_another_shape_are_refused(tmp_path, monkeypatch):
@@ -86,19 +78,18 @@ def test_weights_of_another_shape_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "other.weights.h5"
     model.build_model(SIZE).save_weights(path)
     monkeypatch.undo()
-    with pytest.raises(UserError, match=r"MSI-Net: .*shape.*500"):
+    with pytest.raises(UserError, match=r"MSI-Net\. .* do not fit: .*500\), conv5_conv5_3/kernel is"):
         start(path)
-
-
-def test_file_that_is_no_hdf5_is_refused(tmp_path):
-    for name in ("text.h5", "text.weights.h5"):
-        (tmp_path / name).write_text("no weights")
-        with pytest.raises(UserError, match="does not hold the weights"):
-            start(tmp_path / name)
 
 
 def test_base_model_without_weights_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"model\.weights\.h5 does not exist"):
+        start("none", base_model=tmp_path)
+
+
+def test_base_model_must_be_whole(tmp_path, vgg16):
+    shutil.copy(vgg16[0], tmp_path / WEIGHTS)
+    with pytest.raises(UserError, match=r"model\.weights\.h5 holds the weights of an encoder alone"):
         start("none", base_model=tmp_path)
 
 

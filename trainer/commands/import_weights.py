@@ -1,0 +1,40 @@
+"""\
+Make a model of weights that were trained elsewhere.
+
+SOURCE is a path or a gs:// address of: the author's frozen SavedModel or .pb, a TensorFlow checkpoint (its name up
+to .ckpt), or an HDF5 file of Keras, such as the .weights.h5 of the TF2 port. Every shape is checked. Where the
+source is a graph, its answer to an image is compared with the imported network's.
+"""
+
+import argparse
+
+from trainer.config import FetchConfig
+from trainer.datasets import DATASETS
+
+HELP = "make a model of published weights"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    sizes = ", ".join(f"{name} {row.image_size[0]}x{row.image_size[1]}" for name, row in DATASETS.items())
+    parser.add_argument("source", metavar="SOURCE")
+    parser.add_argument("--output-dir", required=True, metavar="DIR", help="Folder of the model to write.")
+    parser.add_argument(
+        "--dataset",
+        default=FetchConfig.dataset,
+        metavar="NAME",
+        help="Data set that the weights were trained on (default: %(default)s).",
+    )
+    parser.add_argument(
+        "--image-size",
+        default="",
+        metavar="HxW",
+        help=f"Size to which images are fitted, in pixels (default: the data set's: {sizes}).",
+    )
+
+
+def execute(parsed: argparse.Namespace) -> None:
+    from trainer.importing import import_model
+
+    imported = import_model(parsed.source, parsed.output_dir, parsed.dataset, parsed.image_size)
+    print(imported.report)
+    print(f"wrote the model to {parsed.output_dir}")
