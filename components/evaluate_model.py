@@ -10,6 +10,7 @@ def evaluate_model(
     evaluate_base: bool,
     gate: str,
     gate_margin: float,
+    gate_confidence: float,
     model_name: str,
     registry: str,
     base_data: dsl.Input[dsl.Dataset],
@@ -23,11 +24,11 @@ def evaluate_model(
     from pipeline.registry import compare
     from trainer.config import EvaluateConfig
     from trainer.errors import reported
-    from trainer.evaluate import require_baseline
+    from trainer.gate import require_baseline
     from trainer.report import write_report
 
     with reported():
-        config = EvaluateConfig(evaluate_base, gate, gate_margin)
+        config = EvaluateConfig(evaluate_base, gate, gate_margin, gate_confidence)
         data = [finetune_data.path, *([base_data.path] if evaluate_base else [])]
         judged, champion = compare(config, registry, model_name, model.path, data, evaluation.path)
         write_report(evaluation.path, report.path)

@@ -13,10 +13,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from pipeline import parameters, settings
@@ -24,7 +22,7 @@ from pipeline.parameters import Value
 from pipeline.progress import ANSI, Progress
 from pipeline.registry_address import VERTEX, Address
 from trainer import artifacts
-from trainer.config import HIGHER_IS_BETTER, SAMPLE, check
+from trainer.config import SAMPLE, check
 from trainer.errors import UserError
 
 RUNS = pathlib.Path("runs")
@@ -47,12 +45,6 @@ SHOWN = {
     ("evaluate-model", "report"): "report.html",
 }
 """(task, output) -> name under which the run's folder has it for people; kfp gives outputs no suffix."""
-MODELS = {
-    "candidate": "candidate",
-    "champion": "current default",
-    "centre_bias": "centre bias",
-    "uniform": "uniform",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,26 +235,10 @@ def _print_end(run: Run, console: Console) -> int:
 
 def _print_scores(run: Run, console: Console) -> None:
     if (path := run.output("evaluate-model", f"evaluation/{artifacts.EVALUATION}")) is not None:
-        _print_evaluation(artifacts.read_json(path, "run the pipeline again"), console)
+        from trainer.terminal import print_evaluation
+
+        print_evaluation(artifacts.read_json(path, "run the pipeline again"), console)
         _print_fact(console, "Report", _shown(run.folder / "report.html"))
-
-
-def _print_evaluation(evaluation: dict[str, Any], console: Console) -> None:
-    from trainer.metrics import LABELS
-
-    for dataset, result in evaluation["datasets"].items():
-        table = Table(title=f"Validation images of {dataset}", title_justify="left", box=None, pad_edge=False)
-        table.add_column("")
-        scores = result["models"]
-        metrics = [metric for metric in HIGHER_IS_BETTER if metric in scores["candidate"]]
-        for metric in metrics:
-            table.add_column(f"{LABELS[metric]} {'↑' if HIGHER_IS_BETTER[metric] else '↓'}", justify="right")
-        for model, title in MODELS.items():
-            if model in scores:
-                cells = [f"{scores[model][metric]:.3f}" if metric in scores[model] else "" for metric in metrics]
-                table.add_row(title, *cells)
-        console.print(table)
-    console.print(Text(evaluation["reason"]), soft_wrap=True)
 
 
 def _print_failure(run: Run, progress: Progress, status: int, console: Console) -> int:

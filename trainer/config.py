@@ -185,10 +185,19 @@ class EvaluateConfig:
         "promotes every candidate, `never` none.",
     )
     gate_margin: float = setting(0.0, "By how much the candidate must be better in the gate's metric.")
+    gate_confidence: float = setting(
+        0.95,
+        "How certain that must be: the interval of this confidence of its gain, over the images that both were "
+        "evaluated on, must lie above gate_margin; 0 compares the means alone.",
+    )
 
     def __post_init__(self) -> None:
         check_choice("gate", self.gate, (*HIGHER_IS_BETTER, "always", "never"))
         _check_number("gate_margin", self.gate_margin, 0)
+        check(
+            0 <= self.gate_confidence < 1,
+            f"gate_confidence is {self.gate_confidence:g}; it must be at least 0 and below 1, such as 0.95",
+        )
 
 
 def with_batch(config: TrainConfig, batch_size: int) -> TrainConfig:

@@ -1,28 +1,19 @@
 """The page of an evaluation: the verdict, the scores, how the images differ."""
 
-import csv
-import itertools
 import os
 import pathlib
-from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from trainer import artifacts, charts, pages
+from trainer import artifacts, charts, pages, per_image, score_rows
+from trainer.confidence import Gain
 from trainer.config import HIGHER_IS_BETTER
 from trainer.metrics import LABELS
+from trainer.per_image import PerImage
 
-MEANINGS = {
-    "auc_judd": "fixations told from all pixels",
-    "shuffled_auc": "fixations told from other images' fixations",
-    "nss": "standard deviations above the mean at fixations",
-    "cc": "correlation of both maps",
-    "kld": "divergence of the prediction from the truth",
-    "sim": "shared mass of both maps",
-    "information_gain": "bits per fixation above the centre bias",
-}
 MODELS = {
     "candidate": ("Candidate", charts.BLUE),
     "champion": ("Current default", charts.ORANGE),
@@ -36,6 +27,9 @@ PANELS = {
     "candidate": "Candidate",
     "champion": "Current default",
 }
+RANKED = {"best": "Best", "median": "Median", "worst": "Worst"}
+DECIDING = {"gains": "Largest gains", "losses": "Largest losses"}
+"""Group of pictures in the evaluation -> its heading."""
 
 Path = str | os.PathLike[str]
 
@@ -45,11 +39,8 @@ def write_report(evaluation: Path, html: Path) -> None:
     folder = pathlib.Path(evaluation)
     remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
     content = artifacts.read_json(folder / artifacts.EVALUATION, remedy)
-    per_image = _read_per_image(folder / artifacts.PER_IMAGE)
-    sets = [
-        _describe_set(folder, name, result, per_image[name], decides=name == content["decides"])
-        for name, result in content["datasets"].items()
-    ]
+    tables = per_image.read(folder / artifacts.PER_IMAGE, remedy)
+    sets = [_describe_set(folder, name, tables[name], content) for name in content["datasets"]]
     pages.write(
         html,
         "report.html.jinja",
@@ -61,19 +52,6 @@ def write_report(evaluation: Path, html: Path) -> None:
     )
 
 
-def _read_per_image(path: pathlib.Path) -> dict[str, dict[str, dict[str, list[float]]]]:
-    """Data set -> model -> metric -> the score of each image that has one."""
-    scores: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(
-        lambda: defaultdict(lambda: defaultdict(list))
-    )
-    with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            for metric in HIGHER_IS_BETTER:
-                if row[metric]:
-                    scores[row["dataset"]][row["model"]][metric].append(float(row[metric]))
-    return scores
-
-
 def verdict(content: dict[str, Any]) -> dict[str, str]:
     """Colour and headline of the decision."""
     if not content["passed_baseline"]:
@@ -83,13 +61,8 @@ def verdict(content: dict[str, Any]) -> dict[str, str]:
     return {"tone": "plain", "headline": "Not promoted"}
 
 
-def _describe_set(
-    folder: pathlib.Path,
-    name: str,
-    result: dict[str, Any],
-    scores: dict[str, dict[str, list[float]]],
-    decides: bool,
-) -> dict[str, Any]:
+def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dict[str, Any]) -> dict[str, Any]:
+    result = content["datasets"][name]
     models = [model for model in MODELS if model in result["models"]]
     labels = [{"label": MODELS[model][0], "color": MODELS[model][1]} for model in models]
     note = ""
@@ -97,51 +70,71 @@ def _describe_set(
         note = "AUC, sAUC, NSS and IG need fixations, and this data set has only maps."
     return {
         "name": name,
-        "decides": decides,
+        "decides": name == content["decides"],
+        "confidence": f"{100 * content['shown_confidence']:g}%",
         "n_images": f"{result['n_images']:,}",
         "note": note,
         "models": labels,
         "legend": [label for label in labels if label["color"]],
-        "rows": [_row(metric, models, result["models"]) for metric in _present(result)],
-        "distributions": [_distribution(metric, scores) for metric in _present(result)],
-        "groups": [
-            {"title": group.capitalize(), "examples": [_example(folder, picture) for picture in pictures]}
-            for group, pictures in itertools.groupby(result["pictures"], key=lambda picture: picture["group"])
+        "rows": [
+            score_rows.score_row(metric, models, result["models"], result["intervals"])
+            for metric in _present(result)
         ],
+        "gains": [score_rows.gain_row(metric, Gain(**gain)) for metric, gain in result["gains"].items()],
+        "influence": _influence(content, result) if "influence" in result else "",
+        "distributions": [_distribution(metric, table) for metric in _present(result)],
+        "deciding": _groups(folder, result["pictures"], DECIDING, result.get("influence", {}).get("metric", "")),
+        "groups": _groups(folder, result["pictures"], RANKED, "kld"),
     }
+
+
+def _influence(content: dict[str, Any], result: dict[str, Any]) -> str:
+    """On how many images the candidate is better, and on how many the decision hangs."""
+    metric, count = result["influence"]["metric"], result["influence"]["turning_point"]
+    gain = Gain(**result["gains"][metric])
+    counted = (
+        f"The candidate's {LABELS[metric]} is better on {gain.better_on:,} of {gain.n_images:,} images and worse "
+        f"on {gain.worse_on:,}."
+    )
+    if count is None:
+        return counted
+    largest = "image with the largest" if count == 1 else f"{count:,} images with the largest"
+    what = "gain" if content["beats_champion"] else "loss"
+    which = f"{largest} {what if count == 1 else {'gain': 'gains', 'loss': 'losses'}[what]}"
+    margin = f" by more than {content['gate_margin']:g}" if content["gate_margin"] else ""
+    surely = "certainly " if content["gate_confidence"] else ""
+    negation = "no longer" if content["beats_champion"] else "instead"
+    return f"{counted} Without the {which} it would {negation} be {surely}better{margin}."
 
 
 def _present(result: dict[str, Any]) -> list[str]:
     return [metric for metric in HIGHER_IS_BETTER if metric in result["models"]["candidate"]]
 
 
-def _arrow(metric: str) -> str:
-    return "↑" if HIGHER_IS_BETTER[metric] else "↓"
-
-
-def _row(metric: str, models: list[str], means: dict[str, dict[str, float]]) -> dict[str, Any]:
-    """One line of the table; models that show the same three decimals as the best are marked with it."""
-    shown = {model: f"{round(means[model][metric], 3) + 0.0:.3f}" for model in models}
-    best = (max if HIGHER_IS_BETTER[metric] else min)(shown.values(), key=float)
-    cells = [
-        {"text": shown[m].replace("-", pages.MINUS), "best": shown[m] == best, "minor": m == "uniform"}
-        for m in models
-    ]
-    return {"label": LABELS[metric], "arrow": _arrow(metric), "meaning": MEANINGS[metric], "cells": cells}
-
-
-def _distribution(metric: str, scores: dict[str, dict[str, list[float]]]) -> dict[str, Any]:
-    drawn = {model: scores[model][metric] for model, (_, color) in MODELS.items() if color and model in scores}
+def _distribution(metric: str, table: PerImage) -> dict[str, Any]:
+    shown = [model for model, (_, color) in MODELS.items() if color and model in table.scores]
+    drawn = {model: table.values(model, metric).tolist() for model in shown}
     colors = {model: MODELS[model][1] for model in drawn}
     return {
         "label": LABELS[metric],
-        "arrow": _arrow(metric),
+        "arrow": score_rows.arrow(metric),
         # The centre bias in the background, the candidate in front.
         "picture": charts.histogram(dict(reversed(drawn.items())), colors),
     }
 
 
-def _example(folder: pathlib.Path, picture: dict[str, Any]) -> dict[str, Any]:
+def _groups(
+    folder: pathlib.Path, pictures: Iterable[dict[str, Any]], titles: dict[str, str], metric: str
+) -> list[dict[str, Any]]:
+    """The examples of each group that has some, with their score in one metric."""
+    found: dict[str, list[dict[str, Any]]] = {group: [] for group in titles}
+    for picture in pictures:
+        if picture["group"] in found:
+            found[picture["group"]].append(_example(folder, picture, metric))
+    return [{"title": titles[group], "examples": examples} for group, examples in found.items() if examples]
+
+
+def _example(folder: pathlib.Path, picture: dict[str, Any], metric: str) -> dict[str, Any]:
     images = {what: np.asarray(Image.open(folder / file)) for what, file in picture["files"].items()}
     panels = []
     for what, label in PANELS.items():
@@ -149,7 +142,10 @@ def _example(folder: pathlib.Path, picture: dict[str, Any]) -> dict[str, Any]:
             panels.append({"label": label, "src": charts.image_uri(images[what])})
         elif what in images:
             panels.append({"label": label, "src": charts.overlay(images["stimulus"], images[what] / 255)})
-    return {"image": picture["image"], "kld": picture["kld"], "panels": panels}
+    scores = {PANELS[model]: f"{each[metric]:.3f}" for model, each in picture["scores"].items()}
+    text = f"{LABELS[metric]} {scores.pop(PANELS['candidate'])}"
+    text += "".join(f", {label.lower()} {score}" for label, score in scores.items())
+    return {"image": picture["image"], "scores": text, "panels": panels}
 
 
 def _provenance(content: dict[str, Any]) -> list[tuple[str, pages.Facts]]:
@@ -161,8 +157,9 @@ def _provenance(content: dict[str, Any]) -> list[tuple[str, pages.Facts]]:
         if config:
             sections.append((MODELS[model][0], pages.flatten(config)))
     margin = f", by more than {content['gate_margin']:g}" if content["gate_margin"] else ""
+    certain = f", {100 * content['gate_confidence']:g}% certain" if content["gate_confidence"] else ", means alone"
     gate = [
-        ("Gate", f"{LABELS.get(content['gate'], content['gate'])}{margin}"),
+        ("Gate", f"{LABELS.get(content['gate'], content['gate'])}{margin}{certain}"),
         ("Decided on", content["decides"]),
     ]
     return [*sections, ("This evaluation", [*gate, ("Code", content["code_version"])])]

@@ -16,10 +16,10 @@ from PIL import Image
 
 from trainer import artifacts, metrics, preprocess
 from trainer.errors import UserError
+from trainer.per_image import CENTER_BIAS, UNIFORM, PerImage, Scores
 from trainer.progress import Tracker
 from trainer.tfrecords import Example, read
 
-CANDIDATE, CHAMPION, CENTER_BIAS, UNIFORM = "candidate", "champion", "centre_bias", "uniform"
 POINT_METRICS = ("auc_judd", "shuffled_auc", "nss", "information_gain")
 BATCH_SIZE = 8
 
@@ -27,11 +27,9 @@ Size = tuple[int, int]
 Map = npt.NDArray[np.float32]
 Predictions = dict[str, Map]
 """Network -> what it predicts for one image, (H, W), 0..1, at the network's input size."""
-Scores = dict[str, float]
-"""Metric -> value; a metric that cannot be computed is absent."""
-Table = dict[tuple[int, str], dict[str, Scores]]
-"""(index, name) of an image -> model -> its scores."""
-Pending = collections.deque[tuple[tuple[int, str], Future[dict[str, Scores]]]]
+Rows = dict[str, dict[str, Scores]]
+"""Name of an image -> model -> its scores."""
+Pending = collections.deque[tuple[str, Future[dict[str, Scores]]]]
 """Images whose scores are being computed, in the order of the data set."""
 
 
@@ -55,11 +53,11 @@ class Scorer:
         self._center_bias_of = functools.lru_cache(16)(self._resize_center_bias)
         self._all_counts_of = functools.lru_cache(16)(self._count_all_fixations)
 
-    def score(self, description: str) -> Table:
+    def score(self, description: str) -> PerImage:
         """The scores of every image, in the order of the data set; `description` is for the progress."""
         if self._manifest.has_fixations:
             self._fixations = self._collect_fixations()
-        table: Table = {}
+        rows: Rows = {}
         pending: Pending = collections.deque()
         most_pending = BATCH_SIZE + 4 * (os.cpu_count() or 1)
         with (
@@ -68,37 +66,35 @@ class Scorer:
         ):
             try:
                 for example, predictions in self._predict(read(self._folder, "valid")):
-                    pending.append(
-                        ((example.index, example.name), pool.submit(self._score_one, example, predictions))
-                    )
+                    pending.append((example.name, pool.submit(self._score_one, example, predictions)))
                     while len(pending) > most_pending:
-                        _take(pending, table, tracker)
+                        _take(pending, rows, tracker)
                 while pending:
-                    _take(pending, table, tracker)
+                    _take(pending, rows, tracker)
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
-        return table
+        return PerImage.of(rows)
 
-    def draw(self, stems: dict[int, pathlib.Path]) -> dict[int, dict[str, pathlib.Path]]:
+    def draw(self, stems: dict[str, pathlib.Path]) -> dict[str, dict[str, pathlib.Path]]:
         """Write PNGs of some images, without the padding: the stimulus, its map, and each network's prediction.
 
         Args:
-            stems: Index of an image -> path that its files' names start with.
+            stems: Name of an image -> path that its files' names start with.
 
         Returns:
-            Index -> `stimulus`, `density` or the network -> the file written.
+            Name -> `stimulus`, `density` or the network -> the file written.
         """
-        chosen = (example for example in read(self._folder, "valid") if example.index in stems)
-        written: dict[int, dict[str, pathlib.Path]] = {}
+        chosen = (example for example in read(self._folder, "valid") if example.name in stems)
+        written: dict[str, dict[str, pathlib.Path]] = {}
         for example, predictions in self._predict(chosen):
             density = example.density / max(1, example.density.max())
             maps = {"density": density, **predictions}
             pictures = {"stimulus": example.stimulus} | {what: _grey(each) for what, each in maps.items()}
-            stem = stems[example.index]
-            written[example.index] = {what: stem.with_name(f"{stem.name}-{what}.png") for what in pictures}
+            stem = stems[example.name]
+            written[example.name] = {what: stem.with_name(f"{stem.name}-{what}.png") for what in pictures}
             for what, picture in pictures.items():
-                Image.fromarray(picture[self._content(example)]).save(written[example.index][what])
+                Image.fromarray(picture[self._content(example)]).save(written[example.name][what])
         return written
 
     def _predict(self, examples: Iterable[Example]) -> Iterator[tuple[Example, Predictions]]:
@@ -176,9 +172,9 @@ class Scorer:
         return self._all_counts_of(size) - metrics.count_points(example.fixations, size)
 
 
-def _take(pending: Pending, table: Table, tracker: Tracker) -> None:
-    key, future = pending.popleft()
-    table[key] = future.result()
+def _take(pending: Pending, rows: Rows, tracker: Tracker) -> None:
+    name, future = pending.popleft()
+    rows[name] = future.result()
     tracker.advance()
 
 

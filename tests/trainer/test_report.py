@@ -1,6 +1,7 @@
 """The HTML pages: what they show, and that they need nothing but themselves."""
 
 import base64
+import dataclasses
 import html.parser
 import io
 import json
@@ -11,7 +12,7 @@ import pytest
 from PIL import Image
 
 from tests.trainer import predictable
-from trainer import artifacts, report
+from trainer import artifacts, confidence, report
 from trainer.config import HIGHER_IS_BETTER
 from trainer.curve import write_curve
 from trainer.errors import UserError
@@ -73,20 +74,26 @@ def test_report_is_one_file_that_needs_no_other(page):
     assert_self_contained(page)
 
 
-def test_report_shows_every_mean_and_marks_the_best(page, evaluated):
+def test_report_shows_every_mean_with_its_interval_and_marks_the_best(page, evaluated):
     content = json.loads((evaluated / artifacts.EVALUATION).read_text())
-    models = content["datasets"]["salicon"]["models"]
-    shown = page.cells[: 4 * len(HIGHER_IS_BETTER)]
+    salicon = content["datasets"]["salicon"]
+    models = salicon["models"]
+    shown = iter(page.cells)
     for metric in HIGHER_IS_BETTER:
-        cells, shown = shown[:4], shown[4:]
-        for (text, classes), model in zip(cells, models, strict=True):
+        for model in models:
+            text, classes = next(shown)
+            low, high = salicon["intervals"][model][metric]
+            if (high - low) / 2 >= 5e-4:
+                assert float(next(shown)[0].removeprefix("\N{PLUS-MINUS SIGN}")) == pytest.approx(
+                    (high - low) / 2, abs=6e-4
+                )
             assert float(text.replace("\N{MINUS SIGN}", "-")) == pytest.approx(models[model][metric], abs=6e-4)
             # The candidate made the truth, so nothing is better than it.
             assert ("best" in classes) == (model == "candidate"), (metric, model)
 
 
 def test_report_leaves_out_point_metrics_of_maps_alone(page):
-    assert len(page.cells) == 4 * len(HIGHER_IS_BETTER) + 4 * 3
+    assert [page.text.count(f'<th scope="row">{label}') for label in ("NSS", "KLD")] == [2, 4]
     assert "this data set has only maps" in page.text
 
 
@@ -99,9 +106,43 @@ def test_report_tells_the_decision_and_where_things_came_from(page, evaluated):
 
 
 def test_report_shows_stimulus_truth_and_prediction_side_by_side(page):
-    # Nine images of the first data set, all four of the second.
+    # Nine images of the first data set and three that decided, all four of the second.
     for panel in ("Stimulus", "Ground truth", "Candidate", "Current default"):
-        assert page.text.count(f"<figcaption>{panel}</figcaption>") == 9 + 4
+        assert page.text.count(f"<figcaption>{panel}</figcaption>") == 9 + 3 + 4
+
+
+def test_report_tells_the_gains_and_how_certain_they_are(page, evaluated):
+    gain = json.loads((evaluated / artifacts.EVALUATION).read_text())["datasets"]["salicon"]["gains"]["kld"]
+    shown = [text for text, _ in page.cells]
+    place = shown.index(f"{gain['mean']:+.4f}")
+    assert shown[place + 1] == f"{gain['low']:+.4f} to {gain['high']:+.4f}"
+    assert shown[place + 2 : place + 5] == ["better", "0.002", "10 of 10"]  # p: 2 of 1024 ways to flip the signs
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"turning_point": 3},
+            "Without the 3 images with the largest gains it would no longer be certainly better.",
+        ),
+        ({"turning_point": 1}, "Without the image with the largest gain it would no longer be certainly better."),
+        ({"turning_point": None}, "is better on 96 of 140 images and worse on 44."),
+        (
+            {"turning_point": 2, "beats_champion": False, "gate_margin": 0.1},
+            "Without the 2 images with the largest losses it would instead be certainly better by more than 0.1.",
+        ),
+        ({"turning_point": 2, "gate_confidence": 0.0}, "it would no longer be better."),
+    ],
+)
+def test_report_tells_on_how_many_images_the_decision_hangs(changes, expected):
+    content = {"beats_champion": True, "gate_margin": 0.0, "gate_confidence": 0.95} | changes
+    gain = confidence.Gain(0.1, 0.05, 0.15, 0.001, 140, 96, 44)
+    result = {
+        "influence": {"metric": "kld", "turning_point": changes["turning_point"]},
+        "gains": {"kld": dataclasses.asdict(gain)},
+    }
+    assert report._influence(content, result).endswith(expected)
 
 
 @pytest.mark.parametrize(

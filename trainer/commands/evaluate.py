@@ -20,13 +20,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
+    from rich.console import Console
+
     from trainer.artifacts import Manifest
-    from trainer.evaluate import evaluate, require_baseline
+    from trainer.evaluate import evaluate
+    from trainer.gate import require_baseline
     from trainer.report import write_report
+    from trainer.terminal import print_evaluation
 
     folders = {Manifest.load(folder).dataset: folder for folder in parsed.dataset_dir}
     config = settings(EvaluateConfig, parsed)
     evaluation = evaluate(config, parsed.model, folders, parsed.output_dir, parsed.champion)
     if parsed.report:
         write_report(parsed.output_dir, parsed.report)
+    print_evaluation(evaluation, Console())
     require_baseline(evaluation)
