@@ -5,7 +5,7 @@
     <root>/<name>/aliases.json              {"default": 3, "challenger": 4}
     <root>/<name>/<version>/                a SavedModel
     <root>/<name>/<version>/assets.extra/   the same model as the trainer reads it (weights, configuration,
-                                            history), and `VERSION`: metrics and lineage
+                                            history), its scores of each image, and `VERSION`: metrics and lineage
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pipeline.registry_address import VERTEX
-from pipeline.versions import NO_VERSION, VERSION, Registry, Version, check_model
+from pipeline.versions import NO_VERSION, VERSION, Registry, Version, check_model, files_of
 from trainer import artifacts
 from trainer.artifacts import ALIASES, CHALLENGER, DEFAULT, REGISTRY
 from trainer.config import EvaluateConfig, check
@@ -44,7 +44,13 @@ class LocalRegistry:
         return None if number is None else self._version(name, number)
 
     def add(
-        self, name: str, model: pathlib.Path, record: Mapping[str, Any], promote: bool, champion: int
+        self,
+        name: str,
+        model: pathlib.Path,
+        record: Mapping[str, Any],
+        promote: bool,
+        champion: int,
+        evaluation: pathlib.Path | None = None,
     ) -> tuple[int, str]:
         check_model(model)
         with self._locked(name) as folder:
@@ -54,8 +60,8 @@ class LocalRegistry:
                 shutil.copytree(model / artifacts.SAVED_MODEL, partial)
                 extra = partial / artifacts.VERSION_EXTRA
                 extra.mkdir(exist_ok=True)
-                for file in (artifacts.WEIGHTS, artifacts.MODEL_CONFIG, artifacts.HISTORY):
-                    shutil.copy(model / file, extra)
+                for file in files_of(model, evaluation).values():
+                    shutil.copy(file, extra)
                 artifacts.write_json(extra / VERSION, {"version": number, "created": created, **record})
             # Another run may have moved the default after this model was compared with it.
             is_better = promote and self.aliases(name).get(DEFAULT, NO_VERSION) == champion
@@ -159,4 +165,4 @@ def register(
         "reason": judged["reason"],
         "lineage": facts,
     }
-    return registry.add(name, pathlib.Path(model), record, judged["promote"], champion)
+    return registry.add(name, pathlib.Path(model), record, judged["promote"], champion, folder)

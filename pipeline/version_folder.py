@@ -40,15 +40,15 @@ def mounted(place: str) -> pathlib.Path:
     return MOUNT / place.removeprefix(REMOTE) / artifacts.VERSION_EXTRA
 
 
-def write(place: str, model: pathlib.Path, record: Mapping[str, Any]) -> None:
-    """Copy a model folder to `place`; `version.json` comes last."""
+def write(
+    place: str, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Path], record: Mapping[str, Any]
+) -> None:
+    """Copy a SavedModel, and the files of VERSION_EXTRA by name, to `place`; `version.json` comes last."""
     bucket, prefix = _bucket(place)
-    saved_model = model / artifacts.SAVED_MODEL
     extra = f"{prefix}/{artifacts.VERSION_EXTRA}"
     found = [path for path in sorted(saved_model.rglob("*")) if path.is_file()]
     files = {f"{prefix}/{path.relative_to(saved_model).as_posix()}": path for path in found}
-    ours = (artifacts.WEIGHTS, artifacts.MODEL_CONFIG, artifacts.HISTORY)
-    files |= {f"{extra}/{name}": model / name for name in ours}
+    files |= {f"{extra}/{name}": path for name, path in extras.items()}
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     content = json.dumps({"created": created, **record}, indent=2) + "\n"
     with vertex.reported_errors(f"cannot write {place}"):

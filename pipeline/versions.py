@@ -37,9 +37,15 @@ class Registry(Protocol):
         """The version that the alias `default` names; None on the first run."""
 
     def add(
-        self, name: str, model: pathlib.Path, record: Mapping[str, Any], promote: bool, champion: int
+        self,
+        name: str,
+        model: pathlib.Path,
+        record: Mapping[str, Any],
+        promote: bool,
+        champion: int,
+        evaluation: pathlib.Path | None = None,
     ) -> tuple[int, str]:
-        """Register a model folder; returns its new version and the alias it got.
+        """Register a model folder, with the scores of its evaluation; returns its new version and its alias.
 
         It becomes the default if `promote` and the default still is the version `champion` that it was
         compared with; otherwise the challenger. (Vertex makes the first version of a model the default in any
@@ -54,3 +60,14 @@ def check_model(model: pathlib.Path) -> None:
     """Raise `UserError` unless a model's folder has what is to be registered."""
     saved_model = model / artifacts.SAVED_MODEL / "saved_model.pb"
     check(saved_model.is_file(), f"{model} has no {artifacts.SAVED_MODEL}; train it again")
+
+
+def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, pathlib.Path]:
+    """What a version keeps in VERSION_EXTRA beside VERSION: name -> file.
+
+    The evaluation's scores of each image let two versions be compared without their data.
+    """
+    files = {name: model / name for name in (artifacts.WEIGHTS, artifacts.MODEL_CONFIG, artifacts.HISTORY)}
+    if evaluation is not None:
+        files |= {name: evaluation / name for name in (artifacts.EVALUATION, artifacts.PER_IMAGE)}
+    return files

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from pipeline import labels, version_folder, vertex
 from pipeline.registry_address import FORM, Address
 from pipeline.settings import Environment
-from pipeline.versions import NO_VERSION, Version, check_model
-from trainer.artifacts import CHALLENGER, DEFAULT
+from pipeline.versions import NO_VERSION, Version, check_model, files_of
+from trainer.artifacts import CHALLENGER, DEFAULT, SAVED_MODEL
 from trainer.config import check
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
@@ -64,7 +64,13 @@ class VertexRegistry(Address):
         return Version(int(entry.version_id), version_folder.fetch(entry.artifact_uri), record)
 
     def add(
-        self, name: str, model: pathlib.Path, record: Mapping[str, Any], promote: bool, champion: int
+        self,
+        name: str,
+        model: pathlib.Path,
+        record: Mapping[str, Any],
+        promote: bool,
+        champion: int,
+        evaluation: pathlib.Path | None = None,
     ) -> tuple[int, str]:
         check_model(model)
         run = labels.label(record["lineage"]["run"])
@@ -78,7 +84,8 @@ class VertexRegistry(Address):
         with self._connected():
             entry = persistently(find)
             if entry is None:
-                version_folder.write(place, model, record)
+                kept = files_of(model, evaluation)
+                version_folder.write(place, model / SAVED_MODEL, kept, record)
                 entry = persistently(lambda: find() or self._upload(name, place, record, promote, champion))
             persistently(lambda: self._attach(entry, record))
         return int(entry.version_id), DEFAULT if DEFAULT in entry.version_aliases else CHALLENGER

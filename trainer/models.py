@@ -10,8 +10,10 @@ from trainer import storage
 from trainer.artifacts import (
     ALIASES,
     DEFAULT,
+    EVALUATION,
     MODEL_CONFIG,
     MODEL_NAME,
+    PER_IMAGE,
     REGISTRY,
     VERSION_EXTRA,
     WEIGHTS,
@@ -21,6 +23,8 @@ from trainer.artifacts import (
 from trainer.errors import UserError
 
 NEEDED = (WEIGHTS, MODEL_CONFIG)
+KEPT = (EVALUATION, PER_IMAGE)
+"""What a version has as well where its model was evaluated before it was registered."""
 NEITHER = f"is neither a model, it has no {WEIGHTS}, nor a registered name"
 HOW_TO_GET_ONE = "make one with `make run-pipeline`, which registers it, or give --model the folder of a model"
 
@@ -106,7 +110,8 @@ def _download(place: str, prefix: str, objects: dict[str, SourceObject]) -> path
     if missing:
         raise UserError(f"{place}/{prefix} has no {', '.join(missing)}; give the folder of a whole model")
     folder = _temporary_folder()
-    storage.download(place, [objects[prefix + name] for name in NEEDED], folder)
+    wanted = [prefix + name for name in (*NEEDED, *KEPT) if prefix + name in objects]
+    storage.download(place, [objects[name] for name in wanted], folder)
     return folder / prefix
 
 

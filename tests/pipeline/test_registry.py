@@ -129,6 +129,7 @@ def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model
         "reason": "The current default stays.",
     }
     artifacts.write_json(tmp_path / "evaluation" / artifacts.EVALUATION, evaluation)
+    (tmp_path / "evaluation" / artifacts.PER_IMAGE).write_text("dataset,image,model,kld\n")
     facts = {"run": "msinet-1"}
     outcome = register(registry, "msinet", str(model), str(tmp_path / "evaluation"), NO_VERSION, facts)
     assert outcome == (1, CHALLENGER)
@@ -136,6 +137,17 @@ def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model
     assert record["metrics"] == {"salicon": {"kld": 0.4}}
     assert record["lineage"] == facts
     assert record["reason"] == "The current default stays."
+
+
+def test_version_keeps_the_scores_of_each_image(registry, model, tmp_path):
+    for name in (artifacts.EVALUATION, artifacts.PER_IMAGE):
+        (tmp_path / name).write_text(name)
+    registry.add("msinet", model, {}, True, NO_VERSION, evaluation=tmp_path)
+    add(registry, model)
+    with_scores, without = registry.versions("msinet")
+    for name in (artifacts.EVALUATION, artifacts.PER_IMAGE):
+        assert (with_scores.model / name).read_text() == name
+        assert not (without.model / name).exists()
 
 
 def test_lineage_of_a_folder_that_is_no_prepared_data_names_it(model, tmp_path):

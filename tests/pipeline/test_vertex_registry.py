@@ -13,6 +13,7 @@ from tests.vertex import DROP, LOCATION, PARENT, PROJECT
 from trainer import artifacts
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
+from trainer.models import find_model
 
 SERVING = "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"
 LABELS = {
@@ -113,6 +114,15 @@ def test_folder_is_a_savedmodel_with_the_trainers_model_inside(registry, model, 
         "assets.extra/config.json": b'{"best_epoch": 1}',
         "assets.extra/history.jsonl": b'{"epoch": 1}\n',
     }
+
+
+def test_version_keeps_the_scores_of_each_image(registry, model, bucket, tmp_path):
+    for name in (artifacts.EVALUATION, artifacts.PER_IMAGE):
+        (tmp_path / name).write_text(name)
+    registry.add("msinet", model, record(), True, NO_VERSION, evaluation=tmp_path)
+    for folder in (registry.default("msinet").model, find_model(f"gs://{bucket.name}/models/msinet/msinet-1")):
+        for name in (artifacts.EVALUATION, artifacts.PER_IMAGE):
+            assert (folder / name).read_text() == name
 
 
 def test_each_data_set_becomes_an_evaluation_of_the_version(vertex, registry, model):
