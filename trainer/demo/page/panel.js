@@ -199,6 +199,6 @@ export class Panel extends EventTarget {
 }
 
 function tooLarge(file, { most_bytes: most }) {
-  const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
+  const megabytes = (bytes) => `${Number((bytes / 1e6).toPrecision(3))} MB`;
   return new Failure(`it has ${megabytes(file.size)}, more than ${megabytes(most)}. Save it as JPEG, or with fewer pixels.`);
 }

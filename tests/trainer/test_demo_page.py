@@ -1,0 +1,494 @@
+"""The page in headless Chromium: what people do by mouse, touch and keys, and that its figures are right."""
+
+import base64
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+from tests.browser import Watched, launch
+from tests.trainer.demo import Held, encoded, picture, serving, write_model
+from trainer import preprocess, render
+from trainer.demo import uploads
+from trainer.pages import MINUS, TIMES
+from trainer.regions import Region, measure
+
+DROP = """([target, files]) => {
+  const transfer = new DataTransfer();
+  for (const [name, text] of files) {
+    transfer.items.add(new File([Uint8Array.from(atob(text), (each) => each.charCodeAt(0))], name));
+  }
+  const element = document.querySelector(target);
+  for (const kind of ["dragover", "drop"]) {
+    element.dispatchEvent(new DragEvent(kind, {dataTransfer: transfer, bubbles: true, cancelable: true}));
+  }
+}"""
+PASTE = """async () => {
+  const canvas = new OffscreenCanvas(50, 40);
+  canvas.getContext("2d").fillRect(10, 10, 20, 20);
+  const transfer = new DataTransfer();
+  transfer.items.add(new File([await canvas.convertToBlob()], "image.png"));
+  document.dispatchEvent(new ClipboardEvent("paste", {clipboardData: transfer, bubbles: true, cancelable: true}));
+}"""
+FIRST, SECOND = "#pictures > :nth-child(1)", "#pictures > :nth-child(2)"
+
+
+@pytest.fixture(scope="module")
+def predictor(tmp_path_factory):
+    return Held(write_model(tmp_path_factory.mktemp("demo") / "model"))
+
+
+@pytest.fixture(scope="module")
+def address(predictor):
+    with serving(predictor) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(browser, address):
+    """Opens the page with the options of a browser's context; nothing may go wrong that the test does not take."""
+    contexts, pages = [], []
+
+    def open_page(address=address, **options):
+        contexts.append(browser.new_context(**options))
+        pages.append(Watched(contexts[-1], address))
+        pages[-1].page.locator(f"{FIRST} .choose").wait_for()
+        return pages[-1]
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert [page.troubles for page in pages] == [[] for _ in pages]
+
+
+def file(name, pixels):
+    return {"name": name, "mimeType": "image/png", "buffer": encoded(pixels)}
+
+
+def load(page, given, panel=FIRST):
+    page.locator(f"{panel} input[type=file]").set_input_files(given)
+    page.locator(f"{panel} .name", has_text=given["name"]).wait_for()
+
+
+def drag(page, start, end, panel=FIRST):
+    """Drag from one place of the picture to another, both (x, y) in 0..1."""
+    box = page.locator(f"{panel} .boxes").bounding_box()
+    places = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in (start, end)]
+    page.mouse.move(*places[0])
+    page.mouse.down()
+    page.mouse.move(*np.mean(places, axis=0).tolist())
+    page.mouse.move(*places[1])
+    page.mouse.up()
+
+
+def download(page, selector):
+    """Name and bytes of what a button has the browser save."""
+    with page.expect_download() as download:
+        page.click(selector)
+    return download.value.suggested_filename, download.value.path().read_bytes()
+
+
+def rows(page):
+    """The regions' CSV, numbers as such."""
+    _, content = download(page, "#csv")
+    found = list(csv.DictReader(io.StringIO(content.decode())))
+    words = ("picture", "file", "region")
+    return [{name: each[name] if name in words else float(each[name]) for name in each} for each in found]
+
+
+def check(row, map, tolerance):
+    """A row of the CSV is what `trainer.regions` measures on the map."""
+    region = Region(row["region"], row["x"], row["y"], row["width"], row["height"])
+    expected = measure(map, [region])[0]
+    assert row["share"] == pytest.approx(expected.share, abs=tolerance)
+    assert row["area"] == pytest.approx(expected.area, abs=1e-9)
+    assert row["ratio"] == pytest.approx(expected.ratio, rel=20 * tolerance)
+    assert row["peak"] == pytest.approx(expected.peak, abs=20 * tolerance)
+
+
+# === Pictures in ===
+
+
+def test_dropped_picture_gets_its_map(opened, predictor):
+    page = opened().page
+    pixels = picture(90, 130)
+    page.evaluate(DROP, [".empty", [["a photo.png", base64.b64encode(encoded(pixels)).decode()]]])
+    page.locator(".name", has_text="a photo.png").wait_for()
+    assert page.locator(f"{FIRST} .size").inner_text() == f"130 {TIMES} 90"
+    alpha = page.evaluate(
+        "() => { const canvas = document.querySelector('.shown canvas');"
+        " return [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]"
+        ".filter((_, index) => index % 4 === 3); }"
+    )
+    expected = 255 * np.sqrt(np.round(255 * predictor.predict(pixels)) / 255)
+    assert np.abs(np.reshape(alpha, (90, 130)) - expected).max() <= 1
+    page.locator("#status", has_text="Its peak is").wait_for(state="attached")
+
+
+def test_two_dropped_pictures_are_compared_and_a_pasted_one_takes_the_first_place(opened):
+    page = opened().page
+    files = [[f"{seed}.png", base64.b64encode(encoded(picture(40, 60, seed))).decode()] for seed in (1, 2)]
+    page.evaluate(DROP, ["body", files])
+    page.locator("#difference").wait_for()
+    assert page.locator(".name:visible").all_inner_texts() == ["1.png", "2.png"]
+    page.evaluate(PASTE)
+    page.locator(f"{FIRST} .name", has_text="image.png").wait_for()
+    assert page.locator(f"{SECOND} .name").inner_text() == "2.png"
+
+
+def test_camera_gives_a_picture_and_is_let_go(opened):
+    page = opened().page
+    page.click(".camera")
+    page.click("#camera .take:enabled")
+    page.locator(".name", has_text="camera.jpg").wait_for()
+    assert page.evaluate("document.querySelector('video').srcObject") is None
+    assert not page.locator("#camera").is_visible()
+
+
+def test_pattern_is_drawn_for_those_without_a_picture(opened):
+    page = opened().page
+    page.click(".pattern")
+    page.locator(".name", has_text="pattern_").wait_for()
+    assert page.locator(f"{FIRST} .size").inner_text() == f"640 {TIMES} 480"
+
+
+def test_last_of_two_pictures_wins(opened, predictor):
+    watched = opened()
+    page = watched.page
+    predictor.let_go.clear()
+    try:
+        page.locator(f"{FIRST} input").set_input_files(file("slow.png", picture(40, 60, 1)))
+        page.locator(".busy:visible").wait_for()
+        page.locator(f"{FIRST} input").set_input_files(file("next.png", picture(60, 40, 2)))
+    finally:
+        predictor.let_go.set()
+    page.locator(".name", has_text="next.png").wait_for()
+    assert page.locator(f"{FIRST} .size").inner_text() == f"40 {TIMES} 60"
+    assert watched.troubles == [f"failed: {page.url}map"]  # the first was called off
+    watched.troubles.clear()
+
+
+# === Looking ===
+
+
+def test_slider_and_views_change_what_is_seen(opened):
+    page = opened().page
+    load(page, file("one.png", picture(60, 80)))
+    canvas = page.locator(f"{FIRST} canvas")
+    page.locator("#opacity").fill("40")
+    assert page.locator(".slider output").inner_text() == "40%"
+    assert canvas.evaluate("each => each.style.opacity") == "0.4"
+    for view in ("contour", "map", "image"):
+        page.locator(f"input[value={view}]").check(force=True)
+        assert page.locator("#opacity").is_disabled()
+        assert canvas.is_visible() == (view != "image")
+    drawn = canvas.evaluate("each => each.getContext('2d').getImageData(0, 0, 80, 60).data[3]")
+    assert drawn == 255  # the map alone is opaque
+    page.locator("input[value=overlay]").check(force=True)
+    assert canvas.evaluate("each => each.style.opacity") == "0.4"
+
+
+def test_downloads_are_the_predictors_map_and_what_is_seen(opened, predictor):
+    page = opened().page
+    pixels = picture(1100, 1500, seed=4)  # larger than what the page shows
+    load(page, file("wide.name.png", pixels))
+    page.locator("#opacity").fill("45")
+    expected = predictor.predict(pixels)
+    name, content = download(page, f"{FIRST} .save-map")
+    assert name == "wide.name_map.png"
+    levels = np.asarray(Image.open(io.BytesIO(content)))
+    assert np.abs(levels - preprocess.restore_map(expected, (1100, 1500)).astype(int)).max() <= 1
+    name, content = download(page, f"{FIRST} .save-overlay")
+    assert name == "wide.name_overlay.png"
+    drawn = np.asarray(Image.open(io.BytesIO(content)))
+    np.testing.assert_array_equal(drawn, render.overlay(pixels, expected, opacity=0.45))
+
+
+# === Regions ===
+
+
+@pytest.mark.parametrize(("size", "tolerance"), [((300, 400), 1e-6), ((1101, 1777), 1e-3)])
+def test_figures_of_the_page_are_those_of_python(opened, predictor, size, tolerance):
+    page = opened().page
+    pixels = picture(*size, seed=5)
+    load(page, file("one.png", pixels))
+    drag(page, (0.1, 0.2), (0.55, 0.7))
+    drag(page, (0.95, 0.9), (0.6, 0.5))  # backwards
+    drag(page, (0.7, 0.05), (0.72, 0.08))
+    page.locator("tbody input").first.fill('The "logo", left')
+    found = rows(page)
+    whole = predictor.predict(pixels)
+    for row in found:
+        check(row, whole, tolerance)
+    assert found[0]["region"] == 'The "logo", left'
+    assert found[0]["x"] == pytest.approx(0.1 * size[1], abs=3)
+    assert found[1]["x"] == pytest.approx(0.6 * size[1], abs=3)
+    regions = [Region(row["region"], row["x"], row["y"], row["width"], row["height"]) for row in found]
+    expected = measure(whole, regions)
+    assert [row["rank"] for row in found] == [each.rank for each in expected]
+    cells = page.locator("tbody tr").first.locator("td").all_inner_texts()
+    assert cells[0] == f"{100 * found[0]['share']:.1f}%"
+    assert page.locator(".box .tag").first.inner_text() == f'The "logo", left {cells[0]}'
+    name, content = download(page, "#json")
+    assert name == "one_regions.json"
+    assert json.loads(content)[0] == found[0]
+    if tolerance < 1e-5:
+        assert (found[0]["peak_y"], found[0]["peak_x"]) == expected[0].peak_at
+
+
+def test_region_is_moved_resized_and_removed_by_mouse(opened):
+    page = opened().page
+    load(page, file("one.png", picture(300, 400)))
+    drag(page, (0.2, 0.2), (0.4, 0.4))
+    drag(page, (0.3, 0.3), (0.5, 0.3))
+    moved = rows(page)[0]
+    assert (moved["x"], moved["y"]) == (pytest.approx(160, abs=2), pytest.approx(60, abs=2))
+    drag(page, (0.6, 0.4), (0.9, 0.9))
+    resized = rows(page)[0]
+    assert (resized["x"], resized["width"]) == (moved["x"], pytest.approx(200, abs=4))
+    drag(page, (0.6, 0.6), (1.5, 1.5))
+    inside = rows(page)[0]
+    assert inside["x"] + inside["width"] <= 400
+    assert inside["y"] + inside["height"] <= 300
+    page.click("tbody button")
+    assert page.locator(".box").count() == 0
+    assert page.evaluate("document.activeElement.id") == "add"
+
+
+def test_region_is_drawn_by_touch(opened):
+    watched = opened(has_touch=True, is_mobile=True, viewport={"width": 360, "height": 740})
+    page = watched.page
+    load(page, file("one.png", picture(300, 400)))
+    page.locator(f"{FIRST} .boxes").scroll_into_view_if_needed()
+    box = page.locator(f"{FIRST} .boxes").bounding_box()
+    touch = page.context.new_cdp_session(page)
+    for kind, place in (
+        ("touchStart", 0.2),
+        ("touchMove", 0.3),
+        ("touchMove", 0.5),
+        ("touchMove", 0.7),
+        ("touchEnd", None),
+    ):
+        # Sideways first: up and down scrolls the page.
+        down = place and (0.3 if place < 0.4 else place)
+        points = [{"x": box["x"] + place * box["width"], "y": box["y"] + down * box["height"]}] if place else []
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    row = rows(page)[0]
+    assert (row["x"], row["width"]) == (pytest.approx(80, abs=4), pytest.approx(200, abs=8))
+    assert row["height"] == pytest.approx(120, abs=8)
+
+
+def test_everything_can_be_done_with_keys_alone(opened):
+    page = opened().page
+
+    def press(*keys):
+        for key in keys:
+            page.keyboard.press(key)
+
+    def tab_to(selector):
+        for _ in range(40):
+            press("Tab")
+            assert page.evaluate("document.activeElement !== document.body")
+            if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+                outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+                return outline == "solid" or selector.startswith("input") or selector == ".box"
+        raise AssertionError(f"no way to {selector}")
+
+    assert tab_to(".choose")
+    with page.expect_file_chooser() as chooser:
+        press("Enter")
+    chooser.value.set_files(file("keys.png", picture(100, 200)))
+    page.locator(".name", has_text="keys.png").wait_for()
+    assert tab_to("#add")
+    press("Enter")
+    assert page.evaluate("document.activeElement.className").startswith("box")
+    before = page.locator(f"{FIRST} .box").get_attribute("aria-label")
+    assert "of attention" in before
+    press("Home", *["ArrowLeft"] * 90, *["ArrowUp"] * 50, "ArrowRight", "Control+ArrowDown")
+    press("Shift+ArrowRight", "Shift+ArrowDown", "Control+Shift+ArrowLeft")
+    assert tab_to("tbody input")
+    press("Control+a", *"Title")
+    assert page.locator(f"{FIRST} .box").get_attribute("aria-label").startswith("Title, ")
+    page.locator("#status", has_text="of attention").wait_for(state="attached")
+    row = rows(page)[0]
+    assert (row["x"], row["y"], row["width"], row["height"]) == (2, 1, 41, 22)
+    page.locator(f"{FIRST} .box").focus()
+    press("Delete")
+    assert page.locator(".box").count() == 0
+    assert page.evaluate("document.activeElement.id") == "add"
+    page.locator("input[name=view]:checked").focus()
+    press("ArrowRight")
+    assert page.locator("#work").get_attribute("data-view") == "contour"
+    assert tab_to("#compare")
+    press("Space")
+    assert page.locator(SECOND).is_visible()
+
+
+# === Comparing ===
+
+
+def test_two_pictures_are_compared_region_by_region(opened, predictor):
+    page = opened().page
+    pixels = {"A": picture(200, 300, seed=6), "B": picture(401, 599, seed=7)}
+    load(page, file("a.png", pixels["A"]))
+    page.click("#compare")
+    load(page, file("b.png", pixels["B"]), SECOND)
+    drag(page, (0.1, 0.1), (0.5, 0.6))
+    drag(page, (0.5, 0.5), (0.9, 0.9), SECOND)
+    found = rows(page)
+    assert [row["picture"] for row in found] == ["A", "A", "B", "B"]
+    for row in found:
+        check(row, predictor.predict(pixels[row["picture"]]), 1e-6)
+    for a, b in zip(found[:2], found[2:], strict=True):
+        assert b["x"] / 599 == pytest.approx(a["x"] / 300, abs=2e-3)
+        assert b["width"] / 599 == pytest.approx(a["width"] / 300, abs=4e-3)
+    cells = page.locator("tbody tr").first.locator("td").all_inner_texts()
+    change = 100 * (found[2]["share"] - found[0]["share"])
+    assert cells[:2] == [f"{100 * found[0]['share']:.1f}%", f"{100 * found[2]['share']:.1f}%"]
+    assert float(cells[2].replace(MINUS, "-")) == pytest.approx(change, abs=0.0501)
+    page.click("#compare")
+    assert [row["picture"] for row in rows(page)] == ["A", "A"]
+
+
+def test_difference_is_orange_where_the_second_has_more(opened, predictor):
+    page = opened().page
+    pixels = [picture(80, 120, seed) for seed in (8, 9)]
+    load(page, file("a.png", pixels[0]))
+    page.click("#compare")
+    load(page, file("b.png", pixels[1]), SECOND)
+    page.locator("#difference").wait_for()
+    drawn = page.evaluate(
+        "() => [...document.querySelector('#difference canvas').getContext('2d').getImageData(0, 0, 120, 80).data]"
+    )
+    colors = np.reshape(drawn, (80, 120, 4)).astype(int)
+    a, b = (predictor.predict(each).astype(float) for each in pixels)
+    difference = b / b.mean() - a / a.mean()
+    strong = np.abs(difference) > 0.2 * np.abs(difference).max()
+    assert strong.any()
+    np.testing.assert_array_equal((colors[..., 0] > colors[..., 2])[strong], (difference > 0)[strong])
+    expected = 235 * np.sqrt(np.abs(difference) / np.abs(difference).max())
+    assert np.abs(colors[..., 3] - expected).max() <= 2
+
+
+# === What goes wrong ===
+
+
+def test_refused_file_is_a_message_and_the_picture_before_stays(opened, monkeypatch):
+    monkeypatch.setattr(uploads, "MOST_BYTES", 20_000)
+    watched = opened()
+    page = watched.page
+    load(page, file("good.png", picture(60, 80)))
+    page.locator(f"{FIRST} input").set_input_files(
+        {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"only words"}
+    )
+    page.locator("#message", has_text="notes.txt: the file is not a JPEG").wait_for()
+    assert page.locator(".name:visible").inner_text() == "good.png"
+    drag(page, (0.1, 0.1), (0.5, 0.5))
+    assert page.locator("tbody tr").count() == 1
+    page.click(".dismiss")
+    assert not page.locator("#message").is_visible()
+    refusal = watched.troubles.pop()
+    assert "status of 422" in refusal
+    page.locator(f"{FIRST} input").set_input_files(
+        {"name": "huge.png", "mimeType": "image/png", "buffer": bytes(200_000)}
+    )
+    page.locator("#message", has_text="huge.png: it has 0.2 MB, more than 0.02 MB").wait_for()
+
+
+def test_refused_first_file_leaves_the_page_as_it_was(opened):
+    watched = opened()
+    page = watched.page
+    page.locator(f"{FIRST} input").set_input_files(
+        {"name": "cut.png", "mimeType": "image/png", "buffer": encoded(picture(60, 80))[:900]}
+    )
+    page.locator("#message", has_text="cut.png: the file does not decode as PNG").wait_for()
+    assert page.locator(f"{FIRST} .choose").is_visible()
+    assert "status of 422" in watched.troubles.pop()
+
+
+def test_server_that_has_gone_is_a_message_and_can_be_tried_again(opened, predictor):
+    with serving(predictor) as address:
+        watched = opened(address)
+        load(watched.page, file("one.png", picture(40, 60)))
+    page = watched.page
+    page.locator(f"{FIRST} input").set_input_files(file("two.png", picture(60, 40)))
+    page.locator("#message", has_text="The server does not answer. Start").wait_for()
+    assert page.locator(".name:visible").inner_text() == "one.png"
+    assert {trouble.partition(":")[0] for trouble in watched.troubles} == {"console", "failed"}
+    page.click(".retry")
+    page.locator("#message", has_text="The server does not answer").wait_for()
+    watched.troubles.clear()
+
+
+# === For everybody ===
+
+CONTRAST = """() => {
+  const parse = (text) => { const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; };
+  const over = (top, under) => [0, 1, 2].map((part) => top[part] * top[3] + under[part] * (1 - top[3])).concat(1);
+  const ground = (element) => {
+    if (!element) return [255, 255, 255, 1];
+    const color = parse(getComputedStyle(element).backgroundColor);
+    return color[3] === 1 ? color : over(color, ground(element.parentElement));
+  };
+  const light = (color) => {
+    const part = (value) => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+    return 0.2126 * part(color[0]) + 0.7152 * part(color[1]) + 0.0722 * part(color[2]);
+  };
+  const found = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const words = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    if (!(words || element.matches("input[type=text]")) || !element.checkVisibility()) continue;
+    if (element.closest(":disabled, .slider:has(:disabled)")) continue;
+    const under = ground(element);
+    const [low, high] = [light(over(parse(getComputedStyle(element).color), under)), light(under)].sort();
+    const ratio = (Math.max(low, high) + 0.05) / (Math.min(low, high) + 0.05);
+    if (ratio < 4.5) found.push(`${element.tagName} ${element.className} ${element.textContent}: ${ratio}`);
+  }
+  return found;
+}"""
+NAMELESS = """() => [...document.querySelectorAll("button, input, dialog, [tabindex='0']")]
+  .filter((each) => each.checkVisibility() && each.type !== "file")
+  .filter((each) => !each.getAttribute("aria-label") && !each.innerText.trim())
+  .filter((each) => !each.labels?.[0]?.innerText.trim())
+  .map((each) => each.outerHTML)"""
+SMALL = """() => [...document.querySelectorAll("button")].filter((each) => each.checkVisibility())
+  .filter((each) => each.getBoundingClientRect().width < 24 || each.getBoundingClientRect().height < 24).length"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_fits_a_telephone_can_be_read_and_has_names(opened, scheme):
+    page = opened(color_scheme=scheme, viewport={"width": 360, "height": 740}).page
+
+    def check_page():
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
+        assert page.evaluate(CONTRAST) == []
+        assert page.evaluate(NAMELESS) == []
+        assert page.evaluate(SMALL) == 0
+
+    check_page()
+    load(page, file(f"{'a long name ' * 9}.png", picture(500, 300)))
+    drag(page, (0.1, 0.2), (0.4, 0.4))
+    drag(page, (0.5, 0.5), (0.9, 0.9))
+    page.locator("tbody input").first.fill("A name that is longer than the page is wide, much longer")
+    check_page()
+    page.click("#compare")
+    check_page()
+    load(page, file("b.png", picture(300, 500)), SECOND)
+    check_page()
+    page.evaluate("document.querySelector('#message').hidden = false")
+    check_page()
+    page.set_viewport_size({"width": 1280, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") == 1280
+    assert page.evaluate(CONTRAST) == []
