@@ -22,6 +22,7 @@ from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
 from trainer.errors import UserError, first_line
+from trainer.predict_config import DEFAULTS, MEGAPIXEL
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -36,8 +37,7 @@ READERS: dict[str, type[ImageFile]] = {
 """Called themselves: Image.open has limits of its own, and for a JPEG looks for more pictures in it."""
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".tif", ".tiff", ".bmp")
 """What names of such files end with."""
-MEGAPIXEL = 10**6
-MOST_PIXELS = 100 * MEGAPIXEL
+MOST_PIXELS = DEFAULTS.most_pixels
 """Pixels of the largest picture that is read unless told otherwise."""
 MOST_SIDE_PX = 65_535
 """JPEG's; what is made of a picture grows with its sides, too."""

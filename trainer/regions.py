@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,8 +25,12 @@ class Region:
     percent: bool = False
     """Whether the numbers are percentages of the image's width and height."""
 
-    def box(self, size: tuple[int, int]) -> tuple[slice, slice]:
-        """Its rows and columns in an image of `size` (h, w), one pixel at least; a `UserError` if it leaves it."""
+    def box(self, size: tuple[int, int], image: str = "the image") -> tuple[slice, slice]:
+        """Its rows and columns in an image of `size` (h, w), one pixel at least.
+
+        Raises:
+            UserError: it leaves the image, which the message calls `image`.
+        """
         height, width = size
         sides = (self.x, self.width, width), (self.y, self.height, height)
         if self.percent:
@@ -33,7 +38,7 @@ class Region:
         # A hundredth of a pixel is what percentages may be off by.
         if any(start < 0 or start + length > whole + 0.01 for start, length, whole in sides):
             raise UserError(
-                f"region {self} leaves the image, which is {width} pixels wide and {height} high; move it inside"
+                f"region {self} leaves {image}, which is {width} pixels wide and {height} high; move it inside"
             )
         columns, rows = (_pixels(*side) for side in sides)
         return rows, columns
@@ -61,6 +66,11 @@ class Measure:
     """(y, x) of that value, pixels of the image."""
     rank: int
     """1 for the region with the largest share; equal shares have equal ranks."""
+
+    def as_json(self) -> dict[str, Any]:
+        """For a machine to read."""
+        numbers = dataclasses.asdict(self)
+        return {"name": self.region.name, **numbers, "region": str(self.region)}
 
 
 def parse_region(text: str) -> Region:

@@ -89,6 +89,39 @@ def download(source: str, objects: list[SourceObject], folder: pathlib.Path) -> 
     _verify(source, objects, folder)
 
 
+def find_objects(address: str) -> list[tuple[str, int]]:
+    """The object at a `gs://` address, else those below it: their addresses and sizes in bytes, sorted.
+
+    Raises:
+        UserError: there is nothing, or it may not be listed.
+    """
+    bucket_name, path = split(address)
+    with explained(address):
+        found = (
+            client()
+            .bucket(bucket_name)
+            .list_blobs(prefix=path, fields="items(name,size),nextPageToken", retry=retry())
+        )
+        sizes = {blob.name: blob.size for blob in found if not blob.name.endswith("/")}
+    below = [name for name in sizes if not path or name.startswith(f"{path}/")]
+    chosen = [path] if path in sizes else sorted(below)
+    if not chosen:
+        raise _nothing(address, bucket_name)
+    return [(f"{REMOTE}{bucket_name}/{name}", sizes[name]) for name in chosen]
+
+
+def read_object(address: str, connected: Any) -> bytes:
+    """The content of the object at a `gs://` address by a `client()`; its checksum is verified.
+
+    Raises:
+        UserError: it is gone, may not be read, or arrives damaged.
+    """
+    bucket_name, path = split(address)
+    with explained(address):
+        content: bytes = connected.bucket(bucket_name).blob(path).download_as_bytes(retry=retry())
+    return content
+
+
 def checksum(path: pathlib.Path) -> str:
     """CRC32C of the file, 8 hex digits, as Cloud Storage computes it."""
     crc: Any = google_crc32c.Checksum()  # type: ignore[no-untyped-call]
@@ -192,10 +225,14 @@ def _list_remote(source: str) -> list[SourceObject]:
         if not name.endswith("/") and not is_junk(name)
     ]
     if not objects:
-        raise UserError(
-            f"there is nothing at {source}; `gcloud storage ls {REMOTE}{bucket_name}` shows what the bucket has"
-        )
+        raise _nothing(source, bucket_name)
     return objects
+
+
+def _nothing(source: str, bucket_name: str) -> UserError:
+    return UserError(
+        f"there is nothing at {source}; `gcloud storage ls {REMOTE}{bucket_name}` shows what the bucket has"
+    )
 
 
 def _groups(objects: list[SourceObject]) -> Iterator[list[SourceObject]]:

@@ -8,14 +8,13 @@ and a cup of coffee (CC0, Stefan van der Walt and Rachel Michetti).
 
 import pathlib
 import sys
-import tempfile
 
-import numpy as np
 from PIL import Image
 from skimage import data
 
 from trainer.charts import blend
-from trainer.predict import predict
+from trainer.models import find_model
+from trainer.predictor import Predictor
 
 HEIGHT_PX, GAP_PX = 260, 6
 OUTPUT = pathlib.Path(__file__).with_name("predictions.jpg")
@@ -24,16 +23,12 @@ OUTPUT = pathlib.Path(__file__).with_name("predictions.jpg")
 def main(model: str) -> None:
     """Predict with `model` and write the picture."""
     photographs = {name: getattr(data, name)() for name in ("chelsea", "coffee", "astronaut", "rocket")}
-    with tempfile.TemporaryDirectory() as folder:
-        paths = []
-        for name, pixels in photographs.items():
-            paths.append(str(pathlib.Path(folder) / f"{name}.png"))
-            Image.fromarray(pixels).save(paths[-1])
-        maps = [np.asarray(Image.open(path)) for path in predict(model, paths, pathlib.Path(folder) / "maps")]
+    predictor = Predictor(find_model(model))
     columns = []
-    for pixels, levels in zip(photographs.values(), maps, strict=True):
+    for pixels in photographs.values():
         width = round(pixels.shape[1] * HEIGHT_PX / pixels.shape[0])
-        pair = [Image.fromarray(each).resize((width, HEIGHT_PX)) for each in (pixels, blend(pixels, levels / 255))]
+        blended = blend(pixels, predictor.predict(pixels))
+        pair = [Image.fromarray(each).resize((width, HEIGHT_PX)) for each in (pixels, blended)]
         columns.append(pair)
     total = sum(pair[0].width for pair in columns) + GAP_PX * (len(columns) - 1)
     sheet = Image.new("RGB", (total, 2 * HEIGHT_PX + GAP_PX), "white")

@@ -2,11 +2,16 @@
 
 import shutil
 
+import numpy as np
 import pytest
 
+from tests.golden.weights import set_golden_weights
 from tests.trainer import predictable
+from trainer.artifacts import MODEL_CONFIG, WEIGHTS, write_json
 from trainer.config import EvaluateConfig
 from trainer.evaluate import evaluate
+from trainer.model import build_model
+from trainer.predictor import Predictor
 
 
 @pytest.fixture(scope="session")
@@ -42,3 +47,20 @@ def evaluated(models, datasets, tmp_path_factory):
     output = tmp_path_factory.mktemp("evaluation") / "evaluation"
     evaluate(EvaluateConfig(), models["good"], datasets, output, champion=models["bad"])
     return output
+
+
+@pytest.fixture(scope="session")
+def golden_model(tmp_path_factory):
+    """The folder of a model with the golden weights, for images of 64 x 80 pixels."""
+    folder = tmp_path_factory.mktemp("golden")
+    network = build_model((None, None), "float32")
+    set_golden_weights(network, np.load("tests/golden/msinet_reference.npz")["variables"])
+    network.save_weights(folder / WEIGHTS)
+    write_json(folder / MODEL_CONFIG, {"image_size": (64, 80)})
+    yield folder
+    shutil.rmtree(folder)  # a hundred megabytes
+
+
+@pytest.fixture(scope="session")
+def predictor(golden_model):
+    return Predictor(golden_model)

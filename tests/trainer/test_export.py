@@ -2,7 +2,6 @@
 
 import io
 import json
-import pathlib
 import subprocess
 import sys
 
@@ -15,12 +14,10 @@ from PIL import Image
 from tests.golden.inputs import image
 from tests.golden.weights import set_golden_weights
 from trainer import export, preprocess
-from trainer.__main__ import main
 from trainer.artifacts import MODEL_CONFIG, SAVED_MODEL, WEIGHTS
 from trainer.errors import UserError
 from trainer.model import build_model
 from trainer.picture import read_picture
-from trainer.predict import predict
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 SIZE = (64, 80)
@@ -101,15 +98,6 @@ def test_weights_are_in_the_export_once(folder):
     assert saved < 1.02 * 4 * 24_934_209
 
 
-def test_export_can_answer_encoded_images_by_default(folder, serve_bytes, tmp_path):
-    path = tmp_path / "export"
-    export.write_saved_model(export.load_model(folder), SIZE, path, default="serve_bytes")
-    loaded = tf.saved_model.load(str(path))
-    good = tf.io.encode_png(image(1, 1, 33, 41)[0]).numpy()
-    answers = [loaded.signatures[name](image_bytes=tf.constant([good])) for name in export.SIGNATURES]
-    assert [each["saliency_bytes"].numpy()[0] for each in answers] == serve_bytes(good) * 2
-
-
 def test_export_that_answers_otherwise_does_not_count(folder, tmp_path, monkeypatch):
     (tmp_path / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes())
     load = tf.saved_model.load
@@ -124,48 +112,6 @@ def test_export_that_answers_otherwise_does_not_count(folder, tmp_path, monkeypa
     with pytest.raises(UserError, match="it does not count as exported"):
         export.write_model(tmp_path, SIZE, {})
     assert [path.name for path in tmp_path.iterdir()] == [WEIGHTS]
-
-
-def test_predict_writes_maps_of_the_images_own_sizes(folder, tmp_path):
-    sources = []
-    for name, size in (("wide.png", (40, 100)), ("tall.jpg", (120, 50))):
-        encode = tf.io.encode_png if name.endswith("png") else tf.io.encode_jpeg
-        (tmp_path / name).write_bytes(encode(image(3, 1, *size)[0]).numpy())
-        sources.append(str(tmp_path / name))
-    written = predict(folder, sources, tmp_path / "maps")
-    assert [path.name for path in written] == ["wide.png", "tall.png"]
-    expected = export.load_model(folder)(preprocess.prepare_stimulus(image(3, 1, 40, 100)[0], SIZE)[None])[0]
-    levels = tf.io.decode_png(written[0].read_bytes()).numpy()
-    assert np.abs(levels.astype(int) - preprocess.restore_map(expected.numpy(), (40, 100))).max() <= 1
-    assert tf.io.decode_png(written[1].read_bytes()).shape == (120, 50, 1)
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (["a/one.png", "b/one.png"], "error: several images are called one"),
-        (["missing.png"], "error: cannot read missing.png: No such file or directory"),
-        (["text.png"], "error: text.png does not decode as a picture"),
-    ],
-)
-def test_predict_says_what_is_wrong_with_an_image(folder, tmp_path, monkeypatch, names, message):
-    monkeypatch.chdir(tmp_path)
-    pathlib.Path("text.png").write_text("no picture")
-    with pytest.raises(SystemExit, match=message):
-        main(["predict", *names, "--model", str(folder), "--output-dir", "maps"])
-    assert not list(pathlib.Path().glob("maps/*"))
-
-
-@pytest.mark.parametrize(
-    ("place", "message"), [(".", "would take the place of the image"), ("one.png", "one.png is a file")]
-)
-def test_predict_never_writes_over_a_file_that_is_not_a_map(folder, tmp_path, monkeypatch, place, message):
-    monkeypatch.chdir(tmp_path)
-    pathlib.Path("one.png").write_bytes(tf.io.encode_png(image(1, 1, 16, 16)[0]).numpy())
-    before = pathlib.Path("one.png").read_bytes()
-    with pytest.raises(UserError, match=message):
-        predict(folder, ["one.png"], place)
-    assert pathlib.Path("one.png").read_bytes() == before
 
 
 def test_model_config_holds_the_summary(folder):
