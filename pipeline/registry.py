@@ -144,12 +144,9 @@ def compare(
     """
     from trainer.evaluate import evaluate
 
-    folders: dict[str, str] = {}
-    for folder in data:
-        dataset = artifacts.Manifest.load(folder).dataset
-        folders[dataset if dataset not in folders else f"{dataset}-{len(folders) + 1}"] = folder
     champion = connect(location).default(name)
-    judged = evaluate(config, model, dict(folders), output, champion.model if champion else None)
+    folders = artifacts.prepared_by_name(data)
+    judged = evaluate(config, model, folders, output, champion.model if champion else None)
     return judged, champion.number if champion else NO_VERSION
 
 

@@ -8,7 +8,7 @@ import sys
 from trainer.errors import reported
 from trainer.settings_cli import Parser
 
-COMMANDS = ("fetch", "train", "evaluate", "predict", "demo", "import-weights", "export")
+COMMANDS = ("fetch", "train", "evaluate", "compare", "predict", "demo", "import-weights", "export")
 
 
 def _parser() -> argparse.ArgumentParser:

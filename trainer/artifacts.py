@@ -14,7 +14,7 @@ import os
 import pathlib
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,6 +42,11 @@ EVALUATION = "evaluation.json"
 PER_IMAGE = "per_image.csv"
 PREDICTIONS = "predictions"
 """Folder of the pictures that the report shows."""
+
+RUN_FILE = "run.json"
+"""In the folder of a run of the pipeline on this machine."""
+RUN_EVALUATION = "msinet-*/evaluate-model/evaluation"
+"""Its evaluations; kfp names attempts by their time."""
 
 SCHEMA = 1
 
@@ -102,6 +107,15 @@ class Manifest:
         fields["image_size"] = tuple(fields["image_size"])
         fields["objects"] = [SourceObject(**each) for each in fields["objects"]]
         return cls(**fields)
+
+
+def prepared_by_name(folders: Iterable[str | os.PathLike[str]]) -> dict[str, pathlib.Path]:
+    """Prepared data sets by the name of what they hold; the second of one name is `NAME-2`."""
+    found: dict[str, pathlib.Path] = {}
+    for folder in folders:
+        name = Manifest.load(folder).dataset
+        found[name if name not in found else f"{name}-{len(found) + 1}"] = pathlib.Path(folder)
+    return found
 
 
 def write_json(path: pathlib.Path, value: Any) -> None:

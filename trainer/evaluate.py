@@ -8,6 +8,7 @@ has none. Every figure is the mean over images of a figure of one image.
 import dataclasses
 import os
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 from trainer import artifacts, confidence, gate, per_image
@@ -26,7 +27,7 @@ Path = str | os.PathLike[str]
 def evaluate(
     config: EvaluateConfig,
     candidate: Path,
-    datasets: dict[str, Path],
+    datasets: Mapping[str, Path],
     output: Path,
     champion: Path | None = None,
 ) -> dict[str, Any]:
@@ -91,7 +92,7 @@ def _conclude(
 
 
 def _check(
-    config: EvaluateConfig, datasets: dict[str, Path], output: pathlib.Path
+    config: EvaluateConfig, datasets: Mapping[str, Path], output: pathlib.Path
 ) -> dict[str, artifacts.Manifest]:
     """The manifests, after everything that can be known to be wrong before hours of work is ruled out."""
     if not datasets:

@@ -77,7 +77,7 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
         "models": labels,
         "legend": [label for label in labels if label["color"]],
         "rows": [
-            score_rows.score_row(metric, models, result["models"], result["intervals"])
+            score_rows.score_row(metric, models, result["models"], result["intervals"], ("uniform",))
             for metric in _present(result)
         ],
         "gains": [score_rows.gain_row(metric, Gain(**gain)) for metric, gain in result["gains"].items()],

@@ -1,6 +1,6 @@
 """Scores and gains as the rows of tables: for the pages, and as plain text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from trainer import pages
@@ -19,7 +19,8 @@ MEANINGS = {
     "information_gain": "bits per fixation above the centre bias",
 }
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
-TONES = {"better": "good", "worse": "bad", "not certain": "soft"}
+NOT_CERTAIN = "not certain"
+TONES = {"better": "good", "worse": "bad", NOT_CERTAIN: "soft"}
 """Whether a gain is certain, and the colour for it."""
 
 Intervals = Mapping[str, Sequence[float] | None]
@@ -42,10 +43,10 @@ def half_width(interval: Sequence[float] | None, digits: int = 3) -> str:
 
 
 def certainty(gain: Gain) -> str:
-    """`better` or `worse` where the interval says so, else `not certain`."""
+    """`better` or `worse` where the interval says so, else NOT_CERTAIN."""
     if gain.low is not None and gain.low > 0:
         return "better"
-    return "worse" if gain.high is not None and gain.high < 0 else "not certain"
+    return "worse" if gain.high is not None and gain.high < 0 else NOT_CERTAIN
 
 
 def p_value(value: float) -> str:
@@ -53,9 +54,16 @@ def p_value(value: float) -> str:
 
 
 def score_row(
-    metric: str, models: Sequence[str], means: Mapping[str, Scores], intervals: Mapping[str, Intervals]
+    metric: str,
+    models: Sequence[str],
+    means: Mapping[str, Scores],
+    intervals: Mapping[str, Intervals],
+    minor: Collection[str] = (),
 ) -> dict[str, Any]:
-    """One line of a page's table; models that show the same three decimals as the best are marked with it."""
+    """One line of a page's table; models that show the same three decimals as the best are marked with it.
+
+    `minor` models are left out on narrow screens.
+    """
     shown = {model: f"{round(means[model][metric], 3) + 0.0:.3f}" for model in models}
     best = (max if HIGHER_IS_BETTER[metric] else min)(shown.values(), key=float)
     cells = [
@@ -63,17 +71,19 @@ def score_row(
             "text": shown[model].replace("-", pages.MINUS),
             "half": half_width(intervals[model][metric]),
             "best": shown[model] == best,
-            "minor": model == "uniform",
+            "minor": model in minor,
         }
         for model in models
     ]
     return {"label": LABELS[metric], "arrow": arrow(metric), "meaning": MEANINGS[metric], "cells": cells}
 
 
-def gain_row(metric: str, gain: Gain, certain: str | None = None) -> dict[str, Any]:
+def gain_row(
+    metric: str, gain: Gain, certain: str | None = None, p_adjusted: float | None = None
+) -> dict[str, Any]:
     """One line of a page's table of gains, with the interval as a bar whose middle is 0.
 
-    `certain` takes the place of what the interval alone says.
+    `certain` and `p_adjusted` take the places of what the interval and the p-value say by themselves.
     """
     certain = certain or certainty(gain)
     ends = [gain.mean] if gain.low is None or gain.high is None else [gain.low, gain.mean, gain.high]
@@ -90,7 +100,7 @@ def gain_row(metric: str, gain: Gain, certain: str | None = None) -> dict[str, A
         "dot": places[len(places) // 2],
         "certain": certain,
         "tone": TONES[certain],
-        "p": p_value(gain.p_value),
+        "p": p_value(gain.p_value if p_adjusted is None else p_adjusted),
         "better_on": f"{gain.better_on:,} of {gain.n_images:,}",
     }
 

@@ -22,13 +22,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(parsed: argparse.Namespace) -> None:
     from rich.console import Console
 
-    from trainer.artifacts import Manifest
+    from trainer.artifacts import prepared_by_name
     from trainer.evaluate import evaluate
     from trainer.gate import require_baseline
     from trainer.report import write_report
     from trainer.terminal import print_evaluation
 
-    folders = {Manifest.load(folder).dataset: folder for folder in parsed.dataset_dir}
+    folders = prepared_by_name(parsed.dataset_dir)
     config = settings(EvaluateConfig, parsed)
     evaluation = evaluate(config, parsed.model, folders, parsed.output_dir, parsed.champion)
     if parsed.report:
