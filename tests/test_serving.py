@@ -1,0 +1,231 @@
+"""The exported model behind a server, by the requests of docs/serving.md, in this TensorFlow.
+
+`tests/serve_in_2_15.py` runs the same in TensorFlow 2.15.
+"""
+
+import base64
+import io
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+from google.cloud.aiplatform_v1.types import BatchPredictionJob
+from PIL import Image
+
+from tests.golden.inputs import image
+from tests.golden.weights import set_golden_weights
+from tests.images import stages
+from trainer import export, preprocess
+from trainer.model import build_model
+from trainer.picture import read_picture
+
+ROOT = pathlib.Path(__file__).parent.parent
+GUIDE = (ROOT / "docs" / "serving.md").read_text()
+PROGRAMS = ROOT / "docs" / "serving"
+RECIPE = ROOT / "images" / "serving" / "Dockerfile"
+SIZE = (64, 80)
+
+
+@pytest.fixture(scope="module")
+def network():
+    network = build_model((None, None), "float32")
+    set_golden_weights(network, np.load(ROOT / "tests/golden/msinet_reference.npz")["variables"])
+    return network
+
+
+@pytest.fixture(scope="module")
+def exports(network, tmp_path_factory):
+    """The export of a version, and the one for batch prediction."""
+    folder = tmp_path_factory.mktemp("exports")
+    for name, default in zip(("msinet", "msinet-bytes"), export.SIGNATURES, strict=True):
+        export.write_saved_model(network, SIZE, folder / name, default)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def interpreter():
+    """A Python, and the version of TensorFlow that it has."""
+    return sys.executable, "2.20."
+
+
+@pytest.fixture(scope="module")
+def server(interpreter, exports):
+    """Address of the REST API, and of gRPC where it can be had."""
+    command = [
+        interpreter[0],
+        "-P",
+        ROOT / "tests" / "serving_server.py",
+        *(f"{p.name}={p}" for p in exports.iterdir()),
+    ]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=exports, **pipes) as process:
+        version, rest, grpc = process.stdout.readline().split()
+        assert version.startswith(interpreter[1])
+        yield f"http://127.0.0.1:{rest}/v1/models/", f"127.0.0.1:{grpc}" if int(grpc) else None
+        process.stdin.close()
+        assert process.wait(60) == 0
+
+
+def post(server, body, model="msinet"):
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    try:
+        with urllib.request.urlopen(f"{server[0]}{model}:predict", content, timeout=120) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def encoded(pixels, kind="PNG", **options):
+    content = io.BytesIO()
+    Image.fromarray(pixels).save(content, kind, **options)
+    return content.getvalue()
+
+
+def b64(content):
+    return {"b64": base64.b64encode(content).decode()}
+
+
+def levels(content):
+    return np.asarray(Image.open(io.BytesIO(content))).astype(int)
+
+
+def expected_levels(network, content):
+    pixels = read_picture(content, "it")
+    prediction = network(preprocess.prepare_stimulus(pixels, SIZE)[None]).numpy()[0]
+    return preprocess.restore_map(prediction, pixels.shape[:2])[..., 0].astype(int)
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
+
+
+def run(*command, **options):
+    finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **options)
+    assert finished.returncode == 0, finished.stderr
+    return finished
+
+
+# === The model ===
+
+
+def test_prepared_images_have_the_networks_maps(server, network):
+    stimuli = np.random.default_rng(0).uniform(0, 255, (2, 48, 64, 3)).astype(np.float32)
+    status, answer = post(server, {"instances": stimuli.tolist()})
+    assert status == 200
+    np.testing.assert_allclose(np.array(answer["predictions"]), network(stimuli).numpy(), atol=1e-5, rtol=0)
+
+
+def test_encoded_images_have_the_networks_levels_at_their_own_sizes(server, network):
+    tags = Image.Exif()
+    tags[0x0112] = 8
+    contents = [
+        encoded(image(1, 1, 97, 131)[0]),
+        encoded(image(2, 1, 40, 200)[0], "JPEG", exif=tags, quality=90),
+        encoded(image(3, 1, 30, 20)[0], "GIF"),
+        encoded(image(4, 1, 30, 20)[0], "BMP"),
+        encoded(np.dstack([image(5, 1, 30, 20)[0], image(6, 1, 30, 20)[0][..., 0]])),
+    ]
+    bad = [b"", b"no image", contents[0][:99], contents[1][:99], b"RIFF\0\0\0\0WEBPVP8 "]
+    body = {"signature_name": "serve_bytes", "instances": [b64(each) for each in contents + bad]}
+    status, answer = post(server, body)
+    assert status == 200
+    maps = [base64.b64decode(each["b64"]) for each in answer["predictions"]]
+    assert maps[len(contents) :] == [b""] * len(bad)
+    for content, found in zip(contents, maps[: len(contents)], strict=True):
+        expected = expected_levels(network, content)
+        assert levels(found).shape == expected.shape
+        assert np.abs(levels(found) - expected).max() <= 1
+
+
+def test_export_has_what_an_image_copies(exports):
+    copied = {arguments.split()[1] for arguments in stages(RECIPE.read_text())[1]["built-in"].of("COPY")}
+    assert copied == {"saved_model.pb", "variables"}
+    assert {path.name for path in (exports / "msinet").iterdir()} - copied <= {"assets", "fingerprint.pb"}
+    assert not list((exports / "msinet" / "assets").iterdir())
+
+
+# === The guide ===
+
+
+@pytest.mark.parametrize(("request_at", "status"), [(0, 200), (2, 200), (4, 400)])
+def test_answers_of_the_guide_are_what_comes_out(server, request_at, status):
+    request, documented = blocks("json")[request_at : request_at + 2]
+    found, answer = post(server, request.encode())
+    documented = json.loads(documented)
+    assert (found, list(answer)) == (status, list(documented))
+    if status != 200:
+        assert answer == documented
+        return
+    ((_, ours),), ((_, theirs),) = answer.items(), documented.items()
+    for one, other in zip(ours, theirs, strict=True):
+        assert list(one) == list(other) == ["b64"]
+        assert bool(one["b64"]) == bool(other["b64"])
+        if one["b64"]:
+            difference = levels(base64.b64decode(one["b64"])) - levels(base64.b64decode(other["b64"]))
+            assert np.abs(difference).max() <= 1
+
+
+def test_request_made_by_the_shell_is_answered(server, network, tmp_path):
+    (line,) = (line for block in blocks("sh") for line in block.splitlines() if line.startswith("printf"))
+    content = encoded(image(1, 1, 45, 60)[0], "JPEG")
+    (tmp_path / "photo.jpg").write_bytes(content)
+    run("bash", "-c", line, cwd=tmp_path)
+    status, answer = post(server, (tmp_path / "request.json").read_bytes())
+    assert status == 200
+    (tmp_path / "response.json").write_text(json.dumps(answer))
+    (decode,) = (
+        line for block in blocks("sh") for line in block.splitlines() if line.startswith('python -c "import b')
+    )
+    run("bash", "-c", decode.replace("python", sys.executable, 1), cwd=tmp_path)
+    difference = levels((tmp_path / "map.png").read_bytes()) - expected_levels(network, content)
+    assert np.abs(difference).max() <= 1
+
+
+def test_client_of_the_guide_writes_the_map_of_a_large_turned_photograph(server, tmp_path):
+    tags = Image.Exif()
+    tags[0x0112] = 6
+    (tmp_path / "photo.jpg").write_bytes(encoded(np.repeat(image(1, 1, 100, 150)[0], 20, 0), "JPEG", exif=tags))
+    arguments = [f"{server[0]}msinet:predict", "photo.jpg", "map.png"]
+    run(sys.executable, PROGRAMS / "client.py", *arguments, cwd=tmp_path)
+    assert levels((tmp_path / "map.png").read_bytes()).shape == (96, 1280)
+
+
+def test_grpc_client_of_the_guide_writes_the_map(server, interpreter, network, tmp_path):
+    if server[1] is None:
+        pytest.skip("tensorflow-serving-api is in the environment of `make test-serving` only")
+    content = encoded(image(1, 1, 45, 60)[0], "JPEG")
+    (tmp_path / "photo.jpg").write_bytes(content)
+    run(interpreter[0], PROGRAMS / "client_grpc.py", server[1], "photo.jpg", "map.png", cwd=tmp_path)
+    difference = levels((tmp_path / "map.png").read_bytes()) - expected_levels(network, content)
+    assert np.abs(difference).max() <= 1
+
+
+def test_batch_prediction_of_the_guide_goes_through(server, network, tmp_path):
+    contents = {"a.png": encoded(image(1, 1, 45, 60)[0]), "b.jpg": b"no image"}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    lines = run(sys.executable, PROGRAMS / "to_lines.py", *contents, cwd=tmp_path).stdout.splitlines()
+    job = json.loads((PROGRAMS / "batch.json").read_text())
+    assert BatchPredictionJob.from_json(json.dumps(job)).manual_batch_tuning_parameters.batch_size == 8
+    # What the service does by its description: the key is kept, the rest is an instance, no signature is named.
+    instances = [json.loads(line) for line in lines]
+    keys = [each.pop(job["instanceConfig"]["keyField"]) for each in instances]
+    status, answer = post(server, {"instances": instances}, "msinet-bytes")
+    assert status == 200
+    results = zip(keys, answer["predictions"], strict=True)
+    (tmp_path / "results").write_text("".join(json.dumps({"key": k, "prediction": p}) + "\n" for k, p in results))
+    finished = run(sys.executable, PROGRAMS / "from_lines.py", "maps", "results", cwd=tmp_path)
+    assert [path.name for path in (tmp_path / "maps").iterdir()] == ["a.png.png"]
+    assert "b.jpg is no image" in finished.stderr
+    found = (tmp_path / "maps" / "a.png.png").read_bytes()
+    assert np.abs(levels(found) - expected_levels(network, contents["a.png"])).max() <= 1
+    # A list of files becomes instances without names.
+    files = {"instances": [b64(content) for content in contents.values()]}
+    assert post(server, files, "msinet-bytes") == (200, answer)
