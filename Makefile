@@ -14,6 +14,10 @@ INSTALLED := $(VENV)/.installed
 # The TPU compiler that needs no TPU; it has an environment of its own, since TensorFlow asks for an older libtpu.
 COMPILER := .venv-check-tpu
 COMPILER_PINS := jax==0.10.2 libtpu==0.0.51
+# The TensorFlow of Google's serving containers, for Python 3.11 at the latest; its gRPC messages ask for a second one.
+SERVING := .venv-serving
+SERVING_PINS := tensorflow-cpu==2.15.1
+SERVING_API := tensorflow-serving-api==2.15.1
 
 # The value of a variable given on the command line, safe for the shell whatever is in it; nothing otherwise.
 # The shell's own ENV, say, must not choose an environment.
@@ -33,7 +37,7 @@ environment = $(if $(call given,ENV),ENV,$(if $(filter-out local,$(value TARGET)
 verb = $(if $(call given,TARGET),$(if $(filter-out local,$(value TARGET)),submit,run),run)
 extra = $(if $(filter command,$(origin ARGS)), $(ARGS))
 
-.PHONY: help install run-pipeline schedule test test-requirements test-kills check-tpu lint format compile requirements hooks clean
+.PHONY: help install run-pipeline schedule test test-requirements test-kills test-serving check-tpu lint format compile requirements hooks clean
 
 help: ## List the commands
 	@echo "Commands (make COMMAND):"
@@ -56,6 +60,9 @@ test-requirements: $(INSTALLED) ## Install each set of pins into an empty enviro
 test-kills: $(INSTALLED) ## Kill and stop trainings at random moments, damage their checkpoints (minutes)
 	$(BIN)/python -m pytest tests/kill_once.py tests/kill_machines.py tests/kill_training.py --capture no $(ARGS)
 
+test-serving: $(INSTALLED) $(SERVING)/.installed ## Load an export in the TensorFlow 2.15 of Google's containers, send it the requests of docs/serving.md
+	$(BIN)/python -m pytest tests/serve_in_2_15.py $(ARGS)
+
 check-tpu: $(INSTALLED) $(COMPILER)/.installed ## Compile the training step for TPU v5e, without one (minutes): [ARGS='--topologies 1x1 --batches 64 --json']
 	$(BIN)/python benchmarks/tpu_compile.py --compiler $(COMPILER)/bin/python $(ARGS)
 
@@ -77,6 +84,7 @@ requirements: $(INSTALLED) ## Pin requirements/*.txt anew from pyproject.toml: [
 	$(call pin,dev) --extra cpu --extra dev
 	for extra in cpu gpu tpu; do $(call pin,$$extra) --extra $$extra --constraint requirements/dev.txt; done
 	printf '%s\n' $(COMPILER_PINS) | $(call pin,tpu-check,-) --constraint requirements/dev.txt
+	printf '%s\n' $(SERVING_PINS) | $(call pin,serving,-)
 
 pin = CUSTOM_COMPILE_COMMAND='make requirements' $(BIN)/pip-compile --quiet $(ARGS) --strip-extras --allow-unsafe \
   --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
@@ -86,7 +94,7 @@ hooks: $(INSTALLED) ## Check style before every commit: install the pre-commit h
 	$(BIN)/pre-commit install
 
 clean: ## Remove what can be made again: .venv and caches (runs/ and models/ stay)
-	rm -rf $(VENV) $(COMPILER) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(COMPILER) $(SERVING) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp goes first and comes last, so that an interrupted installation is taken up again.
@@ -103,6 +111,13 @@ $(COMPILER)/.installed: requirements/tpu-check.txt | $(INSTALLED)
 	$(COMPILER)/bin/python -m pip install --disable-pip-version-check --requirement requirements/tpu-check.txt
 	@touch $@
 
+$(SERVING)/.installed: requirements/serving.txt | $(INSTALLED)
+	@rm -f $@
+	@$(SERVING)/bin/python -m pip --version >/dev/null 2>&1 || { $(find_older_python); "$$python" -m venv --clear $(SERVING); }
+	$(SERVING)/bin/python -m pip install --disable-pip-version-check --requirement requirements/serving.txt
+	$(SERVING)/bin/python -m pip install --disable-pip-version-check --no-deps $(SERVING_API)
+	@touch $@
+
 # Sets `python` to the first suitable interpreter: TensorFlow 2.20 is built for Python up to 3.13.
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 define find_python
@@ -110,5 +125,14 @@ python=; for each in python3.11 python3.12 python3.13 python3 python; do \
   if "$$each" -c '$(suitable)' 2>/dev/null; then python=$$each; break; fi; done; \
 if [ -z "$$python" ]; then \
   echo "error: Python 3.11, 3.12 or 3.13 is needed, and none of python3.11, python3.12, python3.13, python3, python on the PATH is one; install one of them" >&2; \
+  exit 1; fi
+endef
+
+# Sets `python` to a Python 3.11, for which the pins of TensorFlow 2.15 are.
+define find_older_python
+python=; for each in $(BIN)/python python3.11; do \
+  if "$$each" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then python=$$each; break; fi; done; \
+if [ -z "$$python" ]; then \
+  echo "error: TensorFlow 2.15 needs Python 3.11 here, and neither $(BIN)/python nor a python3.11 on the PATH is one; install it" >&2; \
   exit 1; fi
 endef
