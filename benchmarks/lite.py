@@ -1,0 +1,106 @@
+"""What the network loses, and what it gains, as a TFLite file: size, time, and the quality on held-out images.
+
+    python benchmarks/lite.py --model MODEL --dataset-dir PREPARED [--dataset-dir ...] [--images 140]
+
+Converts the model with each quantization at the size of the data set, predicts its validation images with
+TensorFlow and with each file on all cores, one image at a time, and scores the maps as `evaluate` does: CC, KLD
+and SIM at the size of the network without the padding, NSS at that of the image. 140 images of 240 x 320 take six
+minutes on two cores with nothing else to do. float32 should score as the network does, float16 within 0.001.
+"""
+
+import argparse
+import itertools
+import os
+import pathlib
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from trainer import metrics, preprocess
+from trainer.artifacts import Manifest
+from trainer.export import load_model
+from trainer.export_options import QUANTIZATIONS
+from trainer.lite import convert, interpreter
+from trainer.models import find_model
+from trainer.progress import Tracker
+from trainer.tfrecords import Example, read
+
+Maps = npt.NDArray[np.float32]
+SCORES = ("cc", "kld", "sim", "nss")
+
+
+def main() -> None:
+    """Print a table for each data set."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", default="", help="folder, or a registered name")
+    parser.add_argument("--dataset-dir", action="append", required=True, help="what `fetch` wrote")
+    parser.add_argument("--images", type=int, default=140, help="how many of the validation images at most")
+    arguments = parser.parse_args()
+    for folder in arguments.dataset_dir:
+        measure(find_model(arguments.model), pathlib.Path(folder), arguments.images)
+
+
+def measure(model_folder: pathlib.Path, folder: pathlib.Path, most_images: int) -> None:
+    """Print the table of one data set."""
+    manifest = Manifest.load(folder)
+    model, size = load_model(model_folder, "float32"), manifest.image_size
+    network = tf.function(model, [tf.TensorSpec((1, *size, 3), tf.float32)])
+    forms: dict[str, tuple[float, Callable[[Maps], Maps]]] = {
+        "TensorFlow": (0, lambda image: network(image).numpy())
+    }
+    for quantization in QUANTIZATIONS:
+        content = convert(model, size, quantization)
+        forms[quantization] = len(content) / 1e6, interpreter(content, os.cpu_count())
+    examples = list(itertools.islice(read(folder, "valid"), most_images))
+    rows: dict[str, list[dict[str, float]]] = {name: [] for name in forms}
+    with Tracker(manifest.dataset, len(examples), "images") as tracker:
+        for example in examples:
+            expected = None
+            for name, (_, predict) in forms.items():
+                start = time.perf_counter()
+                prediction = predict(example.stimulus[None].astype(np.float32))[0, ..., 0]
+                seconds = time.perf_counter() - start
+                expected = prediction if expected is None else expected
+                difference = float(np.abs(prediction - expected).max())
+                rows[name].append({"seconds": seconds, "difference": difference, **score(example, prediction)})
+            tracker.advance()
+    print(f"\n{manifest.dataset}, {len(examples)} images of {size[0]} x {size[1]}, {model_folder}\n")
+    print("| form | MB | time | largest difference | mean of largest | CC | KLD | SIM | NSS |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name, (megabytes, _) in forms.items():
+        print(row(name, megabytes, rows[name], rows["TensorFlow"]))
+
+
+def score(example: Example, prediction: Maps) -> dict[str, float]:
+    """The metrics of one prediction, (H, W)."""
+    top, left, height, width = preprocess.content_box(example.original_size, prediction.shape)
+    box = slice(top, top + height), slice(left, left + width)
+    found = {name: getattr(metrics, name)(prediction[box], example.density[box]) for name in ("cc", "kld", "sim")}
+    if len(example.fixations):
+        found["nss"] = metrics.nss(preprocess.resize_back(prediction, example.original_size), example.fixations)
+    return found
+
+
+def row(name: str, megabytes: float, ours: list[dict[str, float]], network: list[dict[str, float]]) -> str:
+    """A line of the table; its time is the median of the ratios to the network's on the same image."""
+    ratio = statistics.median(a["seconds"] / b["seconds"] for a, b in zip(ours, network, strict=True))
+    milliseconds = 1e3 * statistics.median(each["seconds"] for each in ours)
+    differences = [each["difference"] for each in ours]
+    means = [
+        f"{np.mean([each[metric] for each in ours if metric in each]):.4f}"
+        if any(metric in each for each in ours)
+        else ""
+        for metric in SCORES
+    ]
+    return (
+        f"| {name} | {megabytes:.1f} | {ratio:.2f} ({milliseconds:.0f} ms) | {max(differences):.1e} | "
+        f"{np.mean(differences):.1e} | {' | '.join(means)} |"
+    )
+
+
+if __name__ == "__main__":
+    main()
