@@ -11,8 +11,8 @@ def collect_training(
     workspace: dsl.Input[dsl.Artifact],
     model: dsl.Output[dsl.Model],
     curve: dsl.Output[dsl.HTML],
-) -> None:
-    """Take the model where the job `gcp_resources` wrote it, without a copy."""
+) -> str:
+    """Take the model where the job `gcp_resources` wrote it, without a copy; its URI."""
     from pipeline.training import summary
     from trainer.curve import write_curve
     from trainer.errors import reported
@@ -22,3 +22,4 @@ def collect_training(
         model.uri = f"{workspace.uri}/model"
         write_curve(model.path, curve.path)
         model.metadata.update({key: written[key] for key in ("dataset", "best_epoch", "valid_loss")})
+        return str(model.uri)

@@ -16,13 +16,16 @@ def fetch_dataset(
     prepared: dsl.Output[dsl.Dataset],
     preview: dsl.Output[dsl.HTML],
 ) -> None:
-    """Fetch what `fingerprint` is the digest of; caching goes by it."""
+    """Fetch what `fingerprint` is the digest of, by which caching goes; nothing where that is empty."""
     from trainer import fetch
     from trainer.config import FetchConfig, check
     from trainer.errors import reported
     from trainer.preview import write_preview
 
     with reported():
+        if not fingerprint:
+            fetch.leave_out(prepared.path)
+            return
         config = FetchConfig(dataset, source, image_size, allow_partial_data, max_examples)
         manifest = fetch.fetch_dataset(config, prepared.path)
         changed = f"the source of {dataset} changed while it was fetched; run the pipeline again"

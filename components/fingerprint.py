@@ -1,4 +1,6 @@
-"""What is at a data set's source now."""
+"""What is at the sources of a training step now."""
+
+from typing import NamedTuple
 
 from kfp import dsl
 
@@ -6,12 +8,22 @@ from pipeline.settings import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
-def fingerprint(dataset: str, source: str) -> str:
-    """A digest of the names, sizes and checksums at the source, without fetching it."""
-    from trainer import fetch
+def fingerprint(
+    dataset: str,
+    source: str,
+    base_model_uri: str,
+    evaluate_base: bool,
+) -> NamedTuple("Outputs", [("data", str), ("model", str)]):  # type: ignore[valid-type]
+    """Digests of the data set and of the model that takes the place of base training; empty for what is not used.
+
+    Names, sizes and checksums are read, without fetching anything.
+    """
+    from trainer import fetch, weight_sources
     from trainer.errors import reported
 
     with reported():
-        digest = fetch.fingerprint(dataset, source)
-        print(f"{dataset}: {digest}")
-        return digest
+        model = weight_sources.fingerprint(base_model_uri) if base_model_uri else ""
+        data = "" if base_model_uri and not evaluate_base else fetch.fingerprint(dataset, source)
+        print(f"{dataset}: {data or 'not needed, a model takes the place of base training'}")
+        print(f"{base_model_uri}: {model}" if model else "")
+        return data, model

@@ -29,20 +29,20 @@ def train_model(
     model: dsl.Output[dsl.Model],
     curve: dsl.Output[dsl.HTML],
     base_model: Optional[dsl.Input[dsl.Model]] = None,
-) -> None:
-    """Train on `dataset`, from the weights of `base_model` where there is one."""
+) -> str:
+    """Train on `dataset`, from the weights of `base_model` where there is one; the URI of the model."""
     from trainer import train
     from trainer.config import TrainConfig
     from trainer.curve import write_curve
     from trainer.errors import reported
 
     with reported():
-        batch = (epochs, batch_size, accumulation)
-        rate = (learning_rate, learning_rate_scaling, warmup_epochs, schedule)
+        pace = (epochs, batch_size, accumulation, learning_rate, learning_rate_scaling, warmup_epochs, schedule)
         others = (seed, precision, initial_weights, checkpoint_minutes, deterministic, profile_steps)
-        config = TrainConfig(*(*batch, *rate, *others))
+        config = TrainConfig(*pace, *others)
         checkpoints = f"{checkpoint_dir}/{step}" if checkpoint_dir else f"{model.path}-checkpoints"
-        base = base_model.path if base_model else None
-        summary = train.train(config, dataset.path, model.path, checkpoints, base, accelerator=accelerator)
+        places = (dataset.path, model.path, checkpoints, base_model and base_model.path)
+        summary = train.train(config, *places, accelerator=accelerator)
         write_curve(model.path, curve.path)
         model.metadata.update({key: summary[key] for key in ("dataset", "best_epoch", "valid_loss")})
+        return str(model.uri)

@@ -18,11 +18,16 @@ def upload_model(
     finetune_data: dsl.Input[dsl.Dataset],
 ) -> NamedTuple("Outputs", [("version", int), ("alias", str)]):  # type: ignore[valid-type]
     """Register `model`; it becomes the default if the evaluation says so, else the challenger."""
+    import pathlib
+
     from pipeline.registry import connect, lineage, register
+    from trainer.artifacts import MANIFEST
     from trainer.errors import reported
 
     with reported():
-        facts = lineage(run, {"base": base_data.path, "finetune": finetune_data.path}, model.path)
+        data = {"base": base_data.path, "finetune": finetune_data.path}
+        fetched = {step: folder for step, folder in data.items() if pathlib.Path(folder, MANIFEST).exists()}
+        facts = lineage(run, fetched, model.path)
         champion = int(evaluation.metadata["champion"])
         version, alias = register(connect(registry), model_name, model.path, evaluation.path, champion, facts)
         print(f"{model_name} version {version} is now the {alias}")

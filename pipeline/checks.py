@@ -6,7 +6,7 @@ from typing import Any
 
 from pipeline import vertex
 from pipeline.job import LABEL, AcceleratorConfig, JobConfig
-from pipeline.parameters import STEPS, Value, settings_of
+from pipeline.parameters import Value, settings_of, steps_of
 from pipeline.plan import Plan, check_timeout, make_plan
 from pipeline.settings import Environment
 from trainer import datasets
@@ -66,7 +66,7 @@ def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, Pl
     may take longer than `timeout_hours`.
     """
     found = {}
-    for step, title in STEPS.items():
+    for step, title in steps_of(values).items():
         data = FetchConfig(**settings_of(FetchConfig, step, values))
         training = TrainConfig(**settings_of(TrainConfig, step, values))
         row = datasets.get(data.dataset)

@@ -4,8 +4,8 @@ fingerprint(base)          fingerprint(fine-tuning)     never cached: what is at
      |                          |
 fetch_dataset              fetch_dataset                cached by fingerprint
      |                          |
-plan, base training             |                       a training step: see targets.py
-     |__________________________|
+plan, base training             |                       a training step (see targets.py), or import_model
+     |__________________________|                       where base_model_uri names a model in its place
      |
 plan, fine-tuning
      |
@@ -15,6 +15,7 @@ upload_model                                            a new version; the defau
 """
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 from kfp import dsl
@@ -22,6 +23,7 @@ from kfp import dsl
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
 from components.fingerprint import fingerprint
+from components.import_model import import_model
 from components.upload_model import upload_model
 from pipeline import settings
 from pipeline.parameters import PARAMETERS, STEPS, docstring, settings_of, signature
@@ -31,9 +33,13 @@ from trainer.config import EvaluateConfig, FetchConfig
 
 NAME = "msinet"
 SUMMARY = "Train MSI-Net on one data set, fine-tune it on another, evaluate it and register it."
-SIZES = {"fetch-dataset": ("8", "16G"), "evaluate-model": ("8", "32G"), "collect-training": ("2", "8G")}
+SIZES = {
+    "fetch-dataset": ("8", "16G"),
+    "evaluate-model": ("8", "32G"),
+    **dict.fromkeys(("collect-training", "import-model"), ("2", "8G")),
+}
 """Cores and memory of tasks, where the smallest machine is not enough for SALICON's 15,000 images."""
-RETRIED = ("fingerprint", "fetch-dataset", "plan-training", "collect-training", "upload-model")
+RETRIED = ("fingerprint", "fetch-dataset", "plan-training", "collect-training", "import-model", "upload-model")
 """Tasks that may run twice: a registry knows a run that it has already. Not the evaluation, which fails a model on
 purpose, nor training, which Vertex AI starts again by itself."""
 
@@ -48,13 +54,15 @@ def build(target: str = "local", environment: Environment | None = None) -> Any:
     def pipeline(*channels: Channel) -> None:
         given = dict(zip(PARAMETERS, channels, strict=True))
         with _told(place):
-            fetched = {step: _fetch(step, given) for step in STEPS}
+            seen = {step: _look(step, given) for step in STEPS}
+            fetched = {step: _fetch(step, given, seen[step]) for step in STEPS}
             data = {step: task.outputs["prepared"] for step, task in fetched.items()}
-            model = None
-            for name in STEPS:
-                step = Step(name, given, data[name], model, tuple(fetched.values()))
-                model = TARGETS[target](step, place)
-            _evaluate_and_upload(given, model, data)
+
+            def train(step: str, base_model: Channel | None) -> Channel:
+                return TARGETS[target](Step(step, given, data[step], base_model, tuple(fetched.values())), place)
+
+            base_model = _base_model(given, seen["base"], lambda: train("base", None), cached=target != "local")
+            _evaluate_and_upload(given, train("finetune", base_model).outputs["model"], data)
         _equip(target, place)
 
     pipeline.__signature__ = signature({**place.derived, **place.parameters})  # type: ignore[attr-defined]
@@ -90,12 +98,41 @@ def _equip(target: str, place: Environment) -> None:
             task.set_retry(2, backoff_duration="60s", backoff_factor=2)
 
 
-def _fetch(step: str, given: dict[str, Channel]) -> Channel:
+def _look(step: str, given: dict[str, Channel]) -> Channel:
     wanted = settings_of(FetchConfig, step, given)
-    seen = fingerprint(dataset=wanted["dataset"], source=wanted["source"])
-    seen.set_caching_options(False).set_display_name(f"{STEPS[step]}: source")
-    fetched = fetch_dataset(**wanted, fingerprint=seen.output)
+    instead = {"base_model_uri": "", "evaluate_base": False}
+    if step == "base":
+        instead = {name: given[name] for name in instead}
+    seen = fingerprint(dataset=wanted["dataset"], source=wanted["source"], **instead)
+    return seen.set_caching_options(False).set_display_name(f"{STEPS[step]}: source")
+
+
+def _fetch(step: str, given: dict[str, Channel], seen: Channel) -> Channel:
+    fetched = fetch_dataset(**settings_of(FetchConfig, step, given), fingerprint=seen.outputs["data"])
     return fetched.set_caching_options(True).set_display_name(f"{STEPS[step]}: data")
+
+
+def _base_model(given: dict[str, Channel], seen: Channel, train: Callable[[], Channel], cached: bool) -> Channel:
+    """The model to fine-tune: what `train` makes, or what `base_model_uri` names.
+
+    The URI of either goes on, not the model: kfp.local cannot choose between artifacts, nor could Kubeflow's
+    server before 2026 (docs/adr/0008).
+    """
+    wanted = settings_of(FetchConfig, "base", given)
+    with dsl.If(given["base_model_uri"] == "", name=STEPS["base"]):
+        trained = train()
+    with dsl.Else(name="Import"):
+        imported = import_model(
+            base_model_uri=given["base_model_uri"],
+            dataset=wanted["dataset"],
+            image_size=wanted["image_size"],
+            fingerprint=seen.outputs["model"],
+        )
+        imported.set_caching_options(cached).set_display_name("Base model: import")
+    uri = dsl.OneOf(trained.outputs["Output"], imported.outputs["Output"])
+    # The same artifact again, not one more of this place: so a fine-tuning that was done already is in the cache.
+    chosen = dsl.importer(artifact_uri=uri, artifact_class=dsl.Model, reimport=False)
+    return chosen.set_caching_options(False).set_display_name("Base model").output
 
 
 def _evaluate_and_upload(given: dict[str, Channel], model: Channel, data: dict[str, Channel]) -> None:

@@ -41,6 +41,13 @@ class PipelineConfig:
         "", "Folder where the training steps keep their state; empty for a place beside each step's output."
     )
 
+    base_model_uri: str = setting(
+        "",
+        "Model to fine-tune in place of a base training: a path or gs:// address of published weights, as `python "
+        "-m trainer import-weights` takes them, or of a model. The base data is not needed then, unless it is "
+        "evaluated on. Base training if empty.",
+    )
+
     def __post_init__(self) -> None:
         plain = self.model_name.replace("-", "").replace("_", "")
         check(
@@ -147,9 +154,19 @@ def validate(values: Mapping[str, Value]) -> None:
         config(**_complete(config, "", values))
 
 
+def steps_of(values: Mapping[str, Value]) -> dict[str, str]:
+    """The training steps that there are with these parameters, with their titles."""
+    return {step: title for step, title in STEPS.items() if step != "base" or not values.get("base_model_uri")}
+
+
+def fetched_steps(values: Mapping[str, Value]) -> dict[str, str]:
+    """The steps whose data is needed with these parameters, with their titles."""
+    return STEPS if _complete(EvaluateConfig, "", values)["evaluate_base"] else steps_of(values)
+
+
 def require_sources(values: Mapping[str, Value]) -> None:
-    """Raise `UserError` unless it is known where both data sets are."""
-    for step in STEPS:
+    """Raise `UserError` unless it is known where all data sets that are needed are."""
+    for step in fetched_steps(values):
         wanted = FetchConfig(**_complete(FetchConfig, step, values))
         check(
             bool(wanted.source or datasets.get(wanted.dataset).source),

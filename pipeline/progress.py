@@ -18,12 +18,13 @@ from rich.table import Table
 from rich.text import Text
 
 STEPS_LINE = "pipeline steps: "
-"""Begins the first line of the worker's output; behind it the steps' titles by task name, in order, as JSON."""
+"""Begins the first line of the worker's output; behind it `pipeline.worker.outline`, as JSON."""
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 KFP = r"^[\d:.,\- ]+ - [A-Z]+ - "
 STARTED = re.compile(KFP + r"Executing task '([\w-]+)'")
 FINISHED = re.compile(KFP + r"Task '([\w-]+)' finished with status (SUCCESS|FAILURE)")
 CACHED = re.compile(KFP + r"Task ([\w-]+) cache hit")
+SKIPPED = re.compile(KFP + r"Skipping conditional task ([\w-]+)")
 CHATTER = re.compile(
     r"\[KFP Executor|WARNING: All log messages before absl|[IWEF]\d{4} [\d:.]+|\d{4}-\d\d-\d\d [\d:.]+: [IWE] "
     r"|To enable the following instructions"
@@ -64,6 +65,7 @@ class Progress:
 
     def __init__(self, console: Console) -> None:
         self.steps: dict[str, Step] = {}
+        self._groups: dict[str, list[str]] = {}
         self._console = console
         self._current: Step | None = None
         self._in_json = False
@@ -89,7 +91,8 @@ class Progress:
         """Take one line of the output, without colours."""
         if line.startswith(STEPS_LINE):
             content = json.loads(line.removeprefix(STEPS_LINE))
-            self.steps = {name: Step(title) for name, title in content.items()}
+            self.steps = {name: Step(title) for name, title in content["steps"].items()}
+            self._groups = content["groups"]
         elif match := STARTED.match(line):
             self._current = self._enter(match[1], "running")
             self._current.started = time.monotonic()
@@ -97,6 +100,9 @@ class Progress:
             self._leave(match[1], "done" if match[2] == "SUCCESS" else "failed")
         elif match := CACHED.match(line):
             self._enter(match[1], "cached")
+        elif match := SKIPPED.match(line):
+            for name in self._groups[match[1]]:  # a branch that is not taken
+                self.steps.pop(name)
         elif self._current is not None:
             for said in self._said(line):
                 self._current.lines.append(said)

@@ -21,7 +21,8 @@ from pipeline import parameters, settings
 from pipeline.parameters import Value
 from pipeline.progress import ANSI, Progress
 from pipeline.registry_address import VERTEX, Address
-from trainer import artifacts
+from trainer import artifacts, weight_sources
+from trainer.artifacts import RUN_FILE
 from trainer.config import SAMPLE, check
 from trainer.errors import UserError
 
@@ -29,7 +30,6 @@ RUNS = pathlib.Path("runs")
 CACHE = f".msinet-cache/schema-{artifacts.SCHEMA}"
 """Folder beside the runs in which kfp.local remembers what cached tasks made; by schema, so that none is read by
 another one's code."""
-RUN_FILE = "run.json"
 LOG = "log.txt"
 CHECKPOINTS = "checkpoints"
 SOURCE_WORDS, WEIGHTS_WORDS = ("", SAMPLE), ("", "imagenet", "none")
@@ -120,13 +120,19 @@ def _require_files(given: Mapping[str, Value]) -> None:
     for name, words in {
         "base_source": SOURCE_WORDS,
         "finetune_source": SOURCE_WORDS,
+        "base_model_uri": ("",),
         "initial_weights": WEIGHTS_WORDS,
     }.items():
         value = str(given.get(name, ""))
         check(
-            value in words or "://" in value or pathlib.Path(value).expanduser().exists(),
+            value in words or "://" in value or _is_there(name, value),
             f"{name} is {value!r}, and there is no such file or folder; mend the path",
         )
+
+
+def _is_there(name: str, value: str) -> bool:
+    is_data = name.endswith("_source")
+    return pathlib.Path(value).expanduser().exists() if is_data else weight_sources.exists(value)
 
 
 def _latest() -> pathlib.Path:

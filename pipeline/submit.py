@@ -92,7 +92,7 @@ def _check_ours(environment: Environment, chosen: Template, values: Mapping[str,
     known = {name: value for name, value in known.items() if name in parameters.PARAMETERS}
     parameters.validate(known)
     parameters.require_sources(known)
-    for name in (f"{step}_source" for step in STEPS):
+    for name in (*(f"{step}_source" for step in parameters.fetched_steps(known)), "base_model_uri"):
         source = str(known.get(name, ""))
         check(
             source in ("", SAMPLE) or source.startswith(REACHABLE),

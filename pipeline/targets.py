@@ -65,7 +65,7 @@ class Step:
 
 
 class TrainingStep(Protocol):
-    """Makes the tasks of one training step; the trained model is what it returns."""
+    """Makes the tasks of one training step; the last one's `model` is the trained one, its `Output` the URI."""
 
     def __call__(self, step: Step, environment: Environment) -> Channel: ...
 
@@ -74,7 +74,7 @@ def local(step: Step, environment: Environment) -> Channel:
     """One task, run as the others are."""
     # A working copy's code changes while the name of its image stays: a cached model could be an old one's.
     planned = step.plan(environment, cached=False)
-    return step.train(planned, "").set_caching_options(False).outputs["model"]
+    return step.train(planned, "").set_caching_options(False)
 
 
 def kubeflow(step: Step, environment: Environment) -> Channel:
@@ -88,7 +88,7 @@ def kubeflow(step: Step, environment: Environment) -> Channel:
     task.set_accelerator_type(planned.outputs["accelerator_type"])
     task.set_accelerator_limit(planned.outputs["accelerator_limit"])
     kubernetes.add_node_selector_json(task, planned.outputs["node_selector"])
-    return task.outputs["model"]
+    return task
 
 
 def vertex(step: Step, environment: Environment) -> Channel:
@@ -121,7 +121,7 @@ def vertex(step: Step, environment: Environment) -> Channel:
         gcp_resources=trained.outputs["gcp_resources"], workspace=planned.outputs["workspace"]
     )
     collected.set_caching_options(True).set_display_name(f"{STEPS[step.name]}: model")
-    return collected.outputs["model"]
+    return collected
 
 
 TARGETS: dict[str, TrainingStep] = {"local": local, "vertex": vertex, "kubeflow": kubeflow}

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import warnings
+from typing import Any
 
 
 def main(run_dir: pathlib.Path) -> None:
@@ -29,7 +30,7 @@ def main(run_dir: pathlib.Path) -> None:
     # kfp.local warns that it has no use for display names, and that images should be called python.
     warnings.filterwarnings("ignore", module="kfp")
     pipeline = build("local")
-    print(STEPS_LINE + json.dumps(titles(pipeline.pipeline_spec)), flush=True)
+    print(STEPS_LINE + json.dumps(outline(pipeline.pipeline_spec)), flush=True)
     local.init(
         runner=local.SubprocessRunner(use_venv=False),
         pipeline_root=str(run_dir),
@@ -42,12 +43,28 @@ def main(run_dir: pathlib.Path) -> None:
         raise SystemExit(f"error: {error}") from None
 
 
-def titles(spec: object) -> dict[str, str]:
-    """The display name of each task of a compiled pipeline, in the order in which kfp.local runs them."""
-    from kfp.local import graph_utils
+def outline(spec: Any) -> dict[str, Any]:
+    """A compiled pipeline's `steps`, task -> display name in the order in which kfp.local runs them, and its
+    `groups`: the task that stands for a branch -> the tasks in it.
+    """
+    steps: dict[str, str] = {}
+    groups: dict[str, list[str]] = {}
 
-    tasks = spec.root.dag.tasks  # type: ignore[attr-defined]
-    return {name: tasks[name].task_info.name for name in reversed(graph_utils.topological_sort_tasks(tasks))}
+    def walk(dag: Any, around: tuple[str, ...]) -> None:
+        from kfp.local import graph_utils
+
+        for name in reversed(graph_utils.topological_sort_tasks(dag.tasks)):
+            component = spec.components[dag.tasks[name].component_ref.name]
+            if component.WhichOneof("implementation") == "dag":
+                groups[name] = []
+                walk(component.dag, (*around, name))
+                continue
+            steps[name] = dag.tasks[name].task_info.name
+            for group in around:
+                groups[group].append(name)
+
+    walk(spec.root.dag, ())
+    return {"steps": steps, "groups": groups}
 
 
 def _end_with_stdin() -> None:

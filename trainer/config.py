@@ -145,8 +145,8 @@ class TrainConfig:
     )
     initial_weights: str = setting(
         "imagenet",
-        "Encoder weights to start from: imagenet (downloaded by Keras), the path of a VGG16 no-top .h5 file, "
-        "or none; a base model, where there is one, takes their place.",
+        "Weights to start from: imagenet (an encoder, downloaded by Keras), none, or a file of VGG16 or of the "
+        "whole network, of any kind that `python -m trainer import-weights` takes; a base model takes their place.",
     )
     checkpoint_minutes: float = setting(10.0, "Longest time between two checkpoints, in minutes.")
     deterministic: bool = setting(
@@ -171,7 +171,7 @@ class TrainConfig:
         _check_number("checkpoint_minutes", self.checkpoint_minutes, 0, exclusive=True)
         check_choice("precision", self.precision, PRECISIONS)
         parse_profile_steps(self.profile_steps)
-        check(bool(self.initial_weights), "initial_weights is empty; give imagenet, none, or a VGG16 .h5 file")
+        check(bool(self.initial_weights), "initial_weights is empty; give imagenet, none, or a file of weights")
 
 
 @dataclasses.dataclass(frozen=True)

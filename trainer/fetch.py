@@ -84,6 +84,15 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str]) -> Manife
     return manifest
 
 
+def leave_out(output: str | os.PathLike[str]) -> None:
+    """Make the folder `output` without a data set, for a run that needs none there; it says so."""
+    folder = pathlib.Path(output)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "not-fetched.txt").write_text(
+        "A model takes the place of base training, so its data is not needed.\n"
+    )
+
+
 def _resolved(dataset: str, row: datasets.Dataset, source: str) -> str:
     if source or row.source:
         return source or row.source

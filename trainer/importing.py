@@ -33,6 +33,8 @@ class Imported:
 
     summary: dict[str, Any]
     """The content of MODEL_CONFIG."""
+    fingerprint: str
+    """Digest (hex) of the source's files."""
     report: str
     """A table for people: each array, its layer and shape; what was ignored; how the answers compare."""
 
@@ -67,11 +69,11 @@ def import_model(
             raise UserError(f"{source} {weights.ENCODER_ALONE}")
         weights.assign(network, matched)
         difference, compared = compare(network, contents.graph, size, source)
-        facts = {"source": source, "kind": contents.kind, "fingerprint": found.fingerprint()}
+        facts = {"source": source, "kind": contents.kind, "fingerprint": found.fingerprint}
         summary = _summary(found, matched, dataset, size, {**facts, "difference": difference})
         _write(output, network, found, summary)
     report = "\n".join([f"{source}: {contents.kind}", *_table(matched), compared])
-    return Imported(summary, report)
+    return Imported(summary, found.fingerprint, report)
 
 
 def compare(

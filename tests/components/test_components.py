@@ -16,19 +16,20 @@ from components.collect_training import collect_training
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
 from components.fingerprint import fingerprint
+from components.import_model import import_model
 from components.plan_training import plan_training
 from components.train_model import train_model
 from components.upload_model import upload_model
 from pipeline.job import AcceleratorConfig, JobConfig
 from tests.tiny import write_salicon
-from trainer import artifacts
+from trainer import artifacts, weight_sources
 from trainer.accelerators import ACCELERATORS
 from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
 
 COMPONENTS = {
     each.name: each
     for each in (
-        *(collect_training, evaluate_model, fetch_dataset, fingerprint),
+        *(collect_training, evaluate_model, fetch_dataset, fingerprint, import_model),
         *(plan_training, train_model, upload_model),
     )
 }
@@ -53,7 +54,7 @@ def source(folder):
 @pytest.fixture(scope="module")
 def prepared(folder, source):
     data, preview = artifact(dsl.Dataset, folder / "prepared"), artifact(dsl.HTML, folder / "preview")
-    digest = fingerprint.python_func(DATASET, source)
+    digest = fingerprint.python_func(DATASET, source, "", False)[0]
     settings = dataclasses.asdict(FetchConfig(DATASET, source, "32x40", allow_partial_data=True))
     fetch_dataset.python_func(**settings, fingerprint=digest, prepared=data, preview=preview)
     assert data.metadata["fingerprint"] == digest
@@ -99,7 +100,37 @@ def test_data_that_changed_since_its_fingerprint_is_refused(prepared, source, tm
 
 def test_source_that_is_missing_is_an_error_of_one_line(tmp_path):
     with pytest.raises(SystemExit, match=r"^error: .*nowhere"):
-        fingerprint.python_func(DATASET, str(tmp_path / "nowhere"))
+        fingerprint.python_func(DATASET, str(tmp_path / "nowhere"), "", False)
+
+
+def test_data_that_a_model_takes_the_place_of_is_neither_looked_at_nor_fetched(model, tmp_path, capsys):
+    nowhere = str(tmp_path / "nowhere")
+    digests = fingerprint.python_func(DATASET, nowhere, model.path, False)
+    assert digests == ("", weight_sources.fingerprint(model.path))
+    assert "salicon: not needed, a model takes the place of base training" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match=r"^error: .*nowhere"):
+        fingerprint.python_func(DATASET, nowhere, model.path, True)
+    data, preview = artifact(dsl.Dataset, tmp_path / "data"), artifact(dsl.HTML, tmp_path / "preview")
+    wanted = dataclasses.asdict(FetchConfig(DATASET, nowhere))
+    fetch_dataset.python_func(**wanted, fingerprint="", prepared=data, preview=preview)
+    assert [each.name for each in (tmp_path / "data").iterdir()] == ["not-fetched.txt"]
+
+
+def test_model_is_taken_for_the_base_model_as_it_was_when_it_was_looked_at(model, tmp_path, capsys):
+    imported = artifact(dsl.Model, tmp_path / "imported")
+    digest = weight_sources.fingerprint(model.path)
+    assert import_model.python_func(model.path, DATASET, "32x40", digest, imported) == imported.uri
+    assert imported.metadata == {"source": model.path, "fingerprint": digest}
+    config = (tmp_path / "imported" / artifacts.MODEL_CONFIG).read_text()
+    assert json.loads(config) == json.loads(pathlib.Path(model.path, artifacts.MODEL_CONFIG).read_text())
+    assert "46 arrays with 24,934,209 weights" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match=r"^error: .* changed while it was imported"):
+        import_model.python_func(model.path, DATASET, "32x40", "other", artifact(dsl.Model, tmp_path / "again"))
+    (tmp_path / "text.pb").write_text("no graph")
+    with pytest.raises(SystemExit, match=r"^error: .*text\.pb is damaged or no graph of TensorFlow"):
+        import_model.python_func(
+            str(tmp_path / "text.pb"), DATASET, "", "", artifact(dsl.Model, tmp_path / "text")
+        )
 
 
 def test_fine_tuning_starts_from_the_base_model_and_keeps_its_state_beside_its_output(model, prepared, tmp_path):
@@ -160,6 +191,10 @@ def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, mod
 
     again, _, _ = judge(tmp_path / "again", prepared, model, tmp_path / "models")
     assert again["evaluation"].metadata == {"champion": 1, "promote": False}
+    left_out = data | {"base_data": artifact(dsl.Dataset, tmp_path / "nothing")}
+    upload_model.python_func(**place, **left_out, run="run-2", model=model, evaluation=again["evaluation"])
+    record = json.loads((tmp_path / "models" / "msinet" / "2" / "assets.extra" / "version.json").read_text())
+    assert list(record["lineage"]["data"]) == ["finetune"]
 
 
 def test_default_of_vertex_is_fetched_and_judged_in_the_run(prepared, model, tmp_path, vertex, bucket):
@@ -210,8 +245,8 @@ def test_job_of_a_plan_trains_and_its_model_is_collected_where_it_lies(tmp_path,
     job = [sys.executable, *container["command"][1:], *container["args"]]
     assert subprocess.run(job, capture_output=True).returncode == 0
     model, curve = artifact(dsl.Model, tmp_path / "elsewhere"), artifact(dsl.HTML, tmp_path / "curve")
-    collect_training.python_func("projects/1/customJobs/2", workspace, model, curve)
-    assert model.uri == f"{workspace.path}/model"
+    uri = collect_training.python_func("projects/1/customJobs/2", workspace, model, curve)
+    assert uri == model.uri == f"{workspace.path}/model"
     assert artifacts.read_json(pathlib.Path(model.uri) / artifacts.MODEL_CONFIG, "")["dataset"] == DATASET
     assert model.metadata["best_epoch"] == 1
     assert "<html" in pathlib.Path(curve.path).read_text().lower()

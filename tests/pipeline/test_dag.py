@@ -11,7 +11,7 @@ from pipeline.commands.compile import FILES
 from pipeline.dag import build
 from pipeline.parameters import PARAMETERS
 from pipeline.settings import TARGET_NAMES
-from pipeline.worker import titles
+from pipeline.worker import outline
 from trainer.errors import UserError
 
 GOLDEN = pathlib.Path(settings.__file__).parent.parent / "pipeline.yaml"
@@ -41,7 +41,31 @@ def defaults(target):
 
 
 def tasks(pipeline):
-    return pipeline["root"]["dag"]["tasks"]
+    """All tasks by their names, those in branches too, but not the tasks that stand for the branches."""
+    found = {}
+
+    def walk(dag):
+        for name, task in dag["tasks"].items():
+            component = pipeline["components"][task["componentRef"]["name"]]
+            if "dag" in component:
+                walk(component["dag"])
+            else:
+                found[name] = task
+
+    walk(pipeline["root"]["dag"])
+    return found
+
+
+def containers(pipeline):
+    """The containers of the tasks that have one."""
+    executors = pipeline["deploymentSpec"]["executors"]
+    return {name: each["container"] for name, each in executors.items() if "container" in each}
+
+
+def given(source):
+    """The pipeline parameter that an input is, in a branch or outside; None where it is none."""
+    name = source.get("componentInputParameter", "").removeprefix("pipelinechannel--")
+    return name if name in PARAMETERS else None
 
 
 @pytest.mark.parametrize(("target", "name"), FILES.items())
@@ -87,7 +111,7 @@ def shared(pipeline):
 def test_targets_differ_in_training_steps_alone(compiled):
     local, *others = compiled.values()
     for other in others:
-        assert list(shared(other)) == list(shared(local))
+        assert set(shared(other)) == set(shared(local))
         assert types(other) == types(local)
         for name, task in shared(other).items():
             assert task["taskInfo"] == shared(local)[name]["taskInfo"]
@@ -106,27 +130,61 @@ def test_training_step_is_the_tasks_of_its_target(compiled, target, chain):
 
 
 def test_steps_are_in_the_order_of_the_design():
-    order = list(titles(build("local").pipeline_spec))
+    outlined = outline(build("local").pipeline_spec)
+    order = list(outlined["steps"])
     twice = ["fingerprint", "fetch-dataset", "plan-training", "train-model"]
-    assert sorted(order) == sorted([*twice, *(f"{name}-2" for name in twice), "evaluate-model", "upload-model"])
+    once = ["import-model", "importer", "evaluate-model", "upload-model"]
+    assert sorted(order) == sorted([*twice, *(f"{name}-2" for name in twice), *once])
     assert order.index("fingerprint") < order.index("fetch-dataset") < order.index("plan-training")
     assert order.index("plan-training") < order.index("train-model") < order.index("plan-training-2")
     assert order.index("fetch-dataset-2") < order.index("plan-training")
-    assert order[-3:] == ["train-model-2", "evaluate-model", "upload-model"]
+    assert order[-5:] == ["importer", "plan-training-2", "train-model-2", "evaluate-model", "upload-model"]
+    branches = [members for name, members in outlined["groups"].items() if "branches" not in name]
+    assert sorted(map(sorted, branches)) == [["import-model"], ["plan-training", "train-model"]]
 
 
 @pytest.mark.parametrize(("target", "chain"), CHAINS.items())
 def test_fine_tuning_starts_from_the_base_model_and_base_training_from_none(compiled, target, chain):
-    artifacts = {name: task["inputs"].get("artifacts", {}) for name, task in tasks(compiled[target]).items()}
+    found = tasks(compiled[target])
+    artifacts = {name: task["inputs"].get("artifacts", {}) for name, task in found.items()}
     trained = chain[-1]
     starts = [name for name in chain if name in ("plan-training", "train-model")]
     for name in starts:
         assert "base_model" not in artifacts[name]
         base_model = artifacts[f"{name}-2"]["base_model"]["taskOutputArtifact"]
-        assert base_model == {"producerTask": trained, "outputArtifactKey": "model"}
+        assert base_model == {"producerTask": "importer", "outputArtifactKey": "artifact"}
     candidate = artifacts["evaluate-model"]["model"]["taskOutputArtifact"]
     assert candidate["producerTask"] == artifacts["upload-model"]["model"]["taskOutputArtifact"]["producerTask"]
     assert candidate["producerTask"] == f"{trained}-2"
+
+
+@pytest.mark.parametrize(("target", "chain"), CHAINS.items())
+def test_base_model_is_trained_or_imported_by_the_one_parameter(compiled, target, chain):
+    pipeline = compiled[target]
+    chosen = tasks(pipeline)["importer"]["inputs"]["parameters"]["uri"]["taskOutputParameter"]
+    branches = pipeline["components"][f"comp-{chosen['producerTask']}"]["dag"]
+    selectors = branches["outputs"]["parameters"][chosen["outputParameterKey"]]["valueFromOneof"]
+    told = {}
+    for each in selectors["parameterSelectors"]:
+        branch = branches["tasks"][each["producerSubtask"]]
+        dag = pipeline["components"][branch["componentRef"]["name"]]["dag"]
+        told[branch["triggerPolicy"]["condition"]] = sorted(dag["tasks"])
+    uri = "inputs.parameter_values['pipelinechannel--base_model_uri'] == ''"
+    assert told == {uri: sorted(chain), f"!({uri})": ["import-model"]}
+
+
+@pytest.mark.parametrize("target", TARGET_NAMES)
+def test_all_data_is_fetched_before_anything_is_trained(compiled, target):
+    dag = compiled[target]["root"]["dag"]["tasks"]
+    branches = next(task for name, task in dag.items() if name.startswith("condition"))
+    assert {"fetch-dataset", "fetch-dataset-2"} <= set(branches["dependentTasks"])
+
+
+def test_only_the_base_data_may_be_left_out(compiled):
+    for name, wanted in (("fingerprint", "base_model_uri"), ("fingerprint-2", None)):
+        inputs = tasks(compiled["vertex"])[name]["inputs"]["parameters"]
+        assert given(inputs["base_model_uri"]) == wanted
+        assert (inputs["base_model_uri"].get("runtimeValue") is None) == bool(wanted)
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)
@@ -134,7 +192,7 @@ def test_only_what_follows_from_its_inputs_is_cached(compiled, target):
     cached = {name for name, task in tasks(compiled[target]).items() if task["cachingOptions"].get("enableCache")}
     data = {"fetch-dataset", "fetch-dataset-2"}
     training = {name for chain in CHAINS[target] for name in (chain, f"{chain}-2")}
-    assert cached == (data if target == "local" else data | training)
+    assert cached == (data if target == "local" else data | training | {"import-model"})
 
 
 def test_parameter_goes_to_the_component_argument_of_its_name(compiled):
@@ -143,7 +201,7 @@ def test_parameter_goes_to_the_component_argument_of_its_name(compiled):
     for name, task in tasks(compiled["vertex"]).items():
         step = "finetune" if name.endswith("-2") else "base"
         for argument, source in task["inputs"].get("parameters", {}).items():
-            if parameter := source.get("componentInputParameter"):
+            if parameter := given(source):
                 assert parameter in (argument, f"{step}_{argument}") or parameter in renamed
                 used.add(parameter)
     assert used == set(PARAMETERS)
@@ -169,9 +227,7 @@ def test_node_on_kubeflow_is_chosen_at_run_time(compiled):
 
 def test_every_task_of_ours_runs_the_image_of_the_environment(compiled):
     for target, pipeline in compiled.items():
-        images = {
-            name: each["container"]["image"] for name, each in pipeline["deploymentSpec"]["executors"].items()
-        }
+        images = {name: each["image"] for name, each in containers(pipeline).items()}
         ours = {image for name, image in images.items() if not name.startswith(("exec-custom", "exec-train"))}
         assert ours == {settings.load(target).image}
 
@@ -192,8 +248,9 @@ def test_mail_goes_to_those_who_are_to_be_told(tmp_path):
     assert mail["triggerPolicy"]["strategy"] == "ALL_UPSTREAM_TASKS_COMPLETED"
     assert mail["inputs"]["parameters"]["recipients"]["runtimeValue"]["constant"] == ["owner@example.org"]
     inner = spec["components"]["comp-exit-handler-1"]["dag"]["tasks"]
-    assert {"fetch-dataset", "custom-training-job", "upload-model"} <= set(inner)
-    images = {each["container"]["image"] for each in spec["deploymentSpec"]["executors"].values()}
+    assert {"fetch-dataset", "custom-training-job-2", "upload-model"} <= set(inner)
+    assert {"custom-training-job", "import-model"} <= set(tasks(spec))
+    images = {each["image"] for each in containers(spec).values()}
     assert settings.IMAGE not in images
 
 
@@ -206,5 +263,5 @@ def test_parameters_of_an_environment_are_the_defaults_of_its_pipeline(tmp_path)
 
 
 def test_no_task_installs_anything(compiled):
-    for executor in compiled["vertex"]["deploymentSpec"]["executors"].values():
-        assert "pip install" not in " ".join(executor["container"]["command"])
+    for container in containers(compiled["vertex"]).values():
+        assert "pip install" not in " ".join(container["command"])

@@ -19,7 +19,8 @@ from pipeline.parameters import STEPS
 from pipeline.progress import ANSI, Progress, Step
 from pipeline.registry import LocalRegistry
 from pipeline.run import CHECKPOINTS, LOG, SHOWN, Run, prepare
-from trainer import artifacts
+from tests.reference_graph import frozen, write_graph
+from trainer import artifacts, weight_sources
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 
@@ -73,7 +74,7 @@ def test_first_run_registers_the_default(first, workplace):
 def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, workplace):
     lines = first.stdout.splitlines()
     steps = re.findall(r"(?m)^\[(.+)\] done after", first.stdout)
-    assert len(steps) == 10
+    assert len(steps) == 11
     assert set(STEPS.values()) | {"Evaluation", "Registration"} <= set(steps)
     assert any(line.startswith(f"[{STEPS['base']}] epoch {EPOCHS}/{EPOCHS}: loss") for line in lines)
     assert ["candidate", "centre", "bias", "uniform"] in [line.split() for line in lines]
@@ -146,6 +147,38 @@ def test_other_parameters_make_a_finished_run_unfinished(first, workplace, monke
     monkeypatch.chdir(workplace)
     assert prepare("", "", "runs/first", {}).finished
     assert not prepare("", "", "runs/first", {"gate": "always"}).finished
+
+
+def test_published_model_is_fine_tuned_without_base_data(tmp_path, moved):
+    write_graph(tmp_path / "msi-net.pb", frozen())
+    start = (sys.executable, "-m", "pipeline", "run", "--run-dir", "runs/tuned", "--base-model-uri", "msi-net.pb")
+    data = ("--finetune-dataset", "salicon", f"finetune_source={moved}", "allow_partial_data=true")
+    size = ("base_image_size=32x40", "finetune_image_size=32x40", "finetune_batch_size=2", "finetune_epochs=1")
+    tuned = run(tmp_path, *start, *data, *size, "precision=float32")
+    assert tuned.returncode == 0, tuned.stdout + tuned.stderr
+    steps = re.findall(r"(?m)^\[(.+)\] done after", tuned.stdout)
+    assert {"Base model: import", "Base model", STEPS["finetune"]} <= set(steps)
+    assert not {STEPS["base"], f"{STEPS['base']}: plan"} & set(steps)
+    assert "salicon: not needed, a model takes the place of base training" in tuned.stdout
+    assert re.search(r"its own graph and the imported network differ by \S+ at most", tuned.stdout)
+    assert "Registered: msinet version 1 (default)" in tuned.stdout
+    lineage = LocalRegistry(tmp_path / "models").default("msinet").record["lineage"]
+    assert list(lineage["data"]) == ["finetune"]
+    imported = lineage["model"]["base_model"]["imported"]
+    assert (imported["source"], imported["kind"]) == ("msi-net.pb", "frozen graph")
+    assert imported["fingerprint"] == weight_sources.fingerprint(str(tmp_path / "msi-net.pb"))
+    assert not (tmp_path / "runs" / "tuned" / "curve_base.html").exists()
+
+
+def test_base_model_that_is_not_there_is_refused_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"base_model_uri is 'lost\.pb', and there is no such file or folder"):
+        prepare("", "", "", {"base_model_uri": "lost.pb"})
+    assert prepare("", "", "", {"base_model_uri": "gs://bucket/msi-net"}).environment == "sample"
+    only = {"base_model_uri": "gs://bucket/msi-net", "finetune_source": "sample"}
+    assert prepare("local", "", "", only).parameters["base_model_uri"] == "gs://bucket/msi-net"
+    with pytest.raises(UserError, match="salicon has no source of its own: give base_source"):
+        prepare("local", "", "", {**only, "evaluate_base": True})
 
 
 def wait_for(path, pattern):

@@ -77,7 +77,8 @@ def test_own_pipeline_is_compiled_for_the_environment(vertex, tmp_path, capsys):
     assert main(["submit", "--env", path, "--base-epochs", "2", "finetune_learning_rate=1"]) == 0
     body = created(vertex)[0].body
     assert body["pipelineSpec"]["pipelineInfo"]["name"] == "msinet"
-    images = {each["container"]["image"] for each in body["pipelineSpec"]["deploymentSpec"]["executors"].values()}
+    executors = body["pipelineSpec"]["deploymentSpec"]["executors"].values()
+    images = {each["container"]["image"] for each in executors if "container" in each}
     assert vertex.environment.image in images
     values = body["runtimeConfig"]["parameterValues"]
     assert values == {
@@ -254,6 +255,11 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
         (["base_epochs=100000"], "base training: training takes about .* but timeout_hours is 168"),
         (["base_source=/data/salicon"], "base_source is '/data/salicon', which machines on Vertex AI do not see"),
         (["base_source="], "give base_source"),
+        (["base_source=", "base_model_uri=gs://bucket/msi-net", "evaluate_base=true"], "give base_source"),
+        (
+            ["base_model_uri=models/msinet"],
+            "base_model_uri is 'models/msinet', which machines on Vertex AI do not",
+        ),
         (["--cache", "maybe"], "caching is 'maybe'; choose one of as-compiled, on, off"),
         (["--job-id", "Mine!"], "job id is 'Mine!'"),
         (["--template", "nowhere.yaml"], "template nowhere.yaml: No such file"),
@@ -264,6 +270,13 @@ def test_mistake_on_the_command_line_is_named_before_any_request(vertex, tmp_pat
     with pytest.raises(UserError, match=message):
         main(["submit", "--env", write_config(vertex.environment, tmp_path), *arguments])
     assert not vertex.requests
+
+
+def test_model_in_place_of_base_training_needs_neither_its_data_nor_its_machines(vertex):
+    instead = {"base_source": "", "base_epochs": 100_000, "base_model_uri": "gs://bucket/msi-net"}
+    submission = submit.prepare(vertex.environment, instead)
+    (line,) = submit.estimates(submission)
+    assert line.startswith("Fine-tuning: ")
 
 
 @pytest.mark.parametrize(
