@@ -12,7 +12,7 @@ from playwright.sync_api import sync_playwright
 
 from tests.browser import Watched, launch
 from tests.trainer.demo import Held, encoded, picture, serving, write_model
-from trainer import preprocess, render
+from trainer import charts, preprocess, render
 from trainer.demo import uploads
 from trainer.pages import MINUS, TIMES
 from trainer.regions import Region, measure
@@ -146,6 +146,12 @@ def test_two_dropped_pictures_are_compared_and_a_pasted_one_takes_the_first_plac
     page.evaluate(PASTE)
     page.locator(f"{FIRST} .name", has_text="image.png").wait_for()
     assert page.locator(f"{SECOND} .name").inner_text() == "2.png"
+
+
+def test_dropped_link_is_no_file(opened):
+    page = opened().page
+    page.evaluate(DROP, [".empty", []])
+    page.locator("#message", has_text="That is no file").wait_for()
 
 
 def test_camera_gives_a_picture_and_is_let_go(opened):
@@ -357,12 +363,12 @@ def test_two_pictures_are_compared_region_by_region(opened, predictor):
     cells = page.locator("tbody tr").first.locator("td").all_inner_texts()
     change = 100 * (found[2]["share"] - found[0]["share"])
     assert cells[:2] == [f"{100 * found[0]['share']:.1f}%", f"{100 * found[2]['share']:.1f}%"]
-    assert float(cells[2].replace(MINUS, "-")) == pytest.approx(change, abs=0.0501)
+    assert float(cells[2].replace(MINUS, "-").removesuffix(" pp")) == pytest.approx(change, abs=0.0501)
     page.click("#compare")
     assert [row["picture"] for row in rows(page)] == ["A", "A"]
 
 
-def test_difference_is_orange_where_the_second_has_more(opened, predictor):
+def test_difference_is_painted_as_python_paints_it(opened, predictor):
     page = opened().page
     pixels = [picture(80, 120, seed) for seed in (8, 9)]
     load(page, file("a.png", pixels[0]))
@@ -377,8 +383,9 @@ def test_difference_is_orange_where_the_second_has_more(opened, predictor):
     difference = b / b.mean() - a / a.mean()
     strong = np.abs(difference) > 0.2 * np.abs(difference).max()
     assert strong.any()
-    np.testing.assert_array_equal((colors[..., 0] > colors[..., 2])[strong], (difference > 0)[strong])
-    expected = 235 * np.sqrt(np.abs(difference) / np.abs(difference).max())
+    expected = np.rint(255 * charts.CHANGE(difference / np.abs(difference).max() / 2 + 0.5)[..., :3])
+    assert np.abs(colors[..., :3] - expected)[strong].max() <= 3
+    expected = 255 * charts.OPACITY * np.sqrt(np.abs(difference) / np.abs(difference).max())
     assert np.abs(colors[..., 3] - expected).max() <= 2
 
 
@@ -395,6 +402,8 @@ def test_refused_file_is_a_message_and_the_picture_before_stays(opened, monkeypa
     )
     page.locator("#message", has_text="notes.txt: the file is not a JPEG").wait_for()
     assert page.locator(".name:visible").inner_text() == "good.png"
+    assert page.locator(f"{FIRST} img").evaluate("each => each.decode().then(() => each.naturalWidth)") == 80
+    assert page.locator(f"{FIRST} canvas").evaluate("each => each.className") == ""
     drag(page, (0.1, 0.1), (0.5, 0.5))
     assert page.locator("tbody tr").count() == 1
     page.click(".dismiss")

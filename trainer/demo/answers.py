@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from trainer import render
 from trainer.picture import read_picture
+from trainer.png import encode_map
 from trainer.predictor import Predictor
 
 MOST_PIXELS = 50_000_000
@@ -20,7 +21,7 @@ MOST_PIXELS = 50_000_000
 MOST_SHOWN_PX = 1024
 """The longer side of the map that the page gets at most; more would be sent and drawn without being seen."""
 
-Map = NDArray[np.float32]
+PNG = "image/png"
 
 
 class Stages:
@@ -62,17 +63,20 @@ def shown_map(predictor: Predictor, data: bytes, origin: str) -> Response:
 
 def map_png(predictor: Predictor, data: bytes, origin: str) -> Response:
     """The saliency map at the picture's own size as 8 grey bits, as `predict` writes it."""
-    levels = np.round(predictor.predict(read_picture(data, origin, MOST_PIXELS)) * 255).astype(np.uint8)
-    return _png(levels)
+    whole = predictor.predict(read_picture(data, origin, MOST_PIXELS))
+    return Response(encode_map(whole), media_type=PNG)
 
 
 def overlay_png(predictor: Predictor, data: bytes, origin: str, opacity: float) -> Response:
     """The map in heat colours over the picture at its own size, as `predict` draws it."""
     image = read_picture(data, origin, MOST_PIXELS)
-    return _png(render.overlay(image, predictor.predict(image), opacity=opacity))
+    buffer = io.BytesIO()
+    drawn = Image.fromarray(render.overlay(image, predictor.predict(image), opacity=opacity))
+    drawn.save(buffer, "PNG", compress_level=1)
+    return Response(buffer.getvalue(), media_type=PNG)
 
 
-def shrink(map: Map) -> Map:
+def shrink(map: NDArray[np.float32]) -> NDArray[np.float32]:
     """A map (h, w) whose longer side has at most `MOST_SHOWN_PX`, areas averaged."""
     height, width = map.shape
     scale = MOST_SHOWN_PX / max(height, width)
@@ -80,9 +84,3 @@ def shrink(map: Map) -> Map:
         return map
     size = max(1, round(height * scale)), max(1, round(width * scale))
     return np.asarray(tf.raw_ops.ResizeArea(images=map[None, ..., None], size=size))[0, ..., 0]
-
-
-def _png(pixels: NDArray[np.uint8]) -> Response:
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "PNG", compress_level=1)
-    return Response(buffer.getvalue(), media_type="image/png")

@@ -6,7 +6,8 @@ import pathlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from matplotlib.colors import to_hex
+import numpy as np
+from matplotlib.colors import Colormap, to_hex
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -77,7 +78,8 @@ class _App:
                 "image_size": self.predictor.image_size,
                 "most_bytes": uploads.MOST_BYTES,
                 "most_pixels": answers.MOST_PIXELS,
-                "heat": [to_hex(charts.HEAT(level)) for level in range(256)],
+                "heat": _colors(charts.HEAT),
+                "change": _colors(charts.CHANGE),
                 "opacity": charts.OPACITY,
                 "dimmed": charts.DIMMED,
                 "levels": render.LEVELS,
@@ -119,6 +121,11 @@ class _App:
             raise RefusedError(503, reason, RETRY_AFTER_S) from None
         except UserError as error:
             raise RefusedError(422, str(error)) from None
+
+
+def _colors(colors: Colormap) -> list[str]:
+    """Its 256 colours as #rrggbb."""
+    return [to_hex(color) for color in colors(np.linspace(0, 1, 256))]
 
 
 async def _gone(request: Request) -> None:

@@ -2,7 +2,7 @@
 
 import { Camera } from "./camera.js";
 import { complain } from "./dom.js";
-import { Painter, paintDifference } from "./paint.js";
+import { Painter } from "./paint.js";
 import { Panel } from "./panel.js";
 import { Regions } from "./regions.js";
 import { save, toCsv, toJson } from "./save.js";
@@ -14,16 +14,19 @@ const find = (selector) => document.querySelector(selector);
 class Page {
   #regions = new Regions();
   #panels;
+  #painter;
   #table = new Table(find("#results table"), this.#regions);
   #comparing = false;
 
   constructor(facts) {
-    const painter = new Painter(facts);
-    const shared = { facts, painter, regions: this.#regions, camera: new Camera(find("#camera")) };
+    this.#painter = new Painter(facts);
+    const shared = { facts, painter: this.#painter, regions: this.#regions, camera: new Camera(find("#camera")) };
     this.#panels = ["A", "B"].map((slot) => new Panel(slot, shared));
     find("#pictures").append(...this.#panels.map((panel) => panel.element));
     find("#model").textContent = `${facts.model}, input ${facts.image_size.join(" × ")}`;
-    document.documentElement.style.setProperty("--heat", painter.gradient);
+    for (const [name, gradient] of Object.entries(this.#painter.gradients)) {
+      document.documentElement.style.setProperty(`--${name}`, gradient);
+    }
     find("#opacity").value = 100 * facts.opacity;
     const grey = Array(3).fill(facts.dimmed / 3);
     const matrix = [...grey, 0, 0, ...grey, 0, 0, ...grey, 0, 0, 0, 0, 0, 1, 0];
@@ -52,12 +55,12 @@ class Page {
     });
     b.addEventListener("map", () => this.#update());
     for (const kind of ["change", "select"]) this.#regions.addEventListener(kind, () => this.#measure());
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#drawDifference());
     document.addEventListener("paste", (event) => this.#receive(event, event.clipboardData.files));
     document.addEventListener("dragover", (event) => this.#hover(event, this.#under(event)));
     document.addEventListener("dragleave", (event) => event.relatedTarget ?? this.#hover(event, null));
     document.addEventListener("drop", (event) => {
       this.#hover(event, null);
+      if (!event.dataTransfer.files.length) complain("That is no file. Save the picture, then drop the file.");
       this.#receive(event, event.dataTransfer.files, this.#under(event));
     });
   }
@@ -124,7 +127,9 @@ class Page {
     stage.style.setProperty("--ratio", b.map.imageWidth / b.map.imageHeight);
     stage.querySelector("img").src = b.element.querySelector("img").src;
     stage.querySelector("canvas").setAttribute("aria-label", "Where B has more of the attention than A, and where less");
-    paintDifference(stage.querySelector("canvas"), a.map, b.map);
+    this.#painter.difference(stage.querySelector("canvas"), a.map, b.map);
+    const ratio = ({ map }) => map.imageWidth / map.imageHeight;
+    find("#difference .note").hidden = Math.abs(ratio(a) / ratio(b) - 1) < 0.02;
   }
 
   #measure() {

@@ -6,20 +6,30 @@ const HALO = 0.7;
 /** The colours and levels that the server draws with, too. */
 export class Painter {
   #heat;
+  #change;
+  #opacity;
   #levels;
   #lines;
 
-  /** `heat` has 256 colours as #rrggbb, `levels` the percentages that contours enclose, `lines` their colours. */
-  constructor({ heat, levels, lines }) {
+  /**
+   * `heat` and `change` have 256 colours as #rrggbb, `opacity` is that of the largest difference, `levels` are the
+   * percentages that contours enclose, `lines` their colours.
+   */
+  constructor({ heat, change, opacity, levels, lines }) {
     this.#heat = heat.map(rgb);
+    this.#change = change.map(rgb);
+    this.#opacity = opacity;
     this.#levels = levels;
     this.#lines = lines;
   }
 
-  /** The CSS gradient of the colours. */
-  get gradient() {
-    const stops = this.#heat.filter((_, index) => index % 15 === 0);
-    return `linear-gradient(90deg, ${stops.map((stop) => `rgb(${stop})`).join(", ")})`;
+  /** The colours as CSS gradients. */
+  get gradients() {
+    const gradient = (colors) => {
+      const stops = colors.filter((_, index) => index % 15 === 0);
+      return `linear-gradient(90deg, ${stops.map((stop) => `rgb(${stop})`).join(", ")})`;
+    };
+    return { heat: gradient(this.#heat), change: gradient(this.#change) };
   }
 
   /** Heat colours, the more opaque the larger the value: the root lets weak values be seen. */
@@ -42,6 +52,22 @@ export class Painter {
     });
   }
 
+  /**
+   * Where map `b` has a larger share than `a` and where a smaller one, on the canvas of `b`; the largest difference is
+   * the most opaque.
+   */
+  difference(canvas, a, b) {
+    const differences = differencesOf(a, b);
+    const largest = differences.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-12);
+    draw(canvas, b, (pixels) => {
+      differences.forEach((difference, index) => {
+        const part = difference / largest;
+        pixels.set(this.#change[Math.round(127.5 + 127.5 * part)], 4 * index);
+        pixels[4 * index + 3] = Math.round(255 * this.#opacity * Math.sqrt(Math.abs(part)));
+      });
+    });
+  }
+
   #heatmap(canvas, map, alpha) {
     draw(canvas, map, (pixels, { values }) => {
       for (let index = 0; index < values.length; index += 1) {
@@ -53,30 +79,18 @@ export class Painter {
   }
 }
 
-/**
- * Where map `b` has a larger share than `a` in orange, where a smaller one in blue, on the canvas of `b`; the largest
- * difference is opaque.
- */
-export function paintDifference(canvas, a, b) {
-  draw(canvas, b, (pixels, { values, width, height }) => {
-    const differences = new Float32Array(values.length);
-    const scale = { a: (a.width * a.height) / a.total, b: (width * height) / b.total };
-    let largest = 1e-12;
-    for (let y = 0; y < height; y += 1) {
-      const row = Math.floor(((y + 0.5) * a.height) / height) * a.width;
-      for (let x = 0; x < width; x += 1) {
-        const other = a.values[row + Math.floor(((x + 0.5) * a.width) / width)];
-        const difference = values[y * width + x] * scale.b - other * scale.a;
-        differences[y * width + x] = difference;
-        largest = Math.max(largest, Math.abs(difference));
-      }
+/** What `b` has more than `a`, in means of a map, on the grid of `b`. */
+function differencesOf(a, b) {
+  const differences = new Float32Array(b.values.length);
+  const scale = { a: (a.width * a.height) / a.total, b: (b.width * b.height) / b.total };
+  for (let y = 0; y < b.height; y += 1) {
+    const row = Math.floor(((y + 0.5) * a.height) / b.height) * a.width;
+    for (let x = 0; x < b.width; x += 1) {
+      const other = a.values[row + Math.floor(((x + 0.5) * a.width) / b.width)];
+      differences[y * b.width + x] = b.values[y * b.width + x] * scale.b - other * scale.a;
     }
-    const [more, less] = ["--more", "--less"].map((name) => rgb(getComputedStyle(canvas).getPropertyValue(name)));
-    differences.forEach((difference, index) => {
-      pixels.set(difference > 0 ? more : less, 4 * index);
-      pixels[4 * index + 3] = 235 * Math.sqrt(Math.abs(difference) / largest);
-    });
-  });
+  }
+  return differences;
 }
 
 /** For each percentage: the value so that all of at least this value hold so much of the map's sum. */

@@ -17,6 +17,7 @@ export class Panel extends EventTarget {
   #painter;
   #regions;
   #camera;
+  #url = "";
   #look = { view: "overlay", opacity: 1 };
   #request = null;
 
@@ -79,20 +80,23 @@ export class Panel extends EventTarget {
     this.#request?.abort();
     const request = new AbortController();
     this.#request = request;
-    const before = { file: this.file, url: this.#find("img").src };
     const url = URL.createObjectURL(file);
+    const start = performance.now();
     this.#wait(true);
     try {
       if (file.size > this.#facts.most_bytes) throw tooLarge(file, this.#facts);
       const [map, visible] = await Promise.all([predict(file, request.signal), this.#preview(url, request)]);
-      if (request.signal.aborted) return;
+      request.signal.throwIfAborted();
+      URL.revokeObjectURL(this.#url);
+      this.#url = url;
       this.#arrived(file, map);
+      performance.measure("map", { start });
       if (!visible) complain(`This browser cannot show ${file.name}; what you see is its map alone.`);
-      if (before.file) URL.revokeObjectURL(before.url);
     } catch (error) {
+      if (url !== this.#url) URL.revokeObjectURL(url);
       if (request.signal.aborted) return;
-      URL.revokeObjectURL(url);
-      this.#restore(before);
+      request.abort(); // the preview, if it is on its way still
+      this.#restore();
       if (!(error instanceof Failure)) throw error;
       complain(error.gone ? error.message : `${file.name}: ${error.message}`, error.gone && (() => this.load(file)));
     } finally {
@@ -108,7 +112,7 @@ export class Panel extends EventTarget {
     if (signal.aborted) return visible;
     this.#find("img").src = url;
     this.#find("img").classList.toggle("blank", !visible);
-    if (visible && !this.map) {
+    if (visible) {
       this.#frame(probe.naturalWidth, probe.naturalHeight);
       this.#open(true);
     }
@@ -134,10 +138,11 @@ export class Panel extends EventTarget {
     this.dispatchEvent(new Event("map"));
   }
 
-  #restore({ file, url }) {
+  /** Back to the picture before. */
+  #restore() {
     this.#find("canvas").classList.remove("stale");
-    if (file) {
-      this.#find("img").src = url;
+    if (this.map) {
+      this.#find("img").src = this.#url;
       this.#find("img").classList.remove("blank");
       this.#frame(this.map.imageWidth, this.map.imageHeight);
     } else {
@@ -148,10 +153,10 @@ export class Panel extends EventTarget {
   /** Take the picture away. */
   clear() {
     this.#request?.abort();
-    if (this.file) URL.revokeObjectURL(this.#find("img").src);
+    URL.revokeObjectURL(this.#url);
     this.#find("img").removeAttribute("src");
     this.#wait(false);
-    [this.file, this.map] = [null, null];
+    [this.file, this.map, this.#url] = [null, null, ""];
     this.#open(false);
     this.dispatchEvent(new Event("map"));
   }
@@ -182,6 +187,7 @@ export class Panel extends EventTarget {
     this.element.toggleAttribute("aria-busy", busy);
     this.element.classList.toggle("is-busy", busy);
     this.#find(".busy").hidden = !busy;
+    for (const button of this.element.querySelectorAll(".downloads button")) button.disabled = busy;
     if (busy) announce("Predicting");
   }
 

@@ -15,7 +15,7 @@ const ONE = [
 const TWO = [
   ["Share A", ({ a }) => percent(a.share)],
   ["Share B", ({ b }) => percent(b.share)],
-  ["B − A", ({ a, b }) => points(b.share - a.share)],
+  ["B − A", ({ a, b }) => `${points(b.share - a.share)} pp`],
 ];
 
 /** Fills the <table> `element`; names can be edited in it. */

@@ -1,0 +1,124 @@
+"""Photograph the demo's page for the README and the docs: docs/images/demo-*.jpg.
+
+    python -m docs.images.demo models/msinet/1      # what `demo --model` takes; half a minute
+
+The photographs come with scikit-image and are in the public domain: a cup of coffee (CC0, Rachel Michetti) and an
+astronaut (NASA).
+"""
+
+import io
+import pathlib
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from PIL import Image, ImageDraw, ImageFont
+from playwright.sync_api import Browser, Page, sync_playwright
+from skimage import data
+
+from tests.browser import launch
+from trainer.demo.app import build_app
+from trainer.demo.serve import LOOPBACK_NAMES, build_server, listen
+from trainer.models import find_model
+from trainer.predictor import Predictor
+
+FOLDER = pathlib.Path(__file__).parent
+WIDE, NARROW = {"width": 1280, "height": 832}, {"width": 360, "height": 740}
+QUALITY = 88
+A, B = "#pictures > :nth-child(1)", "#pictures > :nth-child(2)"
+
+
+@contextmanager
+def serving(model: str) -> Iterator[str]:
+    with listen("127.0.0.1", 0) as bound:
+        app = build_app(Predictor(find_model(model)), "msinet", LOOPBACK_NAMES)
+        server = build_server(app)
+        thread = threading.Thread(target=server.run, args=([bound],))
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+        server.should_exit = True
+        thread.join()
+
+
+def load(page: Page, path: pathlib.Path, panel: str = A) -> None:
+    page.locator(f"{panel} input[type=file]").set_input_files(path)
+    page.locator(f"{panel} .name", has_text=path.name).wait_for()
+
+
+def mark(page: Page, name: str, left: float, top: float, right: float, bottom: float) -> None:
+    """Drag a region over picture A, sides in 0..1, and name it."""
+    box = page.locator(f"{A} .boxes").bounding_box()
+    assert box
+    page.mouse.move(box["x"] + left * box["width"], box["y"] + top * box["height"])
+    page.mouse.down()
+    for part in (0.5, 1):
+        x, y = left + part * (right - left), top + part * (bottom - top)
+        page.mouse.move(box["x"] + x * box["width"], box["y"] + y * box["height"])
+    page.mouse.up()
+    page.locator("tbody input").last.fill(name)
+
+
+def shoot(page: Page, name: str) -> None:
+    """The whole page as it is now."""
+    page.evaluate("document.activeElement.blur()")
+    page.wait_for_timeout(400)  # the map is faded in
+    picture = Image.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB")
+    picture.save(FOLDER / f"demo-{name}.jpg", quality=QUALITY, optimize=True, subsampling=0)
+
+
+def with_badge(pixels: Image.Image) -> Image.Image:
+    """Another design of the same picture."""
+    changed = pixels.copy()
+    draw = ImageDraw.Draw(changed)
+    draw.ellipse((470, 250, 580, 360), "#ffd21f")
+    draw.text((525, 305), "NEW", "#1b1f24", ImageFont.load_default(36), anchor="mm")
+    return changed
+
+
+def open_page(browser: Browser, address: str, scheme: str, narrow: bool = False) -> Page:
+    context = browser.new_context(
+        viewport=NARROW if narrow else WIDE, color_scheme=scheme, device_scale_factor=1.5 if narrow else 1
+    )
+    page = context.new_page()
+    page.goto(address)
+    page.locator(f"{A} .choose").wait_for()
+    return page
+
+
+def main(model: str) -> None:
+    """Serve `model`, use the page, and write its pictures."""
+    with tempfile.TemporaryDirectory() as folder, serving(model) as address, sync_playwright() as playwright:
+        coffee = Image.fromarray(data.coffee())
+        pictures = {
+            "coffee": coffee,
+            "coffee with badge": with_badge(coffee),
+            "astronaut": Image.fromarray(data.astronaut()),
+        }
+        paths = {name: pathlib.Path(folder) / f"{name}.png" for name in pictures}
+        for name, picture in pictures.items():
+            picture.save(paths[name])
+        browser = launch(playwright)
+        page = open_page(browser, address, "light")
+        load(page, paths["coffee"])
+        mark(page, "Coffee", 0.36, 0.17, 0.66, 0.5)
+        mark(page, "Spoon", 0.52, 0.58, 0.7, 0.84)
+        shoot(page, "regions")
+        page.click("#compare")
+        load(page, paths["coffee with badge"], B)
+        mark(page, "Badge", 0.77, 0.6, 0.98, 0.92)
+        shoot(page, "compare")
+        page = open_page(browser, address, "dark", narrow=True)
+        load(page, paths["astronaut"])
+        mark(page, "Face", 0.34, 0.06, 0.56, 0.34)
+        mark(page, "Shuttle", 0.62, 0.02, 0.98, 0.6)
+        shoot(page, "phone")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
