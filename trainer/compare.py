@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 
 from trainer import confidence, score_rows
-from trainer.common import Common
 from trainer.confidence import Gain
 from trainer.config import HIGHER_IS_BETTER, check_choice
 from trainer.metrics import LABELS
 from trainer.per_image import CENTER_BIAS, PerImage
 from trainer.progress import Tracker
+from trainer.shared_scores import Shared
 
 DIFFERING = 6
 """Images that are shown, those on which the models differ most."""
@@ -50,22 +50,22 @@ class Result:
     """What must be known to read the figures."""
 
 
-def compare(dataset: str, common: Common, metric: str = "", level: float = confidence.CONFIDENCE) -> Result:
-    """Compare what `common` holds; `metric` is for the verdicts, `level` the confidence of the intervals.
+def compare(dataset: str, shared: Shared, metric: str = "", level: float = confidence.CONFIDENCE) -> Result:
+    """Compare what `shared` holds; `metric` is for the verdicts, `level` the confidence of the intervals.
 
     Raises:
         UserError: the metric is not one that all were measured in.
     """
-    table = common.table
+    table = shared.table
     labels = [label for label in table.scores if label != CENTER_BIAS]
-    shared = list(table.scores[labels[0]])
+    in_all = list(table.scores[labels[0]])
     if metric:
-        check_choice(f"metric of {dataset}", metric, shared)
-    metric = metric or (METRIC if METRIC in shared else shared[0])
+        check_choice(f"metric of {dataset}", metric, in_all)
+    metric = metric or (METRIC if METRIC in in_all else in_all[0])
     intervals: dict[str, dict[str, list[float] | None]] = {label: {} for label in table.scores}
     differences: dict[str, dict[str, Difference]] = {label: {} for label in labels[1:]}
-    with Tracker(f"compare on {dataset}", len(shared), "metrics") as tracker:
-        for each in shared:
+    with Tracker(f"compare on {dataset}", len(in_all), "metrics") as tracker:
+        for each in in_all:
             for label in table.scores:
                 found = confidence.interval(table.values(label, each), level)
                 intervals[label][each] = list(found) if found else None
@@ -80,7 +80,7 @@ def compare(dataset: str, common: Common, metric: str = "", level: float = confi
         differences=differences,
         differing=_differing(table, labels, metric),
         verdicts={label: _verdict(label, labels[0], found, metric, level) for label, found in differences.items()},
-        notes=common.notes,
+        notes=shared.notes,
     )
 
 
@@ -123,13 +123,13 @@ def _verdict(label: str, first: str, found: dict[str, Difference], metric: str, 
             f"better {name}; it takes {confidence.fewest(level)}."
         )
     how = f"{gain.certain} than" if gain.certain != score_rows.NOT_CERTAIN else "not certainly different from"
+    p_value = score_rows.p_value(gain.p_adjusted)
     numbers = (
         f"gain {score_rows.signed(gain.mean)}, {percent} interval {score_rows.signed(gain.low)} to "
-        f"{score_rows.signed(gain.high)}, p {score_rows.p_value(gain.p_adjusted)}"
+        f"{score_rows.signed(gain.high)}, p {p_value if '<' in p_value else f'= {p_value}'}; better on "
+        f"{gain.better_on:,} of {gain.n_images:,} images"
     )
-    sentence = (
-        f"{label} is {how} {first} in {name} ({numbers}), on {gain.better_on:,} of {gain.n_images:,} images."
-    )
+    sentence = f"{label} is {how} {first} in {name} ({numbers})."
     others = []
     for tone in score_rows.TONES:
         named = [LABELS[each] for each, other in found.items() if other.certain == tone and each != metric]

@@ -10,12 +10,12 @@ import numpy as np
 from PIL import Image
 
 from trainer import charts, pages, score_rows
-from trainer.common import Common, Files, Networks, draw
 from trainer.compare import Result
 from trainer.config import HIGHER_IS_BETTER
 from trainer.contestants import Contestant
 from trainer.metrics import LABELS
 from trainer.per_image import CENTER_BIAS
+from trainer.shared_scores import Files, Networks, Shared, draw
 
 COLORS = (charts.BLUE, charts.ORANGE, "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 """Okabe and Ito's; a seventh model has the first again."""
@@ -27,7 +27,7 @@ TONES = {"better": ("good", "Better"), "worse": ("bad", "Worse"), score_rows.NOT
 def write_comparison(
     contestants: Sequence[Contestant],
     networks: Networks,
-    found: Mapping[str, Common],
+    found: Mapping[str, Shared],
     results: Mapping[str, Result],
     level: float,
     html: str | os.PathLike[str],
@@ -64,7 +64,7 @@ def _facts(contestant: Contestant) -> pages.Facts:
 
 
 def _describe_set(
-    name: str, result: Result, common: Common, colors: Mapping[str, str], level: float, files: Files
+    name: str, result: Result, shared: Shared, colors: Mapping[str, str], level: float, files: Files
 ) -> dict[str, Any]:
     labels = list(colors)
     models = [*labels, *([CENTER_BIAS] if CENTER_BIAS in result.means else [])]
@@ -99,7 +99,7 @@ def _describe_set(
                 "label": LABELS[metric],
                 "arrow": score_rows.arrow(metric),
                 "picture": charts.histogram(
-                    {label: common.table.values(label, metric).tolist() for label in reversed(labels)},
+                    {label: shared.table.values(label, metric).tolist() for label in reversed(labels)},
                     dict(colors),
                 ),
             }

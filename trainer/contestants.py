@@ -60,8 +60,9 @@ def find_contestants(names: Sequence[str]) -> list[Contestant]:
 def _labels(names: Sequence[str]) -> list[str]:
     """The shortest ends of paths that tell them all apart."""
     parts = [name.split("/") for name in names]
-    for count in range(1, max(map(len, parts)) + 1):
-        labels = ["/".join(each[-count:]) for each in parts]
+    for more in range(max(map(len, parts))):
+        # A version's number says nothing without its name.
+        labels = ["/".join(each[-1 - each[-1].isdecimal() - more :]) for each in parts]
         if len(set(labels)) == len(labels):
             return labels
     return list(names)

@@ -23,12 +23,16 @@ JUDGED = ("candidate", "champion")
 
 
 def print_evaluation(evaluation: dict[str, Any], console: Console) -> None:
-    """Print a table for each data set, and the reason of the decision; `evaluation` is `artifacts.EVALUATION`."""
+    """Print a table for each data set and the reason of the decision; `evaluation` is `artifacts.EVALUATION`.
+
+    The reason of a candidate below the centre bias is left to `gate.require_baseline`.
+    """
     percent = f"{100 * evaluation['shown_confidence']:g}%"
     for dataset, result in evaluation["datasets"].items():
         title = f"Validation images of {dataset}: {result['n_images']:,}; {percent} intervals"
         _print(console, title, _table(result))
-    console.print(Text(evaluation["reason"]), soft_wrap=True)
+    if evaluation["passed_baseline"]:
+        console.print(Text(evaluation["reason"]), soft_wrap=True)
 
 
 def _table(result: dict[str, Any]) -> Table:

@@ -12,22 +12,22 @@ from rich.console import Console
 from tests.trainer.test_report import Page, assert_self_contained
 from trainer import artifacts, confidence
 from trainer.__main__ import main
-from trainer.common import Common
 from trainer.compare import compare
 from trainer.config import HIGHER_IS_BETTER, EvaluateConfig
 from trainer.errors import UserError
 from trainer.evaluate import evaluate
 from trainer.per_image import PerImage
+from trainer.shared_scores import Shared
 from trainer.terminal import print_comparison
 
 N = 60
 
 
-def common(**columns):
+def shared(**columns):
     """Models with the same scores in KLD and, turned, in CC."""
     scores = {label: {"cc": -np.asarray(values), "kld": np.asarray(values)} for label, values in columns.items()}
     images = [f"{index}.jpg" for index in range(len(next(iter(columns.values()))))]
-    return Common(PerImage(images, scores), ["A note."], None)
+    return Shared(PerImage(images, scores), ["A note."], None)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def shifted(values, by, spread=0.05, seed=1):
 
 def test_the_others_are_compared_with_the_first(first):
     better, worse, alike = shifted(first, -0.1), shifted(first, 0.1), shifted(first, 0.001)
-    result = compare("osie", common(a=first, b=better, c=worse, d=alike))
+    result = compare("osie", shared(a=first, b=better, c=worse, d=alike))
     assert (result.metric, result.n_images, result.notes) == ("kld", N, ["A note."])
     assert list(result.differences) == ["b", "c", "d"]
     for metric in ("cc", "kld"):
@@ -63,10 +63,10 @@ def test_the_others_are_compared_with_the_first(first):
 
 def test_p_values_are_those_of_several_comparisons(first):
     others = {f"m{index}": shifted(first, -0.014, seed=index) for index in range(1, 9)}
-    alone = compare("osie", common(a=first, m1=others["m1"])).differences["m1"]["kld"]
+    alone = compare("osie", shared(a=first, m1=others["m1"])).differences["m1"]["kld"]
     assert alone.p_adjusted == alone.p_value < 0.05
     assert alone.certain == "better"
-    among = compare("osie", common(a=first, **others)).differences
+    among = compare("osie", shared(a=first, **others)).differences
     raw = [each["kld"].p_value for each in among.values()]
     assert [each["kld"].p_adjusted for each in among.values()] == pytest.approx(confidence.holm(raw))
     assert among["m1"]["kld"].low > 0
@@ -78,19 +78,19 @@ def test_images_are_those_with_the_largest_span(first):
     b[7] += 0.5
     c[3] -= 0.7
     b[20], c[20] = b[20] + 0.2, c[20] - 0.2
-    differing = compare("osie", common(a=first, b=b, c=c)).differing
+    differing = compare("osie", shared(a=first, b=b, c=c)).differing
     assert list(differing) == ["3.jpg", "7.jpg", "20.jpg"]
     assert differing["3.jpg"] == pytest.approx({"a": first[3], "b": first[3], "c": first[3] - 0.7})
 
 
 def test_the_same_model_twice_is_said_to_be_the_same(first):
-    result = compare("osie", common(a=first, b=first.copy()))
+    result = compare("osie", shared(a=first, b=first.copy()))
     assert result.verdicts == {"b": "b has the same KLD as a on every image."}
     assert result.differing == {}
 
 
 def test_of_few_images_nothing_is_certain(first):
-    result = compare("osie", common(a=first[:5], b=first[:5] - 0.2))
+    result = compare("osie", shared(a=first[:5], b=first[:5] - 0.2))
     assert result.differences["b"]["kld"].certain == "not certain"
     assert result.intervals["a"]["kld"] is None
     assert result.verdicts["b"] == (
@@ -100,11 +100,11 @@ def test_of_few_images_nothing_is_certain(first):
 
 def test_metric_that_was_not_measured_is_refused(first):
     with pytest.raises(UserError, match="metric of osie is 'nss'; choose one of cc, kld"):
-        compare("osie", common(a=first, b=first), metric="nss")
+        compare("osie", shared(a=first, b=first), metric="nss")
 
 
 def test_terminal_shows_scores_gains_notes_and_verdicts(first):
-    result = compare("osie", common(a=first, b=shifted(first, -0.1)), metric="cc")
+    result = compare("osie", shared(a=first, b=shifted(first, -0.1)), metric="cc")
     console = Console(file=io.StringIO(), width=80)
     print_comparison({"osie": result}, 0.95, console)
     lines = console.file.getvalue().splitlines()

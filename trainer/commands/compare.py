@@ -56,7 +56,7 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     from rich.console import Console
 
     from trainer.artifacts import prepared_by_name
-    from trainer.common import Networks, evaluate_afresh, find_common
+    from trainer.shared_scores import Networks, evaluate_afresh, find_shared
     from trainer.compare import as_json, compare
     from trainer.compare_page import write_comparison
     from trainer.contestants import find_contestants
@@ -67,7 +67,7 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     if parsed.dataset_dir:
         found = evaluate_afresh(contestants, networks, prepared_by_name(parsed.dataset_dir))
     else:
-        found = find_common(contestants)
+        found = find_shared(contestants)
     results = {name: compare(name, each, parsed.metric, parsed.confidence) for name, each in found.items()}
     if parsed.html:
         write_comparison(contestants, networks, found, results, parsed.confidence, parsed.html)

@@ -21,7 +21,7 @@ Files = dict[str, dict[str, pathlib.Path]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Common:
+class Shared:
     """What all models were measured on, in one data set."""
 
     table: PerImage
@@ -32,7 +32,7 @@ class Common:
     """Prepared data with these images, where there is some."""
 
 
-def find_common(contestants: Sequence[Contestant]) -> dict[str, Common]:
+def find_shared(contestants: Sequence[Contestant]) -> dict[str, Shared]:
     """What the models have in common of their evaluations, by data set.
 
     Raises:
@@ -47,9 +47,9 @@ def find_common(contestants: Sequence[Contestant]) -> dict[str, Common]:
         if lacking:
             left_out.append(f"{dataset}, on which {' and '.join(lacking)} {_were(lacking)} not evaluated")
             continue
-        common = _common({each.label: each.measured[dataset] for each in contestants})
-        if any(common.table.scores.values()):
-            found[dataset] = common
+        shared = _shared({each.label: each.measured[dataset] for each in contestants})
+        if any(shared.table.scores.values()):
+            found[dataset] = shared
         else:
             counts = ", ".join(
                 f"{each.label} {len(each.measured[dataset].table.images):,}" for each in contestants
@@ -57,12 +57,12 @@ def find_common(contestants: Sequence[Contestant]) -> dict[str, Common]:
             left_out.append(f"{dataset}, of which they have no image and metric in common (images: {counts})")
     if not found:
         raise UserError(f"there is nothing to compare but {'; '.join(left_out)}; {REMEDY}")
-    for common in found.values():
-        common.notes.extend(f"Left out: {each}." for each in left_out)
+    for shared in found.values():
+        shared.notes.extend(f"Left out: {each}." for each in left_out)
     return found
 
 
-def _common(measured: Mapping[str, Measured]) -> Common:
+def _shared(measured: Mapping[str, Measured]) -> Shared:
     """The images that all models have, and what is not the same about them."""
     first, *others = measured.values()
     shared = set(first.table.images).intersection(*(each.table.images for each in others))
@@ -81,7 +81,7 @@ def _common(measured: Mapping[str, Measured]) -> Common:
         bias = first.table.only(images).scores[CENTER_BIAS]
         scores[CENTER_BIAS] = {metric: bias[metric] for metric in kept}
         folder = next((each.folder for each in measured.values() if each.folder is not None), None)
-    return Common(PerImage(images, scores), _notes(measured, len(images), prints, sizes), folder)
+    return Shared(PerImage(images, scores), _notes(measured, len(images), prints, sizes), folder)
 
 
 def _notes(measured: Mapping[str, Measured], n_images: int, prints: list[Any], sizes: list[Any]) -> list[str]:
@@ -147,7 +147,7 @@ class Networks:
 
 def evaluate_afresh(
     contestants: Sequence[Contestant], networks: Networks, datasets: Mapping[str, pathlib.Path]
-) -> dict[str, Common]:
+) -> dict[str, Shared]:
     """Evaluate all models on the `valid` split of prepared data sets; `UserError` where one has no images."""
     manifests = {name: artifacts.Manifest.load(folder) for name, folder in datasets.items()}
     for name, manifest in manifests.items():
@@ -157,7 +157,7 @@ def evaluate_afresh(
     for name, folder in datasets.items():
         table = networks.scorer(folder).score(f"evaluate {name}")
         del table.scores[UNIFORM]
-        found[name] = Common(table, _size_notes(contestants, manifests[name].image_size), folder)
+        found[name] = Shared(table, _size_notes(contestants, manifests[name].image_size), folder)
     return found
 
 
@@ -177,13 +177,13 @@ def _size_notes(contestants: Sequence[Contestant], image_size: tuple[int, int]) 
     return notes
 
 
-def draw(networks: Networks, common: Common, images: Collection[str], folder: pathlib.Path) -> Files:
+def draw(networks: Networks, shared: Shared, images: Collection[str], folder: pathlib.Path) -> Files:
     """Write the pictures of some images; none, and a note that says why, where data or a model is gone."""
-    if common.folder is None or networks.gone:
+    if shared.folder is None or networks.gone:
         gone = ", ".join(networks.gone) or "the data they were evaluated on"
-        common.notes.append(f"No pictures: no longer there is {gone}. With --dataset-dir there are some.")
+        shared.notes.append(f"No pictures: no longer there is {gone}. With --dataset-dir there are some.")
         return {}
     folder.mkdir(parents=True)
     stems = {image: folder / f"{index:06d}" for index, image in enumerate(images)}
-    files: Files = networks.scorer(common.folder).draw(stems)
+    files: Files = networks.scorer(shared.folder).draw(stems)
     return files

@@ -5,10 +5,10 @@ import pathlib
 import numpy as np
 import pytest
 
-from trainer.common import find_common
 from trainer.contestants import Contestant, Measured
 from trainer.errors import UserError
 from trainer.per_image import CANDIDATE, CENTER_BIAS, PerImage
+from trainer.shared_scores import find_shared
 
 METRICS = ("nss", "cc", "kld")
 
@@ -29,7 +29,7 @@ def contestants(*sets):
 
 def test_the_same_images_are_taken_as_they_are():
     place = pathlib.Path("data")
-    found = find_common(contestants({"osie": measured()}, {"osie": measured(offset=1, folder=place)}))["osie"]
+    found = find_shared(contestants({"osie": measured()}, {"osie": measured(offset=1, folder=place)}))["osie"]
     assert found.notes == []
     assert found.folder == place
     assert found.table.images == list("abcd")
@@ -38,7 +38,7 @@ def test_the_same_images_are_taken_as_they_are():
 
 
 def test_images_are_paired_by_name_and_what_is_missing_is_counted():
-    found = find_common(contestants({"osie": measured("abcd")}, {"osie": measured("xdb", offset=1)}))["osie"]
+    found = find_shared(contestants({"osie": measured("abcd")}, {"osie": measured("xdb", offset=1)}))["osie"]
     assert found.table.images == ["b", "d"]
     np.testing.assert_array_equal(found.table.scores["m0"]["nss"], [98, 100])
     np.testing.assert_array_equal(found.table.scores["m1"]["nss"], [99, 101])
@@ -47,14 +47,14 @@ def test_images_are_paired_by_name_and_what_is_missing_is_counted():
 
 def test_other_data_is_said_and_has_no_common_centre_bias():
     sets = contestants({"osie": measured(folder=pathlib.Path("data"))}, {"osie": measured(fingerprint="ffff0000")})
-    found = find_common(sets)["osie"]
+    found = find_shared(sets)["osie"]
     assert "fingerprints 0123abcd, ffff0000" in found.notes[0]
     assert list(found.table.scores) == ["m0", "m1"]
     assert found.folder is None
 
 
 def test_metrics_that_depend_on_the_networks_size_are_left_out_where_it_differs():
-    found = find_common(contestants({"osie": measured()}, {"osie": measured(size=(240, 320))}))["osie"]
+    found = find_shared(contestants({"osie": measured()}, {"osie": measured(size=(240, 320))}))["osie"]
     assert {tuple(each) for each in found.table.scores.values()} == {("nss",)}
     assert "Left out: CC, KLD, SIM" in found.notes[0]
     assert "48 \N{MULTIPLICATION SIGN} 64 and 240 \N{MULTIPLICATION SIGN} 320" in found.notes[0]
@@ -62,7 +62,7 @@ def test_metrics_that_depend_on_the_networks_size_are_left_out_where_it_differs(
 
 def test_data_set_that_one_was_not_evaluated_on_is_left_out():
     sets = contestants({"osie": measured(), "cat": measured()}, {"osie": measured(), "dog": measured()})
-    found = find_common(sets)
+    found = find_shared(sets)
     assert list(found) == ["osie"]
     assert found["osie"].notes == [
         "Left out: cat, on which m1 was not evaluated.",
@@ -81,4 +81,4 @@ def test_data_set_that_one_was_not_evaluated_on_is_left_out():
 )
 def test_without_anything_in_common_it_is_said_how_to_compare_all_the_same(second, message):
     with pytest.raises(UserError, match=f"{message}.*--dataset-dir DIR"):
-        find_common(contestants({"osie": measured()}, second))
+        find_shared(contestants({"osie": measured()}, second))
