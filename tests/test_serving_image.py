@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from pipeline.registry_address import Address
 from tests.images import DOCKERFILE, stages
 from tests.serving_server import Handler
 
@@ -78,3 +79,7 @@ def test_guide_builds_and_runs_what_is_here():
         target = re.search(r"--target (\S+)", command)
         assert target is None or target[1] in STAGES
     assert 'model=models/msinet/$VERSION" images/serving' in builds[1]
+
+
+def test_guide_uploads_with_the_registrys_container():
+    assert f"--container-image-uri={Address('my-project', 'us-central1').image} " in GUIDE

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from trainer import graph_picture, preprocess
 from trainer.artifacts import MODEL_CONFIG, SAVED_MODEL, WEIGHTS, replacing, write_json
-from trainer.errors import UserError
+from trainer.errors import UserError, first_line
 from trainer.export_options import SIGNATURES
 from trainer.initial import load_weights
 from trainer.model import build_model
@@ -94,12 +94,17 @@ def write_saved_model(
             `serve_bytes` the export takes encoded images only.
 
     Raises:
-        UserError: if the reloaded export answers otherwise than the network.
+        UserError: if it cannot be written, or if the reloaded export answers otherwise than the network.
     """
     servable = _Servable(model, image_size)
     signatures = {name: getattr(servable, name) for name in SIGNATURES}
     with replacing(path) as partial:
-        tf.saved_model.save(servable, str(partial), signatures | {SIGNATURES[0]: signatures[default]})
+        try:
+            tf.saved_model.save(servable, str(partial), signatures | {SIGNATURES[0]: signatures[default]})
+        except tf.errors.OpError as error:
+            raise UserError(
+                f"cannot write {path} ({first_line(error)}); make room, or name another folder"
+            ) from None
         _verify(model, partial, image_size, default)
 
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import resource
 import subprocess
 import sys
 
@@ -121,3 +122,15 @@ def test_model_config_holds_the_summary(folder):
 def test_free_size_network_is_loaded_in_the_precision_asked_for(folder):
     assert export.load_model(folder).dtype_policy.name == keras.config.dtype_policy().name
     assert export.load_model(folder, "mixed_bfloat16").get_layer("aspp_conv2").compute_dtype == "bfloat16"
+
+
+def test_full_disk_is_named_and_leaves_nothing(folder, tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    network = export.load_model(folder)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, limits[1]))
+    try:
+        with pytest.raises(UserError, match=r"cannot write .*export \(.*\); make room, or name another folder"):
+            export.write_saved_model(network, SIZE, tmp_path / "export")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list(tmp_path.iterdir())
