@@ -41,7 +41,6 @@ def write_comparison(
                 result,
                 found[name],
                 colors,
-                level,
                 draw(networks, found[name], result.differing, pathlib.Path(folder, name)),
             )
             for name, result in results.items()
@@ -64,7 +63,7 @@ def _facts(contestant: Contestant) -> pages.Facts:
 
 
 def _describe_set(
-    name: str, result: Result, shared: Shared, colors: Mapping[str, str], level: float, files: Files
+    name: str, result: Result, shared: Shared, colors: Mapping[str, str], files: Files
 ) -> dict[str, Any]:
     labels = list(colors)
     models = [*labels, *([CENTER_BIAS] if CENTER_BIAS in result.means else [])]
@@ -94,22 +93,19 @@ def _describe_set(
             }
             for label, found in result.differences.items()
         ],
-        "distributions": [
-            {
-                "label": LABELS[metric],
-                "arrow": score_rows.arrow(metric),
-                "picture": charts.histogram(
-                    {label: shared.table.values(label, metric).tolist() for label in reversed(labels)},
-                    dict(colors),
-                ),
-            }
-            for metric in present
-        ],
+        "distributions": [_distribution(metric, shared, colors) for metric in present],
         "examples": [
             _example(image, scores, result.metric, files.get(image, {}))
             for image, scores in result.differing.items()
         ],
     }
+
+
+def _distribution(metric: str, shared: Shared, colors: Mapping[str, str]) -> dict[str, Any]:
+    # The first in front, since the others are compared with it.
+    scores = {label: shared.table.values(label, metric).tolist() for label in reversed(list(colors))}
+    picture = charts.histogram(scores, dict(colors))
+    return {"label": LABELS[metric], "arrow": score_rows.arrow(metric), "picture": picture}
 
 
 def _verdict(result: Result, label: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ import functools
 import itertools
 import os
 import pathlib
+import urllib.parse
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -92,7 +93,9 @@ class Scorer:
             maps = {"density": density, **predictions}
             pictures = {"stimulus": example.stimulus} | {what: _grey(each) for what, each in maps.items()}
             stem = stems[example.name]
-            written[example.name] = {what: stem.with_name(f"{stem.name}-{what}.png") for what in pictures}
+            # A network may be called by a part of its path.
+            names = {what: f"{stem.name}-{urllib.parse.quote(what, safe='')}.png" for what in pictures}
+            written[example.name] = {what: stem.with_name(name) for what, name in names.items()}
             for what, picture in pictures.items():
                 Image.fromarray(picture[self._content(example)]).save(written[example.name][what])
         return written

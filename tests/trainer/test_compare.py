@@ -124,7 +124,7 @@ def test_terminal_shows_scores_gains_notes_and_verdicts(first):
 @pytest.fixture(scope="module")
 def other(models, datasets, tmp_path_factory):
     """An evaluation of the other model on one of the data sets."""
-    output = tmp_path_factory.mktemp("other") / "other"
+    output = tmp_path_factory.mktemp("other") / "msinet" / "2"
     evaluate(EvaluateConfig(gate="always"), models["bad"], {"salicon": datasets["salicon"]}, output)
     return output
 
@@ -133,10 +133,11 @@ def test_evaluations_are_compared_with_what_they_hold(evaluated, other, tmp_path
     page, file = tmp_path / "page.html", tmp_path / "answer.json"
     main(["compare", str(evaluated), str(other), "--html", str(page), "--json", str(file)])
     printed = capsys.readouterr().out
-    assert "other is worse than evaluation in KLD (gain" in printed
-    assert "Left out: fixationadd1000, on which other was not evaluated." in printed
+    assert "msinet/2 is worse than evaluation in KLD (gain" in printed
+    assert "Left out: fixationadd1000, on which msinet/2 was not evaluated." in printed
     answer = json.loads(file.read_text())
-    contents = {each.name: json.loads((each / artifacts.EVALUATION).read_text()) for each in (evaluated, other)}
+    folders = {"evaluation": evaluated, "msinet/2": other}
+    contents = {name: json.loads((each / artifacts.EVALUATION).read_text()) for name, each in folders.items()}
     (found,) = answer["datasets"].values()
     for name, content in contents.items():
         assert found["means"][name] == pytest.approx(content["datasets"]["salicon"]["models"]["candidate"])
@@ -144,15 +145,15 @@ def test_evaluations_are_compared_with_what_they_hold(evaluated, other, tmp_path
     gains = contents["evaluation"]["datasets"]["salicon"]["gains"]
     assert list(gains) == list(HIGHER_IS_BETTER)
     for metric, gain in gains.items():
-        assert found["differences"]["other"][metric]["mean"] == pytest.approx(-gain["mean"], abs=1e-9)
-        assert found["differences"]["other"][metric]["worse_on"] == gain["better_on"]
+        assert found["differences"]["msinet/2"][metric]["mean"] == pytest.approx(-gain["mean"], abs=1e-9)
+        assert found["differences"]["msinet/2"][metric]["worse_on"] == gain["better_on"]
 
     shown = Page(page)
     assert_self_contained(shown)
-    assert "Gain of other over evaluation" in shown.text
-    for panel in ("Stimulus", "Ground truth", "evaluation", "other"):
+    assert "Gain of msinet/2 over evaluation" in shown.text
+    for panel in ("Stimulus", "Ground truth", "evaluation", "msinet/2"):
         assert shown.text.count(f"<figcaption>{panel}</figcaption>") == 6
-    assert answer["models"]["other"]["named"] == str(other)
+    assert answer["models"]["msinet/2"]["named"] == str(other)
 
 
 def test_without_the_data_there_is_a_page_without_pictures(evaluated, other, tmp_path, capsys):

@@ -19,10 +19,9 @@ def test_interval_of_normal_scores_is_students(n, confidence):
     values = scores(n, seed=n, mean=3.0)
     expected = stats.ttest_1samp(values, 0).confidence_interval(confidence)
     width = expected.high - expected.low
-    # Ten values have few means.
-    assert interval(values, confidence) == pytest.approx(
-        (expected.low, expected.high), abs=width * (0.2 if n < 40 else 0.05)
-    )
+    low, high = interval(values, confidence)
+    assert (low, high) == pytest.approx((expected.low, expected.high), abs=0.08 * width)
+    assert high - low == pytest.approx(width, rel=0.06)
 
 
 def test_interval_of_skewed_scores_leans_to_the_long_tail():
