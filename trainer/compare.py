@@ -26,7 +26,8 @@ class Difference(Gain):
     p_adjusted: float
     """For as many comparisons as there are, by Holm."""
     certain: str
-    """`better` or `worse` where both the interval and `p_adjusted` say so, else `not certain`."""
+    """`better` or `worse` where both the interval and `p_adjusted` say so, `the same` where no image differs, else
+    `not certain`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +95,9 @@ def _differences(table: PerImage, labels: list[str], metric: str, level: float) 
     adjusted = confidence.holm([gain.p_value for gain in gains])
     found = {}
     for label, gain, p_value in zip(others, gains, adjusted, strict=True):
-        certain = score_rows.certainty(gain) if p_value < 1 - level else score_rows.NOT_CERTAIN
+        certain = score_rows.certainty(gain)
+        if certain != score_rows.SAME and p_value >= 1 - level:
+            certain = score_rows.NOT_CERTAIN
         found[label] = Difference(**dataclasses.asdict(gain), p_adjusted=p_value, certain=certain)
     return found
 
@@ -115,7 +118,7 @@ def _verdict(label: str, first: str, found: dict[str, Difference], metric: str, 
     """Whether a model is better than the first one, in one metric with the numbers, in the others by name."""
     gain = found[metric]
     name, percent = LABELS[metric], f"{100 * level:g}%"
-    if not (gain.better_on or gain.worse_on):
+    if gain.certain == score_rows.SAME:
         return f"{label} has the same {name} as {first} on every image."
     if gain.low is None:
         return (

@@ -20,7 +20,12 @@ from trainer.shared_scores import Files, Networks, Shared, draw
 COLORS = (charts.BLUE, charts.ORANGE, "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 """Okabe and Ito's; a seventh model has the first again."""
 TITLES = {"stimulus": "Stimulus", "density": "Ground truth"}
-TONES = {"better": ("good", "Better"), "worse": ("bad", "Worse"), score_rows.NOT_CERTAIN: ("plain", "Not certain")}
+TONES = {
+    "better": ("good", "Better"),
+    "worse": ("bad", "Worse"),
+    score_rows.NOT_CERTAIN: ("plain", "Not certain"),
+    score_rows.SAME: ("plain", "The same"),
+}
 """Colour and headline of a verdict."""
 
 

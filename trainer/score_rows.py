@@ -19,8 +19,8 @@ MEANINGS = {
     "information_gain": "bits per fixation above the centre bias",
 }
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
-NOT_CERTAIN = "not certain"
-TONES = {"better": "good", "worse": "bad", NOT_CERTAIN: "soft"}
+NOT_CERTAIN, SAME = "not certain", "the same"
+TONES = {"better": "good", "worse": "bad", NOT_CERTAIN: "soft", SAME: "soft"}
 """Whether a gain is certain, and the colour for it."""
 
 Intervals = Mapping[str, Sequence[float] | None]
@@ -43,7 +43,9 @@ def half_width(interval: Sequence[float] | None, digits: int = 3) -> str:
 
 
 def certainty(gain: Gain) -> str:
-    """`better` or `worse` where the interval says so, else NOT_CERTAIN."""
+    """`better` or `worse` where the interval says so, SAME where no image differs, else NOT_CERTAIN."""
+    if not (gain.better_on or gain.worse_on):
+        return SAME
     if gain.low is not None and gain.low > 0:
         return "better"
     return "worse" if gain.high is not None and gain.high < 0 else NOT_CERTAIN

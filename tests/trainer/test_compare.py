@@ -86,6 +86,7 @@ def test_images_are_those_with_the_largest_span(first):
 def test_the_same_model_twice_is_said_to_be_the_same(first):
     result = compare("osie", shared(a=first, b=first.copy()))
     assert result.verdicts == {"b": "b has the same KLD as a on every image."}
+    assert {each.certain for each in result.differences["b"].values()} == {"the same"}
     assert result.differing == {}
 
 
