@@ -8,7 +8,8 @@ images to all of them.
 
 The images are parts of scikit-image's photographs, enlarged or shrunk, with noise as a camera's. One of 20 is a
 JPEG of 4000 x 3000 pixels; the others have sides of 200 to 2000 pixels (as many between 200 and 400 as between
-1000 and 2000), and of 19 of them 10 are JPEG, 5 PNG, 2 WebP, 1 GIF and 1 grey TIFF.
+1000 and 2000), and of 19 of them 10 are JPEG, 5 PNG, 2 WebP, 1 GIF and 1 grey TIFF. From the 201st on they are links
+to the ones before.
 
 Bare is the network called on prepared batches in memory; `predict` reads files and writes maps as 8-bit PNG. Both
 take turns on the same images, each first in every other turn, in one process; the first, short turn does not
@@ -47,6 +48,7 @@ RATIO_AT_LEAST, GROWTH_AT_MOST = 0.9, 1.1
 PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket")
 FORMATS = 10 * ["jpg"] + 5 * ["png"] + 2 * ["webp"] + ["gif", "tif"]
 LARGE, SIDES = (4000, 3000), (200, 2000)
+DISTINCT = 200
 TURN_IMAGES = 48
 MEMORY_SIZE = (48, 64)
 
@@ -56,7 +58,7 @@ def write_images(folder: pathlib.Path, count: int) -> list[Input]:
     folder.mkdir()
     random = np.random.default_rng(0)
     photographs = [Image.fromarray(getattr(data, name)()) for name in PHOTOGRAPHS]
-    for index in range(count):
+    for index in range(min(count, DISTINCT)):
         photograph = photographs[random.integers(len(photographs))]
         suffix = FORMATS[random.integers(len(FORMATS))]
         width, height = (int(np.exp(random.uniform(*np.log(SIDES).tolist()))) for _ in range(2))
@@ -68,6 +70,10 @@ def write_images(folder: pathlib.Path, count: int) -> list[Input]:
         noisy = pixels + random.integers(-3, 4, pixels.shape, np.int16)
         picture = Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8))
         (picture.convert("L") if suffix == "tif" else picture).save(folder / f"{index:04d}.{suffix}")
+    drawn = sorted(folder.iterdir())
+    for index in range(DISTINCT, count):
+        source = drawn[index % DISTINCT]
+        (folder / f"{index:04d}{source.suffix}").hardlink_to(source)
     return find_inputs([str(folder)]).inputs
 
 

@@ -1,6 +1,7 @@
 """From the files of one image to arrays: the stimulus, its map as a density, and its fixated pixels."""
 
 import io
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from PIL import Image
 from scipy import io as mat
 from scipy import ndimage
 
-from trainer.errors import UserError
+from trainer.errors import UserError, first_line
 from trainer.layout import POINTS, Item
 from trainer.sources import Member
 
@@ -114,7 +115,8 @@ def _open(member: Member) -> tuple[Image.Image, bytes]:
 
 
 def _undecodable(member: Member, error: Exception) -> UserError:
-    text = str(error).splitlines()[0]
+    # TensorFlow's text begins with the name of its operation, and Pillow's has the address of what it read from.
+    text = re.sub(r"^\{\{.*?\}\} | <_io\.BytesIO object at 0x[0-9a-f]+>", "", first_line(error))
     return UserError(f"{member.origin} does not decode as a picture ({text}); get it again")
 
 

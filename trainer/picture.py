@@ -4,6 +4,7 @@ Data sets are read by `decode.py`, as the reference reads them: without orientat
 """
 
 import io
+import logging
 import threading
 import warnings
 from collections.abc import Iterator
@@ -58,10 +59,10 @@ OTHER_FORMATS = {
     b"<html": "a web page; save the picture itself",
     b"<svg": "an SVG drawing; export it as PNG",
     b"<?xml": "XML, perhaps an SVG drawing; export it as PNG",
-    b"\0\0\0": "perhaps HEIC, AVIF or a video; export it as JPEG",
     b"pk\3\4": "a ZIP archive or an office document; export its pictures",
 }
 """What other files begin with, in lower case -> what they are and what to do."""
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # what it says is raised, too
 _filters = threading.Lock()
 """Held while warnings are ignored, which is a state of the whole process."""
 
@@ -100,7 +101,7 @@ class Picture:
             raise UserError(f"{found}; a side has at most {MOST_SIDE_PX:,}: cut it into parts")
         if min(width, height) < 1:
             raise UserError(f"{found}, so it has no pixels; get it again")
-        self._orientation = _orientation(self._picture)
+        self._orientation = _orientation(self._picture, data)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -130,22 +131,38 @@ def _open(data: bytes, origin: str) -> ImageFile:
             continue
         try:
             with _quiet():
+                if name == "PNG":
+                    reader(io.BytesIO(data)).verify()  # checksums, which decoding does not look at
                 return reader(io.BytesIO(data))
         except Exception as error:
             raise _damaged(origin, name, error) from None
     start = data[:64].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     known = next((f" but {what}" for magic, what in OTHER_FORMATS.items() if start.startswith(magic)), "")
+    if data[4:8] == b"ftyp":
+        known = " but perhaps HEIC, AVIF or a video; export it as JPEG"
     raise UserError(f"{origin} is not a JPEG, PNG, WebP, GIF, TIFF or BMP{known}")
 
 
 def _damaged(origin: str, format: str, error: Exception) -> UserError:
-    return UserError(f"{origin} does not decode as {format} ({first_line(error)}); get it again")
+    text = first_line(error)
+    if "this driver" in text:  # Pillow's word for any other parsing that failed
+        text = "its header is damaged"
+    return UserError(f"{origin} does not decode as {format} ({text}); get it again")
 
 
-def _orientation(picture: Image.Image) -> int:
+def _orientation(picture: ImageFile, data: bytes) -> int:
+    """The EXIF orientation, without decoding the pixels; 1 where there is none, or Pillow turns them itself."""
+    tags = Image.Exif()
     try:
         with _quiet():
-            found = int(picture.getexif().get(ORIENTATION, 1))
+            if picture.format == "PNG":  # of which Pillow reads the tags by decoding all of it
+                start = data.rfind(b"eXIf")
+                if start > 0:
+                    length = int.from_bytes(data[start - 4 : start])
+                    tags.load(data[start + 4 : start + 4 + length])
+            elif picture.format != "TIFF":
+                tags = picture.getexif()
+            found = int(tags.get(ORIENTATION, 1))
     except Exception:
         found = 1  # a damaged tag says nothing about the pixels
     return found if found in UPRIGHT else 1

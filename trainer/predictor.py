@@ -1,5 +1,6 @@
 """A trained network that answers with the saliency map of any image."""
 
+import functools
 import os
 import pathlib
 from typing import Any
@@ -29,10 +30,12 @@ class Predictor:
         prepared = tf.TensorSpec((None, height, width, 3), tf.float32)
         self._network = load_model(folder)
         self._forward = tf.function(self._network, [prepared])
+        fit = functools.partial(preprocess.prepare_stimulus, size=self.image_size)
+        self._prepare = tf.function(fit, [tf.TensorSpec((None, None, 3), tf.uint8)])
 
     def prepare(self, image: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
         """An image (h, w, 3) RGB as the network takes it, (H, W, 3) in 0..255, padded."""
-        prepared: npt.NDArray[np.float32] = preprocess.prepare_stimulus(image, self.image_size)
+        prepared: npt.NDArray[np.float32] = self._prepare(image).numpy()
         return prepared
 
     def predict(self, image: npt.NDArray[np.uint8]) -> Map:

@@ -7,8 +7,8 @@ import pytest
 
 from tests.golden.inputs import SIZES, fixation_map
 from trainer import preprocess
+from trainer.png import grey_levels
 from trainer.restore import restore
-from trainer.results import grey_levels
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 
@@ -19,7 +19,7 @@ def prediction(seed, size):
 
 @pytest.mark.parametrize(("case", "original", "size"), [(k, *sizes) for k, sizes in enumerate(SIZES)])
 def test_golden_predictions_become_the_golden_maps(case, original, size):
-    levels = grey_levels(restore(prediction(300 + case, size), original), 255)
+    levels = grey_levels(restore(prediction(300 + case, size), original), 255).astype(int)
     np.testing.assert_array_equal(levels, preprocess.restore_map(prediction(300 + case, size), original))
     golden = GOLDEN["post_{}x{}_to_{}x{}".format(*size, *original)].reshape(original)
     assert np.abs(levels - golden).max() <= 1

@@ -1,0 +1,66 @@
+"""Whatever is given as an image has its map or its reason, and nothing else is said."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.trainer import malformed
+from trainer.__main__ import main
+
+SIZES = {"one-pixel.png": (1, 1), "banner.png": (10, 20_000), "pole.png": (20_000, 10), "line.webp": (1, 3000)}
+
+
+@pytest.fixture(scope="module")
+def predicted(golden_model, tmp_path_factory):
+    """The folder; file -> what should come of it; what the command left, wrote to stderr, and warned of."""
+    folder = tmp_path_factory.mktemp("malformed")
+    (folder / "in").mkdir()
+    expected = malformed.write(folder / "in")
+    arguments = ["--model", str(golden_model), "--output-dir", str(folder / "out"), "--format", "png,overlay"]
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with pytest.raises(SystemExit) as left:
+            main(["predict", str(folder / "in"), *arguments, "--json", str(folder / "rows.json")])
+    assert left.value.code == 1
+    ours = [each for each in warned if "/PIL/" in each.filename or "/trainer/" in each.filename]
+    return folder, expected, json.loads((folder / "rows.json").read_text()), ours
+
+
+def test_every_file_has_its_map_or_its_reason(predicted):
+    folder, expected, answer, _ = predicted
+    rows = {row["image"].removeprefix(f"{folder / 'in'}/"): row for row in answer["images"]}
+    assert rows.keys() == expected.keys()
+    assert len(rows) >= 50
+    wrong = {}
+    for name, (outcome, reason) in expected.items():
+        error = rows[name].get("error")
+        came = malformed.FAILS if error else malformed.MAP
+        if outcome not in (came, malformed.EITHER) or (error and (reason not in error or name not in error)):
+            wrong[name] = error or "a map"
+    assert not wrong
+    assert answer["failed"] == sum("error" in row for row in rows.values())
+
+
+def test_reasons_are_one_line_for_people(predicted):
+    for row in predicted[2]["images"]:
+        error = row.get("error", "")
+        assert error.isprintable()
+        assert "object at 0x" not in error
+        assert len(error) < 600
+
+
+def test_maps_have_their_images_sizes(predicted):
+    folder, _, answer, _ = predicted
+    done = {row["image"].rpartition("/")[2]: row for row in answer["images"] if "error" not in row}
+    for name, size in SIZES.items():
+        assert (done[name]["height"], done[name]["width"]) == size
+        assert np.asarray(Image.open(done[name]["results"]["png"])).shape == size
+        assert np.asarray(Image.open(done[name]["results"]["overlay"])).shape == (*size, 3)
+    assert len(list((folder / "out").rglob("*"))) == 2 * len(done) + 1  # and the folder of one
+
+
+def test_nothing_warns(predicted):
+    assert not [str(each.message) for each in predicted[3]]
