@@ -56,6 +56,7 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.export import load_model, write_saved_model
     from trainer.lite import write_lite
 
+    print(f"exporting {folder} as {parsed.format}", flush=True)  # it takes up to a minute
     model = load_model(folder)
     if parsed.format == SAVED_MODEL:
         write_saved_model(model, size, path, parsed.default_signature)
