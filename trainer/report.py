@@ -92,6 +92,8 @@ def _influence(content: dict[str, Any], result: dict[str, Any]) -> str:
     """On how many images the candidate is better, and on how many the decision hangs."""
     metric, count = result["influence"]["metric"], result["influence"]["turning_point"]
     gain = Gain(**result["gains"][metric])
+    if score_rows.certainty(gain) == score_rows.SAME:
+        return f"The {LABELS[metric]} of both is the same on every image."
     counted = (
         f"The candidate's {LABELS[metric]} is better on {gain.better_on:,} of {gain.n_images:,} images and worse "
         f"on {gain.worse_on:,}."

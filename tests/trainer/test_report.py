@@ -119,6 +119,15 @@ def test_report_tells_the_gains_and_how_certain_they_are(page, evaluated):
     assert shown[place + 2 : place + 5] == ["better", "0.002", "10 of 10"]  # p: 2 of 1024 ways to flip the signs
 
 
+def test_report_of_a_candidate_that_is_the_default_says_so():
+    gain = confidence.Gain(0.0, 0.0, 0.0, 1.0, 140, 0, 0)
+    result = {
+        "influence": {"metric": "kld", "turning_point": None},
+        "gains": {"kld": dataclasses.asdict(gain)},
+    }
+    assert report._influence({}, result) == "The KLD of both is the same on every image."
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
