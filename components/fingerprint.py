@@ -25,5 +25,6 @@ def fingerprint(
         model = weight_sources.fingerprint(base_model_uri) if base_model_uri else ""
         data = "" if base_model_uri and not evaluate_base else fetch.fingerprint(dataset, source)
         print(f"{dataset}: {data or 'not needed, a model takes the place of base training'}")
-        print(f"{base_model_uri}: {model}" if model else "")
+        if model:
+            print(f"{base_model_uri}: {model}")
         return data, model

@@ -121,7 +121,7 @@ def _base_model(given: dict[str, Channel], seen: Channel, train: Callable[[], Ch
     wanted = settings_of(FetchConfig, "base", given)
     with dsl.If(given["base_model_uri"] == "", name=STEPS["base"]):
         trained = train()
-    with dsl.Else(name="Import"):
+    with dsl.Else(name="Base model: import"):
         imported = import_model(
             base_model_uri=given["base_model_uri"],
             dataset=wanted["dataset"],

@@ -102,7 +102,7 @@ class Progress:
             self._enter(match[1], "cached")
         elif match := SKIPPED.match(line):
             for name in self._groups[match[1]]:  # a branch that is not taken
-                self.steps.pop(name)
+                self.steps.pop(name, None)
         elif self._current is not None:
             for said in self._said(line):
                 self._current.lines.append(said)

@@ -20,7 +20,8 @@ PATIENCE_S = 900.0
 LISTED = ("name", "state", "display_name", "create_time", "end_time", "schedule_name")
 RUN = -1
 """Stands for the run itself where its tasks are known by their ids."""
-WAITING = ("", "state-unspecified", "pending")
+UNTOLD = ("", "state-unspecified", "pending", "not-triggered")
+"""States of tasks that are worth no line: they have not begun, or are in the branch that is not taken."""
 
 
 def service_of(environment: Environment) -> Any:
@@ -149,7 +150,7 @@ def changes(job: Any, titles: Mapping[str, str], known: dict[int, str]) -> list[
     lines = []
     for task in tasks_of(job):
         state = state_of(task)
-        if state not in WAITING and known.get(task.task_id) != state:
+        if state not in UNTOLD and known.get(task.task_id) != state:
             known[task.task_id] = state
             lines.append(f"[{titles.get(task.task_name, task.task_name)}] {state}{_took(task)}")
     state = state_of(job)

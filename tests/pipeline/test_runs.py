@@ -10,7 +10,10 @@ from pipeline.template import Template
 from tests.vertex import DROP, NAMES, write_config
 from trainer.errors import UserError
 
-DONE = ("SUCCEEDED", {"fetch-dataset": "SUCCEEDED", "plan-training": "SKIPPED"})
+DONE = (
+    "SUCCEEDED",
+    {"fetch-dataset": "SUCCEEDED", "plan-training": "SKIPPED", "import-model": "NOT_TRIGGERED"},
+)
 
 
 @pytest.fixture(autouse=True)
@@ -61,6 +64,7 @@ def test_show_says_state_parameters_and_tasks(started, config, capsys):
     assert "  base_epochs = 2" in lines
     assert "[Base training: data] succeeded after 1 h 2 min" in lines
     assert "[Base training: plan] skipped" in lines
+    assert not [line for line in lines if "import" in line]  # the branch that is not taken
 
 
 def test_show_without_a_run_shows_the_latest_and_can_wait_for_it(started, config, capsys):

@@ -13,7 +13,11 @@ from trainer import weight_files, weights
 from trainer.errors import UserError
 from trainer.model import build_model
 
-SLOTS = {"conv1/conv1_1/kernel/Adam": np.ones((3, 3, 3, 64), np.float32), "beta1_power": np.float32(0.9)}
+SLOTS = {
+    "conv1/conv1_1/kernel/Adam": np.ones((3, 3, 3, 64), np.float32),
+    "Adam/m/conv1/conv1_1/kernel": np.ones((3, 3, 3, 64), np.float32),
+    "beta1_power": np.float32(0.9),
+}
 
 
 @pytest.fixture(scope="module")
