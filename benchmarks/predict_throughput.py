@@ -8,8 +8,8 @@ images to all of them.
 
 The images are parts of scikit-image's photographs, enlarged or shrunk, with noise as a camera's. One of 20 is a
 JPEG of 4000 x 3000 pixels; the others have sides of 200 to 2000 pixels (as many between 200 and 400 as between
-1000 and 2000), and of 19 of them 10 are JPEG, 5 PNG, 2 WebP, 1 GIF and 1 grey TIFF. From the 201st on they are links
-to the ones before.
+1000 and 2000), and of 19 of them 10 are JPEG, 5 PNG, 2 WebP, 1 GIF and 1 grey TIFF. From the 201st on they are
+links to the ones before.
 
 Bare is the network called on prepared batches in memory; `predict` reads files and writes maps as 8-bit PNG. Both
 take turns on the same images, each first in every other turn, in one process; the first, short turn does not

@@ -16,6 +16,7 @@ from trainer.picture import Pixels
 from trainer.png import encode_map
 from trainer.predict_config import DEFAULTS, FORMATS, PredictConfig
 from trainer.restore import Map
+from trainer.storage import is_remote
 
 GREY = {"png": 255, "png16": 65535}
 """Format of grey levels -> the largest one."""
@@ -34,6 +35,8 @@ def name_results(
     Raises:
         UserError: two results would be one file, or one would take the place of an image.
     """
+    if is_remote(str(output_dir)):
+        raise UserError(f"--output-dir {output_dir} is on Cloud Storage; name a folder here, and copy it there")
     if pathlib.Path(output_dir).exists() and not pathlib.Path(output_dir).is_dir():
         raise UserError(f"{output_dir} is a file; --output-dir names a folder")
     stems = [str(pathlib.PurePosixPath(each.key).with_suffix("")) for each in inputs]
