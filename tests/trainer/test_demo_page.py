@@ -4,7 +4,9 @@ import base64
 import csv
 import io
 import json
+import threading
 
+import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -14,6 +16,7 @@ from tests.browser import Watched, launch
 from tests.trainer.demo import Held, encoded, picture, serving, write_model
 from trainer import charts, preprocess, render
 from trainer.demo import uploads
+from trainer.demo.app import MOST_WAITING
 from trainer.pages import MINUS, TIMES
 from trainer.regions import Region, measure
 
@@ -425,6 +428,30 @@ def test_refused_first_file_leaves_the_page_as_it_was(opened):
     page.locator("#message", has_text="cut.png: the file does not decode as PNG").wait_for()
     assert page.locator(f"{FIRST} .choose").is_visible()
     assert "status of 422" in watched.troubles.pop()
+
+
+def test_full_server_is_asked_again(opened, address, predictor):
+    watched = opened()
+    page = watched.page
+    sent = {"content": encoded(picture(40, 40)), "headers": {"content-type": "image/png"}, "timeout": 60}
+    predictor.let_go.clear()
+    senders = [
+        threading.Thread(target=httpx.post, args=[f"{address}/map"], kwargs=sent) for _ in range(MOST_WAITING)
+    ]
+    try:
+        for sender in senders:
+            sender.start()
+        with page.expect_response(lambda response: response.status == 503):
+            # As large as photographs are: it is refused while it is being sent.
+            noise = np.random.default_rng(0).integers(0, 256, (900, 1200, 3), np.uint8)
+            page.locator(f"{FIRST} input").set_input_files(file("patient.png", noise))
+    finally:
+        predictor.let_go.set()
+        for sender in senders:
+            sender.join(60)
+    page.locator(".name", has_text="patient.png").wait_for()
+    assert all("status of 503" in trouble for trouble in watched.troubles)
+    watched.troubles.clear()
 
 
 def test_server_that_has_gone_is_a_message_and_can_be_tried_again(opened, predictor):

@@ -117,7 +117,7 @@ def test_every_limit_has_its_reason(client, monkeypatch):
     monkeypatch.setattr(answers, "MOST_PIXELS", 1000)
     assert "allowed" in reason(422, encoded(picture(50, 50)))
     monkeypatch.setattr(uploads, "MOST_BYTES", 10_000)
-    assert "0.2 MB or more, the page takes 0.01 MB" in reason(413, bytes(200_000))
+    assert "0.038 MB or more, the page takes 0.01 MB" in reason(413, bytes(38_000))
     assert "the page takes 0.01 MB" in reason(413, iter([bytes(6000)] * 2))
 
 
@@ -142,6 +142,16 @@ def test_sender_that_never_ends_is_left(client, monkeypatch):
         head = f"POST /map HTTP/1.1\r\nHost: {url.host}\r\nContent-Type: image/png\r\nContent-Length: 99\r\n\r\n"
         sender.sendall(head.encode() + b"part")
         assert sender.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_client_that_is_refused_while_it_sends_is_not_cut_off(client):
+    url = client.base_url
+    with socket.create_connection((url.host, url.port), timeout=30) as sender:
+        head = f"Host: {url.host}\r\nContent-Type: text/plain\r\nContent-Length: 200000"
+        sender.sendall(f"POST /map HTTP/1.1\r\n{head}\r\n\r\n".encode() + bytes(1000))
+        assert sender.recv(5000).startswith(b"HTTP/1.1 415")
+        sender.sendall(bytes(199_000) + f"GET /facts HTTP/1.1\r\nHost: {url.host}\r\n\r\n".encode())
+        assert b"HTTP/1.1 200" in sender.recv(5000)
 
 
 @pytest.mark.parametrize(

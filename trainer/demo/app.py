@@ -29,6 +29,8 @@ COLORS = pathlib.Path(__file__).parents[1] / "templates" / "colors.css"
 MOST_WAITING = 8
 """Pictures that are read, wait or are predicted at once: 240 MB of bytes at most."""
 RETRY_AFTER_S = 2
+CUT_OFF = (408, 413)
+"""Statuses after which nothing more is read; after others the server drops what is still on its way."""
 LEFT = 499
 """Status of an answer to nobody, as nginx calls it."""
 
@@ -136,7 +138,9 @@ async def _gone(request: Request) -> None:
 
 async def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedError)
-    headers = {"Connection": "close"}  # the rest of a body that is not wanted is not read
+    headers = {}
+    if error.status in CUT_OFF:
+        headers["Connection"] = "close"
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(error.retry_after_s)
     return JSONResponse({"error": error.reason}, error.status, headers)

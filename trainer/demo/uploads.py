@@ -6,6 +6,9 @@ from starlette.datastructures import URL
 from starlette.requests import Request
 
 MOST_BYTES = 30_000_000
+MOST_DROPPED = 4
+"""What has up to so many times `MOST_BYTES` is read to its end and dropped: a client that is cut off while it sends
+does not read the reason."""
 PATIENCE_S = 30.0
 """How long the bytes of one picture may take; on loopback they take milliseconds, over a slow Wi-Fi seconds."""
 OWN_SITE = ("same-origin", "none")
@@ -51,19 +54,24 @@ async def read(request: Request) -> bytes:
         ClientDisconnect: the sender left.
     """
     announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > MOST_BYTES:
+    if announced.isdecimal() and int(announced) > MOST_DROPPED * MOST_BYTES:
         raise _too_large(int(announced))
     data = bytearray()
+    n_bytes = 0
     try:
         async with asyncio.timeout(PATIENCE_S):
             async for chunk in request.stream():
-                data += chunk
-                if len(data) > MOST_BYTES:
-                    raise _too_large(len(data))
+                n_bytes += len(chunk)
+                if n_bytes <= MOST_BYTES:
+                    data += chunk
+                elif n_bytes > MOST_DROPPED * MOST_BYTES:
+                    break
     except TimeoutError:
         raise RefusedError(
             408, f"the picture did not arrive within {PATIENCE_S:g} s; send a smaller one"
         ) from None
+    if n_bytes > MOST_BYTES:
+        raise _too_large(n_bytes)
     if not data:
         raise RefusedError(400, "the file is empty, it has no bytes; choose a picture")
     return bytes(data)
@@ -72,6 +80,6 @@ async def read(request: Request) -> bytes:
 def _too_large(n_bytes: int) -> RefusedError:
     return RefusedError(
         413,
-        f"the file has {n_bytes / 1e6:.1f} MB or more, the page takes {MOST_BYTES / 1e6:g} MB; "
+        f"the file has {n_bytes / 1e6:.3g} MB or more, the page takes {MOST_BYTES / 1e6:g} MB; "
         "save it as JPEG, or with fewer pixels",
     )
