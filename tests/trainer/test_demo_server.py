@@ -146,12 +146,13 @@ def test_sender_that_never_ends_is_left(client, monkeypatch):
 
 def test_client_that_is_refused_while_it_sends_is_not_cut_off(client):
     url = client.base_url
-    with socket.create_connection((url.host, url.port), timeout=30) as sender:
+    sender = socket.create_connection((url.host, url.port), timeout=30)
+    with sender, sender.makefile("rb") as received:
         head = f"Host: {url.host}\r\nContent-Type: text/plain\r\nContent-Length: 200000"
         sender.sendall(f"POST /map HTTP/1.1\r\n{head}\r\n\r\n".encode() + bytes(1000))
-        assert sender.recv(5000).startswith(b"HTTP/1.1 415")
+        assert received.readline().startswith(b"HTTP/1.1 415")
         sender.sendall(bytes(199_000) + f"GET /facts HTTP/1.1\r\nHost: {url.host}\r\n\r\n".encode())
-        assert b"HTTP/1.1 200" in sender.recv(5000)
+        assert any(b"HTTP/1.1 200" in line for line in received)
 
 
 @pytest.mark.parametrize(
