@@ -7,8 +7,7 @@ from starlette.requests import Request
 
 MOST_BYTES = 30_000_000
 MOST_DROPPED = 4
-"""Up to so many times `MOST_BYTES` is read to its end and dropped: a client that is cut off while it sends does not
-read the reason."""
+"""Up to so many times `MOST_BYTES` is read to its end and dropped: a client that is cut off does not read why."""
 PATIENCE_S = 30.0
 """How long the bytes of one picture may take; on loopback they take milliseconds, over a slow Wi-Fi seconds."""
 OWN_SITE = ("same-origin", "none")
