@@ -37,7 +37,7 @@ environment = $(if $(call given,ENV),ENV,$(if $(filter-out local,$(value TARGET)
 verb = $(if $(call given,TARGET),$(if $(filter-out local,$(value TARGET)),submit,run),run)
 extra = $(if $(filter command,$(origin ARGS)), $(ARGS))
 
-.PHONY: help install run-pipeline schedule test test-requirements test-kills test-serving check-tpu lint format compile requirements hooks clean
+.PHONY: help install run-pipeline schedule demo test test-requirements test-kills test-serving check-tpu lint format compile requirements hooks clean
 
 help: ## List the commands
 	@echo "Commands (make COMMAND):"
@@ -50,6 +50,9 @@ run-pipeline: $(INSTALLED) ## Run the pipeline: [TARGET=local|vertex] [ENV=name]
 
 schedule: $(INSTALLED) ## Retrain on Vertex AI at set times: CRON='0 3 * * 1' [TIMEZONE=Europe/London] [ENV=vertex] [any parameter]
 	$(BIN)/python -m pipeline schedule create$(call option,--env,ENV)$(call option,--cron,CRON)$(call option,--timezone,TIMEZONE)$(extra) $(PARAMETERS)
+
+demo: $(INSTALLED) ## Try the default model on a local web page: [ARGS='--model models/msinet/2 --port 8080']
+	$(BIN)/python -m trainer demo $(ARGS)
 
 test: $(INSTALLED) ## Run the tests: [ARGS='-k name']
 	$(BIN)/python -m pytest --numprocesses 2 $(ARGS)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 
 import pytest
 
@@ -41,8 +42,9 @@ def project(tmp_path):
     """A copy of what installation depends on: the project without its code, and no requirements."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    for name in ("requirements", "trainer", "pipeline", "pipeline/commands", "components"):
-        (tmp_path / name).mkdir()
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    for name in ("requirements", *packages):
+        (tmp_path / name.replace(".", "/")).mkdir(parents=True, exist_ok=True)
     (tmp_path / "requirements" / "dev.txt").write_text("")
     return tmp_path
 
