@@ -146,7 +146,7 @@ class TrainConfig:
     initial_weights: str = setting(
         "imagenet",
         "Weights to start from: imagenet (an encoder, downloaded by Keras), none, or a file of VGG16 or of the "
-        "whole network, of any kind that `python -m trainer import-weights` takes; a base model takes their place.",
+        "whole network of any kind that `python -m trainer import-weights` takes; a base model takes their place.",
     )
     checkpoint_minutes: float = setting(10.0, "Longest time between two checkpoints, in minutes.")
     deterministic: bool = setting(

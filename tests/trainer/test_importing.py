@@ -151,7 +151,9 @@ def test_place_to_write_to_and_names_are_checked_first(tmp_path):
         import_model("nothing", tmp_path / "model")
     with pytest.raises(UserError, match="unknown data set 'salicn'"):
         import_model("nothing", tmp_path / "other", "salicn")
-    with pytest.raises(UserError, match=r"there is no nothing; give a frozen graph .*, or a model \(there is no model at "):
+    with pytest.raises(
+        UserError, match=r"there is no nothing; give a frozen graph .*, or a model \(there is no model at "
+    ):
         import_model("nothing", tmp_path / "other")
 
 

@@ -56,10 +56,10 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     from rich.console import Console
 
     from trainer.artifacts import prepared_by_name
-    from trainer.shared_scores import Networks, evaluate_afresh, find_shared
     from trainer.compare import as_json, compare
     from trainer.compare_page import write_comparison
     from trainer.contestants import find_contestants
+    from trainer.shared_scores import Networks, evaluate_afresh, find_shared
     from trainer.terminal import print_comparison
 
     contestants = find_contestants(parsed.models)
