@@ -4,12 +4,9 @@
 <staging>/<name>/<run>/assets.extra/    the same model as the trainer reads it, and `version.json`
 """
 
-import atexit
 import datetime
 import json
 import pathlib
-import shutil
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,11 +72,8 @@ def fetch(place: str) -> pathlib.Path:
     """Download the version at `place` as the trainer reads it; the folder is removed when this process ends."""
     from trainer import storage
 
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="msinet-version-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     source = f"{place.rstrip('/')}/{artifacts.VERSION_EXTRA}"
-    storage.download(source, storage.list_objects(source), folder)
-    return folder
+    return storage.download_for_now(source, storage.list_objects(source))
 
 
 def _bucket(place: str) -> tuple[Any, str]:

@@ -134,6 +134,11 @@ def read_json(path: pathlib.Path, remedy: str) -> Any:
         raise UserError(f"{path} is not JSON ({error}): {remedy}") from None
 
 
+def is_taken(output: pathlib.Path) -> bool:
+    """Whether something is at `output` already, an empty folder excepted."""
+    return output.exists() and not (output.is_dir() and not any(output.iterdir()))
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
     """A path beside `path` to write a file or a folder to; renamed on success, removed on failure.

@@ -1,10 +1,7 @@
 """What `compare` is asked to compare: a run of the pipeline, an evaluation, a registered version, or a model."""
 
-import atexit
 import dataclasses
 import pathlib
-import shutil
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -123,7 +120,4 @@ def _download(address: str) -> pathlib.Path | None:
     objects = {each.name: each for each in storage.list_objects(address)}
     if artifacts.EVALUATION not in objects or artifacts.PER_IMAGE not in objects or artifacts.WEIGHTS in objects:
         return None
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="msinet-evaluation-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    storage.download(address, [objects[artifacts.EVALUATION], objects[artifacts.PER_IMAGE]], folder)
-    return folder
+    return storage.download_for_now(address, [objects[artifacts.EVALUATION], objects[artifacts.PER_IMAGE]])

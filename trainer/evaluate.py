@@ -17,7 +17,7 @@ from trainer.errors import UserError
 from trainer.export import load_model
 from trainer.per_image import CANDIDATE, CHAMPION, PerImage
 from trainer.progress import Tracker
-from trainer.scoring import POINT_METRICS, Scorer
+from trainer.scoring import POINT_METRICS, Scorer, load_manifests
 
 PICTURES_PER_GROUP = 3
 
@@ -97,12 +97,9 @@ def _check(
     """The manifests, after everything that can be known to be wrong before hours of work is ruled out."""
     if not datasets:
         raise UserError("no data set to evaluate on; name at least one prepared folder")
-    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
+    if artifacts.is_taken(output):
         raise UserError(f"{output} is there already; name another folder for the evaluation, or remove it")
-    manifests = {name: artifacts.Manifest.load(folder) for name, folder in datasets.items()}
-    for name, manifest in manifests.items():
-        if not manifest.counts.get("valid"):
-            raise UserError(f"data set {name} has no validation images ({manifest.counts}); prepare it with some")
+    manifests = load_manifests(datasets)
     first, manifest = next(iter(manifests.items()))
     if config.gate in POINT_METRICS and not manifest.has_fixations:
         known = ", ".join(metric for metric in HIGHER_IS_BETTER if metric not in POINT_METRICS)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from trainer import datasets, layout, sample, sources, storage
-from trainer.artifacts import SPLITS, Manifest, SourceObject, code_version, replacing
+from trainer.artifacts import SPLITS, Manifest, SourceObject, code_version, is_taken, replacing
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
 from trainer.errors import UserError
 
@@ -47,7 +47,7 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str]) -> Manife
     source = _resolved(config.dataset, row, config.source)
     image_size = parse_image_size(config.image_size) if config.image_size else row.image_size
     output = pathlib.Path(output)
-    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
+    if is_taken(output):
         raise UserError(f"{output} exists already; remove it, or name another folder")
     objects = [] if source == SAMPLE else storage.list_objects(source)
     with replacing(output) as partial, _scratch(output) as scratch:

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import datasets, weight_files, weight_sources, weights
-from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, code_version, read_json, replacing
+from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, code_version, is_taken, read_json, replacing
 from trainer.config import parse_image_size
 from trainer.errors import UserError, first_line
 from trainer.export import write_model
@@ -59,7 +59,7 @@ def import_model(
     """
     size = parse_image_size(image_size) if image_size else datasets.get(dataset).image_size
     output = pathlib.Path(output)
-    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
+    if is_taken(output):
         raise UserError(f"{output} exists already; remove it, or name another folder")
     with weight_sources.opened(source) as found:
         contents = weight_files.read(found.path)

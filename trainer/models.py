@@ -1,10 +1,7 @@
 """Where a model is: a folder, a version of the registry in a folder, or either of them on Cloud Storage."""
 
-import atexit
 import pathlib
 import re
-import shutil
-import tempfile
 
 from trainer import storage
 from trainer.artifacts import (
@@ -99,9 +96,9 @@ def _find_remote(name: str) -> pathlib.Path:
         raise UserError(f"{place} {NEITHER}; {HOW_TO_GET_ONE}")
     aliases = {}
     if ALIASES in objects:
-        folder = _temporary_folder()
-        storage.download(place, [objects[ALIASES]], folder)
-        aliases = read_json(folder / ALIASES, "register a model again")
+        aliases = read_json(
+            storage.download_for_now(place, [objects[ALIASES]]) / ALIASES, "register a model again"
+        )
     return _download(place, f"{_number(place, version, numbers, aliases)}/{VERSION_EXTRA}/", objects)
 
 
@@ -109,13 +106,12 @@ def _download(place: str, prefix: str, objects: dict[str, SourceObject]) -> path
     missing = [name for name in NEEDED if prefix + name not in objects]
     if missing:
         raise UserError(f"{place}/{prefix} has no {', '.join(missing)}; give the folder of a whole model")
-    folder = _temporary_folder()
     wanted = [prefix + name for name in (*NEEDED, *KEPT) if prefix + name in objects]
-    storage.download(place, [objects[name] for name in wanted], folder)
-    return folder / prefix
+    return storage.download_for_now(place, [objects[name] for name in wanted]) / prefix
 
 
-def _temporary_folder() -> pathlib.Path:
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="msinet-model-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+def image_size_of(folder: pathlib.Path) -> tuple[int, int]:
+    """(H, W) of the input that the network in a model's folder was trained at, pixels."""
+    remedy = "give the folder of a model that `train` wrote"
+    height, width = read_json(folder / MODEL_CONFIG, remedy)["image_size"]
+    return height, width

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from trainer import preprocess
-from trainer.artifacts import MODEL_CONFIG, read_json
 from trainer.errors import UserError
 from trainer.export import load_model
+from trainer.models import image_size_of
 from trainer.restore import Map, restore
 
 
@@ -21,10 +21,7 @@ class Predictor:
 
     def __init__(self, model_folder: str | os.PathLike[str]) -> None:
         folder = pathlib.Path(model_folder)
-        height, width = read_json(folder / MODEL_CONFIG, "give the folder of a model that `train` wrote")[
-            "image_size"
-        ]
-        self.image_size: tuple[int, int] = (height, width)
+        self.image_size = height, width = image_size_of(folder)
         """(H, W) of the network's input, pixels."""
         # The number of images is left open, so that the short last batch is not traced again.
         prepared = tf.TensorSpec((None, height, width, 3), tf.float32)

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 from typing import Any, TypeVar
 
+from trainer.artifacts import MODEL_NAME
 from trainer.config import nearest
 
 Config = TypeVar("Config")
@@ -50,6 +51,15 @@ def add_settings(parser: argparse.ArgumentParser, config: type) -> None:
             metavar=getattr(field.type, "__name__", "value").upper(),
             help=f"{field.metadata['help']} (default: {field.default!r})".replace("%", "%%"),
         )
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """Give `parser` the flag of the model to use, as `trainer.models.find_model` takes it."""
+    parser.add_argument(
+        "--model",
+        default="",
+        help=f"Model folder, or a registered name with or without @VERSION or @ALIAS (default: {MODEL_NAME}).",
+    )
 
 
 def settings(config: type[Config], arguments: argparse.Namespace) -> Config:

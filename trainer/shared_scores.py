@@ -149,10 +149,9 @@ def evaluate_afresh(
     contestants: Sequence[Contestant], networks: Networks, datasets: Mapping[str, pathlib.Path]
 ) -> dict[str, Shared]:
     """Evaluate all models on the `valid` split of prepared data sets; `UserError` where one has no images."""
-    manifests = {name: artifacts.Manifest.load(folder) for name, folder in datasets.items()}
-    for name, manifest in manifests.items():
-        if not manifest.counts.get("valid"):
-            raise UserError(f"data set {name} has no validation images ({manifest.counts}); prepare it with some")
+    from trainer.scoring import load_manifests
+
+    manifests = load_manifests(datasets)
     found = {}
     for name, folder in datasets.items():
         table = networks.scorer(folder).score(f"evaluate {name}")

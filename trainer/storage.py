@@ -4,9 +4,12 @@ A *source* is a folder, a `gs://` prefix, or one archive in either place. Transi
 google-cloud-storage; what remains is a `UserError` that says what to do.
 """
 
+import atexit
 import base64
 import os
 import pathlib
+import shutil
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -120,6 +123,14 @@ def read_object(address: str, connected: Any) -> bytes:
     with explained(address):
         content: bytes = connected.bucket(bucket_name).blob(path).download_as_bytes(retry=retry())
     return content
+
+
+def download_for_now(source: str, objects: list[SourceObject]) -> pathlib.Path:
+    """`download` to a folder that is removed when this process ends."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="msinet-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    download(source, objects, folder)
+    return folder
 
 
 def checksum(path: pathlib.Path) -> str:

@@ -5,16 +5,13 @@ The page listens on 127.0.0.1; pictures are not stored and go nowhere else.
 
 import argparse
 
+from trainer.settings_cli import add_model
+
 HELP = "try a model on a local web page"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--model",
-        default="",
-        metavar="MODEL",
-        help="Model folder, or a registered name such as msinet@3 (default: the default version of msinet).",
-    )
+    add_model(parser)
     parser.add_argument("--host", default="127.0.0.1", help="Address to listen on (default: %(default)s).")
     parser.add_argument(
         "--port", type=int, default=8000, help="Port to listen on; 0 takes a free one (default: %(default)s)."

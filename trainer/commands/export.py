@@ -5,17 +5,13 @@ import pathlib
 
 from trainer.errors import UserError
 from trainer.export_options import FORMATS, QUANTIZATIONS, SAVED_MODEL, SIGNATURES, TFLITE
+from trainer.settings_cli import add_model
 
 HELP = "write a model for servers or telephones"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--model",
-        default="",
-        metavar="MODEL",
-        help="Model folder, or a registered name (default: msinet's default).",
-    )
+    add_model(parser)
     parser.add_argument("--output", required=True, metavar="PATH", help="Folder, or file, to write.")
     parser.add_argument("--format", default=SAVED_MODEL, choices=FORMATS, help="(default: %(default)s)")
     parser.add_argument(
@@ -43,15 +39,12 @@ def execute(parsed: argparse.Namespace) -> None:
         if parsed.format != of and getattr(parsed, flag) != default:
             raise UserError(f"--{flag.replace('_', '-')} is of the format {of}, and --format is {parsed.format}")
 
-    from trainer.artifacts import MODEL_CONFIG, read_json
     from trainer.config import parse_image_size
-    from trainer.models import find_model
+    from trainer.models import find_model, image_size_of
 
     size = parsed.image_size and parse_image_size(parsed.image_size)
     folder = find_model(parsed.model)
-    size = size or tuple(
-        read_json(folder / MODEL_CONFIG, "give the folder of a model that `train` wrote")["image_size"]
-    )
+    size = size or image_size_of(folder)
 
     from trainer.export import load_model, write_saved_model
     from trainer.lite import write_lite

@@ -18,10 +18,10 @@ import pathlib
 import sys
 from typing import Any
 
-from trainer.artifacts import MODEL_NAME, write_json
+from trainer.artifacts import write_json
 from trainer.config import check
 from trainer.predict_config import PredictConfig
-from trainer.settings_cli import add_settings, settings
+from trainer.settings_cli import add_model, add_settings, settings
 
 HELP = "write the saliency maps of images, measure regions, compare designs"
 STDOUT = "-"
@@ -30,11 +30,7 @@ STDOUT = "-"
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("images", nargs="*", metavar="IMAGE", help="File, folder, glob, or gs:// address.")
-    add(
-        "--model",
-        default="",
-        help=f"Model folder, or a registered name with or without @VERSION or @ALIAS (default: {MODEL_NAME}).",
-    )
+    add_model(parser)
     add("--output-dir", default="", metavar="DIR", help="Folder of the results, laid out as the images' folders.")
     add("--contact-sheet", metavar="FILE", help="Page of thumbnails to write; several for many images.")
     add(
