@@ -18,9 +18,9 @@ from typing import Any
 import keras
 import numpy as np
 
-from trainer.checkpoints import Checkpoints, Progress
 from trainer.config import TrainConfig
 from trainer.model import build_model
+from trainer.training.checkpoints import Checkpoints, Progress
 
 LIMIT = 0.01
 GRACE_S = 30

@@ -27,7 +27,7 @@ from trainer.demo.app import build_app
 from trainer.demo.serve import LOOPBACK_NAMES, build_server, listen
 from trainer.model import build_model
 from trainer.models import find_model
-from trainer.predictor import Predictor
+from trainer.prediction.predictor import Predictor
 
 SIZE = (3000, 4000)
 

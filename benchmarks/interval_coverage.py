@@ -1,4 +1,4 @@
-"""How often an interval of `trainer.confidence` holds the true mean, and how often it sees a gain that is none.
+"""How often the intervals of `trainer.evaluation.confidence` hold the true mean, and see a gain that is none.
 
 Draws images with replacement from populations whose mean is known: the paired differences of KLD in an evaluation
 with a champion, and two distributions. Beside it a plain BCa bootstrap and Student's interval.
@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from trainer import artifacts, per_image
-from trainer.confidence import RESAMPLES, Interval, Values, gains_of, interval
+from trainer import artifacts
+from trainer.evaluation import per_image
+from trainer.evaluation.confidence import RESAMPLES, Interval, Values, gains_of, interval
 
 CONFIDENCE = 0.95
 SIZES = (6, 8, 10, 20, 40, 140)

@@ -22,12 +22,12 @@ import tensorflow as tf
 
 from trainer import metrics, preprocess
 from trainer.artifacts import Manifest
-from trainer.export import load_model
-from trainer.export_options import QUANTIZATIONS
-from trainer.lite import convert, interpreter
+from trainer.data.tfrecords import Example, read
 from trainer.models import find_model
 from trainer.progress import Tracker
-from trainer.tfrecords import Example, read
+from trainer.serving.export import load_model
+from trainer.serving.export_options import QUANTIZATIONS
+from trainer.serving.lite import convert, interpreter
 
 Maps = npt.NDArray[np.float32]
 SCORES = ("cc", "kld", "sim", "nss")

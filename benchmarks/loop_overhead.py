@@ -16,16 +16,17 @@ import time
 
 import tensorflow as tf
 
-from trainer import batches, precision, strategy
 from trainer.artifacts import Manifest
-from trainer.batches import Split
-from trainer.checkpoints import Checkpoints, Progress
 from trainer.config import FetchConfig, TrainConfig, with_batch
-from trainer.fetch import fetch_dataset
-from trainer.loop import Data, Loop
-from trainer.preemption import Stop
-from trainer.tensorboard import Board
-from trainer.train import make_deterministic, make_network
+from trainer.data import batches
+from trainer.data.batches import Split
+from trainer.data.fetch import fetch_dataset
+from trainer.training import precision, strategy
+from trainer.training.checkpoints import Checkpoints, Progress
+from trainer.training.loop import Data, Loop
+from trainer.training.preemption import Stop
+from trainer.training.tensorboard import Board
+from trainer.training.train import make_deterministic, make_network
 
 LIMIT = 0.95
 

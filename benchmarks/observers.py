@@ -31,10 +31,11 @@ import numpy.typing as npt
 from PIL import Image
 from scipy import ndimage
 
-from trainer import artifacts, datasets, decode, layout, metrics, preprocess, sources, storage
+from trainer import artifacts, datasets, metrics, preprocess, storage
 from trainer.config import HIGHER_IS_BETTER
+from trainer.data import decode, layout, sources
+from trainer.data.layout import Item
 from trainer.errors import UserError, reported
-from trainer.layout import Item
 from trainer.progress import Tracker
 
 BLURS_PX = (12.0, 15.0, 18.0, 21.0, 24.0, 28.0, 32.0, 40.0)
@@ -141,7 +142,7 @@ def score(prediction: Map, truth: Points, density: Map, others: Any, bias: Map) 
 
 def predictions(models: Sequence[str], images: Sequence[Observed], size: Size) -> dict[str, list[Map]]:
     """Each model's map of each image at the image's size, as `evaluate` scores it."""
-    from trainer.export import load_model
+    from trainer.serving.export import load_model
 
     made: dict[str, list[Map]] = {}
     for folder in models:

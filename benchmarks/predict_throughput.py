@@ -36,13 +36,13 @@ from skimage import data
 
 from trainer.artifacts import MODEL_CONFIG, WEIGHTS, write_json
 from trainer.config import parse_image_size
-from trainer.inputs import Input, find_inputs
 from trainer.model import build_model
-from trainer.picture import read_picture
-from trainer.predict import predict
-from trainer.predict_config import DEFAULTS, MEGAPIXEL
-from trainer.predictor import Predictor
-from trainer.results import name_results
+from trainer.prediction.inputs import Input, find_inputs
+from trainer.prediction.picture import read_picture
+from trainer.prediction.predict import predict
+from trainer.prediction.predict_config import DEFAULTS, MEGAPIXEL
+from trainer.prediction.predictor import Predictor
+from trainer.prediction.results import name_results
 
 RATIO_AT_LEAST, GROWTH_AT_MOST = 0.9, 1.1
 PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket")

@@ -37,11 +37,12 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
-from trainer import datasets, fetch, layout, preprocess, sample, sources, storage, tfrecords
+from trainer import datasets, preprocess, storage
 from trainer.accelerators import ACCELERATORS, STEP_FLOP, Accelerator
 from trainer.artifacts import SPLITS, Manifest
-from trainer.batches import Split, training_batches
 from trainer.config import FetchConfig
+from trainer.data import fetch, layout, sample, sources, tfrecords
+from trainer.data.batches import Split, training_batches
 
 IMAGES = 2000
 BATCH_SIZES = (1, 8, 32)

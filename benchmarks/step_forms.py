@@ -22,9 +22,9 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import model as current
-from trainer import precision, step
 from trainer.config import parse_image_size
-from trainer.train import ADAM_EPSILON, make_deterministic
+from trainer.training import precision, step
+from trainer.training.train import ADAM_EPSILON, make_deterministic
 
 
 def main() -> int:

@@ -27,11 +27,12 @@ import keras
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
-from trainer import accelerators, dilation, precision, step
+from trainer import accelerators, dilation
 from trainer.config import parse_image_size
 from trainer.errors import UserError
 from trainer.model import build_model
-from trainer.train import ADAM_EPSILON
+from trainer.training import precision, step
+from trainer.training.train import ADAM_EPSILON
 
 CHIP = accelerators.get("v5e-1").chip
 CHIPS = {row.tpu_topology: row.chips for row in accelerators.ACCELERATORS.values() if row.image == "tpu"}

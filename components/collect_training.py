@@ -14,8 +14,8 @@ def collect_training(
 ) -> str:
     """Take the model where the job `gcp_resources` wrote it, without a copy; its URI."""
     from pipeline.training import summary
-    from trainer.curve import write_curve
     from trainer.errors import reported
+    from trainer.reports.curve import write_curve
 
     with reported():
         written = summary(workspace.path, gcp_resources)

@@ -24,8 +24,8 @@ def evaluate_model(
     from pipeline.registry import compare
     from trainer.config import EvaluateConfig
     from trainer.errors import reported
-    from trainer.gate import require_baseline
-    from trainer.report import write_report
+    from trainer.evaluation.gate import require_baseline
+    from trainer.reports.report import write_report
 
     with reported():
         config = EvaluateConfig(evaluate_base, gate, gate_margin, gate_confidence)

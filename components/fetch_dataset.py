@@ -17,10 +17,10 @@ def fetch_dataset(
     preview: dsl.Output[dsl.HTML],
 ) -> None:
     """Fetch what `fingerprint` is the digest of, by which caching goes; nothing where that is empty."""
-    from trainer import fetch
     from trainer.config import FetchConfig, check
+    from trainer.data import fetch
     from trainer.errors import reported
-    from trainer.preview import write_preview
+    from trainer.reports.preview import write_preview
 
     with reported():
         if not fingerprint:

@@ -18,8 +18,9 @@ def fingerprint(
 
     Names, sizes and checksums are read, without fetching anything.
     """
-    from trainer import fetch, weight_sources
+    from trainer.data import fetch
     from trainer.errors import reported
+    from trainer.published import weight_sources
 
     with reported():
         model = weight_sources.fingerprint(base_model_uri) if base_model_uri else ""

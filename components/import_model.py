@@ -10,9 +10,9 @@ def import_model(
     base_model_uri: str, dataset: str, image_size: str, fingerprint: str, model: dsl.Output[dsl.Model]
 ) -> str:
     """Make a model of the weights that `fingerprint` is the digest of, by which caching goes; its URI."""
-    from trainer import importing
     from trainer.config import check
     from trainer.errors import reported
+    from trainer.published import importing
 
     with reported():
         imported = importing.import_model(base_model_uri, model.path, dataset, image_size)

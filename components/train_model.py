@@ -31,10 +31,10 @@ def train_model(
     base_model: Optional[dsl.Input[dsl.Model]] = None,
 ) -> str:
     """Train on `dataset`, from the weights of `base_model` where there is one; the URI of the model."""
-    from trainer import train
     from trainer.config import TrainConfig
-    from trainer.curve import write_curve
     from trainer.errors import reported
+    from trainer.reports.curve import write_curve
+    from trainer.training import train
 
     with reported():
         pace = (epochs, batch_size, accumulation, learning_rate, learning_rate_scaling, warmup_epochs, schedule)

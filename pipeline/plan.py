@@ -10,10 +10,11 @@ from typing import Any
 
 from pipeline import fit
 from pipeline.job import MAX_FLEX_START_HOURS, AcceleratorConfig
-from trainer import accelerators, footprint
+from trainer import accelerators
 from trainer.accelerators import FLEX_START, SPOT, Accelerator
 from trainer.config import check, parse_image_size
 from trainer.errors import UserError
+from trainer.training import footprint
 
 REDUCTION_SERVER_IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
 NODE_LABELS = {SPOT: "cloud.google.com/gke-spot", FLEX_START: "cloud.google.com/gke-flex-start"}

@@ -142,7 +142,7 @@ def compare(
     `data` are prepared data sets, the first of which decides. Returns the evaluation, and the number of the
     version the candidate was compared with, `NO_VERSION` where there is none.
     """
-    from trainer.evaluate import evaluate
+    from trainer.evaluation.evaluate import evaluate
 
     champion = connect(location).default(name)
     folders = artifacts.prepared_by_name(data)

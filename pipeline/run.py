@@ -21,10 +21,11 @@ from pipeline import parameters, settings
 from pipeline.parameters import Value
 from pipeline.progress import ANSI, Progress
 from pipeline.registry_address import VERTEX, Address
-from trainer import artifacts, weight_sources
+from trainer import artifacts
 from trainer.artifacts import RUN_FILE
 from trainer.config import SAMPLE, check
 from trainer.errors import UserError
+from trainer.published import weight_sources
 
 RUNS = pathlib.Path("runs")
 CACHE = f".msinet-cache/schema-{artifacts.SCHEMA}"
@@ -241,7 +242,7 @@ def _print_end(run: Run, console: Console) -> int:
 
 def _print_scores(run: Run, console: Console) -> None:
     if (path := run.output("evaluate-model", f"evaluation/{artifacts.EVALUATION}")) is not None:
-        from trainer.terminal import print_evaluation
+        from trainer.reports.terminal import print_evaluation
 
         print_evaluation(artifacts.read_json(path, "run the pipeline again"), console)
         _print_fact(console, "Report", _shown(run.folder / "report.html"))

@@ -23,7 +23,7 @@ OTHERS = (
 # Read once, when the libraries are loaded: before any test module is.
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
 os.environ["MPLBACKEND"] = "agg"
-os.environ["TF_NUM_INTEROP_THREADS"] = "1"  # the same bits in each run: see trainer/train.py
+os.environ["TF_NUM_INTEROP_THREADS"] = "1"  # the same bits in each run: see trainer/training/train.py
 # A shell lets what it runs in the background ignore Ctrl-C; tests press it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if "PYTEST_XDIST_WORKER" in os.environ:

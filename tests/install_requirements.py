@@ -19,7 +19,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 PIP = ("-m", "pip", "--disable-pip-version-check")
 PROGRAM = """
 import keras, tensorflow
-import components.train_model, pipeline.dag, trainer.evaluate, trainer.export, trainer.train
+import components.train_model, pipeline.dag
+import trainer.evaluation.evaluate, trainer.serving.export, trainer.training.train
 print(tensorflow.__version__, float(keras.ops.sum(tensorflow.ones((2, 3)))))
 """
 OFF_HOST = {

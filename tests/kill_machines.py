@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from tests.prepared import write_prepared
-from tests.trainer.test_distributed import TIMEOUT_S, addresses, finish, log, losses, start, weights
+from tests.trainer.training.test_distributed import TIMEOUT_S, addresses, finish, log, losses, start, weights
 
 
 def train_together(folder, name):

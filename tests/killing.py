@@ -14,7 +14,7 @@ import numpy as np
 from trainer.artifacts import WEIGHTS
 from trainer.config import TrainConfig
 from trainer.errors import reported
-from trainer.train import train
+from trainer.training.train import train
 
 CONFIG = TrainConfig(
     epochs=2,
@@ -35,7 +35,7 @@ class Life:
     def __init__(self, dataset: pathlib.Path, folder: pathlib.Path, config: TrainConfig = CONFIG) -> None:
         self._log = folder / f"log-{len(list(folder.glob('log-*'))):03d}"
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["trainer.train"])
+        context.set_forkserver_preload(["trainer.training.train"])
         self._process = context.Process(target=_train, args=(dataset, folder, self._log, config))
         self._process.start()
 

@@ -1,4 +1,4 @@
-"""Small prepared data sets for tests, written as `trainer.fetch` writes them."""
+"""Small prepared data sets for tests, written as `trainer.data.fetch` writes them."""
 
 import pathlib
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.golden.inputs import fixation_map, image
 from trainer.artifacts import CENTER_BIAS, Manifest
-from trainer.tfrecords import Example, ShardWriter, serialize
+from trainer.data.tfrecords import Example, ShardWriter, serialize
 
 
 def write_prepared(

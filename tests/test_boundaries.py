@@ -21,9 +21,13 @@ STANDARD_LIBRARY_ONLY = (
     "trainer.datasets",
     "trainer.artifacts",
     "trainer.errors",
+    "trainer.prediction.predict_config",
+    "trainer.commands.predict",
 )
 TRAINER_MODULES = sorted(
-    f"trainer.{module.name}" for module in pkgutil.iter_modules(trainer.__path__) if module.name != "__main__"
+    module.name
+    for module in pkgutil.walk_packages(trainer.__path__, "trainer.")
+    if not module.name.endswith("__main__")
 )
 
 
@@ -52,9 +56,9 @@ def test_pipeline_definition_loads_no_tensorflow_or_keras():
 def test_every_module_beside_the_trainer_loads_no_tensorflow_or_keras(package):
     code = f"""
 import importlib, pkgutil, {package}
-for module in pkgutil.iter_modules({package}.__path__):
-    if module.name != "__main__":
-        importlib.import_module(f"{package}.{{module.name}}")
+for module in pkgutil.walk_packages({package}.__path__, "{package}."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
 """
     modules, _ = modules_after(code)
     assert len(loaded(modules, package)) > 2

@@ -176,7 +176,10 @@ def test_what_is_copied_is_enough_to_compile_and_to_train(image_folder):
     assert where[1].endswith("+0123456789ab")
     run("-m", "pipeline", "compile", "--target", "vertex", "--output", "compiled.yaml")
     assert "msinet-cpu" in (image_folder / "compiled.yaml").read_text()
-    run("-c", "import trainer.train, trainer.evaluate, trainer.export, trainer.report")
+    run(
+        "-c",
+        "import trainer.training.train, trainer.evaluation.evaluate, trainer.reports.report",
+    )
 
 
 # === Cloud Build ===

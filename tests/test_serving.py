@@ -21,9 +21,10 @@ from PIL import Image
 from tests.golden.inputs import image
 from tests.golden.weights import set_golden_weights
 from tests.images import stages
-from trainer import export, preprocess
+from trainer import preprocess
 from trainer.model import build_model
-from trainer.picture import read_picture
+from trainer.prediction.picture import read_picture
+from trainer.serving import export
 
 ROOT = pathlib.Path(__file__).parent.parent
 GUIDE = (ROOT / "docs" / "serving.md").read_text()

@@ -2,7 +2,7 @@
 
 Sizes, splits and ground truth are those of the reference implementation (alexanderkroner/saliency, data.py and
 config.py). Every data set is read from the same layout: a folder of stimuli, a folder of maps, and where there
-is one a folder of fixations, files of one image having the same path below them (see `trainer/fetch.py`).
+is one a folder of fixations, files of one image having the same path below them (see `trainer/data/fetch.py`).
 """
 
 import dataclasses

@@ -11,7 +11,8 @@ import sys
 
 from matplotlib.figure import Figure
 
-from trainer import artifacts, charts
+from trainer import artifacts
+from trainer.reports import charts
 
 PANELS = {"base": "Base training, mouse tracking", "finetune": "Fine-tuning, eye tracking"}
 COLORS = {"3e-6": charts.GREY, "1e-5": charts.BLUE, "3e-5": charts.ORANGE}

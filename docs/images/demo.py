@@ -23,7 +23,7 @@ from tests.browser import launch
 from trainer.demo.app import build_app
 from trainer.demo.serve import LOOPBACK_NAMES, build_server, listen
 from trainer.models import find_model
-from trainer.predictor import Predictor
+from trainer.prediction.predictor import Predictor
 
 FOLDER = pathlib.Path(__file__).parent
 WIDE, NARROW = {"width": 1280, "height": 832}, {"width": 360, "height": 740}

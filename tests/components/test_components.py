@@ -22,9 +22,10 @@ from components.train_model import train_model
 from components.upload_model import upload_model
 from pipeline.job import AcceleratorConfig, JobConfig
 from tests.tiny import write_salicon
-from trainer import artifacts, weight_sources
+from trainer import artifacts
 from trainer.accelerators import ACCELERATORS
 from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
+from trainer.published import weight_sources
 
 COMPONENTS = {
     each.name: each

@@ -2,9 +2,9 @@ import pytest
 
 from pipeline.job import AcceleratorConfig
 from pipeline.plan import Plan, check_timeout, comparison, make_plan, markdown
-from trainer import footprint
 from trainer.accelerators import ACCELERATORS
 from trainer.errors import UserError
+from trainer.training import footprint
 
 SALICON = {"images": 10_000, "image_size": (240, 320), "epochs": 10, "batch_size": 0, "precision": "auto"}
 START_H = 300 / 3600

@@ -20,9 +20,10 @@ from pipeline.progress import ANSI, Progress, Step
 from pipeline.registry import LocalRegistry
 from pipeline.run import CHECKPOINTS, LOG, SHOWN, Run, prepare
 from tests.reference_graph import frozen, write_graph
-from trainer import artifacts, weight_sources
+from trainer import artifacts
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
+from trainer.published import weight_sources
 
 TIMEOUT_S = 600
 EPOCHS = 3

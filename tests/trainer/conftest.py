@@ -9,9 +9,9 @@ from tests.golden.weights import set_golden_weights
 from tests.trainer import predictable
 from trainer.artifacts import MODEL_CONFIG, WEIGHTS, write_json
 from trainer.config import EvaluateConfig
-from trainer.evaluate import evaluate
+from trainer.evaluation.evaluate import evaluate
 from trainer.model import build_model
-from trainer.predictor import Predictor
+from trainer.prediction.predictor import Predictor
 
 
 @pytest.fixture(scope="session")

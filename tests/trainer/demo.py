@@ -12,7 +12,7 @@ from tests.trainer import predictable
 from trainer.artifacts import MODEL_CONFIG, write_json
 from trainer.demo.app import build_app
 from trainer.demo.serve import LOOPBACK_NAMES, build_server, listen
-from trainer.predictor import Predictor
+from trainer.prediction.predictor import Predictor
 
 SIZE = (64, 96)
 

@@ -7,7 +7,8 @@ import keras
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
-from trainer import artifacts, preprocess, tfrecords
+from trainer import artifacts, preprocess
+from trainer.data import tfrecords
 from trainer.model import build_model
 
 SIZE = (48, 64)

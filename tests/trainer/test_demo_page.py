@@ -14,11 +14,13 @@ from playwright.sync_api import sync_playwright
 
 from tests.browser import Watched, launch
 from tests.trainer.demo import Held, encoded, picture, serving, write_model
-from trainer import charts, preprocess, render
+from trainer import preprocess
 from trainer.demo import uploads
 from trainer.demo.app import MOST_WAITING
-from trainer.pages import MINUS, TIMES
-from trainer.regions import Region, measure
+from trainer.prediction import render
+from trainer.prediction.regions import Region, measure
+from trainer.reports import charts
+from trainer.reports.pages import MINUS, TIMES
 
 DROP = """([target, files]) => {
   const transfer = new DataTransfer();
@@ -112,7 +114,7 @@ def rows(page):
 
 
 def check(row, map, tolerance):
-    """A row of the CSV is what `trainer.regions` measures on the map."""
+    """A row of the CSV is what `trainer.prediction.regions` measures on the map."""
     region = Region(row["region"], row["x"], row["y"], row["width"], row["height"])
     expected = measure(map, [region])[0]
     assert row["share"] == pytest.approx(expected.share, abs=tolerance)

@@ -56,11 +56,11 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     from rich.console import Console
 
     from trainer.artifacts import prepared_by_name
-    from trainer.compare import as_json, compare
-    from trainer.compare_page import write_comparison
-    from trainer.contestants import find_contestants
-    from trainer.shared_scores import Networks, evaluate_afresh, find_shared
-    from trainer.terminal import print_comparison
+    from trainer.evaluation.compare import as_json, compare
+    from trainer.evaluation.contestants import find_contestants
+    from trainer.evaluation.shared_scores import Networks, evaluate_afresh, find_shared
+    from trainer.reports.compare_page import write_comparison
+    from trainer.reports.terminal import print_comparison
 
     contestants = find_contestants(parsed.models)
     networks = Networks(contestants)

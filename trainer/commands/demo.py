@@ -24,7 +24,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
     from trainer.demo.serve import listen, serve
     from trainer.models import find_model
-    from trainer.predictor import Predictor
+    from trainer.prediction.predictor import Predictor
 
     bound = listen(parsed.host, parsed.port)
     with bound:

@@ -23,10 +23,10 @@ def execute(parsed: argparse.Namespace) -> None:
     from rich.console import Console
 
     from trainer.artifacts import prepared_by_name
-    from trainer.evaluate import evaluate
-    from trainer.gate import require_baseline
-    from trainer.report import write_report
-    from trainer.terminal import print_evaluation
+    from trainer.evaluation.evaluate import evaluate
+    from trainer.evaluation.gate import require_baseline
+    from trainer.reports.report import write_report
+    from trainer.reports.terminal import print_evaluation
 
     folders = prepared_by_name(parsed.dataset_dir)
     config = settings(EvaluateConfig, parsed)

@@ -4,7 +4,7 @@ import argparse
 import pathlib
 
 from trainer.errors import UserError
-from trainer.export_options import FORMATS, QUANTIZATIONS, SAVED_MODEL, SIGNATURES, TFLITE
+from trainer.serving.export_options import FORMATS, QUANTIZATIONS, SAVED_MODEL, SIGNATURES, TFLITE
 from trainer.settings_cli import add_model
 
 HELP = "write a model for servers or telephones"
@@ -46,8 +46,8 @@ def execute(parsed: argparse.Namespace) -> None:
     folder = find_model(parsed.model)
     size = size or image_size_of(folder)
 
-    from trainer.export import load_model, write_saved_model
-    from trainer.lite import write_lite
+    from trainer.serving.export import load_model, write_saved_model
+    from trainer.serving.lite import write_lite
 
     print(f"exporting {folder} as {parsed.format}", flush=True)  # it takes up to a minute
     model = load_model(folder)

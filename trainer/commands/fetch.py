@@ -15,8 +15,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.fetch import fetch_dataset
-    from trainer.preview import write_preview
+    from trainer.data.fetch import fetch_dataset
+    from trainer.reports.preview import write_preview
 
     fetch_dataset(settings(FetchConfig, parsed), parsed.output_dir)
     if parsed.preview:

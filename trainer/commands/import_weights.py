@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.importing import import_model
+    from trainer.published.importing import import_model
 
     imported = import_model(parsed.source, parsed.output_dir, parsed.dataset, parsed.image_size)
     print(imported.report)

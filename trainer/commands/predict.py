@@ -20,7 +20,7 @@ from typing import Any
 
 from trainer.artifacts import write_json
 from trainer.config import check
-from trainer.predict_config import PredictConfig
+from trainer.prediction.predict_config import PredictConfig
 from trainer.settings_cli import add_model, add_settings, settings
 
 HELP = "write the saliency maps of images, measure regions, compare designs"
@@ -66,7 +66,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
 
 def _regions(parsed: argparse.Namespace) -> list[Any]:
-    from trainer.regions import parse_region
+    from trainer.prediction.regions import parse_region
 
     regions = [parse_region(each) for each in parsed.region]
     twice = sorted({each.name for each in regions if [other.name for other in regions].count(each.name) > 1})
@@ -78,14 +78,14 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     """Predict each image; what came of it for a machine."""
     from rich.console import Console
 
-    from trainer.inputs import find_inputs, shown
     from trainer.models import find_model
-    from trainer.predict import as_json, predict
-    from trainer.predictor import Predictor
+    from trainer.prediction.inputs import find_inputs, shown
+    from trainer.prediction.predict import as_json, predict
+    from trainer.prediction.predictor import Predictor
+    from trainer.prediction.regions_table import measures_table
+    from trainer.prediction.results import name_results
+    from trainer.prediction.sheet import THUMBNAIL_PX, Sheet
     from trainer.progress import Tracker
-    from trainer.regions_table import measures_table
-    from trainer.results import name_results
-    from trainer.sheet import THUMBNAIL_PX, Sheet
 
     regions, found = _regions(parsed), find_inputs(parsed.images, parsed.output_dir)
     paths = name_results(found.inputs, parsed.output_dir, config.formats if parsed.output_dir else ())
@@ -123,11 +123,11 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     """Compare two designs; where they differ for a machine."""
     from rich.console import Console
 
-    from trainer.designs import as_json, compare_designs
-    from trainer.inputs import find_inputs
     from trainer.models import find_model
-    from trainer.predictor import Predictor
-    from trainer.regions_table import changes_table
+    from trainer.prediction.designs import as_json, compare_designs
+    from trainer.prediction.inputs import find_inputs
+    from trainer.prediction.predictor import Predictor
+    from trainer.prediction.regions_table import changes_table
 
     check(not parsed.contact_sheet, "--contact-sheet goes with images, not with --compare")
     regions = _regions(parsed)

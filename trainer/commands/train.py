@@ -29,8 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.curve import write_curve
-    from trainer.train import train
+    from trainer.reports.curve import write_curve
+    from trainer.training.train import train
 
     config = settings(TrainConfig, parsed)
     checkpoints = parsed.checkpoint_dir or f"{parsed.output_dir.rstrip('/')}.checkpoints"

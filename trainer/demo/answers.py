@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from PIL import Image
 from starlette.responses import Response
 
-from trainer import render
-from trainer.picture import read_picture
-from trainer.png import encode_map
-from trainer.predictor import Predictor
+from trainer.prediction import render
+from trainer.prediction.picture import read_picture
+from trainer.prediction.png import encode_map
+from trainer.prediction.predictor import Predictor
 
 MOST_PIXELS = 50_000_000
 """What the cameras of telephones make at most, but for a few; 600 MB while it is resized."""

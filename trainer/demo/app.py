@@ -16,16 +16,17 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from trainer import charts, render
 from trainer.demo import answers, patterns, uploads
 from trainer.demo.headers import SecurityHeaders
 from trainer.demo.queue import FullError, Queue
 from trainer.demo.uploads import RefusedError
 from trainer.errors import UserError
-from trainer.predictor import Predictor
+from trainer.prediction import render
+from trainer.prediction.predictor import Predictor
+from trainer.reports import charts
 
 PAGE = pathlib.Path(__file__).parent / "page"
-COLORS = pathlib.Path(__file__).parents[1] / "templates" / "colors.css"
+COLORS = pathlib.Path(__file__).parents[1] / "reports" / "templates" / "colors.css"
 MOST_WAITING = 8
 """Pictures that are read, wait or are predicted at once: 240 MB of bytes at most."""
 RETRY_AFTER_S = 2

@@ -3,7 +3,7 @@
 import dataclasses
 import io
 
-from trainer import sample
+from trainer.data import sample
 
 SIZE = (480, 640)
 COUNT = 100

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 
 from trainer.demo.app import build_app
 from trainer.errors import UserError
-from trainer.predictor import Predictor
+from trainer.prediction.predictor import Predictor
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 GRACE_S = 5

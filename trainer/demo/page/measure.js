@@ -1,4 +1,4 @@
-/** How much attention a region gets: the arithmetic of trainer/regions.py, fast enough for every move of the mouse. */
+/** How much attention a region gets: the arithmetic of trainer/prediction/regions.py, fast enough for every move of the mouse. */
 
 /** A saliency map with the sums of all rectangles that begin at its corner. */
 export class Measurable {

@@ -1,4 +1,4 @@
-/** Draws saliency maps on canvases, by the rules of trainer/render.py. */
+/** Draws saliency maps on canvases, by the rules of trainer/prediction/render.py. */
 
 const INK = [24, 24, 27];
 const HALO = 0.7;

@@ -1,0 +1,334 @@
+"""The decoded split and the batches of it: whose they are, in what order, and what they take."""
+
+import dataclasses
+import json
+import pathlib
+import resource
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import pytest
+
+from tests.prepared import write_prepared
+from trainer.artifacts import Manifest
+from trainer.data import batches, tfrecords
+from trainer.data.batches import Split, epoch_order, training_batches, validation_batches
+from trainer.errors import UserError
+
+N_TRAIN, N_VALID = 70, 11  # so many that there are several shards
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return write_prepared(tmp_path_factory.mktemp("data") / "prepared", N_TRAIN, N_VALID)
+
+
+@pytest.fixture(scope="module")
+def manifest(folder):
+    return Manifest.load(folder)
+
+
+@pytest.fixture(scope="module")
+def train(folder, manifest):
+    return Split.load(folder, manifest, "train")
+
+
+@pytest.fixture(scope="module")
+def valid(folder, manifest):
+    return Split.load(folder, manifest, "valid")
+
+
+@pytest.fixture
+def scratch(tmp_path, monkeypatch):
+    """The folder for temporary files."""
+    (tmp_path / "scratch").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    return tmp_path / "scratch"
+
+
+def taken(data):
+    return list(data.as_numpy_iterator())
+
+
+def indices(data):
+    return [batch["index"].tolist() for batch in taken(data)]
+
+
+# === The decoded split ===
+
+
+@pytest.mark.parametrize("cache", ["memory", "disk"])
+@pytest.mark.parametrize("name", ["train", "valid"])
+def test_split_holds_every_image_at_its_index(folder, manifest, name, cache):
+    split = Split.load(folder, manifest, name, cache)
+    assert len(split) == manifest.counts[name]
+    for example in tfrecords.read(folder, name):
+        np.testing.assert_array_equal(split.stimulus[example.index], example.stimulus)
+        np.testing.assert_array_equal(split.density[example.index, ..., 0], example.density)
+
+
+def test_memory_is_taken_when_it_is_there_and_else_a_file_without_a_name(folder, manifest, scratch, capsys):
+    Split.load(folder, manifest, "train", reserve_bytes=0)
+    assert "train: 0.00 GB of decoded images in memory; " in capsys.readouterr().out
+    split = Split.load(folder, manifest, "train", reserve_bytes=10**18)
+    assert f"in a temporary file in {scratch}; " in capsys.readouterr().out
+    assert isinstance(split.stimulus.base, np.memmap)
+    assert not list(scratch.iterdir())
+
+
+def test_both_caches_give_the_same_batches(folder, manifest, train, scratch):
+    other = Split.load(folder, manifest, "train", "disk")
+    for one, two in zip(*(taken(training_batches(each, 4, 1, 2)) for each in (train, other)), strict=True):
+        for key in one:
+            np.testing.assert_array_equal(one[key], two[key])
+
+
+def test_an_unknown_cache_is_named(folder, manifest):
+    with pytest.raises(UserError, match=r"cache is 'disc'; choose one of auto, memory, disk; did you mean 'disk'"):
+        Split.load(folder, manifest, "train", "disc")
+
+
+def test_memory_that_is_not_there_is_refused_before_it_is_taken(folder, manifest):
+    many = dataclasses.replace(manifest, counts={"train": 10**12, "valid": 1})
+    with pytest.raises(
+        UserError, match=r"5120000.00 GB of decoded images, but .* are available; set cache to disk"
+    ):
+        Split.load(folder, many, "train", "memory")
+
+
+def test_a_disk_without_room_is_an_error_that_leaves_nothing(folder, manifest, scratch):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with pytest.raises(UserError, match=rf"no space left for them in {scratch} .*TMPDIR"):
+            Split.load(folder, manifest, "train", "disk")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not list(scratch.iterdir())
+
+
+def test_long_work_shows_its_progress(folder, manifest, monkeypatch, capsys):
+    monkeypatch.setattr(batches, "LOG_EVERY_S", -1.0)
+    Split.load(folder, manifest, "train")
+    assert f"decode train: {N_TRAIN}/{N_TRAIN} images" in capsys.readouterr().out
+
+
+# === Damage ===
+
+
+def rewritten(tmp_path, numbers, size=(32, 40)):
+    """A prepared data set of three images whose records are numbered otherwise."""
+    folder = write_prepared(tmp_path / "prepared", 3, 1, size)
+    examples = list(tfrecords.read(folder, "train"))
+    with tfrecords.ShardWriter(folder, "train", 3, size) as writer:
+        for position, number in enumerate(numbers):
+            writer.write(tfrecords.serialize(dataclasses.replace(examples[position], index=number)))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ([0, 1], "hold image 2 of 3 0 times instead of once"),
+        ([0, 1, 1], r"hold image 1 of 3 2 times instead of once \(2 such images\)"),
+        ([0, 1, 3], "has 3 images in train, but a record is number 3"),
+        ([0, 1, -1], "has 3 images in train, but a record is number -1"),
+    ],
+)
+def test_records_that_are_not_each_image_once_are_damage(tmp_path, numbers, message):
+    folder = rewritten(tmp_path, numbers)
+    with pytest.raises(UserError, match=message + ".*; prepare the data set again"):
+        Split.load(folder, Manifest.load(folder), "train")
+
+
+def test_records_of_another_size_are_damage(tmp_path):
+    folder = rewritten(tmp_path, [0, 1, 2])
+    other = dataclasses.replace(Manifest.load(folder), image_size=(32, 48))
+    with pytest.raises(UserError, match=r"prepared is cut short or damaged .*prepare the data set again"):
+        Split.load(folder, other, "train")
+
+
+@pytest.mark.parametrize("change", ["cut", "flipped", "gone"])
+def test_a_damaged_shard_is_an_error(tmp_path, change):
+    folder = rewritten(tmp_path, [0, 1, 2])
+    shard = next(folder.glob("train-*"))
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 255
+    {
+        "cut": lambda: shard.write_bytes(content[: len(content) // 2]),
+        "flipped": lambda: shard.write_bytes(content),
+        "gone": shard.unlink,
+    }[change]()
+    with pytest.raises(UserError, match=r"(is cut short or damaged|is missing).*prepare the data set again"):
+        Split.load(folder, Manifest.load(folder), "train")
+
+
+# === Order and shares ===
+
+
+def test_an_epoch_has_each_image_once_in_an_order_of_its_own(train):
+    first, again, second, other = (
+        np.concatenate(indices(training_batches(train, 7, seed, epoch)))
+        for seed, epoch in ((1, 0), (1, 0), (1, 1), (2, 0))
+    )
+    assert sorted(first) == list(range(N_TRAIN))
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(first, epoch_order(N_TRAIN, 1, 0))
+    assert not np.array_equal(first, second)
+    assert not np.array_equal(first, other)
+
+
+def test_batches_hold_the_images_of_their_indices(train):
+    for batch_size in (1, 4, 16):  # gathered several at a time, and one
+        for batch in taken(training_batches(train, batch_size, 3, 0)):
+            np.testing.assert_array_equal(batch["stimulus"], train.stimulus[batch["index"]])
+            np.testing.assert_array_equal(batch["density"], train.density[batch["index"]])
+
+
+def test_images_that_do_not_fill_a_batch_are_left_out(train):
+    assert np.shape(indices(training_batches(train, 16, 1, 0))) == (N_TRAIN // 16, 16)
+
+
+@pytest.mark.parametrize(("n_replicas", "workers"), [(1, 1), (2, 1), (4, 1), (2, 2), (4, 2), (8, 2)])
+def test_the_slices_of_all_replicas_are_the_batch_of_one(train, n_replicas, workers):
+    here = n_replicas // workers
+    shares = [
+        np.reshape(
+            indices(training_batches(train, 8, 5, 2, 0, here, worker * here, n_replicas)), (-1, 8 // workers)
+        )
+        for worker in range(workers)
+    ]
+    np.testing.assert_array_equal(np.concatenate(shares, axis=1), indices(training_batches(train, 8, 5, 2)))
+
+
+@pytest.mark.parametrize(("n_replicas_here", "first_replica", "n_replicas"), [(1, 0, 1), (2, 2, 4)])
+def test_skipping_goes_on_where_the_epoch_was_left(train, n_replicas_here, first_replica, n_replicas):
+    replicas = n_replicas_here, first_replica, n_replicas
+    whole = indices(training_batches(train, 8, 5, 2, 0, *replicas))
+    for steps in (1, 5, N_TRAIN // 8):
+        assert indices(training_batches(train, 8, 5, 2, steps, *replicas)) == whole[steps * n_replicas_here :]
+
+
+@pytest.mark.parametrize(("batch_size", "n_replicas"), [(1, 1), (4, 1), (4, 4), (11, 1), (16, 4), (32, 8)])
+def test_validation_takes_each_image_once_and_fills_up_with_zeros(valid, batch_size, n_replicas):
+    of_replicas = [taken(validation_batches(valid, batch_size, 1, each, n_replicas)) for each in range(n_replicas)]
+    steps = -(-N_VALID // batch_size)
+    assert [len(each) for each in of_replicas] == [steps] * n_replicas
+    in_order = [batch for step in zip(*of_replicas, strict=True) for batch in step]
+    joined = {key: np.concatenate([batch[key] for batch in in_order]) for key in in_order[0]}
+    np.testing.assert_array_equal(joined["mask"], np.arange(steps * batch_size) < N_VALID)
+    np.testing.assert_array_equal(joined["index"][:N_VALID], np.arange(N_VALID))
+    for key in ("stimulus", "density"):
+        np.testing.assert_array_equal(joined[key][:N_VALID], getattr(valid, key))
+        assert not joined[key][N_VALID:].any()
+    assert joined["mask"].dtype == np.float32
+
+
+def test_shapes_are_known_and_the_same_in_every_epoch(train, valid):
+    for batch_size in (2, 32):
+        specs = [training_batches(train, batch_size, 1, epoch, epoch, 1, 0, 2).element_spec for epoch in range(3)]
+        assert specs[0] == specs[1] == specs[2]
+        each = batch_size // 2
+        shapes = {"index": (each,), "stimulus": (each, 32, 40, 3), "density": (each, 32, 40, 1)}
+        assert {key: tuple(spec.shape) for key, spec in specs[0].items()} == shapes
+        validation = validation_batches(valid, batch_size, 1, 0, 2).element_spec
+        assert {key: tuple(spec.shape) for key, spec in validation.items()} == {**shapes, "mask": (each,)}
+
+
+# === In processes of their own ===
+
+
+def output_of(program, *arguments):
+    """What a fresh interpreter prints as JSON in its last line."""
+    root = pathlib.Path(__file__).parents[3]
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    finished = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
+    assert finished.returncode == 0, finished.stderr
+    return json.loads(finished.stdout.splitlines()[-1])
+
+
+MIRRORED = """
+import json, sys
+import tensorflow as tf
+from trainer.data import batches
+from trainer.artifacts import Manifest
+
+processor = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * 2)
+tf.config.experimental.enable_op_determinism()
+tf.config.threading.set_inter_op_parallelism_threads(1)
+split = batches.Split.load(sys.argv[1], Manifest.load(sys.argv[1]), "train")
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+epochs = []
+for epoch in range(3):
+    data = strategy.distribute_datasets_from_function(
+        lambda context: batches.training_batches(split, 8, 5, epoch, n_replicas_here=2, n_replicas=2)
+    )
+    per_replica = [strategy.experimental_local_results(batch["index"]) for batch in data]
+    epochs.append([[each.numpy().tolist() for each in step] for step in per_replica])
+print(json.dumps(epochs))
+"""
+
+
+def test_a_mirrored_strategy_hands_each_replica_its_slice(folder, train):
+    """And deterministic training, on one thread for the steps, gets the same batches."""
+    for epoch, steps in enumerate(output_of(MIRRORED, folder)):
+        assert [[index for each in step for index in each] for step in steps] == indices(
+            training_batches(train, 8, 5, epoch)
+        )
+        assert {len(each) for step in steps for each in step} == {4}
+
+
+MEMORY = """
+import gc, json, pathlib, sys
+from trainer.data import batches
+from trainer.artifacts import Manifest
+
+def status(key):
+    fields = dict(line.split(":") for line in pathlib.Path("/proc/self/status").read_text().splitlines())
+    return int(fields[key].split()[0]) * 1024
+
+manifest = Manifest.load(sys.argv[1])
+batches.Split.load(sys.argv[1], manifest, "valid")  # starts TensorFlow
+before = status("RssAnon")
+pathlib.Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts anew
+start = status("VmHWM")
+split = batches.Split.load(sys.argv[1], manifest, "train", sys.argv[2])
+for batch in batches.training_batches(split, 8, 0, 0):
+    pass
+del batch
+gc.collect()
+print(json.dumps({"peak": status("VmHWM") - start, "private": status("RssAnon") - before}))
+"""
+
+
+@pytest.fixture(scope="module")
+def larger(tmp_path_factory):
+    """A prepared data set of 120 MB of decoded training images; its folder, and the bytes."""
+    folder = write_prepared(tmp_path_factory.mktemp("larger") / "prepared", 1, 1)
+    size, counts, shards = (240, 320), {"train": 400, "valid": 1}, {}
+    stimulus = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
+    example = dataclasses.replace(
+        next(tfrecords.read(folder, "train")), stimulus=stimulus, density=stimulus[..., 0]
+    )
+    for split, count in counts.items():
+        with tfrecords.ShardWriter(folder, split, count, size) as writer:
+            for index in range(count):
+                writer.write(tfrecords.serialize(dataclasses.replace(example, index=index)))
+        shards[split] = writer.names
+    dataclasses.replace(Manifest.load(folder), image_size=size, counts=counts, shards=shards).save(folder)
+    return folder, counts["train"] * size[0] * size[1] * 4
+
+
+def test_in_memory_the_images_are_there_once(larger):
+    folder, n_bytes = larger
+    taken = output_of(MEMORY, folder, "memory")
+    assert n_bytes < taken["private"] < 1.5 * n_bytes
+    assert taken["peak"] < 2 * n_bytes
+
+
+def test_on_disk_the_images_take_no_memory_of_the_process(larger):
+    folder, n_bytes = larger
+    assert output_of(MEMORY, folder, "disk")["private"] < 0.5 * n_bytes

@@ -1,0 +1,196 @@
+import io
+import itertools
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy import io as mat
+from scipy import ndimage
+
+from tests.small_sources import POINTS, SIZE, density_map, point_map, stimulus
+from trainer.data import decode
+from trainer.data.layout import Item
+from trainer.data.sources import Member
+from trainer.errors import UserError
+
+
+def picture(pixels, format="PNG", name="x", **options):
+    image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)
+    buffer = io.BytesIO()
+    image.save(buffer, format, **options)
+    return file(buffer.getvalue(), f"{name}.{format.lower()}")
+
+
+def file(content, name):
+    return Member(f"set/{name}", f"{name} in set.zip", lambda: content)
+
+
+def gaze(*observers):
+    """SALICON's file of (x, y) counted from 1."""
+    structs = np.zeros((len(observers), 1), [("location", "O"), ("timestamp", "O"), ("fixations", "O")])
+    for struct, points in zip(structs[:, 0], observers, strict=True):
+        struct["fixations"] = np.array(points, np.uint16).reshape(-1, 2) if points else np.zeros((0, 0))
+    return mat_file({"gaze": structs})
+
+
+def mat_file(content):
+    buffer = io.BytesIO()
+    mat.savemat(buffer, content)
+    return file(buffer.getvalue(), "x.mat")
+
+
+def item(map, fixations=None, pixels=None):
+    return Item("x.png", picture(stimulus(0) if pixels is None else pixels), map, fixations)
+
+
+# === Pictures ===
+
+
+@pytest.mark.parametrize(
+    ("format", "mode"),
+    [
+        *itertools.product(("PNG", "GIF", "TIFF"), ("RGB", "RGBA", "L", "LA", "P", "1")),
+        *itertools.product(("BMP", "WEBP"), ("RGB", "RGBA")),
+    ],
+)
+def test_pictures_of_every_mode_become_rgb(format, mode):
+    image = Image.new("RGB", SIZE[::-1], (255, 255, 255)).convert(mode)
+    decoded = decode.decode_stimulus(picture(image, format, **({"lossless": True} if format == "WEBP" else {})))
+    assert decoded.dtype == np.uint8
+    np.testing.assert_array_equal(decoded, np.full((*SIZE, 3), 255))
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+def test_jpegs_of_every_mode_become_rgb(mode):
+    image = Image.new("RGB", SIZE[::-1], (200, 200, 200)).convert(mode)
+    np.testing.assert_allclose(decode.decode_stimulus(picture(image, "JPEG")), np.full((*SIZE, 3), 200), atol=2)
+
+
+def test_pixels_are_kept_exactly():
+    pixels = stimulus(3)
+    np.testing.assert_array_equal(decode.decode_stimulus(picture(pixels)), pixels)
+
+
+def test_sixteen_bits_keep_their_brightness():
+    pixels = np.linspace(0, 65535, SIZE[0] * SIZE[1]).reshape(SIZE).astype(np.uint16)
+    decoded = decode.decode_stimulus(picture(pixels))
+    np.testing.assert_allclose(decoded, np.repeat(pixels[..., None] / 257, 3, axis=2), atol=1)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, bool])
+def test_points_are_found_however_they_are_marked(dtype):
+    marked = (point_map() > 0).astype(dtype)
+    decoded = decode.decode(item(picture(marked)), 2.0)
+    assert decoded.ground_truth == "points"
+    np.testing.assert_array_equal(decoded.fixations, POINTS)
+
+
+@pytest.mark.parametrize("content", [b"", b"no picture", b"\x89PNG\r\n\x1a\n" + b"x" * 50])
+def test_a_picture_that_does_not_decode_is_named(content):
+    with pytest.raises(UserError, match=r"bad\.png in set\.zip does not decode .*get it again") as raised:
+        decode.decode_stimulus(file(content, "bad.png"))
+    assert "0x" not in str(raised.value)
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
+def test_a_picture_that_is_cut_short_is_named(format):
+    whole = picture(stimulus(0), format, "bad").read()
+    with pytest.raises(UserError, match=r"bad\.x in set\.zip does not decode") as raised:
+        decode.decode_stimulus(file(whole[: len(whole) // 2], "bad.x"))
+    assert "{{" not in str(raised.value)
+
+
+# === Ground truth ===
+
+
+def test_a_density_is_kept_as_it_is():
+    decoded = decode.decode(item(picture(density_map(1))), 2.0)
+    np.testing.assert_array_equal(decoded.density, density_map(1))
+    assert (decoded.ground_truth, decoded.fixations) == ("density", None)
+
+
+def test_points_become_a_density_as_the_reference_blurs_them():
+    decoded = decode.decode(item(picture(point_map())), 3.0)
+    expected = ndimage.gaussian_filter(point_map() / 255, 3.0)
+    np.testing.assert_allclose(decoded.density, expected / expected.max() * 255, atol=0.51)
+    np.testing.assert_array_equal(decoded.fixations, POINTS)
+
+
+def test_a_picture_of_points_beside_a_density_gives_the_fixations_even_as_jpeg():
+    for fixations in (picture(point_map()), picture(point_map(), "JPEG", quality=95)):
+        decoded = decode.decode(item(picture(density_map(1)), fixations), 2.0)
+        assert decoded.ground_truth == "density"
+        np.testing.assert_array_equal(decoded.fixations, POINTS)
+
+
+def test_gaze_counts_from_one_keeps_repeats_and_is_clipped_to_the_image():
+    fixations = gaze([(1, 1), (1, 1), (32, 24)], [], [(40, 30), (5, 4)])
+    decoded = decode.decode(item(picture(density_map(1)), fixations), 2.0)
+    assert decoded.fixations.tolist() == [[0, 0], [0, 0], [23, 31], [23, 31], [3, 4]]
+
+
+def test_observers_are_kept_apart():
+    observers = decode.read_observers(gaze([(1, 1), (1, 1)], [], [(40, 30)]), (24, 32))
+    assert [each.tolist() for each in observers] == [[[0, 0], [0, 0]], [], [[23, 31]]]
+
+
+def test_fixations_alone_become_the_density():
+    matrix = mat_file({"fixLocs": point_map() // 255})
+    decoded = decode.decode(item(None, matrix), 2.0)
+    assert decoded.ground_truth == "points"
+    np.testing.assert_array_equal(decoded.fixations, POINTS)
+    np.testing.assert_array_equal(decoded.density, decode.blur(POINTS, SIZE, 2.0))
+
+
+def test_a_map_of_another_size_and_the_same_ratio_is_taken():
+    decoded = decode.decode(item(picture(point_map()), pixels=stimulus(0, (48, 64))), 2.0)
+    assert decoded.density.shape == (48, 64)
+    assert decoded.fixations.tolist() == (2 * POINTS + 1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("size", "fits"), [((24, 32), True), ((25, 32), True), ((24, 33), True), ((24, 35), False), ((32, 24), False)]
+)
+def test_a_map_may_miss_the_ratio_of_its_image_by_a_pixel(size, fits):
+    drawn = picture(density_map(0, size), name="map")
+    if fits:
+        assert decode.decode(item(drawn), 2.0).density.shape == size
+    else:
+        message = rf"map\.png in set\.zip is {size[0]} x {size[1]} pixels .*its image 24 x 32"
+        with pytest.raises(UserError, match=message):
+            decode.decode(item(drawn), 2.0)
+
+
+@pytest.mark.parametrize(
+    ("map", "fixations", "message"),
+    [
+        (picture(np.zeros(SIZE, np.uint8)), None, r"x\.png in set\.zip is empty"),
+        (picture(np.zeros(SIZE, np.uint16)), None, r"x\.png in set\.zip is empty"),
+        (picture(density_map(1)), gaze([], []), r"x\.mat in set\.zip has no fixation"),
+        (picture(density_map(1)), file(b"x", "x.mat"), r"x\.mat in set\.zip is not a file of fixations"),
+        (picture(density_map(1)), mat_file({"other": 1}), r"x\.mat in set\.zip is not a file of fixations"),
+        (picture(density_map(1)), picture(density_map(2), name="f"), r"f\.png in set\.zip is a density, but lies"),
+    ],
+)
+def test_ground_truth_that_cannot_be_used_is_named(map, fixations, message):
+    with pytest.raises(UserError, match=message):
+        decode.decode(item(map, fixations), 2.0)
+
+
+@pytest.mark.parametrize(
+    ("map", "is_points"),
+    [
+        (point_map(), True),
+        (density_map(0), False),
+        (point_map(points=np.argwhere(np.ones((4, 5)))), False),  # 20 of 768 pixels are more than 2%
+        (np.where(density_map(0) % 100 == 7, density_map(0), 0), True),  # three levels in 1.2%
+        (np.eye(400, dtype=np.uint8) * np.arange(400, dtype=np.uint8), False),  # 256 levels in 0.25%
+    ],
+)
+def test_points_are_told_from_a_density(map, is_points):
+    assert decode.is_points(map) == is_points
+
+
+def test_points_move_with_the_picture_into_its_box():
+    moved = decode.rescale_points(np.array([[0, 0], [479, 639], [240, 320]]), (15, 0, 120, 160), (480, 640))
+    assert moved.tolist() == [[15, 0], [134, 159], [75, 80]]

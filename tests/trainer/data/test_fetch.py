@@ -1,0 +1,217 @@
+import dataclasses
+import hashlib
+import pathlib
+
+import numpy as np
+import pytest
+
+from tests.gcs import upload
+from tests.small_sources import POINTS, density_map, files, save, stimulus, write_tar, write_tree, write_zip
+from trainer import artifacts, datasets, preprocess, storage
+from trainer.config import FetchConfig
+from trainer.data import decode, fetch, layout, prepare, sample, sources, tfrecords
+
+SHARED = pathlib.Path(__file__).parents[4] / "shared" / "data"
+needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the stand-ins for the real data sets are not here")
+SIZE = (40, 64)
+"""(height, width) to prepare for, pixels: pictures of 24 x 32 grow to 40 x 53 and are padded at the sides."""
+
+
+def config(source, dataset="osie", **settings):
+    settings = {"image_size": "40x64", "allow_partial_data": True, **settings}
+    return FetchConfig(dataset=dataset, source=str(source), **settings)
+
+
+@pytest.fixture(scope="module")
+def points(tmp_path_factory):
+    """A folder with 7 stimuli and maps of points."""
+    return write_tree(tmp_path_factory.mktemp("points"))
+
+
+@pytest.fixture(scope="module")
+def prepared(points, tmp_path_factory):
+    """The points, prepared."""
+    folder = tmp_path_factory.mktemp("prepared") / "set"
+    return fetch.fetch_dataset(config(points), folder), folder
+
+
+# === What is made ===
+
+
+def test_the_manifest_says_what_there_is_and_where_it_is_from(prepared, points):
+    manifest, folder = prepared
+    assert artifacts.Manifest.load(folder) == manifest
+    assert (manifest.dataset, manifest.source, manifest.image_size) == ("osie", str(points), SIZE)
+    assert manifest.counts == {"train": 5, "valid": 2}
+    assert manifest.expected_counts == {"train": 500, "valid": 200}
+    assert (manifest.split, manifest.ground_truth, manifest.blur_sigma_px) == ("shuffle", "points", 16.0)
+    assert manifest.has_fixations
+    assert manifest.original_sizes == {"24x32": 7}
+    assert manifest.objects == storage.list_objects(str(points))
+    assert manifest.fingerprint == fetch.fingerprint("osie", str(points))
+    assert set(files(folder)) == {
+        artifacts.MANIFEST,
+        artifacts.CENTER_BIAS,
+        *manifest.shards["train"],
+        *manifest.shards["valid"],
+    }
+
+
+def test_examples_are_the_preprocessed_originals_in_the_order_of_the_split(prepared):
+    _, folder = prepared
+    names = sorted(f"{index}.png" for index in range(1, 8))
+    train, valid = layout.split_indices(names, datasets.get("osie"))
+    for split, indices in (("train", train), ("valid", valid)):
+        examples = list(tfrecords.read(folder, split))
+        assert [example.index for example in examples] == list(range(len(indices)))
+        assert [example.name for example in examples] == [names[index] for index in indices]
+        for example in examples:
+            original = stimulus(int(example.name.removesuffix(".png")))
+            expected = preprocess.prepare_stimulus(original, SIZE)
+            np.testing.assert_allclose(example.stimulus, expected, atol=0.5)
+            density = decode.blur(POINTS, (24, 32), 16.0)
+            np.testing.assert_allclose(example.density, preprocess.prepare_map(density, SIZE), atol=0.5)
+            assert example.original_size == (24, 32)
+            np.testing.assert_array_equal(example.fixations, POINTS)
+
+
+def test_prepared_fixations_lie_where_their_pixels_went(tmp_path):
+    """A white pixel on black, with the fixation on it, is brightest where the prepared fixation is."""
+    place = np.array([[10, 20]])
+    for index in range(7):
+        pixels = np.zeros((48, 48, 3), np.uint8)
+        pixels[tuple(place[0])] = 255
+        save(tmp_path / "source" / "stimuli" / f"{index}.png", pixels)
+        save(tmp_path / "source" / "fixation" / f"{index}.png", pixels[..., 0])
+    fetch.fetch_dataset(config(tmp_path / "source", image_size="96x160"), tmp_path / "set")
+    for example in tfrecords.read(tmp_path / "set", "train"):
+        inside = example.stimulus[..., 0] * (example.stimulus[..., 0] != preprocess.STIMULUS_PADDING)
+        brightest = np.unravel_index(inside.argmax(), inside.shape)
+        assert np.abs(example.fixations_prepared[0] - brightest).max() <= 1
+        np.testing.assert_array_equal(example.fixations, place)
+
+
+def test_the_centre_bias_is_the_mean_of_the_training_maps_without_the_padding(tmp_path):
+    source = write_tree(tmp_path / "source", maps="saliency", draw=density_map)
+    fetch.fetch_dataset(config(source), tmp_path / "set")
+    bias = np.load(tmp_path / "set" / artifacts.CENTER_BIAS)
+    assert (bias.shape, bias.dtype) == ((120, 160), np.float32)
+    np.testing.assert_allclose(bias.sum(), 1, rtol=1e-5)
+    top, left, height, width = preprocess.content_box((24, 32), SIZE)
+    maps = [
+        example.density[top : top + height, left : left + width]
+        for example in tfrecords.read(tmp_path / "set", "train")
+    ]
+    mean = np.mean([each / each.sum() for each in maps], axis=0)
+    # A block of 3 x 3 of 40 x 53 pixels is about 9 x 9 of 120 x 160; sums over halves need no resizing.
+    np.testing.assert_allclose(bias[:60].sum(), mean[: height // 2].sum(), atol=1e-4)
+    np.testing.assert_allclose(bias[:, :80].sum(), (mean[:, :26].sum() + mean[:, :27].sum()) / 2, atol=1e-4)
+
+
+def test_a_density_alone_has_no_fixations(tmp_path):
+    manifest = fetch.fetch_dataset(config(write_tree(tmp_path / "s", draw=density_map)), tmp_path / "set")
+    assert (manifest.ground_truth, manifest.blur_sigma_px, manifest.has_fixations) == ("density", 0.0, False)
+    assert all(example.fixations.shape == (0, 2) for example in tfrecords.read(tmp_path / "set", "train"))
+
+
+def test_the_same_source_gives_the_same_bytes_whatever_it_is_packed_in(points, prepared, tmp_path, bucket):
+    write_zip(tmp_path / "zip" / "set.zip", files(points))
+    write_tar(tmp_path / "set.tar.gz", files(points))
+    expected = files(prepared[1])
+    del expected[artifacts.MANIFEST]
+    for number, source in enumerate(
+        [
+            points,
+            tmp_path / "zip",
+            tmp_path / "set.tar.gz",
+            upload(bucket, points),
+            upload(bucket, tmp_path / "set.tar.gz"),
+        ]
+    ):
+        fetch.fetch_dataset(config(source), tmp_path / f"set-{number}")
+        content = files(tmp_path / f"set-{number}")
+        del content[artifacts.MANIFEST]
+        assert content == expected
+
+
+@pytest.mark.parametrize("dataset", ["salicon", "fixationadd1000"])
+def test_the_sample_set_is_drawn_and_prepared(dataset, tmp_path, monkeypatch):
+    few = dataclasses.replace(sample.settings(dataset), n_train=16, n_valid=4)
+    monkeypatch.setitem(sample.SAMPLES, dataset, few)
+    manifest = fetch.fetch_dataset(config("sample", dataset, image_size="24x32", max_examples=4), tmp_path / "set")
+    assert manifest.source == "sample"
+    assert manifest.fingerprint == sample.fingerprint(dataset) == fetch.fingerprint(dataset, "sample")
+    assert manifest.counts == {"train": 4, "valid": 4}
+    assert manifest.has_fixations
+    assert [path.name for path in tmp_path.iterdir()] == ["set"]
+
+
+def test_an_empty_folder_is_taken_as_the_output(points, tmp_path):
+    (tmp_path / "set").mkdir()
+    fetch.fetch_dataset(config(points, max_examples=1), tmp_path / "set")
+    assert artifacts.Manifest.load(tmp_path / "set").counts == {"train": 1, "valid": 1}
+
+
+def test_images_are_not_prepared_far_ahead_of_the_writer(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    begun = []
+    with prepare._pool() as in_order:
+        for done, index in enumerate(in_order(lambda index: begun.append(index) or index, range(50))):
+            assert done == index
+            assert len(begun) <= done + 6
+    assert len(begun) == 50
+
+
+# === Fingerprints ===
+
+
+def test_the_same_files_have_the_same_fingerprint_here_and_in_a_bucket(points, bucket):
+    assert fetch.fingerprint("osie", upload(bucket, points)) == fetch.fingerprint("osie", str(points))
+
+
+def test_a_fingerprint_tells_names_and_contents_apart(tmp_path):
+    seen = set()
+    for name, content in (("a", b"1"), ("b", b"1"), ("a", b"2")):
+        (tmp_path / name).write_bytes(content)
+        seen.add(fetch.fingerprint("osie", str(tmp_path)))
+        (tmp_path / name).unlink()
+    assert len(seen) == 3
+
+
+# === Real data ===
+
+
+@needs_shared
+def test_the_split_of_add1000_trains_on_the_images_that_salicon_trains_on(tmp_path):
+    trained = []
+    for dataset, source in (("salicon", SHARED / "salicon"), ("fixationadd1000", SHARED / "add1000.tar.gz")):
+        with sources.opened(str(source), storage.list_objects(str(source)), tmp_path) as members:
+            items = layout.find_items(members, datasets.get(dataset), str(source))
+            assert {split: len(each) for split, each in items.items()} == {"train": 560, "valid": 140}
+            trained.append({hashlib.sha256(item.stimulus.read()).digest() for item in items["train"]})
+    assert len(trained[0]) == 560
+    assert trained[0] == trained[1]
+
+
+@needs_shared
+def test_real_images_are_fetched_from_a_bucket(tmp_path, bucket):
+    for archive in ("images", "maps", "fixations"):
+        source = str(SHARED / "salicon" / f"{archive}.zip")
+        with sources.opened(source, storage.list_objects(source), tmp_path) as members:
+            chosen = [
+                each for split in ("/train/", "/val/") for each in [m for m in members if split in m.path][:4]
+            ]
+            write_zip(
+                tmp_path / "salicon" / f"{archive}.zip", {m.path.partition("/")[2]: m.read() for m in chosen}
+            )
+    manifest = fetch.fetch_dataset(
+        config(upload(bucket, tmp_path / "salicon"), "salicon", image_size="", max_examples=3), tmp_path / "set"
+    )
+    assert manifest.counts == {"train": 3, "valid": 3}
+    assert (manifest.ground_truth, manifest.has_fixations) == ("density", True)
+    assert manifest.original_sizes == {"480x640": 6}
+    for example in tfrecords.read(tmp_path / "set", "train"):
+        assert example.stimulus.shape == (240, 320, 3)
+        ys, xs = example.fixations_prepared.T
+        # People look where the map is high: its mean at the fixations is far above its mean.
+        assert example.density[ys, xs].mean() > 2 * example.density.mean()

@@ -1,0 +1,87 @@
+"""What is said about memory, from files as kernels of both versions of control groups write them."""
+
+import pytest
+
+from trainer.data import memory
+
+MEMINFO = """MemTotal:       24689768 kB
+MemFree:         1000000 kB
+MemAvailable:    8000000 kB
+HugePages_Total:       0
+DirectMap2M:    25036800 kB
+"""
+MACHINE = 8_000_000 * 1024
+NO_LIMIT = "9223372036854771712"  # what version 1 says for none
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """Writes the files of a machine; `proc` and `cgroups` are its mounts."""
+
+    def write(own, **groups):
+        for name, text in {"proc/meminfo": MEMINFO, "proc/self/cgroup": own}.items():
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(text)
+        for path, files in groups.items():
+            folder = tmp_path / "cgroups" / path
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, text in files.items():
+                (folder / name).write_text(f"{text}\n")
+        return memory.available_bytes(tmp_path / "proc", tmp_path / "cgroups")
+
+    return write
+
+
+def test_machine_without_procfs_is_taken_to_have_half_of_its_memory(tmp_path):
+    total = int((memory.PROC / "meminfo").read_text().split()[1]) * 1024
+    assert memory.available_bytes(tmp_path) == pytest.approx(total / 2, rel=0.05)
+
+
+def second(limit, current, inactive_file):
+    stat = f"anon 1000\nfile 2000\ninactive_anon 77\nactive_anon 0\ninactive_file {inactive_file}\nactive_file 0"
+    return {"memory.max": limit, "memory.current": current, "memory.stat": stat}
+
+
+def first(limit, usage, inactive_file):
+    stat = f"cache 5\ninactive_file 1\nhierarchical_memory_limit {limit}\ntotal_inactive_file {inactive_file}"
+    return {"memory.limit_in_bytes": limit, "memory.usage_in_bytes": usage, "memory.stat": stat}
+
+
+def test_version_2_leaves_its_limit_less_what_is_used_and_cannot_be_dropped(machine):
+    own = "0::/kubepods/pod1/main\n"
+    assert machine(own, **{"kubepods/pod1/main": second(10**9, 700_000_000, 300_000_000)}) == 600_000_000
+
+
+def test_version_2_in_a_container_has_its_group_as_the_root(machine):
+    assert machine("0::/\n", **{".": second(10**9, 250_000_000, 0)}) == 750_000_000
+
+
+def test_version_2_without_a_limit_leaves_the_machine(machine):
+    assert machine("0::/user.slice\n", **{"user.slice": second("max", 700_000_000, 0)}) == MACHINE
+
+
+def test_the_tightest_group_above_counts(machine):
+    groups = {"a": second(2 * 10**9, 19 * 10**8, 0), "a/b": second("max", 0, 0), "a/b/c": second(10**9, 0, 0)}
+    assert machine("0::/a/b/c\n", **groups) == 10**8
+
+
+def test_version_1_beside_an_empty_version_2(machine):
+    own = "8:pids:/x\n4:cpu,memory:/docker/abc\n1:name=systemd:/\n0::/\n"
+    groups = {"memory/docker/abc": first(3 * 10**9, 10**9, 5 * 10**8), "memory": first(NO_LIMIT, 10**10, 0)}
+    assert machine(own, **groups) == 25 * 10**8
+
+
+def test_version_1_in_a_container_that_knows_only_the_hosts_name_of_its_group(machine):
+    assert machine("4:memory:/docker/abc\n", **{"memory": first(3 * 10**9, 10**9, 0)}) == 2 * 10**9
+
+
+def test_version_1_without_a_limit_leaves_the_machine(machine):
+    assert machine("4:memory:/\n", **{"memory": first(NO_LIMIT, 10**10, 0)}) == MACHINE
+
+
+def test_a_group_above_its_limit_leaves_nothing(machine):
+    assert machine("0::/\n", **{".": second(10**9, 11 * 10**8, 0)}) == 0
+
+
+def test_this_machine_has_some():
+    assert 0 < memory.available_bytes() < 2**50

@@ -1,0 +1,123 @@
+import errno
+import resource
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.prepared import write_prepared
+from trainer import artifacts
+from trainer.data import tfrecords
+from trainer.errors import UserError
+
+SIZE = (24, 32)
+
+
+def example(index=0, n_fixations=3):
+    random = np.random.default_rng(index)
+    points = random.integers(0, 16, (n_fixations, 2))
+    return tfrecords.Example(
+        index=index,
+        name=f"below/{index}.jpg",
+        stimulus=random.integers(0, 256, (*SIZE, 3), np.uint8),
+        density=random.integers(0, 256, SIZE, np.uint8),
+        original_size=(30, 48),
+        fixations=2 * points,
+        fixations_prepared=points,
+    )
+
+
+def test_what_is_written_is_read(tmp_path):
+    folder = write_prepared(tmp_path / "set", n_train=1, n_valid=1, size=SIZE)
+    written = example(n_fixations=5)
+    with tfrecords.ShardWriter(folder, "train", 1, SIZE) as writer:
+        writer.write(tfrecords.serialize(written))
+    (read,) = tfrecords.read(folder, "train")
+    for field in ("index", "name", "original_size"):
+        assert getattr(read, field) == getattr(written, field)
+    for field in ("stimulus", "density", "fixations", "fixations_prepared"):
+        np.testing.assert_array_equal(getattr(read, field), getattr(written, field))
+        assert getattr(read, field).dtype == getattr(written, field).dtype
+
+
+def test_an_image_without_fixations_has_none_of_two_coordinates(tmp_path):
+    folder = write_prepared(tmp_path / "set", n_fixations=0)
+    for each in tfrecords.read(folder, "valid"):
+        assert each.fixations.shape == each.fixations_prepared.shape == (0, 2)
+
+
+def test_graph_operations_parse_what_was_written_to_static_shapes():
+    written = example(7)
+    records = tf.data.Dataset.from_tensors(tfrecords.serialize(written))
+    parsed = records.map(lambda record: tfrecords.parse(record, SIZE))
+    assert parsed.element_spec == {
+        "index": tf.TensorSpec((), tf.int64),
+        "stimulus": tf.TensorSpec((*SIZE, 3), tf.uint8),
+        "density": tf.TensorSpec((*SIZE, 1), tf.uint8),
+    }
+    (values,) = parsed.as_numpy_iterator()
+    assert values["index"] == 7
+    np.testing.assert_array_equal(values["stimulus"], written.stimulus)
+    np.testing.assert_array_equal(values["density"][..., 0], written.density)
+
+
+def test_the_same_example_is_the_same_bytes():
+    assert tfrecords.serialize(example(3)) == tfrecords.serialize(example(3))
+
+
+@pytest.mark.parametrize(
+    ("n_examples", "size", "count"), [(1, (16, 24), 1), (64, (16, 24), 4), (10_000, (240, 320), 26)]
+)
+def test_shards_are_several_and_about_a_hundred_megabytes(n_examples, size, count):
+    assert tfrecords.shard_count(n_examples, size) == count
+
+
+def test_shards_are_filled_evenly_and_in_order(tmp_path):
+    with tfrecords.ShardWriter(tmp_path, "train", 70, SIZE) as writer:
+        for index in range(70):
+            writer.write(tfrecords.serialize(example(index)))
+    assert writer.names == [artifacts.shard_name("train", index, 4) for index in range(4)]
+    shards = [
+        [
+            tfrecords.parse(record, SIZE)["index"].numpy()
+            for record in tf.data.TFRecordDataset(str(tmp_path / name))
+        ]
+        for name in writer.names
+    ]
+    assert [len(shard) for shard in shards] == [18, 17, 18, 17]
+    assert [index for shard in shards for index in shard] == list(range(70))
+
+
+def test_a_missing_or_damaged_shard_is_named(tmp_path):
+    folder = write_prepared(tmp_path / "set")
+    shard = folder / "train-00000-of-00001.tfrecord"
+    content = shard.read_bytes()
+    shard.write_bytes(content[: len(content) // 2])
+    with pytest.raises(UserError, match=rf"{shard.name} is cut short or damaged .*prepare the data set again"):
+        list(tfrecords.read(folder, "train"))
+    shard.unlink()
+    with pytest.raises(UserError, match=rf"{shard.name} is missing.*prepare the data set again"):
+        list(tfrecords.read(folder, "train"))
+
+
+def test_a_folder_that_is_no_prepared_data_set_says_how_to_make_one(tmp_path):
+    with pytest.raises(UserError, match="trainer fetch"):
+        list(tfrecords.read(tmp_path, "train"))
+
+
+def test_a_file_that_may_not_grow_is_an_error_of_python(tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6000, limits[1]))
+    try:
+        with pytest.raises(OSError) as caught, tfrecords.ShardWriter(tmp_path, "train", 5, SIZE) as writer:  # noqa: PT012
+            for index in range(5):
+                writer.write(tfrecords.serialize(example(index)))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.errno == errno.EFBIG
+
+
+def test_a_folder_that_is_not_there_is_an_error_of_python(tmp_path):
+    writer = tfrecords.ShardWriter(tmp_path / "none", "train", 1, SIZE)
+    with pytest.raises(OSError, match="none"):
+        writer.write(b"record")

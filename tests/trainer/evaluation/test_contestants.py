@@ -1,0 +1,113 @@
+"""What a name given to `compare` stands for."""
+
+import json
+import shutil
+
+import pytest
+
+from trainer import artifacts
+from trainer.errors import UserError
+from trainer.evaluation.contestants import find_contestants
+
+
+@pytest.fixture
+def version(evaluated, models, tmp_path):
+    """A version of a registry in a folder, with the scores of its evaluation."""
+    extra = tmp_path / "models" / "msinet" / "3" / artifacts.VERSION_EXTRA
+    extra.mkdir(parents=True)
+    for name in (artifacts.EVALUATION, artifacts.PER_IMAGE):
+        shutil.copy(evaluated / name, extra)
+    for name in (artifacts.WEIGHTS, artifacts.MODEL_CONFIG):
+        (extra / name).symlink_to(models["good"] / name)
+    artifacts.write_json(tmp_path / "models" / "msinet" / artifacts.ALIASES, {artifacts.DEFAULT: 3})
+    return extra
+
+
+@pytest.fixture
+def run(evaluated, tmp_path):
+    """A run of the pipeline, whose first attempt at the evaluation failed."""
+    for attempt in ("msinet-2026-01-01", "msinet-2026-01-02"):
+        (tmp_path / "runs" / "mine" / attempt / "evaluate-model").mkdir(parents=True)
+    (tmp_path / "runs" / "mine" / "msinet-2026-01-02" / "evaluate-model" / "evaluation").symlink_to(evaluated)
+    artifacts.write_json(tmp_path / "runs" / "mine" / artifacts.RUN_FILE, {})
+    return tmp_path / "runs" / "mine"
+
+
+def test_each_kind_brings_its_scores_and_its_model(evaluated, models, datasets, version, run, monkeypatch):
+    monkeypatch.chdir(version.parents[3])
+    names = [str(evaluated), "runs/mine/", "msinet@3", "msinet", "models/msinet/3", str(models["bad"])]
+    *with_scores, plain = find_contestants(names)
+    for each in with_scores:
+        assert {name: len(found.table.images) for name, found in each.measured.items()} == {
+            "salicon": 10,
+            "fixationadd1000": 4,
+        }
+        assert each.measured["salicon"].folder == datasets["salicon"]
+        assert each.measured["salicon"].manifest["fingerprint"] == "0123abcd"
+    assert [each.model for each in with_scores[:2]] == [models["good"]] * 2
+    assert [each.model.resolve() for each in with_scores[2:]] == [version] * 3
+    assert (plain.model, plain.measured) == (models["bad"], {})
+
+
+def test_names_are_as_short_as_they_can_be(run, version, evaluated):
+    names = [str(version.parent), str(run), str(evaluated)]
+    assert [each.label for each in find_contestants(names)] == ["msinet/3", "mine", evaluated.name]
+    other = version.parents[2] / "other" / "3"
+    shutil.copytree(version.parent, other, symlinks=True)
+    assert [each.label for each in find_contestants([names[0], str(other)])] == ["msinet/3", "other/3"]
+
+
+def test_data_and_models_that_are_gone_are_not_offered(evaluated, datasets, tmp_path):
+    content = json.loads((evaluated / artifacts.EVALUATION).read_text())
+    content["model_folders"]["candidate"] = str(tmp_path / "gone")
+    content["datasets"]["salicon"]["folder"] = str(tmp_path / "gone")
+    content["datasets"]["fixationadd1000"]["folder"] = str(datasets["salicon"])  # of another size by now
+    content["datasets"]["fixationadd1000"]["manifest"]["image_size"] = [240, 320]
+    moved = tmp_path / "moved"
+    artifacts.write_json(moved / artifacts.EVALUATION, content)
+    shutil.copy(evaluated / artifacts.PER_IMAGE, moved)
+    found, _ = find_contestants([str(moved), str(evaluated)])
+    assert found.model is None
+    assert found.facts["model"] == str(tmp_path / "gone")
+    assert [each.folder for each in found.measured.values()] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["EVALUATION"], "compare takes two or more models"),
+        (["EVALUATION", "EVALUATION/"], "evaluation is named twice"),
+        (
+            ["EVALUATION", "nowhere"],
+            r"nowhere is nothing to compare \(.*\); name a run \(runs/TIME\), an evaluation",
+        ),
+        (
+            ["EVALUATION", "RUN"],
+            r"has not come to its evaluation; finish it with `make run-pipeline RESUME=.*started",
+        ),
+        (
+            ["EVALUATION", "OLD"],
+            r"old was written by an earlier version \(it has no 'folder'\); evaluate the model",
+        ),
+    ],
+)
+def test_what_is_none_is_named(names, message, evaluated, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    artifacts.write_json(tmp_path / "started" / artifacts.RUN_FILE, {})
+    content = json.loads((evaluated / artifacts.EVALUATION).read_text())
+    del content["datasets"]["salicon"]["folder"]
+    artifacts.write_json(tmp_path / "old" / artifacts.EVALUATION, content)
+    shutil.copy(evaluated / artifacts.PER_IMAGE, tmp_path / "old")
+    places = {"EVALUATION": str(evaluated), "RUN": str(tmp_path / "started"), "OLD": str(tmp_path / "old")}
+    for word, place in places.items():
+        names = [name.replace(word, place) for name in names]
+    with pytest.raises(UserError, match=message):
+        find_contestants(names)
+
+
+def test_evaluation_on_cloud_storage_is_downloaded(evaluated, bucket):
+    for name in (artifacts.EVALUATION, artifacts.PER_IMAGE):
+        bucket.blob(f"runs/evaluation/{name}").upload_from_filename(evaluated / name)
+    found, _ = find_contestants([f"gs://{bucket.name}/runs/evaluation", str(evaluated)])
+    assert found.label == "runs/evaluation"
+    assert len(found.measured["salicon"].table.images) == 10

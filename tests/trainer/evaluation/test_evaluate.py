@@ -1,0 +1,230 @@
+"""Evaluation on tiny prepared data sets, with networks of the real architecture and random weights."""
+
+import csv
+import dataclasses
+import json
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.trainer import predictable
+from trainer import artifacts, metrics, preprocess
+from trainer.config import HIGHER_IS_BETTER, EvaluateConfig
+from trainer.data import tfrecords
+from trainer.errors import GateError, UserError
+from trainer.evaluation import confidence
+from trainer.evaluation.evaluate import evaluate
+from trainer.evaluation.gate import require_baseline
+
+DENSITY_METRICS = {"cc", "kld", "sim"}
+
+
+@pytest.fixture
+def result(evaluated):
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads((evaluated / artifacts.EVALUATION).read_text(), parse_constant=refuse)
+
+
+@pytest.fixture
+def rows(evaluated):
+    with (evaluated / artifacts.PER_IMAGE).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def scores_alone(example, network, examples):
+    """Scores of one image, predicted alone, with the other images' fixations as points."""
+    prediction = np.asarray(network(example.stimulus[None].astype(np.float32)))[0, ..., 0]
+    top, left, height, width = preprocess.content_box(example.original_size, predictable.SIZE)
+    box = slice(top, top + height), slice(left, left + width)
+    restored = np.clip(preprocess.resize_back(prediction, example.original_size), 0, 1)
+    others = np.concatenate(
+        [
+            metrics.scale_points(each.fixations, each.original_size, example.original_size)
+            for each in examples
+            if each.index != example.index
+        ]
+    )
+    return {
+        "auc_judd": metrics.auc_judd(restored, example.fixations),
+        "shuffled_auc": metrics.shuffled_auc(restored, example.fixations, others),
+        "nss": metrics.nss(restored, example.fixations),
+        "cc": metrics.cc(prediction[box], example.density[box]),
+        "kld": metrics.kld(prediction[box], example.density[box]),
+        "sim": metrics.sim(prediction[box], example.density[box]),
+    }
+
+
+def test_scores_are_those_of_each_image_alone(good, datasets, rows, result):
+    examples = list(tfrecords.read(datasets["salicon"], "valid"))
+    expected = [scores_alone(example, good, examples) for example in examples]
+    written = [row for row in rows if (row["dataset"], row["model"]) == ("salicon", "candidate")]
+    assert [row["image"] for row in written] == [example.name for example in examples]
+    for row, scores in zip(written, expected, strict=True):
+        for metric, score in scores.items():
+            assert float(row[metric]) == pytest.approx(score, abs=1e-4), metric
+    means = result["datasets"]["salicon"]["models"]["candidate"]
+    for metric in expected[0]:
+        assert means[metric] == pytest.approx(np.mean([scores[metric] for scores in expected]), abs=1e-4)
+
+
+def test_every_model_has_every_metric_where_there_are_fixations(result):
+    models = result["datasets"]["salicon"]["models"]
+    assert list(models) == ["candidate", "champion", "centre_bias", "uniform"]
+    for scores in models.values():
+        assert list(scores) == list(HIGHER_IS_BETTER)
+    assert result["datasets"]["salicon"]["n_images"] == 10
+    assert result["datasets"]["salicon"]["n_images_with_fixations"] == 10
+
+
+def test_point_metrics_are_absent_where_there_are_only_maps(result, rows):
+    for scores in result["datasets"]["fixationadd1000"]["models"].values():
+        assert set(scores) == DENSITY_METRICS
+    maps_only = [row for row in rows if row["dataset"] == "fixationadd1000"]
+    assert len(maps_only) == 4 * 4
+    assert {row["nss"] for row in maps_only} == {""}
+    assert all(row["kld"] for row in maps_only)
+
+
+def test_baselines_score_as_their_definitions_say(result):
+    models = result["datasets"]["salicon"]["models"]
+    assert models["uniform"]["auc_judd"] == 0.5
+    assert models["uniform"]["cc"] == models["uniform"]["nss"] == 0
+    assert models["centre_bias"]["information_gain"] == 0
+    # The candidate made the truth: only rounding to grey levels and the crop are between them.
+    assert models["candidate"]["kld"] < 0.01
+    assert models["candidate"]["cc"] > 0.99
+
+
+def test_intervals_and_gains_are_those_of_the_scores_of_each_image(result, rows):
+    columns = {
+        model: [float(row["kld"]) for row in rows if (row["dataset"], row["model"]) == ("salicon", model)]
+        for model in ("candidate", "champion")
+    }
+    salicon = result["datasets"]["salicon"]
+    assert salicon["intervals"]["champion"]["kld"] == list(confidence.interval(columns["champion"]))
+    gain = confidence.gain(columns["candidate"], columns["champion"], higher_is_better=False)
+    assert salicon["gains"]["kld"] == dataclasses.asdict(gain)
+    assert (gain.better_on, gain.worse_on, gain.n_images) == (10, 0, 10)
+    assert set(salicon["gains"]) == set(HIGHER_IS_BETTER)
+    maps_only = result["datasets"]["fixationadd1000"]
+    assert set(maps_only["gains"]) == DENSITY_METRICS
+    assert set(maps_only["intervals"]["uniform"].values()) == {None}  # of four images
+
+
+def test_images_that_decided_are_those_with_the_largest_gains(result, rows):
+    klds = {(row["image"], row["model"]): float(row["kld"]) for row in rows if row["dataset"] == "salicon"}
+    images = {image for image, _ in klds}
+    gains = {image: klds[image, "champion"] - klds[image, "candidate"] for image in images}
+    expected = sorted(gains, key=gains.get, reverse=True)[:3]
+    salicon = result["datasets"]["salicon"]
+    assert [each["image"] for each in salicon["pictures"] if each["group"] == "gains"] == expected
+    assert salicon["influence"]["gains"] == pytest.approx({image: gains[image] for image in expected})
+    assert salicon["influence"]["losses"] == {}
+    # With five images left there are too few to be certain of anything.
+    assert salicon["influence"]["turning_point"] is None
+    assert "influence" not in result["datasets"]["fixationadd1000"]
+
+
+def test_the_evaluation_says_where_its_data_and_its_models_lie(result, models, datasets):
+    assert result["model_folders"] == {"candidate": str(models["good"]), "champion": str(models["bad"])}
+    assert result["datasets"]["salicon"]["folder"] == str(datasets["salicon"])
+
+
+def test_the_first_data_set_decides_and_the_better_candidate_is_promoted(result):
+    assert result["decides"] == "salicon"
+    assert (result["passed_baseline"], result["beats_champion"], result["promote"]) == (True, True, True)
+    assert "KLD" in result["reason"]
+    require_baseline(result)
+
+
+def test_the_returned_evaluation_is_the_written_one(models, datasets, tmp_path):
+    first = {"fixationadd1000": datasets["fixationadd1000"]}
+    returned = evaluate(EvaluateConfig(), models["good"], first, tmp_path / "evaluation")
+    assert json.loads((tmp_path / "evaluation" / artifacts.EVALUATION).read_text()) == returned
+    assert returned["beats_champion"] is None
+    assert returned["promote"]
+
+
+def test_pictures_of_best_median_and_worst_images_show_the_image_without_padding(evaluated, result):
+    pictures = result["datasets"]["salicon"]["pictures"]
+    # The candidate made the truth, so there are no losses.
+    groups = [group for group in ("best", "median", "worst", "gains") for _ in range(3)]
+    assert [picture["group"] for picture in pictures] == groups
+    klds = [picture["scores"]["candidate"]["kld"] for picture in pictures[:9]]
+    assert klds == sorted(klds)
+    for picture in pictures:
+        height, width = predictable.ORIGINAL_SIZES[int(picture["image"].removesuffix(".png")) % 3]
+        _, _, *content = preprocess.content_box((height, width), predictable.SIZE)
+        assert set(picture["files"]) == {"stimulus", "density", "candidate", "champion"}
+        for file in picture["files"].values():
+            with Image.open(evaluated / file) as image:
+                assert image.size == tuple(reversed(content))
+
+
+def test_a_candidate_below_the_centre_bias_is_written_and_then_refused(good, models, tmp_path):
+    dataset = predictable.write_dataset(tmp_path / "dataset", good, n_valid=3, inverted=True)
+    np.save(dataset / artifacts.CENTER_BIAS, np.ones((120, 160), np.float32))
+    result = evaluate(EvaluateConfig(gate="always"), models["good"], {"salicon": dataset}, tmp_path / "evaluation")
+    assert (tmp_path / "evaluation" / artifacts.EVALUATION).exists()
+    assert not result["passed_baseline"]
+    assert not result["promote"]
+    kld = result["datasets"]["salicon"]["models"]["candidate"]["kld"]
+    with pytest.raises(GateError, match=rf"below the centre bias in KLD \({kld:.3f} against .* salicon"):
+        require_baseline(result)
+
+
+def test_a_gate_on_fixations_is_refused_before_anything_is_loaded(datasets, tmp_path):
+    config = EvaluateConfig(gate="nss")
+    maps_only = {"fixationadd1000": datasets["fixationadd1000"]}
+    with pytest.raises(UserError, match="has only maps; choose one of cc, kld, sim"):
+        evaluate(config, tmp_path / "no-model", maps_only, tmp_path / "evaluation")
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ("no data set", "no data set to evaluate on"),
+        ("not prepared", "is not a prepared data set"),
+        ("no images", "has no validation images"),
+        ("output exists", "is there already"),
+        ("no model", "no-model"),
+    ],
+)
+def test_what_is_wrong_is_named_and_nothing_is_left(case, message, good, datasets, tmp_path):
+    chosen = {"salicon": datasets["salicon"]}
+    output = tmp_path / "out" / "evaluation"
+    if case == "no data set":
+        chosen = {}
+    elif case == "not prepared":
+        chosen = {"salicon": tmp_path}
+    elif case == "no images":
+        chosen = {"salicon": predictable.write_dataset(tmp_path / "empty", good, n_valid=0)}
+    elif case == "output exists":
+        output.mkdir(parents=True)
+        (output / "mine.txt").touch()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UserError, match=message):
+        evaluate(EvaluateConfig(), tmp_path / "no-model", chosen, output)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_prediction_that_is_not_finite_is_an_error_and_leaves_nothing(datasets, tmp_path):
+    broken = predictable.network(3)
+    kernel = broken.get_layer("decoder_conv4").kernel
+    kernel.assign(np.full(kernel.shape, 3e38))  # finite, but what it answers is not
+    model = predictable.write_model(tmp_path / "model", broken)
+    with pytest.raises(UserError, match=r"the candidate model's prediction for 0.png is not finite"):
+        evaluate(EvaluateConfig(), model, {"salicon": datasets["salicon"]}, tmp_path / "out" / "evaluation")
+    assert not list((tmp_path / "out").iterdir())
+    shutil.rmtree(model)
+
+
+def test_one_image_alone_has_no_shuffled_auc(good, models, tmp_path):
+    dataset = predictable.write_dataset(tmp_path / "dataset", good, n_valid=1)
+    result = evaluate(EvaluateConfig(), models["good"], {"salicon": dataset}, tmp_path / "evaluation")
+    assert set(HIGHER_IS_BETTER) - set(result["datasets"]["salicon"]["models"]["candidate"]) == {"shuffled_auc"}
+    assert [picture["group"] for picture in result["datasets"]["salicon"]["pictures"]] == ["best"]

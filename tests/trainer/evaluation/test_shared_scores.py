@@ -1,0 +1,84 @@
+"""What evaluations have in common, told in numbers."""
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from trainer.errors import UserError
+from trainer.evaluation.contestants import Contestant, Measured
+from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
+from trainer.evaluation.shared_scores import find_shared
+
+METRICS = ("nss", "cc", "kld")
+
+
+def measured(images="abcd", offset=0.0, size=(48, 64), fingerprint="0123abcd", folder=None, metrics=METRICS):
+    values = np.array([ord(image) + offset for image in images], float)
+    scores = {model: dict.fromkeys(metrics, values) for model in (CANDIDATE, CENTER_BIAS)}
+    manifest = {"image_size": list(size), "fingerprint": fingerprint}
+    return Measured(PerImage(list(images), scores), manifest, folder)
+
+
+def contestants(*sets):
+    return [
+        Contestant(f"m{index}", f"models/m{index}", None, each, {"model": f"m{index}"})
+        for index, each in enumerate(sets)
+    ]
+
+
+def test_the_same_images_are_taken_as_they_are():
+    place = pathlib.Path("data")
+    found = find_shared(contestants({"osie": measured()}, {"osie": measured(offset=1, folder=place)}))["osie"]
+    assert found.notes == []
+    assert found.folder == place
+    assert found.table.images == list("abcd")
+    assert list(found.table.scores) == ["m0", "m1", CENTER_BIAS]
+    np.testing.assert_array_equal(found.table.scores["m1"]["kld"] - found.table.scores["m0"]["kld"], np.ones(4))
+
+
+def test_images_are_paired_by_name_and_what_is_missing_is_counted():
+    found = find_shared(contestants({"osie": measured("abcd")}, {"osie": measured("xdb", offset=1)}))["osie"]
+    assert found.table.images == ["b", "d"]
+    np.testing.assert_array_equal(found.table.scores["m0"]["nss"], [98, 100])
+    np.testing.assert_array_equal(found.table.scores["m1"]["nss"], [99, 101])
+    assert found.notes[0].startswith("Compared on the 2 images that all were evaluated on (m0 on 4, m1 on 3)")
+
+
+def test_other_data_is_said_and_has_no_common_centre_bias():
+    sets = contestants({"osie": measured(folder=pathlib.Path("data"))}, {"osie": measured(fingerprint="ffff0000")})
+    found = find_shared(sets)["osie"]
+    assert "fingerprints 0123abcd, ffff0000" in found.notes[0]
+    assert list(found.table.scores) == ["m0", "m1"]
+    assert found.folder is None
+
+
+def test_metrics_that_depend_on_the_networks_size_are_left_out_where_it_differs():
+    found = find_shared(contestants({"osie": measured()}, {"osie": measured(size=(240, 320))}))["osie"]
+    assert {tuple(each) for each in found.table.scores.values()} == {("nss",)}
+    assert "Left out: CC, KLD, SIM" in found.notes[0]
+    assert "48 \N{MULTIPLICATION SIGN} 64 and 240 \N{MULTIPLICATION SIGN} 320" in found.notes[0]
+
+
+def test_data_set_that_one_was_not_evaluated_on_is_left_out():
+    sets = contestants({"osie": measured(), "cat": measured()}, {"osie": measured(), "dog": measured()})
+    found = find_shared(sets)
+    assert list(found) == ["osie"]
+    assert found["osie"].notes == [
+        "Left out: cat, on which m1 was not evaluated.",
+        "Left out: dog, on which m0 was not evaluated.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({}, "models/m1 is a model without scores"),
+        ({"cat": measured()}, "osie, on which m1 was not evaluated; cat, on which m0 was not"),
+        ({"osie": measured("xyz")}, r"no image and metric in common \(images: m0 4, m1 3\)"),
+        ({"osie": measured(size=(8, 8), metrics=("kld",))}, "no image and metric in common"),
+    ],
+)
+def test_without_anything_in_common_it_is_said_how_to_compare_all_the_same(second, message):
+    with pytest.raises(UserError, match=f"{message}.*--dataset-dir DIR"):
+        find_shared(contestants({"osie": measured()}, second))

@@ -1,0 +1,151 @@
+"""Which images a command line asks for, and what their results are called."""
+
+import os
+import pathlib
+
+import pytest
+
+from tests.gcs import upload
+from trainer.errors import UserError
+from trainer.prediction.inputs import find_inputs
+from trainer.prediction.results import name_results
+
+MOST_BYTES = 1000
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Some files below the working directory, each with its name for content."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.jpg", "b/c.PNG", "b/d.webp", "b/notes.txt", ".hidden.png", "__MACOSX/a.jpg", "b/.x/y.png"):
+        path = pathlib.Path("photos", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return tmp_path
+
+
+def keys(*given, **options):
+    return [each.key for each in find_inputs(given, **options).inputs]
+
+
+def named(given, formats=("png",), output_dir="maps"):
+    inputs = find_inputs(given, output_dir).inputs
+    return [str(each[name]) for each in name_results(inputs, output_dir, formats) for name in formats]
+
+
+def test_folders_are_searched_and_files_taken_as_given(folder):
+    found = find_inputs(["photos"])
+    assert [each.key for each in found.inputs] == ["a.jpg", "b/c.PNG", "b/d.webp"]
+    assert found.skipped == ["photos/b/notes.txt"]
+    assert [each.read(MOST_BYTES) for each in found.inputs] == [b"a.jpg", b"b/c.PNG", b"b/d.webp"]
+    assert keys("photos/b/notes.txt", "photos/b") == ["notes.txt", "c.PNG", "d.webp"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("photos/*.jpg", ["a.jpg"]),
+        ("photos/*", ["a.jpg", "b/c.PNG", "b/d.webp"]),
+        ("photos/**/*.[Pw]*", ["b/c.PNG", "b/d.webp"]),
+        ("ph*/b/d.*", ["photos/b/d.webp"]),
+    ],
+)
+def test_globs_that_the_shell_left_are_expanded(folder, pattern, expected):
+    assert keys(pattern) == expected
+    assert keys(str(folder / pattern)) == expected
+
+
+def test_a_file_may_have_wildcards_in_its_name(folder):
+    pathlib.Path("x[1].png").write_text("x")
+    assert keys("x[1].png") == ["x[1].png"]
+
+
+def test_each_image_is_taken_once(folder):
+    assert keys("photos/a.jpg", "photos", "./photos/a.jpg") == ["a.jpg", "b/c.PNG", "b/d.webp"]
+
+
+def test_results_below_the_images_are_no_images(folder):
+    pathlib.Path("photos/maps").mkdir()
+    pathlib.Path("photos/maps/a.png").write_text("map")
+    assert keys("photos", output_dir="photos/maps") == ["a.jpg", "b/c.PNG", "b/d.webp"]
+    with pytest.raises(UserError, match="--output-dir photos is the folder of the images"):
+        find_inputs(["photos"], "photos")
+
+
+@pytest.mark.parametrize("given", ["empty", "*.gif"])
+def test_a_place_without_images_is_said(folder, given):
+    pathlib.Path("empty").mkdir()
+    with pytest.raises(UserError, match="has no images; those of a folder end with"):
+        find_inputs([given])
+
+
+def test_a_place_that_is_named_may_be_hidden(folder):
+    assert keys("photos/b/.x", "photos/.hidden.png") == ["y.png", ".hidden.png"]
+
+
+def test_what_cannot_be_read_is_said_when_it_is_read(folder):
+    (missing,) = find_inputs(["missing.png"]).inputs
+    with pytest.raises(UserError, match=r"cannot read missing.png: No such file or directory"):
+        missing.read(MOST_BYTES)
+    pathlib.Path("large.png").write_bytes(bytes(1001))
+    with pytest.raises(UserError, match=r"large.png has 1,001 bytes, more than the 1,000"):
+        find_inputs(["large.png"]).inputs[0].read(MOST_BYTES)
+
+
+def test_names_are_one_line(folder):
+    name = os.fsdecode(b"photos/new\nline\xff.jpg")
+    pathlib.Path(name).write_text("x")
+    assert find_inputs([name]).inputs[0].shown.isprintable()
+
+
+# === Results ===
+
+
+def test_results_lie_as_the_images_do(folder):
+    assert named(["photos"]) == ["maps/a.png", "maps/b/c.png", "maps/b/d.png"]
+    assert named(["photos/b/d.webp"], ("png", "png16", "npy", "overlay", "contour")) == [
+        "maps/d.png",
+        "maps/d-16bit.png",
+        "maps/d.npy",
+        "maps/d-overlay.png",
+        "maps/d-contour.png",
+    ]
+
+
+def test_images_of_one_name_keep_their_suffixes(folder):
+    pathlib.Path("photos/b/c.jpg").write_text("c")
+    assert named(["photos/b"]) == ["maps/c.PNG.png", "maps/c.jpg.png", "maps/d.png"]
+
+
+@pytest.mark.parametrize(
+    ("given", "formats", "output_dir", "message"),
+    [
+        (["photos/b/d.webp", "other/d.webp"], ["png"], "maps", "would share the result maps/d.webp.png"),
+        (["x.png", "x-overlay.png"], ["png", "overlay"], "maps", "x.png and x-overlay.png would share"),
+        (["x.png"], ["png"], ".", "the result x.png would take the place of the image"),
+        (["x.png"], ["png"], "x.png", "x.png is a file; --output-dir names a folder"),
+        (["x.png"], ["png"], "gs://bucket/maps", "gs://bucket/maps is on Cloud Storage; name a folder here"),
+    ],
+)
+def test_nothing_is_written_over(folder, given, formats, output_dir, message):
+    pathlib.Path("x.png").touch()
+    with pytest.raises(UserError, match=message):
+        named(given, formats, output_dir)
+
+
+# === Cloud Storage ===
+
+
+def test_objects_prefixes_and_globs_on_cloud_storage(folder, bucket):
+    place = upload(bucket, "photos")
+    upload(bucket, "photos/a.jpg", "photos-of-others/a.jpg")
+    found = find_inputs([f"{place}/"])
+    assert [each.key for each in found.inputs] == ["a.jpg", "b/c.PNG", "b/d.webp"]
+    assert found.skipped == [f"{place}/b/notes.txt"]
+    assert [each.read(MOST_BYTES) for each in found.inputs] == [b"a.jpg", b"b/c.PNG", b"b/d.webp"]
+    assert keys(f"{place}/b/d.webp") == ["d.webp"]
+    assert keys(f"{place}/*.jpg", f"{place}/b/*") == ["a.jpg", "c.PNG", "d.webp", "notes.txt"]
+    with pytest.raises(UserError, match=f"there is nothing at {place}/x.png"):
+        find_inputs([f"{place}/x.png"])
+    with pytest.raises(UserError, match="has 5 bytes, more than the 4"):
+        found.inputs[0].read(4)

@@ -1,0 +1,253 @@
+"""Many images become their maps: as the network and the golden postprocessing answer, in bounded memory."""
+
+import dataclasses
+import json
+import os
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from tests.gcs import upload
+from tests.golden.inputs import image
+from trainer import preprocess
+from trainer.__main__ import main
+from trainer.errors import UserError
+from trainer.prediction import predict, render
+from trainer.prediction.inputs import find_inputs
+from trainer.prediction.predict_config import PredictConfig
+from trainer.prediction.regions import parse_region
+from trainer.serving import export
+
+SIZES = [(40, 100), (120, 50), (64, 80), (7, 9)]
+
+
+@pytest.fixture
+def photos(tmp_path, monkeypatch):
+    """A folder of images in the working directory: `0.png` to `2.png`, and `more/3.png`."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos" / "more").mkdir(parents=True)
+    for index, size in enumerate(SIZES):
+        name = f"photos/{'more/' if index == 3 else ''}{index}.png"
+        Image.fromarray(image(index, 1, *size)[0]).save(name)
+    return tmp_path
+
+
+def run(golden_model, *arguments):
+    main(["predict", *map(str, arguments), "--model", str(golden_model)])
+
+
+def pixels(path):
+    return np.asarray(Image.open(path))
+
+
+def test_maps_are_the_golden_postprocessing_of_the_networks_answer(golden_model, photos):
+    run(golden_model, "photos", "--output-dir", "maps", "--format", "png,png16,npy", "--batch-size", 3)
+    network = tf.function(export.load_model(golden_model))
+    for index, size in enumerate(SIZES):
+        stem = f"maps/{'more/' if index == 3 else ''}{index}"
+        prepared = preprocess.prepare_stimulus(image(index, 1, *size)[0], (64, 80))
+        expected = network(prepared[None]).numpy()[0, ..., 0]
+        levels, fine, map_ = pixels(f"{stem}.png"), pixels(f"{stem}-16bit.png"), np.load(f"{stem}.npy")
+        assert (levels.dtype, fine.dtype, map_.dtype) == (np.uint8, np.uint16, np.float32)
+        # In a batch of another size the network's last bits differ.
+        assert np.abs(levels - preprocess.restore_map(expected, size).astype(int)).max() <= 1
+        np.testing.assert_allclose(map_, preprocess.resize_back(expected, size).clip(0, 1), atol=1e-4)
+        np.testing.assert_array_equal(levels, np.rint(map_ * np.float32(255)))
+        np.testing.assert_array_equal(fine, np.rint(map_ * np.float32(65535)))
+    assert len(list((photos / "maps").rglob("*.*"))) == 3 * len(SIZES)
+
+
+def test_a_bad_image_is_reported_and_the_others_go_on(golden_model, photos, capsys):
+    (photos / "photos" / "1.png").write_bytes(b"<html>")
+    with pytest.raises(SystemExit) as left:
+        run(golden_model, "photos", "missing.jpg", "--output-dir", "maps", "--json", "-")
+    assert left.value.code == 1
+    out, err = capsys.readouterr()
+    answer = json.loads(out)
+    assert answer["failed"] == 2
+    assert [("error" in row, row["image"]) for row in answer["images"]] == [
+        (False, "photos/0.png"),
+        (True, "photos/1.png"),
+        (False, "photos/2.png"),
+        (False, "photos/more/3.png"),
+        (True, "missing.jpg"),
+    ]
+    assert (
+        answer["images"][0] | {"results": {"png": "maps/0.png"}, "height": 40, "width": 100} == answer["images"][0]
+    )
+    errors = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert errors == [
+        "error: photos/1.png is not a JPEG, PNG, WebP, GIF, TIFF or BMP but a web page; save the picture itself",
+        "error: cannot read missing.jpg: No such file or directory",
+    ]
+    assert "3 of 5 images predicted, see maps" in err
+
+
+def test_regions_are_measured_in_every_image(golden_model, photos, capsys):
+    with pytest.raises(SystemExit):
+        run(
+            golden_model,
+            "photos/0.png",
+            "photos/2.png",
+            "--region",
+            "all:0%,0%,100%,100%",
+            "--region",
+            "a:0,0,90,9",
+        )
+    out, err = capsys.readouterr()
+    assert "photos/0.png     1  all     100.00%  100.00%          1.00  1.00" in out
+    assert (
+        err
+        == "error: region a:0,0,90,9 leaves photos/2.png, which is 80 pixels wide and 64 high; move it inside\n"
+    )
+
+
+def test_a_contact_sheet_shows_all_images(golden_model, photos):
+    run(golden_model, "photos", "--contact-sheet", "sheet.png")
+    assert pixels("sheet.png").shape[1] > 3 * 480
+    assert sorted(path.name for path in photos.iterdir()) == ["photos", "sheet.png"]
+
+
+def test_images_on_cloud_storage_are_predicted(golden_model, predictor, photos, bucket):
+    place = upload(bucket, "photos")
+    run(golden_model, f"{place}/more", f"{place}/0.png", "--output-dir", "maps", "--format", "npy,overlay")
+    written = sorted(path.name for path in (photos / "maps").iterdir())
+    assert written == ["0-overlay.png", "0.npy", "3-overlay.png", "3.npy"]
+    expected = predictor.predict(pixels("photos/0.png"))
+    np.testing.assert_allclose(np.load("maps/0.npy"), expected, atol=1e-4)
+    np.testing.assert_allclose(
+        pixels("maps/0-overlay.png").astype(int), render.overlay(pixels("photos/0.png"), expected), atol=2
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "error: give images, or --compare with two designs"),
+        (["photos"], "error: nothing is asked for; give --output-dir"),
+        (["photos", "--output-dir", "maps", "--format", "png,jpg"], "error: unknown format 'jpg'"),
+        (["photos", "--output-dir", "maps", "--opacity", "2"], "error: opacity is 2"),
+        (["photos", "--output-dir", "maps", "--contour-levels", "25,100"], "error: contour_levels is '25,100'"),
+        (["photos", "--output-dir", "maps", "--batch-size", "0"], "error: batch_size is 0"),
+        (["photos", "--region", "a:0,0,1,1", "--region", "a:0,0,2,2"], "error: several regions are called a"),
+        (["photos", "--contact-sheet", "all.txt"], "error: --contact-sheet all.txt does not end with"),
+        (
+            ["--compare", "photos", "photos/0.png", "--json", "-"],
+            "error: --compare takes two images, but photos has 4",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_loaded(photos, arguments, message):
+    with pytest.raises(SystemExit, match=message):
+        run("no-model", *arguments)
+    assert [path.name for path in photos.iterdir()] == ["photos"]
+
+
+# === Two designs ===
+
+
+def test_two_designs_are_compared(golden_model, photos, capsys):
+    Image.open("photos/2.png").resize((160, 128)).save("larger.png")
+    regions = ["--region", "left:0%,0%,50%,100%", "--region", "right:50%,0%,50%,100%"]
+    run(golden_model, "--compare", "photos/2.png", "larger.png", "--output-dir", "maps", "--json", "-", *regions)
+    answer = json.loads(capsys.readouterr().out)
+    left, right = answer["regions"]
+    assert left["share_change"] == pytest.approx(-right["share_change"], abs=1e-6)
+    assert left["share_change"] == left["second"]["share"] - left["first"]["share"]
+    assert left["first"]["share"] + right["first"]["share"] == pytest.approx(1)
+    assert pixels(answer["picture"]).shape[0] > 64
+
+
+def test_designs_of_other_shapes_are_refused_with_numbers(golden_model, photos):
+    message = r"0.png is 100 pixels wide and 40 high, photos/1.png 50 and 120, another aspect ratio"
+    with pytest.raises(SystemExit, match=message):
+        run(golden_model, "--compare", "photos/0.png", "photos/1.png", "--output-dir", "maps")
+    assert not (photos / "maps").exists()
+
+
+# === Memory ===
+
+
+def test_images_that_are_read_and_not_written_do_not_add_up(predictor, photos):
+    """However many images there are: no more are read ahead than a batch, twice, and some for each thread."""
+    counted = threading.Lock()
+    ahead, done = [0], 0
+
+    def counting(each):
+        def read(most_bytes):
+            with counted:
+                ahead[0] += 1
+            return each.read(most_bytes)
+
+        return dataclasses.replace(each, read=read)
+
+    (small,) = find_inputs(["photos/more/3.png"]).inputs
+    inputs, config = [counting(small)] * 60, PredictConfig(batch_size=4)
+    most = 0
+    for _ in predict.predict(predictor, inputs, [{}] * len(inputs), config):
+        done += 1
+        most = max(most, ahead[0] - done)
+    assert done == 60
+    assert most <= 3 * 4 + 4 * (os.cpu_count() or 1)
+
+
+def test_only_so_many_pixels_are_in_work_at_once():
+    budget, at_once, most = predict._Budget(100), [0], [0]
+    changed = threading.Lock()
+
+    def work(pixels_):
+        with budget.taken(pixels_):
+            with changed:
+                at_once[0] += pixels_
+                most[0] = max(most[0], at_once[0])
+            threading.Event().wait(0.002)
+            with changed:
+                at_once[0] -= pixels_
+
+    threads = [threading.Thread(target=work, args=(size,)) for size in [30, 60, 90, 250, 40, 10] * 5]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 60 < most[0] <= 250
+    assert at_once == [0]
+
+
+def test_who_stops_early_leaves_whole_results_only(predictor, photos):
+    inputs = find_inputs(["photos"]).inputs * 20
+    paths = [{"png": photos / "maps" / f"{index}.png"} for index in range(len(inputs))]
+    outcomes = predict.predict(predictor, inputs, paths, PredictConfig(batch_size=2))
+    next(outcomes)
+    outcomes.close()
+    written = list((photos / "maps").iterdir())
+    assert 1 <= len(written) < len(inputs)
+    for path in written:
+        assert path.name.removesuffix(".png").isdecimal()
+        assert pixels(path).shape in SIZES
+
+
+def test_a_result_that_cannot_be_written_ends_it(predictor, photos):
+    (photos / "maps").write_text("a file where the folder should be")
+    inputs = find_inputs(["photos/0.png"]).inputs
+    (outcome,) = predict.predict(predictor, inputs, [{"png": photos / "maps" / "0.png"}])
+    assert "cannot write" in outcome.error
+
+
+def test_a_network_without_finite_answers_is_no_model(predictor, photos):
+    bias = predictor._network.get_layer("decoder_conv4").weights[1]
+    before = bias.numpy()
+    bias.assign(np.full(bias.shape, np.nan))
+    try:
+        with pytest.raises(UserError, match="the model's prediction is not finite"):
+            next(predict.predict(predictor, find_inputs(["photos"]).inputs, [{}] * 4))
+    finally:
+        bias.assign(before)
+
+
+def test_regions_outside_are_found_before_the_network_runs(predictor, photos):
+    inputs = find_inputs(["photos"]).inputs
+    outcomes = list(predict.predict(predictor, inputs, [{}] * 4, regions=[parse_region("a:70,0,30,7")]))
+    assert [bool(each.error) for each in outcomes] == [False, True, True, True]

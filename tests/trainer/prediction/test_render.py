@@ -1,0 +1,79 @@
+"""Pictures of maps say what the maps say."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from trainer.errors import UserError
+from trainer.prediction import render
+from trainer.prediction.sheet import PER_PAGE, Sheet
+from trainer.reports.charts import DIMMED, HEAT
+
+Y, X = np.mgrid[:120, :160]
+MAP = np.exp(-((X - 50) ** 2 + (Y - 60) ** 2) / 800).astype(np.float32)
+GREY = np.full((120, 160, 3), 100, np.uint8)
+
+
+def test_overlay_is_the_dimmed_image_where_nobody_looks_and_the_heat_where_all_do():
+    drawn = render.overlay(GREY, MAP, opacity=1)
+    np.testing.assert_array_equal(drawn[0, -1], [round(100 * DIMMED)] * 3)
+    np.testing.assert_allclose(drawn[60, 50], np.array(HEAT(1.0)[:3]) * 255, atol=1)
+    np.testing.assert_allclose(render.overlay(GREY, MAP, opacity=0), np.full(GREY.shape, 62), atol=0)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 300), (300, 1), (5, 70_000)])
+def test_pictures_of_any_shape_are_drawn(size):
+    image, map_ = np.zeros((*size, 3), np.uint8), np.ones(size, np.float32)
+    assert render.overlay(image, map_).shape == (*size, 3)
+    assert render.contour(image, map_).shape == (*size, 3)
+
+
+def test_thresholds_enclose_the_shares():
+    for level, threshold in zip((25, 50, 75), render.thresholds(MAP, (25, 50, 75)), strict=True):
+        assert MAP[threshold <= MAP].sum() / MAP.sum() == pytest.approx(level / 100, abs=0.01)
+
+
+def test_contours_are_drawn_where_the_thresholds_are_crossed():
+    (threshold,) = render.thresholds(MAP, [50])
+    drawn = render.contour(GREY, MAP, [50])
+    (color,) = render.level_colors([50])
+    line = (drawn == color).all(axis=-1)
+    line[80:, :60] = False  # the legend
+    radii = np.hypot(*(np.argwhere(line) - [60, 50]).T)
+    expected = np.sqrt(-800 * np.log(threshold))
+    assert len(radii) > 40
+    assert np.abs(radii - expected).max() < 1.5
+    np.testing.assert_array_equal(drawn[60, 50], GREY[60, 50])
+
+
+def test_of_a_flat_map_no_contours_are_drawn():
+    np.testing.assert_array_equal(render.contour(GREY, np.ones_like(MAP))[:60], GREY[:60])
+
+
+def test_difference_is_blue_where_the_second_has_more_and_orange_where_less():
+    drawn = render.difference(GREY, MAP - MAP[:, ::-1], ("a", "b"))
+    assert drawn.shape[0] > 120
+    more, less = (drawn[60, x + (drawn.shape[1] - 160) // 2].astype(int) for x in (50, 109))
+    assert more[2] > more[0] + 50
+    assert less[0] > less[2] + 50
+
+
+def test_no_difference_is_no_colour():
+    drawn = render.difference(GREY, np.zeros_like(MAP), ("a", "b"))
+    left = (drawn.shape[1] - 160) // 2
+    np.testing.assert_array_equal(drawn[:120, left : left + 160], np.full_like(GREY, 62))
+
+
+def test_a_sheet_of_many_images_has_pages(tmp_path):
+    with Sheet(tmp_path / "all.png", PER_PAGE + 1) as sheet:
+        for index in range(PER_PAGE + 1):
+            sheet.add(f"{index}.png", GREY[:8, :9], MAP[:8, :9])
+    assert [path.name for path in sheet.written] == ["all-1.png", "all-2.png"]
+    first, second = (len(np.asarray(Image.open(path))) for path in sheet.written)
+    assert first > 10 * second
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all-1.png", "all-2.png"]
+
+
+def test_a_sheet_is_a_picture(tmp_path):
+    with pytest.raises(UserError, match=r"all.pdf does not end with .png, .jpg"):
+        Sheet(tmp_path / "all.pdf", 1)

@@ -1,0 +1,252 @@
+"""The HTML pages: what they show, and that they need nothing but themselves."""
+
+import base64
+import dataclasses
+import html.parser
+import io
+import json
+import pathlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.trainer import predictable
+from trainer import artifacts
+from trainer.config import HIGHER_IS_BETTER
+from trainer.errors import UserError
+from trainer.evaluation import confidence
+from trainer.reports import report
+from trainer.reports.curve import write_curve
+from trainer.reports.preview import write_preview
+
+
+class Page(html.parser.HTMLParser):
+    """What a page refers to, and the text of its table cells."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        super().__init__()
+        self.references: list[str] = []
+        self.tags: list[str] = []
+        self.cells: list[tuple[str, str]] = []
+        self._cell: str | None = None
+        self.text = path.read_text(encoding="utf-8")
+        self.feed(self.text)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.tags.append(tag)
+        self.references += [attributes[key] for key in ("src", "srcset", "href", "data") if key in attributes]
+        if tag == "td":
+            self._cell = attributes.get("class") or ""
+
+    def handle_data(self, data):
+        if self._cell is not None:
+            self.cells.append((data, self._cell))
+
+    def handle_endtag(self, tag):
+        if tag == "td":
+            self._cell = None
+
+    def images(self) -> list[Image.Image]:
+        return [Image.open(io.BytesIO(base64.b64decode(each.split(",", 1)[1]))) for each in self.references]
+
+
+def assert_self_contained(page: Page) -> None:
+    """No script and nothing to load; light, dark and narrow screens have their own rules."""
+    assert page.references
+    assert all(each.startswith("data:image/") for each in page.references)
+    assert not {"script", "link", "iframe"} & set(page.tags)
+    assert "url(" not in page.text
+    assert "@import" not in page.text
+    for needed in ("prefers-color-scheme: dark", 'name="viewport"', "max-width: 40rem", '<html lang="en">'):
+        assert needed in page.text
+    for image in page.images():
+        image.load()
+
+
+@pytest.fixture(scope="module")
+def page(evaluated, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    report.write_report(evaluated, folder / "report.html")
+    return Page(folder / "report.html")
+
+
+def test_report_is_one_file_that_needs_no_other(page):
+    assert_self_contained(page)
+
+
+def test_report_shows_every_mean_with_its_interval_and_marks_the_best(page, evaluated):
+    content = json.loads((evaluated / artifacts.EVALUATION).read_text())
+    salicon = content["datasets"]["salicon"]
+    models = salicon["models"]
+    shown = iter(page.cells)
+    for metric in HIGHER_IS_BETTER:
+        for model in models:
+            text, classes = next(shown)
+            low, high = salicon["intervals"][model][metric]
+            if (high - low) / 2 >= 5e-4:
+                assert float(next(shown)[0].removeprefix("\N{PLUS-MINUS SIGN}")) == pytest.approx(
+                    (high - low) / 2, abs=6e-4
+                )
+            assert float(text.replace("\N{MINUS SIGN}", "-")) == pytest.approx(models[model][metric], abs=6e-4)
+            # The candidate made the truth, so nothing is better than it.
+            assert ("best" in classes) == (model == "candidate"), (metric, model)
+
+
+def test_report_leaves_out_point_metrics_of_maps_alone(page):
+    assert [page.text.count(f'<th scope="row">{label}') for label in ("NSS", "KLD")] == [2, 4]
+    assert "this data set has only maps" in page.text
+
+
+def test_report_tells_the_decision_and_where_things_came_from(page, evaluated):
+    content = json.loads((evaluated / artifacts.EVALUATION).read_text())
+    assert "Becomes the default" in page.text
+    assert content["reason"].replace("'", "&#39;") in page.text
+    for fact in ("gs://bucket/salicon", "0123abcd", "train.epochs", content["code_version"]):
+        assert fact in page.text
+
+
+def test_report_shows_stimulus_truth_and_prediction_side_by_side(page):
+    # Nine images of the first data set and three that decided, all four of the second.
+    for panel in ("Stimulus", "Ground truth", "Candidate", "Current default"):
+        assert page.text.count(f"<figcaption>{panel}</figcaption>") == 9 + 3 + 4
+
+
+def test_report_tells_the_gains_and_how_certain_they_are(page, evaluated):
+    gain = json.loads((evaluated / artifacts.EVALUATION).read_text())["datasets"]["salicon"]["gains"]["kld"]
+    shown = [text for text, _ in page.cells]
+    place = shown.index(f"{gain['mean']:+.4f}")
+    assert shown[place + 1] == f"{gain['low']:+.4f} to {gain['high']:+.4f}"
+    assert shown[place + 2 : place + 5] == ["better", "0.002", "10 of 10"]  # p: 2 of 1024 ways to flip the signs
+
+
+def test_report_of_a_candidate_that_is_the_default_says_so():
+    gain = confidence.Gain(0.0, 0.0, 0.0, 1.0, 140, 0, 0)
+    result = {
+        "influence": {"metric": "kld", "turning_point": None},
+        "gains": {"kld": dataclasses.asdict(gain)},
+    }
+    assert report._influence({}, result) == "The KLD of both is the same on every image."
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {"turning_point": 3},
+            "Without the 3 images with the largest gains it would no longer be certainly better.",
+        ),
+        ({"turning_point": 1}, "Without the image with the largest gain it would no longer be certainly better."),
+        ({"turning_point": None}, "is better on 96 of 140 images and worse on 44."),
+        (
+            {"turning_point": 2, "beats_champion": False, "gate_margin": 0.1},
+            "Without the 2 images with the largest losses it would instead be certainly better by more than 0.1.",
+        ),
+        ({"turning_point": 2, "gate_confidence": 0.0}, "it would no longer be better."),
+    ],
+)
+def test_report_tells_on_how_many_images_the_decision_hangs(changes, expected):
+    content = {"beats_champion": True, "gate_margin": 0.0, "gate_confidence": 0.95} | changes
+    gain = confidence.Gain(0.1, 0.05, 0.15, 0.001, 140, 96, 44)
+    result = {
+        "influence": {"metric": "kld", "turning_point": changes["turning_point"]},
+        "gains": {"kld": dataclasses.asdict(gain)},
+    }
+    assert report._influence(content, result).endswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("changes", "headline"),
+    [
+        ({"passed_baseline": False, "promote": False}, "Below the centre bias"),
+        ({"promote": True}, "Becomes the default"),
+        ({"promote": False}, "Not promoted"),
+    ],
+)
+def test_report_opens_with_the_verdict(changes, headline):
+    assert report.verdict({"passed_baseline": True} | changes)["headline"] == headline
+
+
+def test_names_are_escaped(evaluated, tmp_path):
+    content = json.loads((evaluated / artifacts.EVALUATION).read_text())
+    del content["datasets"]["fixationadd1000"]
+    content["reason"] = "<script>alert(1)</script>"
+    content["datasets"]["salicon"]["manifest"]["source"] = "gs://<b>bold</b>"
+    for name in (artifacts.PER_IMAGE, artifacts.PREDICTIONS):
+        (tmp_path / name).symlink_to(evaluated / name)
+    artifacts.write_json(tmp_path / artifacts.EVALUATION, content)
+    report.write_report(tmp_path, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<script" not in text
+    assert "gs://&lt;b&gt;bold" in text
+
+
+def test_preview_shows_counts_origin_and_images(datasets, tmp_path):
+    write_preview(datasets["salicon"], tmp_path / "preview.html")
+    page = Page(tmp_path / "preview.html")
+    assert_self_contained(page)
+    # A stimulus and its overlay for each of two and ten images, and the centre bias.
+    assert len(page.references) == 2 * (2 + 10) + 1
+    for fact in (
+        "Partial data",
+        "10,000",
+        "gs://bucket/salicon",
+        "48 \N{MULTIPLICATION SIGN} 64",
+        "with fixations",
+    ):
+        assert fact in page.text
+
+
+def test_preview_of_a_complete_set_has_no_warning(good, tmp_path):
+    folder = predictable.write_dataset(tmp_path / "d", good, n_valid=1, expected_counts={"train": 2, "valid": 1})
+    write_preview(folder, tmp_path / "preview.html")
+    assert "Partial data" not in (tmp_path / "preview.html").read_text(encoding="utf-8")
+
+
+def history(folder: pathlib.Path, epochs: int) -> pathlib.Path:
+    rows = [
+        {
+            "epoch": epoch,
+            "steps": 50,
+            "loss": 1 / epoch,
+            "valid_loss": 0.5 + 0.1 * abs(epoch - 3),
+            "seconds": 3000.0,
+            "images_per_s": 2.5,
+            "best": epoch <= 3,
+        }
+        for epoch in range(1, epochs + 1)
+    ]
+    (folder / artifacts.HISTORY).write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.mark.parametrize(("epochs", "best"), [(1, "0.7000"), (5, "0.5000")])
+def test_curve_shows_every_epoch_and_marks_the_best(epochs, best, tmp_path):
+    write_curve(history(tmp_path, epochs), tmp_path / "curve.html")
+    page = Page(tmp_path / "curve.html")
+    assert_self_contained(page)
+    assert [image.format for image in page.images()] == ["PNG", "PNG"]
+    assert [text for text, classes in page.cells if classes == "best"] == [best]
+    assert len(page.cells) == 5 * epochs
+
+
+def test_curve_light_and_dark_pictures_differ_in_their_ink_alone(tmp_path):
+    write_curve(history(tmp_path, 3), tmp_path / "curve.html")
+    dark, light = (np.asarray(image) for image in Page(tmp_path / "curve.html").images())
+    np.testing.assert_array_equal(dark[..., 3], light[..., 3])
+    assert not np.array_equal(dark, light)
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (report.write_report, "is not an evaluation; make one with `python -m trainer evaluate`"),
+        (write_preview, "is not a prepared data set"),
+        (write_curve, "holds no epoch"),
+    ],
+)
+def test_a_folder_of_another_kind_is_an_error_and_writes_nothing(write, message, tmp_path):
+    with pytest.raises(UserError, match=message):
+        write(tmp_path, tmp_path / "page.html")
+    assert not list(tmp_path.iterdir())

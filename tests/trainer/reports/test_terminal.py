@@ -1,0 +1,40 @@
+"""The scores on a terminal and in a log."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from trainer import artifacts
+from trainer.reports.terminal import print_evaluation
+
+
+@pytest.fixture
+def lines(evaluated):
+    console = Console(file=io.StringIO(), width=80)
+    evaluation = json.loads((evaluated / artifacts.EVALUATION).read_text())
+    print_evaluation(evaluation, console)
+    return console.file.getvalue().splitlines()
+
+
+def test_every_score_is_shown_with_its_interval_within_80_characters(evaluated, lines):
+    salicon = json.loads((evaluated / artifacts.EVALUATION).read_text())["datasets"]["salicon"]
+    assert lines[0].strip() == "Validation images of salicon: 10; 95% intervals"
+    assert lines[1].split() == ["candidate", "default", "centre", "bias", "uniform", "gain"]
+    low, high = salicon["intervals"]["champion"]["nss"]
+    gain = salicon["gains"]["nss"]
+    (nss,) = (line.split() for line in lines if line.startswith("NSS ↑"))
+    assert nss[4:6] == [f"{salicon['models']['champion']['nss']:.3f}", f"±{(high - low) / 2:.3f}"]
+    assert nss[-2:] == [f"{gain['mean']:+.3f}", f"±{(gain['high'] - gain['low']) / 2:.3f}"]
+    assert all(len(line) <= 80 for line in lines[:-1])
+
+
+def test_the_verdict_is_last_and_whole(lines):
+    assert lines[-1].startswith("The candidate becomes the default: the candidate's KLD is 0.0")
+
+
+def test_of_few_images_the_means_are_shown_alone(lines):
+    place = next(index for index, line in enumerate(lines) if "fixationadd1000: 4;" in line)
+    assert [line.split()[0] for line in lines[place + 2 : place + 5]] == ["CC", "KLD", "SIM"]
+    assert not any("±" in line for line in lines[place : place + 5])

@@ -1,0 +1,117 @@
+"""Pictures read by graph operations are those that Pillow reads, and what is none is empty instead of an error."""
+
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from trainer.prediction import picture
+from trainer.serving import graph_picture
+
+RANDOM = np.random.default_rng(0)
+NOISE = RANDOM.integers(0, 256, (24, 36, 4), np.uint8)
+SMOOTH = np.asarray(Image.fromarray(NOISE[:6, :9, :3]).resize((36, 24)))
+DEEP = RANDOM.integers(0, 65536, (24, 36), np.uint16)
+
+
+def encode(image, kind, **options):
+    content = io.BytesIO()
+    image.save(content, kind, **options)
+    return content.getvalue()
+
+
+def jpeg(orientation=None, endian="<", **options):
+    tags = Image.Exif()
+    tags.endian = endian
+    tags[0x010F] = "a maker, so that the orientation is not the first tag"
+    if orientation is not None:
+        tags[picture.ORIENTATION] = orientation
+    return encode(Image.fromarray(SMOOTH), "JPEG", exif=tags, **options)
+
+
+PICTURES = {
+    "grey PNG": encode(Image.fromarray(NOISE[..., 0]), "PNG"),
+    "grey PNG with alpha": encode(Image.fromarray(NOISE[..., :2], "LA"), "PNG"),
+    "PNG with alpha": encode(Image.fromarray(NOISE), "PNG"),
+    "PNG with one bit": encode(Image.fromarray(NOISE[..., 0] > 99), "PNG"),
+    "PNG with a palette": encode(Image.fromarray(SMOOTH).quantize(16), "PNG"),
+    "PNG with a transparent palette": encode(Image.fromarray(SMOOTH).quantize(16), "PNG", transparency=3),
+    "animated GIF": encode(
+        Image.fromarray(SMOOTH).quantize(64),
+        "GIF",
+        save_all=True,
+        append_images=[Image.fromarray(255 - SMOOTH).quantize(64)],
+    ),
+    "BMP": encode(Image.fromarray(NOISE[..., :3]), "BMP"),
+    "BMP of 32 bits, whose last byte is no alpha": encode(Image.fromarray(NOISE), "BMP"),
+    "grey JPEG": encode(Image.fromarray(SMOOTH[..., 0]), "JPEG"),
+    "CMYK JPEG": encode(Image.fromarray(SMOOTH).convert("CMYK"), "JPEG"),
+    "progressive JPEG behind an ICC profile": jpeg(6, progressive=True, icc_profile=bytes(70_000)),
+}
+ANNOUNCED = struct.pack(">4sIIBBBBB", b"IHDR", 2**16, 2**16, 8, 2, 0, 0, 0)
+BAD = {
+    "nothing": b"",
+    "one byte": b"\xff",
+    "text": b"no picture",
+    "a cut JPEG": jpeg()[:400],
+    "the start of a JPEG": jpeg()[:4],
+    "a cut PNG": PICTURES["PNG with alpha"][:100],
+    "a WebP": encode(Image.fromarray(SMOOTH), "WEBP"),
+    "a PNG that announces 4 gigapixels": (
+        b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + ANNOUNCED + struct.pack(">I", zlib.crc32(ANNOUNCED))
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def read():
+    compiled = tf.function(graph_picture.read_picture, [tf.TensorSpec((), tf.string)])
+    return lambda content: compiled(content).numpy()
+
+
+@pytest.mark.parametrize("endian", "<>")
+@pytest.mark.parametrize("orientation", [None, *range(10), 700])
+def test_jpegs_are_turned_as_pillow_turns_them(read, orientation, endian):
+    content = jpeg(orientation, endian)
+    expected = picture.read_picture(content, "it")
+    assert expected.shape[:2] == ((36, 24) if orientation in (5, 6, 7, 8) else (24, 36))
+    np.testing.assert_array_equal(read(content), expected)
+
+
+@pytest.mark.parametrize("kind", PICTURES)
+def test_each_kind_has_the_pixels_that_pillow_reads(read, kind):
+    np.testing.assert_array_equal(read(PICTURES[kind]), picture.read_picture(PICTURES[kind], kind))
+
+
+def test_sixteen_bits_become_eight_within_one_level(read):
+    content = encode(Image.fromarray(DEEP), "PNG")
+    expected = picture.read_picture(content, "it").astype(int)
+    assert np.abs(read(content) - expected).max() <= 1
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_is_no_picture_is_empty(read, kind):
+    assert read(BAD[kind]).shape == (0, 0, 3)
+
+
+def test_damaged_exif_leaves_the_picture_as_it_is(read):
+    whole = jpeg(6)
+    start = whole.index(b"Exif")
+    upright = read(jpeg(1))
+    for at in range(start, start + 60):
+        damaged = whole[:at] + b"\xff" + whole[at + 1 :]
+        assert read(damaged).shape in {(24, 36, 3), (36, 24, 3)}
+    np.testing.assert_array_equal(read(whole.replace(b"Exif", b"Exit")), upright)
+
+
+def test_largest_picture_is_the_one_that_predict_reads(read, monkeypatch):
+    monkeypatch.setattr(graph_picture, "MOST_PIXELS", 24 * 36 - 1)
+    limited = tf.function(graph_picture._decode.python_function, [tf.TensorSpec((), tf.string)])
+    for content in (jpeg(), *(PICTURES[kind] for kind in ("grey PNG", "animated GIF", "BMP"))):
+        assert read(content).size
+        with pytest.raises(tf.errors.InvalidArgumentError, match="assertion failed"):
+            limited(content)

@@ -1,0 +1,462 @@
+"""Checkpoints: every bit comes back, damage is seen and passed over, and only whole files are ever there."""
+
+import io
+import json
+import pathlib
+import resource
+import shutil
+import threading
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.gcs import answering, refusing
+from trainer.errors import UserError
+from trainer.training.checkpoints import KEEP, STATE, Checkpoints, Progress
+
+IDENTITY = {"learning_rate": 1e-3, "image_size": (24, 32)}
+ROW = {"epoch": 1, "loss": 0.1 + 0.2}
+
+
+class Run:
+    """A network and its optimizer; every step changes every variable."""
+
+    def __init__(self, seed: int, units: int = 3, strategy: tf.distribute.Strategy | None = None) -> None:
+        keras.utils.clear_session()
+        self._strategy = strategy or tf.distribute.get_strategy()
+        with self._strategy.scope():
+            initializer = keras.initializers.GlorotUniform(seed)
+            layer = keras.layers.Dense(units, kernel_initializer=initializer, name="dense")
+            self.model = keras.Sequential([keras.Input((5,)), layer])
+            self.optimizer = keras.optimizers.Adam(1e-2)
+            self.optimizer.build(self.model.trainable_variables)
+
+    def step(self) -> None:
+        variables = self.model.trainable_variables
+        self._strategy.run(lambda: self.optimizer.apply([tf.sin(each) for each in variables], variables))
+
+    def arrays(self) -> list[np.ndarray]:
+        return [np.array(each.value.numpy()) for each in (*self.model.variables, *self.optimizer.variables)]
+
+    def checkpoints(self, folder, identity=IDENTITY, writable=True) -> Checkpoints:
+        return Checkpoints(folder, self.model, self.optimizer, identity, writable)
+
+
+def assert_same(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
+    assert [each.tobytes() for each in found] == [each.tobytes() for each in expected]
+    assert [each.dtype for each in found] == [each.dtype for each in expected]
+
+
+def restored(folder, **options) -> tuple[Progress, list[np.ndarray]]:
+    run = Run(seed=7)
+    with run.checkpoints(folder, **options) as checkpoints:
+        progress = checkpoints.restore()
+        return progress, run.arrays()
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A folder with checkpoints after epoch 1, step 0 and step 5; Progress and arrays of each."""
+    run = Run(seed=1)
+    states = []
+    with run.checkpoints(tmp_path / "state") as checkpoints:
+        checkpoints.restore()
+        for step in (0, 5):
+            run.step()
+            checkpoints.keep_best()
+            progress = Progress(1, step, 0.1 * step, 2.5, best_epoch=1, best_loss=0.7, history=[ROW])
+            checkpoints.save(progress)
+            states.append((progress, run.arrays()))
+    return tmp_path / "state", states
+
+
+def newest(folder: pathlib.Path) -> pathlib.Path:
+    return folder / "after-epoch-0001-step-000005.npz"
+
+
+def contents(folder: pathlib.Path) -> dict[str, tuple[int, bytes]]:
+    return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir()}
+
+
+# === What comes back ===
+
+
+def test_every_bit_of_weights_optimizer_and_progress_comes_back(saved, capsys):
+    folder, (_, (progress, arrays)) = saved
+    found, values = restored(folder)
+    assert found == progress
+    assert_same(values, arrays)
+    assert f"going on after epoch 1, step 5 ({newest(folder)})" in capsys.readouterr().out
+
+
+def test_what_is_saved_is_the_state_at_the_call_whatever_follows(tmp_path):
+    run = Run(seed=1)
+    gate = threading.Event()
+    with run.checkpoints(tmp_path) as checkpoints:
+        checkpoints._thread.submit(gate.wait)  # so that the writing begins after all that follows
+        run.step()
+        progress, arrays = Progress(step=1), run.arrays()
+        checkpoints.save(progress)
+        progress.step = 2
+        run.step()
+        gate.set()
+    found, values = restored(tmp_path)
+    assert found.step == 1
+    assert_same(values, arrays)
+
+
+def test_best_weights_stay_while_training_goes_on_and_come_back(tmp_path):
+    run = Run(seed=1)
+    with run.checkpoints(tmp_path) as checkpoints:
+        best = run.arrays()[: len(run.model.variables)]
+        checkpoints.keep_best()
+        for step in range(1, 5):
+            run.step()
+            checkpoints.save(Progress(1, step, best_epoch=1))
+        assert_same(checkpoints.best_weights(), best)
+    again = Run(seed=7)
+    with again.checkpoints(tmp_path) as checkpoints:
+        checkpoints.restore()
+        assert_same(checkpoints.best_weights(), best)
+        assert not np.array_equal(again.arrays()[0], best[0])
+
+
+def test_a_run_goes_on_to_the_same_bits(tmp_path):
+    whole = Run(seed=1)
+    for _ in range(6):
+        whole.step()
+    first = Run(seed=1)
+    for _ in range(3):
+        first.step()
+    with first.checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(Progress(step=3))
+    second = Run(seed=7)
+    with second.checkpoints(tmp_path) as checkpoints:
+        checkpoints.restore()
+    for _ in range(3):
+        second.step()
+    assert_same(second.arrays(), whole.arrays())
+
+
+def test_a_checkpoint_of_one_device_is_taken_up_by_a_strategy_and_the_other_way_round(tmp_path):
+    one = Run(seed=1)
+    one.step()
+    with one.checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(Progress(step=1))
+    mirrored = Run(seed=7, strategy=tf.distribute.MirroredStrategy(["CPU:0"]))
+    with mirrored.checkpoints(tmp_path) as checkpoints:
+        assert checkpoints.restore().step == 1
+        assert_same(mirrored.arrays(), one.arrays())
+        mirrored.step()
+        checkpoints.save(Progress(step=2))
+    found, values = restored(tmp_path)
+    assert found.step == 2
+    assert_same(values, mirrored.arrays())
+    assert not np.array_equal(values[0], one.arrays()[0])
+
+
+def test_a_folder_without_checkpoints_begins_anew(tmp_path):
+    run = Run(seed=1)
+    before = run.arrays()
+    with run.checkpoints(tmp_path / "none") as checkpoints:
+        assert checkpoints.restore() == Progress()
+    assert_same(run.arrays(), before)
+
+
+# === Damage ===
+
+DAMAGES = {
+    "empty": lambda content: b"",
+    "one byte": lambda content: content[:1],
+    "half": lambda content: content[: len(content) // 2],
+    "without its last byte": lambda content: content[:-1],
+    "of zeros": lambda content: bytes(len(content)),
+    "another zip": lambda content: other_zip(),
+    "text": lambda content: b"a file of somebody else\n" * 20,
+}
+
+
+def other_zip() -> bytes:
+    file = io.BytesIO()
+    np.savez(file, weights=np.arange(3))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_checkpoint_is_passed_over_and_what_is_lost_is_said(saved, capsys, damage):
+    folder, ((progress, arrays), _) = saved
+    newest(folder).write_bytes(damage(newest(folder).read_bytes()))
+    found, values = restored(folder)
+    assert found == progress
+    assert_same(values, arrays)
+    said = capsys.readouterr().out
+    assert f"checkpoint {newest(folder)} is passed over: it is damaged, cut short, or no checkpoint (" in said
+    assert "going back from epoch 1, step 5 to epoch 1, step 0" in said
+
+
+def test_a_flipped_bit_anywhere_is_seen_or_changes_nothing(saved):
+    """In arrays, state and the zip's own records; not all bits of those matter, as the time of a member."""
+    folder, ((older, _), (progress, arrays)) = saved
+    content = newest(folder).read_bytes()
+    run = Run(seed=7)
+    passed_over = 0
+    checkpoints = run.checkpoints(folder, writable=False)
+    for position in range(0, len(content), 13):
+        newest(folder).write_bytes(
+            content[:position] + bytes([content[position] ^ 1 << position % 8]) + content[position + 1 :]
+        )
+        found = checkpoints.restore()
+        assert found in (progress, older)
+        passed_over += found == older
+        if found == progress:
+            assert_same(run.arrays(), arrays)
+    checkpoints.close()
+    assert passed_over > 0.7 * len(content) / 13
+
+
+@pytest.mark.parametrize("member", [STATE, "model-0000.npy", "optimizer-0002.npy", "best-0001.npy"])
+def test_a_flipped_byte_of_any_member_is_seen(saved, member):
+    folder, ((progress, arrays), _) = saved
+    content = bytearray(newest(folder).read_bytes())
+    with zipfile.ZipFile(newest(folder)) as archive:
+        content[content.index(archive.read(member)) + archive.getinfo(member).file_size // 2] ^= 0x10
+    newest(folder).write_bytes(content)
+    found, values = restored(folder)
+    assert found == progress
+    assert_same(values, arrays)
+
+
+def test_a_missing_or_surplus_member_is_no_checkpoint(saved):
+    folder, ((progress, _), _) = saved
+    with zipfile.ZipFile(newest(folder)) as archive:
+        state = archive.read(STATE)
+    with zipfile.ZipFile(newest(folder), "w") as archive:
+        archive.writestr(STATE, state)
+    assert restored(folder)[0] == progress
+
+
+def test_where_all_checkpoints_are_damaged_nothing_is_begun_or_removed(saved):
+    folder, _ = saved
+    for path in folder.iterdir():
+        path.write_bytes(b"")
+    run = Run(seed=1)
+    before = run.arrays()
+    with (
+        pytest.raises(UserError, match=r"none of the 2 checkpoints in .*state can be read; remove it"),
+        run.checkpoints(folder) as checkpoints,
+    ):
+        checkpoints.restore()
+    assert_same(run.arrays(), before)
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_after_going_back_the_damaged_file_goes_once_a_whole_one_is_written(saved):
+    folder, _ = saved
+    newest(folder).write_bytes(b"")
+    run = Run(seed=7)
+    with run.checkpoints(folder) as checkpoints:
+        checkpoints.restore()
+        assert newest(folder).exists()
+        run.step()
+        checkpoints.save(Progress(1, 3))
+    assert {path.name for path in folder.iterdir()} == {
+        "after-epoch-0001-step-000000.npz",
+        "after-epoch-0001-step-000003.npz",
+    }
+    assert restored(folder)[0].step == 3
+
+
+# === What is refused ===
+
+
+def test_a_checkpoint_of_another_run_is_refused_with_what_differs(saved):
+    folder, _ = saved
+    with pytest.raises(UserError, match=r"of another run \(learning_rate 0\.001, now 0\.1; seed None, now 4\)"):
+        restored(folder, identity={**IDENTITY, "learning_rate": 0.1, "seed": 4})
+
+
+def test_a_checkpoint_of_another_network_is_refused_with_the_variable(saved):
+    folder, _ = saved
+    run = Run(seed=1, units=4)
+    before = run.arrays()
+    message = r"another network \(sequential/dense/kernel is float32 \[5, 3\] there and float32 \[5, 4\] here\)"
+    with pytest.raises(UserError, match=message), run.checkpoints(folder) as checkpoints:
+        checkpoints.restore()
+    assert_same(run.arrays(), before)
+
+
+def test_a_checkpoint_of_another_optimizer_is_refused_with_its_size(saved):
+    folder, _ = saved
+    run = Run(seed=1)
+    sgd = keras.optimizers.SGD(0.1)
+    sgd.build(run.model.trainable_variables)
+    with (
+        pytest.raises(UserError, match=r"another network \(6 variables of the optimizer there and 2 here\)"),
+        Checkpoints(folder, run.model, sgd, IDENTITY) as checkpoints,
+    ):
+        checkpoints.restore()
+
+
+def test_a_checkpoint_of_another_format_is_refused(saved):
+    folder, _ = saved
+    with zipfile.ZipFile(newest(folder)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    members[STATE] = json.dumps({**json.loads(members[STATE]), "format": 99}).encode()
+    with zipfile.ZipFile(newest(folder), "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(UserError, match=r"step-000005\.npz has format 99, this version reads 1"):
+        restored(folder)
+
+
+# === Files ===
+
+
+def test_the_newest_are_kept_and_other_files_left_alone(tmp_path):
+    (tmp_path / "notes.txt").write_text("keep")
+    run = Run(seed=1)
+    with run.checkpoints(tmp_path) as checkpoints:
+        checkpoints.restore()
+        for epoch, step in [(0, 1), (0, 9), (0, 10), (1, 0), (9, 0), (10, 0)]:
+            checkpoints.save(Progress(epoch, step))
+    assert KEEP == 2
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "after-epoch-0009-step-000000.npz",
+        "after-epoch-0010-step-000000.npz",
+        "notes.txt",
+    ]
+    assert restored(tmp_path)[0].epoch == 10
+
+
+def test_leftovers_of_writes_that_were_cut_off_are_removed_by_the_writer_alone(saved):
+    folder, _ = saved
+    leftover = folder / ".partial-4711-after-epoch-0001-step-000006.npz"
+    leftover.write_bytes(b"half of it")
+    before = contents(folder)
+    assert restored(folder, writable=False)[0].step == 5
+    assert contents(folder) == before
+    restored(folder)
+    assert not leftover.exists()
+
+
+def test_a_reader_writes_nothing(saved):
+    folder, _ = saved
+    newest(folder).write_bytes(b"damaged")
+    before = contents(folder)
+    run = Run(seed=1)
+    with run.checkpoints(folder, writable=False) as checkpoints:
+        assert checkpoints.restore().step == 0
+        checkpoints.keep_best()
+        checkpoints.save(Progress(3, 0))
+    assert contents(folder) == before
+    with run.checkpoints(folder.parent / "none", writable=False) as checkpoints:
+        checkpoints.restore()
+    assert not (folder.parent / "none").exists()
+
+
+def test_no_space_is_said_by_the_next_call_and_the_earlier_checkpoint_stays(saved):
+    folder, (_, (progress, _)) = saved
+    names = sorted(path.name for path in folder.iterdir())
+    run = Run(seed=7)
+    checkpoints = run.checkpoints(folder)
+    checkpoints.restore()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    message = (
+        r"no space left to write .*step-000006\.npz .*another disk \(a checkpoint takes 0 MB, and there are 3"
+    )
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+        checkpoints.save(Progress(1, 6))
+        with pytest.raises(UserError, match=message):
+            checkpoints.save(Progress(1, 7))
+        checkpoints.save(Progress(1, 6))
+        with pytest.raises(UserError, match=message):
+            checkpoints.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert sorted(path.name for path in folder.iterdir()) == names
+    assert restored(folder)[0] == progress
+
+
+def test_an_error_on_the_way_out_is_said_but_does_not_hide_the_one_that_led_there(tmp_path, capsys):
+    run = Run(seed=1)
+    with pytest.raises(KeyError, match="first"), run.checkpoints(tmp_path / "state") as checkpoints:  # noqa: PT012
+        checkpoints.save(Progress())
+        checkpoints.wait()
+        shutil.rmtree(tmp_path / "state")
+        (tmp_path / "state").touch()
+        checkpoints.save(Progress(step=1))
+        raise KeyError("first")
+    assert "besides: cannot write" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_at_the_start(tmp_path):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(UserError, match=r"cannot write .*file/state/\.writable: Not a directory"),
+        Run(seed=1).checkpoints(tmp_path / "file" / "state") as checkpoints,
+    ):
+        checkpoints.restore()
+
+
+# === Cloud Storage ===
+
+
+def test_the_same_on_cloud_storage(bucket, capsys):
+    address = f"gs://{bucket.name}/runs/state"
+    run = Run(seed=1)
+    with run.checkpoints(address) as checkpoints:
+        assert checkpoints.restore() == Progress()
+        for step in (1, 2, 3):
+            run.step()
+            checkpoints.keep_best()
+            checkpoints.save(Progress(step=step, history=[ROW]))
+            if step == 2:
+                checkpoints.wait()
+                older = run.arrays()
+    names = [f"runs/state/after-epoch-0000-step-00000{step}.npz" for step in (2, 3)]
+    assert [blob.name for blob in bucket.list_blobs()] == names
+    progress, values = restored(address + "/")
+    assert progress == Progress(step=3, history=[ROW])
+    assert_same(values, run.arrays())
+
+    content = bytearray(bucket.blob(names[1]).download_as_bytes())
+    content[len(content) // 2] ^= 1
+    bucket.blob(names[1]).upload_from_string(bytes(content))
+    progress, values = restored(address, writable=False)
+    assert_same(values, older)
+    assert f"checkpoint {address}/after-epoch-0000-step-000003.npz is passed over" in capsys.readouterr().out
+    with run.checkpoints(address) as checkpoints:
+        checkpoints.restore()
+        checkpoints.save(Progress(step=4))
+    assert [blob.name[-8:] for blob in bucket.list_blobs()] == ["0002.npz", "0004.npz"]
+
+
+def test_a_bucket_is_a_folder_too(bucket):
+    with Run(seed=1).checkpoints(f"gs://{bucket.name}") as checkpoints:
+        checkpoints.restore()
+        checkpoints.save(Progress(step=1))
+    assert [blob.name for blob in bucket.list_blobs()] == ["after-epoch-0000-step-000001.npz"]
+    assert restored(f"gs://{bucket.name}")[0].step == 1
+
+
+def test_a_bucket_that_is_not_there_is_named_at_the_start(bucket):
+    with (
+        pytest.raises(UserError, match="there is no bucket 'no-such-bucket'"),
+        Run(seed=1).checkpoints("gs://no-such-bucket/state") as checkpoints,
+    ):
+        checkpoints.restore()
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_a_missing_permission_on_a_bucket_says_which(monkeypatch, writable):
+    expected = "permission to write .*Storage Object User" if writable else "permission to read .*Object Viewer"
+    with (
+        answering(monkeypatch, refusing(403)),
+        pytest.raises(UserError, match=expected),
+        Run(seed=1).checkpoints("gs://private/state", writable=writable) as checkpoints,
+    ):
+        checkpoints.restore()

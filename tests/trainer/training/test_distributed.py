@@ -1,0 +1,131 @@
+"""Training on several devices and machines: virtual processors, and processes that talk over loopback."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+
+from tests.prepared import write_prepared
+from trainer.artifacts import HISTORY, WEIGHTS
+
+TIMEOUT_S = 240
+ROOT = pathlib.Path(__file__).parents[3]
+SETTINGS = ["--batch-size=4", "--initial-weights=none", "--precision=float32", "--learning-rate=1e-6"]
+
+
+def start(folder, name, *arguments, devices=1, cluster=None, index=0, epochs=2):
+    """The trainer as a process of its own; its output goes to `folder`/`name`-`index`.log."""
+    environment = os.environ | {"TF_NUM_INTRAOP_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    if cluster:
+        task = {"type": "worker", "index": index}
+        environment["TF_CONFIG"] = json.dumps({"cluster": {"worker": cluster}, "task": task})
+    places = ["--dataset-dir", str(folder / "data"), "--output-dir", str(folder / name)]
+    command = [sys.executable, "-m", "tests.trainer.virtual", str(devices), "train", *places, *SETTINGS]
+    with (folder / f"{name}-{index}.log").open("w") as log:
+        return subprocess.Popen(
+            [*command, f"--epochs={epochs}", *arguments], env=environment, cwd=folder, stdout=log, stderr=log
+        )
+
+
+def finish(process):
+    process.wait(TIMEOUT_S)
+    return process.returncode
+
+
+def log(folder, name, index=0):
+    return (folder / f"{name}-{index}.log").read_text()
+
+
+def addresses(count):
+    """Free ports of this machine."""
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    found = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
+    for each in sockets:
+        each.close()
+    return found
+
+
+def history(folder, name):
+    return [json.loads(line) for line in (folder / name / HISTORY).read_text().splitlines()]
+
+
+def losses(folder, name):
+    return [row[key] for row in history(folder, name) for key in ("loss", "valid_loss")]
+
+
+def weights(folder, name):
+    found = {}
+    with h5py.File(folder / name / WEIGHTS) as file:
+        file.visititems(lambda path, each: found.update({path: each[()]} if hasattr(each, "shape") else {}))
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """10 training images, so that one batch of 4 is cut short, and 5 for validation, which fill none evenly."""
+    folder = tmp_path_factory.mktemp("distributed")
+    write_prepared(folder / "data", n_train=10, n_valid=5)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def single(folder):
+    assert finish(start(folder, "single")) == 0, log(folder, "single")
+    return losses(folder, "single")
+
+
+@pytest.mark.parametrize(("devices", "accumulation"), [(4, 1), (2, 2)])
+def test_devices_and_parts_of_a_batch_have_the_losses_of_one(folder, single, devices, accumulation):
+    name = f"devices{devices}"
+    run = start(folder, name, f"--accumulation={accumulation}", devices=devices)
+    assert finish(run) == 0, log(folder, name)
+    assert f"over {devices} cpus" in log(folder, name)
+    np.testing.assert_allclose(losses(folder, name), single, rtol=1e-5)
+    expected = weights(folder, "single")
+    for path, array in weights(folder, name).items():
+        np.testing.assert_allclose(array, expected[path], atol=5e-6, err_msg=path)
+
+
+@pytest.fixture(scope="module")
+def together(folder):
+    """Two machines that train to the end."""
+    cluster = addresses(2)
+    machines = [start(folder, "two", cluster=cluster, index=index) for index in range(2)]
+    assert [finish(each) for each in machines] == [0, 0], log(folder, "two") + log(folder, "two", 1)
+    return losses(folder, "two")
+
+
+def test_machines_together_have_the_losses_of_one(folder, single, together):
+    np.testing.assert_allclose(together, single, rtol=1e-5)
+    assert "over 2 cpus on 2 machines" in log(folder, "two")
+
+
+def test_machines_end_with_equal_weights(folder, together):
+    assert len({row["weights_crc32"] for row in history(folder, "two")}) == 2
+    for row in history(folder, "two"):
+        for index in range(2):
+            assert f"epoch {row['epoch']}/2: " in log(folder, "two", index)
+
+
+def test_only_the_chief_writes(folder, together):
+    assert "wrote the weights of epoch" in log(folder, "two")
+    assert "wrote" not in log(folder, "two", 1)
+    assert not list(folder.glob("**/.partial-*"))
+
+
+def test_machines_with_other_settings_say_which(folder):
+    cluster = addresses(2)
+    machines = [start(folder, "unequal", f"--seed={index}", cluster=cluster, index=index) for index in range(2)]
+    assert [finish(each) for each in machines] == [1, 1]
+    for index in range(2):
+        assert f"started with different seed (here: seed {index})" in log(folder, "unequal", index)
+        assert "Traceback" not in log(folder, "unequal", index)
+    assert not (folder / "unequal").exists()

@@ -1,0 +1,126 @@
+"""What a training runs on. How several devices compute is in test_distributed.py."""
+
+import json
+
+import pytest
+import tensorflow as tf
+
+from trainer.accelerators import ACCELERATORS, get
+from trainer.errors import UserError
+from trainer.training import precision, strategy
+from trainer.training.strategy import Cluster, Devices
+
+VERTEX = {"cluster": {"chief": ["a:2222"], "worker": ["b:2222", "c:2222"], "ps": ["reduction:2222"]}}
+"""As Vertex AI sets it, with a Reduction Server as the third pool."""
+
+
+def cluster(monkeypatch, content):
+    monkeypatch.setenv("TF_CONFIG", content if isinstance(content, str) else json.dumps(content))
+    return Cluster.from_environment()
+
+
+def task(job, index):
+    return {"type": job, "index": index}
+
+
+def test_without_tf_config_there_is_one_machine():
+    alone = Cluster.from_environment()
+    assert (alone.size, alone.rank) == (1, 0)
+
+
+@pytest.mark.parametrize(("job", "index", "rank"), [("chief", 0, 0), ("worker", 0, 1), ("worker", 1, 2)])
+def test_chief_is_the_first_and_a_reduction_server_does_not_train(monkeypatch, job, index, rank):
+    found = cluster(monkeypatch, {**VERTEX, "task": task(job, index)})
+    assert (found.size, found.rank) == (3, rank)
+    assert list(found.jobs) == ["chief", "worker"]
+
+
+def test_first_worker_leads_where_there_is_no_chief(monkeypatch):
+    found = cluster(monkeypatch, {"cluster": {"worker": ["a:1", "b:1"]}, "task": task("worker", 1)})
+    assert (found.size, found.rank) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", r"TF_CONFIG is malformed \(JSONDecodeError: .*write \{\"cluster\""),
+        ("[]", "TF_CONFIG is malformed"),
+        ({"cluster": {"worker": ["a:1"]}}, "TF_CONFIG is malformed.*task"),
+        (
+            {"cluster": {"worker": ["a:1", "b:1"]}, "task": task("worker", 2)},
+            "this machine is worker 2, but in its cluster are worker 0 to 1",
+        ),
+        (
+            {**VERTEX, "task": task("ps", 0)},
+            "this machine is ps 0, but in its cluster are chief 0 to 0, worker 0 to 1",
+        ),
+        ({"cluster": {"worker": ["a:1", "a:1"]}, "task": task("worker", 0)}, "names a:1 twice"),
+        ({"cluster": {"chief": ["a:1", "b:1"]}, "task": task("chief", 0)}, "has 2 chiefs; give one"),
+    ],
+)
+def test_tf_config_that_cannot_be_is_refused(monkeypatch, content, message):
+    with pytest.raises(UserError, match=message):
+        cluster(monkeypatch, content)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("t4", "t4 has 1 GPUs, but TensorFlow finds 0 here; look at the driver"),
+        ("l4-8", "l4-8 has 8 GPUs, but TensorFlow finds 0 here"),
+        ("v5e-4", "v5e-4 is to be trained on, but there is none here"),
+        ("l4-3", "unknown accelerator 'l4-3'; did you mean 'l4-"),
+    ],
+)
+def test_accelerator_that_is_not_here_is_an_error_not_a_slow_run(name, message):
+    with pytest.raises(UserError, match=message):
+        strategy.connect(name)
+
+
+def test_tpu_is_taken_where_the_process_is_set_up_for_it(monkeypatch):
+    monkeypatch.setenv("PJRT_DEVICE", "TPU")
+    with pytest.raises(UserError, match="a TPU is to be trained on, but there is none here"):
+        strategy.connect()
+
+
+def test_processors_do_not_train_together_with_others(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", json.dumps({**VERTEX, "task": task("chief", 0)}))
+    with pytest.raises(UserError, match="TF_CONFIG has 3 machines, but cpu trains on one"):
+        strategy.connect("cpu")
+
+
+@pytest.mark.parametrize("name", ["", "cpu"])
+def test_processor_is_one_replica_and_the_chief(name):
+    found = strategy.connect(name)
+    assert (found.kind, found.replicas, found.is_chief) == ("cpu", 1, True)
+    assert found.gather([3.0, 4.0]).tolist() == [[3.0, 4.0]]
+
+
+# === Precision ===
+
+
+def devices(kind, name=""):
+    return Devices(
+        tf.distribute.get_strategy(), kind, get(name).chip if name else None, Cluster({"worker": ["here"]})
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in ACCELERATORS if name != "cpu"])
+def test_automatic_precision_is_the_tables(name):
+    row = get(name)
+    assert precision.resolve("auto", devices(row.image, name)) == row.chip.precision
+    assert row.chip.precision in row.chip.flops
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"), [("fma avx512_bf16", "bfloat16"), ("amx_bf16", "bfloat16"), ("avx2", "float32")]
+)
+def test_automatic_precision_of_a_processor_is_what_it_multiplies(monkeypatch, tmp_path, flags, expected):
+    (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
+    monkeypatch.setattr(precision, "CPU_INFO", tmp_path / "cpuinfo")
+    assert precision.resolve("auto", devices("cpu")) == expected
+
+
+@pytest.mark.parametrize("asked", ["float32", "bfloat16", "float16"])
+def test_precision_that_is_asked_for_is_taken(asked):
+    assert precision.resolve(asked, devices("cpu")) == asked

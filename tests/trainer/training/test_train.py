@@ -1,0 +1,209 @@
+"""The training loop: it learns, it is repeatable, it goes on where it was killed, it says what is wrong."""
+
+import dataclasses
+import json
+import pathlib
+import shutil
+from typing import ClassVar
+
+import h5py
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.prepared import write_prepared
+from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, WEIGHTS, Manifest
+from trainer.config import TrainConfig, with_batch
+from trainer.data import memory
+from trainer.errors import UserError
+from trainer.training import footprint, loop
+from trainer.training.compiled import Compiled
+from trainer.training.train import train
+
+CONFIG = TrainConfig(epochs=2, batch_size=2, learning_rate=1e-4, precision="float32", initial_weights="none")
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory):
+    return write_prepared(tmp_path_factory.mktemp("data") / "prepared")
+
+
+@pytest.fixture(scope="module")
+def trained(dataset, tmp_path_factory):
+    """One whole run: (model folder, folder of checkpoints)."""
+    folder = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "Compiled", Kept)
+        train(CONFIG, dataset, folder / "model", folder / "checkpoints")
+    return folder / "model", folder / "checkpoints"
+
+
+class Kept(Compiled):
+    """Says what has been compiled."""
+
+    made: ClassVar[list[Compiled]] = []
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.made.append(self)
+
+
+def test_each_step_is_compiled_once(trained):
+    (compiled,) = Kept.made
+    assert compiled.train.experimental_get_tracing_count() == 1
+    assert compiled.validate.experimental_get_tracing_count() == 1
+
+
+def history(model: pathlib.Path) -> list[dict]:
+    rows = [json.loads(line) for line in (model / HISTORY).read_text().splitlines()]
+    return [{key: value for key, value in row.items() if key not in ("seconds", "images_per_s")} for row in rows]
+
+
+def weights(path: pathlib.Path) -> dict[str, np.ndarray]:
+    found = {}
+    with h5py.File(path) as file:
+        file.visititems(lambda name, item: found.update({name: item[:]}) if hasattr(item, "shape") else None)
+    assert len(found) == 46
+    return found
+
+
+def test_training_writes_a_whole_model_and_the_loss_falls(trained):
+    model, _ = trained
+    assert {path.name for path in model.iterdir()} == {HISTORY, MODEL_CONFIG, SAVED_MODEL, WEIGHTS}
+    first, second = history(model)
+    assert (first["epoch"], first["steps"], first["best"]) == (1, 3, True)
+    assert second["loss"] < first["loss"]
+    config = json.loads((model / MODEL_CONFIG).read_text())
+    assert config["settings"] == dataclasses.asdict(with_batch(CONFIG, CONFIG.batch_size))
+    assert config["valid_loss"] == min(row["valid_loss"] for row in history(model))
+
+
+def test_two_runs_of_one_command_give_the_same_losses_and_weights(dataset, trained, tmp_path):
+    train(CONFIG, dataset, tmp_path / "model", tmp_path / "checkpoints")
+    assert history(tmp_path / "model") == history(trained[0])
+    for name, values in weights(tmp_path / "model" / WEIGHTS).items():
+        np.testing.assert_array_equal(values, weights(trained[0] / WEIGHTS)[name], err_msg=name)
+
+
+def test_finished_run_started_again_writes_the_same_model_without_training(dataset, trained, tmp_path, capsys):
+    train(CONFIG, dataset, tmp_path / "model", trained[1])
+    train(CONFIG, dataset, tmp_path / "model", trained[1])  # to the same place too
+    assert "epoch 1/2" not in capsys.readouterr().out
+    assert history(tmp_path / "model") == history(trained[0])
+
+
+def test_what_is_not_the_model_of_this_run_is_not_overwritten(dataset, trained, tmp_path):
+    other = dataclasses.replace(CONFIG, seed=7)
+    with pytest.raises(UserError, match="exists already, and is not the model of this run"):
+        train(other, dataset, trained[0], tmp_path / "state")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "mine.txt").write_text("keep")
+    with pytest.raises(UserError, match="exists already"):
+        train(CONFIG, dataset, tmp_path / "notes", tmp_path / "state2")
+    assert (tmp_path / "notes" / "mine.txt").read_text() == "keep"
+
+
+def test_training_can_be_lengthened(dataset, trained, tmp_path):
+    shutil.copytree(trained[1], tmp_path / "state")
+    longer = dataclasses.replace(CONFIG, epochs=3)
+    train(longer, dataset, tmp_path / "model", tmp_path / "state")
+    assert history(tmp_path / "model")[:2] == history(trained[0])
+    assert len(history(tmp_path / "model")) == 3
+
+
+def test_damaged_checkpoint_is_passed_over_for_the_one_before(dataset, trained, tmp_path, capsys):
+    shutil.copytree(trained[1], tmp_path / "state")
+    newest = max((tmp_path / "state").glob("after-epoch-*.npz"), key=lambda path: path.stat().st_mtime)
+    newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
+    train(CONFIG, dataset, tmp_path / "model", tmp_path / "state")
+    assert "is passed over" in capsys.readouterr().out
+    for name, values in weights(tmp_path / "model" / WEIGHTS).items():
+        np.testing.assert_array_equal(values, weights(trained[0] / WEIGHTS)[name], err_msg=name)
+
+
+def test_checkpoint_of_another_run_is_refused_with_what_differs(dataset, trained, tmp_path):
+    other = dataclasses.replace(CONFIG, learning_rate=1e-3)
+    with pytest.raises(UserError, match=r"learning_rate 0\.0001, now 0\.001"):
+        train(other, dataset, tmp_path / "model", trained[1])
+    assert not (tmp_path / "model").exists()
+
+
+def test_fine_tuning_starts_from_the_base_model(dataset, trained, tmp_path):
+    still = dataclasses.replace(CONFIG, epochs=1, learning_rate=1e-12)
+    summary = train(still, dataset, tmp_path / "model", tmp_path / "state", base_model=trained[0])
+    exported = min(row["valid_loss"] for row in history(trained[0]))
+    assert summary["valid_loss"] == pytest.approx(exported, rel=1e-4)
+    assert summary["base_model"]["best_epoch"] in (1, 2)
+
+
+def test_msinet_weights_file_is_taken_as_initial_weights(dataset, trained, tmp_path):
+    path = str(trained[0] / WEIGHTS)
+    still = dataclasses.replace(CONFIG, epochs=1, learning_rate=1e-12, initial_weights=path)
+    summary = train(still, dataset, tmp_path / "model", tmp_path / "state")
+    assert summary["valid_loss"] == pytest.approx(min(r["valid_loss"] for r in history(trained[0])), rel=1e-4)
+
+
+def test_loss_that_is_not_finite_stops_with_the_step_and_the_images(dataset, tmp_path):
+    wild = dataclasses.replace(CONFIG, learning_rate=1e38, batch_size=1)
+    with pytest.raises(UserError, match=r"the loss is nan at step \d of epoch 1, on the images train/\d\.jpg;"):
+        train(wild, dataset, tmp_path / "model", tmp_path / "state")
+    assert not (tmp_path / "model").exists()
+
+
+def test_batch_larger_than_the_training_set_is_refused(dataset, tmp_path):
+    with pytest.raises(UserError, match="batch_size is 7 over 1 replicas, but there are 6 training images"):
+        train(dataclasses.replace(CONFIG, batch_size=7), dataset, tmp_path / "model", tmp_path / "state")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_batch_that_the_machine_has_no_memory_for_is_refused_with_the_one_that_fits(dataset, tmp_path):
+    share = 0.3 * memory.available_bytes() / footprint.MEMORY_BYTES["float32"]
+    side = int((share * footprint.PIXELS) ** 0.5) // 8 * 8
+    copy = shutil.copytree(dataset, tmp_path / "prepared")
+    dataclasses.replace(Manifest.load(copy), image_size=(side, side)).save(copy)
+    config = dataclasses.replace(CONFIG, batch_size=6, precision="float32")
+    with pytest.raises(
+        UserError, match=r"6 images .* this machine has .* to at most [2-4], or accumulation to [23]$"
+    ):
+        train(config, copy, tmp_path / "model", tmp_path / "state")
+
+
+def test_memory_that_ends_in_a_step_is_answered_with_a_smaller_batch(dataset, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop.Loop, "train_epoch", lambda *_: tf.zeros([2**50]))
+    found = r"out of memory with 2 images of 32x40 .*OOM.*1 may fit: set batch_size to 1, or accumulation to 2"
+    with pytest.raises(UserError, match=found):
+        train(CONFIG, dataset, tmp_path / "model", tmp_path / "state")
+
+
+def test_damaged_shard_is_named(dataset, tmp_path):
+    copy = write_prepared(tmp_path / "prepared")
+    shard = next(copy.glob("train-*"))
+    content = bytearray(shard.read_bytes())
+    content[len(content) // 2] ^= 255
+    shard.write_bytes(content)
+    with pytest.raises(UserError, match=r"prepared is cut short or damaged .*prepare the data set again"):
+        train(CONFIG, copy, tmp_path / "model", tmp_path / "state")
+
+
+def test_folder_without_data_is_refused(tmp_path):
+    with pytest.raises(UserError, match="is not a prepared data set"):
+        train(CONFIG, tmp_path, tmp_path / "model", tmp_path / "state")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("epochs", 0, "epochs is 0; it must be at least 1"),
+        ("batch_size", -2, "batch_size is -2; it must be at least 0"),
+        ("learning_rate", 0.0, "learning_rate is 0; it must be above 0"),
+        ("learning_rate", float("nan"), "learning_rate is nan"),
+        ("seed", -1, "seed is -1"),
+        ("precision", "floot32", "did you mean 'float32'"),
+        ("initial_weights", "", "initial_weights is empty"),
+        ("checkpoint_minutes", 0.0, "checkpoint_minutes is 0"),
+        ("profile_steps", "20-10", "profile_steps is 20-10; the first step must not be after the last"),
+    ],
+)
+def test_setting_out_of_its_range_is_refused_with_its_value(field, value, message):
+    with pytest.raises(UserError, match=message):
+        dataclasses.replace(CONFIG, **{field: value})

@@ -1,0 +1,210 @@
+"""From the files of one image to arrays: the stimulus, its map as a density, and its fixated pixels."""
+
+import io
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+from PIL import Image
+from scipy import io as mat
+from scipy import ndimage
+
+from trainer.data.layout import POINTS, Item
+from trainer.data.sources import Member
+from trainer.errors import UserError, first_line
+
+Pixels = NDArray[np.uint8]
+Points = NDArray[np.int64]
+"""(n, 2) of (y, x), pixels counted from 0."""
+
+MAX_POINT_LEVELS = 16
+MAX_POINT_SHARE = 0.02
+"""A map with at most so many distinct values, and less than this share of its pixels above 0, is points."""
+DECODED_BY_TENSORFLOW = {"JPEG": ("L", "RGB"), "PNG": ("1", "L", "LA", "P", "RGB", "RGBA", "I;16", "I")}
+"""Formats and modes for which TensorFlow answers as the reference does, which decodes with it."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """One image at its original size."""
+
+    stimulus: Pixels
+    """(h, w, 3) RGB."""
+    density: Pixels
+    """(h', w'), not all zero, of the stimulus' aspect ratio."""
+    fixations: Points | None
+    """In pixels of the stimulus; None where only a density is known."""
+    ground_truth: str
+    """What the map was: `density` or `points`."""
+
+
+def decode(item: Item, blur_sigma_px: float) -> Decoded:
+    """Read and check the files of one image.
+
+    Where the map is points, they become the fixations, and the density by a Gaussian of `blur_sigma_px` pixels.
+
+    Raises:
+        UserError: a file cannot be decoded, the map is empty, or of another aspect ratio than the stimulus.
+    """
+    stimulus = decode_stimulus(item.stimulus)
+    size = (stimulus.shape[0], stimulus.shape[1])
+    fixations = read_fixations(item.fixations, size) if item.fixations else None
+    if item.map is None:
+        assert fixations is not None
+        return Decoded(stimulus, blur(fixations, size, blur_sigma_px), fixations, "points")
+    levels = _decode_map(item.map, size)
+    if not is_points(levels):
+        return Decoded(stimulus, levels, fixations, "density")
+    points = _rescaled(np.argwhere(levels), levels.shape, size)
+    # A file of fixations knows repeated ones, which a picture cannot show.
+    fixations = points if fixations is None else fixations
+    return Decoded(stimulus, blur(fixations, size, blur_sigma_px), fixations, "points")
+
+
+# === Pictures ===
+
+
+def decode_stimulus(member: Member) -> Pixels:
+    """(h, w, 3) uint8 RGB of a picture of any format and mode; transparency and orientation tags are ignored."""
+    picture, data = _open(member)
+    try:
+        if picture.mode in DECODED_BY_TENSORFLOW.get(picture.format or "", ()):
+            return np.asarray(tf.io.decode_image(data, channels=3, expand_animations=False))
+        if picture.mode.startswith(("I", "F")):
+            return np.repeat(_scaled(np.asarray(picture))[..., None], 3, axis=2)
+        return np.asarray(picture.convert("RGB"))
+    except (OSError, ValueError, SyntaxError, tf.errors.OpError) as error:
+        raise _undecodable(member, error) from None
+
+
+def _decode_map(member: Member, stimulus_size: tuple[int, int]) -> Pixels:
+    """(h, w) uint8 of a map; a `UserError` where it is empty or does not fit the stimulus."""
+    picture, data = _open(member)
+    try:
+        if picture.mode.startswith(("I", "F")):
+            # TensorFlow would keep the upper 8 of 16 bits, and lose points that are marked by 1.
+            levels = _scaled(np.asarray(picture))
+        elif picture.mode in DECODED_BY_TENSORFLOW.get(picture.format or "", ()):
+            levels = np.asarray(tf.io.decode_image(data, channels=1, expand_animations=False))[..., 0]
+        else:
+            levels = np.asarray(picture.convert("L"))
+    except (OSError, ValueError, SyntaxError, tf.errors.OpError) as error:
+        raise _undecodable(member, error) from None
+    height, width = stimulus_size
+    ratio = min(levels.shape[0] / height, levels.shape[1] / width)
+    # One pixel is what rounding may do to a side.
+    if max(abs(levels.shape[0] - height * ratio), abs(levels.shape[1] - width * ratio)) > 1:
+        raise UserError(
+            f"{member.origin} is {levels.shape[0]} x {levels.shape[1]} pixels (height x width), its image "
+            f"{height} x {width}, another aspect ratio; replace it by the map of this image"
+        )
+    if not levels.any():
+        raise UserError(f"{member.origin} is empty, all its pixels are 0; replace it, or remove it with its image")
+    return levels
+
+
+def _open(member: Member) -> tuple[Image.Image, bytes]:
+    data = member.read()
+    try:
+        return Image.open(io.BytesIO(data)), data
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise _undecodable(member, error) from None
+
+
+def _undecodable(member: Member, error: Exception) -> UserError:
+    # TensorFlow's text begins with the name of its operation, and Pillow's has the address of what it read from.
+    text = re.sub(r"^\{\{.*?\}\} | <_io\.BytesIO object at 0x[0-9a-f]+>", "", first_line(error))
+    return UserError(f"{member.origin} does not decode as a picture ({text}); get it again")
+
+
+def _scaled(values: NDArray[Any]) -> Pixels:
+    """Values of any range as uint8, their largest at 255; where it is above 0, so are theirs that are."""
+    largest = values.max()
+    if largest <= 0:
+        return np.zeros(values.shape, np.uint8)
+    scaled: Pixels = np.ceil(np.clip(values, 0, None) / largest * 255).astype(np.uint8)
+    return scaled
+
+
+# === Ground truth ===
+
+
+def is_points(map: Pixels) -> bool:
+    """Whether a map (h, w) marks fixated pixels; a density otherwise."""
+    is_sparse = np.count_nonzero(map) < MAX_POINT_SHARE * map.size
+    return bool(is_sparse and len(np.unique(map)) <= MAX_POINT_LEVELS)
+
+
+def blur(points: Points, size: tuple[int, int], sigma_px: float) -> Pixels:
+    """Density (h, w) of fixated pixels: each marked once, blurred, the peak at 255.
+
+    As the reference makes it (Kroner et al., download.py: `gaussian_filter` of the binary map).
+    """
+    marked = np.zeros(size, np.float32)
+    marked[tuple(points.T)] = 1
+    blurred = ndimage.gaussian_filter(marked, sigma_px)
+    density: Pixels = np.round(blurred / blurred.max() * 255).astype(np.uint8)
+    return density
+
+
+def read_fixations(member: Member, size: tuple[int, int]) -> Points:
+    """Fixated pixels in a stimulus of `size` (h, w), from a `.mat` file or a picture; at least one."""
+    if member.path.lower().endswith(POINTS):
+        points = np.concatenate(read_observers(member, size))
+    else:
+        levels = _decode_map(member, size)
+        # Points that went through JPEG have faint neighbours.
+        marked = levels > (0 if is_points(levels) else 127)
+        if np.count_nonzero(marked) >= MAX_POINT_SHARE * levels.size:
+            raise UserError(
+                f"{member.origin} is a density, but lies among fixations while there are maps elsewhere; remove "
+                "the one or the other folder"
+            )
+        points = _rescaled(np.argwhere(marked), levels.shape, size)
+    if not len(points):
+        raise UserError(f"{member.origin} has no fixation; remove it with its image")
+    return points
+
+
+def read_observers(member: Member, size: tuple[int, int]) -> list[Points]:
+    """The fixated pixels of each observer in a stimulus of `size` (h, w), from a `.mat` file as SALICON's."""
+    return [np.clip(each, 0, np.array(size) - 1) for each in _read_mat(member)]
+
+
+def _read_mat(member: Member) -> list[Points]:
+    """Each of SALICON's `gaze` structs, whose (x, y) count from 1; CAT2000's binary matrix `fixLocs` as one."""
+    try:
+        content = mat.loadmat(io.BytesIO(member.read()), variable_names=["gaze", "fixLocs"])
+        if "fixLocs" in content:
+            return [np.argwhere(content["fixLocs"])]
+        observers = [np.asarray(each, np.int64).reshape(-1, 2) for each in content["gaze"]["fixations"].ravel()]
+    except (
+        OSError,
+        ValueError,
+        TypeError,
+        KeyError,
+        IndexError,
+        NotImplementedError,
+        mat.matlab.MatReadError,
+    ) as e:
+        raise UserError(
+            f"{member.origin} is not a file of fixations, it has no `gaze` with `fixations` of (x, y) ({e!r}); "
+            "get it again"
+        ) from None
+    return [each[:, ::-1] - 1 for each in observers]
+
+
+def _rescaled(points: Points, size: tuple[int, ...], target_size: tuple[int, int]) -> Points:
+    """Pixels of a picture of `size` as the pixels at the same places of one of `target_size`, both (h, w)."""
+    return rescale_points(points, (0, 0, *target_size), (size[0], size[1]))
+
+
+def rescale_points(points: Points, box: tuple[int, int, int, int], size: tuple[int, int]) -> Points:
+    """Where pixels (n, 2) of a picture of `size` (h, w) lie once it fills `box` (top, left, height, width)."""
+    top_left, box_size = np.array(box[:2]), np.array(box[2:])
+    scaled = np.floor((points + 0.5) * box_size / np.array(size)).astype(np.int64)
+    moved: Points = top_left + np.clip(scaled, 0, box_size - 1)
+    return moved

@@ -1,0 +1,210 @@
+"""Which files of a source belong together, and which images are for training.
+
+One rule for every data set. The folder that a file lies in, at any depth, says what it is; for an archive whose
+members lie in no such folder the archive's own name does:
+
+| folder or archive              | holds                                                      |
+|--------------------------------|------------------------------------------------------------|
+| `stimuli`, `images`            | stimuli                                                    |
+| `saliency`, `maps`             | maps                                                       |
+| `fixation`, `fixations`        | fixations: `.mat`, or pictures of the fixated pixels; maps |
+|                                | where there are no others                                  |
+
+Files of one image have the same path below that folder, apart from their suffixes.
+"""
+
+import pathlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainer.artifacts import SPLITS
+from trainer.data.sources import Member
+from trainer.datasets import Dataset
+from trainer.errors import UserError
+
+ROLES = {
+    "stimuli": "stimulus",
+    "images": "stimulus",
+    "saliency": "map",
+    "maps": "map",
+    "fixationmaps": "map",
+    "fixation": "fixations",
+    "fixations": "fixations",
+    "fixationlocs": "fixations",
+}
+"""What a folder of this name holds; the last two words without a space are CAT2000's."""
+SPLIT_FOLDERS = {"train": "train", "val": "valid", "valid": "valid", "test": "test"}
+LEFT_OUT = "output"
+"""CAT2000 has folders of this name with pictures made from its stimuli."""
+PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif")
+POINTS = ".mat"
+SEED = 42
+
+
+@dataclass(frozen=True)
+class Item:
+    """The files of one image."""
+
+    name: str
+    """Path of the stimulus below its folder (and below train/ or val/ where the split is given)."""
+    stimulus: Member
+    map: Member | None
+    """Density or points; None where `fixations` are all there is."""
+    fixations: Member | None
+    """A `.mat` file or a picture, where there is one beside the map."""
+
+
+@dataclass(frozen=True)
+class _Place:
+    role: str
+    split: str
+    name: str
+    key: str
+
+
+def find_items(members: Sequence[Member], row: Dataset, source: str) -> dict[str, list[Item]]:
+    """The images of each split: sorted by name where the split is given, else as the seeded shuffle orders them.
+
+    Raises:
+        UserError: a file has no counterpart, two files have one name, or there are no stimuli or no maps.
+    """
+    found: dict[str, dict[str, tuple[str, Member]]] = {role: {} for role in ROLES.values()}
+    for member in members:
+        place = _place(member.path, row)
+        if place is None or place.split == "test":
+            continue
+        known = found[place.role].setdefault(place.key, (place.name, member))
+        if known[1] is not member:
+            raise UserError(
+                f"two files of one name: {known[1].origin} and {member.origin} would both be the {place.role} "
+                f"of {place.key!r}; remove one of them"
+            )
+    stimuli, maps, fixations = found["stimulus"], found["map"], found["fixations"]
+    if not maps:
+        maps = {key: each for key, each in fixations.items() if not each[0].lower().endswith(POINTS)}
+        fixations = {key: each for key, each in fixations.items() if key not in maps}
+    _check_pairs(stimuli, maps, fixations, source, members)
+    items = {
+        key: Item(name, stimulus, _member(maps, key), _member(fixations, key))
+        for key, (name, stimulus) in stimuli.items()
+    }
+    if row.split == "given":
+        return {split: _in_split(items, split) for split in SPLITS}
+    ordered = sorted(items.values(), key=lambda item: item.name)
+    train, valid = split_indices([item.name for item in ordered], row)
+    return {"train": [ordered[index] for index in train], "valid": [ordered[index] for index in valid]}
+
+
+def _member(found: dict[str, tuple[str, Member]], key: str) -> Member | None:
+    return found[key][1] if key in found else None
+
+
+def _in_split(items: dict[str, Item], split: str) -> list[Item]:
+    return sorted((item for key, item in items.items() if key.startswith(f"{split}/")), key=lambda item: item.name)
+
+
+def _place(path: str, row: Dataset) -> _Place | None:
+    """What the file at `path` is, or None where it is nothing that is looked for."""
+    *folders, file = path.split("/")
+    depth = max((i for i, folder in enumerate(folders) if folder.lower() in ROLES), default=None)
+    if depth is None:
+        return None
+    role = ROLES[folders[depth].lower()]
+    below = folders[depth + 1 :]
+    suffix = pathlib.PurePosixPath(file).suffix
+    kinds = (*PICTURES, POINTS) if role == "fixations" else PICTURES
+    if suffix.lower() not in kinds or LEFT_OUT in (folder.lower() for folder in below):
+        return None
+    split = ""
+    if row.split == "given":
+        labels = [SPLIT_FOLDERS[folder.lower()] for folder in folders if folder.lower() in SPLIT_FOLDERS]
+        if not labels:
+            raise UserError(f"{path} lies neither in train/ nor in val/, which this data set is split by; move it")
+        split = labels[-1]
+        below = [folder for folder in below if SPLIT_FOLDERS.get(folder.lower()) != split]
+    stem = file[: len(file) - len(suffix)]
+    if role != "stimulus":
+        stem = stem.removesuffix(row.map_suffix)
+        stem = stem.removesuffix(row.fixation_suffix) if role == "fixations" else stem
+    key = "/".join([*([split] if split else []), *below, stem])
+    return _Place(role, split, "/".join([*below, file]), key)
+
+
+def _check_pairs(
+    stimuli: Collection[str],
+    maps: Collection[str],
+    fixations: Collection[str],
+    source: str,
+    members: Sequence[Member],
+) -> None:
+    if not stimuli:
+        example = f", such as {members[0].path}" if members else ""
+        raise UserError(
+            f"{source} has no stimuli: none of its {len(members)} files{example} is a picture in a folder or "
+            "archive named stimuli or images"
+        )
+    if not maps and not fixations:
+        raise UserError(
+            f"{source} has {len(stimuli)} images but no maps: put them into a folder or archive named saliency, "
+            "maps, fixation or fixations"
+        )
+    for what, found in (("map", maps), ("fixations file", fixations)):
+        if not found:
+            continue
+        lonely, orphans = sorted(set(stimuli) - set(found)), sorted(set(found) - set(stimuli))
+        if lonely:
+            raise UserError(f"image without a {what}: {_some(lonely)}; add what is missing or remove the image")
+        if orphans:
+            raise UserError(f"{what} without an image: {_some(orphans)}; add the image or remove the {what}")
+
+
+def _some(keys: Sequence[str]) -> str:
+    more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
+    return ", ".join(repr(key) for key in keys[:3]) + more
+
+
+# === Splits ===
+
+
+def split_indices(names: Sequence[str], row: Dataset) -> tuple[list[int], list[int]]:
+    """Indices of the training and of the validation images among the sorted `names`, in the shuffle's order.
+
+    `shuffle` shuffles all of them, `shuffle_per_category` those of each folder alike (Kroner et al., data.py:
+    `np.random.RandomState(42)`). Of another number of images than the row's, the same share is for training.
+    """
+    groups: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        folder = name.rpartition("/")[0] if row.split == "shuffle_per_category" else ""
+        groups.setdefault(folder, []).append(index)
+    train: list[int] = []
+    valid: list[int] = []
+    for group in groups.values():
+        order = np.arange(len(group))
+        np.random.RandomState(SEED).shuffle(order)
+        n_train = len(group) * row.n_train // (row.n_train + row.n_valid)
+        train += [group[position] for position in order[:n_train]]
+        valid += [group[position] for position in order[n_train:]]
+    return train, valid
+
+
+def check_counts(items: dict[str, list[Item]], row: Dataset, source: str, allow_partial_data: bool) -> None:
+    """Raise `UserError` unless the splits are as large as the row says, or not empty where others are allowed."""
+    n_train, n_valid = len(items["train"]), len(items["valid"])
+    found = f"{source} has {n_train} training and {n_valid} validation images"
+    if not n_train or not n_valid:
+        raise UserError(f"{found}; both are needed, so give it more")
+    if (n_train, n_valid) != (row.n_train, row.n_valid) and not allow_partial_data:
+        raise UserError(
+            f"{found}, the complete data set has {row.n_train} and {row.n_valid}; get the rest, or accept it "
+            "as it is by setting allow_partial_data"
+        )
+
+
+def limited(items: Sequence[Item], max_examples: int) -> list[Item]:
+    """At most `max_examples` of the items (0: all), drawn by a seeded permutation, in their order."""
+    if not 0 < max_examples < len(items):
+        return list(items)
+    drawn = np.random.RandomState(SEED).permutation(len(items))[:max_examples]
+    return [items[index] for index in sorted(drawn)]

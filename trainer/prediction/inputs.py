@@ -1,0 +1,185 @@
+"""Which images a command line asks for: files, folders, globs, and the same on Cloud Storage."""
+
+import dataclasses
+import functools
+import glob
+import os
+import pathlib
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from trainer import storage
+from trainer.errors import UserError
+from trainer.prediction.picture import SUFFIXES
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """An image that is asked for; nothing of it has been read."""
+
+    name: str
+    """Its path or `gs://` address."""
+    key: str
+    """Its path below the folder that was given, or its file name, with `/`: what its results are named by."""
+    read: Callable[[int], bytes]
+    """Its content, if it has at most so many bytes; may be called from any thread. Raises `UserError`."""
+
+    @property
+    def shown(self) -> str:
+        """Its name on one line, whatever characters it has."""
+        return shown(self.name)
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What was found."""
+
+    inputs: list[Input]
+    skipped: list[str]
+    """Files below the given folders that are not named as pictures."""
+
+
+def shown(name: str) -> str:
+    """A file's name as text of one line; file systems allow any bytes."""
+    return name if name.isprintable() else ascii(name)
+
+
+def find_inputs(given: Sequence[str], output_dir: str | os.PathLike[str] = "") -> Found:
+    """The images that a command line names, in its order, those of a folder sorted, each once.
+
+    Args:
+        given: files; folders, with all folders in them; globs that the shell has left; `gs://` objects, prefixes
+            and globs. Of a folder or prefix those files are taken that are named as pictures and not hidden; a
+            file that is given itself, or by a glob, is taken whatever its name.
+        output_dir: the folder of the results, whose files are no images to predict where it lies in a given one.
+
+    Raises:
+        UserError: a folder, glob or prefix holds no images, or is the folder of the results.
+    """
+    inputs: dict[str, Input] = {}
+    skipped: list[str] = []
+    results = pathlib.Path(output_dir).resolve() if output_dir else None
+    connect = functools.cache(storage.client)  # finding the credentials takes time
+    for each in given:
+        remote = storage.is_remote(each)
+        found = list(_remote(each, skipped, connect) if remote else _local(each, skipped, results))
+        for image in found:
+            inputs.setdefault(image.name if remote else str(pathlib.Path(image.name).absolute()), image)
+        if not found:
+            raise UserError(f"{shown(each)} has no images; those of a folder end with {', '.join(SUFFIXES)}")
+    return Found(list(inputs.values()), skipped)
+
+
+# === Local ===
+
+
+def _local(given: str, skipped: list[str], output_dir: pathlib.Path | None) -> Iterator[Input]:
+    path = pathlib.Path(given).expanduser()
+    if glob.has_magic(given) and not path.exists():
+        fixed = _fixed(str(path))
+        root = pathlib.Path(fixed)
+        for match in sorted(root.glob(str(path).removeprefix(fixed))):
+            if storage.is_junk(match.relative_to(root).as_posix()):
+                continue
+            if match.is_dir():
+                yield from _below(match, root, skipped, output_dir)
+            else:
+                yield _file(match, match.relative_to(root).as_posix())
+    elif path.is_dir():
+        yield from _below(path, path, skipped, output_dir)
+    else:
+        yield _file(path, path.name)
+
+
+def _fixed(pattern: str) -> str:
+    """The folder in front of a glob's first wildcard."""
+    parts = pattern.split("/")
+    first = next(index for index, part in enumerate(parts) if glob.has_magic(part))
+    return "/".join(parts[:first]) + "/" if first else ""
+
+
+def _below(
+    folder: pathlib.Path, root: pathlib.Path, skipped: list[str], output_dir: pathlib.Path | None
+) -> Iterator[Input]:
+    """The pictures in a folder and those in it, named by their paths below `root`."""
+    if folder.resolve() == output_dir:
+        raise UserError(
+            f"--output-dir {shown(str(folder))} is the folder of the images; its maps would be images the next "
+            "time, name another (one in it will do)"
+        )
+    visited: set[tuple[int, int]] = set()
+    unreadable: list[OSError] = []
+    for parent, folders, names in os.walk(folder, onerror=unreadable.append, followlinks=True):
+        # A link may lead back to where it came from.
+        status = pathlib.Path(parent).stat()
+        if (status.st_dev, status.st_ino) in visited or pathlib.Path(parent).resolve() == output_dir:
+            folders.clear()
+            continue
+        visited.add((status.st_dev, status.st_ino))
+        folders[:] = sorted(each for each in folders if not storage.is_junk(each))
+        for name in sorted(names):
+            path = pathlib.Path(parent, name)
+            if storage.is_junk(name):
+                continue
+            if name.lower().endswith(SUFFIXES):
+                yield _file(path, path.relative_to(root).as_posix())
+            else:
+                skipped.append(str(path))
+    for error in unreadable:
+        path = pathlib.Path(error.filename)
+        yield _file(path, path.relative_to(root).as_posix())
+
+
+def _file(path: pathlib.Path, key: str) -> Input:
+    return Input(str(path), key, functools.partial(_read_file, path))
+
+
+def _read_file(path: pathlib.Path, most_bytes: int) -> bytes:
+    name = shown(str(path))
+    try:
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            list(path.iterdir())  # it is here because it could not be listed, which says why
+        if not stat.S_ISREG(status.st_mode):
+            raise UserError(f"{name} is not a file but a folder, a pipe or a device; name a file")
+        _check_size(name, status.st_size, most_bytes)
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read {name}: {error.strerror}") from None
+
+
+def _check_size(name: str, size_bytes: int, most_bytes: int) -> None:
+    if size_bytes > most_bytes:
+        raise UserError(
+            f"{name} has {size_bytes:,} bytes, more than the {most_bytes:,} that the largest image allowed can "
+            "take; save it as PNG or JPEG, or allow more"
+        )
+
+
+# === Cloud Storage ===
+
+
+def _remote(given: str, skipped: list[str], connect: Callable[[], Any]) -> Iterator[Input]:
+    is_glob = glob.has_magic(given)
+    root = _fixed(given) if is_glob else given.rstrip("/") + "/"
+    for address, size_bytes in storage.find_objects(root.rstrip("/")):
+        key = address.removeprefix(root)
+        image = Input(address, key, functools.partial(_read_object, connect, address, size_bytes))
+        if address == given:
+            yield dataclasses.replace(image, key=given.rpartition("/")[2])
+        elif is_glob:
+            # `match` alone would compare from the end.
+            if pathlib.PurePosixPath("/" + key).match("/" + given.removeprefix(root)):
+                yield image
+        elif storage.is_junk(key):
+            continue
+        elif key.lower().endswith(SUFFIXES):
+            yield image
+        else:
+            skipped.append(address)
+
+
+def _read_object(connect: Callable[[], Any], address: str, size_bytes: int, most_bytes: int) -> bytes:
+    _check_size(shown(address), size_bytes, most_bytes)
+    return storage.read_object(address, connect())

@@ -1,0 +1,54 @@
+"""A trained network that answers with the saliency map of any image."""
+
+import functools
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from trainer import preprocess
+from trainer.errors import UserError
+from trainer.models import image_size_of
+from trainer.prediction.restore import Map, restore
+from trainer.serving.export import load_model
+
+
+class Predictor:
+    """The network of a model folder, loaded once; its methods may be called from any thread."""
+
+    def __init__(self, model_folder: str | os.PathLike[str]) -> None:
+        folder = pathlib.Path(model_folder)
+        self.image_size = height, width = image_size_of(folder)
+        """(H, W) of the network's input, pixels."""
+        # The number of images is left open, so that the short last batch is not traced again.
+        prepared = tf.TensorSpec((None, height, width, 3), tf.float32)
+        self._network = load_model(folder)
+        self._forward = tf.function(self._network, [prepared])
+        fit = functools.partial(preprocess.prepare_stimulus, size=self.image_size)
+        self._prepare = tf.function(fit, [tf.TensorSpec((None, None, 3), tf.uint8)])
+
+    def prepare(self, image: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+        """An image (h, w, 3) RGB as the network takes it, (H, W, 3) in 0..255, padded."""
+        prepared: npt.NDArray[np.float32] = self._prepare(image).numpy()
+        return prepared
+
+    def predict(self, image: npt.NDArray[np.uint8]) -> Map:
+        """The saliency map, (h, w) in [0, 1], of an image (h, w, 3) RGB."""
+        return restore(self.predict_prepared(self.prepare(image)[None])[0], (image.shape[0], image.shape[1]))
+
+    def predict_prepared(self, batch: Any) -> Map:
+        """Of prepared images (n, H, W, 3), 0..255: maps (n, H, W) in [0, 1], padded; `restore` takes one on.
+
+        Raises:
+            UserError: a prediction is not finite.
+        """
+        maps: Map = self._forward(batch).numpy()[..., 0]
+        if not np.isfinite(maps).all():
+            raise UserError(
+                "the model's prediction is not finite: its weights are damaged or its training diverged; train it "
+                "again, or name another model"
+            )
+        return maps

@@ -1,0 +1,81 @@
+"""What `predict` writes for an image: its map as grey levels or numbers, and pictures of it."""
+
+import os
+import pathlib
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image
+
+from trainer.artifacts import replacing
+from trainer.errors import UserError
+from trainer.prediction import render
+from trainer.prediction.inputs import Input, shown
+from trainer.prediction.picture import Pixels
+from trainer.prediction.png import encode_map
+from trainer.prediction.predict_config import DEFAULTS, FORMATS, PredictConfig
+from trainer.prediction.restore import Map
+from trainer.storage import is_remote
+
+GREY = {"png": 255, "png16": 65535}
+"""Format of grey levels -> the largest one."""
+OVER_IMAGE = ("overlay", "contour")
+"""Formats that show the image itself."""
+
+
+def name_results(
+    inputs: Sequence[Input], output_dir: str | os.PathLike[str], formats: Sequence[str]
+) -> list[dict[str, pathlib.Path]]:
+    """For each image: format -> the file to write.
+
+    Results lie below `output_dir` as the images do below the folder that was given, and are named by the image
+    without its suffix, but with it where several images would share the name.
+
+    Raises:
+        UserError: two results would be one file, or one would take the place of an image.
+    """
+    if is_remote(str(output_dir)):
+        raise UserError(f"--output-dir {output_dir} is on Cloud Storage; name a folder here, and copy it there")
+    if pathlib.Path(output_dir).exists() and not pathlib.Path(output_dir).is_dir():
+        raise UserError(f"{output_dir} is a file; --output-dir names a folder")
+    stems = [str(pathlib.PurePosixPath(each.key).with_suffix("")) for each in inputs]
+    shared = Counter(stems)
+    named = [each.key if shared[stem] > 1 else stem for each, stem in zip(inputs, stems, strict=True)]
+    paths = [{each: pathlib.Path(output_dir, name + FORMATS[each]) for each in formats} for name in named]
+    images = {os.path.realpath(each.name) for each in inputs}
+    owners: dict[pathlib.Path, Input] = {}
+    for image, path in (
+        (image, path) for image, each in zip(inputs, paths, strict=True) for path in each.values()
+    ):
+        other = owners.setdefault(path, image)
+        if other is not image:
+            raise UserError(
+                f"{other.shown} and {image.shown} would share the result {shown(str(path))}; give the folder that "
+                "both are in, or another --output-dir for each"
+            )
+        if os.path.realpath(path) in images:
+            raise UserError(
+                f"the result {shown(str(path))} would take the place of the image; give another --output-dir"
+            )
+    return paths
+
+
+def write_result(
+    path: pathlib.Path, format: str, map: Map, image: Pixels | None, config: PredictConfig = DEFAULTS
+) -> None:
+    """Write a map (h, w), 0..1, in one of FORMATS; those OVER_IMAGE need the image (h, w, 3)."""
+    with replacing(path) as partial:
+        if format == "npy":
+            np.save(partial, map)
+        elif format in GREY:
+            partial.write_bytes(encode_map(map, GREY[format]))
+        else:
+            assert image is not None
+            Image.fromarray(_over_image(format, image, map, config)).save(partial, "PNG", compress_level=2)
+
+
+def _over_image(format: str, image: Pixels, map: Map, config: PredictConfig) -> Pixels:
+    if format == "overlay":
+        return render.overlay(image, map, config.opacity)
+    return render.contour(image, map, config.levels)

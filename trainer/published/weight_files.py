@@ -1,0 +1,180 @@
+"""Arrays by name, from the files in which weights of this network are published or kept.
+
+Frozen TensorFlow 1 graphs (a SavedModel or a bare .pb), TensorFlow checkpoints (of version 1 and of objects, those
+inside a SavedModel too), and Keras' HDF5 files (its present layout and its legacy one). Nothing here knows what
+the arrays are for, see `trainer/published/weights.py`.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterator
+
+import h5py  # type: ignore[import-untyped]
+import numpy as np
+import tensorflow as tf
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from tensorflow.core.protobuf import trackable_object_graph_pb2
+
+from trainer.errors import UserError, first_line
+from trainer.published import frozen_graph
+from trainer.published.frozen_graph import Graph
+from trainer.published.weight_sources import KINDS, PART
+
+HDF5 = (".h5", ".hdf5")
+PACKED = (".zip", ".tar", ".gz", ".tgz")
+SAVED_MODEL = "saved_model.pb"
+VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
+OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
+
+
+@dataclasses.dataclass(frozen=True)
+class Array:
+    """One array of a file."""
+
+    name: str
+    """As the file has it."""
+    value: np.ndarray
+    called: str
+    """`layer/kernel`, maybe with scopes before, where the file says what the layer is called; else empty."""
+    place: str = ""
+    """`attribute/kernel`, the way to the layer from object to object, where the file says that."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Contents:
+    """What a file holds."""
+
+    kind: str
+    arrays: list[Array]
+    graph: Graph | None = None
+    """The network itself, where the file has it with its weights as constants."""
+
+
+def read(path: pathlib.Path) -> Contents:
+    """All arrays of floats in the file, folder or checkpoint at `path`.
+
+    Raises:
+        UserError: there is none, it is of no kind that is known, or it is damaged.
+    """
+    if path.name == SAVED_MODEL:
+        path = path.parent
+    if (path / SAVED_MODEL).is_file():
+        return _saved_model(path)
+    if prefix := _checkpoint_at(path):
+        return Contents("TensorFlow checkpoint", list(_checkpoint(prefix)))
+    if not path.exists():
+        raise UserError(f"there is no {path}; give {KINDS}")
+    if path.is_dir():
+        held = ", ".join(sorted(each.name for each in path.iterdir())[:10]) or "nothing"
+        raise UserError(f"{path} is a folder without {SAVED_MODEL} (it has {held}); give {KINDS}")
+    if path.suffix == ".pb":
+        graph = frozen_graph.read(path)
+        return Contents("frozen graph", list(_constants(graph)), graph)
+    if path.suffix in HDF5:
+        return _hdf5(path)
+    if path.suffix in PACKED:
+        raise UserError(f"{path} is an archive; unpack it and give what is in it: {KINDS}")
+    raise UserError(f"{path} is of no kind that can be read; give {KINDS}")
+
+
+def _constants(graph: Graph) -> Iterator[Array]:
+    for name, value in graph.constants():
+        yield Array(name, value, name)
+
+
+def _saved_model(folder: pathlib.Path) -> Contents:
+    prefix = folder / "variables" / "variables"
+    kept = list(_checkpoint(prefix)) if prefix.with_suffix(".index").is_file() else []
+    if kept:
+        return Contents("SavedModel with variables", kept)
+    graph = frozen_graph.read_saved_model(folder / SAVED_MODEL)
+    return Contents("frozen SavedModel", list(_constants(graph)), graph)
+
+
+# === Checkpoints ===
+
+
+def _checkpoint_at(path: pathlib.Path) -> pathlib.Path | None:
+    """The name that the files of a checkpoint have in common; None where `path` is none."""
+    whole = PART.sub("", path.name)
+    prefix = path.with_name(whole)
+    if pathlib.Path(f"{prefix}.index").is_file():
+        return prefix
+    if whole != path.name:
+        raise UserError(f"{path} is a part of a checkpoint; {prefix}.index, which belongs to it, is not there")
+    found = sorted(path.glob("*.index")) if path.is_dir() else []
+    if len(found) > 1:
+        raise UserError(f"{path} has several checkpoints; name one: {', '.join(each.stem for each in found)}")
+    return found[0].with_suffix("") if found else None
+
+
+def _checkpoint(prefix: pathlib.Path) -> Iterator[Array]:
+    try:
+        reader = tf.train.load_checkpoint(str(prefix))
+        shapes = reader.get_variable_to_shape_map()
+        types = reader.get_variable_to_dtype_map()
+        full_names = _full_names(reader.get_tensor(OBJECTS)) if OBJECTS in shapes else {}
+        for name in sorted(shapes):
+            if types[name].is_floating:
+                value = np.asarray(reader.get_tensor(name))
+                yield Array(name, value, full_names.get(name, name), name.removesuffix(VALUE))
+    except (tf.errors.OpError, ValueError, IndexError, RuntimeError, DecodeError) as error:
+        raise UserError(
+            f"{prefix} is damaged or no checkpoint ({first_line(error)}); copy its .index and .data files again"
+        ) from None
+
+
+def _full_names(graph: bytes) -> dict[str, str]:
+    """The variables' own names by those in a checkpoint of objects, which go by the way from object to object."""
+    nodes = trackable_object_graph_pb2.TrackableObjectGraph.FromString(graph).nodes
+    return {each.checkpoint_key: each.full_name for node in nodes for each in node.attributes if each.full_name}
+
+
+# === HDF5 ===
+
+
+def _hdf5(path: pathlib.Path) -> Contents:
+    try:
+        with h5py.File(path) as file:
+            if "layer_names" in file.attrs or "model_weights" in file:
+                return Contents("HDF5 file of Keras' legacy layout", list(_legacy(file)))
+            return Contents("HDF5 file of Keras", list(_keras(file)))
+    except (OSError, KeyError, RuntimeError) as error:
+        raise UserError(
+            f"{path} is damaged or no HDF5 file of Keras ({first_line(error)}); copy it again"
+        ) from None
+
+
+def _legacy(file: h5py.File) -> Iterator[Array]:
+    """What `save_weights` of Keras 1 and 2 and `save` write: the layers by name, in each its weights in order."""
+    root = file.get("model_weights", file)
+    for layer in map(_text, root.attrs["layer_names"]):
+        group = root[layer]
+        for name in map(_text, group.attrs["weight_names"]):
+            value = np.asarray(group[name])
+            yield Array(f"{layer}/{name}", value, f"{layer}/{_role(value)}")
+
+
+def _keras(file: h5py.File) -> Iterator[Array]:
+    """What `save_weights` of Keras 3, and of 2.13 on for .weights.h5, writes: groups `vars` by way of attribute.
+
+    The group has the layer's name from Keras 3.6 on; before, a layer in a list is known by its place alone.
+    """
+    groups: list[str] = []
+    file.visit(lambda name: groups.append(name) if name == "vars" or name.endswith("/vars") else None)
+    for name in groups:
+        place, group = name.removesuffix("vars").rstrip("/"), file[name]
+        called = _text(group.attrs["name"]) if "name" in group.attrs else ""
+        for index in sorted(group, key=int):
+            value = np.asarray(group[index])
+            role = _role(value) if int(index) < 2 else index
+            yield Array(f"{name}/{index}", value, f"{called}/{role}" if called else "", f"{place}/{role}")
+
+
+def _role(value: np.ndarray) -> str:
+    """What an array of a convolution is, where only its place says so."""
+    return "kernel" if value.ndim > 1 else "bias"
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

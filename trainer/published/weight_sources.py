@@ -1,0 +1,142 @@
+"""Where weights are: a file, a folder or a checkpoint, here or on Cloud Storage, or a model of a registry.
+
+Nothing heavy is imported, so that the pipeline can ask it too.
+"""
+
+import dataclasses
+import hashlib
+import pathlib
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from trainer import storage
+from trainer.artifacts import VERSION_EXTRA, WEIGHTS, SourceObject
+from trainer.errors import UserError
+from trainer.models import find_model
+
+KINDS = (
+    "a frozen graph (.pb, or a SavedModel folder), a TensorFlow checkpoint (its name up to .ckpt, or .index), or "
+    "an HDF5 file of Keras (.weights.h5, .h5)"
+)
+"""What `trainer.published.weight_files` reads, for messages."""
+PART = re.compile(r"\.(index|data-\d{5}-of-\d{5})$")
+"""How the names of a checkpoint's files end."""
+INSIDE = re.compile(rf"saved_model\.pb|variables/[^/]+|[^/]+{PART.pattern}")
+"""The files of a folder that weights are read from."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """Weights as files of this machine."""
+
+    path: pathlib.Path
+    """A file, a folder, or the common name of a checkpoint's files."""
+    model: pathlib.Path | None
+    """The folder of a model of this project, where it is one."""
+    fingerprint: str
+    """A digest (hex) of the files' names and checksums, the same wherever they are."""
+
+
+@contextmanager
+def opened(source: str) -> Iterator[Found]:
+    """The weights at `source`; what was downloaded is removed in the end.
+
+    Args:
+        source: a path or a gs:// address of what `trainer.published.weight_files` reads, or of what
+            `trainer.models.find_model` finds.
+
+    Raises:
+        UserError: there is nothing, or it may not be read.
+    """
+    if (model := _model(source)) is not None:
+        path = model / WEIGHTS
+        yield Found(path, model, _digest({WEIGHTS: storage.checksum(path)}))
+    elif storage.is_remote(source):
+        place, name, objects = _remote(source)
+        with tempfile.TemporaryDirectory(prefix="msinet-weights-") as folder:
+            storage.download(place, objects, pathlib.Path(folder))
+            yield Found(pathlib.Path(folder) / name, None, fingerprint(source))
+    else:
+        yield Found(_whole(source), None, fingerprint(source))
+
+
+def fingerprint(source: str) -> str:
+    """`Found.fingerprint`; on Cloud Storage from the listing alone, unless it is a model. Raises as `opened`."""
+    if (model := _model(source)) is not None:
+        return _digest({WEIGHTS: storage.checksum(model / WEIGHTS)})
+    if storage.is_remote(source):
+        _, name, objects = _remote(source)
+        return _digest({each.name.removeprefix(f"{name}/"): each.crc32c for each in objects})
+    path = _whole(source)
+    if not path.is_dir():
+        files = {each.name: each for each in path.parent.glob("*") if _is_of(each.name, path.name)}
+    else:
+        found = [*path.glob("*"), *path.glob("variables/*")]
+        files = {name: each for each in found if INSIDE.fullmatch(name := each.relative_to(path).as_posix())}
+    return _digest({name: storage.checksum(each) for name, each in files.items() if each.is_file()})
+
+
+def exists(source: str) -> bool:
+    """Whether there may be weights at a path of this machine, or a registered model of this name."""
+    try:
+        return _is_there(_whole(source)) or _model(source) is not None
+    except UserError:
+        return False
+
+
+def _digest(checksums: Mapping[str, str]) -> str:
+    return hashlib.sha256(
+        "".join(sorted(f"{name}\t{crc}\n" for name, crc in checksums.items())).encode()
+    ).hexdigest()
+
+
+def _whole(source: str) -> pathlib.Path:
+    """A path; for a file of a checkpoint the name that its files have in common."""
+    path = pathlib.Path(source).expanduser()
+    return path.with_name(PART.sub("", path.name)) if PART.search(path.name) else path
+
+
+def _is_there(path: pathlib.Path) -> bool:
+    return path.exists() or pathlib.Path(f"{path}.index").is_file()
+
+
+def _is_of(name: str, wanted: str) -> bool:
+    """Whether a file is the wanted one, or one of the wanted checkpoint's."""
+    return name == wanted or (PART.sub("", name) == wanted and bool(PART.search(name)))
+
+
+def _remote(source: str) -> tuple[str, str, list[SourceObject]]:
+    """The folder that a gs:// address is in, its name there, and its files, named from that folder."""
+    place, _, name = source.rstrip("/").rpartition("/")
+    name = PART.sub("", name)
+    objects = [
+        each
+        for each in storage.list_objects(place)
+        if _is_of(each.name, name)
+        or (each.name.startswith(f"{name}/") and INSIDE.fullmatch(each.name.removeprefix(f"{name}/")))
+    ]
+    if not objects:
+        raise UserError(f"there are no weights at {source}; `gcloud storage ls {place}` shows what there is")
+    return place, name, objects
+
+
+def _model(source: str) -> pathlib.Path | None:
+    """The folder of a model of this project; None where the source is weights in another form."""
+    if storage.is_remote(source):
+        place, _, name = source.rstrip("/").rpartition("/")
+        inside = rf"{re.escape(name)}/((\d+/)?{VERSION_EXTRA}/)?{WEIGHTS}"
+        is_model = "@" in name or any(re.fullmatch(inside, each.name) for each in storage.list_objects(place))
+    else:
+        path = _whole(source)
+        holders = [path, path / VERSION_EXTRA, *(each / VERSION_EXTRA for each in path.glob("*"))]
+        is_model = not _is_there(path) or any((each / WEIGHTS).is_file() for each in holders)
+    if not is_model:
+        return None
+    try:
+        return find_model(source)
+    except UserError as error:
+        if storage.is_remote(source) or _is_there(path):
+            raise
+        raise UserError(f"there is no {source}; give {KINDS}, or a model ({error})") from None

@@ -1,0 +1,151 @@
+"""Pictures for the HTML pages: charts in a light and a dark variant, heat maps over stimuli, all as data URIs.
+
+Colours are Okabe and Ito's and matplotlib's `inferno`, which colour-blind people tell apart.
+"""
+
+import base64
+import dataclasses
+import io
+from collections.abc import Callable, Iterator, Sequence
+
+import matplotlib
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from PIL import Image
+
+from trainer.prediction.predict_config import DEFAULTS
+
+HEAT = matplotlib.colormaps["inferno"]
+CHANGE = matplotlib.colormaps["managua"]
+"""For signed values, dark at 0 (Crameri's, whose ends colour-blind people tell apart)."""
+HEAT_STOPS = [to_hex(HEAT(stop)) for stop in np.linspace(0, 1, 9)]
+"""The colour map for a CSS gradient."""
+BLUE, ORANGE, GREY = "#2b8cc4", "#e08a00", "#8c959f"
+"""Seen well on white and on black."""
+BINS = 24
+OPACITY = DEFAULTS.opacity
+"""Of a map's largest value over its stimulus."""
+DIMMED = 0.62
+"""What is left of the stimulus' brightness below a map."""
+BAND_PIXELS = 2**16
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """Data URIs of a chart for a light and for a dark page."""
+
+    light: str
+    dark: str
+
+
+def histogram(scores: dict[str, Sequence[float]], colors: dict[str, str]) -> Picture:
+    """How many images have which score, one shape for each model; a model that never varies is only a line."""
+    everything = np.concatenate([np.asarray(values, float) for values in scores.values()])
+    low, high = everything.min(), everything.max()
+    # A single value needs a bin of some width, too.
+    edges = (np.linspace(low, high, BINS + 1) if high > low else np.array([low - 0.5, low + 0.5])).tolist()
+
+    def draw(axes: Axes) -> None:
+        for model, values in scores.items():
+            if min(values) < max(values) or len(scores) == 1:
+                axes.hist(values, edges, histtype="stepfilled", facecolor=(colors[model], 0.28))
+                axes.hist(values, edges, histtype="step", edgecolor=colors[model], linewidth=1.4)
+            axes.axvline(float(np.mean(values)), color=colors[model], linewidth=1.4, linestyle=(0, (4, 2)))
+        axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+
+    return _both(draw, (3.4, 2.1))
+
+
+def loss_curve(epochs: Sequence[int], loss: Sequence[float], valid_loss: Sequence[float], best: int) -> Picture:
+    """Training and validation loss by epoch, the epoch at position `best` ringed."""
+
+    def draw(axes: Axes) -> None:
+        axes.plot(epochs, loss, "o-", color=GREY, markersize=4, linewidth=1.8, label="training")
+        axes.plot(epochs, valid_loss, "o-", color=BLUE, markersize=4, linewidth=1.8, label="validation")
+        (ring,) = axes.plot(epochs[best], valid_loss[best], "o", color=ORANGE, markersize=12, label="best")
+        ring.set(markerfacecolor="none", markeredgewidth=1.8)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        axes.set_xlabel("epoch")
+        axes.margins(x=0.04, y=0.12)
+        legend = axes.legend(frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(-0.01, 1.0))
+        for text in legend.get_texts():
+            text.set_color(axes.xaxis.label.get_color())
+
+    return _both(draw, (8.4, 3.4))
+
+
+def overlay(stimulus: npt.NDArray[np.uint8], density: npt.NDArray[np.floating]) -> str:
+    """`blend` as a data URI."""
+    return image_uri(blend(stimulus, density))
+
+
+def blend(
+    stimulus: npt.NDArray[np.uint8], density: npt.NDArray[np.floating], opacity: float = OPACITY
+) -> npt.NDArray[np.uint8]:
+    """A map (h, w), 0..1, in heat colours over its dimmed grey stimulus (h, w, 3): (h, w, 3).
+
+    `opacity`, 0..1, is that of the largest value. Short of opaque, the object shows through.
+    """
+    values = np.linspace(0, 1, 256)[:, None]
+    # The root lets weak values be seen.
+    cover = opacity * np.sqrt(values)
+    kept = ((1 - cover) * DIMMED / 3)[:, 0].astype(np.float32)
+    added = (255 * cover * HEAT(values[:, 0])[:, :3] + 0.5).astype(np.float32)
+    blended = np.empty(stimulus.shape, np.uint8)
+    for rows in bands(density.shape):
+        levels = np.rint(np.clip(density[rows], 0, 1) * 255).astype(np.uint8)
+        grey = stimulus[rows].sum(axis=-1, dtype=np.uint16) * kept[levels]
+        blended[rows] = grey[..., None] + added[levels]
+    return blended
+
+
+def bands(size: Sequence[int]) -> Iterator[slice]:
+    """The rows of an image of `size` (h, w) in parts that a processor's cache holds."""
+    step = max(1, BAND_PIXELS // size[1])
+    return (slice(top, min(size[0], top + step)) for top in range(0, size[0], step))
+
+
+def heat(density: npt.NDArray[np.floating], width: int = 640) -> str:
+    """A map (h, w) in heat colours, its maximum the brightest, scaled to `width` pixels: a data URI."""
+    scaled = np.asarray(density, float) / max(float(density.max()), 1e-12)
+    image = Image.fromarray(np.round(HEAT(scaled)[..., :3] * 255).astype(np.uint8))
+    return image_uri(np.asarray(image.resize((width, round(width * image.height / image.width)))))
+
+
+def image_uri(image: npt.NDArray[np.uint8]) -> str:
+    """A photograph, (h, w, 3), as a data URI."""
+    buffer = io.BytesIO()
+    Image.fromarray(image).save(buffer, "WEBP", quality=82)
+    return _uri("webp", buffer.getvalue())
+
+
+def _both(draw: Callable[[Axes], None], inches: tuple[float, float]) -> Picture:
+    return Picture(
+        light=_render(draw, inches, "#59636e", "#dfe3e8"), dark=_render(draw, inches, "#9ba6b2", "#2d343c")
+    )
+
+
+def _render(draw: Callable[[Axes], None], inches: tuple[float, float], ink: str, line: str) -> str:
+    """Draw on a transparent figure of its own: no pyplot, whose state is global."""
+    figure = Figure(figsize=inches, dpi=200, layout="constrained")
+    axes = figure.subplots()
+    axes.set_facecolor("none")
+    axes.tick_params(colors=ink, labelsize=9, length=0)
+    axes.xaxis.label.set_color(ink)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.spines["bottom"].set_color(line)
+    axes.grid(axis="y", color=line, linewidth=0.8)
+    axes.set_axisbelow(True)
+    draw(axes)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", transparent=True)
+    return _uri("png", buffer.getvalue())
+
+
+def _uri(kind: str, data: bytes) -> str:
+    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"

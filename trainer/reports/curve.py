@@ -1,0 +1,59 @@
+"""The page of a training: the curve of its losses, its epochs, its settings."""
+
+import json
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from trainer import artifacts
+from trainer.errors import UserError
+from trainer.reports import charts, pages
+
+
+def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> None:
+    """Write the page of a model folder's training history."""
+    folder = pathlib.Path(model)
+    history = _read_history(folder / artifacts.HISTORY)
+    best = max((i for i, row in enumerate(history) if row["best"]), default=len(history) - 1)
+    valid = [row["valid_loss"] for row in history]
+    seconds = sum(row["seconds"] for row in history)
+    config = folder / artifacts.MODEL_CONFIG
+    settings = artifacts.read_json(config, "train the model again") if config.exists() else {}
+    pages.write(
+        html,
+        "curve.html.jinja",
+        title=f"{len(history)} epoch{'s' if len(history) != 1 else ''} of training",
+        tiles=[
+            ("Best validation loss", f"{valid[best]:.4f}", f"epoch {history[best]['epoch']}"),
+            ("Steps", f"{sum(row['steps'] for row in history):,}", ""),
+            ("Time", pages.duration(seconds), "validation included"),
+            ("Speed", f"{np.mean([row['images_per_s'] for row in history]):.3g}", "training images per second"),
+        ],
+        curve=charts.loss_curve([row["epoch"] for row in history], [row["loss"] for row in history], valid, best),
+        rows=[
+            row
+            | {
+                "best": i == best,
+                "loss": f"{row['loss']:.4f}",
+                "valid_loss": f"{row['valid_loss']:.4f}",
+                "time": pages.duration(row["seconds"]),
+                "speed": f"{row['images_per_s']:.3g}",
+            }
+            for i, row in enumerate(history)
+        ],
+        settings=pages.flatten(settings),
+    )
+
+
+def _read_history(path: pathlib.Path) -> list[dict[str, Any]]:
+    try:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+    except FileNotFoundError:
+        rows = []
+    except ValueError as error:
+        raise UserError(f"{path} is not JSON lines ({error}); train the model again") from None
+    if not rows:
+        raise UserError(f"{path} holds no epoch; name the folder of a model that was trained")
+    return rows

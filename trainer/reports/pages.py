@@ -1,0 +1,71 @@
+"""What the HTML pages share: rendering a template to a file, and facts about data and settings as text."""
+
+import os
+import pathlib
+from typing import Any
+
+import jinja2
+
+from trainer import artifacts
+from trainer.reports import charts
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+MINUS = "\N{MINUS SIGN}"
+Facts = list[tuple[str, Any]]
+"""(name, value) pairs."""
+
+
+def write(html: str | os.PathLike[str], template: str, **values: Any) -> None:
+    """Fill a template; `html` is one file that refers to nothing outside it."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
+    page = environment.get_template(template).render(heat_stops=charts.HEAT_STOPS, **values)
+    with artifacts.replacing(html) as partial:
+        partial.write_text(page, encoding="utf-8")
+
+
+def manifest_facts(manifest: dict[str, Any]) -> Facts:
+    truth = manifest["ground_truth"]
+    if manifest["blur_sigma_px"]:
+        truth += f", blurred with sigma {manifest['blur_sigma_px']:g} px"
+    sizes = sorted(manifest["original_sizes"].items(), key=lambda item: -item[1])
+    shown = ", ".join(f"{size.replace('x', f' {TIMES} ')} ({count:,})" for size, count in sizes[:4])
+    more = f" and {len(sizes) - 4} more" if len(sizes) > 4 else ""
+    return [
+        ("Source", manifest["source"]),
+        ("Fingerprint", manifest["fingerprint"]),
+        ("Images", f"{counts(manifest['counts'])} (complete: {counts(manifest['expected_counts'])})"),
+        ("Split", manifest["split"]),
+        ("Original sizes", shown + more),
+        ("Network input", size(manifest["image_size"])),
+        ("Ground truth", truth),
+        ("Fixations", "known" if manifest["has_fixations"] else "not known"),
+        ("Prepared by", manifest["code_version"]),
+    ]
+
+
+def flatten(config: dict[str, Any], prefix: str = "") -> Facts:
+    """Nested settings as (dotted name, value) pairs."""
+    rows: Facts = []
+    for name, value in config.items():
+        rows += flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else [(f"{prefix}{name}", value)]
+    return rows
+
+
+def counts(counts: dict[str, int]) -> str:
+    return f"{counts['train']:,} training and {counts['valid']:,} validation"
+
+
+def size(size: tuple[int, int]) -> str:
+    return f"{size[0]} {TIMES} {size[1]}"
+
+
+def duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

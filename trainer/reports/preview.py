@@ -1,0 +1,76 @@
+"""The page of a prepared data set: its counts, its origin, and some of its images."""
+
+import dataclasses
+import itertools
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from trainer import artifacts, preprocess
+from trainer.data import tfrecords
+from trainer.reports import charts, pages
+
+PREVIEW_IMAGES = {"train": 15, "valid": 10}
+
+
+def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str]) -> None:
+    """Write the page of a prepared data set: counts, origin, and stimuli with their maps over them."""
+    folder = pathlib.Path(dataset)
+    manifest = artifacts.Manifest.load(folder)
+    expected = manifest.expected_counts
+    partial = ""
+    if manifest.counts != expected:
+        partial = (
+            f"{pages.counts(manifest.counts)} images were taken; the complete data set has "
+            f"{pages.counts(expected)}. Results are not comparable with those of the complete set."
+        )
+    splits = [
+        {
+            "name": split,
+            "title": {"train": "Training images", "valid": "Validation images"}[split],
+            "text": f"The first {min(PREVIEW_IMAGES[split], count)} of {count:,}.",
+            "pictures": _thumbnails(folder, split, manifest),
+        }
+        for split, count in manifest.counts.items()
+        if count
+    ]
+    pages.write(
+        html,
+        "preview.html.jinja",
+        title=manifest.dataset,
+        tiles=[
+            ("Training images", f"{manifest.counts['train']:,}", f"of {expected['train']:,}"),
+            ("Validation images", f"{manifest.counts['valid']:,}", f"of {expected['valid']:,}"),
+            ("Network input", pages.size(manifest.image_size), f"height {pages.TIMES} width, pixels"),
+            (
+                "Ground truth",
+                manifest.ground_truth,
+                "with fixations" if manifest.has_fixations else "no fixations",
+            ),
+        ],
+        partial=partial,
+        splits=splits,
+        center_bias=charts.heat(np.load(folder / artifacts.CENTER_BIAS)),
+        facts=pages.manifest_facts(dataclasses.asdict(manifest)),
+    )
+
+
+def _thumbnails(folder: pathlib.Path, split: str, manifest: artifacts.Manifest) -> list[dict[str, Any]]:
+    pictures = []
+    for example in itertools.islice(tfrecords.read(folder, split), PREVIEW_IMAGES[split]):
+        top, left, height, width = preprocess.content_box(example.original_size, manifest.image_size)
+        box = slice(top, top + height), slice(left, left + width)
+        density = example.density[box] / max(1, example.density.max())
+        pictures.append(
+            {
+                "name": example.name,
+                "stem": pathlib.PurePosixPath(example.name).stem,
+                "width": width,
+                "height": height,
+                "stimulus": charts.image_uri(example.stimulus[box]),
+                "overlay": charts.overlay(example.stimulus[box], density),
+            }
+        )
+    return pictures

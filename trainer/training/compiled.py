@@ -1,0 +1,74 @@
+"""The trainer's steps as compiled functions over all replicas."""
+
+import functools
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from trainer.training import step
+from trainer.training.meter import timed_next
+from trainer.training.step import Batch
+from trainer.training.strategy import Devices
+
+SUM = tf.distribute.ReduceOp.SUM
+
+
+class Compiled:
+    """Steps of a network; each is traced once, since all shapes are static and numbers of steps are tensors.
+
+    Args:
+        devices: what runs them. XLA compiles the gradients on GPUs, where one kernel then does what many would;
+            the exchange between replicas cannot be compiled with it. A TPU's strategy compiles everything, and
+            on processors XLA is slower than TensorFlow's own kernels.
+        model: made within the strategy's scope.
+        optimizer: likewise, and built.
+        batch_size: images of a step over all replicas.
+        accumulation: parts into which a replica splits its images.
+    """
+
+    def __init__(
+        self,
+        devices: Devices,
+        model: keras.Model,
+        optimizer: Any,
+        batch_size: int,
+        accumulation: int,
+    ) -> None:
+        self._strategy, self._model, self._optimizer = devices.strategy, model, optimizer
+        compute = functools.partial(
+            step.gradients, model, optimizer, batch_size=batch_size, accumulation=accumulation
+        )
+        self._compute = tf.function(compute, jit_compile=True) if devices.kind == "gpu" else compute
+        self._waits = devices.kind == "cpu"  # an accelerator computes while its host goes on
+        self.train = tf.function(self._train)
+        """(iterator, number of steps) -> losses before each step (steps,), and seconds spent waiting for data."""
+        self.validate = tf.function(self._validate)
+        """(iterator, number of steps) -> sum of the loss over the images of so many batches."""
+        self.predict = tf.function(self._predict)
+        """stimuli (n, H, W, 3) uint8 -> maps (n, H, W, 1)."""
+
+    def step(self, batch: Batch) -> tf.Tensor:
+        """One step of one replica; its share of the loss over the global batch."""
+        return step.train_step(self._model, self._optimizer, batch, self._compute)
+
+    def _train(self, batches: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        losses = tf.TensorArray(tf.float32, size=steps)
+        waited, loss = tf.constant(0.0, tf.float64), tf.constant(0.0)
+        for index in tf.range(steps):
+            batch, seconds = timed_next(batches, after=[loss] if self._waits else [])
+            loss = self._strategy.reduce(SUM, self._strategy.run(self.step, args=(batch,)), axis=None)
+            losses = losses.write(index, loss)
+            waited += seconds
+        return losses.stack(), waited
+
+    def _validate(self, batches: Any, steps: tf.Tensor) -> tf.Tensor:
+        total = tf.constant(0.0, tf.float64)
+        for _ in tf.range(steps):
+            sums = self._strategy.run(functools.partial(step.validation_step, self._model), args=(next(batches),))
+            total += tf.cast(self._strategy.reduce(SUM, sums, axis=None), tf.float64)
+        return total
+
+    def _predict(self, stimuli: tf.Tensor) -> tf.Tensor:
+        maps = self._strategy.run(lambda: self._model(tf.cast(stimuli, tf.float32)))
+        return self._strategy.experimental_local_results(maps)[0]

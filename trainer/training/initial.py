@@ -1,0 +1,73 @@
+"""Where a network's weights come from before its first step."""
+
+import os
+import pathlib
+
+import keras
+
+from trainer.artifacts import WEIGHTS
+from trainer.config import TrainConfig
+from trainer.errors import UserError, first_line
+from trainer.model import build_model
+from trainer.published import weight_files, weight_sources, weights
+from trainer.published.weight_files import Array
+
+
+def initial_model(
+    config: TrainConfig, image_size: tuple[int, int], policy: str, base_model: str | os.PathLike[str] | None
+) -> keras.Model:
+    """A network of `image_size` with the weights that the configuration asks for.
+
+    A base model's weights come first; else `config.initial_weights` says: a VGG16 encoder (the other layers
+    Glorot-uniform, as in the reference), a whole network, or none (He-normal kernels throughout, because from
+    Glorot-uniform ones the network does not get going without an encoder; docs/log.md).
+
+    Raises:
+        UserError: if weights are missing, cannot be had, or are of another network.
+    """
+    source = config.initial_weights
+    from_scratch = source == "none" and base_model is None
+    initializer = "he_normal" if from_scratch else "glorot_uniform"
+    model = build_model(image_size, policy, initializer, config.seed)
+    if base_model is not None:
+        load_weights(model, pathlib.Path(base_model) / WEIGHTS)
+    elif source == "imagenet":
+        _assign(model, _imagenet(), "ImageNet's VGG16")
+    elif not from_scratch:
+        with weight_sources.opened(source) as found:
+            _assign(model, weight_files.read(found.path).arrays, source)
+    return model
+
+
+def load_weights(model: keras.Model, path: pathlib.Path) -> None:
+    """Read weights of the whole network.
+
+    Raises:
+        UserError: if there are none at `path` or they are of another network.
+    """
+    if not path.is_file():
+        raise UserError(f"{path} does not exist; give the folder of a model that `train` wrote")
+    matched = _assign(model, weight_files.read(path).arrays, str(path))
+    if matched.is_encoder:
+        raise UserError(f"{path} {weights.ENCODER_ALONE}")
+
+
+def _assign(model: keras.Model, arrays: list[Array], what: str) -> weights.Matched:
+    matched = weights.match(arrays, weights.shapes(model), what)
+    weights.assign(model, matched)
+    return matched
+
+
+def _imagenet() -> list[Array]:
+    try:
+        network = keras.applications.VGG16(include_top=False, weights="imagenet")
+    except Exception as error:  # Keras raises whatever its download or h5py does, plain Exception included
+        raise UserError(
+            f"Keras could not download the ImageNet weights of VGG16: {first_line(error)}. Offline, "
+            "give initial_weights the path of vgg16_weights_tf_dim_ordering_tf_kernels_notop.h5, or none"
+        ) from None
+    return [
+        Array(f"{layer.name}/{variable.name}", variable.numpy(), f"{layer.name}/{variable.name}")
+        for layer in network.layers
+        for variable in layer.weights
+    ]
