@@ -81,11 +81,11 @@ class LocalRegistry:
 
     def _version(self, name: str, number: int) -> Version:
         known = ", ".join(map(str, self._numbers(name))) or "none"
-        model = self.root / name / str(number) / artifacts.VERSION_EXTRA
+        place = self.root / name / str(number)
+        model = place / artifacts.VERSION_EXTRA
         check(model.is_dir(), f"model {name!r} has no version {number} in {self.root} (versions: {known})")
-        return Version(
-            number, model, artifacts.read_json(model / VERSION, "remove this version, or register again")
-        )
+        record = artifacts.read_json(model / VERSION, "remove this version, or register again")
+        return Version(number, model, str(place), record)
 
     def _write_alias(self, name: str, alias: str, version: int) -> None:
         artifacts.write_json(self.root / name / ALIASES, {**self.aliases(name), alias: version})

@@ -20,6 +20,8 @@ class Version:
     number: int
     model: pathlib.Path
     """Folder of the model as the trainer reads it: to evaluate it again, or to train from it."""
+    place: str
+    """Folder, or `gs://` address, by which `predict` and `compare` take it as a model."""
     record: dict[str, Any]
     """When it was created, its metrics, and its lineage: run, code, data and settings."""
 

@@ -39,7 +39,7 @@ class VertexRegistry(Address):
             with ThreadPoolExecutor(READERS) as pool:
                 records = list(pool.map(_record, entries))
         return [
-            Version(int(entry.version_id), version_folder.mounted(entry.artifact_uri), record)
+            _version(entry, version_folder.mounted(entry.artifact_uri), record)
             for entry, record in zip(entries, records, strict=True)
         ]
 
@@ -61,7 +61,7 @@ class VertexRegistry(Address):
             f"(nothing of ours is in {entry.artifact_uri}); `python -m pipeline registry set-default VERSION` "
             "names another",
         )
-        return Version(int(entry.version_id), version_folder.fetch(entry.artifact_uri), record)
+        return _version(entry, version_folder.fetch(entry.artifact_uri), record)
 
     def add(
         self,
@@ -194,6 +194,10 @@ def persistently(call: Callable[[], Result]) -> Result:
 
 def _aliases(entries: list[Any]) -> dict[str, int]:
     return {alias: int(entry.version_id) for entry in entries for alias in entry.version_aliases}
+
+
+def _version(entry: Any, model: pathlib.Path, record: dict[str, Any]) -> Version:
+    return Version(int(entry.version_id), model, entry.artifact_uri, record)
 
 
 def _record(entry: Any) -> dict[str, Any]:

@@ -36,5 +36,5 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
         return 0
     for version in versions:
         names = [alias for alias, number in aliases.items() if number == version.number]
-        print(f"{version.number:>4}  {version.record['created']}  {', '.join(names)}".rstrip())
+        print(f"{version.number:>4}  {version.record['created']}  {version.place}  {', '.join(names)}".rstrip())
     return 0

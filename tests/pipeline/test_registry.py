@@ -166,8 +166,8 @@ def test_default_is_moved_back_from_the_command_line(registry, model, capsys):
     assert main(["registry", "set-default", "1", "--registry", str(registry.root)]) == 0
     assert registry.default("msinet").number == 1
     first, second = capsys.readouterr().out.splitlines()
-    assert first.endswith("default")
-    assert not second.endswith("default")
+    assert first.endswith(f"  {registry.root / 'msinet' / '1'}  default")
+    assert second.endswith(f"  {registry.root / 'msinet' / '2'}")
     assert main(["registry", "show", "2", "--registry", str(registry.root)]) == 0
     assert json.loads(capsys.readouterr().out)["version"] == 2
 

@@ -369,14 +369,14 @@ def test_serving_container_is_near_or_the_named_one(location, serving, image):
 # === Command line ===
 
 
-def test_versions_are_listed_shown_and_named_from_the_command_line(registry, model, address, capsys):
+def test_versions_are_listed_shown_and_named_from_the_command_line(registry, model, address, bucket, capsys):
     add(registry, model)
     add(registry, model, "msinet-2", promote=False, champion=1)
     capsys.readouterr()
     assert main(["registry", "set-default", "2", "--registry", address]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert not first.endswith("default")
-    assert second.endswith("challenger, default")
+    assert first.endswith(f"  gs://{bucket.name}/models/msinet/msinet-1")
+    assert second.endswith(f"  gs://{bucket.name}/models/msinet/msinet-2  challenger, default")
     assert main(["registry", "show", "--registry", address]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["version"], shown["lineage"]["run"]) == (2, "msinet-2")
