@@ -47,7 +47,7 @@ def main() -> None:
 def measure(model_folder: pathlib.Path, folder: pathlib.Path, most_images: int) -> None:
     """Print the table of one data set."""
     manifest = Manifest.load(folder)
-    model, size = load_model(model_folder, "float32"), manifest.image_size
+    model, size = load_model(model_folder), manifest.image_size
     network = tf.function(model, [tf.TensorSpec((1, *size, 3), tf.float32)])
     forms: dict[str, tuple[float, Callable[[Maps], Maps]]] = {
         "TensorFlow": (0, lambda image: network(image).numpy())

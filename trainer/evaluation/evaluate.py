@@ -51,7 +51,7 @@ def evaluate(
     """
     manifests = _check(config, datasets, pathlib.Path(output))
     folders = {CANDIDATE: candidate} | ({CHAMPION: champion} if champion is not None else {})
-    networks = {model: load_model(folder, dtype="float32") for model, folder in folders.items()}
+    networks = {model: load_model(folder) for model, folder in folders.items()}
     decides = next(iter(datasets))
     results: dict[str, dict[str, Any]] = {}
     with artifacts.replacing(output) as partial:

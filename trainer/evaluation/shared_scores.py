@@ -143,7 +143,7 @@ class Networks:
 
         if self.gone:
             raise UserError(f"no longer there: {', '.join(self.gone)}; name the model's own folder or its version")
-        return {each.label: load_model(each.model, dtype="float32") for each in self._contestants if each.model}
+        return {each.label: load_model(each.model) for each in self._contestants if each.model}
 
 
 def evaluate_afresh(

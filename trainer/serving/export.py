@@ -52,17 +52,17 @@ class _Servable(tf.Module):  # type: ignore[misc]
         return tf.io.encode_png(preprocess.restore_map(prediction, tf.shape(image)[:2]))
 
 
-def load_model(folder: str | os.PathLike[str], dtype: str | None = None) -> keras.Model:
+def load_model(folder: str | os.PathLike[str], dtype: str = "float32") -> keras.Model:
     """The network of a model folder, of free height and width (divisible by 8).
 
     Args:
         folder: holds WEIGHTS, as `write_model` leaves it.
-        dtype: Keras' precision policy; float32 without it.
+        dtype: Keras' precision policy.
 
     Raises:
         UserError: if there are no weights, or if they are of another network.
     """
-    model = build_model((None, None), dtype or "float32")
+    model = build_model((None, None), dtype)
     load_weights(model, pathlib.Path(folder) / WEIGHTS)
     return model
 
