@@ -125,15 +125,16 @@ def _require_files(given: Mapping[str, Value]) -> None:
         "initial_weights": WEIGHTS_WORDS,
     }.items():
         value = str(given.get(name, ""))
-        check(
-            value in words or "://" in value or _is_there(name, value),
-            f"{name} is {value!r}, and there is no such file or folder; mend the path",
-        )
-
-
-def _is_there(name: str, value: str) -> bool:
-    is_data = name.endswith("_source")
-    return pathlib.Path(value).expanduser().exists() if is_data else weight_sources.exists(value)
+        if value in words or "://" in value:
+            continue
+        if name.endswith("_source"):
+            is_there = pathlib.Path(value).expanduser().exists()
+            check(is_there, f"{name} is {value!r}, and there is no such file or folder; mend the path")
+        else:
+            try:
+                weight_sources.check_local(value)
+            except UserError as error:
+                raise UserError(f"{name} is {value!r}: {error}") from None
 
 
 def _latest() -> pathlib.Path:

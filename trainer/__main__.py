@@ -25,9 +25,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line `arguments` (those of the process without them)."""
-    parsed = _parser().parse_args(arguments)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with reported():
+        parsed = _parser().parse_args(arguments)
         parsed.run(parsed)
 
 

@@ -14,11 +14,12 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from trainer.errors import UserError
+from trainer.errors import PlaceError, UserError
 
 MANIFEST = "manifest.json"
 CENTER_BIAS = "center_bias.npy"
@@ -139,19 +140,52 @@ def is_taken(output: pathlib.Path) -> bool:
     return output.exists() and not (output.is_dir() and not any(output.iterdir()))
 
 
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Raise `PlaceError` where nothing can be written to `path`, before there is anything to write."""
+    there = next(each for each in pathlib.Path(path).absolute().parents if each.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):  # permissions alone do not say it, least of all on a mount
+            pass
+    except OSError as error:
+        raise PlaceError(
+            f"cannot write {path}: nothing can be written to {there} ({error.strerror}); name another place"
+        ) from None
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
     """A path beside `path` to write a file or a folder to; renamed on success, removed on failure.
 
     The partial path ends as `path` does, for writers that look at the suffix. An existing file, or an empty
-    folder, at `path` is replaced. A full disk is a `UserError`.
+    folder, at `path` is replaced.
+
+    Raises:
+        PlaceError: nothing can be written there, which is known before the caller has written anything.
+        UserError: the disk is full, or may not be written.
     """
     path = pathlib.Path(path)
     partial = path.with_name(f".partial-{os.getpid()}-{path.name}")
-    try:
+    with _explained(path, PlaceError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        yield partial
-        _rename(partial, path)
+        partial.touch()
+        partial.unlink()
+    try:
+        with _explained(path):
+            yield partial
+        with _explained(path, PlaceError):
+            _rename(partial, path)
+    finally:
+        if partial.is_dir():
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _explained(path: pathlib.Path, otherwise: type[UserError] | None = None) -> Iterator[None]:
+    """Make errors of the file system errors of the user; those which the place may not cause only if asked to."""
+    try:
+        yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise UserError(
@@ -159,12 +193,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
             ) from None
         if isinstance(error, PermissionError):
             raise UserError(f"may not write {path} ({error.strerror}); name a folder you can write") from None
-        raise
-    finally:
-        if partial.is_dir():
-            shutil.rmtree(partial, ignore_errors=True)
-        else:
-            partial.unlink(missing_ok=True)
+        if otherwise is None:
+            raise
+        raise otherwise(f"cannot write {path} ({error.strerror}); name another place") from None
 
 
 def _rename(partial: pathlib.Path, path: pathlib.Path) -> None:

@@ -9,6 +9,10 @@ class UserError(Exception):
     """Something the user can put right. The message says what is wrong, with numbers or names, and what to do."""
 
 
+class PlaceError(UserError):
+    """Where something was to be written nothing can be, such as below a file, or with too long a name."""
+
+
 class GateError(UserError):
     """A trained model that is not good enough to go on."""
 

@@ -23,7 +23,7 @@ NEEDED = (WEIGHTS, MODEL_CONFIG)
 KEPT = (EVALUATION, PER_IMAGE)
 """What a version has as well where its model was evaluated before it was registered."""
 NEITHER = f"is neither a model, it has no {WEIGHTS}, nor a registered name"
-HOW_TO_GET_ONE = "make one with `make run-pipeline`, which registers it, or give --model the folder of a model"
+HOW_TO_GET_ONE = "make one with `make run-pipeline`, which registers it, or name the folder of a model"
 
 
 def find_model(name: str = "") -> pathlib.Path:
@@ -47,6 +47,8 @@ def find_model(name: str = "") -> pathlib.Path:
             return each
     if not folder.exists() and len(folder.parts) == 1:
         folder = pathlib.Path(REGISTRY) / folder
+    if whole.is_file():
+        raise UserError(f"{name} is a file, not a model; name the folder of one")
     if not folder.is_dir():
         raise UserError(f"there is no model at {folder}; {HOW_TO_GET_ONE}")
     numbers = sorted(int(each.name) for each in folder.iterdir() if each.name.isdecimal())

@@ -24,6 +24,7 @@ class Tracker:
         self._details = ""
         self._started = time.monotonic()
         self._logged = -LOG_EVERY_S
+        self._logged_done = -1
         self._bar: Progress | None = None
 
     def __enter__(self) -> Self:
@@ -51,7 +52,7 @@ class Tracker:
             self._log()
 
     def _log(self) -> None:
-        self._logged = time.monotonic()
+        self._logged, self._logged_done = time.monotonic(), self._done
         seconds = self._logged - self._started
         rate = (self._done - self._start_done) / seconds if seconds > 0.5 else 0
         speed = f", {rate:.3g} {self._unit}/s" if rate else ""
@@ -63,5 +64,5 @@ class Tracker:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
-        elif kind is None:
+        elif kind is None and self._logged_done < self._done:
             self._log()

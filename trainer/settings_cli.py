@@ -2,10 +2,15 @@
 
 import argparse
 import dataclasses
+import pathlib
 from typing import Any, TypeVar
 
-from trainer.artifacts import MODEL_NAME
+from trainer.artifacts import MODEL_NAME, check_place
 from trainer.config import nearest
+from trainer.errors import UserError
+
+STDOUT = "-"
+"""A file's name that means the standard output."""
 
 Config = TypeVar("Config")
 
@@ -17,6 +22,27 @@ def boolean(text: str) -> bool:
         return words[text.lower()]
     except KeyError:
         raise ValueError(f"{text!r} is neither true nor false") from None
+
+
+def output_path(text: str) -> str:
+    """What to write, as a flag's type: a `UserError` before any work where nothing can be written there."""
+    if text and text != STDOUT and "://" not in text:
+        check_place(text)
+    return text
+
+
+def output_dir(text: str) -> str:
+    """The same for a folder."""
+    if pathlib.Path(text).is_file():
+        raise UserError(f"{text} is a file; name a folder")
+    return output_path(text)
+
+
+def output_file(text: str) -> str:
+    """The same for a file, or for STDOUT."""
+    if pathlib.Path(text).is_dir():
+        raise UserError(f"{text} is a folder; name a file in it")
+    return output_path(text)
 
 
 class Parser(argparse.ArgumentParser):

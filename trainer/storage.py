@@ -325,7 +325,15 @@ def explained(source: str, write: bool = False) -> Iterator[None]:
     ) as error:
         cause = error.cause if isinstance(error, exceptions.RetryError) else error
         raise UserError(
-            f"cannot reach Cloud Storage for {source} ({type(cause).__name__}: {cause}); check the network"
+            f"cannot reach Cloud Storage for {source} ({_in_short(cause)}); check the network"
         ) from None
     except exceptions.GoogleAPICallError as error:
         raise UserError(f"Cloud Storage refuses {source}: {error.message}; check the address") from None
+
+
+def _in_short(error: Exception) -> str:
+    """What a network's error comes down to; libraries wrap it several times, with all addresses and retries."""
+    inner = error
+    while isinstance(next_one := getattr(inner, "reason", None) or next(iter(inner.args), None), Exception):
+        inner = next_one
+    return f"{type(inner).__name__}: {str(inner).rpartition(': ')[2][:100]}"

@@ -173,8 +173,11 @@ def test_published_model_is_fine_tuned_without_base_data(tmp_path, moved):
 
 def test_base_model_that_is_not_there_is_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"base_model_uri is 'lost\.pb', and there is no such file or folder"):
+    with pytest.raises(UserError, match=r"base_model_uri is 'lost\.pb': there is no lost\.pb; give"):
         prepare("", "", "", {"base_model_uri": "lost.pb"})
+    pathlib.Path("README.md").touch()
+    with pytest.raises(UserError, match=r"base_model_uri is 'README\.md': README\.md is of no kind"):
+        prepare("", "", "", {"base_model_uri": "README.md"})
     assert prepare("", "", "", {"base_model_uri": "gs://bucket/msi-net"}).environment == "sample"
     only = {"base_model_uri": "gs://bucket/msi-net", "finetune_source": "sample"}
     assert prepare("local", "", "", only).parameters["base_model_uri"] == "gs://bucket/msi-net"

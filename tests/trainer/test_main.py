@@ -40,6 +40,38 @@ def test_mistake_of_the_user_ends_without_a_traceback(tmp_path):
         main(["train", "--epochs=0", "--dataset-dir=a", "--output-dir=b"])
 
 
+COMMANDS = (
+    (["fetch", "--dataset=salicon", "--source=sample"], "--output-dir"),
+    (["fetch", "--dataset=salicon", "--source=sample", "--output-dir=b"], "--preview"),
+    (["train", "--dataset-dir=a"], "--output-dir"),
+    (["train", "--dataset-dir=a", "--output-dir=b"], "--checkpoint-dir"),
+    (["train", "--dataset-dir=a", "--output-dir=b"], "--logs-dir"),
+    (["train", "--dataset-dir=a", "--output-dir=b"], "--curve"),
+    (["evaluate", "--model=m", "--dataset-dir=a"], "--output-dir"),
+    (["evaluate", "--model=m", "--dataset-dir=a", "--output-dir=b"], "--report"),
+    (["compare", "m", "n"], "--html"),
+    (["compare", "m", "n"], "--json"),
+    (["predict", "photo.jpg"], "--output-dir"),
+    (["predict", "photo.jpg"], "--contact-sheet"),
+    (["predict", "photo.jpg"], "--json"),
+    (["import-weights", "weights.h5"], "--output-dir"),
+    (["export"], "--output"),
+)
+
+
+@pytest.mark.parametrize(("command", "flag"), COMMANDS)
+def test_place_that_nothing_can_be_written_to_is_named_before_any_work(command, flag, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit, match=r"^error: cannot write file/below.png: .* \(Not a directory\)"):
+        main([*command, flag, "file/below.png"])
+    other = tmp_path if flag not in ("--output-dir", "--checkpoint-dir", "--logs-dir") else tmp_path / "file"
+    if flag != "--output":
+        with pytest.raises(SystemExit, match=r"^error: .* is a (file; name a folder|folder; name a file in it)"):
+            main([*command, flag, str(other)])
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
 def test_interrupted_command_says_how_to_go_on_without_a_traceback(capsys):
     with pytest.raises(SystemExit) as stop, reported():
         raise KeyboardInterrupt

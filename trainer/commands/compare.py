@@ -17,9 +17,9 @@ import sys
 from typing import Any
 
 from trainer.config import HIGHER_IS_BETTER, check
+from trainer.settings_cli import STDOUT, output_file
 
 HELP = "compare models, and say how certain it is which is better"
-STDOUT = "-"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,8 +34,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--metric", default="", help=f"Metric of the verdict: {', '.join(HIGHER_IS_BETTER)} (default: kld).")
     add("--confidence", type=float, default=0.95, metavar="FLOAT", help="Of the intervals (default: %(default)s).")
-    add("--html", metavar="FILE", help="Page to write, with the images on which the models differ most.")
-    add("--json", metavar="FILE", help="The comparison for a machine; - is the standard output.")
+    add(
+        "--html",
+        type=output_file,
+        metavar="FILE",
+        help="Page to write, with the images on which the models differ most.",
+    )
+    add("--json", type=output_file, metavar="FILE", help="The comparison for a machine; - is the standard output.")
 
 
 def execute(parsed: argparse.Namespace) -> None:

@@ -3,7 +3,7 @@
 import argparse
 
 from trainer.config import EvaluateConfig
-from trainer.settings_cli import add_settings, settings
+from trainer.settings_cli import add_settings, output_dir, output_file, settings
 
 HELP = "evaluate a model against its baselines"
 
@@ -14,8 +14,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--dataset-dir", required=True, action="append", metavar="DIR", help="What `fetch` wrote; may be repeated."
     )
     parser.add_argument("--champion", metavar="DIR", help="Folder of the present default model.")
-    parser.add_argument("--output-dir", required=True, metavar="DIR", help="Folder of the evaluation to write.")
-    parser.add_argument("--report", metavar="HTML", help="Page with the results to write.")
+    parser.add_argument(
+        "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder of the evaluation to write."
+    )
+    parser.add_argument("--report", type=output_file, metavar="HTML", help="Page with the results to write.")
     add_settings(parser, EvaluateConfig)
 
 

@@ -5,14 +5,16 @@ import pathlib
 
 from trainer.errors import UserError
 from trainer.serving.export_options import FORMATS, QUANTIZATIONS, SAVED_MODEL, SIGNATURES, TFLITE
-from trainer.settings_cli import add_model
+from trainer.settings_cli import add_model, output_path
 
 HELP = "write a model for servers or telephones"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
-    parser.add_argument("--output", required=True, metavar="PATH", help="Folder, or file, to write.")
+    parser.add_argument(
+        "--output", type=output_path, required=True, metavar="PATH", help="Folder, or file, to write."
+    )
     parser.add_argument("--format", default=SAVED_MODEL, choices=FORMATS, help="(default: %(default)s)")
     parser.add_argument(
         "--image-size", default="", metavar="HxW", help="The network's input, pixels (default: the training's)."

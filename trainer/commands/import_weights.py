@@ -2,14 +2,15 @@
 Make a model of weights that were trained elsewhere.
 
 SOURCE is a path or a gs:// address of: the author's frozen SavedModel or .pb, a TensorFlow checkpoint (its name up
-to .ckpt), or an HDF5 file of Keras, such as the .weights.h5 of the TF2 port. Every shape is checked. Where the
-source is a graph, its answer to an image is compared with the imported network's.
+to .ckpt), an HDF5 file of Keras, such as the .weights.h5 of the TF2 port, or a model of this project. Every shape
+is checked. Where the source is a graph, its answer to an image is compared with the imported network's.
 """
 
 import argparse
 
 from trainer.config import FetchConfig
 from trainer.datasets import DATASETS
+from trainer.settings_cli import output_dir
 
 HELP = "make a model of published weights"
 
@@ -17,7 +18,9 @@ HELP = "make a model of published weights"
 def configure(parser: argparse.ArgumentParser) -> None:
     sizes = ", ".join(f"{name} {row.image_size[0]}x{row.image_size[1]}" for name, row in DATASETS.items())
     parser.add_argument("source", metavar="SOURCE")
-    parser.add_argument("--output-dir", required=True, metavar="DIR", help="Folder of the model to write.")
+    parser.add_argument(
+        "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder of the model to write."
+    )
     parser.add_argument(
         "--dataset",
         default=FetchConfig.dataset,

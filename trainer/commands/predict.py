@@ -20,19 +20,31 @@ from typing import Any
 
 from trainer.artifacts import write_json
 from trainer.config import check
-from trainer.prediction.predict_config import PredictConfig
-from trainer.settings_cli import add_model, add_settings, settings
+from trainer.prediction.predict_config import DEFAULTS, PredictConfig
+from trainer.settings_cli import STDOUT, add_model, add_settings, output_dir, output_file, settings
 
 HELP = "write the saliency maps of images, measure regions, compare designs"
-STDOUT = "-"
+OF_IMAGES = ("format", "opacity", "contour_levels", "batch_size")
+"""Settings that mean nothing to `--compare`."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("images", nargs="*", metavar="IMAGE", help="File, folder, glob, or gs:// address.")
     add_model(parser)
-    add("--output-dir", default="", metavar="DIR", help="Folder of the results, laid out as the images' folders.")
-    add("--contact-sheet", metavar="FILE", help="Page of thumbnails to write; several for many images.")
+    add(
+        "--output-dir",
+        type=output_dir,
+        default="",
+        metavar="DIR",
+        help="Folder of the results, laid out as the images' folders.",
+    )
+    add(
+        "--contact-sheet",
+        type=output_file,
+        metavar="FILE",
+        help="Page of thumbnails to write; several for many images.",
+    )
     add(
         "--region",
         action="append",
@@ -41,15 +53,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="Region to measure, in pixels from the top left or all in %%; may be repeated.",
     )
     add("--compare", nargs=2, metavar=("A", "B"), help="Two designs: where B gets more or less attention than A.")
-    add("--json", metavar="FILE", help="What came of each image, for a machine; - is the standard output.")
+    add(
+        "--json",
+        type=output_file,
+        metavar="FILE",
+        help="What came of each image, for a machine; - is the standard output.",
+    )
     add_settings(parser, PredictConfig)
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    check(bool(parsed.images) != bool(parsed.compare), "give images, or --compare with two designs")
-    asked = parsed.output_dir or parsed.region or parsed.contact_sheet or parsed.json
-    check(bool(asked), "nothing is asked for; give --output-dir, --region, --contact-sheet or --json")
+    check(bool(parsed.images) != bool(parsed.compare), "give images, or --compare with two designs, one of them")
     config = settings(PredictConfig, parsed)
+    if parsed.compare:
+        _check_compares(parsed, config)
+    asked = parsed.output_dir or parsed.region or parsed.contact_sheet or parsed.json
+    what = (
+        "--output-dir, --region or --json"
+        if parsed.compare
+        else "--output-dir, --region, --contact-sheet or --json"
+    )
+    check(bool(asked), f"nothing is asked for; give {what}")
     try:
         # What is said meanwhile must not get into the JSON.
         with contextlib.redirect_stdout(sys.stderr) if parsed.json == STDOUT else contextlib.nullcontext():
@@ -63,6 +87,14 @@ def execute(parsed: argparse.Namespace) -> None:
         write_json(pathlib.Path(parsed.json), answer)
     if answer.get("failed"):
         raise SystemExit(1)
+
+
+def _check_compares(parsed: argparse.Namespace, config: PredictConfig) -> None:
+    """Raise `UserError` for options that say what to make of single images."""
+    given = ["contact_sheet"] if parsed.contact_sheet else []
+    given += [name for name in OF_IMAGES if getattr(config, name) != getattr(DEFAULTS, name)]
+    flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+    check(not given, f"{flags}: for images, not for --compare, which writes the picture of the difference")
 
 
 def _regions(parsed: argparse.Namespace) -> list[Any]:
@@ -107,9 +139,9 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
                 sheet.add(outcome.input.shown, *outcome.thumbnail)
             outcomes.append(dataclasses.replace(outcome, thumbnail=None))
             tracker.advance(details=f"{failed} failed" if failed else "")
-    if regions:
+    if regions and failed < len(outcomes):
         Console().print(measures_table(outcomes))
-    written = [parsed.output_dir] if parsed.output_dir else []
+    written = [parsed.output_dir] if parsed.output_dir and failed < len(outcomes) else []
     written += [str(path) for path in sheet.written] if sheet else []
     where = f", see {', '.join(written)}" if written else ""
     print(f"{len(outcomes) - failed} of {len(outcomes)} images predicted{where}")
@@ -129,7 +161,6 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     from trainer.prediction.predictor import Predictor
     from trainer.prediction.regions_table import changes_table
 
-    check(not parsed.contact_sheet, "--contact-sheet goes with images, not with --compare")
     regions = _regions(parsed)
     found = [find_inputs([each]).inputs for each in parsed.compare]
     for name, images in zip(parsed.compare, found, strict=True):

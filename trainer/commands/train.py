@@ -3,16 +3,21 @@
 import argparse
 
 from trainer.config import CACHES, TrainConfig
-from trainer.settings_cli import add_settings, settings
+from trainer.settings_cli import add_settings, output_dir, output_file, settings
 
 HELP = "train on a prepared data set"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dataset-dir", required=True, metavar="DIR", help="What `fetch` wrote.")
-    parser.add_argument("--output-dir", required=True, metavar="DIR", help="Folder of the model to write.")
     parser.add_argument(
-        "--checkpoint-dir", metavar="DIR", help="Folder for the run's state (default: beside the model)."
+        "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder of the model to write."
+    )
+    parser.add_argument(
+        "--checkpoint-dir",
+        type=output_dir,
+        metavar="DIR",
+        help="Folder for the run's state (default: beside the model).",
     )
     parser.add_argument("--base-model", metavar="DIR", help="Model to start from, in place of initial weights.")
     parser.add_argument(
@@ -22,9 +27,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--cache", default="auto", choices=CACHES, help="Where to keep the decoded images (default: %(default)s)."
     )
     parser.add_argument(
-        "--logs-dir", default="", metavar="DIR", help="Folder for TensorBoard (default: AIP_TENSORBOARD_LOG_DIR)."
+        "--logs-dir",
+        type=output_dir,
+        default="",
+        metavar="DIR",
+        help="Folder for TensorBoard (default: AIP_TENSORBOARD_LOG_DIR).",
     )
-    parser.add_argument("--curve", metavar="HTML", help="Page with the curve of the losses to write.")
+    parser.add_argument(
+        "--curve", type=output_file, metavar="HTML", help="Page with the curve of the losses to write."
+    )
     add_settings(parser, TrainConfig)
 
 

@@ -54,21 +54,44 @@ def find_inputs(given: Sequence[str], output_dir: str | os.PathLike[str] = "") -
             file that is given itself, or by a glob, is taken whatever its name.
         output_dir: the folder of the results, whose files are no images to predict where it lies in a given one.
 
+    Returns:
+        Among the images are a folder, glob or prefix without any, and an address that Cloud Storage refuses, as
+        images that cannot be read.
+
     Raises:
-        UserError: a folder, glob or prefix holds no images, or is the folder of the results.
+        UserError: nothing that is given leads to an image, or a folder is that of the results.
     """
     inputs: dict[str, Input] = {}
     skipped: list[str] = []
+    reasons: list[str] = []
     results = pathlib.Path(output_dir).resolve() if output_dir else None
     connect = functools.cache(storage.client)  # finding the credentials takes time
     for each in given:
         remote = storage.is_remote(each)
-        found = list(_remote(each, skipped, connect) if remote else _local(each, skipped, results))
+        found, reason = _listed(each, skipped, connect) if remote else (list(_local(each, skipped, results)), "")
+        if not found:
+            reasons.append(reason or _why_none(each))
+            inputs.setdefault(each, Input(each, pathlib.PurePosixPath(each).name, _refuse(reasons[-1])))
         for image in found:
             inputs.setdefault(image.name if remote else str(pathlib.Path(image.name).absolute()), image)
-        if not found:
-            raise UserError(f"{shown(each)} has no images; those of a folder end with {', '.join(SUFFIXES)}")
+    if len(reasons) == len(given):
+        raise UserError("; ".join(dict.fromkeys(reasons)))
     return Found(list(inputs.values()), skipped)
+
+
+def _why_none(given: str) -> str:
+    if glob.has_magic(given):
+        return f"there is no file like {shown(given)}; mend the pattern"
+    return f"{shown(given)} has no images; those of a folder end with {', '.join(SUFFIXES)}"
+
+
+def _refuse(reason: str) -> Callable[[int], bytes]:
+    """What reads an image that is none."""
+
+    def read(most_bytes: int) -> bytes:
+        raise UserError(reason)
+
+    return read
 
 
 # === Local ===
@@ -153,11 +176,19 @@ def _check_size(name: str, size_bytes: int, most_bytes: int) -> None:
     if size_bytes > most_bytes:
         raise UserError(
             f"{name} has {size_bytes:,} bytes, more than the {most_bytes:,} that the largest image allowed can "
-            "take; save it as PNG or JPEG, or allow more"
+            "take; save it as PNG or JPEG, or allow more with --most-megapixels"
         )
 
 
 # === Cloud Storage ===
+
+
+def _listed(given: str, skipped: list[str], connect: Callable[[], Any]) -> tuple[list[Input], str]:
+    """The images, or why they cannot be listed."""
+    try:
+        return list(_remote(given, skipped, connect)), ""
+    except UserError as error:
+        return [], str(error)
 
 
 def _remote(given: str, skipped: list[str], connect: Callable[[], Any]) -> Iterator[Input]:

@@ -96,7 +96,10 @@ class Picture:
         if width * height > most_pixels:
             megapixels = f"{width * height / MEGAPIXEL:,.0f} megapixels"
             allowed = f"{most_pixels / MEGAPIXEL:,g}"
-            raise UserError(f"{found}, {megapixels}; at most {allowed} are allowed: shrink it, or allow more")
+            raise UserError(
+                f"{found}, {megapixels}; at most {allowed} are allowed: shrink it (`predict --most-megapixels` "
+                "takes larger ones)"
+            )
         if max(width, height) > MOST_SIDE_PX:
             raise UserError(f"{found}; a side has at most {MOST_SIDE_PX:,}: cut it into parts")
         if min(width, height) < 1:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from PIL import Image
 
-from trainer.errors import UserError
+from trainer.errors import PlaceError, UserError
 from trainer.prediction.inputs import Input
 from trainer.prediction.picture import Picture, Pixels
 from trainer.prediction.predict_config import DEFAULTS, MEGAPIXEL, PredictConfig
@@ -87,7 +87,7 @@ def predict(
         What came of each image, in their order. An image that cannot be read is among them, with the reason.
 
     Raises:
-        UserError: a result cannot be written, or the network's answers are not finite.
+        UserError: no result can be written any more, or the network's answers are not finite.
     """
     pool = ThreadPoolExecutor(os.cpu_count())
     worker = _Worker(predictor, config, regions, thumbnail_px)
@@ -187,8 +187,8 @@ class _Worker:
             for name, path in image.paths.items():
                 try:
                     write_result(path, name, restored, pixels, self._config)
-                except OSError as error:  # such as a name that is too long with what is added to it
-                    return Outcome(image.input, f"cannot write {path}: {error.strerror}")
+                except PlaceError as error:  # such as a name that is too long with what is added to it
+                    return Outcome(image.input, str(error))
         thumbnail = None
         if image.thumbnail is not None:
             thumbnail = image.thumbnail, restore(prediction, image.thumbnail.shape[:2])

@@ -1,7 +1,9 @@
 """Pictures of saliency maps over their images. No TensorFlow needed."""
 
+import pathlib
 from collections.abc import Sequence
 
+import matplotlib
 import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
@@ -16,6 +18,8 @@ Color = tuple[int, int, int]
 LEVELS = DEFAULTS.levels
 """Shares of the attention, percent, that contours enclose."""
 INK, PAPER = (24, 24, 27), (255, 255, 255)
+FONT = pathlib.Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
+"""It has the letters of most languages, for the names of files; Pillow's own has English."""
 HALO = 0.7
 """Opacity of the dark rim that lets a line be seen on any image."""
 
@@ -45,7 +49,7 @@ def contour(image: Pixels, map: Map, levels: Sequence[float] = LEVELS) -> Pixels
             distance_px = np.where(slope > 0, np.abs(values - threshold) / np.maximum(slope, 1e-12), np.inf)
             for half_px, ink, opacity in ((width_px, INK, HALO), (width_px / 2, color, 1.0)):
                 _paint(drawn[rows], np.clip(half_px + 0.5 - distance_px, 0, 1) * opacity, ink)
-    _legend(drawn, [(f"{level:g}%", color) for level, color in zip(levels, colors, strict=True)])
+    _legend(drawn, map, [(f"{level:g}%", color) for level, color in zip(levels, colors, strict=True)])
     return drawn
 
 
@@ -80,18 +84,22 @@ def _paint(pixels: Pixels, opacity: Map, color: Color) -> None:
     pixels[where] = np.rint(pixels[where] * (1 - covered) + np.array(color) * covered).astype(np.uint8)
 
 
-def _legend(pixels: Pixels, entries: Sequence[tuple[str, Color]]) -> None:
-    """What each line encloses, in the lower left corner; nothing where an image is too small for it."""
+def _legend(pixels: Pixels, map: Map, entries: Sequence[tuple[str, Color]]) -> None:
+    """What each line encloses, in the corner with the least attention; nothing where an image is too small."""
     height, width = pixels.shape[:2]
     font_px = int(np.clip(min(height, width) / 26, 11, 60))
-    font = ImageFont.load_default(font_px)
+    font = ImageFont.truetype(FONT, font_px)
     title = "Attention inside"
     row, pad = round(font_px * 1.35), round(font_px * 0.5)
     size = (round(font.getlength(title)) + 2 * pad, row * (len(entries) + 1) + 2 * pad)
     if size[0] > width / 2 or size[1] > height / 2:
         return
-    top, left = height - size[1] - pad, pad
-    box = pixels[top : top + size[1], left : left + size[0]]
+    corners = [
+        (slice(top, top + size[1]), slice(left, left + size[0]))
+        for top in (height - size[1] - pad, pad)
+        for left in (pad, width - size[0] - pad)
+    ]
+    box = pixels[min(corners, key=lambda corner: map[corner].sum(dtype=np.float64))]
     box[:] = box * 0.2 + np.array(INK) * 0.8
     picture = Image.fromarray(box)
     draw = ImageDraw.Draw(picture)
@@ -132,7 +140,7 @@ def difference(image: Pixels, change: Map, names: Sequence[str]) -> Pixels:
 def _with_scale(pixels: Pixels, largest: float, names: Sequence[str]) -> Pixels:
     height, width = pixels.shape[:2]
     font_px = int(np.clip(width / 48, 13, 60))
-    font, pad, row = ImageFont.load_default(font_px), font_px, round(font_px * 1.5)
+    font, pad, row = ImageFont.truetype(FONT, font_px), font_px, round(font_px * 1.5)
     page = Image.new("RGB", (max(width, 34 * font_px), height + 3 * row + 2 * pad), PAPER)
     page.paste(Image.fromarray(pixels), ((page.width - width) // 2, 0))
     draw = ImageDraw.Draw(page)
@@ -165,7 +173,7 @@ def contact_sheet(entries: Sequence[tuple[str, Pixels, Map]], thumbnail_px: int 
     Returns:
         (h, w, 3).
     """
-    gap, line, font = 16, 22, ImageFont.load_default(14)
+    gap, line, font = 16, 22, ImageFont.truetype(FONT, 13)
     cell_px = 2 * thumbnail_px + gap // 4
     columns = min(columns, len(entries))
     cells = [

@@ -37,8 +37,6 @@ def name_results(
     """
     if is_remote(str(output_dir)):
         raise UserError(f"--output-dir {output_dir} is on Cloud Storage; name a folder here, and copy it there")
-    if pathlib.Path(output_dir).exists() and not pathlib.Path(output_dir).is_dir():
-        raise UserError(f"{output_dir} is a file; --output-dir names a folder")
     stems = [str(pathlib.PurePosixPath(each.key).with_suffix("")) for each in inputs]
     shared = Counter(stems)
     named = [each.key if shared[stem] > 1 else stem for each, stem in zip(inputs, stems, strict=True)]

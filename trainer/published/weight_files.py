@@ -18,11 +18,8 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from trainer.errors import UserError, first_line
 from trainer.published import frozen_graph
 from trainer.published.frozen_graph import Graph
-from trainer.published.weight_sources import KINDS, PART
+from trainer.published.weight_sources import SAVED_MODEL, Kind, kind_of
 
-HDF5 = (".h5", ".hdf5")
-PACKED = (".zip", ".tar", ".gz", ".tgz")
-SAVED_MODEL = "saved_model.pb"
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
@@ -56,25 +53,15 @@ def read(path: pathlib.Path) -> Contents:
     Raises:
         UserError: there is none, it is of no kind that is known, or it is damaged.
     """
-    if path.name == SAVED_MODEL:
-        path = path.parent
-    if (path / SAVED_MODEL).is_file():
+    kind, path = kind_of(path)
+    if kind is Kind.SAVED_MODEL:
         return _saved_model(path)
-    if prefix := _checkpoint_at(path):
-        return Contents("TensorFlow checkpoint", list(_checkpoint(prefix)))
-    if not path.exists():
-        raise UserError(f"there is no {path}; give {KINDS}")
-    if path.is_dir():
-        held = ", ".join(sorted(each.name for each in path.iterdir())[:10]) or "nothing"
-        raise UserError(f"{path} is a folder without {SAVED_MODEL} (it has {held}); give {KINDS}")
-    if path.suffix == ".pb":
-        graph = frozen_graph.read(path)
-        return Contents("frozen graph", list(_constants(graph)), graph)
-    if path.suffix in HDF5:
+    if kind is Kind.CHECKPOINT:
+        return Contents("TensorFlow checkpoint", list(_checkpoint(path)))
+    if kind is Kind.HDF5:
         return _hdf5(path)
-    if path.suffix in PACKED:
-        raise UserError(f"{path} is an archive; unpack it and give what is in it: {KINDS}")
-    raise UserError(f"{path} is of no kind that can be read; give {KINDS}")
+    graph = frozen_graph.read(path)
+    return Contents("frozen graph", list(_constants(graph)), graph)
 
 
 def _constants(graph: Graph) -> Iterator[Array]:
@@ -92,20 +79,6 @@ def _saved_model(folder: pathlib.Path) -> Contents:
 
 
 # === Checkpoints ===
-
-
-def _checkpoint_at(path: pathlib.Path) -> pathlib.Path | None:
-    """The name that the files of a checkpoint have in common; None where `path` is none."""
-    whole = PART.sub("", path.name)
-    prefix = path.with_name(whole)
-    if pathlib.Path(f"{prefix}.index").is_file():
-        return prefix
-    if whole != path.name:
-        raise UserError(f"{path} is a part of a checkpoint; {prefix}.index, which belongs to it, is not there")
-    found = sorted(path.glob("*.index")) if path.is_dir() else []
-    if len(found) > 1:
-        raise UserError(f"{path} has several checkpoints; name one: {', '.join(each.stem for each in found)}")
-    return found[0].with_suffix("") if found else None
 
 
 def _checkpoint(prefix: pathlib.Path) -> Iterator[Array]:

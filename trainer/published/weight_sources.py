@@ -4,6 +4,7 @@ Nothing heavy is imported, so that the pipeline can ask it too.
 """
 
 import dataclasses
+import enum
 import hashlib
 import pathlib
 import re
@@ -21,10 +22,22 @@ KINDS = (
     "an HDF5 file of Keras (.weights.h5, .h5)"
 )
 """What `trainer.published.weight_files` reads, for messages."""
+HDF5 = (".h5", ".hdf5")
+PACKED = (".zip", ".tar", ".gz", ".tgz")
+SAVED_MODEL = "saved_model.pb"
 PART = re.compile(r"\.(index|data-\d{5}-of-\d{5})$")
 """How the names of a checkpoint's files end."""
-INSIDE = re.compile(rf"saved_model\.pb|variables/[^/]+|[^/]+{PART.pattern}")
+INSIDE = re.compile(rf"{re.escape(SAVED_MODEL)}|variables/[^/]+|[^/]+{PART.pattern}")
 """The files of a folder that weights are read from."""
+
+
+class Kind(enum.Enum):
+    """What a file or folder of weights can be."""
+
+    SAVED_MODEL = enum.auto()
+    CHECKPOINT = enum.auto()
+    GRAPH = enum.auto()
+    HDF5 = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,12 +91,53 @@ def fingerprint(source: str) -> str:
     return _digest({name: storage.checksum(each) for name, each in files.items() if each.is_file()})
 
 
-def exists(source: str) -> bool:
-    """Whether there may be weights at a path of this machine, or a registered model of this name."""
-    try:
-        return _is_there(_whole(source)) or _model(source) is not None
-    except UserError:
-        return False
+def check_local(source: str) -> None:
+    """Raise `UserError` unless a path of this machine is named as weights are, or a model of this name exists."""
+    if _model(source) is None:
+        kind_of(_whole(source))
+
+
+def kind_of(path: pathlib.Path) -> tuple[Kind, pathlib.Path]:
+    """What kind of weights is at a path of this machine by its name, and where exactly.
+
+    Returns:
+        The kind, and its file, its folder, or the name that the files of a checkpoint have in common.
+
+    Raises:
+        UserError: there is none, or it is of no kind that is known.
+    """
+    if path.name == SAVED_MODEL:
+        path = path.parent
+    if (path / SAVED_MODEL).is_file():
+        return Kind.SAVED_MODEL, path
+    if prefix := _checkpoint_at(path):
+        return Kind.CHECKPOINT, prefix
+    if not path.exists():
+        raise UserError(f"there is no {path}; give {KINDS}")
+    if path.is_dir():
+        held = ", ".join(sorted(each.name for each in path.iterdir())[:10]) or "nothing"
+        raise UserError(f"{path} is a folder without {SAVED_MODEL} (it has {held}); give {KINDS}")
+    if path.suffix == ".pb":
+        return Kind.GRAPH, path
+    if path.suffix in HDF5:
+        return Kind.HDF5, path
+    if path.suffix in PACKED:
+        raise UserError(f"{path} is an archive; unpack it and give what is in it: {KINDS}")
+    raise UserError(f"{path} is of no kind that can be read; give {KINDS}")
+
+
+def _checkpoint_at(path: pathlib.Path) -> pathlib.Path | None:
+    """The name that the files of a checkpoint have in common; None where `path` is none."""
+    whole = PART.sub("", path.name)
+    prefix = path.with_name(whole)
+    if pathlib.Path(f"{prefix}.index").is_file():
+        return prefix
+    if whole != path.name:
+        raise UserError(f"{path} is a part of a checkpoint; {prefix}.index, which belongs to it, is not there")
+    found = sorted(path.glob("*.index")) if path.is_dir() else []
+    if len(found) > 1:
+        raise UserError(f"{path} has several checkpoints; name one: {', '.join(each.stem for each in found)}")
+    return found[0].with_suffix("") if found else None
 
 
 def _digest(checksums: Mapping[str, str]) -> str:
@@ -136,7 +190,7 @@ def _model(source: str) -> pathlib.Path | None:
         return None
     try:
         return find_model(source)
-    except UserError as error:
-        if storage.is_remote(source) or _is_there(path):
+    except UserError:
+        if storage.is_remote(source) or _is_there(path) or "@" in source:
             raise
-        raise UserError(f"there is no {source}; give {KINDS}, or a model ({error})") from None
+        raise UserError(f"there is no {source}; give {KINDS}, or a model's folder or name") from None

@@ -42,7 +42,7 @@ LEAST = 16
 """Smaller arrays that belong to no layer are not spoken of."""
 ENCODER_ALONE = (
     "holds the weights of an encoder alone, with no ASPP and no decoder, so it is no model yet; start a training "
-    "from it with initial_weights"
+    "from it, with this as its initial weights (`train --initial-weights`, initial_weights of the pipeline)"
 )
 
 

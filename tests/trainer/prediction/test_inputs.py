@@ -72,11 +72,18 @@ def test_results_below_the_images_are_no_images(folder):
         find_inputs(["photos"], "photos")
 
 
-@pytest.mark.parametrize("given", ["empty", "*.gif"])
-def test_a_place_without_images_is_said(folder, given):
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [("empty", "empty has no images; those of a folder end with"), ("*.gif", r"there is no file like \*\.gif")],
+)
+def test_a_place_without_images_is_said_and_does_not_stop_the_others(folder, given, reason):
     pathlib.Path("empty").mkdir()
-    with pytest.raises(UserError, match="has no images; those of a folder end with"):
+    with pytest.raises(UserError, match=reason):
         find_inputs([given])
+    without, *others = find_inputs([given, "photos"]).inputs
+    assert [each.key for each in others] == keys("photos")
+    with pytest.raises(UserError, match=reason):
+        without.read(10**6)
 
 
 def test_a_place_that_is_named_may_be_hidden(folder):
@@ -123,7 +130,6 @@ def test_images_of_one_name_keep_their_suffixes(folder):
         (["photos/b/d.webp", "other/d.webp"], ["png"], "maps", "would share the result maps/d.webp.png"),
         (["x.png", "x-overlay.png"], ["png", "overlay"], "maps", "x.png and x-overlay.png would share"),
         (["x.png"], ["png"], ".", "the result x.png would take the place of the image"),
-        (["x.png"], ["png"], "x.png", "x.png is a file; --output-dir names a folder"),
         (["x.png"], ["png"], "gs://bucket/maps", "gs://bucket/maps is on Cloud Storage; name a folder here"),
     ],
 )

@@ -127,6 +127,12 @@ def test_images_on_cloud_storage_are_predicted(golden_model, predictor, photos, 
     ("arguments", "message"),
     [
         ([], "error: give images, or --compare with two designs"),
+        (["photos", "--compare", "a", "b"], "error: give images, or --compare with two designs, one of them"),
+        (["--compare", "a", "b"], "error: nothing is asked for; give --output-dir, --region or --json"),
+        (
+            ["--compare", "a", "b", "--contact-sheet", "all.png", "--format", "overlay", "--output-dir", "maps"],
+            "error: --contact-sheet, --format: for images, not for --compare",
+        ),
         (["photos"], "error: nothing is asked for; give --output-dir"),
         (["photos", "--output-dir", "maps", "--format", "png,jpg"], "error: unknown format 'jpg'"),
         (["photos", "--output-dir", "maps", "--opacity", "2"], "error: opacity is 2"),

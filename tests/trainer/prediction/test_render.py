@@ -38,12 +38,24 @@ def test_contours_are_drawn_where_the_thresholds_are_crossed():
     drawn = render.contour(GREY, MAP, [50])
     (color,) = render.level_colors([50])
     line = (drawn == color).all(axis=-1)
-    line[80:, :60] = False  # the legend
     radii = np.hypot(*(np.argwhere(line) - [60, 50]).T)
     expected = np.sqrt(-800 * np.log(threshold))
     assert len(radii) > 40
     assert np.abs(radii - expected).max() < 1.5
     np.testing.assert_array_equal(drawn[60, 50], GREY[60, 50])
+
+
+@pytest.mark.parametrize("vertical", [slice(0, 150), slice(150, 300)])
+@pytest.mark.parametrize("horizontal", [slice(0, 200), slice(200, 400)])
+def test_the_legend_lies_where_the_fewest_look(vertical, horizontal):
+    map_ = np.ones((300, 400), np.float32)
+    map_[vertical, horizontal] = 0.5
+    drawn = render.contour(np.full((300, 400, 3), 100, np.uint8), map_, [50])
+    dark = (drawn < 60).all(axis=-1)
+    expected = np.zeros_like(dark)
+    expected[vertical, horizontal] = True
+    assert (dark & expected).sum() > 2000
+    assert not (dark & ~expected).any()
 
 
 def test_of_a_flat_map_no_contours_are_drawn():

@@ -153,7 +153,7 @@ def test_place_to_write_to_and_names_are_checked_first(tmp_path):
     with pytest.raises(UserError, match="unknown data set 'salicn'"):
         import_model("nothing", tmp_path / "other", "salicn")
     with pytest.raises(
-        UserError, match=r"there is no nothing; give a frozen graph .*, or a model \(there is no model at "
+        UserError, match=r"there is no nothing; give a frozen graph .*, or a model's folder or name"
     ):
         import_model("nothing", tmp_path / "other")
 
@@ -195,12 +195,17 @@ def test_models_of_a_registry_are_found_by_name(imported, tmp_path, monkeypatch,
         (version / VERSION_EXTRA / name).write_bytes((imported[0] / name).read_bytes())
     (tmp_path / "models" / "msinet" / "aliases.json").write_text('{"default": 3}')
     for source in ("msinet", "msinet@3", str(version), "models/msinet"):
-        assert weight_sources.exists(source)
+        weight_sources.check_local(source)
         with weight_sources.opened(source) as found:
             assert found.model is not None
             assert found.model.resolve() == version / VERSION_EXTRA
-    assert not weight_sources.exists("msinet@4")
-    assert not weight_sources.exists("other.pb")
+    with pytest.raises(UserError, match="msinet has no version 4; it has 3"):
+        weight_sources.check_local("msinet@4")
+    with pytest.raises(UserError, match=r"there is no other\.pb"):
+        weight_sources.check_local("other.pb")
+    (tmp_path / "README.md").touch()
+    with pytest.raises(UserError, match=r"README\.md is of no kind that can be read"):
+        weight_sources.check_local("README.md")
 
 
 # === The command ===

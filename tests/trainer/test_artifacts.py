@@ -1,0 +1,51 @@
+"""Files that are there whole or not at all."""
+
+import os
+
+import pytest
+
+from trainer.artifacts import check_place, replacing
+from trainer.errors import PlaceError, UserError
+
+NOWHERE = "/proc/none"
+"""A file system that takes no files of anyone."""
+
+
+@pytest.mark.parametrize("place", ["file/below", "x" * 250, NOWHERE])
+def test_place_that_takes_nothing_is_said_before_anything_is_made(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(PlaceError, match=r"^cannot write .* \(.*\); name another place"), replacing(place):
+        raise AssertionError("nothing is to be made")
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_folder_that_is_in_the_way_is_said(tmp_path):
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "mine").touch()
+    with pytest.raises(PlaceError, match=r"cannot write .*taken \(.*\)"), replacing(tmp_path / "taken") as partial:
+        partial.write_text("new")
+    assert [each.name for each in tmp_path.rglob("*")] == ["taken", "mine"]
+
+
+def test_errors_of_other_files_are_no_errors_of_the_place(tmp_path):
+    with pytest.raises(FileNotFoundError, match="elsewhere"), replacing(tmp_path / "out"):
+        (tmp_path / "elsewhere").read_text()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_folder_of_someone_else_is_said(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(UserError, match="may not write"), replacing(tmp_path / "out"):
+        raise AssertionError("nothing is to be made")
+
+
+@pytest.mark.parametrize("place", ["file/below", NOWHERE])
+def test_place_is_checked_without_a_trace(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(PlaceError, match="nothing can be written to"):
+        check_place(place)
+    check_place("new/deep/file")
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
