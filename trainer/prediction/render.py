@@ -87,7 +87,7 @@ def _paint(pixels: Pixels, opacity: Map, color: Color) -> None:
 def _legend(pixels: Pixels, map: Map, entries: Sequence[tuple[str, Color]]) -> None:
     """What each line encloses, in the corner with the least attention; nothing where an image is too small."""
     height, width = pixels.shape[:2]
-    font_px = int(np.clip(min(height, width) / 26, 11, 60))
+    font_px = int(np.clip(min(height, width) / 34, 11, 60))
     font = ImageFont.truetype(FONT, font_px)
     title = "Attention inside"
     row, pad = round(font_px * 1.35), round(font_px * 0.5)
