@@ -172,6 +172,16 @@ def test_default_is_moved_back_from_the_command_line(registry, model, capsys):
     assert json.loads(capsys.readouterr().out)["version"] == 2
 
 
+def test_versions_go_by_their_aliases_too(registry, model, capsys):
+    add(registry, model)
+    add(registry, model, promote=False, champion=1)
+    for action in ("show", "set-default"):
+        assert main(["registry", action, "challenger", "--registry", str(registry.root)]) == 0
+    assert registry.aliases("msinet") == {DEFAULT: 2, CHALLENGER: 2}
+    with pytest.raises(UserError, match=r"'newest' is neither a version's number nor .* \(challenger, default\)"):
+        main(["registry", "show", "newest", "--registry", str(registry.root)])
+
+
 def test_command_line_names_a_version_that_does_not_exist(registry, model):
     add(registry, model)
     for action in ("show", "set-default"):

@@ -37,3 +37,4 @@ def execute(parsed: argparse.Namespace) -> None:
         write_report(parsed.output_dir, parsed.report)
     print_evaluation(evaluation, Console())
     require_baseline(evaluation)
+    print("Nothing was registered: that is the pipeline's to do. --champion names a default to compare with.")

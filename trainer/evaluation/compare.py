@@ -27,8 +27,8 @@ class Difference(Gain):
     p_adjusted: float
     """For as many comparisons as there are, by Holm."""
     certain: str
-    """`better` or `worse` where both the interval and `p_adjusted` say so, `the same` where no image differs, else
-    `not certain`."""
+    """`better` or `worse` where the interval says so, and of several comparisons `p_adjusted` too; `the same`
+    where no image differs; else `not certain`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +97,8 @@ def _differences(table: PerImage, labels: list[str], metric: str, level: float) 
     found = {}
     for label, gain, p_value in zip(others, gains, adjusted, strict=True):
         certain = score_rows.certainty(gain)
-        if certain != score_rows.SAME and p_value >= 1 - level:
+        # One comparison follows the gate's rule, the interval alone.
+        if len(others) > 1 and certain != score_rows.SAME and p_value >= 1 - level:
             certain = score_rows.NOT_CERTAIN
         found[label] = Difference(**dataclasses.asdict(gain), p_adjusted=p_value, certain=certain)
     return found

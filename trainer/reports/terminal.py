@@ -37,11 +37,11 @@ def print_evaluation(evaluation: dict[str, Any], console: Console) -> None:
 
 def _table(result: dict[str, Any]) -> Table:
     table = _empty()
-    models = [model for model in MODELS if model in result["models"]]
-    for model in models:
-        table.add_column(MODELS[model], justify="right")
-    if result["gains"]:
-        table.add_column("gain", justify="right")
+    # Without the uniform map there is room for the interval of the gain, which ± would make symmetric.
+    left_out = "uniform" if result["gains"] else ""
+    models = [model for model in MODELS if model in result["models"] and model != left_out]
+    for column in (*(MODELS[model] for model in models), *(("gain", "interval") if result["gains"] else ())):
+        table.add_column(column, justify="right")
     for metric in HIGHER_IS_BETTER:
         if metric not in result["models"]["candidate"]:
             continue
@@ -51,7 +51,8 @@ def _table(result: dict[str, Any]) -> Table:
             cells.append(_cell(f"{result['models'][model][metric]:.3f}", interval))
         if result["gains"]:
             gain = Gain(**result["gains"][metric])
-            cells.append(_cell(f"{gain.mean:+.3f}", (gain.low, gain.high) if gain.low is not None else None))
+            ends = "" if gain.low is None else f"{gain.low:+.3f} to {gain.high:+.3f}"
+            cells += [f"{gain.mean:+.3f}", ends]
         table.add_row(score_rows.name(metric), *cells)
     return table
 

@@ -21,12 +21,12 @@ def lines(evaluated):
 def test_every_score_is_shown_with_its_interval_within_80_characters(evaluated, lines):
     salicon = json.loads((evaluated / artifacts.EVALUATION).read_text())["datasets"]["salicon"]
     assert lines[0].strip() == "Validation images of salicon: 10; 95% intervals"
-    assert lines[1].split() == ["candidate", "default", "centre", "bias", "uniform", "gain"]
+    assert lines[1].split() == ["candidate", "default", "centre", "bias", "gain", "interval"]
     low, high = salicon["intervals"]["champion"]["nss"]
     gain = salicon["gains"]["nss"]
     (nss,) = (line.split() for line in lines if line.startswith("NSS ↑"))
     assert nss[4:6] == [f"{salicon['models']['champion']['nss']:.3f}", f"±{(high - low) / 2:.3f}"]
-    assert nss[-2:] == [f"{gain['mean']:+.3f}", f"±{(gain['high'] - gain['low']) / 2:.3f}"]
+    assert nss[-4:] == [f"{gain['mean']:+.3f}", f"{gain['low']:+.3f}", "to", f"{gain['high']:+.3f}"]
     assert all(len(line) <= 80 for line in lines[:-1])
 
 

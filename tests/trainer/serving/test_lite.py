@@ -1,12 +1,17 @@
 """TFLite files: they answer as the network does, with LiteRT's own operations, and smaller ones nearly so."""
 
+import pathlib
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from tests.golden.weights import set_golden_weights
+from trainer import preprocess
 from trainer.__main__ import main
 from trainer.artifacts import MODEL_CONFIG, WEIGHTS, write_json
 from trainer.errors import UserError
@@ -102,3 +107,25 @@ def test_wrong_arguments_are_named_before_anything_is_loaded(tmp_path, monkeypat
     with pytest.raises(SystemExit, match=message):
         main(["export", "--output", "new", *arguments])
     assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+@pytest.mark.parametrize("size", [SIZE, (120, 100), (30, 70)])
+def test_client_of_the_guide_prepares_and_restores_as_the_trainer(written, folder, tmp_path, size):
+    (tmp_path / "model.tflite").hardlink_to(written / "none")
+    pixels = np.asarray(
+        Image.fromarray(IMAGE[0, :8, :10].astype(np.uint8)).resize(size[::-1], Image.Resampling.BICUBIC)
+    )
+    Image.fromarray(pixels).save(tmp_path / "photo.png")
+    program = pathlib.Path("docs/serving/client_tflite.py").absolute()
+    arguments = [sys.executable, program, "model.tflite", "photo.png", "map.png"]
+    subprocess.run(arguments, cwd=tmp_path, check=True, capture_output=True)
+    levels = np.asarray(Image.open(tmp_path / "map.png")).astype(float)
+    network = export.load_model(folder)
+    expected = preprocess.restore_map(
+        network(preprocess.prepare_stimulus(pixels, SIZE)[None]).numpy()[0, ..., 0], size
+    )
+    assert levels.shape == size
+    if size == SIZE:
+        assert np.abs(levels - expected).mean() < 0.2
+    else:  # Pillow enlarges and shrinks somewhat otherwise than TensorFlow 1
+        assert np.corrcoef(levels.ravel(), expected.ravel())[0, 1] > 0.97
