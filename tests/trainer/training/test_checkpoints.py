@@ -396,7 +396,7 @@ def test_an_error_on_the_way_out_is_said_but_does_not_hide_the_one_that_led_ther
 def test_a_folder_that_cannot_be_made_is_an_error_at_the_start(tmp_path):
     (tmp_path / "file").touch()
     with (
-        pytest.raises(UserError, match=r"cannot write .*file/state/\.writable: Not a directory"),
+        pytest.raises(UserError, match=r"cannot write .*file/state/\.writable \(Not a directory\)"),
         Run(seed=1).checkpoints(tmp_path / "file" / "state") as checkpoints,
     ):
         checkpoints.restore()
