@@ -10,12 +10,9 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tests.golden.weights import set_golden_weights
 from trainer import preprocess
 from trainer.__main__ import main
-from trainer.artifacts import MODEL_CONFIG, WEIGHTS, write_json
 from trainer.errors import UserError
-from trainer.model import build_model
 from trainer.serving import export, lite
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
@@ -24,29 +21,18 @@ IMAGE = np.random.default_rng(1).integers(0, 256, (1, *SIZE, 3)).astype(np.float
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A model folder with the golden weights, without a SavedModel."""
-    folder = tmp_path_factory.mktemp("model")
-    network = build_model((None, None), "float32")
-    set_golden_weights(network, GOLDEN["variables"])
-    network.save_weights(folder / WEIGHTS)
-    write_json(folder / MODEL_CONFIG, {"image_size": SIZE})
-    return folder
-
-
-@pytest.fixture(scope="module")
-def written(folder, tmp_path_factory):
+def written(golden_model, tmp_path_factory):
     """What the command writes with each quantization that is tried here."""
     place = tmp_path_factory.mktemp("lite")
     for quantization in ("none", "dynamic"):
         arguments = ["--format", "tflite", "--quantization", quantization, "--output", str(place / quantization)]
-        main(["export", "--model", str(folder), *arguments])
+        main(["export", "--model", str(golden_model), *arguments])
     return place
 
 
 @pytest.fixture(scope="module")
-def expected(folder):
-    return export.load_model(folder)(IMAGE).numpy()
+def expected(golden_model):
+    return export.load_model(golden_model)(IMAGE).numpy()
 
 
 def operations(path):
@@ -83,11 +69,11 @@ def test_operations_are_the_plain_ones_of_a_network(written, quantization):
     assert all(re.fullmatch(plain, each) for each in found), found
 
 
-def test_file_that_answers_otherwise_is_not_written(folder, tmp_path, monkeypatch):
+def test_file_that_answers_otherwise_is_not_written(golden_model, tmp_path, monkeypatch):
     monkeypatch.setattr(lite, "convert", lambda *_: b"")
     monkeypatch.setattr(lite, "interpreter", lambda _: lambda image: np.full((1, *SIZE, 1), np.nan, np.float32))
     with pytest.raises(UserError, match=r"by nan on 0\.\.1; .*it is not written"):
-        lite.write_lite(export.load_model(folder), SIZE, tmp_path / "it", "none")
+        lite.write_lite(export.load_model(golden_model), SIZE, tmp_path / "it", "none")
     assert not list(tmp_path.iterdir())
 
 
@@ -110,7 +96,7 @@ def test_wrong_arguments_are_named_before_anything_is_loaded(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("size", [SIZE, (120, 100), (30, 70)])
-def test_client_of_the_guide_prepares_and_restores_as_the_trainer(written, folder, tmp_path, size):
+def test_client_of_the_guide_prepares_and_restores_as_the_trainer(written, golden_model, tmp_path, size):
     (tmp_path / "model.tflite").hardlink_to(written / "none")
     pixels = np.asarray(
         Image.fromarray(IMAGE[0, :8, :10].astype(np.uint8)).resize(size[::-1], Image.Resampling.BICUBIC)
@@ -120,7 +106,7 @@ def test_client_of_the_guide_prepares_and_restores_as_the_trainer(written, folde
     arguments = [sys.executable, program, "model.tflite", "photo.png", "map.png"]
     subprocess.run(arguments, cwd=tmp_path, check=True, capture_output=True)
     levels = np.asarray(Image.open(tmp_path / "map.png")).astype(float)
-    network = export.load_model(folder)
+    network = export.load_model(golden_model)
     expected = preprocess.restore_map(
         network(preprocess.prepare_stimulus(pixels, SIZE)[None]).numpy()[0, ..., 0], size
     )
