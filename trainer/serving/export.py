@@ -52,17 +52,16 @@ class _Servable(tf.Module):  # type: ignore[misc]
         return tf.io.encode_png(preprocess.restore_map(prediction, tf.shape(image)[:2]))
 
 
-def load_model(folder: str | os.PathLike[str], dtype: str = "float32") -> keras.Model:
-    """The network of a model folder, of free height and width (divisible by 8).
+def load_model(folder: str | os.PathLike[str]) -> keras.Model:
+    """The network of a model folder in float32, of free height and width (divisible by 8).
 
     Args:
         folder: holds WEIGHTS, as `write_model` leaves it.
-        dtype: Keras' precision policy.
 
     Raises:
         UserError: if there are no weights, or if they are of another network.
     """
-    model = build_model((None, None), dtype)
+    model = build_model((None, None), "float32")
     load_weights(model, pathlib.Path(folder) / WEIGHTS)
     return model
 

@@ -119,11 +119,6 @@ def test_model_config_holds_the_summary(folder):
     assert json.loads((folder / MODEL_CONFIG).read_text()) == {"image_size": [64, 80]}
 
 
-def test_free_size_network_is_loaded_in_the_precision_asked_for(folder):
-    assert export.load_model(folder).dtype_policy.name == "float32"
-    assert export.load_model(folder, "mixed_bfloat16").get_layer("aspp_conv2").compute_dtype == "bfloat16"
-
-
 def test_full_disk_is_named_and_leaves_nothing(folder, tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     network = export.load_model(folder)
