@@ -10,6 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from trainer import bicubic
+
 STIMULUS_PADDING = 126.0
 MAP_PADDING = 0.0
 
@@ -121,11 +123,15 @@ def _fit(image: Any, size: Size, padding: float) -> tf.Tensor:
 def _overfill(prediction: Any, size: Any) -> tf.Tensor:
     """Resize until both sides are covered, then cut the centre out: the inverse of fitting and padding."""
     levels = tf.cast(prediction, tf.float32)
-    if flat := len(levels.shape) == 2:
-        levels = levels[..., None]
+    if len(levels.shape) == 3:
+        return _overfill(levels[..., 0], size)[..., None]
     size = tf.convert_to_tensor(size, tf.int32)
-    original_size = tf.shape(levels)[:2]
-    overfull = _scaled(original_size, tf.reduce_max(_ratios(original_size, size)))
-    top, left = tf.unstack((overfull - size) // 2)
-    restored = _resize(levels, overfull)[top : top + size[0], left : left + size[1]]
-    return restored[..., 0] if flat else restored
+    ratio = tf.reduce_max(_ratios(tf.shape(levels), size))
+    whole = _scaled(tf.shape(levels), ratio)
+    start = (whole - size) // 2
+
+    def shrunk() -> tf.Tensor:
+        (top, left), (height, width) = tf.unstack(start), tf.unstack(size)
+        return _resize(levels[..., None], whole)[top : top + height, left : left + width, 0]
+
+    return tf.cond(ratio < 1, shrunk, lambda: bicubic.resize_part(levels, whole, start, size))

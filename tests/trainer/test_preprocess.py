@@ -45,6 +45,20 @@ def test_restored_map_equals_reference(case, original, size):
     np.testing.assert_allclose(unrounded.clip(0, 1) * 255, restored[..., 0], atol=0.5 + 1e-3)
 
 
+@pytest.mark.parametrize(
+    "size", [(1, 1), (1, 90), (90, 1), (2, 400), (64, 80), (65, 80), (64, 81), (300, 7), (513, 700), (63, 79)]
+)
+def test_map_is_restored_to_the_bits_of_the_whole_frame(size):
+    prediction = (fixation_map(7, 1, 64, 80)[0, ..., 0] / 255).astype(np.float32)
+    ratio = max(size[0] / 64, size[1] / 80)
+    frame = round(64 * ratio), round(80 * ratio)
+    resize = tf.raw_ops.ResizeArea if ratio < 1 else tf.raw_ops.ResizeBicubic
+    whole = resize(images=prediction[None, ..., None], size=frame, align_corners=True).numpy()[0, ..., 0]
+    top, left = (frame[0] - size[0]) // 2, (frame[1] - size[1]) // 2
+    expected = whole[top : top + size[0], left : left + size[1]]
+    np.testing.assert_array_equal(preprocess.resize_back(prediction, size), expected)
+
+
 def test_preprocessing_runs_inside_a_graph_with_unknown_sizes():
     @tf.function(input_signature=[tf.TensorSpec((None, None, 3), tf.uint8)])
     def there_and_back(stimulus: tf.Tensor) -> tf.Tensor:

@@ -6,7 +6,7 @@ a BMP's palette, the transparent colour of an RGB PNG, and an orientation outsid
 
 import tensorflow as tf
 
-from trainer.prediction.picture import MOST_PIXELS, ORIENTATION
+from trainer.prediction.picture import MOST_PIXELS, MOST_SIDE_PX, ORIENTATION
 
 HEADER_BYTES = 2**18
 """How far into a JPEG its EXIF is looked for; a segment of a JPEG has at most a quarter of it."""
@@ -22,8 +22,8 @@ def read_picture(encoded: tf.Tensor) -> tf.Tensor:
 
     Returns:
         (h, w, 3) uint8 RGB, upright by its EXIF orientation; transparency is over white, of an animation it is the
-        first frame. (0, 0, 3) of anything else, of what is damaged, and of more than MOST_PIXELS: an error would
-        be that of all pictures of a batch, which a server makes of several callers' requests.
+        first frame. (0, 0, 3) of anything else, of what is damaged, and of more than MOST_PIXELS or MOST_SIDE_PX:
+        an error would be that of all pictures of a batch, which a server makes of several callers' requests.
     """
     nothing = tf.data.Dataset.from_tensors(tf.zeros((0, 0, 3), tf.uint8))
     # A graph has no other way to go on after an error.
@@ -34,8 +34,9 @@ def read_picture(encoded: tf.Tensor) -> tf.Tensor:
 @tf.function  # type: ignore[untyped-decorator]
 def _decode(encoded: tf.Tensor) -> tf.Tensor:
     header = _Bytes(encoded)
-    pixels = _pixels(encoded, header)
-    tf.debugging.Assert(pixels > 0 and pixels <= MOST_PIXELS, [pixels])
+    height, width = _size(encoded, header)
+    sides_fit = tf.maximum(height, width) <= MOST_SIDE_PX
+    tf.debugging.Assert(sides_fit and height * width > 0 and height * width <= MOST_PIXELS, [height, width])
     if header.is_jpeg:
         picture = tf.io.decode_jpeg(encoded, dct_method="INTEGER_ACCURATE")  # as Pillow does
     else:
@@ -68,8 +69,8 @@ class _Bytes:
         return self.number(0, 4) == 0x89504E47
 
 
-def _pixels(encoded: tf.Tensor, header: _Bytes) -> tf.Tensor:
-    """How many pixels the picture's header announces, 0 where it is of no known kind."""
+def _size(encoded: tf.Tensor, header: _Bytes) -> tuple[tf.Tensor, tf.Tensor]:
+    """(h, w) that the picture's header announces, int64, 0 where it is of no known kind."""
     if header.is_jpeg:
         height, width = tf.unstack(tf.cast(tf.image.extract_jpeg_shape(encoded)[:2], tf.int64))
     elif header.is_png:
@@ -81,7 +82,7 @@ def _pixels(encoded: tf.Tensor, header: _Bytes) -> tf.Tensor:
         height = tf.minimum(height, 2**32 - height)
     else:
         height, width = tf.constant(0, tf.int64), tf.constant(0, tf.int64)
-    return height * width
+    return height, width
 
 
 def _rgb(picture: tf.Tensor, header: _Bytes) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""Maps restored with less memory have the bits of the golden postprocessing."""
+"""Maps restored in less time have the bits of the golden postprocessing."""
 
 import tracemalloc
 

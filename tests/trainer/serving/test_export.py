@@ -17,7 +17,7 @@ from trainer import preprocess
 from trainer.artifacts import MODEL_CONFIG, SAVED_MODEL, WEIGHTS
 from trainer.errors import UserError
 from trainer.model import build_model
-from trainer.prediction.picture import read_picture
+from trainer.prediction.picture import MOST_SIDE_PX, read_picture
 from trainer.serving import export
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
@@ -69,6 +69,16 @@ def test_served_bytes_are_the_restored_maps_of_images_of_several_sizes(folder, s
         levels = tf.io.decode_png(answer).numpy()
         assert levels.shape == expected.shape == (*each.shape[:2], 1)
         assert np.abs(levels.astype(int) - expected).max() <= 1
+
+
+@pytest.mark.parametrize("size", [(10, 20_000), (20_000, 10), (1, MOST_SIDE_PX)])
+def test_map_of_a_strip_takes_no_more_than_its_own_size(serve_bytes, size):
+    strip = tf.io.encode_png(np.full((*size, 3), 90, np.uint8)).numpy()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    (answer,) = serve_bytes(strip)
+    assert tf.io.decode_png(answer).shape == (*size, 1)
+    # The frame that such a strip is cut from has at least 1.2 GB.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 5e5
 
 
 def test_bad_image_costs_its_own_map_only(serve_bytes):

@@ -108,8 +108,9 @@ def test_damaged_exif_leaves_the_picture_as_it_is(read):
     np.testing.assert_array_equal(read(whole.replace(b"Exif", b"Exit")), upright)
 
 
-def test_largest_picture_is_the_one_that_predict_reads(read, monkeypatch):
-    monkeypatch.setattr(graph_picture, "MOST_PIXELS", 24 * 36 - 1)
+@pytest.mark.parametrize(("limit", "value"), [("MOST_PIXELS", 24 * 36 - 1), ("MOST_SIDE_PX", 35)])
+def test_largest_picture_is_the_one_that_predict_reads(read, monkeypatch, limit, value):
+    monkeypatch.setattr(graph_picture, limit, value)
     limited = tf.function(graph_picture._decode.python_function, [tf.TensorSpec((), tf.string)])
     for content in (jpeg(), *(PICTURES[kind] for kind in ("grey PNG", "animated GIF", "BMP"))):
         assert read(content).size
