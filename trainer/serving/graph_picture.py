@@ -1,7 +1,8 @@
 """What `trainer.prediction.picture` does, in TensorFlow's operations, for an exported model that reads by itself.
 
-Only operations that TensorFlow 2.15 has on processors. Other than there, WebP and TIFF are not read; ignored are
-a BMP's palette, the transparent colour of an RGB PNG, and an orientation outside a JPEG's EXIF.
+Only operations that TensorFlow 2.15 has on processors. Other than there, WebP, TIFF and GIF are not read (of a GIF
+TensorFlow decodes every frame at whatever size it has, without a limit); ignored are a BMP's palette, the
+transparent colour of a PNG without a palette, and an orientation outside a JPEG's EXIF.
 """
 
 import tensorflow as tf
@@ -10,20 +11,22 @@ from trainer.prediction.picture import MOST_PIXELS, MOST_SIDE_PX, ORIENTATION
 
 HEADER_BYTES = 2**18
 """How far into a JPEG its EXIF is looked for; a segment of a JPEG has at most a quarter of it."""
+MOST_SEGMENTS = 64
+"""After so many segments of a JPEG its EXIF, which is to be the first, is looked for no more."""
 EXIF, LITTLE_ENDIAN = 0x45786966, 0x4949  # "Exif", "II"
 SEGMENT, APP1, START_OF_SCAN = 0xFF, 0xFFE1, 0xFFDA
 
 
 def read_picture(encoded: tf.Tensor) -> tf.Tensor:
-    """Decode a JPEG, PNG, GIF or BMP.
+    """Decode a JPEG, PNG or BMP.
 
     Args:
         encoded: scalar string, a file's content.
 
     Returns:
-        (h, w, 3) uint8 RGB, upright by its EXIF orientation; transparency is over white, of an animation it is the
-        first frame. (0, 0, 3) of anything else, of what is damaged, and of more than MOST_PIXELS or MOST_SIDE_PX:
-        an error would be that of all pictures of a batch, which a server makes of several callers' requests.
+        (h, w, 3) uint8 RGB, upright by its EXIF orientation; transparency is over white. (0, 0, 3) of anything
+        else, of what is damaged, and of more than MOST_PIXELS or MOST_SIDE_PX: an error would be that of all
+        pictures of a batch, which a server makes of several callers' requests.
     """
     nothing = tf.data.Dataset.from_tensors(tf.zeros((0, 0, 3), tf.uint8))
     # A graph has no other way to go on after an error.
@@ -75,8 +78,6 @@ def _size(encoded: tf.Tensor, header: _Bytes) -> tuple[tf.Tensor, tf.Tensor]:
         height, width = tf.unstack(tf.cast(tf.image.extract_jpeg_shape(encoded)[:2], tf.int64))
     elif header.is_png:
         height, width = header.number(20, 4), header.number(16, 4)
-    elif header.number(0, 3) == 0x474946:  # GIF
-        height, width = header.number(8, 2, True), header.number(6, 2, True)
     elif header.number(0, 2) == 0x424D:  # BMP; a negative height begins at the top
         height, width = header.number(22, 4, True), header.number(18, 4, True)
         height = tf.minimum(height, 2**32 - height)
@@ -98,13 +99,14 @@ def _rgb(picture: tf.Tensor, header: _Bytes) -> tf.Tensor:
 
 def _orientation(header: _Bytes) -> tf.Tensor:
     """The EXIF orientation of a JPEG, 1 to 8; 1 where it has none, or a damaged one, or is no JPEG."""
-    at = tf.constant(2, tf.int64)  # of a segment: marker, length, content
+    at, segments = tf.constant(2, tf.int64), 0  # of a segment: marker, length, content
     while (
-        header.number(at, 1) == SEGMENT
+        segments < MOST_SEGMENTS
+        and header.number(at, 1) == SEGMENT
         and header.number(at, 2) != START_OF_SCAN
         and not (header.number(at, 2) == APP1 and header.number(at + 4, 4) == EXIF)
     ):
-        at += 2 + header.number(at + 2, 2)
+        at, segments = at + 2 + header.number(at + 2, 2), segments + 1
     tiff = at + 10
     little = header.number(tiff, 2) == LITTLE_ENDIAN
     directory = tiff + header.number(tiff + 4, 4, little)
