@@ -19,6 +19,8 @@ PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 LEARNING_RATE_SCALING = ("auto", "none", "sqrt", "linear", "capped")
 SCHEDULES = ("constant", "cosine")
 CACHES = ("auto", "memory", "disk")
+MOST_CONFIDENCE = 0.999
+"""Of intervals; the resamples that they are made of tell no more."""
 SAMPLE = "sample"
 """The source that is no place: the sample set is drawn."""
 HIGHER_IS_BETTER = {
@@ -195,8 +197,8 @@ class EvaluateConfig:
         check_choice("gate", self.gate, (*HIGHER_IS_BETTER, "always", "never"))
         _check_number("gate_margin", self.gate_margin, 0)
         check(
-            0 <= self.gate_confidence < 1,
-            f"gate_confidence is {self.gate_confidence:g}; it must be at least 0 and below 1, such as 0.95",
+            0 <= self.gate_confidence <= MOST_CONFIDENCE,
+            f"gate_confidence is {self.gate_confidence:g}; it must be from 0 to {MOST_CONFIDENCE}, such as 0.95",
         )
 
 

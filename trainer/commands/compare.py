@@ -16,7 +16,7 @@ import pathlib
 import sys
 from typing import Any
 
-from trainer.config import HIGHER_IS_BETTER, check
+from trainer.config import HIGHER_IS_BETTER, MOST_CONFIDENCE, check
 from trainer.settings_cli import STDOUT, output_file
 
 HELP = "compare models, and say how certain it is which is better"
@@ -45,7 +45,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(parsed: argparse.Namespace) -> None:
     level = parsed.confidence
-    check(0 < level < 1, f"--confidence is {level:g}; it must be above 0 and below 1, such as 0.95")
+    check(
+        0 < level <= MOST_CONFIDENCE,
+        f"--confidence is {level:g}; it must be above 0 and at most {MOST_CONFIDENCE}, such as 0.95",
+    )
     # What is said meanwhile must not get into the JSON.
     with contextlib.redirect_stdout(sys.stderr) if parsed.json == STDOUT else contextlib.nullcontext():
         answer = _compare(parsed)

@@ -21,6 +21,8 @@ from trainer.progress import Tracker
 from trainer.serving.export import load_model
 
 PICTURES_PER_GROUP = 3
+SPOKEN = {CANDIDATE: "candidate", CHAMPION: "current default"}
+"""What sentences call the models."""
 
 Path = str | os.PathLike[str]
 
@@ -68,16 +70,26 @@ def evaluate(
                 groups |= {"gains": list(influence.gains), "losses": list(influence.losses)}
             inside = pathlib.Path(artifacts.PREDICTIONS, name)
             results[name]["pictures"] = _draw(scorer, table, groups, partial, inside)
-        evaluation = _conclude(config, results, decides, folders)
+        evaluation = _conclude(config, results, manifests[decides], decides, folders)
         artifacts.write_json(partial / artifacts.EVALUATION, evaluation)
     return evaluation
 
 
 def _conclude(
-    config: EvaluateConfig, results: dict[str, dict[str, Any]], decides: str, folders: dict[str, Path]
+    config: EvaluateConfig,
+    results: dict[str, dict[str, Any]],
+    manifest: artifacts.Manifest,
+    decides: str,
+    folders: dict[str, Path],
 ) -> dict[str, Any]:
-    """The content of `artifacts.EVALUATION`: the results of each data set, and what follows from them."""
+    """The content of `artifacts.EVALUATION`: the results of each data set, and what follows from them.
+
+    `manifest` is that of the data set that decides.
+    """
     gains = {metric: confidence.Gain(**each) for metric, each in results[decides]["gains"].items()}
+    decision = gate.decide(config, results[decides]["models"], gains)
+    configs = {model: _model_config(folder) for model, folder in folders.items()}
+    cautions = [gate.caution(SPOKEN[model], each, manifest) for model, each in configs.items()]
     return {
         "datasets": results,
         "decides": decides,
@@ -85,9 +97,10 @@ def _conclude(
         "gate_margin": config.gate_margin,
         "gate_confidence": config.gate_confidence,
         "shown_confidence": gate.shown_confidence(config),
-        **dataclasses.asdict(gate.decide(config, results[decides]["models"], gains)),
+        **dataclasses.asdict(decision),
+        "reason": " ".join(filter(None, [decision.reason, *cautions])),
         "model_folders": {model: str(pathlib.Path(folder).absolute()) for model, folder in folders.items()},
-        "model_configs": {model: _model_config(folder) for model, folder in folders.items()},
+        "model_configs": configs,
         "code_version": artifacts.code_version(),
     }
 

@@ -1,12 +1,13 @@
 """Whether a candidate takes the current default's place: the gate."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
 from trainer import metrics
+from trainer.artifacts import Manifest
 from trainer.config import HIGHER_IS_BETTER, EvaluateConfig
 from trainer.errors import GateError, UserError
 from trainer.evaluation import confidence
@@ -27,9 +28,16 @@ class Decision:
     """A sentence for people."""
 
 
-def metric_of(config: EvaluateConfig) -> str:
-    """The metric that compares the candidate with the champion: KLD where the gate names none."""
-    return config.gate if config.gate in HIGHER_IS_BETTER else "kld"
+def metric_of(config: EvaluateConfig, measured: Collection[str]) -> str:
+    """The metric that compares the candidate with the champion: KLD where the gate names none.
+
+    Raises:
+        UserError: it is not among those that were measured.
+    """
+    metric = config.gate if config.gate in HIGHER_IS_BETTER else "kld"
+    if metric not in measured:
+        raise UserError(f"the gate's metric {metric} could not be computed; choose one of {', '.join(measured)}")
+    return metric
 
 
 def shown_confidence(config: EvaluateConfig) -> float:
@@ -67,6 +75,28 @@ def decide(config: EvaluateConfig, models: Mapping[str, Scores], gains: Mapping[
     return Decision(True, beats, False, f"The current default stays: {comparison}.")
 
 
+def caution(model: str, model_config: dict[str, Any] | None, manifest: Manifest) -> str:
+    """A sentence for people where a model may have been trained on some of the images that judge it, else nothing.
+
+    The shuffled split of a data set is another one as soon as an image comes or goes.
+
+    Args:
+        model: What to call it.
+        model_config: Content of its MODEL_CONFIG, where it has one.
+        manifest: Of the data.
+    """
+    while model_config is not None and manifest.split != "given":
+        found = model_config.get("fingerprint", manifest.fingerprint)
+        if model_config.get("dataset") == manifest.dataset and found != manifest.fingerprint:
+            return (
+                f"The {model} was trained on another state of {manifest.dataset} (fingerprint {found[:8]}, here "
+                f"{manifest.fingerprint[:8]}), which was split otherwise: it may have seen some of these images, "
+                "and then looks better than it is."
+            )
+        model_config = model_config.get("base_model")
+    return ""
+
+
 def require_baseline(evaluation: dict[str, Any]) -> None:
     """Raise `GateError` with the numbers where the candidate is below the centre bias."""
     if not evaluation["passed_baseline"]:
@@ -75,9 +105,7 @@ def require_baseline(evaluation: dict[str, Any]) -> None:
 
 def _compare(config: EvaluateConfig, ours: Scores, theirs: Scores, gains: Mapping[str, Gain]) -> tuple[bool, str]:
     """Whether the candidate beats the champion, and the clause that says so."""
-    metric = metric_of(config)
-    if metric not in ours:
-        raise UserError(f"the gate's metric {metric} could not be computed; choose one of {', '.join(ours)}")
+    metric = metric_of(config, ours)
     gain = gains[metric]
     least = gain.low if config.gate_confidence else gain.mean
     label, direction = metrics.LABELS[metric], "higher" if HIGHER_IS_BETTER[metric] else "lower"
@@ -127,7 +155,7 @@ class Influence:
 
 def influence(config: EvaluateConfig, table: PerImage, count: int) -> Influence:
     """What decided, with at most `count` images with gains and as many with losses."""
-    metric = metric_of(config)
+    metric = metric_of(config, table.scores[CANDIDATE])
     ours, theirs = (table.scores[model][metric] for model in (CANDIDATE, CHAMPION))
     differences = confidence.gains_of(ours, theirs, HIGHER_IS_BETTER[metric])
     found = {table.images[index]: float(differences[index]) for index in np.flatnonzero(~np.isnan(differences))}

@@ -15,6 +15,8 @@ from trainer.reports import pages
 
 AT_NETWORK_SIZE = ("cc", "kld", "sim")
 """Metrics that are computed at the size of the network's input, so that two sizes give two figures."""
+ABOVE_CENTER_BIAS = ("information_gain",)
+"""Metrics that are relative to the centre bias of the training images."""
 REMEDY = "evaluate all on the same images with --dataset-dir DIR, the folder of a prepared data set"
 
 Files = dict[str, dict[str, pathlib.Path]]
@@ -70,22 +72,23 @@ def _shared(measured: Mapping[str, Measured]) -> Shared:
     images = [image for image in first.table.images if image in shared]
     tables = {label: each.table.only(images).scores.get(CANDIDATE, {}) for label, each in measured.items()}
     sizes = _distinct(tuple(each.manifest["image_size"]) for each in measured.values())
-    kept = [
-        metric
-        for metric in HIGHER_IS_BETTER
-        if all(metric in table for table in tables.values()) and not (len(sizes) > 1 and metric in AT_NETWORK_SIZE)
-    ]
+    # The training images make the centre bias, and a setting may take fewer of the same data.
+    data = _distinct(
+        (each.manifest["fingerprint"], each.manifest["counts"]["train"]) for each in measured.values()
+    )
+    left_out = {*(AT_NETWORK_SIZE if len(sizes) > 1 else ()), *(ABOVE_CENTER_BIAS if len(data) > 1 else ())}
+    in_all = [metric for metric in HIGHER_IS_BETTER if all(metric in table for table in tables.values())]
+    kept = [metric for metric in in_all if metric not in left_out]
     scores = {label: {metric: table[metric] for metric in kept} for label, table in tables.items()}
-    prints = _distinct(each.manifest["fingerprint"] for each in measured.values())
     folder = None
-    if len(sizes) == len(prints) == 1 and kept:
+    if len(sizes) == len(data) == 1 and kept:
         bias = first.table.only(images).scores[CENTER_BIAS]
         scores[CENTER_BIAS] = {metric: bias[metric] for metric in kept}
         folder = next((each.folder for each in measured.values() if each.folder is not None), None)
-    return Shared(PerImage(images, scores), _notes(measured, len(images), prints, sizes), folder)
+    return Shared(PerImage(images, scores), _notes(measured, len(images), data, sizes), folder)
 
 
-def _notes(measured: Mapping[str, Measured], n_images: int, prints: list[Any], sizes: list[Any]) -> list[str]:
+def _notes(measured: Mapping[str, Measured], n_images: int, data: list[Any], sizes: list[Any]) -> list[str]:
     """What is not the same about the evaluations, in numbers."""
     notes = []
     counts = {label: len(each.table.images) for label, each in measured.items()}
@@ -95,18 +98,22 @@ def _notes(measured: Mapping[str, Measured], n_images: int, prints: list[Any], s
             f"Compared on the {n_images:,} images that all were evaluated on ({listed}); sAUC also depends on the "
             "fixations of those left out."
         )
-    if len(prints) > 1:
+    if len(data) > 1:
+        listed = ", ".join(f"{fingerprint[:8]} with {n_train:,}" for fingerprint, n_train in data)
         notes.append(
-            f"The data is not the same (fingerprints {', '.join(each[:8] for each in prints)}): images of one "
-            "name may have other maps, and IG is above another centre bias."
+            f"The data is not the same (fingerprint and training images: {listed}): images of one name may have "
+            f"other maps. Left out: {_labels(ABOVE_CENTER_BIAS)}, which is above another centre bias."
         )
     if len(sizes) > 1:
-        labels = ", ".join(metrics.LABELS[each] for each in AT_NETWORK_SIZE)
         notes.append(
-            f"Left out: {labels}, which depend on the size of the network's input, here "
+            f"Left out: {_labels(AT_NETWORK_SIZE)}, which depend on the size of the network's input, here "
             f"{' and '.join(map(pages.size, sizes))}; with --dataset-dir all are evaluated at one size."
         )
     return notes
+
+
+def _labels(names: Collection[str]) -> str:
+    return ", ".join(metrics.LABELS[each] for each in names)
 
 
 def _distinct(values: Any) -> list[Any]:

@@ -192,7 +192,7 @@ def test_models_are_evaluated_afresh_on_the_data_that_is_named(models, datasets,
     ("arguments", "message"),
     [
         (["good", "bad"], "is a model without scores; evaluate all on the same images with --dataset-dir DIR"),
-        (["good", "bad", "--confidence", "95"], "--confidence is 95; it must be above 0 and below 1"),
+        (["good", "bad", "--confidence", "95"], "--confidence is 95; it must be above 0 and at most 0.999"),
         (["good", "bad", "--dataset-dir", "."], "is not a prepared data set"),
     ],
 )

@@ -13,8 +13,8 @@ def scores(n, seed=0, mean=0.0):
     return np.random.default_rng(seed).normal(mean, size=n)
 
 
-@pytest.mark.parametrize("n", [10, 40, 1000])
-@pytest.mark.parametrize("confidence", [0.8, 0.95])
+@pytest.mark.parametrize("n", [11, 40, 1000])
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99, 0.999])
 def test_interval_of_normal_scores_is_students(n, confidence):
     values = scores(n, seed=n, mean=3.0)
     expected = stats.ttest_1samp(values, 0).confidence_interval(confidence)
@@ -37,6 +37,13 @@ def test_interval_follows_scale_and_offset():
     low, high = interval(values)
     assert interval(1e-200 * values) == pytest.approx((1e-200 * low, 1e-200 * high), rel=1e-9)
     assert interval(1e6 + values) == pytest.approx((1e6 + low, 1e6 + high), rel=1e-12)
+
+
+def test_the_order_of_the_images_is_nothing_to_an_interval_or_a_p_value():
+    values = np.random.default_rng(9).normal(0.5, size=20)
+    mixed = np.random.default_rng(1).permutation(values)
+    assert interval(mixed) == pytest.approx(interval(values), rel=1e-12)
+    assert gain(mixed, np.zeros(20), True).p_value == gain(values, np.zeros(20), True).p_value
 
 
 def test_the_same_scores_give_the_same_answer_in_any_state_of_the_generators():

@@ -228,3 +228,19 @@ def test_one_image_alone_has_no_shuffled_auc(good, models, tmp_path):
     result = evaluate(EvaluateConfig(), models["good"], {"salicon": dataset}, tmp_path / "evaluation")
     assert set(HIGHER_IS_BETTER) - set(result["datasets"]["salicon"]["models"]["candidate"]) == {"shuffled_auc"}
     assert [picture["group"] for picture in result["datasets"]["salicon"]["pictures"]] == ["best"]
+    gated = EvaluateConfig(gate="shuffled_auc")
+    with pytest.raises(UserError, match="the gate's metric shuffled_auc could not be computed"):
+        evaluate(gated, models["good"], {"salicon": dataset}, tmp_path / "gated", champion=models["bad"])
+    assert not (tmp_path / "gated").exists()
+
+
+def test_the_reason_says_that_the_default_may_have_seen_the_images(good, models, tmp_path):
+    dataset = predictable.write_dataset(tmp_path / "dataset", good, n_valid=2)
+    manifest = artifacts.Manifest.load(dataset)
+    dataclasses.replace(manifest, split="shuffle").save(dataset)
+    champion = shutil.copytree(models["bad"], tmp_path / "champion")
+    (champion / artifacts.MODEL_CONFIG).write_text(
+        json.dumps({"dataset": manifest.dataset, "fingerprint": "another"})
+    )
+    result = evaluate(EvaluateConfig(), models["good"], {"it": dataset}, tmp_path / "evaluation", champion)
+    assert "The current default was trained on another state of" in result["reason"]

@@ -1,8 +1,12 @@
 """The gate: what follows from scores, and how certain it must be."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+from tests.prepared import write_prepared
+from trainer.artifacts import Manifest
 from trainer.config import EvaluateConfig
 from trainer.errors import UserError
 from trainer.evaluation import confidence, gate
@@ -136,6 +140,34 @@ def test_influence_names_the_images_with_the_largest_gains_and_losses():
     assert list(found.gains) == ["0.jpg", "1.jpg"]
     assert found.gains["0.jpg"] == pytest.approx(0.3)
     assert found.losses == {"2.jpg": pytest.approx(-0.1)}
+
+
+def test_influence_names_a_metric_that_could_not_be_computed():
+    scores = {"kld": np.array([0.5]), "cc": np.array([0.5])}
+    table = PerImage(["0.jpg"], {"candidate": scores, "champion": scores})
+    with pytest.raises(UserError, match="the gate's metric shuffled_auc could not be computed; choose one of kld"):
+        gate.influence(EvaluateConfig(gate="shuffled_auc"), table, 2)
+
+
+@pytest.mark.parametrize(
+    ("config", "cautious"),
+    [
+        (None, False),
+        ({"dataset": "osie", "fingerprint": "aaaa"}, False),
+        ({"dataset": "osie", "fingerprint": "bbbb"}, True),
+        ({"dataset": "salicon", "fingerprint": "bbbb"}, False),
+        ({"dataset": "cat", "base_model": {"dataset": "osie", "fingerprint": "bbbb"}}, True),
+        ({"dataset": "osie", "imported": {}}, False),
+    ],
+)
+def test_model_of_another_state_of_the_data_may_have_seen_the_images(tmp_path, config, cautious):
+    manifest = Manifest.load(write_prepared(tmp_path / "data"))
+    shuffled = dataclasses.replace(manifest, split="shuffle", fingerprint="aaaa")
+    sentence = gate.caution("current default", config, shuffled)
+    assert bool(sentence) == cautious
+    assert not cautious or "another state of osie (fingerprint bbbb, here aaaa)" in sentence
+    # A split that is given stays what it is when images come.
+    assert gate.caution("current default", config, dataclasses.replace(shuffled, split="given")) == ""
 
 
 def test_influence_passes_over_images_without_the_metric():

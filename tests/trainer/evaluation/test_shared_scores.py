@@ -13,10 +13,12 @@ from trainer.evaluation.shared_scores import find_shared
 METRICS = ("nss", "cc", "kld")
 
 
-def measured(images="abcd", offset=0.0, size=(48, 64), fingerprint="0123abcd", folder=None, metrics=METRICS):
+def measured(
+    images="abcd", offset=0.0, size=(48, 64), fingerprint="0123abcd", folder=None, metrics=METRICS, n_train=9
+):
     values = np.array([ord(image) + offset for image in images], float)
     scores = {model: dict.fromkeys(metrics, values) for model in (CANDIDATE, CENTER_BIAS)}
-    manifest = {"image_size": list(size), "fingerprint": fingerprint}
+    manifest = {"image_size": list(size), "fingerprint": fingerprint, "counts": {"train": n_train}}
     return Measured(PerImage(list(images), scores), manifest, folder)
 
 
@@ -45,11 +47,20 @@ def test_images_are_paired_by_name_and_what_is_missing_is_counted():
     assert found.notes[0].startswith("Compared on the 2 images that all were evaluated on (m0 on 4, m1 on 3)")
 
 
-def test_other_data_is_said_and_has_no_common_centre_bias():
-    sets = contestants({"osie": measured(folder=pathlib.Path("data"))}, {"osie": measured(fingerprint="ffff0000")})
-    found = find_shared(sets)["osie"]
-    assert "fingerprints 0123abcd, ffff0000" in found.notes[0]
-    assert list(found.table.scores) == ["m0", "m1"]
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"fingerprint": "ffff0000"}, "0123abcd with 9, ffff0000 with 9"),
+        ({"n_train": 1000}, "0123abcd with 9, 0123abcd with 1,000"),
+    ],
+)
+def test_other_data_is_said_and_has_no_common_centre_bias(other, said):
+    metrics = (*METRICS, "information_gain")
+    first = measured(folder=pathlib.Path("data"), metrics=metrics)
+    found = find_shared(contestants({"osie": first}, {"osie": measured(metrics=metrics, **other)}))["osie"]
+    assert f"(fingerprint and training images: {said})" in found.notes[0]
+    assert "Left out: IG" in found.notes[0]
+    assert {label: tuple(each) for label, each in found.table.scores.items()} == {"m0": METRICS, "m1": METRICS}
     assert found.folder is None
 
 
