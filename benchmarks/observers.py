@@ -3,20 +3,21 @@
     python benchmarks/observers.py --source FOLDER --dataset-dir PREPARED [--model FOLDER ...] [--splits 10]
 
 FOLDER is a source in SALICON's layout, whose `.mat` files keep the observers apart, PREPARED what `fetch` made of
-it. Takes ten minutes for 140 images on 2 cores. Prints a table in Markdown, whose rows are scored on the same
-images and the same halves.
+it. Takes a quarter of an hour for 140 images on 2 cores. Prints a table in Markdown, whose rows are scored on the
+same images and the same halves.
 
 For each validation image the observers are split at random into halves A and B, `--splits` times. The truth is
 half B: its fixations, and their density. The prediction of n observers of A is their density mixed with the centre
-bias of the training set; the blur and the share of the centre bias are those under which B's fixations of training
-images are most likely. A model's map stands in the place of A's. The blur that makes a truth's density is the one
-whose densities of all observers resemble the maps of the source most.
+bias of the training set. For each metric the blur and the share of the centre bias are those under which n
+observers score best on training images. A model's map stands in the place of A's. The blur that makes a truth's
+density is the one whose densities of all observers resemble the maps of the source most.
 
 What n observers can say grows with n, so that the row of the largest n is what a model can be asked to reach, not
 a bound: a model may know more of people in general than half of the observers of one image show.
 """
 
 import argparse
+import dataclasses
 import functools
 import itertools
 import os
@@ -38,15 +39,42 @@ from trainer.data.layout import Item
 from trainer.errors import UserError, reported
 from trainer.progress import Tracker
 
-BLURS_PX = (12.0, 15.0, 18.0, 21.0, 24.0, 28.0, 32.0, 40.0)
-BIAS_SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3)
-FITTED_ON = 60
-"""Training images that the blurs and the share of the centre bias are chosen on."""
+BLURS_PX = (12.0, 15.0, 18.0, 21.0, 25.0, 30.0, 36.0)
+BIAS_SHARES = (0.02, 0.05, 0.1, 0.2, 0.3)
+CHOICES = tuple(itertools.product(BLURS_PX, BIAS_SHARES))
+"""Blur and share of the centre bias that a prediction can be made with."""
+FITTED_ON = 40
+"""Training images that the choice is made on."""
 PREDICTING = (1, 2, 5, 10)
+"""Numbers of observers, of which those that all images have in a half are taken."""
 
 Map = npt.NDArray[np.float64]
 Points = npt.NDArray[np.int64]
 Size = tuple[int, int]
+Choice = tuple[float, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Truth:
+    """What a prediction of one image is scored against."""
+
+    points: Points
+    density: Map
+    others: Any
+    """How often each pixel is fixated in the other images."""
+    prior: Map
+    """The centre bias."""
+
+
+SCORES: dict[str, Callable[[Map, Truth], float]] = {
+    "auc_judd": lambda shown, truth: metrics.auc_judd(shown, truth.points),
+    "shuffled_auc": lambda shown, truth: metrics.shuffled_auc_of_counts(shown, truth.points, truth.others),
+    "nss": lambda shown, truth: metrics.nss(shown, truth.points),
+    "cc": lambda shown, truth: metrics.cc(shown, truth.density),
+    "kld": lambda shown, truth: metrics.kld(shown, truth.density),
+    "sim": lambda shown, truth: metrics.sim(shown, truth.density),
+    "information_gain": lambda shown, truth: metrics.information_gain(shown, truth.points, truth.prior),
+}
 
 
 class Observed:
@@ -56,7 +84,8 @@ class Observed:
         assert item.fixations is not None
         self.stimulus = decode.decode_stimulus(item.stimulus)
         self.size: Size = (self.stimulus.shape[0], self.stimulus.shape[1])
-        self.observers = decode.read_observers(item.fixations, self.size)
+        found = decode.read_observers(item.fixations, self.size)
+        self.observers = [each for each in found if len(each)]
 
     def points(self, chosen: Iterable[int]) -> Points:
         return np.concatenate([self.observers[each] for each in chosen])
@@ -87,6 +116,34 @@ def center_bias(prepared: pathlib.Path) -> Callable[[Size], Map]:
     return at
 
 
+class Halves:
+    """Images, each of which is split into a half that predicts and one that is the truth."""
+
+    def __init__(self, images: Sequence[Observed], bias: Callable[[Size], Map], blur: float, salt: int) -> None:
+        self.images, self._bias, self._blur, self._salt = images, bias, blur, salt
+        everyone = [image.points(range(len(image.observers))) for image in images]
+        self._counts = [
+            metrics.count_points(points, image.size) for points, image in zip(everyone, images, strict=True)
+        ]
+        self._total = np.sum(self._counts, axis=0)
+
+    def split(self, index: int, number: int) -> tuple[list[int], Truth]:
+        """The observers of the first half of an image, and the truth of the second."""
+        image = self.images[index]
+        first, second = image.halves((self._salt, index, number))
+        others, prior = self._total - self._counts[index], self._bias(image.size)
+        return first, Truth(image.points(second), image.density(second, self._blur), others, prior)
+
+    def each(self, made: Callable[[int], Any], what: str) -> list[Any]:
+        """What `made` makes of each image's index, on all cores."""
+        found = []
+        with ThreadPoolExecutor(os.cpu_count()) as pool, Tracker(what, len(self.images), "images") as tracker:
+            for one in pool.map(made, range(len(self.images))):
+                found.append(one)
+                tracker.advance()
+        return found
+
+
 # === What is chosen on training images ===
 
 
@@ -103,41 +160,49 @@ def truth_blur(items: Sequence[Item]) -> float:
     return BLURS_PX[best]
 
 
-def predicting_blurs(items: Sequence[Item], bias: Callable[[Size], Map]) -> dict[int, tuple[float, float]]:
-    """For each number of observers, the blur and the share of the centre bias that make half B most likely."""
-    gains: dict[int, Map] = {n: np.zeros((len(BLURS_PX), len(BIAS_SHARES))) for n in PREDICTING}
-    for index, item in enumerate(items):
-        image = Observed(item)
-        first, second = image.halves((0, index))
-        truth, prior = image.points(second), bias(image.size)
-        for n, (row, blur) in itertools.product(PREDICTING, enumerate(BLURS_PX)):
-            density = image.density(first[:n], blur)
-            for column, share in enumerate(BIAS_SHARES):
-                mixed = (1 - share) * density + share * prior
-                gains[n][row, column] += metrics.information_gain(mixed, truth, prior)
-    chosen = {}
-    for n, table in gains.items():
-        row, column = divmod(int(table.argmax()), len(BIAS_SHARES))
-        chosen[n] = (BLURS_PX[row], BIAS_SHARES[column])
-        print(
-            f"{n} observers predict with a blur of {BLURS_PX[row]:g} px and {BIAS_SHARES[column]:.0%} centre bias"
+def choose(fitted: Halves, numbers: Sequence[int]) -> dict[int, dict[str, Choice]]:
+    """For each number of observers and each metric, the choice under which they predict best."""
+
+    def of_image(index: int) -> Map:
+        first, truth = fitted.split(index, 0)
+        return np.array(
+            [
+                [
+                    [score(mixed, truth) for score in SCORES.values()]
+                    for mixed in mixtures(fitted.images[index], first[:n], truth, CHOICES).values()
+                ]
+                for n in numbers
+            ]
         )
+
+    table = np.mean(fitted.each(of_image, "fit"), axis=0)  # (numbers, choices, metrics)
+    signs = np.array([1 if HIGHER_IS_BETTER[metric] else -1 for metric in SCORES])
+    best = (signs * table).argmax(axis=1)
+    chosen = {
+        n: {metric: CHOICES[place] for metric, place in zip(SCORES, row, strict=True)}
+        for n, row in zip(numbers, best, strict=True)
+    }
+    for n, each in chosen.items():
+        listed = ", ".join(
+            f"{metrics.LABELS[metric]} {blur:g} px {share:.0%}" for metric, (blur, share) in each.items()
+        )
+        print(f"blur and share of the centre bias of {called(n)}: {listed}")
     return chosen
 
 
+def called(n: int) -> str:
+    return "1 observer" if n == 1 else f"{n} observers"
+
+
+def mixtures(
+    image: Observed, observers: Sequence[int], truth: Truth, choices: Iterable[Choice]
+) -> dict[Choice, Map]:
+    """What some observers predict, for each choice."""
+    densities = {blur: image.density(observers, blur) for blur in {blur for blur, _ in choices}}
+    return {(blur, share): (1 - share) * densities[blur] + share * truth.prior for blur, share in choices}
+
+
 # === Scores ===
-
-
-def score(prediction: Map, truth: Points, density: Map, others: Any, bias: Map) -> dict[str, float]:
-    return {
-        "auc_judd": metrics.auc_judd(prediction, truth),
-        "shuffled_auc": metrics.shuffled_auc_of_counts(prediction, truth, others),
-        "nss": metrics.nss(prediction, truth),
-        "cc": metrics.cc(prediction, density),
-        "kld": metrics.kld(prediction, density),
-        "sim": metrics.sim(prediction, density),
-        "information_gain": metrics.information_gain(prediction, truth, bias),
-    }
 
 
 def predictions(models: Sequence[str], images: Sequence[Observed], size: Size) -> dict[str, list[Map]]:
@@ -157,46 +222,28 @@ def predictions(models: Sequence[str], images: Sequence[Observed], size: Size) -
 
 
 def score_all(
-    images: Sequence[Observed],
-    models: dict[str, list[Map]],
-    bias: Callable[[Size], Map],
-    splits: int,
-    blur: float,
-    chosen: dict[int, tuple[float, float]],
-) -> dict[str, dict[str, npt.NDArray[np.float64]]]:
-    """Row of the table -> metric -> the score of each image, the mean over its splits."""
-    everyone = [metrics.count_points(image.points(range(len(image.observers))), image.size) for image in images]
-    sizes = {image.size for image in images}
-    if len(sizes) > 1:
-        raise UserError(f"the images have {len(sizes)} sizes; this comparison takes a source of one")
-    total = np.sum(everyone, axis=0)
+    halves: Halves, models: dict[str, list[Map]], splits: int, chosen: dict[int, dict[str, Choice]]
+) -> dict[str, dict[str, float]]:
+    """Row of the table -> metric -> the mean score over images and splits."""
 
-    def of_image(index: int) -> dict[str, dict[str, float]]:
-        image, prior, others = images[index], bias(images[index].size), total - everyone[index]
-        scores: dict[str, list[dict[str, float]]] = {}
-        for split in range(splits):
-            first, second = image.halves((1, index, split))
-            truth, density = image.points(second), image.density(second, blur)
-            rows = {"centre bias": prior}
-            for n, (width, share) in chosen.items():
-                rows[f"{n} observers"] = (1 - share) * image.density(first[:n], width) + share * prior
-            rows |= {name: maps[index] for name, maps in models.items()}
-            for name, prediction in rows.items():
-                scores.setdefault(name, []).append(score(prediction, truth, density, others, prior))
+    def of_split(index: int, number: int) -> dict[str, list[float]]:
+        first, truth = halves.split(index, number)
+        rows = {"centre bias": dict.fromkeys(SCORES, truth.prior)}
+        for n, choices in chosen.items():
+            mixed = mixtures(halves.images[index], first[:n], truth, set(choices.values()))
+            rows[called(n)] = {metric: mixed[choice] for metric, choice in choices.items()}
+        rows |= {name: dict.fromkeys(SCORES, maps[index]) for name, maps in models.items()}
         return {
-            name: {metric: float(np.mean([each[metric] for each in made])) for metric in HIGHER_IS_BETTER}
-            for name, made in scores.items()
+            row: [score(maps[metric], truth) for metric, score in SCORES.items()] for row, maps in rows.items()
         }
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool, Tracker("score", len(images), "images") as tracker:
-        table = []
-        for made in pool.map(of_image, range(len(images))):
-            table.append(made)
-            tracker.advance()
-    return {
-        name: {metric: np.array([row[name][metric] for row in table]) for metric in HIGHER_IS_BETTER}
-        for name in table[0]
-    }
+    def of_image(index: int) -> dict[str, Map]:
+        found = [of_split(index, number) for number in range(splits)]
+        return {row: np.mean([each[row] for each in found], axis=0) for row in found[0]}
+
+    table = halves.each(of_image, "score")
+    means = {row: np.mean([each[row] for each in table], axis=0) for row in table[0]}
+    return {row: dict(zip(SCORES, map(float, values), strict=True)) for row, values in means.items()}
 
 
 def main() -> None:
@@ -214,15 +261,32 @@ def main() -> None:
         with sources.opened(given.source, objects, pathlib.Path(scratch)) as members:
             items = layout.find_items(members, datasets.get(given.dataset), given.source)
             drawn = layout.limited(items["train"], FITTED_ON)
-            blur, chosen = truth_blur(drawn), predicting_blurs(drawn, bias)
+            blur = truth_blur(drawn)
+            fitted = [Observed(item) for item in drawn]
             images = [Observed(item) for item in layout.limited(items["valid"], given.images)]
+    numbers = usable([*fitted, *images], given.source)
+    chosen = choose(Halves(fitted, bias, blur, salt=0), numbers)
     models = predictions(given.model, images, manifest.image_size)
-    scores = score_all(images, models, bias, given.splits, blur, chosen)
-    labels = [metrics.LABELS[metric] for metric in HIGHER_IS_BETTER]
-    print(f"\n| {len(images)} images, {given.splits} splits | {' | '.join(labels)} |")
-    print("|---" * (len(labels) + 1) + "|")
+    scores = score_all(Halves(images, bias, blur, salt=1), models, given.splits, chosen)
+    labels = " | ".join(metrics.LABELS[each] for each in SCORES)
+    print(f"\n| {len(images)} images, {given.splits} splits | {labels} |")
+    print("|---" * (len(SCORES) + 1) + "|")
     for name, values in scores.items():
-        print(f"| {name} | {' | '.join(f'{each.mean():.3f}' for each in values.values())} |")
+        print(f"| {name} | {' | '.join(f'{each:.3f}' for each in values.values())} |")
+
+
+def usable(images: Sequence[Observed], source: str) -> list[int]:
+    """Of PREDICTING, what every image has in a half."""
+    sizes = {image.size for image in images}
+    if len(sizes) > 1:
+        raise UserError(f"the images of {source} have {len(sizes)} sizes; this comparison takes a source of one")
+    fewest = min(len(image.observers) for image in images)
+    numbers = [n for n in PREDICTING if n <= fewest // 2]
+    if not numbers:
+        raise UserError(f"an image of {source} has {fewest} observers with fixations; it takes 2 at least")
+    clicks = np.median([len(points) for image in images for points in image.observers])
+    print(f"{fewest} observers an image or more, with {clicks:g} fixations in the median")
+    return numbers
 
 
 if __name__ == "__main__":
