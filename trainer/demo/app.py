@@ -58,7 +58,7 @@ class _App:
         routes = [
             Route("/facts", self.facts),
             Route("/colors.css", self.colors),
-            Route("/pattern/{number:int}.png", self.pattern),
+            Route("/pattern/{number}.png", self.pattern),
             Route("/map", self.map, methods=["POST"]),
             Route("/map.png", self.map_png, methods=["POST"]),
             Route("/overlay.png", self.overlay_png, methods=["POST"]),
@@ -95,7 +95,11 @@ class _App:
 
     async def pattern(self, request: Request) -> Response:
         """A drawn odd-one-out pattern, for those who have no picture at hand."""
-        return Response(patterns.draw(request.path_params["number"]), media_type="image/png")
+        try:
+            number = int(request.path_params["number"])
+        except ValueError:  # no digits, or more of them than Python reads
+            raise RefusedError(404, "there is no such pattern; ask for one by a number") from None
+        return Response(patterns.draw(number), media_type="image/png")
 
     async def map(self, request: Request) -> Response:
         return await self._predicted(request, answers.shown_map)
