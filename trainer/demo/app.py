@@ -28,9 +28,7 @@ from trainer.reports import charts
 PAGE = pathlib.Path(__file__).parent / "page"
 COLORS = pathlib.Path(__file__).parents[1] / "reports" / "templates" / "colors.css"
 MOST_WAITING = 8
-"""Pictures that are read, wait or are predicted at once: 240 MB of bytes at most.
-
-Answers on their way are not counted (docs/demo.md, the network)."""
+"""Pictures that are read, wait or are predicted at once, 240 MB of bytes; answers on their way are not counted."""
 RETRY_AFTER_S = 2
 CUT_OFF = (408, 413)
 """Statuses after which nothing more is read; after others the server drops what is still on its way."""
