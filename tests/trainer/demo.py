@@ -11,7 +11,7 @@ from PIL import Image
 from tests.trainer import predictable
 from trainer.artifacts import MODEL_CONFIG, write_json
 from trainer.demo.app import build_app
-from trainer.demo.serve import LOOPBACK_NAMES, build_server, listen
+from trainer.demo.serve import build_server, listen, names
 from trainer.prediction.predictor import Predictor
 
 SIZE = (64, 96)
@@ -58,17 +58,17 @@ class Held(Predictor):
 
 
 @contextlib.contextmanager
-def serving(predictor):
-    """Its address while the page for `predictor` is served."""
-    with listen("127.0.0.1", 0) as bound:
-        server = build_server(build_app(predictor, "tiny", LOOPBACK_NAMES))
+def serving(predictor, host="127.0.0.1"):
+    """Its address while the page for `predictor` is served on a host."""
+    with listen(host, 0) as bound:
+        server = build_server(build_app(predictor, "tiny", names(host)))
         thread = threading.Thread(target=server.run, args=([bound],))
         thread.start()
         try:
             while not server.started:
                 assert thread.is_alive()
                 time.sleep(0.01)
-            yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+            yield f"http://{host}:{bound.getsockname()[1]}"
         finally:
             server.should_exit = True
             thread.join(30)

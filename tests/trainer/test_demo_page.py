@@ -15,7 +15,7 @@ from playwright.sync_api import sync_playwright
 from tests.browser import Watched, launch
 from tests.trainer.demo import Held, encoded, picture, serving, write_model
 from trainer import preprocess
-from trainer.demo import uploads
+from trainer.demo import answers, uploads
 from trainer.demo.app import MOST_WAITING
 from trainer.prediction import render
 from trainer.prediction.regions import Region, measure
@@ -153,6 +153,42 @@ def test_two_dropped_pictures_are_compared_and_a_pasted_one_takes_the_first_plac
     assert page.locator(f"{SECOND} .name").inner_text() == "2.png"
 
 
+@pytest.mark.parametrize("bad", [0, 1])
+def test_one_of_two_dropped_files_is_no_picture(opened, bad):
+    watched = opened()
+    page = watched.page
+    files = [["good.png", base64.b64encode(encoded(picture(40, 60))).decode()]]
+    files.insert(bad, ["notes.txt", base64.b64encode(b"only words").decode()])
+    page.evaluate(DROP, ["body", files])
+    page.locator(".name:visible", has_text="good.png").wait_for()
+    page.locator("#message", has_text="notes.txt: the file is not a JPEG").wait_for()
+    assert "status of 422" in watched.troubles.pop()
+    if bad == 0:
+        drag(page, (0.2, 0.2), (0.6, 0.6), SECOND)
+        assert page.locator(".box").count() == 0  # regions are A's
+        load(page, file("instead.png", picture(60, 40)))
+        page.locator("#difference").wait_for()
+        drag(page, (0.1, 0.1), (0.5, 0.5), SECOND)
+        assert rows(page)[0]["width"] == pytest.approx(16, abs=1)
+    page.click("#compare")
+    assert not page.locator(SECOND).is_visible()
+    assert page.locator(".name:visible").all_inner_texts() == ["good.png" if bad else "instead.png"]
+
+
+def test_comparing_ends_where_neither_file_is_a_picture(opened):
+    watched = opened()
+    page = watched.page
+    words = base64.b64encode(b"only words").decode()
+    page.evaluate(DROP, ["body", [["one.txt", words], ["two.txt", words]]])
+    page.locator(f"{FIRST}[aria-busy=false]").wait_for()
+    page.locator(f"{SECOND}[aria-busy=false]").wait_for()
+    page.click("#compare")
+    assert not page.locator(SECOND).is_visible()
+    assert not page.locator("#toolbar").is_visible()
+    assert all("status of 422" in trouble for trouble in watched.troubles)
+    watched.troubles.clear()
+
+
 def test_dropped_link_is_no_file(opened):
     page = opened().page
     page.evaluate(DROP, [".empty", []])
@@ -225,6 +261,61 @@ def test_downloads_are_the_predictors_map_and_what_is_seen(opened, predictor):
     assert name == "wide.name_overlay.png"
     drawn = np.asarray(Image.open(io.BytesIO(content)))
     np.testing.assert_array_equal(drawn, render.overlay(pixels, expected, opacity=0.45))
+
+
+def test_download_is_of_the_picture_it_was_asked_for(opened, predictor):
+    page = opened().page
+    pixels = {"first.png": picture(60, 80, 1), "second.png": picture(80, 60, 2)}
+    load(page, file("first.png", pixels["first.png"]))
+    predictor.let_go.clear()
+    try:
+        with page.expect_download() as given:
+            page.click(f"{FIRST} .save-overlay")
+            page.locator(f"{FIRST} input").set_input_files(file("second.png", pixels["second.png"]))
+            page.locator(".busy:visible").wait_for()
+            predictor.let_go.set()
+        page.locator(".name", has_text="second.png").wait_for()
+    finally:
+        predictor.let_go.set()
+    assert given.value.suggested_filename == "first_overlay.png"
+    assert Image.open(io.BytesIO(given.value.path().read_bytes())).size == (80, 60)
+    assert download(page, f"{FIRST} .save-map")[0] == "second_map.png"
+
+
+def test_download_outlives_its_picture(opened, predictor):
+    page = opened().page
+    load(page, file("a.png", picture(60, 80, 1)))
+    page.click("#compare")
+    load(page, file("b.png", picture(60, 80, 2)), SECOND)
+    predictor.let_go.clear()
+    try:
+        with page.expect_download() as given:
+            page.click(f"{SECOND} .save-map")
+            page.click("#compare")
+            predictor.let_go.set()
+    finally:
+        predictor.let_go.set()
+    assert given.value.suggested_filename == "b_map.png"
+    assert not page.locator("#message").is_visible()
+
+
+def test_download_that_ends_leaves_the_focus_where_it_is(opened, predictor):
+    page = opened().page
+    load(page, file("one.png", picture(60, 80)))
+    download(page, f"{FIRST} .save-map")
+    page.locator(f"{FIRST} .save-map:focus").wait_for()
+    drag(page, (0.1, 0.1), (0.5, 0.5))
+    predictor.let_go.clear()
+    try:
+        with page.expect_download():
+            page.click(f"{FIRST} .save-map")
+            page.locator("tbody input").fill("Ti")
+            predictor.let_go.set()
+    finally:
+        predictor.let_go.set()
+    page.locator(f"{FIRST} .save-map:enabled").wait_for()
+    page.keyboard.type("tle")
+    assert page.locator("tbody input").input_value() == "Title"
 
 
 # === Regions ===
@@ -470,6 +561,43 @@ def test_server_that_has_gone_is_a_message_and_can_be_tried_again(opened, predic
     watched.troubles.clear()
 
 
+def test_answer_that_is_cut_off_is_a_message_and_can_be_tried_again(opened, monkeypatch):
+    def cut_off(*arguments):
+        response = whole(*arguments)
+        response.body = response.body[:-100]
+        return response
+
+    whole = answers.shown_map
+    watched = opened()
+    page = watched.page
+    with monkeypatch.context() as patched:
+        patched.setattr(answers, "shown_map", cut_off)
+        page.locator(f"{FIRST} input").set_input_files(file("one.png", picture(200, 300)))
+        page.locator("#message", has_text="The server does not answer").wait_for()
+    assert {trouble.partition(":")[0] for trouble in watched.troubles} <= {"console", "failed"}
+    watched.troubles.clear()
+    page.click(".retry")
+    page.locator(".name", has_text="one.png").wait_for()
+
+
+def test_map_of_zeros_prefers_nothing(opened, monkeypatch, predictor):
+    zeros = lambda image: np.zeros(image.shape[:2], np.float32)  # noqa: E731
+    page = opened().page
+    load(page, file("some.png", picture(40, 60)))
+    monkeypatch.setattr(predictor, "predict", zeros)
+    page.click("#compare")
+    load(page, file("none.png", picture(40, 60)), SECOND)
+    page.locator("#difference").wait_for()
+    drag(page, (0.1, 0.1), (0.5, 0.6))
+    row = rows(page)[1]
+    check(row, zeros(picture(40, 60)), 1e-12)
+    assert (row["ratio"], row["peak"]) == (1, 0)
+    for view in ("contour", "map", "image", "overlay"):
+        page.locator(f"input[value={view}]").check(force=True)
+    load(page, file("none too.png", picture(40, 60)))
+    assert page.locator("#difference").is_visible()
+
+
 # === For everybody ===
 
 CONTRAST = """() => {
@@ -530,3 +658,26 @@ def test_page_fits_a_telephone_can_be_read_and_has_names(opened, scheme):
     page.set_viewport_size({"width": 1280, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") == 1280
     assert page.evaluate(CONTRAST) == []
+
+
+def test_panel_says_while_it_is_busy(opened, predictor):
+    page = opened().page
+    predictor.let_go.clear()
+    try:
+        page.locator(f"{FIRST} input").set_input_files(file("one.png", picture(40, 60)))
+        page.locator(f"{FIRST}[aria-busy=true]").wait_for()
+    finally:
+        predictor.let_go.set()
+    page.locator(f"{FIRST}[aria-busy=false]").wait_for()
+
+
+def test_message_that_keys_dismiss_leaves_the_focus_beside_it(opened):
+    page = opened().page
+    load(page, file("one.png", picture(40, 60)))
+    page.evaluate(DROP, ["body", []])
+    page.locator(".dismiss").focus()
+    page.keyboard.press("Enter")
+    assert not page.locator("#message").is_visible()
+    assert page.evaluate("document.activeElement.tagName") == "H1"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.name") == "view"

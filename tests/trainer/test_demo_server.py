@@ -100,6 +100,13 @@ def test_patterns_are_the_same_each_time_and_differ(client):
     assert shown(client.post("/map", content=other, headers=BYTES)).shape == (480, 640)
 
 
+@pytest.mark.parametrize("number", ["4" * 4400, "one", "1.5"])
+def test_pattern_without_a_number_is_not_there(client, number):
+    response = client.get(f"/pattern/{number}.png")
+    assert response.status_code == 404
+    assert "content-security-policy" in response.headers
+
+
 # === Refusals ===
 
 
@@ -173,6 +180,13 @@ def test_client_that_is_refused_while_it_sends_is_not_cut_off(client):
 def test_only_the_page_itself_sends_pictures_through_a_browser(client, headers, status):
     response = client.post("/map", content=encoded(picture(9, 9)), headers=BYTES | headers)
     assert response.status_code == status
+
+
+def test_page_answers_at_the_address_that_it_was_given(predictor):
+    with serving(predictor, "127.0.0.2") as address:
+        assert httpx.get(address).status_code == 200
+        assert httpx.get(address, headers={"host": "localhost"}).status_code == 200
+        assert httpx.get(address, headers={"host": "elsewhere.example"}).status_code == 400
 
 
 def test_page_itself_may_send(client):

@@ -28,7 +28,7 @@ from trainer.reports import charts
 PAGE = pathlib.Path(__file__).parent / "page"
 COLORS = pathlib.Path(__file__).parents[1] / "reports" / "templates" / "colors.css"
 MOST_WAITING = 8
-"""Pictures that are read, wait or are predicted at once: 240 MB of bytes at most."""
+"""Pictures that are read, wait or are predicted at once, 240 MB of bytes; answers on their way are not counted."""
 RETRY_AFTER_S = 2
 CUT_OFF = (408, 413)
 """Statuses after which nothing more is read; after others the server drops what is still on its way."""
@@ -58,7 +58,7 @@ class _App:
         routes = [
             Route("/facts", self.facts),
             Route("/colors.css", self.colors),
-            Route("/pattern/{number:int}.png", self.pattern),
+            Route("/pattern/{number}.png", self.pattern),
             Route("/map", self.map, methods=["POST"]),
             Route("/map.png", self.map_png, methods=["POST"]),
             Route("/overlay.png", self.overlay_png, methods=["POST"]),
@@ -95,7 +95,11 @@ class _App:
 
     async def pattern(self, request: Request) -> Response:
         """A drawn odd-one-out pattern, for those who have no picture at hand."""
-        return Response(patterns.draw(request.path_params["number"]), media_type="image/png")
+        try:
+            number = int(request.path_params["number"])
+        except ValueError:  # no digits, or more of them than Python reads
+            raise RefusedError(404, "there is no such pattern; ask for one by a number") from None
+        return Response(patterns.draw(number), media_type="image/png")
 
     async def map(self, request: Request) -> Response:
         return await self._predicted(request, answers.shown_map)

@@ -22,6 +22,7 @@ class Queue:
 
     def __init__(self, most: int) -> None:
         self._free = most
+        self._turn = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, "prediction")
 
     @contextmanager
@@ -36,19 +37,23 @@ class Queue:
             self._free += 1
 
     async def run(self, function: Callable[[], T], gone: Coroutine[Any, Any, object]) -> T | None:
-        """What `function` returns; None if `gone` ends first.
+        """What `function` returns; None if `gone` ends before it begins, and then it never does.
 
-        A function that has not begun by then never does; one that has runs to its end, and the next waits for it.
+        One that has begun runs to its end, whoever left, and the next waits for it.
         """
-        answer: asyncio.Future[Any] = asyncio.wrap_future(self._thread.submit(function))
+        # Only what begins goes to the thread: its own queue would keep what is called off until it comes to it.
+        turn = asyncio.ensure_future(self._turn.acquire())
         leaving: asyncio.Future[Any] = asyncio.ensure_future(gone)
         try:
-            await asyncio.wait({answer, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            return answer.result() if answer.done() else None
+            await asyncio.wait({turn, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if not turn.done():
+                return None
+            return await asyncio.wrap_future(self._thread.submit(function))
         finally:
-            answer.cancel()
             leaving.cancel()
+            if not turn.cancel():  # it came
+                self._turn.release()
 
     def close(self) -> None:
-        """Let the function that runs end, and drop those that wait."""
+        """Let the function that runs end; no other begins."""
         self._thread.shutdown(wait=True, cancel_futures=True)

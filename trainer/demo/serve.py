@@ -27,6 +27,11 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def names(host: str) -> list[str]:
+    """What a browser may call a server by that listens on an address; `*` is any."""
+    return [*LOOPBACK_NAMES, host] if is_loopback(host) else ["*"]
+
+
 def listen(host: str, port: int) -> socket.socket:
     """A socket bound to an address; port 0 takes a free one. A `UserError` where that cannot be."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -69,16 +74,14 @@ def build_server(app: Starlette) -> uvicorn.Server:
 
 def serve(predictor: Predictor, model: str, bound: socket.socket, host: str, open_browser: bool = False) -> None:
     """Answer requests on `bound` until Ctrl-C or SIGTERM; the address is printed when the page can be used."""
-    port = bound.getsockname()[1]
-    local = is_loopback(host)
-    server = build_server(build_app(predictor, model, LOOPBACK_NAMES if local else ["*"]))
-    if not local:
+    server = build_server(build_app(predictor, model, names(host)))
+    if not is_loopback(host):
         print(
             f"warning: everybody who reaches {host} can use the page, without a password or encryption; "
             "leave --host out to keep it to yourself",
             flush=True,
         )
-    address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+    address = f"http://{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}/"
     print(f"{model} is at {address} (Ctrl-C stops it)", flush=True)
     if open_browser:
         webbrowser.open(address)

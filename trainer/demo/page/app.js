@@ -112,7 +112,8 @@ class Page {
 
   #update() {
     const [a, b] = this.#panels;
-    find("#toolbar").hidden = find("#results").hidden = !a.map;
+    find("#toolbar").hidden = !(a.map || this.#comparing); // or there would be no way out of comparing
+    find("#results").hidden = !a.map;
     find("#work").classList.toggle("is-started", Boolean(a.map));
     for (const panel of this.#panels) panel.boxes.draw();
     this.#measure();

@@ -32,7 +32,10 @@ export function complain(text, retry = null) {
     forgive();
     retry();
   };
-  bar().querySelector(".dismiss").onclick = forgive;
+  bar().querySelector(".dismiss").onclick = () => {
+    forgive();
+    document.querySelector("h1").focus(); // the keyboard goes on from here rather than from the end of the page
+  };
   bar().hidden = false;
   bar().scrollIntoView({ block: "nearest" });
 }

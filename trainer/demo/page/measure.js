@@ -35,8 +35,8 @@ export class Measurable {
     const [left, right] = [region.x * across, (region.x + region.width) * across];
     const [top, bottom] = [region.y * down, (region.y + region.height) * down];
     const sum = this.#sum(right, bottom) - this.#sum(left, bottom) - this.#sum(right, top) + this.#sum(left, top);
-    const share = this.total > 0 ? sum / this.total : 0;
     const area = (region.width * region.height) / (this.imageWidth * this.imageHeight);
+    const share = this.total > 0 ? sum / this.total : area; // a map that is 0 everywhere prefers nothing
     const { value, at } = this.#peak(left, top, right, bottom);
     return { share, area, ratio: share / area, peak: this.largest > 0 ? value / this.largest : 0, peakAt: at };
   }

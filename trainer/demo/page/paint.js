@@ -82,12 +82,12 @@ export class Painter {
 /** What `b` has more than `a`, in means of a map, on the grid of `b`. */
 function differencesOf(a, b) {
   const differences = new Float32Array(b.values.length);
-  const scale = { a: (a.width * a.height) / a.total, b: (b.width * b.height) / b.total };
+  const [scaleA, scaleB] = [a, b].map((map) => 1 / Math.max(map.total / (map.width * map.height), 1e-12));
   for (let y = 0; y < b.height; y += 1) {
     const row = Math.floor(((y + 0.5) * a.height) / b.height) * a.width;
     for (let x = 0; x < b.width; x += 1) {
       const other = a.values[row + Math.floor(((x + 0.5) * a.width) / b.width)];
-      differences[y * b.width + x] = b.values[y * b.width + x] * scale.b - other * scale.a;
+      differences[y * b.width + x] = b.values[y * b.width + x] * scaleB - other * scaleA;
     }
   }
   return differences;

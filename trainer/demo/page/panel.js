@@ -69,9 +69,9 @@ export class Panel extends EventTarget {
     }
   }
 
-  /** The measures of the regions on this picture, in their order; null without a map. */
+  /** The measures of the regions on this picture, in their order; null without a map, or without picture A. */
   measures() {
-    return this.map && measureAll(this.map, this.#regions.within(this.map));
+    return this.map && this.#regions.size && measureAll(this.map, this.#regions.within(this.map));
   }
 
   /** Show a file and the map that is predicted for it; on failure what was there is left, and a message shown. */
@@ -184,23 +184,25 @@ export class Panel extends EventTarget {
   }
 
   #wait(busy) {
-    this.element.toggleAttribute("aria-busy", busy);
+    this.element.setAttribute("aria-busy", String(busy));
     this.element.classList.toggle("is-busy", busy);
     this.#find(".busy").hidden = !busy;
     for (const button of this.element.querySelectorAll(".downloads button")) button.disabled = busy;
     if (busy) announce("Predicting");
   }
 
-  async #save(kind, path) {
+  /** Another picture may come while the server makes the one to save. */
+  async #save(kind, path, file = this.file) {
     const button = this.#find(`.save-${kind}`);
     button.disabled = true;
     try {
-      save(await derive(path(), this.file), this.file.name, `${kind}.png`);
+      save(await derive(path(), file), file.name, `${kind}.png`);
     } catch (error) {
-      complain(error.message, () => this.#save(kind, path));
+      complain(error.message, () => this.#save(kind, path, file));
     }
-    button.disabled = false;
-    button.focus();
+    button.disabled = this.element.classList.contains("is-busy");
+    // A button that is disabled loses the focus; who went elsewhere stays there.
+    if (document.activeElement === document.body) button.focus();
   }
 }
 

@@ -7,7 +7,7 @@ export class Regions extends EventTarget {
   #list = [];
   #number = 0;
   #selected = null;
-  #size = { width: 1, height: 1 };
+  #size = null;
 
   get list() {
     return this.#list;
@@ -19,7 +19,8 @@ export class Regions extends EventTarget {
 
   /** Picture A has another size: regions keep their relative places. */
   resize({ width, height }) {
-    const [across, down] = [width / this.#size.width, height / this.#size.height];
+    const before = this.#size ?? { width, height };
+    const [across, down] = [width / before.width, height / before.height];
     this.#size = { width, height };
     for (const region of this.#list) {
       const { x, y } = region;
@@ -104,6 +105,7 @@ export class Regions extends EventTarget {
     });
   }
 
+  /** Picture A's; null before there is one, and then there are no regions. */
   get size() {
     return this.#size;
   }

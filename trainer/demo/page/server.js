@@ -12,13 +12,13 @@ export class Failure extends Error {
 
 /** Model, limits and colours. */
 export async function readFacts() {
-  return (await send("facts")).json();
+  return arrived((await send("facts")).json());
 }
 
 /** A drawn picture, as a file. */
 export async function readPattern(number) {
   const response = await send(`pattern/${number}.png`);
-  return new File([await response.blob()], `pattern_${number}.png`, { type: "image/png" });
+  return new File([await arrived(response.blob())], `pattern_${number}.png`, { type: "image/png" });
 }
 
 /** The saliency map of a picture: its `values` row by row, `width`, `height`, and those of the image. */
@@ -27,12 +27,13 @@ export async function predict(file, signal) {
   const size = (name) => response.headers.get(name).split("x").map(Number);
   const [width, height] = size("map-size");
   const [imageWidth, imageHeight] = size("image-size");
-  return { values: new Float32Array(await response.arrayBuffer()), width, height, imageWidth, imageHeight };
+  const values = new Float32Array(await arrived(response.arrayBuffer()));
+  return { values, width, height, imageWidth, imageHeight };
 }
 
 /** A picture that the server makes of a picture, such as `map.png`. */
 export async function derive(path, file) {
-  return (await post(path, file)).blob();
+  return arrived((await post(path, file)).blob());
 }
 
 async function post(path, file, signal = null) {
@@ -48,9 +49,14 @@ async function post(path, file, signal = null) {
   }
 }
 
-async function send(path, options = {}) {
+function send(path, options = {}) {
+  return arrived(fetch(path, options));
+}
+
+/** What the server sends, once it is there: the beginning of an answer, or the rest of it, which may be cut off. */
+async function arrived(part) {
   try {
-    return await fetch(path, options);
+    return await part;
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Failure("The server does not answer. Start `python -m trainer demo` again, then try again.", true);
