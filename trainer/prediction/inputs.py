@@ -21,7 +21,10 @@ class Input:
     name: str
     """Its path or `gs://` address."""
     key: str
-    """Its path below the folder that was given, or its file name, with `/`: what its results are named by."""
+    """Its path below the folder that was given, or its file name, with `/`: what its results are named by.
+
+    It never leads out of a folder; empty for what is known to be no image.
+    """
     read: Callable[[int], bytes]
     """Its content, if it has at most so many bytes; may be called from any thread. Raises `UserError`."""
 
@@ -71,8 +74,8 @@ def find_inputs(given: Sequence[str], output_dir: str | os.PathLike[str] = "") -
         found, reason = _listed(each, skipped, connect) if remote else (list(_local(each, skipped, results)), "")
         if not found:
             reasons.append(reason or _why_none(each))
-            inputs.setdefault(each, Input(each, pathlib.PurePosixPath(each).name, _refuse(reasons[-1])))
-        for image in found:
+            inputs.setdefault(each, _unreadable(each, reasons[-1]))
+        for image in map(_inside, found):
             inputs.setdefault(image.name if remote else str(pathlib.Path(image.name).absolute()), image)
     if len(reasons) == len(given):
         raise UserError("; ".join(dict.fromkeys(reasons)))
@@ -85,13 +88,21 @@ def _why_none(given: str) -> str:
     return f"{shown(given)} has no images; those of a folder end with {', '.join(SUFFIXES)}"
 
 
-def _refuse(reason: str) -> Callable[[int], bytes]:
-    """What reads an image that is none."""
+def _unreadable(name: str, reason: str) -> Input:
+    """An image that is none."""
 
     def read(most_bytes: int) -> bytes:
         raise UserError(reason)
 
-    return read
+    return Input(name, "", read)
+
+
+def _inside(image: Input) -> Input:
+    """The image, if its results lie below the folder of the results; others may name the objects of a bucket."""
+    path = pathlib.PurePosixPath(image.key)
+    if image.key and (path.is_absolute() or ".." in path.parts or not path.name or "\0" in image.key):
+        return _unreadable(image.name, f"the name {image.shown} leads out of the folder of the results; rename it")
+    return image
 
 
 # === Local ===

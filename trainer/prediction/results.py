@@ -30,17 +30,19 @@ def name_results(
     """For each image: format -> the file to write.
 
     Results lie below `output_dir` as the images do below the folder that was given, and are named by the image
-    without its suffix, but with it where several images would share the name.
+    without its suffix, but with it where several images would share the name. What is no image has none.
 
     Raises:
         UserError: two results would be one file, or one would take the place of an image.
     """
     if is_remote(str(output_dir)):
         raise UserError(f"--output-dir {output_dir} is on Cloud Storage; name a folder here, and copy it there")
-    stems = [str(pathlib.PurePosixPath(each.key).with_suffix("")) for each in inputs]
+    stems = [str(pathlib.PurePosixPath(each.key).with_suffix("")) if each.key else "" for each in inputs]
     shared = Counter(stems)
     named = [each.key if shared[stem] > 1 else stem for each, stem in zip(inputs, stems, strict=True)]
-    paths = [{each: pathlib.Path(output_dir, name + FORMATS[each]) for each in formats} for name in named]
+    paths = [
+        {each: pathlib.Path(output_dir, name + FORMATS[each]) for each in formats if name} for name in named
+    ]
     images = {os.path.realpath(each.name) for each in inputs}
     owners: dict[pathlib.Path, Input] = {}
     for image, path in (

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from tests.gcs import upload
+from tests.gcs import answering, serving, upload
 from trainer.errors import UserError
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.results import name_results
@@ -155,3 +155,13 @@ def test_objects_prefixes_and_globs_on_cloud_storage(folder, bucket):
         find_inputs([f"{place}/x.png"])
     with pytest.raises(UserError, match="has 5 bytes, more than the 4"):
         found.inputs[0].read(4)
+
+
+@pytest.mark.parametrize("key", ["/etc/y.jpg", "../../../z.jpg", "b/../w.jpg"])
+def test_names_of_objects_lead_nowhere_else(folder, monkeypatch, key):
+    with answering(monkeypatch, serving(b"x", name=f"photos/{key}")):
+        outside, inside = find_inputs(["gs://any/photos", "photos/a.jpg"]).inputs
+    assert outside.name == f"gs://any/photos/{key}"
+    assert name_results([outside, inside], "maps", ["png"]) == [{}, {"png": pathlib.Path("maps/a.png")}]
+    with pytest.raises(UserError, match=f"{outside.name} leads out of the folder of the results; rename it"):
+        outside.read(MOST_BYTES)
