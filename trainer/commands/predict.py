@@ -115,13 +115,15 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     from trainer.prediction.predict import as_json, predict
     from trainer.prediction.predictor import Predictor
     from trainer.prediction.regions_table import measures_table
-    from trainer.prediction.results import name_results
+    from trainer.prediction.results import name_results, protect
     from trainer.prediction.sheet import THUMBNAIL_PX, Sheet
     from trainer.progress import Tracker
 
     regions, found = _regions(parsed), find_inputs(parsed.images, parsed.output_dir)
     paths = name_results(found.inputs, parsed.output_dir, config.formats if parsed.output_dir else ())
     sheet = Sheet(parsed.contact_sheet, len(found.inputs)) if parsed.contact_sheet else None
+    protect(found.inputs, sheet.paths if sheet else [], "--contact-sheet")
+    protect(found.inputs, [parsed.json] if parsed.json else [], "--json")
     model = find_model(parsed.model)
     outcomes, failed = [], 0
     with (
@@ -160,6 +162,7 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     from trainer.prediction.inputs import find_inputs
     from trainer.prediction.predictor import Predictor
     from trainer.prediction.regions_table import changes_table
+    from trainer.prediction.results import protect
 
     regions = _regions(parsed)
     found = [find_inputs([each]).inputs for each in parsed.compare]
@@ -168,6 +171,7 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     first, second = (images[0] for images in found)
     stems = [pathlib.PurePosixPath(each.key).stem for each in (first, second)]
     picture = pathlib.Path(parsed.output_dir, f"{stems[0]}-to-{stems[1]}.png") if parsed.output_dir else None
+    protect((first, second), [parsed.json] if parsed.json else [], "--json")
     model = find_model(parsed.model)
     changes = compare_designs(Predictor(model), (first, second), regions, picture, config.most_pixels)
     if regions:

@@ -19,6 +19,7 @@ from trainer.prediction import predict, render
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.predict_config import PredictConfig
 from trainer.prediction.regions import parse_region
+from trainer.prediction.sheet import PER_PAGE
 from trainer.serving import export
 
 SIZES = [(40, 100), (120, 50), (64, 80), (7, 9)]
@@ -161,6 +162,28 @@ def test_what_is_wrong_is_said_before_anything_is_loaded(photos, arguments, mess
     with pytest.raises(SystemExit, match=message):
         run("no-model", *arguments)
     assert [path.name for path in photos.iterdir()] == ["photos"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["photos/0.png", "--contact-sheet", "photos/0.png"],
+        ["photos", "--contact-sheet", "photos/more/../more/3.png"],
+        ["many", "--contact-sheet", "many/x.png"],
+        ["photos/0.png", "--json", "photos/0.png"],
+        ["photos/0.png", "--json", "link.png"],
+        ["--compare", "photos/0.png", "photos/1.png", "--json", "photos/1.png"],
+    ],
+)
+def test_no_output_takes_the_place_of_an_image(photos, arguments):
+    (photos / "link.png").symlink_to("photos/0.png")
+    (photos / "many").mkdir()
+    for number in range(PER_PAGE + 1):
+        (photos / "many" / f"x-{number}.png").touch()
+    with pytest.raises(
+        SystemExit, match=r"error: the result .* would take the place of an image; give another --"
+    ):
+        run("no-model", *arguments)
 
 
 # === Two designs ===
