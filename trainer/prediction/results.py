@@ -16,7 +16,6 @@ from trainer.prediction.picture import Pixels
 from trainer.prediction.png import encode_map
 from trainer.prediction.predict_config import DEFAULTS, FORMATS, PredictConfig
 from trainer.prediction.restore import Map
-from trainer.storage import is_remote
 
 GREY = {"png": 255, "png16": 65535}
 """Format of grey levels -> the largest one."""
@@ -35,8 +34,6 @@ def name_results(
     Raises:
         UserError: two results would be one file, or one would take the place of an image.
     """
-    if is_remote(str(output_dir)):
-        raise UserError(f"--output-dir {output_dir} is on Cloud Storage; name a folder here, and copy it there")
     stems = [str(pathlib.PurePosixPath(each.key).with_suffix("")) if each.key else "" for each in inputs]
     shared = Counter(stems)
     named = [each.key if shared[stem] > 1 else stem for each, stem in zip(inputs, stems, strict=True)]

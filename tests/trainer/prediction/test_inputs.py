@@ -130,7 +130,6 @@ def test_images_of_one_name_keep_their_suffixes(folder):
         (["photos/b/d.webp", "other/d.webp"], ["png"], "maps", "would share the result maps/d.webp.png"),
         (["x.png", "x-overlay.png"], ["png", "overlay"], "maps", "x.png and x-overlay.png would share"),
         (["x.png"], ["png"], ".", "the result x.png would take the place of an image"),
-        (["x.png"], ["png"], "gs://bucket/maps", "gs://bucket/maps is on Cloud Storage; name a folder here"),
     ],
 )
 def test_nothing_is_written_over(folder, given, formats, output_dir, message):
