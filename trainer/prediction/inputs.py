@@ -56,7 +56,8 @@ def find_inputs(given: Sequence[str], output_dir: str | os.PathLike[str] = "") -
     Args:
         given: files; folders, with all folders in them; globs that the shell has left; `gs://` objects, prefixes
             and globs, where `**` is any folders, also none. Of a folder or prefix those files are taken that are
-            named as pictures and not hidden; a file that is given itself, or by a glob, is taken whatever its name.
+            named as pictures and not hidden; a file that is given itself, or by a glob, is taken whatever it is
+            called.
         output_dir: the folder of the results, whose files are no images to predict where it lies in a given one.
 
     Returns:

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import threading
 
 import numpy as np
@@ -206,6 +207,24 @@ def test_designs_of_other_shapes_are_refused_with_numbers(golden_model, photos):
     with pytest.raises(SystemExit, match=message):
         run(golden_model, "--compare", "photos/0.png", "photos/1.png", "--output-dir", "maps")
     assert not (photos / "maps").exists()
+
+
+def test_names_are_shown_as_they_are(golden_model, photos, capsys):
+    names = ["[draft] :smile:.png", "new\nline.png", os.fsdecode(b"\xff.png")]
+    for name in names:
+        (photos / name).write_bytes((photos / "photos" / "0.png").read_bytes())
+    regions = ["--region", "[/old]:1,2,3,4", "--region", "[b]bold[/b]:1,2,3,4", "--region", "new\nregion:1,2,3,4"]
+    run(golden_model, *names, *regions)
+    shown = ["[draft] :smile:.png", r"'new\nline.png'", r"'\udcff.png'"]
+    out = capsys.readouterr().out
+    for each in (*shown, "[/old]", "[b]bold[/b]", r"'new\nregion'"):
+        assert each in out
+    for first, second in ((0, 1), (1, 2)):
+        run(golden_model, "--compare", names[first], names[second], "--output-dir", "maps", *regions)
+        out = capsys.readouterr().out
+        assert re.search(rf"region +{re.escape(shown[first])} +{re.escape(shown[second])} +change", out)
+        assert "[/old]" in out
+    assert len(list((photos / "maps").iterdir())) == 2
 
 
 # === Memory ===
