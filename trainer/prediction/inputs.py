@@ -99,7 +99,7 @@ def _listed(
             raise
         return [], str(error)
     except (OSError, RuntimeError, ValueError) as error:  # of paths and patterns that cannot be
-        text = error.strerror if isinstance(error, OSError) else first_line(error)
+        text = getattr(error, "strerror", None) or first_line(error)
         return [], f"cannot look for {shown(given)}: {text}"
 
 
