@@ -147,10 +147,11 @@ def execute(run: Run, console: Console) -> int:
     """Run the pipeline and say how it went; returns the exit status."""
     with _locked(run.folder):
         if run.finished:
-            console.print(f"Run {_shown(run.folder)} has finished; other parameters, given with it, run it again")
+            text = f"Run {_shown(run.folder)} has finished; other parameters, given with it, run it again"
+            console.print(Text(text), soft_wrap=True)
             return _print_end(run, console)
         run.save()
-        console.print(f"Run {_shown(run.folder)}, environment {run.environment}", soft_wrap=True, highlight=False)
+        console.print(Text(f"Run {_shown(run.folder)}, environment {run.environment}"), soft_wrap=True)
         with Progress(console) as progress:
             try:
                 status = _work(run.folder, progress)

@@ -142,8 +142,11 @@ def is_taken(output: pathlib.Path) -> bool:
 
 def check_place(path: str | os.PathLike[str]) -> None:
     """Raise `PlaceError` where nothing can be written to `path`, before there is anything to write."""
-    there = next(each for each in pathlib.Path(path).absolute().parents if each.exists())
+    place = pathlib.Path(path).absolute()
+    there = place.parent
     try:
+        place.exists()  # which a name that is too long does not even answer
+        there = next(each for each in place.parents if each.exists())
         with tempfile.TemporaryFile(dir=there):  # permissions alone do not say it, least of all on a mount
             pass
     except OSError as error:

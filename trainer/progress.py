@@ -30,12 +30,12 @@ class Tracker:
     def __enter__(self) -> Self:
         if sys.stdout.isatty():
             columns = (
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(),
                 MofNCompleteColumn(),
-                TextColumn(self._unit),
+                TextColumn(self._unit, markup=False),
                 TimeRemainingColumn(),
-                TextColumn("{task.fields[details]}"),
+                TextColumn("{task.fields[details]}", markup=False),
             )
             self._bar = Progress(*columns, console=Console(file=sys.stdout))
             self._task = self._bar.add_task(self._description, total=self._total, completed=self._done, details="")

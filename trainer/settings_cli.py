@@ -26,23 +26,33 @@ def boolean(text: str) -> bool:
 
 def output_path(text: str) -> str:
     """What to write, as a flag's type: a `UserError` before any work where nothing can be written there."""
-    if text and text != STDOUT and "://" not in text:
+    if "://" in text:
+        place = "on Cloud Storage" if text.startswith("gs://") else "an address"
+        raise UserError(f"{text} is {place}; name a place here to write to, and copy it there")
+    if text and text != STDOUT:
         check_place(text)
     return text
 
 
 def output_dir(text: str) -> str:
     """The same for a folder."""
+    output_path(text)
     if pathlib.Path(text).is_file():
         raise UserError(f"{text} is a file; name a folder")
-    return output_path(text)
+    return text
+
+
+def output_dir_or_address(text: str) -> str:
+    """The same for a folder that may as well be on Cloud Storage."""
+    return text if "://" in text else output_dir(text)
 
 
 def output_file(text: str) -> str:
     """The same for a file, or for STDOUT."""
+    output_path(text)
     if pathlib.Path(text).is_dir():
         raise UserError(f"{text} is a folder; name a file in it")
-    return output_path(text)
+    return text
 
 
 class Parser(argparse.ArgumentParser):

@@ -18,7 +18,7 @@ from rich.console import Console
 from pipeline.parameters import STEPS
 from pipeline.progress import ANSI, Progress, Step
 from pipeline.registry import LocalRegistry
-from pipeline.run import CHECKPOINTS, LOG, SHOWN, Run, prepare
+from pipeline.run import CHECKPOINTS, LOG, SHOWN, Run, execute, prepare
 from tests.reference_graph import frozen, write_graph
 from trainer import artifacts
 from trainer.artifacts import CHALLENGER, DEFAULT
@@ -142,6 +142,17 @@ def test_finished_run_shows_its_result_again_and_does_nothing_else(first, workpl
     assert again.stdout.endswith(result)
     assert (folder / LOG).read_bytes() == log
     assert len(LocalRegistry(workplace / "models").versions("msinet")) == 1
+
+
+def test_folder_of_a_run_is_shown_as_it_is_called(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    registered = {"parameterValues": {"version": 1, "alias": DEFAULT}}
+    uploaded = tmp_path / "[draft] run" / "msinet-1" / "upload-model"
+    uploaded.mkdir(parents=True)
+    (uploaded / "executor_output.json").write_text(json.dumps(registered))
+    console = Console(file=io.StringIO(), width=200)
+    execute(Run(tmp_path / "[draft] run", "local", {}, finished=True), console)
+    assert console.file.getvalue().startswith("Run [draft] run has finished")
 
 
 def test_other_parameters_make_a_finished_run_unfinished(first, workplace, monkeypatch):

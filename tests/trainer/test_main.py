@@ -6,9 +6,9 @@ import json
 import pytest
 
 from tests.prepared import write_prepared
-from trainer.__main__ import main
+from trainer.__main__ import _parser, main
 from trainer.artifacts import EVALUATION, MODEL_CONFIG
-from trainer.errors import reported
+from trainer.errors import UserError, reported
 
 
 def test_help_tells_each_setting_with_its_default(capsys):
@@ -70,6 +70,26 @@ def test_place_that_nothing_can_be_written_to_is_named_before_any_work(command, 
         with pytest.raises(SystemExit, match=r"^error: .* is a (file; name a folder|folder; name a file in it)"):
             main([*command, flag, str(other)])
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(("command", "flag"), COMMANDS)
+def test_place_on_cloud_storage_is_refused_unless_it_is_written_there(command, flag, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    parser = _parser()
+    if flag in ("--checkpoint-dir", "--logs-dir"):
+        parsed = parser.parse_args([*command, flag, "gs://bucket/x.png"])
+        assert getattr(parsed, flag[2:].replace("-", "_")) == "gs://bucket/x.png"
+    else:
+        with pytest.raises(UserError, match=r"gs://bucket/x\.png is on Cloud Storage; name a place here"):
+            parser.parse_args([*command, flag, "gs://bucket/x.png"])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("command", "flag"), COMMANDS)
+def test_name_that_is_too_long_for_a_file_is_an_error_of_the_user(command, flag, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match=r"^error: cannot write (x{300})/below.png: .* \(File name too long\)"):
+        main([*command, flag, "x" * 300 + "/below.png"])
 
 
 def test_interrupted_command_says_how_to_go_on_without_a_traceback(capsys):

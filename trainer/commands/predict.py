@@ -115,13 +115,15 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     from trainer.prediction.predict import as_json, predict
     from trainer.prediction.predictor import Predictor
     from trainer.prediction.regions_table import measures_table
-    from trainer.prediction.results import name_results
+    from trainer.prediction.results import name_results, protect
     from trainer.prediction.sheet import THUMBNAIL_PX, Sheet
     from trainer.progress import Tracker
 
     regions, found = _regions(parsed), find_inputs(parsed.images, parsed.output_dir)
     paths = name_results(found.inputs, parsed.output_dir, config.formats if parsed.output_dir else ())
     sheet = Sheet(parsed.contact_sheet, len(found.inputs)) if parsed.contact_sheet else None
+    protect(found.inputs, sheet.paths if sheet else [], "--contact-sheet")
+    protect(found.inputs, [parsed.json] if parsed.json else [], "--json")
     model = find_model(parsed.model)
     outcomes, failed = [], 0
     with (
@@ -143,7 +145,7 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
         Console().print(measures_table(outcomes))
     written = [parsed.output_dir] if parsed.output_dir and failed < len(outcomes) else []
     written += [str(path) for path in sheet.written] if sheet else []
-    where = f", see {', '.join(written)}" if written else ""
+    where = f", see {', '.join(map(shown, written))}" if written else ""
     print(f"{len(outcomes) - failed} of {len(outcomes)} images predicted{where}")
     if found.skipped:
         others = f" and {len(found.skipped) - 1} more" if len(found.skipped) > 1 else ""
@@ -157,23 +159,27 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
 
     from trainer.models import find_model
     from trainer.prediction.designs import as_json, compare_designs
-    from trainer.prediction.inputs import find_inputs
+    from trainer.prediction.inputs import find_inputs, shown
     from trainer.prediction.predictor import Predictor
     from trainer.prediction.regions_table import changes_table
+    from trainer.prediction.results import protect
 
     regions = _regions(parsed)
     found = [find_inputs([each]).inputs for each in parsed.compare]
     for name, images in zip(parsed.compare, found, strict=True):
-        check(len(images) == 1, f"--compare takes two images, but {name} has {len(images)}; name one of them")
+        check(
+            len(images) == 1, f"--compare takes two images, but {shown(name)} has {len(images)}; name one of them"
+        )
     first, second = (images[0] for images in found)
     stems = [pathlib.PurePosixPath(each.key).stem for each in (first, second)]
     picture = pathlib.Path(parsed.output_dir, f"{stems[0]}-to-{stems[1]}.png") if parsed.output_dir else None
+    protect((first, second), [parsed.json] if parsed.json else [], "--json")
     model = find_model(parsed.model)
     changes = compare_designs(Predictor(model), (first, second), regions, picture, config.most_pixels)
     if regions:
         Console().print(changes_table(changes, (first.key, second.key)))
     if picture:
-        print(f"the difference is in {picture}")
+        print(f"the difference is in {shown(str(picture))}")
     return {
         "model": str(model),
         "first": first.name,

@@ -3,7 +3,7 @@
 import argparse
 
 from trainer.config import CACHES, TrainConfig
-from trainer.settings_cli import add_settings, output_dir, output_file, settings
+from trainer.settings_cli import add_settings, output_dir, output_dir_or_address, output_file, settings
 
 HELP = "train on a prepared data set"
 
@@ -15,9 +15,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--checkpoint-dir",
-        type=output_dir,
+        type=output_dir_or_address,
         metavar="DIR",
-        help="Folder for the run's state (default: beside the model).",
+        help="Folder, or gs:// address, for the run's state (default: beside the model).",
     )
     parser.add_argument("--base-model", metavar="DIR", help="Model to start from, in place of initial weights.")
     parser.add_argument(
@@ -28,10 +28,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--logs-dir",
-        type=output_dir,
+        type=output_dir_or_address,
         default="",
         metavar="DIR",
-        help="Folder for TensorBoard (default: AIP_TENSORBOARD_LOG_DIR).",
+        help="Folder, or gs:// address, for TensorBoard (default: AIP_TENSORBOARD_LOG_DIR).",
     )
     parser.add_argument(
         "--curve", type=output_file, metavar="HTML", help="Page with the curve of the losses to write."

@@ -12,7 +12,7 @@ from PIL import Image
 from trainer.artifacts import replacing
 from trainer.errors import UserError
 from trainer.prediction import render
-from trainer.prediction.inputs import Input
+from trainer.prediction.inputs import Input, shown
 from trainer.prediction.predict import open_input
 from trainer.prediction.predictor import Predictor
 from trainer.prediction.regions import Measure, Region, measure
@@ -62,13 +62,13 @@ def compare_designs(
     predictions = predictor.predict_prepared(np.stack([predictor.prepare(image) for image in images]))
     maps = [restore(prediction, size) for prediction in predictions]
     if picture is not None:
-        shown = images[1]
-        if shown.shape != images[0].shape:
-            shown = np.asarray(Image.fromarray(shown).resize(size[::-1], Image.Resampling.LANCZOS))
-        names = [pathlib.PurePath(each.key).name for each in designs]
+        second = images[1]
+        if second.shape != images[0].shape:
+            second = np.asarray(Image.fromarray(second).resize(size[::-1], Image.Resampling.LANCZOS))
+        names = [shown(pathlib.PurePath(each.key).name) for each in designs]
         change = maps[1] / max(maps[1].mean(), 1e-12) - maps[0] / max(maps[0].mean(), 1e-12)
         with replacing(picture) as partial:
-            Image.fromarray(render.difference(shown, change, names)).save(partial, "PNG")
+            Image.fromarray(render.difference(second, change, names)).save(partial, "PNG")
     return [Change(*pair) for pair in zip(*(measure(each, regions) for each in maps), strict=True)]
 
 

@@ -183,9 +183,9 @@ def _rgb(picture: Image.Image) -> Image.Image:
     if picture.mode.startswith(("I", "F")):
         return Image.fromarray(_eight_bits(np.asarray(picture), picture.mode)).convert("RGB")
     if picture.has_transparency_data:
-        rgba = picture.convert("RGBA")
-        white = Image.new("RGBA", picture.size, "white")
-        return Image.alpha_composite(white, rgba).convert("RGB")
+        # `convert` would copy what is RGBA already, and a name would keep the white: each takes 4 bytes a pixel.
+        rgba = picture if picture.mode == "RGBA" else picture.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), rgba).convert("RGB")
     return picture if picture.mode == "RGB" else picture.convert("RGB")
 
 

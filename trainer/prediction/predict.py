@@ -28,7 +28,10 @@ from trainer.prediction.restore import Map, restore
 from trainer.prediction.results import OVER_IMAGE, write_result
 
 PIXELS_AT_ONCE = 48 * MEGAPIXEL
-"""Of images that are decoded, restored or written at the same time, some 15 bytes each; a larger one is alone."""
+"""Of images that are decoded, restored or written at the same time; a larger one is alone.
+
+Each takes some 15 bytes, in a TIFF of floats 24.
+"""
 BYTES_PER_PIXEL = 4
 """A file with more for each pixel allowed is not read: RGBA needs no more without any compression."""
 

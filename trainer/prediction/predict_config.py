@@ -27,7 +27,9 @@ class PredictConfig:
     opacity: float = setting(0.88, "Opacity of the overlay's brightest colour, 0 to 1.")
     contour_levels: str = setting("25,50,75", "Percentages of the attention that the contours enclose.")
     batch_size: int = setting(8, "Images that the network takes at once.")
-    most_megapixels: float = setting(100.0, "A larger image is refused; each megapixel takes 15 MB of memory.")
+    most_megapixels: float = setting(
+        100.0, "A larger image is refused; each megapixel takes 15 MB of memory, of a TIFF of floats 24 MB."
+    )
 
     def __post_init__(self) -> None:
         for name in self.formats:

@@ -20,6 +20,8 @@ LEVELS = DEFAULTS.levels
 INK, PAPER = (24, 24, 27), (255, 255, 255)
 FONT = pathlib.Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
 """It has the letters of most languages, for the names of files; Pillow's own has English."""
+SUMMED_VALUES = 2**16
+"""So many are added up at once for thresholds."""
 HALO = 0.7
 """Opacity of the dark rim that lets a line be seen on any image."""
 
@@ -38,11 +40,11 @@ def contour(image: Pixels, map: Map, levels: Sequence[float] = LEVELS) -> Pixels
     A legend says which. Each line encloses the smallest part of the image with so much of the map's sum. It is as
     wide as suits the image, and has soft edges: a pixel's distance from it is what its value lacks over the slope.
     """
-    drawn = image.copy()
     width_px = max(1.5, min(map.shape) / 220)
     colors = level_colors(levels)
     # The one that encloses least is the last, and lies on top.
     lines = sorted(zip(levels, thresholds(map, levels), colors, strict=True), reverse=True)
+    drawn = image.copy()
     for rows in bands(map.shape):
         values, slope = _slope(map, rows)
         for _, threshold, color in lines:
@@ -56,9 +58,17 @@ def contour(image: Pixels, map: Map, levels: Sequence[float] = LEVELS) -> Pixels
 def thresholds(map: Map, levels: Sequence[float]) -> list[float]:
     """For each percentage: the value so that the pixels above it hold so much of the map's sum."""
     values = np.sort(map, axis=None)
-    sums = np.cumsum(values, dtype=np.float64)
-    found = np.searchsorted(sums, [(1 - level / 100) * sums[-1] for level in levels])
-    return [float(values[min(index, len(values) - 1)]) for index in found]
+    # Part by part: all sums in float64 would take twice the memory of the values.
+    parts = [values[start : start + SUMMED_VALUES] for start in range(0, values.size, SUMMED_VALUES)]
+    ends = np.cumsum([part.sum(dtype=np.float64) for part in parts])
+    found = []
+    for level in levels:
+        wanted = (1 - level / 100) * ends[-1]
+        index = np.searchsorted(ends[:-1], wanted)
+        before = ends[index - 1] if index else 0
+        sums = before + np.cumsum(parts[index], dtype=np.float64)
+        found.append(float(parts[index][min(np.searchsorted(sums, wanted), len(sums) - 1)]))
+    return found
 
 
 def level_colors(levels: Sequence[float]) -> list[Color]:

@@ -3,7 +3,7 @@
 import os
 import pathlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from PIL import Image
@@ -16,7 +16,6 @@ from trainer.prediction.picture import Pixels
 from trainer.prediction.png import encode_map
 from trainer.prediction.predict_config import DEFAULTS, FORMATS, PredictConfig
 from trainer.prediction.restore import Map
-from trainer.storage import is_remote
 
 GREY = {"png": 255, "png16": 65535}
 """Format of grey levels -> the largest one."""
@@ -30,18 +29,15 @@ def name_results(
     """For each image: format -> the file to write.
 
     Results lie below `output_dir` as the images do below the folder that was given, and are named by the image
-    without its suffix, but with it where several images would share the name.
+    without its suffix, but with it where several images would share the name. What is no image has none.
 
     Raises:
         UserError: two results would be one file, or one would take the place of an image.
     """
-    if is_remote(str(output_dir)):
-        raise UserError(f"--output-dir {output_dir} is on Cloud Storage; name a folder here, and copy it there")
-    stems = [str(pathlib.PurePosixPath(each.key).with_suffix("")) for each in inputs]
+    stems = [str(pathlib.PurePosixPath(each.key).with_suffix("")) if each.key else "" for each in inputs]
     shared = Counter(stems)
     named = [each.key if shared[stem] > 1 else stem for each, stem in zip(inputs, stems, strict=True)]
-    paths = [{each: pathlib.Path(output_dir, name + FORMATS[each]) for each in formats} for name in named]
-    images = {os.path.realpath(each.name) for each in inputs}
+    paths = [{each: pathlib.Path(output_dir, name + FORMATS[each]) for each in formats if name} for name in named]
     owners: dict[pathlib.Path, Input] = {}
     for image, path in (
         (image, path) for image, each in zip(inputs, paths, strict=True) for path in each.values()
@@ -52,11 +48,16 @@ def name_results(
                 f"{other.shown} and {image.shown} would share the result {shown(str(path))}; give the folder that "
                 "both are in, or another --output-dir for each"
             )
-        if os.path.realpath(path) in images:
-            raise UserError(
-                f"the result {shown(str(path))} would take the place of the image; give another --output-dir"
-            )
+    protect(inputs, owners, "--output-dir")
     return paths
+
+
+def protect(inputs: Sequence[Input], written: Iterable[str | os.PathLike[str]], flag: str) -> None:
+    """Raise `UserError` if one of the files that a flag has written would take the place of an image."""
+    images = {os.path.realpath(each.name) for each in inputs}
+    for path in written:
+        if os.path.realpath(path) in images:
+            raise UserError(f"the result {shown(str(path))} would take the place of an image; give another {flag}")
 
 
 def write_result(

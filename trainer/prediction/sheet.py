@@ -24,15 +24,20 @@ class Sheet:
         path: the file, if all images fit on one page; else pages get `-1`, `-2` behind its stem.
         count: how many images there are at most.
 
+    Attributes:
+        paths: the files of so many images; those behind the last image are not written.
+
     Raises:
         UserError: if the file's name does not end as a picture's does.
     """
 
     def __init__(self, path: str | os.PathLike[str], count: int) -> None:
-        self._path = pathlib.Path(path)
-        if self._path.suffix.lower() not in SUFFIXES:
+        path = pathlib.Path(path)
+        if path.suffix.lower() not in SUFFIXES:
             raise UserError(f"--contact-sheet {path} does not end with {', '.join(SUFFIXES)}; name a picture")
-        self._pages = -(-count // PER_PAGE)
+        pages = -(-count // PER_PAGE)
+        numbers = [f"-{page:0{len(str(pages))}d}" for page in range(1, pages + 1)] if pages > 1 else [""]
+        self.paths = [path.with_stem(path.stem + number) for number in numbers]
         self._entries: list[tuple[str, Pixels, Map]] = []
         self.written: list[pathlib.Path] = []
 
@@ -46,8 +51,7 @@ class Sheet:
             self._write()
 
     def _write(self) -> None:
-        number = f"-{len(self.written) + 1:0{len(str(self._pages))}d}" if self._pages > 1 else ""
-        path = self._path.with_stem(self._path.stem + number)
+        path = self.paths[len(self.written)]
         with replacing(path) as partial:
             Image.fromarray(contact_sheet(self._entries, THUMBNAIL_PX)).save(partial, quality=90)
         self.written.append(path)

@@ -63,7 +63,7 @@ def print_comparison(results: Mapping[str, Result], level: float, console: Conso
         title = f"Validation images of {dataset}: {result.n_images:,}; {100 * level:g}% intervals"
         table = _empty()
         for label in result.means:
-            table.add_column(MODELS.get(label, label), justify="right", overflow="fold")
+            table.add_column(Text(MODELS.get(label, label)), justify="right", overflow="fold")
         first = next(iter(result.means))
         for metric in result.means[first]:
             means, intervals = result.means, result.intervals

@@ -105,6 +105,12 @@ def test_metric_that_was_not_measured_is_refused(first):
         compare("osie", shared(a=first, b=first), metric="nss")
 
 
+def test_terminal_shows_models_as_they_are_called(first):
+    console = Console(file=io.StringIO(), width=80)
+    print_comparison({"osie": compare("osie", shared(**{"[old] a": first, "b": first}))}, 0.95, console)
+    assert "[old] a" in console.file.getvalue().splitlines()[1]
+
+
 def test_terminal_shows_scores_gains_notes_and_verdicts(first):
     result = compare("osie", shared(a=first, b=shifted(first, -0.1)), metric="cc")
     console = Console(file=io.StringIO(), width=80)

@@ -1,11 +1,12 @@
 """Which images a command line asks for, and what their results are called."""
 
+import contextlib
 import os
 import pathlib
 
 import pytest
 
-from tests.gcs import upload
+from tests.gcs import answering, serving, upload
 from trainer.errors import UserError
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.results import name_results
@@ -41,18 +42,40 @@ def test_folders_are_searched_and_files_taken_as_given(folder):
     assert keys("photos/b/notes.txt", "photos/b") == ["notes.txt", "c.PNG", "d.webp"]
 
 
-@pytest.mark.parametrize(
+GLOBS = pytest.mark.parametrize(
     ("pattern", "expected"),
     [
         ("photos/*.jpg", ["a.jpg"]),
-        ("photos/*", ["a.jpg", "b/c.PNG", "b/d.webp"]),
+        ("photos/*", ["a.jpg", "b/c.PNG", "b/d.webp", "b/e/f/g.jpg"]),
+        ("photos/*/", ["a.jpg", "b/c.PNG", "b/d.webp", "b/e/f/g.jpg"]),
         ("photos/**/*.[Pw]*", ["b/c.PNG", "b/d.webp"]),
+        ("photos/**/*.jpg", ["a.jpg", "b/e/f/g.jpg"]),
+        ("photos/**/e/**/*.jpg", ["b/e/f/g.jpg"]),
+        ("photos/**/f", ["b/e/f/g.jpg"]),
+        ("photos/**", ["a.jpg", "b/c.PNG", "b/d.webp", "b/e/f/g.jpg"]),
+        ("photos/*/notes.*", ["b/notes.txt"]),
         ("ph*/b/d.*", ["photos/b/d.webp"]),
     ],
 )
+
+
+@GLOBS
 def test_globs_that_the_shell_left_are_expanded(folder, pattern, expected):
+    write_deep()
     assert keys(pattern) == expected
     assert keys(str(folder / pattern)) == expected
+
+
+@GLOBS
+def test_globs_mean_the_same_on_cloud_storage(folder, bucket, pattern, expected):
+    write_deep()
+    upload(bucket, "photos")
+    assert sorted(keys(f"gs://{bucket.name}/{pattern}")) == expected
+
+
+def write_deep():
+    pathlib.Path("photos/b/e/f").mkdir(parents=True)
+    pathlib.Path("photos/b/e/f/g.jpg").touch()
 
 
 def test_a_file_may_have_wildcards_in_its_name(folder):
@@ -74,7 +97,15 @@ def test_results_below_the_images_are_no_images(folder):
 
 @pytest.mark.parametrize(
     ("given", "reason"),
-    [("empty", "empty has no images; those of a folder end with"), ("*.gif", r"there is no file like \*\.gif")],
+    [
+        ("empty", "empty has no images; those of a folder end with"),
+        ("*.gif", r"there is no file like \*\.gif"),
+        ("photos/**.jpg", r"cannot look for photos/\*\*\.jpg: \*\* is for any folders"),
+        ("", "the name of an image is empty; name a file or a folder"),
+        ("gs://*/x.png", r"gs://\*/x\.png has a pattern, or nothing, for a bucket"),
+        ("gs://any/**.jpg", r"cannot look for gs://any/\*\*\.jpg: \*\* is for any folders"),
+        ("gs://-/x.jpg", r"cannot look for gs://-/x\.jpg: Bucket names must"),
+    ],
 )
 def test_a_place_without_images_is_said_and_does_not_stop_the_others(folder, given, reason):
     pathlib.Path("empty").mkdir()
@@ -86,6 +117,13 @@ def test_a_place_without_images_is_said_and_does_not_stop_the_others(folder, giv
         without.read(10**6)
 
 
+def test_what_is_no_image_has_no_results(folder, monkeypatch):
+    pathlib.Path("empty").mkdir()
+    monkeypatch.chdir("empty")
+    inputs = find_inputs([".", "../photos/a.jpg", "gs://-/a.jpg"]).inputs
+    assert name_results(inputs, "maps", ["png"]) == [{}, {"png": pathlib.Path("maps/a.png")}, {}]
+
+
 def test_a_place_that_is_named_may_be_hidden(folder):
     assert keys("photos/b/.x", "photos/.hidden.png") == ["y.png", ".hidden.png"]
 
@@ -95,8 +133,41 @@ def test_what_cannot_be_read_is_said_when_it_is_read(folder):
     with pytest.raises(UserError, match=r"cannot read missing.png: No such file or directory"):
         missing.read(MOST_BYTES)
     pathlib.Path("large.png").write_bytes(bytes(1001))
+    for name, reason in (("x" * 300, "File name too long"), ("~nobody-has-this/x.jpg", "No such file")):
+        with pytest.raises(UserError, match=f"cannot read {name}: {reason}"):
+            find_inputs([name]).inputs[0].read(MOST_BYTES)
     with pytest.raises(UserError, match=r"large.png has 1,001 bytes, more than the 1,000"):
         find_inputs(["large.png"]).inputs[0].read(MOST_BYTES)
+
+
+def test_what_may_not_be_read_is_said_and_does_not_stop_the_others(folder):
+    closed, listed = pathlib.Path("photos/closed"), pathlib.Path("photos/listed")
+    for each in (closed, listed):
+        each.mkdir()
+        (each / "a.png").touch()
+    folder.chmod(0o755)
+    closed.chmod(0)
+    listed.chmod(0o444)
+    with as_nobody():
+        for given in ("photos/closed", "photos/closed/a.png", "photos/listed/a.png", "photos/listed/*.png"):
+            refused, *others = find_inputs([given, "photos/b"]).inputs
+            assert [each.key for each in others] == keys("photos/b")
+            with pytest.raises(UserError, match=rf"cannot read {given[:13]}.*: Permission denied"):
+                refused.read(MOST_BYTES)
+        reasons = [each for each in find_inputs(["photos"]).inputs if not each.key]
+        assert [each.name for each in reasons] == ["photos/closed"]
+
+
+@contextlib.contextmanager
+def as_nobody():
+    """Without the rights of root, who may read everything."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(before)
 
 
 def test_names_are_one_line(folder):
@@ -129,8 +200,7 @@ def test_images_of_one_name_keep_their_suffixes(folder):
     [
         (["photos/b/d.webp", "other/d.webp"], ["png"], "maps", "would share the result maps/d.webp.png"),
         (["x.png", "x-overlay.png"], ["png", "overlay"], "maps", "x.png and x-overlay.png would share"),
-        (["x.png"], ["png"], ".", "the result x.png would take the place of the image"),
-        (["x.png"], ["png"], "gs://bucket/maps", "gs://bucket/maps is on Cloud Storage; name a folder here"),
+        (["x.png"], ["png"], ".", "the result x.png would take the place of an image"),
     ],
 )
 def test_nothing_is_written_over(folder, given, formats, output_dir, message):
@@ -155,3 +225,13 @@ def test_objects_prefixes_and_globs_on_cloud_storage(folder, bucket):
         find_inputs([f"{place}/x.png"])
     with pytest.raises(UserError, match="has 5 bytes, more than the 4"):
         found.inputs[0].read(4)
+
+
+@pytest.mark.parametrize("key", ["/etc/y.jpg", "../../../z.jpg", "b/../w.jpg"])
+def test_names_of_objects_lead_nowhere_else(folder, monkeypatch, key):
+    with answering(monkeypatch, serving(b"x", name=f"photos/{key}")):
+        outside, inside = find_inputs(["gs://any/photos", "photos/a.jpg"]).inputs
+    assert outside.name == f"gs://any/photos/{key}"
+    assert name_results([outside, inside], "maps", ["png"]) == [{}, {"png": pathlib.Path("maps/a.png")}]
+    with pytest.raises(UserError, match=f"{outside.name} leads out of the folder of the results; rename it"):
+        outside.read(MOST_BYTES)

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import threading
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tests.gcs import upload
+from tests.gcs import answering, serving, upload
 from tests.golden.inputs import image
 from trainer import preprocess
 from trainer.__main__ import main
@@ -19,6 +20,7 @@ from trainer.prediction import predict, render
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.predict_config import PredictConfig
 from trainer.prediction.regions import parse_region
+from trainer.prediction.sheet import PER_PAGE
 from trainer.serving import export
 
 SIZES = [(40, 100), (120, 50), (64, 80), (7, 9)]
@@ -123,6 +125,17 @@ def test_images_on_cloud_storage_are_predicted(golden_model, predictor, photos, 
     )
 
 
+def test_objects_write_below_the_output_folder_alone(golden_model, photos, monkeypatch, capsys):
+    content = (photos / "photos" / "0.png").read_bytes()
+    with answering(monkeypatch, serving(content, name=f"set/{photos}/y.png")), pytest.raises(SystemExit):
+        run(golden_model, "gs://any/set", "photos/0.png", "--output-dir", "maps")
+    out, err = capsys.readouterr()
+    assert f"error: the name gs://any/set/{photos}/y.png leads out of" in err
+    assert "1 of 2 images predicted" in out
+    assert sorted(path.name for path in photos.iterdir()) == ["maps", "photos"]
+    assert [path.name for path in (photos / "maps").iterdir()] == ["0.png"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -152,6 +165,28 @@ def test_what_is_wrong_is_said_before_anything_is_loaded(photos, arguments, mess
     assert [path.name for path in photos.iterdir()] == ["photos"]
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["photos/0.png", "--contact-sheet", "photos/0.png"],
+        ["photos", "--contact-sheet", "photos/more/../more/3.png"],
+        ["many", "--contact-sheet", "many/x.png"],
+        ["photos/0.png", "--json", "photos/0.png"],
+        ["photos/0.png", "--json", "link.png"],
+        ["--compare", "photos/0.png", "photos/1.png", "--json", "photos/1.png"],
+    ],
+)
+def test_no_output_takes_the_place_of_an_image(photos, arguments):
+    (photos / "link.png").symlink_to("photos/0.png")
+    (photos / "many").mkdir()
+    for number in range(PER_PAGE + 1):
+        (photos / "many" / f"x-{number}.png").touch()
+    with pytest.raises(
+        SystemExit, match=r"error: the result .* would take the place of an image; give another --"
+    ):
+        run("no-model", *arguments)
+
+
 # === Two designs ===
 
 
@@ -172,6 +207,24 @@ def test_designs_of_other_shapes_are_refused_with_numbers(golden_model, photos):
     with pytest.raises(SystemExit, match=message):
         run(golden_model, "--compare", "photos/0.png", "photos/1.png", "--output-dir", "maps")
     assert not (photos / "maps").exists()
+
+
+def test_names_are_shown_as_they_are(golden_model, photos, capsys):
+    names = ["[draft] :smile:.png", "new\nline.png", os.fsdecode(b"\xff.png")]
+    for name in names:
+        (photos / name).write_bytes((photos / "photos" / "0.png").read_bytes())
+    regions = ["--region", "[/old]:1,2,3,4", "--region", "[b]bold[/b]:1,2,3,4", "--region", "new\nregion:1,2,3,4"]
+    run(golden_model, *names, *regions)
+    shown = ["[draft] :smile:.png", r"'new\nline.png'", r"'\udcff.png'"]
+    out = capsys.readouterr().out
+    for each in (*shown, "[/old]", "[b]bold[/b]", r"'new\nregion'"):
+        assert each in out
+    for first, second in ((0, 1), (1, 2)):
+        run(golden_model, "--compare", names[first], names[second], "--output-dir", "maps", *regions)
+        out = capsys.readouterr().out
+        assert re.search(rf"region +{re.escape(shown[first])} +{re.escape(shown[second])} +change", out)
+        assert "[/old]" in out
+    assert len(list((photos / "maps").iterdir())) == 2
 
 
 # === Memory ===

@@ -1,5 +1,7 @@
 """Pictures of maps say what the maps say."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -31,6 +33,30 @@ def test_pictures_of_any_shape_are_drawn(size):
 def test_thresholds_enclose_the_shares():
     for level, threshold in zip((25, 50, 75), render.thresholds(MAP, (25, 50, 75)), strict=True):
         assert MAP[threshold <= MAP].sum() / MAP.sum() == pytest.approx(level / 100, abs=0.01)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (3, 5), (256, 256), (300, 700)])
+def test_thresholds_of_parts_are_those_of_the_whole(size):
+    levels = (0.001, 25, 50, 75, 99.999)
+    map_ = np.random.default_rng(0).random(size, np.float32) ** 4
+    values = np.sort(map_, axis=None)
+    sums = values.cumsum(dtype=np.float64)
+    for level, threshold in zip(levels, render.thresholds(map_, levels), strict=True):
+        expected = min(np.searchsorted(sums, (1 - level / 100) * sums[-1]), values.size - 1)
+        assert abs(int(np.searchsorted(values, threshold)) - int(expected)) <= 1
+    assert render.thresholds(np.zeros(size, np.float32), levels) == [0.0] * len(levels)
+
+
+def test_contours_take_the_memory_that_is_said():
+    """Of 15 bytes a pixel, 7 are the map and the image, 3 what is drawn, and 4 what the encoder makes of that."""
+    map_ = np.resize(MAP, (3000, 2000))
+    image = np.zeros((*map_.shape, 3), np.uint8)
+    tracemalloc.start()
+    try:
+        render.contour(image, map_)
+        assert tracemalloc.get_traced_memory()[1] <= 5 * map_.size
+    finally:
+        tracemalloc.stop()
 
 
 def test_contours_are_drawn_where_the_thresholds_are_crossed():

@@ -1,0 +1,31 @@
+"""Progress on a terminal and in a log."""
+
+import os
+import re
+
+import pytest
+
+from trainer.progress import Tracker
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """The standard output is a terminal; what it shows."""
+    ours, theirs = os.openpty()
+    with os.fdopen(theirs, "w") as output, os.fdopen(ours, "rb", buffering=0) as shown:
+        monkeypatch.setattr("sys.stdout", output)
+        yield lambda: re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.read(2**16).decode())
+
+
+@pytest.fixture
+def log(capsys):
+    return lambda: capsys.readouterr().out
+
+
+@pytest.mark.parametrize("place", ["terminal", "log"])
+def test_names_are_shown_as_they_are(place, request):
+    shown = request.getfixturevalue(place)
+    with Tracker("download [b]/[/x]", 3, "[u]") as tracker:
+        tracker.advance(3, details="[d]")
+    text = shown()
+    assert all(each in text for each in ("download [b]/[/x]", "3/3", "[u]", "[d]"))
