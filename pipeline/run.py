@@ -57,22 +57,40 @@ class Run:
     parameters: dict[str, Value]
     finished: bool = False
     """Whether it ended well with these parameters."""
+    earlier: tuple[str, ...] = ()
+    """Folders of the attempts before the latest."""
 
     @classmethod
     def load(cls, folder: pathlib.Path) -> "Run":
         content = artifacts.read_json(folder / RUN_FILE, f"{folder} is not a run; name one below {RUNS}/")
-        return cls(folder, content["environment"], content["parameters"], content.get("finished", False))
+        earlier = tuple(content.get("earlier", ()))
+        return cls(folder, content["environment"], content["parameters"], content.get("finished", False), earlier)
 
     def save(self) -> None:
-        content = {"environment": self.environment, "parameters": self.parameters, "finished": self.finished}
+        content = {name: value for name, value in vars(self).items() if name != "folder"}
         artifacts.write_json(
             self.folder / RUN_FILE, {**content, "code_version": artifacts.code_version(), "command": sys.argv[1:]}
         )
 
+    def begun(self) -> "Run":
+        """The same at the start of an attempt: nothing that is there is its own."""
+        for shown in SHOWN.values():
+            (self.folder / shown).unlink(missing_ok=True)
+        attempts = sorted(each.name for each in self.folder.glob(artifacts.RUN_ATTEMPTS))
+        return dataclasses.replace(self, earlier=tuple(attempts))
+
     def output(self, task: str, name: str) -> pathlib.Path | None:
-        """What a task of the latest attempt wrote, where there is one; kfp names attempts by their time."""
-        found = sorted(self.folder.glob(f"msinet-*/{task}/{name}"))
-        return found[-1] if found else None
+        """What a task of the latest attempt wrote, where there is one."""
+        attempt = artifacts.latest_attempt(self.folder)
+        path = attempt and attempt / task / name
+        return path if path and path.exists() else None
+
+    def cached_output(self, key: str, name: str) -> pathlib.Path | None:
+        """What a task that was in the cache wrote in an earlier attempt, or run, where it is still there."""
+        for record in (self.folder.parent / CACHE).glob(f"{key}*.json"):
+            path = pathlib.Path(artifacts.read_json(record, "remove it")[name]["uri"])
+            return path if path.exists() else None
+        return None
 
 
 def prepare(environment: str, folder: str, resume: str, given: Mapping[str, Value]) -> Run:
@@ -149,6 +167,7 @@ def execute(run: Run, console: Console) -> int:
         if run.finished:
             console.print(f"Run {_shown(run.folder)} has finished; other parameters, given with it, run it again")
             return _print_end(run, console)
+        run = run.begun()
         run.save()
         console.print(f"Run {_shown(run.folder)}, environment {run.environment}", soft_wrap=True, highlight=False)
         with Progress(console) as progress:
@@ -156,9 +175,7 @@ def execute(run: Run, console: Console) -> int:
                 status = _work(run.folder, progress)
             except KeyboardInterrupt:
                 status = 128 + signal.SIGINT
-        for (task, output), shown in SHOWN.items():
-            if (path := run.output(task, output)) is not None:
-                shutil.copy(path, run.folder / shown)
+        _show(run, progress)
         if status:
             _print_scores(run, console)
             return _print_failure(run, progress, status, console)
@@ -166,6 +183,16 @@ def execute(run: Run, console: Console) -> int:
         # Of no use any more: the training steps are over, and these are several times as large as the model.
         shutil.rmtree(run.folder / CHECKPOINTS, ignore_errors=True)
         return _print_end(run, console)
+
+
+def _show(run: Run, progress: Progress) -> None:
+    """Copy what people look at to where they do."""
+    for (task, output), shown in SHOWN.items():
+        step = progress.steps.get(task)
+        key = step.cached_as if step else ""
+        path = run.cached_output(key, output) if key else run.output(task, output)
+        if path is not None:
+            shutil.copy(path, run.folder / shown)
 
 
 def _work(folder: pathlib.Path, progress: Progress) -> int:

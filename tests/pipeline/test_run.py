@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,10 +24,12 @@ from tests.reference_graph import frozen, write_graph
 from trainer import artifacts
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
+from trainer.evaluation.contestants import find_contestants
 from trainer.published import weight_sources
 
 TIMEOUT_S = 600
 EPOCHS = 3
+RESUME = (sys.executable, "-m", "pipeline", "run", "--resume")
 
 
 def command(run_dir, base_source, finetune_source, *others):
@@ -135,13 +138,28 @@ def test_step_that_ends_without_a_reason_is_reported_by_its_last_lines():
 def test_finished_run_shows_its_result_again_and_does_nothing_else(first, workplace):
     folder = workplace / "runs" / "first"
     log = (folder / LOG).read_bytes()
-    again = run(workplace, sys.executable, "-m", "pipeline", "run", "--resume", "runs/first")
+    again = run(workplace, *RESUME, "runs/first")
     assert again.returncode == 0
     assert "Run runs/first has finished" in again.stdout
     result = first.stdout[first.stdout.index("Report:") :]
     assert again.stdout.endswith(result)
     assert (folder / LOG).read_bytes() == log
     assert len(LocalRegistry(workplace / "models").versions("msinet")) == 1
+
+
+def test_failed_attempt_shows_nothing_of_the_one_before(first, workplace):
+    folder = workplace / "runs" / "again"
+    shutil.copytree(workplace / "runs" / "first", folder)
+    failed = run(workplace, *RESUME, "runs/again", "base_batch_size=999")
+    assert failed.returncode == 1
+    assert re.search(r"(?m)^Base training: plan failed: .*999", failed.stdout)
+    assert not re.search("(?m)^(KLD|Report:|The candidate)", failed.stdout)
+    # The data was not fetched again, and is what people see there.
+    kept = {"data_base.html", "data_finetune.html"}
+    assert {each.name for each in folder.glob("*.html")} == kept
+    assert (folder / "data_base.html").read_bytes() == (workplace / "runs/first/data_base.html").read_bytes()
+    with pytest.raises(UserError, match="the run .*again has not come to its evaluation; finish it with"):
+        find_contestants([str(folder), str(workplace / "runs" / "first")])
 
 
 def test_other_parameters_make_a_finished_run_unfinished(first, workplace, monkeypatch):

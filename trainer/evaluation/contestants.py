@@ -15,6 +15,8 @@ KINDS = (
     "a run (runs/TIME), an evaluation (the folder that `python -m trainer evaluate` wrote), a registered version "
     "(msinet@3) or a model folder"
 )
+RUN_EVALUATION = "evaluate-model/evaluation"
+"""In the folder of a run's attempt."""
 REMEDY = "evaluate the model again"
 
 
@@ -71,11 +73,7 @@ def _find(name: str, label: str) -> Contestant:
     if storage.is_remote(name) and (evaluation := _download(name)) is not None:
         return _evaluated(name, label, evaluation)
     if (folder / artifacts.RUN_FILE).is_file():
-        found = sorted(folder.glob(artifacts.RUN_EVALUATION))
-        if not found:
-            again = f"finish it with `make run-pipeline RESUME={name}`"
-            raise UserError(f"the run {name} has not come to its evaluation; {again}")
-        return _evaluated(name, label, found[-1])
+        return _evaluated(name, label, _evaluation_of(folder))
     if (folder / artifacts.EVALUATION).is_file() and not (folder / artifacts.WEIGHTS).is_file():
         return _evaluated(name, label, folder)
     try:
@@ -85,6 +83,15 @@ def _find(name: str, label: str) -> Contestant:
     if (model / artifacts.EVALUATION).is_file():
         return _evaluated(name, label, model, model)
     return Contestant(label, name, model, {}, {"model": str(model)})
+
+
+def _evaluation_of(run: pathlib.Path) -> pathlib.Path:
+    """The evaluation of a run with the parameters that it has now."""
+    attempt = artifacts.latest_attempt(run)
+    if attempt is None or not (attempt / RUN_EVALUATION).is_dir():
+        again = f"finish it with `make run-pipeline RESUME={run}`"
+        raise UserError(f"the run {run} has not come to its evaluation; {again}")
+    return attempt / RUN_EVALUATION
 
 
 def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path | None = None) -> Contestant:

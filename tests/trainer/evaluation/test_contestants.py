@@ -49,6 +49,15 @@ def test_each_kind_brings_its_scores_and_its_model(evaluated, models, datasets, 
     assert (plain.model, plain.measured) == (models["bad"], {})
 
 
+def test_evaluation_before_the_last_start_of_a_run_is_not_its_own(evaluated, run):
+    for earlier in (["msinet-2026-01-01", "msinet-2026-01-02"], ["msinet-2026-01-02"]):
+        artifacts.write_json(run / artifacts.RUN_FILE, {"earlier": earlier})
+        with pytest.raises(
+            UserError, match=r"mine has not come to its evaluation; finish it with .*RESUME=.*mine"
+        ):
+            find_contestants([str(run), str(evaluated)])
+
+
 def test_names_are_as_short_as_they_can_be(run, version, evaluated):
     names = [str(version.parent), str(run), str(evaluated)]
     assert [each.label for each in find_contestants(names)] == ["msinet/3", "mine", evaluated.name]
