@@ -20,6 +20,7 @@ from rich.text import Text
 from pipeline import parameters, settings
 from pipeline.parameters import Value
 from pipeline.progress import ANSI, Progress
+from pipeline.registry import LocalRegistry
 from pipeline.registry_address import VERTEX, Address
 from trainer import artifacts
 from trainer.artifacts import RUN_FILE
@@ -59,6 +60,11 @@ class Run:
     """Whether it ended well with these parameters."""
     earlier: tuple[str, ...] = ()
     """Folders of the attempts before the latest."""
+
+    @property
+    def model_name(self) -> str:
+        """The model's name in the registry."""
+        return str(self.parameters.get("model_name", parameters.PARAMETERS["model_name"].default))
 
     @classmethod
     def load(cls, folder: pathlib.Path) -> "Run":
@@ -125,12 +131,7 @@ def prepare(environment: str, folder: str, resume: str, given: Mapping[str, Valu
     parameters.validate(run.parameters)
     parameters.require_sources(run.parameters)
     _require_files(run.parameters)
-    registry = str(run.parameters.get("registry", ""))
-    check(
-        not registry.startswith(VERTEX) or bool(Address.at(registry).staging),
-        f"registry is {registry}, and this machine's models are not on Cloud Storage: say where they are to be "
-        f"kept, {registry.partition('?')[0]}?staging=gs://BUCKET/FOLDER",
-    )
+    _require_registry(str(run.parameters.get("registry", "")), run.model_name)
     return run
 
 
@@ -153,6 +154,20 @@ def _require_files(given: Mapping[str, Value]) -> None:
                 weight_sources.check_local(value)
             except UserError as error:
                 raise UserError(f"{name} is {value!r}: {error}") from None
+
+
+def _require_registry(location: str, name: str) -> None:
+    """Raise `UserError` for a registry that the evaluation or the registration, hours later, would fail at."""
+    if location.startswith(VERTEX):
+        check(
+            bool(Address.at(location).staging),
+            f"registry is {location}, and this machine's models are not on Cloud Storage: say where they are to "
+            f"be kept, {location.partition('?')[0]}?staging=gs://BUCKET/FOLDER",
+        )
+        return
+    registry = LocalRegistry.at(location)
+    artifacts.check_place(registry.root / name / artifacts.ALIASES)
+    registry.default(name)
 
 
 def _latest() -> pathlib.Path:
@@ -262,8 +277,7 @@ def _print_end(run: Run, console: Console) -> int:
     uploaded = run.output("upload-model", "executor_output.json")
     assert uploaded is not None
     registered = artifacts.read_json(uploaded, "run the pipeline again")["parameterValues"]
-    model = run.parameters.get("model_name", parameters.PARAMETERS["model_name"].default)
-    _print_fact(console, "Registered", f"{model} version {registered['version']} ({registered['alias']})")
+    _print_fact(console, "Registered", f"{run.model_name} version {registered['version']} ({registered['alias']})")
     _print_fact(console, "Run folder", _shown(run.folder))
     return 0
 

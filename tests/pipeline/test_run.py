@@ -73,6 +73,7 @@ def test_first_run_registers_the_default(first, workplace):
     lineage = registry.default("msinet").record["lineage"]
     assert lineage["data"]["finetune"]["counts"] == {"train": 6, "valid": 3}
     assert lineage["run"].startswith("msinet-")
+    assert lineage["folder"] == str(workplace / "runs" / "first")
 
 
 def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, workplace):
@@ -158,7 +159,7 @@ def test_failed_attempt_shows_nothing_of_the_one_before(first, workplace):
     kept = {"data_base.html", "data_finetune.html"}
     assert {each.name for each in folder.glob("*.html")} == kept
     assert (folder / "data_base.html").read_bytes() == (workplace / "runs/first/data_base.html").read_bytes()
-    with pytest.raises(UserError, match="the run .*again has not come to its evaluation; finish it with"):
+    with pytest.raises(UserError, match=r"the run .*again has not come to its evaluation; finish it with"):
         find_contestants([str(folder), str(workplace / "runs" / "first")])
 
 
@@ -201,6 +202,22 @@ def test_base_model_that_is_not_there_is_refused_before_anything_starts(tmp_path
     assert prepare("local", "", "", only).parameters["base_model_uri"] == "gs://bucket/msi-net"
     with pytest.raises(UserError, match="salicon has no source of its own: give base_source"):
         prepare("local", "", "", {**only, "evaluate_base": True})
+
+
+def test_registry_that_cannot_be_used_is_refused_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("file").touch()
+    for registry in ("file", "file/models"):
+        with pytest.raises(UserError, match=rf"cannot write {registry}/msinet/aliases\.json: .*Not a directory"):
+            prepare("sample", "", "", {"registry": registry})
+    assert prepare("sample", "", "", {"registry": "new"}).parameters["registry"] == "new"
+    artifacts.write_json(pathlib.Path("models/mine/aliases.json"), {DEFAULT: 3})
+    pathlib.Path("models/mine/7").mkdir()
+    with pytest.raises(
+        UserError, match=r"model 'mine' has no version 3 in models \(versions: 7\).*set-default VERSION"
+    ):
+        prepare("sample", "", "", {"model_name": "mine"})
+    assert {each.name for each in tmp_path.iterdir()} == {"file", "models"}
 
 
 def wait_for(path, pattern):
