@@ -77,7 +77,10 @@ def _conclude(
     config: EvaluateConfig, results: dict[str, dict[str, Any]], decides: str, folders: dict[str, Path]
 ) -> dict[str, Any]:
     """The content of `artifacts.EVALUATION`: the results of each data set, and what follows from them."""
-    gains = {metric: confidence.Gain(**each) for metric, each in results[decides]["gains"].items()}
+    deciding = results[decides]
+    gains = {metric: confidence.Gain(**each) for metric, each in deciding["gains"].items()}
+    configs = {model: _model_config(folder) for model, folder in folders.items()}
+    reservation = gate.reservation(deciding["manifest"], configs.get(CHAMPION))
     return {
         "datasets": results,
         "decides": decides,
@@ -85,9 +88,9 @@ def _conclude(
         "gate_margin": config.gate_margin,
         "gate_confidence": config.gate_confidence,
         "shown_confidence": gate.shown_confidence(config),
-        **dataclasses.asdict(gate.decide(config, results[decides]["models"], gains)),
+        **dataclasses.asdict(gate.decide(config, deciding["models"], gains, reservation)),
         "model_folders": {model: str(pathlib.Path(folder).absolute()) for model, folder in folders.items()},
-        "model_configs": {model: _model_config(folder) for model, folder in folders.items()},
+        "model_configs": configs,
         "code_version": artifacts.code_version(),
     }
 

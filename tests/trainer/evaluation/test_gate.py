@@ -121,6 +121,27 @@ def test_candidate_that_is_the_default_is_no_different():
     assert reason.endswith("current default's 0.5000 (lower is better), which is no different.")
 
 
+@pytest.mark.parametrize(
+    ("source", "champion", "counts"),
+    [
+        ("sample", {"source": "gs://data/add1000"}, False),
+        ("sample", {"source": "sample"}, True),
+        ("sample", {"dataset": "fixationadd1000"}, True),
+        ("sample", None, True),
+        ("gs://data/add1000", {"source": "sample"}, True),
+        ("gs://data/new", {"source": "gs://data/add1000"}, True),
+    ],
+)
+def test_drawn_patterns_do_not_count_against_a_default_of_real_data(source, champion, counts):
+    said = gate.reservation({"source": source}, champion)
+    assert (said == "") is counts
+    models = BIAS | {"candidate": means(0.5), "champion": means(0.6)}
+    gains = gains_between(means(0.5), means(0.6))
+    for choice, promoted in (("kld", counts), ("always", True), ("never", False)):
+        decision = decide(EvaluateConfig(gate=choice), models, gains, said)
+        assert (decision.beats_champion, decision.promote) == (True, promoted)
+
+
 def test_metric_that_could_not_be_computed_is_named():
     ours = {"kld": 0.5, "cc": 0.5}
     with pytest.raises(UserError, match="the gate's metric nss could not be computed; choose one of kld, cc"):
