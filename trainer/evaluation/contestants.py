@@ -17,6 +17,8 @@ KINDS = (
 )
 RUN_EVALUATION = "evaluate-model/evaluation"
 """In the folder of a run's attempt."""
+RESERVED = {per_image.CENTER_BIAS, per_image.UNIFORM, "stimulus", "density"}
+"""What is beside the models in tables and pictures."""
 REMEDY = "evaluate the model again"
 
 
@@ -58,14 +60,15 @@ def find_contestants(names: Sequence[str]) -> list[Contestant]:
 
 
 def _labels(names: Sequence[str]) -> list[str]:
-    """The shortest ends of paths that tell them all apart."""
+    """The shortest ends of paths that tell them apart from each other, and from what is shown beside them."""
     parts = [name.split("/") for name in names]
     for more in range(max(map(len, parts))):
         # A version's number says nothing without its name.
         labels = ["/".join(each[-1 - each[-1].isdecimal() - more :]) for each in parts]
-        if len(set(labels)) == len(labels):
+        if len(set(labels)) == len(labels) and not RESERVED.intersection(labels):
             return labels
-    return list(names)
+    taken = min(RESERVED.intersection(names))
+    raise UserError(f"{taken} is what the figures call something else; write ./{taken}, or the whole path")
 
 
 def _find(name: str, label: str) -> Contestant:

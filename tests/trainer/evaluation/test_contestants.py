@@ -66,6 +66,18 @@ def test_names_are_as_short_as_they_can_be(run, version, evaluated):
     assert [each.label for each in find_contestants([names[0], str(other)])] == ["msinet/3", "other/3"]
 
 
+def test_model_that_is_called_as_a_baseline_is_told_from_it(evaluated, models, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    for place in ("uniform", "mine/centre_bias"):
+        (tmp_path / place).symlink_to(models["bad"])
+    names = ["./uniform", "mine/centre_bias"]
+    assert [each.label for each in find_contestants(names)] == names
+    assert [each.label for each in find_contestants([str(evaluated), names[1]])][1] == names[1]
+    with pytest.raises(UserError, match=r"uniform is what the figures call something else; write \./uniform"):
+        find_contestants([str(evaluated), "uniform"])
+
+
 def test_data_and_models_that_are_gone_are_not_offered(evaluated, datasets, tmp_path):
     content = json.loads((evaluated / artifacts.EVALUATION).read_text())
     content["model_folders"]["candidate"] = str(tmp_path / "gone")
