@@ -130,8 +130,9 @@ def prepare(environment: str, folder: str, resume: str, given: Mapping[str, Valu
     run.parameters.setdefault("checkpoint_dir", str(run.folder / CHECKPOINTS))
     parameters.validate(run.parameters)
     parameters.require_sources(run.parameters)
-    _require_files(run.parameters)
-    _require_registry(str(run.parameters.get("registry", "")), run.model_name)
+    if not run.finished:
+        _require_files(run.parameters)
+        _require_registry(str(run.parameters.get("registry", "")), run.model_name)
     return run
 
 

@@ -1,5 +1,6 @@
 """Real runs of the pipeline by kfp.local, on a few tiny images."""
 
+import dataclasses
 import io
 import json
 import os
@@ -167,6 +168,14 @@ def test_other_parameters_make_a_finished_run_unfinished(first, workplace, monke
     monkeypatch.chdir(workplace)
     assert prepare("", "", "runs/first", {}).finished
     assert not prepare("", "", "runs/first", {"gate": "always"}).finished
+    # Only what starts again needs what it starts from.
+    stored = dataclasses.replace(Run.load(pathlib.Path("runs/first")), folder=pathlib.Path("runs/kept"))
+    stored.parameters["registry"] = "runs/first/log.txt"
+    stored.folder.mkdir()
+    stored.save()
+    assert prepare("", "", "runs/kept", {}).finished
+    with pytest.raises(UserError, match=r"cannot write runs/first/log\.txt/msinet"):
+        prepare("", "", "runs/kept", {"gate": "always"})
 
 
 def test_published_model_is_fine_tuned_without_base_data(tmp_path, moved):
