@@ -44,8 +44,9 @@ class PipelineConfig:
     base_model_uri: str = setting(
         "",
         "Model to fine-tune in place of a base training: a path or gs:// address of published weights, as `python "
-        "-m trainer import-weights` takes them, or of a model. The base data is not needed then, unless it is "
-        "evaluated on. Base training if empty.",
+        "-m trainer import-weights` takes them, or of a model. A registered name such as msinet@default is looked "
+        "up in `models`, whatever `registry` is; one of another registry is named as FOLDER/msinet@default. The "
+        "base data is not needed then, unless it is evaluated on. Base training if empty.",
     )
 
     def __post_init__(self) -> None:

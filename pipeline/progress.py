@@ -23,7 +23,7 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 KFP = r"^[\d:.,\- ]+ - [A-Z]+ - "
 STARTED = re.compile(KFP + r"Executing task '([\w-]+)'")
 FINISHED = re.compile(KFP + r"Task '([\w-]+)' finished with status (SUCCESS|FAILURE)")
-CACHED = re.compile(KFP + r"Task ([\w-]+) cache hit")
+CACHED = re.compile(KFP + r"Task ([\w-]+) cache hit \(key=(\w+)\)")
 SKIPPED = re.compile(KFP + r"Skipping conditional task ([\w-]+)")
 CHATTER = re.compile(
     r"\[KFP Executor|WARNING: All log messages before absl|[IWEF]\d{4} [\d:.]+|\d{4}-\d\d-\d\d [\d:.]+: [IWE] "
@@ -42,6 +42,8 @@ class Step:
     state: str = "waiting"
     started: float = 0.0
     finished: float = 0.0
+    cached_as: str = ""
+    """Where it was cached, what the name of kfp's record begins with."""
     lines: deque[str] = dataclasses.field(default_factory=lambda: deque(maxlen=KEPT_LINES))
     """The last lines of its output, without chatter."""
 
@@ -99,7 +101,7 @@ class Progress:
         elif match := FINISHED.match(line):
             self._leave(match[1], "done" if match[2] == "SUCCESS" else "failed")
         elif match := CACHED.match(line):
-            self._enter(match[1], "cached")
+            self._enter(match[1], "cached").cached_as = match[2]
         elif match := SKIPPED.match(line):
             for name in self._groups[match[1]]:  # a branch that is not taken
                 self.steps.pop(name, None)

@@ -16,13 +16,14 @@ import pathlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 from pipeline.registry_address import VERTEX
 from pipeline.versions import NO_VERSION, VERSION, Registry, Version, check_model, files_of
-from trainer import artifacts
+from trainer import artifacts, storage
 from trainer.artifacts import ALIASES, CHALLENGER, DEFAULT, REGISTRY
 from trainer.config import EvaluateConfig, check
+from trainer.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,17 +32,27 @@ class LocalRegistry:
 
     root: pathlib.Path
 
+    @classmethod
+    def at(cls, location: str) -> Self:
+        """The one in a folder, `models` in the working directory if `location` is empty."""
+        return cls(pathlib.Path(location or REGISTRY))
+
     def versions(self, name: str) -> list[Version]:
         return [self._version(name, number) for number in self._numbers(name)]
 
     def aliases(self, name: str) -> dict[str, int]:
         path = self.root / name / ALIASES
-        remedy = "name each version with `python -m pipeline registry set-default VERSION`"
+        remedy = f"remove {path}, and name the default with `python -m pipeline registry set-default VERSION`"
         return dict(artifacts.read_json(path, remedy)) if path.exists() else {}
 
     def default(self, name: str) -> Version | None:
-        number = self.aliases(name).get(DEFAULT)
-        return None if number is None else self._version(name, number)
+        """As of `Registry`; `UserError` where the alias names a version that is not there."""
+        number, numbers = self.aliases(name).get(DEFAULT), self._numbers(name)
+        if number is None:
+            return None
+        another = "`python -m pipeline registry set-default VERSION` names another"
+        remedy = another if numbers else f"remove {self.root / name / ALIASES}"
+        return self._version(name, number, f", which is its default; {remedy}")
 
     def add(
         self,
@@ -54,38 +65,52 @@ class LocalRegistry:
     ) -> tuple[int, str]:
         check_model(model)
         with self._locked(name) as folder:
-            number = max(self._numbers(name), default=0) + 1
-            created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            with artifacts.replacing(folder / str(number)) as partial:
-                shutil.copytree(model / artifacts.SAVED_MODEL, partial)
-                extra = partial / artifacts.VERSION_EXTRA
-                extra.mkdir(exist_ok=True)
-                for file in files_of(model, evaluation).values():
-                    shutil.copy(file, extra)
-                artifacts.write_json(extra / VERSION, {"version": number, "created": created, **record})
+            number = self._registered(name, model, record)
+            if number is None:
+                number = max(self._numbers(name), default=0) + 1
+                _write(folder / str(number), model, evaluation, {"version": number, **record})
             # Another run may have moved the default after this model was compared with it.
-            is_better = promote and self.aliases(name).get(DEFAULT, NO_VERSION) == champion
-            alias = DEFAULT if is_better else CHALLENGER
+            default = self.aliases(name).get(DEFAULT, NO_VERSION)
+            alias = DEFAULT if number == default or (promote and default == champion) else CHALLENGER
             self._write_alias(name, alias, number)
         return number, alias
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
+        self._version(name, version)
         with self._locked(name):
-            self._version(name, version)
             self._write_alias(name, alias, version)
+
+    def _registered(self, name: str, model: pathlib.Path, record: Mapping[str, Any]) -> int | None:
+        """The version that this run has made of these weights already, in an earlier try at the upload."""
+        for number in self._numbers(name):
+            try:
+                known = self._version(name, number)
+            except UserError:  # one that is not whole, which is no reason to lose this model
+                continue
+            weights = (folder / artifacts.WEIGHTS for folder in (known.model, model))
+            if _is_of_one_run(known.record, record) and len(set(map(storage.checksum, weights))) == 1:
+                return number
+        return None
 
     def _numbers(self, name: str) -> list[int]:
         folder = self.root / name
         found = folder.iterdir() if folder.is_dir() else ()
         return sorted(int(each.name) for each in found if each.name.isdecimal())
 
-    def _version(self, name: str, number: int) -> Version:
-        known = ", ".join(map(str, self._numbers(name))) or "none"
+    def _version(self, name: str, number: int, hint: str = "") -> Version:
+        """A version that is there, whole; `hint` ends what is said where there is no such one."""
+        numbers = self._numbers(name)
+        known = ", ".join(map(str, numbers)) or "none"
+        check(
+            number in numbers, f"model {name!r} has no version {number} in {self.root} (versions: {known}){hint}"
+        )
         place = self.root / name / str(number)
         model = place / artifacts.VERSION_EXTRA
-        check(model.is_dir(), f"model {name!r} has no version {number} in {self.root} (versions: {known})")
-        record = artifacts.read_json(model / VERSION, "remove this version, or register again")
-        return Version(number, model, str(place), record)
+        needed = (VERSION, artifacts.WEIGHTS, artifacts.MODEL_CONFIG)
+        missing = ", ".join(each for each in needed if not (model / each).is_file())
+        remedy = f"put it back, or remove {place}"
+        check(not missing, f"version {number} of model {name!r} is not whole, {model} has no {missing}; {remedy}")
+        return Version(number, model, str(place), artifacts.read_json(model / VERSION, remedy))
 
     def _write_alias(self, name: str, alias: str, version: int) -> None:
         artifacts.write_json(self.root / name / ALIASES, {**self.aliases(name), alias: version})
@@ -94,6 +119,7 @@ class LocalRegistry:
     def _locked(self, name: str) -> Iterator[pathlib.Path]:
         """The folder of `name`, for one writer at a time; what a killed writer left behind is removed."""
         folder = self.root / name
+        artifacts.check_place(folder / ALIASES)
         folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
         try:
@@ -105,13 +131,34 @@ class LocalRegistry:
             os.close(lock)
 
 
+def _write(
+    place: pathlib.Path, model: pathlib.Path, evaluation: pathlib.Path | None, record: Mapping[str, Any]
+) -> None:
+    """Write the folder of a version."""
+    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    with artifacts.replacing(place) as partial:
+        shutil.copytree(model / artifacts.SAVED_MODEL, partial)
+        extra = partial / artifacts.VERSION_EXTRA
+        extra.mkdir(exist_ok=True)
+        for file in files_of(model, evaluation).values():
+            shutil.copy(file, extra)
+        artifacts.write_json(extra / VERSION, {"created": created, **record})
+
+
+def _is_of_one_run(known: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
+    """Whether two records are of one run, by its name or its folder, and say the same of the model."""
+    ours, theirs = (each.get("lineage", {}) for each in (record, known))
+    is_same_run = any(ours.get(key) and ours[key] == theirs.get(key) for key in ("run", "folder"))
+    return is_same_run and known["metrics"] == record["metrics"]
+
+
 def connect(location: str = "") -> Registry:
     """The registry at `location`: a folder (`models` in the working directory if it is empty), or vertex://..."""
     if location.startswith(VERTEX):
         from pipeline.vertex_registry import VertexRegistry
 
         return VertexRegistry.at(location)
-    return LocalRegistry(pathlib.Path(location or REGISTRY))
+    return LocalRegistry.at(location)
 
 
 def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
@@ -119,6 +166,8 @@ def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
     manifests = {step: artifacts.Manifest.load(folder) for step, folder in data.items()}
     return {
         "run": run,
+        # A run on this machine that goes on has another name, in the same folder.
+        "folder": model.partition(f"/{run}/")[0],
         "code_version": artifacts.code_version(),
         "data": {
             step: {

@@ -20,6 +20,7 @@ from rich.text import Text
 from pipeline import parameters, settings
 from pipeline.parameters import Value
 from pipeline.progress import ANSI, Progress
+from pipeline.registry import LocalRegistry
 from pipeline.registry_address import VERTEX, Address
 from trainer import artifacts
 from trainer.artifacts import RUN_FILE
@@ -57,22 +58,45 @@ class Run:
     parameters: dict[str, Value]
     finished: bool = False
     """Whether it ended well with these parameters."""
+    earlier: tuple[str, ...] = ()
+    """Folders of the attempts before the latest."""
+
+    @property
+    def model_name(self) -> str:
+        """The model's name in the registry."""
+        return str(self.parameters.get("model_name", parameters.PARAMETERS["model_name"].default))
 
     @classmethod
     def load(cls, folder: pathlib.Path) -> "Run":
         content = artifacts.read_json(folder / RUN_FILE, f"{folder} is not a run; name one below {RUNS}/")
-        return cls(folder, content["environment"], content["parameters"], content.get("finished", False))
+        earlier = tuple(content.get("earlier", ()))
+        return cls(folder, content["environment"], content["parameters"], content.get("finished", False), earlier)
 
     def save(self) -> None:
-        content = {"environment": self.environment, "parameters": self.parameters, "finished": self.finished}
+        content = {name: value for name, value in vars(self).items() if name != "folder"}
         artifacts.write_json(
             self.folder / RUN_FILE, {**content, "code_version": artifacts.code_version(), "command": sys.argv[1:]}
         )
 
+    def begun(self) -> "Run":
+        """The same at the start of an attempt: nothing that is there is its own."""
+        for shown in SHOWN.values():
+            (self.folder / shown).unlink(missing_ok=True)
+        attempts = sorted(each.name for each in self.folder.glob(artifacts.RUN_ATTEMPTS))
+        return dataclasses.replace(self, earlier=tuple(attempts))
+
     def output(self, task: str, name: str) -> pathlib.Path | None:
-        """What a task of the latest attempt wrote, where there is one; kfp names attempts by their time."""
-        found = sorted(self.folder.glob(f"msinet-*/{task}/{name}"))
-        return found[-1] if found else None
+        """What a task of the latest attempt wrote, where there is one."""
+        attempt = artifacts.latest_attempt(self.folder)
+        path = attempt and attempt / task / name
+        return path if path and path.exists() else None
+
+    def cached_output(self, key: str, name: str) -> pathlib.Path | None:
+        """What a task that was in the cache wrote in an earlier attempt, or run, where it is still there."""
+        for record in (self.folder.parent / CACHE).glob(f"{key}*.json"):
+            path = pathlib.Path(artifacts.read_json(record, "remove it")[name]["uri"])
+            return path if path.exists() else None
+        return None
 
 
 def prepare(environment: str, folder: str, resume: str, given: Mapping[str, Value]) -> Run:
@@ -106,13 +130,9 @@ def prepare(environment: str, folder: str, resume: str, given: Mapping[str, Valu
     run.parameters.setdefault("checkpoint_dir", str(run.folder / CHECKPOINTS))
     parameters.validate(run.parameters)
     parameters.require_sources(run.parameters)
-    _require_files(run.parameters)
-    registry = str(run.parameters.get("registry", ""))
-    check(
-        not registry.startswith(VERTEX) or bool(Address.at(registry).staging),
-        f"registry is {registry}, and this machine's models are not on Cloud Storage: say where they are to be "
-        f"kept, {registry.partition('?')[0]}?staging=gs://BUCKET/FOLDER",
-    )
+    if not run.finished:
+        _require_files(run.parameters)
+        _require_registry(str(run.parameters.get("registry", "")), run.model_name)
     return run
 
 
@@ -137,6 +157,20 @@ def _require_files(given: Mapping[str, Value]) -> None:
                 raise UserError(f"{name} is {value!r}: {error}") from None
 
 
+def _require_registry(location: str, name: str) -> None:
+    """Raise `UserError` for a registry that the evaluation or the registration, hours later, would fail at."""
+    if location.startswith(VERTEX):
+        check(
+            bool(Address.at(location).staging),
+            f"registry is {location}, and this machine's models are not on Cloud Storage: say where they are to "
+            f"be kept, {location.partition('?')[0]}?staging=gs://BUCKET/FOLDER",
+        )
+        return
+    registry = LocalRegistry.at(location)
+    artifacts.check_place(registry.root / name / artifacts.ALIASES)
+    registry.default(name)
+
+
 def _latest() -> pathlib.Path:
     found = sorted(RUNS.glob(f"*/{RUN_FILE}"), key=lambda path: path.stat().st_mtime)
     check(bool(found), f"there is no run below {RUNS.absolute()} to go on with")
@@ -150,6 +184,7 @@ def execute(run: Run, console: Console) -> int:
             text = f"Run {_shown(run.folder)} has finished; other parameters, given with it, run it again"
             console.print(Text(text), soft_wrap=True)
             return _print_end(run, console)
+        run = run.begun()
         run.save()
         console.print(Text(f"Run {_shown(run.folder)}, environment {run.environment}"), soft_wrap=True)
         with Progress(console) as progress:
@@ -157,9 +192,7 @@ def execute(run: Run, console: Console) -> int:
                 status = _work(run.folder, progress)
             except KeyboardInterrupt:
                 status = 128 + signal.SIGINT
-        for (task, output), shown in SHOWN.items():
-            if (path := run.output(task, output)) is not None:
-                shutil.copy(path, run.folder / shown)
+        _show(run, progress)
         if status:
             _print_scores(run, console)
             return _print_failure(run, progress, status, console)
@@ -167,6 +200,16 @@ def execute(run: Run, console: Console) -> int:
         # Of no use any more: the training steps are over, and these are several times as large as the model.
         shutil.rmtree(run.folder / CHECKPOINTS, ignore_errors=True)
         return _print_end(run, console)
+
+
+def _show(run: Run, progress: Progress) -> None:
+    """Copy what people look at to where they do."""
+    for (task, output), shown in SHOWN.items():
+        step = progress.steps.get(task)
+        key = step.cached_as if step else ""
+        path = run.cached_output(key, output) if key else run.output(task, output)
+        if path is not None:
+            shutil.copy(path, run.folder / shown)
 
 
 def _work(folder: pathlib.Path, progress: Progress) -> int:
@@ -236,8 +279,7 @@ def _print_end(run: Run, console: Console) -> int:
     uploaded = run.output("upload-model", "executor_output.json")
     assert uploaded is not None
     registered = artifacts.read_json(uploaded, "run the pipeline again")["parameterValues"]
-    model = run.parameters.get("model_name", parameters.PARAMETERS["model_name"].default)
-    _print_fact(console, "Registered", f"{model} version {registered['version']} ({registered['alias']})")
+    _print_fact(console, "Registered", f"{run.model_name} version {registered['version']} ({registered['alias']})")
     _print_fact(console, "Run folder", _shown(run.folder))
     return 0
 

@@ -51,7 +51,7 @@ class Registry(Protocol):
 
         It becomes the default if `promote` and the default still is the version `champion` that it was
         compared with; otherwise the challenger. (Vertex makes the first version of a model the default in any
-        case.)
+        case.) What the same run has registered already is not registered again, it gets its alias.
         """
 
     def set_alias(self, name: str, alias: str, version: int) -> None:

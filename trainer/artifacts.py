@@ -46,8 +46,8 @@ PREDICTIONS = "predictions"
 
 RUN_FILE = "run.json"
 """In the folder of a run of the pipeline on this machine."""
-RUN_EVALUATION = "msinet-*/evaluate-model/evaluation"
-"""Its evaluations; kfp names attempts by their time."""
+RUN_ATTEMPTS = "msinet-*"
+"""Its attempts' folders; kfp names them by their time."""
 
 SCHEMA = 1
 
@@ -209,6 +209,15 @@ def _rename(partial: pathlib.Path, path: pathlib.Path) -> None:
         if not partial.is_dir() or (path.is_dir() and any(path.iterdir())):
             raise
         shutil.copytree(partial, path, dirs_exist_ok=True)
+
+
+def latest_attempt(run: pathlib.Path) -> pathlib.Path | None:
+    """What the last start of the run in a folder wrote, all of it new; None where it has not come to a task.
+
+    RUN_FILE names the attempts that were there before as `earlier`; a run of an earlier version has none.
+    """
+    earlier = read_json(run / RUN_FILE, f"{run} is not a run").get("earlier", ())
+    return max((each for each in run.glob(RUN_ATTEMPTS) if each.name not in earlier), default=None)
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+from collections.abc import Mapping
 
 from trainer import storage
 from trainer.artifacts import (
@@ -56,7 +57,7 @@ def find_model(name: str = "") -> pathlib.Path:
         raise UserError(f"{folder} {NEITHER}; {HOW_TO_GET_ONE}")
     path = folder / ALIASES
     aliases = read_json(path, "register a model again") if path.is_file() else {}
-    chosen = folder / str(_number(str(folder), version, numbers, aliases)) / VERSION_EXTRA
+    chosen = folder / str(number_of(str(folder), version, numbers, aliases)) / VERSION_EXTRA
     if not (chosen / WEIGHTS).is_file():
         raise UserError(f"{chosen} has no {WEIGHTS}; name another version of {_listed(numbers)}")
     return chosen
@@ -68,15 +69,13 @@ def _split(name: str) -> tuple[str, str]:
     return (found[1], found[2]) if found else (name, DEFAULT)
 
 
-def _number(place: str, version: str, numbers: list[int], aliases: dict[str, int]) -> int:
-    """The version that a number or an alias names."""
+def number_of(model: str, version: str, numbers: list[int], aliases: Mapping[str, int]) -> int:
+    """Which of a model's versions, of `numbers`, a number or an alias names; `UserError` where none is it."""
     number = int(version) if version.isdecimal() else aliases.get(version)
     if number in numbers:
         return number
     known = ", ".join(f"{alias} is {target}" for alias, target in sorted(aliases.items())) or "no aliases"
-    raise UserError(
-        f"{place} has no version {version}; it has {_listed(numbers)} ({known}): write {place}@{numbers[-1]}"
-    )
+    raise UserError(f"{model} has no version {version}; it has {_listed(numbers)} ({known}): name one of these")
 
 
 def _listed(numbers: list[int]) -> str:
@@ -101,7 +100,7 @@ def _find_remote(name: str) -> pathlib.Path:
         aliases = read_json(
             storage.download_for_now(place, [objects[ALIASES]]) / ALIASES, "register a model again"
         )
-    return _download(place, f"{_number(place, version, numbers, aliases)}/{VERSION_EXTRA}/", objects)
+    return _download(place, f"{number_of(place, version, numbers, aliases)}/{VERSION_EXTRA}/", objects)
 
 
 def _download(place: str, prefix: str, objects: dict[str, SourceObject]) -> pathlib.Path:

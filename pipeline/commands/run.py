@@ -6,8 +6,10 @@ unless base_source or finetune_source is given; then it is `local` (the paper's 
 those of the environment, and those before the defaults below. A parameter is written --base-epochs 3 or
 base_epochs=3.
 
-The run's folder has the log, the report and all outputs. A run that was killed or failed goes on with --resume:
-data whose source did not change is not fetched again, and training continues from its last checkpoint.
+The run's folder has the log, the report and all outputs, but for data that another run beside it has fetched
+already: that stays where it is, so keep that run as long as you compare on its data. A run that was killed or
+failed goes on with --resume: data whose source did not change is not fetched again, and training continues from
+its last checkpoint.
 """
 
 import argparse

@@ -2,6 +2,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import shutil
 
 import pytest
 
@@ -178,7 +179,9 @@ def test_versions_go_by_their_aliases_too(registry, model, capsys):
     for action in ("show", "set-default"):
         assert main(["registry", action, "challenger", "--registry", str(registry.root)]) == 0
     assert registry.aliases("msinet") == {DEFAULT: 2, CHALLENGER: 2}
-    with pytest.raises(UserError, match=r"'newest' is neither a version's number nor .* \(challenger, default\)"):
+    with pytest.raises(
+        UserError, match=r"'msinet' has no version newest; it has 1, 2 \(challenger is 2, default is 2\)"
+    ):
         main(["registry", "show", "newest", "--registry", str(registry.root)])
 
 
@@ -187,3 +190,94 @@ def test_command_line_names_a_version_that_does_not_exist(registry, model):
     for action in ("show", "set-default"):
         with pytest.raises(UserError, match="no version 9"):
             main(["registry", action, "9", "--registry", str(registry.root)])
+
+
+def test_name_that_is_not_registered_leaves_nothing_behind(registry, model):
+    add(registry, model)
+    with pytest.raises(UserError, match="there is no version of model 'msient'"):
+        main(["registry", "set-default", "1", "--registry", str(registry.root), "--model-name", "msient"])
+    with pytest.raises(UserError, match=r"model 'msient' has no version 1 .*versions: none"):
+        registry.set_alias("msient", DEFAULT, 1)
+    assert [each.name for each in registry.root.iterdir()] == ["msinet"]
+
+
+def test_version_that_is_not_whole_is_said_with_what_it_lacks(registry, model):
+    add(registry, model)
+    extra = registry.versions("msinet")[0].model
+    (extra / artifacts.MODEL_CONFIG).unlink()
+    with pytest.raises(
+        UserError, match=r"version 1 of model 'msinet' is not whole, .* has no config\.json; put it"
+    ):
+        main(["registry", "list", "--registry", str(registry.root)])
+    shutil.rmtree(extra)
+    with pytest.raises(
+        UserError, match=r"has no version\.json, model\.weights\.h5, config\.json; put it back, or"
+    ):
+        registry.default("msinet")
+    # No reason not to register another.
+    assert add(registry, model, champion=1) == (2, DEFAULT)
+
+
+def test_default_that_was_removed_is_said_with_a_remedy(registry, model):
+    for champion in (NO_VERSION, 1):
+        add(registry, model, champion=champion)
+    shutil.rmtree(registry.root / "msinet" / "2")
+    with pytest.raises(
+        UserError, match=r"no version 2 .*\(versions: 1\), which is its default; .*set-default VERSION"
+    ):
+        registry.default("msinet")
+    shutil.rmtree(registry.root / "msinet" / "1")
+    with pytest.raises(UserError, match=r"\(versions: none\), which is its default; remove .*aliases\.json$"):
+        registry.default("msinet")
+
+
+@pytest.mark.parametrize("place", ["", "models"])
+def test_registry_below_a_file_is_refused(place, model, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"cannot write .*file.*Not a directory.*name another place"):
+        add(LocalRegistry(tmp_path / "file" / place), model)
+
+
+# === The same run again ===
+
+
+def made(run="msinet-1", folder="/runs/a", kld=0.5):
+    return {"metrics": {"salicon": {"kld": kld}}, "lineage": {"run": run, "folder": folder}}
+
+
+@pytest.mark.parametrize("again", [made(), made("msinet-2"), made(folder="/elsewhere")])
+@pytest.mark.parametrize("champion", [NO_VERSION, 1])
+def test_run_that_registers_the_same_model_again_finds_its_version(registry, model, again, champion):
+    assert registry.add("msinet", model, made(), True, NO_VERSION) == (1, DEFAULT)
+    assert registry.add("msinet", model, again, champion == NO_VERSION, champion) == (1, DEFAULT)
+    assert registry.aliases("msinet") == {DEFAULT: 1}
+    assert [each.record["lineage"] for each in registry.versions("msinet")] == [made()["lineage"]]
+
+
+def test_run_killed_before_its_alias_was_written_gets_it(registry, model):
+    registry.add("msinet", model, made(), True, NO_VERSION)
+    (registry.root / "msinet" / artifacts.ALIASES).unlink()
+    assert registry.add("msinet", model, made("msinet-2"), True, NO_VERSION) == (1, DEFAULT)
+    assert registry.aliases("msinet") == {DEFAULT: 1}
+
+
+def test_challenger_of_the_same_run_becomes_the_default_without_another_version(registry, model):
+    registry.add("msinet", model, made("msinet-0", "/runs/other"), True, NO_VERSION)
+    assert registry.add("msinet", model, made(), False, 1) == (2, CHALLENGER)
+    assert registry.add("msinet", model, made("msinet-2"), True, 1) == (2, DEFAULT)
+    assert registry.aliases("msinet") == {DEFAULT: 2, CHALLENGER: 2}
+
+
+def test_what_differs_in_run_scores_or_weights_is_another_version(registry, model):
+    registry.add("msinet", model, made(), True, NO_VERSION)
+    assert registry.add("msinet", model, made("msinet-2", "/runs/b"), False, 1) == (2, CHALLENGER)
+    assert registry.add("msinet", model, made(kld=0.4), False, 1) == (3, CHALLENGER)
+    (model / artifacts.WEIGHTS).write_bytes(b"others")
+    assert registry.add("msinet", model, made(), False, 1) == (4, CHALLENGER)
+
+
+def test_lineage_has_the_folder_that_runs_which_go_on_share(model):
+    (model.parent / "msinet-2026").mkdir()
+    place = shutil.move(model, model.parent / "msinet-2026" / "model")
+    assert lineage("msinet-2026", {}, str(place))["folder"] == str(model.parent)
+    assert lineage("msinet-2027", {}, str(place))["folder"] == str(place)

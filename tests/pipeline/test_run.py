@@ -1,10 +1,12 @@
 """Real runs of the pipeline by kfp.local, on a few tiny images."""
 
+import dataclasses
 import io
 import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,10 +25,12 @@ from tests.reference_graph import frozen, write_graph
 from trainer import artifacts
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
+from trainer.evaluation.contestants import find_contestants
 from trainer.published import weight_sources
 
 TIMEOUT_S = 600
 EPOCHS = 3
+RESUME = (sys.executable, "-m", "pipeline", "run", "--resume")
 
 
 def command(run_dir, base_source, finetune_source, *others):
@@ -70,6 +74,7 @@ def test_first_run_registers_the_default(first, workplace):
     lineage = registry.default("msinet").record["lineage"]
     assert lineage["data"]["finetune"]["counts"] == {"train": 6, "valid": 3}
     assert lineage["run"].startswith("msinet-")
+    assert lineage["folder"] == str(workplace / "runs" / "first")
 
 
 def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, workplace):
@@ -135,7 +140,7 @@ def test_step_that_ends_without_a_reason_is_reported_by_its_last_lines():
 def test_finished_run_shows_its_result_again_and_does_nothing_else(first, workplace):
     folder = workplace / "runs" / "first"
     log = (folder / LOG).read_bytes()
-    again = run(workplace, sys.executable, "-m", "pipeline", "run", "--resume", "runs/first")
+    again = run(workplace, *RESUME, "runs/first")
     assert again.returncode == 0
     assert "Run runs/first has finished" in again.stdout
     result = first.stdout[first.stdout.index("Report:") :]
@@ -155,10 +160,33 @@ def test_folder_of_a_run_is_shown_as_it_is_called(tmp_path, monkeypatch):
     assert console.file.getvalue().startswith("Run [draft] run has finished")
 
 
+def test_failed_attempt_shows_nothing_of_the_one_before(first, workplace):
+    folder = workplace / "runs" / "again"
+    shutil.copytree(workplace / "runs" / "first", folder)
+    failed = run(workplace, *RESUME, "runs/again", "base_batch_size=999")
+    assert failed.returncode == 1
+    assert re.search(r"(?m)^Base training: plan failed: .*999", failed.stdout)
+    assert not re.search("(?m)^(KLD|Report:|The candidate)", failed.stdout)
+    # The data was not fetched again, and is what people see there.
+    kept = {"data_base.html", "data_finetune.html"}
+    assert {each.name for each in folder.glob("*.html")} == kept
+    assert (folder / "data_base.html").read_bytes() == (workplace / "runs/first/data_base.html").read_bytes()
+    with pytest.raises(UserError, match=r"the run .*again has not come to its evaluation; finish it with"):
+        find_contestants([str(folder), str(workplace / "runs" / "first")])
+
+
 def test_other_parameters_make_a_finished_run_unfinished(first, workplace, monkeypatch):
     monkeypatch.chdir(workplace)
     assert prepare("", "", "runs/first", {}).finished
     assert not prepare("", "", "runs/first", {"gate": "always"}).finished
+    # Only what starts again needs what it starts from.
+    stored = dataclasses.replace(Run.load(pathlib.Path("runs/first")), folder=pathlib.Path("runs/kept"))
+    stored.parameters["registry"] = "runs/first/log.txt"
+    stored.folder.mkdir()
+    stored.save()
+    assert prepare("", "", "runs/kept", {}).finished
+    with pytest.raises(UserError, match=r"cannot write runs/first/log\.txt/msinet"):
+        prepare("", "", "runs/kept", {"gate": "always"})
 
 
 def test_published_model_is_fine_tuned_without_base_data(tmp_path, moved):
@@ -194,6 +222,22 @@ def test_base_model_that_is_not_there_is_refused_before_anything_starts(tmp_path
     assert prepare("local", "", "", only).parameters["base_model_uri"] == "gs://bucket/msi-net"
     with pytest.raises(UserError, match="salicon has no source of its own: give base_source"):
         prepare("local", "", "", {**only, "evaluate_base": True})
+
+
+def test_registry_that_cannot_be_used_is_refused_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("file").touch()
+    for registry in ("file", "file/models"):
+        with pytest.raises(UserError, match=rf"cannot write {registry}/msinet/aliases\.json: .*Not a directory"):
+            prepare("sample", "", "", {"registry": registry})
+    assert prepare("sample", "", "", {"registry": "new"}).parameters["registry"] == "new"
+    artifacts.write_json(pathlib.Path("models/mine/aliases.json"), {DEFAULT: 3})
+    pathlib.Path("models/mine/7").mkdir()
+    with pytest.raises(
+        UserError, match=r"model 'mine' has no version 3 in models \(versions: 7\).*set-default VERSION"
+    ):
+        prepare("sample", "", "", {"model_name": "mine"})
+    assert {each.name for each in tmp_path.iterdir()} == {"file", "models"}
 
 
 def wait_for(path, pattern):

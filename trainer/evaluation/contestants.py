@@ -15,6 +15,10 @@ KINDS = (
     "a run (runs/TIME), an evaluation (the folder that `python -m trainer evaluate` wrote), a registered version "
     "(msinet@3) or a model folder"
 )
+RUN_EVALUATION = "evaluate-model/evaluation"
+"""In the folder of a run's attempt."""
+RESERVED = {per_image.CENTER_BIAS, per_image.UNIFORM, "stimulus", "density"}
+"""What is beside the models in tables and pictures."""
 REMEDY = "evaluate the model again"
 
 
@@ -56,14 +60,15 @@ def find_contestants(names: Sequence[str]) -> list[Contestant]:
 
 
 def _labels(names: Sequence[str]) -> list[str]:
-    """The shortest ends of paths that tell them all apart."""
+    """The shortest ends of paths that tell them apart from each other, and from what is shown beside them."""
     parts = [name.split("/") for name in names]
     for more in range(max(map(len, parts))):
         # A version's number says nothing without its name.
         labels = ["/".join(each[-1 - each[-1].isdecimal() - more :]) for each in parts]
-        if len(set(labels)) == len(labels):
+        if len(set(labels)) == len(labels) and not RESERVED.intersection(labels):
             return labels
-    return list(names)
+    taken = min(RESERVED.intersection(names))
+    raise UserError(f"{taken} is what the figures call something else; write ./{taken}, or the whole path")
 
 
 def _find(name: str, label: str) -> Contestant:
@@ -71,11 +76,7 @@ def _find(name: str, label: str) -> Contestant:
     if storage.is_remote(name) and (evaluation := _download(name)) is not None:
         return _evaluated(name, label, evaluation)
     if (folder / artifacts.RUN_FILE).is_file():
-        found = sorted(folder.glob(artifacts.RUN_EVALUATION))
-        if not found:
-            again = f"finish it with `make run-pipeline RESUME={name}`"
-            raise UserError(f"the run {name} has not come to its evaluation; {again}")
-        return _evaluated(name, label, found[-1])
+        return _evaluated(name, label, _evaluation_of(folder))
     if (folder / artifacts.EVALUATION).is_file() and not (folder / artifacts.WEIGHTS).is_file():
         return _evaluated(name, label, folder)
     try:
@@ -85,6 +86,15 @@ def _find(name: str, label: str) -> Contestant:
     if (model / artifacts.EVALUATION).is_file():
         return _evaluated(name, label, model, model)
     return Contestant(label, name, model, {}, {"model": str(model)})
+
+
+def _evaluation_of(run: pathlib.Path) -> pathlib.Path:
+    """The evaluation of a run with the parameters that it has now."""
+    attempt = artifacts.latest_attempt(run)
+    if attempt is None or not (attempt / RUN_EVALUATION).is_dir():
+        again = f"finish it with `make run-pipeline RESUME={run}`"
+        raise UserError(f"the run {run} has not come to its evaluation; {again}")
+    return attempt / RUN_EVALUATION
 
 
 def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path | None = None) -> Contestant:

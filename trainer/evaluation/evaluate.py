@@ -70,26 +70,21 @@ def evaluate(
                 groups |= {"gains": list(influence.gains), "losses": list(influence.losses)}
             inside = pathlib.Path(artifacts.PREDICTIONS, name)
             results[name]["pictures"] = _draw(scorer, table, groups, partial, inside)
-        evaluation = _conclude(config, results, manifests[decides], decides, folders)
+        evaluation = _conclude(config, results, decides, folders)
         artifacts.write_json(partial / artifacts.EVALUATION, evaluation)
     return evaluation
 
 
 def _conclude(
-    config: EvaluateConfig,
-    results: dict[str, dict[str, Any]],
-    manifest: artifacts.Manifest,
-    decides: str,
-    folders: dict[str, Path],
+    config: EvaluateConfig, results: dict[str, dict[str, Any]], decides: str, folders: dict[str, Path]
 ) -> dict[str, Any]:
-    """The content of `artifacts.EVALUATION`: the results of each data set, and what follows from them.
-
-    `manifest` is that of the data set that decides.
-    """
-    gains = {metric: confidence.Gain(**each) for metric, each in results[decides]["gains"].items()}
-    decision = gate.decide(config, results[decides]["models"], gains)
+    """The content of `artifacts.EVALUATION`: the results of each data set, and what follows from them."""
+    deciding = results[decides]
+    gains = {metric: confidence.Gain(**each) for metric, each in deciding["gains"].items()}
     configs = {model: _model_config(folder) for model, folder in folders.items()}
-    cautions = [gate.caution(SPOKEN[model], each, manifest) for model, each in configs.items()]
+    reservation = gate.reservation(deciding["manifest"], configs.get(CHAMPION))
+    decision = gate.decide(config, deciding["models"], gains, reservation)
+    cautions = [gate.caution(SPOKEN[model], each, deciding["manifest"]) for model, each in configs.items()]
     return {
         "datasets": results,
         "decides": decides,

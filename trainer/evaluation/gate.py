@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from trainer import metrics
-from trainer.artifacts import Manifest
-from trainer.config import HIGHER_IS_BETTER, EvaluateConfig
+from trainer.config import HIGHER_IS_BETTER, SAMPLE, EvaluateConfig
 from trainer.errors import GateError, UserError
 from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Gain
@@ -45,13 +44,16 @@ def shown_confidence(config: EvaluateConfig) -> float:
     return config.gate_confidence or confidence.CONFIDENCE
 
 
-def decide(config: EvaluateConfig, models: Mapping[str, Scores], gains: Mapping[str, Gain]) -> Decision:
+def decide(
+    config: EvaluateConfig, models: Mapping[str, Scores], gains: Mapping[str, Gain], reservation: str = ""
+) -> Decision:
     """The decision that follows from the data set that decides.
 
     Args:
         config: The gate.
         models: Mean scores of each model.
         gains: The candidate's gain over the champion in each metric, with `shown_confidence`.
+        reservation: Why these scores do not count against the champion, whatever they are; empty where they do.
     """
     ours, bias = models[CANDIDATE], models[CENTER_BIAS]
     beats, comparison = None, "there is no default model yet"
@@ -70,12 +72,14 @@ def decide(config: EvaluateConfig, models: Mapping[str, Scores], gains: Mapping[
     if config.gate == "always":
         reason = f"The candidate becomes the default, because the gate is `always`; {comparison}."
         return Decision(True, beats, True, reason)
+    if reservation:
+        return Decision(True, beats, False, f"The current default stays: {reservation}.")
     if beats is not False:
         return Decision(True, beats, True, f"The candidate becomes the default: {comparison}.")
     return Decision(True, beats, False, f"The current default stays: {comparison}.")
 
 
-def caution(model: str, model_config: dict[str, Any] | None, manifest: Manifest) -> str:
+def caution(model: str, model_config: Mapping[str, Any] | None, manifest: Mapping[str, Any]) -> str:
     """A sentence for people where a model may have been trained on some of the images that judge it, else nothing.
 
     The shuffled split of a data set is another one as soon as an image comes or goes.
@@ -83,18 +87,36 @@ def caution(model: str, model_config: dict[str, Any] | None, manifest: Manifest)
     Args:
         model: What to call it.
         model_config: Content of its MODEL_CONFIG, where it has one.
-        manifest: Of the data.
+        manifest: What `Manifest` says of the data.
     """
-    while model_config is not None and manifest.split != "given":
-        found = model_config.get("fingerprint", manifest.fingerprint)
-        if model_config.get("dataset") == manifest.dataset and found != manifest.fingerprint:
+    dataset, fingerprint = manifest["dataset"], manifest["fingerprint"]
+    while model_config is not None and manifest["split"] != "given":
+        found = model_config.get("fingerprint", fingerprint)
+        are_drawn = {model_config.get("source") == SAMPLE, manifest["source"] == SAMPLE}
+        if model_config.get("dataset") == dataset and len(are_drawn) == 1 and found != fingerprint:
             return (
-                f"The {model} was trained on another state of {manifest.dataset} (fingerprint {found[:8]}, here "
-                f"{manifest.fingerprint[:8]}), which was split otherwise: it may have seen some of these images, "
-                "and then looks better than it is."
+                f"The {model} was trained on another state of {dataset} (fingerprint {found[:8]}, here "
+                f"{fingerprint[:8]}), which was split otherwise: it may have seen some of these images, and then "
+                "looks better than it is."
             )
         model_config = model_config.get("base_model")
     return ""
+
+
+def reservation(manifest: Mapping[str, Any], champion: Mapping[str, Any] | None) -> str:
+    """Why scores on the data of `manifest` do not count against a champion, by its configuration.
+
+    Drawn patterns say nothing about photographs, so that a network of the sample set must not take the place of
+    one of real data. Empty where the scores count, as they do where it is not known what the champion learnt.
+    """
+    learnt = (champion or {}).get("source", SAMPLE)
+    if manifest["source"] != SAMPLE or learnt == SAMPLE:
+        return ""
+    return (
+        f"it learnt from {learnt}, while the two were compared on the drawn patterns of the sample set alone; "
+        "gate=always makes the candidate the default all the same, as does `python -m pipeline registry "
+        "set-default VERSION` afterwards"
+    )
 
 
 def require_baseline(evaluation: dict[str, Any]) -> None:

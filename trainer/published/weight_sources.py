@@ -5,12 +5,14 @@ Nothing heavy is imported, so that the pipeline can ask it too.
 
 import dataclasses
 import enum
+import functools
 import hashlib
 import pathlib
 import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Self
 
 from trainer import storage
 from trainer.artifacts import VERSION_EXTRA, WEIGHTS, SourceObject
@@ -63,25 +65,30 @@ def opened(source: str) -> Iterator[Found]:
     Raises:
         UserError: there is nothing, or it may not be read.
     """
-    if (model := _model(source)) is not None:
-        path = model / WEIGHTS
-        yield Found(path, model, _digest({WEIGHTS: storage.checksum(path)}))
-    elif storage.is_remote(source):
-        place, name, objects = _remote(source)
+    remote = _Remote.at(source)
+    if (model := _model(source, remote)) is not None:
+        yield Found(model / WEIGHTS, model, _fingerprint_of_model(model))
+    elif remote:
         with tempfile.TemporaryDirectory(prefix="msinet-weights-") as folder:
-            storage.download(place, objects, pathlib.Path(folder))
-            yield Found(pathlib.Path(folder) / name, None, fingerprint(source))
+            storage.download(remote.place, remote.weights, pathlib.Path(folder))
+            yield Found(pathlib.Path(folder) / remote.name, None, remote.fingerprint)
     else:
-        yield Found(_whole(source), None, fingerprint(source))
+        yield Found(_whole(source), None, _fingerprint_of_files(source))
 
 
 def fingerprint(source: str) -> str:
     """`Found.fingerprint`; on Cloud Storage from the listing alone, unless it is a model. Raises as `opened`."""
-    if (model := _model(source)) is not None:
-        return _digest({WEIGHTS: storage.checksum(model / WEIGHTS)})
-    if storage.is_remote(source):
-        _, name, objects = _remote(source)
-        return _digest({each.name.removeprefix(f"{name}/"): each.crc32c for each in objects})
+    remote = _Remote.at(source)
+    if (model := _model(source, remote)) is not None:
+        return _fingerprint_of_model(model)
+    return remote.fingerprint if remote else _fingerprint_of_files(source)
+
+
+def _fingerprint_of_model(model: pathlib.Path) -> str:
+    return _digest({WEIGHTS: storage.checksum(model / WEIGHTS)})
+
+
+def _fingerprint_of_files(source: str) -> str:
     path = _whole(source)
     if not path.is_dir():
         files = {each.name: each for each in path.parent.glob("*") if _is_of(each.name, path.name)}
@@ -93,7 +100,7 @@ def fingerprint(source: str) -> str:
 
 def check_local(source: str) -> None:
     """Raise `UserError` unless a path of this machine is named as weights are, or a model of this name exists."""
-    if _model(source) is None:
+    if _model(source, None) is None:
         kind_of(_whole(source))
 
 
@@ -161,29 +168,63 @@ def _is_of(name: str, wanted: str) -> bool:
     return name == wanted or (PART.sub("", name) == wanted and bool(PART.search(name)))
 
 
-def _remote(source: str) -> tuple[str, str, list[SourceObject]]:
-    """The folder that a gs:// address is in, its name there, and its files, named from that folder."""
-    place, _, name = source.rstrip("/").rpartition("/")
-    name = PART.sub("", name)
-    objects = [
-        each
-        for each in storage.list_objects(place)
-        if _is_of(each.name, name)
-        or (each.name.startswith(f"{name}/") and INSIDE.fullmatch(each.name.removeprefix(f"{name}/")))
-    ]
-    if not objects:
-        raise UserError(f"there are no weights at {source}; `gcloud storage ls {place}` shows what there is")
-    return place, name, objects
+@dataclasses.dataclass(frozen=True)
+class _Remote:
+    """Something on Cloud Storage."""
 
+    place: str
+    """The folder, or the bucket, that it is in."""
+    name: str
+    """What it is called there, for a file of a checkpoint what its files have in common."""
 
-def _model(source: str) -> pathlib.Path | None:
-    """The folder of a model of this project; None where the source is weights in another form."""
-    if storage.is_remote(source):
+    @classmethod
+    def at(cls, source: str) -> Self | None:
+        """What a gs:// address names; None for a path of this machine."""
+        if not storage.is_remote(source):
+            return None
+        if not storage.split(source)[1]:
+            raise UserError(f"{source} is a whole bucket; name what is in it, as gs://BUCKET/PATH")
         place, _, name = source.rstrip("/").rpartition("/")
-        inside = rf"{re.escape(name)}/((\d+/)?{VERSION_EXTRA}/)?{WEIGHTS}"
-        is_model = "@" in name or any(re.fullmatch(inside, each.name) for each in storage.list_objects(place))
+        return cls(place, PART.sub("", name))
+
+    @functools.cached_property
+    def beside(self) -> list[SourceObject]:
+        """All files of its folder, which is listed once."""
+        return storage.list_objects(self.place)
+
+    @property
+    def is_model(self) -> bool:
+        inside = rf"{re.escape(self.name)}/((\d+/)?{VERSION_EXTRA}/)?{WEIGHTS}"
+        return "@" in self.name or any(re.fullmatch(inside, each.name) for each in self.beside)
+
+    @property
+    def weights(self) -> list[SourceObject]:
+        """Its files, named from its folder."""
+        within = f"{self.name}/"
+        found = [
+            each
+            for each in self.beside
+            if _is_of(each.name, self.name)
+            or (each.name.startswith(within) and INSIDE.fullmatch(each.name.removeprefix(within)))
+        ]
+        if not found:
+            place = f"{self.place}/{self.name}"
+            raise UserError(
+                f"there are no weights at {place}; `gcloud storage ls {self.place}` shows what there is"
+            )
+        return found
+
+    @property
+    def fingerprint(self) -> str:
+        return _digest({each.name.removeprefix(f"{self.name}/"): each.crc32c for each in self.weights})
+
+
+def _model(source: str, remote: _Remote | None) -> pathlib.Path | None:
+    """The folder of a model of this project; None where the source is weights in another form."""
+    path = _whole(source)
+    if remote:
+        is_model = remote.is_model
     else:
-        path = _whole(source)
         holders = [path, path / VERSION_EXTRA, *(each / VERSION_EXTRA for each in path.glob("*"))]
         is_model = not _is_there(path) or any((each / WEIGHTS).is_file() for each in holders)
     if not is_model:
@@ -191,6 +232,6 @@ def _model(source: str) -> pathlib.Path | None:
     try:
         return find_model(source)
     except UserError:
-        if storage.is_remote(source) or _is_there(path) or "@" in source:
+        if remote or _is_there(path) or "@" in source:
             raise
         raise UserError(f"there is no {source}; give {KINDS}, or a model's folder or name") from None

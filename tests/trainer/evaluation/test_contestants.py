@@ -49,12 +49,33 @@ def test_each_kind_brings_its_scores_and_its_model(evaluated, models, datasets, 
     assert (plain.model, plain.measured) == (models["bad"], {})
 
 
+def test_evaluation_before_the_last_start_of_a_run_is_not_its_own(evaluated, run):
+    for earlier in (["msinet-2026-01-01", "msinet-2026-01-02"], ["msinet-2026-01-02"]):
+        artifacts.write_json(run / artifacts.RUN_FILE, {"earlier": earlier})
+        with pytest.raises(
+            UserError, match=r"mine has not come to its evaluation; finish it with .*RESUME=.*mine"
+        ):
+            find_contestants([str(run), str(evaluated)])
+
+
 def test_names_are_as_short_as_they_can_be(run, version, evaluated):
     names = [str(version.parent), str(run), str(evaluated)]
     assert [each.label for each in find_contestants(names)] == ["msinet/3", "mine", evaluated.name]
     other = version.parents[2] / "other" / "3"
     shutil.copytree(version.parent, other, symlinks=True)
     assert [each.label for each in find_contestants([names[0], str(other)])] == ["msinet/3", "other/3"]
+
+
+def test_model_that_is_called_as_a_baseline_is_told_from_it(evaluated, models, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    for place in ("uniform", "mine/centre_bias"):
+        (tmp_path / place).symlink_to(models["bad"])
+    names = ["./uniform", "mine/centre_bias"]
+    assert [each.label for each in find_contestants(names)] == names
+    assert [each.label for each in find_contestants([str(evaluated), names[1]])][1] == names[1]
+    with pytest.raises(UserError, match=r"uniform is what the figures call something else; write \./uniform"):
+        find_contestants([str(evaluated), "uniform"])
 
 
 def test_data_and_models_that_are_gone_are_not_offered(evaluated, datasets, tmp_path):

@@ -149,6 +149,25 @@ def test_the_returned_evaluation_is_the_written_one(models, datasets, tmp_path):
     assert returned["promote"]
 
 
+def test_default_of_real_data_stays_where_the_sample_decides(models, datasets, tmp_path):
+    drawn = shutil.copytree(datasets["fixationadd1000"], tmp_path / "drawn")
+    manifest = artifacts.Manifest.load(drawn)
+    champion = tmp_path / "champion"
+    champion.mkdir()
+    (champion / artifacts.WEIGHTS).symlink_to(models["bad"] / artifacts.WEIGHTS)
+    artifacts.write_json(champion / artifacts.MODEL_CONFIG, {"source": "gs://data/add1000"})
+    config = EvaluateConfig(gate_confidence=0.0)
+    for source, promoted in (("gs://data/add1000", True), ("sample", False)):
+        dataclasses.replace(manifest, source=source).save(drawn)
+        judged = evaluate(config, models["good"], {"drawn": drawn}, tmp_path / source[:2], champion)
+        assert (judged["beats_champion"], judged["promote"]) == (True, promoted)
+    assert judged["reason"] == (
+        "The current default stays: it learnt from gs://data/add1000, while the two were compared on the drawn "
+        "patterns of the sample set alone; gate=always makes the candidate the default all the same, as does "
+        "`python -m pipeline registry set-default VERSION` afterwards."
+    )
+
+
 def test_pictures_of_best_median_and_worst_images_show_the_image_without_padding(evaluated, result):
     pictures = result["datasets"]["salicon"]["pictures"]
     # The candidate made the truth, so there are no losses.

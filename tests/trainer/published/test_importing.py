@@ -10,7 +10,7 @@ from tests import reference_graph
 from tests import weight_files as written
 from tests.gcs import upload
 from tests.prepared import write_prepared
-from trainer import datasets
+from trainer import datasets, storage
 from trainer.__main__ import main
 from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, VERSION_EXTRA, WEIGHTS, Manifest
 from trainer.config import TrainConfig
@@ -184,6 +184,20 @@ def test_sources_on_cloud_storage_are_found_and_have_the_same_fingerprint(bucket
         weight_sources.opened(f"gs://{bucket.name}/deep/other.pb"),
     ):
         pass
+
+
+def test_folder_on_cloud_storage_is_listed_once(bucket, tmp_path, monkeypatch):
+    listed, list_objects = [], storage.list_objects
+    monkeypatch.setattr(storage, "list_objects", lambda source: listed.append(source) or list_objects(source))
+    (tmp_path / "model.pb").write_bytes(b"bare")
+    address = upload(bucket, tmp_path / "model.pb", "deep/model.pb")
+    with weight_sources.opened(address) as found:
+        assert found.path.read_bytes() == b"bare"
+    assert weight_sources.fingerprint(address) == found.fingerprint
+    assert listed == [f"gs://{bucket.name}/deep"] * 2
+    for whole in (f"gs://{bucket.name}", f"gs://{bucket.name}/"):
+        with pytest.raises(UserError, match=rf"{whole} is a whole bucket; name what is in it"):
+            weight_sources.fingerprint(whole)
 
 
 def test_models_of_a_registry_are_found_by_name(imported, tmp_path, monkeypatch, bucket):
