@@ -156,7 +156,9 @@ def test_folder_of_a_run_is_shown_as_it_is_called(tmp_path, monkeypatch):
     uploaded.mkdir(parents=True)
     (uploaded / "executor_output.json").write_text(json.dumps(registered))
     console = Console(file=io.StringIO(), width=200)
-    execute(Run(tmp_path / "[draft] run", "local", {}, finished=True), console)
+    run = Run(tmp_path / "[draft] run", "local", {}, finished=True)
+    run.save()
+    execute(run, console)
     assert console.file.getvalue().startswith("Run [draft] run has finished")
 
 
