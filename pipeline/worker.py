@@ -21,8 +21,8 @@ def main(run_dir: pathlib.Path) -> None:
     from kfp import local
 
     from pipeline.dag import build
+    from pipeline.local_run import CACHE, Run
     from pipeline.progress import STEPS_LINE
-    from pipeline.run import CACHE, Run
 
     run = Run.load(run_dir)
     # kfp.local tells of a cached task through the root logger, outside of its own set-up of it.

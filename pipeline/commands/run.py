@@ -37,6 +37,7 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
     from rich.console import Console
 
     from pipeline import run
+    from pipeline.local_run import prepare
 
     given = given_parameters(parsed, others)
-    return run.execute(run.prepare(parsed.env, parsed.run_dir, parsed.resume, given), Console())
+    return run.execute(prepare(parsed.env, parsed.run_dir, parsed.resume, given), Console())

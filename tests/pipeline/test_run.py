@@ -17,10 +17,11 @@ import h5py
 import pytest
 from rich.console import Console
 
+from pipeline.local_run import CHECKPOINTS, SHOWN, Run, prepare
 from pipeline.parameters import STEPS
 from pipeline.progress import ANSI, Progress, Step
 from pipeline.registry import LocalRegistry
-from pipeline.run import CHECKPOINTS, LOG, SHOWN, Run, execute, prepare
+from pipeline.run import LOG, execute
 from tests.reference_graph import frozen, write_graph
 from trainer import artifacts
 from trainer.artifacts import CHALLENGER, DEFAULT
