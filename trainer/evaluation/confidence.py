@@ -17,8 +17,8 @@ Values = npt.NDArray[np.float64]
 Interval = tuple[float, float]
 
 CONFIDENCE = 0.95
-RESAMPLES = 4999
-"""The ends of a 95% interval are then random by about a fiftieth of its width."""
+RESAMPLES = 19_999
+"""The width of a 95% interval is then random by about a hundredth, and for so many images alike in all of them."""
 LEAST_BEYOND = 10
 """Resamples that must lie beyond each end of an interval; its ends are mere extremes where there are fewer."""
 SEED = 0
@@ -54,7 +54,7 @@ def interval(values: npt.ArrayLike, confidence: float = CONFIDENCE) -> Interval 
 
     It is taken somewhat wider than asked, as wide as Student's where scores are normal, since a bootstrap sees too
     little variance in a small sample (Hesterberg 2015, section 4.1). docs/log.md says how often it holds. It is
-    Student's where the resamples do not reach as far: of 0.99 for fewer than some 30 images, and of 0.999.
+    Student's where the resamples do not reach as far: of 0.99 for fewer than 12 images, and of 0.999.
     """
     scores = np.sort(np.asarray(values, np.float64))
     n = len(scores)

@@ -21,7 +21,7 @@ def test_interval_of_normal_scores_is_students(n, confidence):
     width = expected.high - expected.low
     low, high = interval(values, confidence)
     assert (low, high) == pytest.approx((expected.low, expected.high), abs=0.08 * width)
-    assert high - low == pytest.approx(width, rel=0.06)
+    assert high - low == pytest.approx(width, rel=0.04)
 
 
 def test_interval_of_skewed_scores_leans_to_the_long_tail():
