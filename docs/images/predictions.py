@@ -1,6 +1,6 @@
-"""Draw docs/images/predictions.jpg: photographs above, and what a model predicts for them below.
+"""Draw docs/images/predictions.jpg: photographs above, and what models predict for them below, a row for each.
 
-    python docs/images/predictions.py runs/TIME/model      # or a version, models/msinet/1; half a minute
+    python docs/images/predictions.py results/base_1e-5 results/finetune_1e-5      # half a minute
 
 The photographs come with scikit-image and are in the public domain: an astronaut (NASA), a rocket (SpaceX), a cat
 and a cup of coffee (CC0, Stefan van der Walt and Rachel Michetti).
@@ -20,23 +20,22 @@ HEIGHT_PX, GAP_PX = 260, 6
 OUTPUT = pathlib.Path(__file__).with_name("predictions.jpg")
 
 
-def main(model: str) -> None:
-    """Predict with `model` and write the picture."""
+def main(*models: str) -> None:
+    """Predict with the models and write the picture."""
     photographs = {name: getattr(data, name)() for name in ("chelsea", "coffee", "astronaut", "rocket")}
-    predictor = Predictor(find_model(model))
+    predictors = [Predictor(find_model(model)) for model in models]
     columns = []
     for pixels in photographs.values():
         width = round(pixels.shape[1] * HEIGHT_PX / pixels.shape[0])
-        blended = blend(pixels, predictor.predict(pixels))
-        pair = [Image.fromarray(each).resize((width, HEIGHT_PX)) for each in (pixels, blended)]
-        columns.append(pair)
-    total = sum(pair[0].width for pair in columns) + GAP_PX * (len(columns) - 1)
-    sheet = Image.new("RGB", (total, 2 * HEIGHT_PX + GAP_PX), "white")
+        blended = [blend(pixels, predictor.predict(pixels)) for predictor in predictors]
+        columns.append([Image.fromarray(each).resize((width, HEIGHT_PX)) for each in (pixels, *blended)])
+    total = sum(column[0].width for column in columns) + GAP_PX * (len(columns) - 1)
+    sheet = Image.new("RGB", (total, (1 + len(models)) * (HEIGHT_PX + GAP_PX) - GAP_PX), "white")
     left = 0
-    for pair in columns:
-        for row, picture in enumerate(pair):
+    for column in columns:
+        for row, picture in enumerate(column):
             sheet.paste(picture, (left, row * (HEIGHT_PX + GAP_PX)))
-        left += pair[0].width + GAP_PX
+        left += column[0].width + GAP_PX
     sheet.save(OUTPUT, quality=88)
 
 
