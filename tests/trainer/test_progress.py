@@ -7,6 +7,8 @@ import pytest
 
 from trainer.progress import Tracker
 
+END = "the end of what is shown"
+
 
 @pytest.fixture
 def terminal(monkeypatch):
@@ -14,7 +16,16 @@ def terminal(monkeypatch):
     ours, theirs = os.openpty()
     with os.fdopen(theirs, "w") as output, os.fdopen(ours, "rb", buffering=0) as shown:
         monkeypatch.setattr("sys.stdout", output)
-        yield lambda: re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.read(2**16).decode())
+
+        def read():
+            # The kernel hands over in pieces what was written: a last mark says that all of it came.
+            print(END, file=output, flush=True)
+            text = b""
+            while not text.rstrip().endswith(END.encode()):
+                text += shown.read(2**16)
+            return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text.decode())
+
+        yield read
 
 
 @pytest.fixture
