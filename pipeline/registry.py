@@ -24,6 +24,7 @@ from trainer import artifacts, storage
 from trainer.artifacts import ALIASES, CHALLENGER, DEFAULT, REGISTRY
 from trainer.config import EvaluateConfig, check
 from trainer.errors import UserError
+from trainer.models import NEEDED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,8 +107,7 @@ class LocalRegistry:
         )
         place = self.root / name / str(number)
         model = place / artifacts.VERSION_EXTRA
-        needed = (VERSION, artifacts.WEIGHTS, artifacts.MODEL_CONFIG)
-        missing = ", ".join(each for each in needed if not (model / each).is_file())
+        missing = ", ".join(each for each in (VERSION, *NEEDED) if not (model / each).is_file())
         remedy = f"put it back, or remove {place}"
         check(not missing, f"version {number} of model {name!r} is not whole, {model} has no {missing}; {remedy}")
         return Version(number, model, str(place), artifacts.read_json(model / VERSION, remedy))

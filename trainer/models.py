@@ -21,6 +21,7 @@ from trainer.artifacts import (
 from trainer.errors import UserError
 
 NEEDED = (WEIGHTS, MODEL_CONFIG)
+"""What every model has."""
 KEPT = (EVALUATION, PER_IMAGE)
 """What a version has as well where its model was evaluated before it was registered."""
 NEITHER = f"is neither a model, it has no {WEIGHTS}, nor a registered name"

@@ -122,8 +122,8 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     regions, found = _regions(parsed), find_inputs(parsed.images, parsed.output_dir)
     paths = name_results(found.inputs, parsed.output_dir, config.formats if parsed.output_dir else ())
     sheet = Sheet(parsed.contact_sheet, len(found.inputs)) if parsed.contact_sheet else None
-    protect(found.inputs, sheet.paths if sheet else [], "--contact-sheet")
-    protect(found.inputs, [parsed.json] if parsed.json else [], "--json")
+    json_files = [parsed.json] if parsed.json else []
+    protect(found.inputs, {"--contact-sheet": sheet.paths if sheet else [], "--json": json_files})
     model = find_model(parsed.model)
     outcomes, failed = [], 0
     with (
@@ -173,7 +173,7 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     first, second = (images[0] for images in found)
     stems = [pathlib.PurePosixPath(each.key).stem for each in (first, second)]
     picture = pathlib.Path(parsed.output_dir, f"{stems[0]}-to-{stems[1]}.png") if parsed.output_dir else None
-    protect((first, second), [parsed.json] if parsed.json else [], "--json")
+    protect((first, second), {"--json": [parsed.json] if parsed.json else []})
     model = find_model(parsed.model)
     changes = compare_designs(Predictor(model), (first, second), regions, picture, config.most_pixels)
     if regions:

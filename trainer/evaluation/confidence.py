@@ -64,10 +64,10 @@ def interval(values: npt.ArrayLike, confidence: float = CONFIDENCE) -> Interval 
     mean, spread = scores.mean(), np.ptp(scores)
     if spread <= 1e-12 * np.abs(scores).max():
         return float(scores.min()), float(scores.max())
-    quantile = math.sqrt(n / (n - 1)) * stats.t.ppf((1 + confidence) / 2, n - 1)
-    beyond = stats.norm.sf(quantile)
+    quantile = stats.t.ppf((1 + confidence) / 2, n - 1)
+    beyond = stats.norm.sf(math.sqrt(n / (n - 1)) * quantile)
     if beyond * RESAMPLES < LEAST_BEYOND:
-        reach = stats.t.ppf((1 + confidence) / 2, n - 1) * scores.std(ddof=1) / math.sqrt(n)
+        reach = quantile * scores.std(ddof=1) / math.sqrt(n)
         return float(mean - reach), float(mean + reach)
     found = stats.bootstrap(
         ((scores - mean) / spread,),

@@ -3,7 +3,7 @@
 import os
 import pathlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from PIL import Image
@@ -48,14 +48,15 @@ def name_results(
                 f"{other.shown} and {image.shown} would share the result {shown(str(path))}; give the folder that "
                 "both are in, or another --output-dir for each"
             )
-    protect(inputs, owners, "--output-dir")
+    protect(inputs, {"--output-dir": owners})
     return paths
 
 
-def protect(inputs: Sequence[Input], written: Iterable[str | os.PathLike[str]], flag: str) -> None:
-    """Raise `UserError` if one of the files that a flag has written would take the place of an image."""
-    images = {os.path.realpath(each.name) for each in inputs}
-    for path in written:
+def protect(inputs: Sequence[Input], written: Mapping[str, Iterable[str | os.PathLike[str]]]) -> None:
+    """Raise `UserError` if a file would take the place of an image; `written` gives the files of each flag."""
+    files = [(flag, path) for flag, paths in written.items() for path in paths]
+    images = {os.path.realpath(each.name) for each in inputs} if files else set()
+    for flag, path in files:
         if os.path.realpath(path) in images:
             raise UserError(f"the result {shown(str(path))} would take the place of an image; give another {flag}")
 
