@@ -1,8 +1,9 @@
 """What `trainer.prediction.picture` does, in TensorFlow's operations, for an exported model that reads by itself.
 
 Only operations that TensorFlow 2.15 has on processors. Other than there, WebP, TIFF and GIF are not read (of a GIF
-TensorFlow decodes every frame at whatever size it has, without a limit); ignored are a BMP's palette, the
-transparent colour of a PNG without a palette, and an orientation outside a JPEG's EXIF.
+TensorFlow decodes every frame at whatever size it has, without a limit); nor are BMPs with a palette, whose
+numbers TensorFlow takes for shades of grey. Ignored are the transparent colour of a PNG without a palette, and an
+orientation outside a JPEG's EXIF.
 """
 
 import tensorflow as tf
@@ -78,7 +79,8 @@ def _size(encoded: tf.Tensor, header: _Bytes) -> tuple[tf.Tensor, tf.Tensor]:
         height, width = tf.unstack(tf.cast(tf.image.extract_jpeg_shape(encoded)[:2], tf.int64))
     elif header.is_png:
         height, width = header.number(20, 4), header.number(16, 4)
-    elif header.number(0, 2) == 0x424D:  # BMP; a negative height begins at the top
+    elif header.number(0, 2) == 0x424D and header.number(28, 2, True) >= 24:  # a BMP without a palette
+        # A negative height begins at the top.
         height, width = header.number(22, 4, True), header.number(18, 4, True)
         height = tf.minimum(height, 2**32 - height)
     else:

@@ -56,6 +56,7 @@ BAD = {
     "a cut PNG": PICTURES["PNG with alpha"][:100],
     "a WebP": encode(Image.fromarray(SMOOTH), "WEBP"),
     "a GIF, whose frames may be larger than it announces": encode(Image.fromarray(SMOOTH).quantize(64), "GIF"),
+    "a BMP with a palette": encode(Image.fromarray(SMOOTH).quantize(64), "BMP"),
     "a PNG that announces 4 gigapixels": (
         b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + ANNOUNCED + struct.pack(">I", zlib.crc32(ANNOUNCED))
     ),
