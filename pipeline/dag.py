@@ -138,7 +138,8 @@ def _base_model(given: dict[str, Channel], seen: Channel, train: Callable[[], Ch
 def _evaluate_and_upload(given: dict[str, Channel], model: Channel, data: dict[str, Channel]) -> None:
     place = {"model_name": given["model_name"], "registry": given["registry"]}
     both = {"base_data": data["base"], "finetune_data": data["finetune"]}
-    judged = evaluate_model(**settings_of(EvaluateConfig, "", given), **place, **both, model=model)
+    gate = settings_of(EvaluateConfig, "", given)
+    judged = evaluate_model(evaluate_base=given["evaluate_base"], **gate, **place, **both, model=model)
     judged.set_caching_options(False).set_display_name("Evaluation")
     run = dsl.PIPELINE_JOB_NAME_PLACEHOLDER
     uploaded = upload_model(**place, **both, run=run, model=model, evaluation=judged.outputs["evaluation"])

@@ -15,7 +15,9 @@ class AcceleratorConfig:
     """The machines of one training step."""
 
     accelerator: str = setting(
-        "cpu", "What it trains on: a name of `python -m pipeline plan`, such as l4 or v5e-4."
+        "cpu",
+        "What it trains on: a name of `python -m pipeline plan`, such as l4 or v5e-4; a run on this machine takes "
+        "cpu alone, and trains on what is here.",
     )
     workers: int = setting(1, "Machines that train together; several for GPUs only.")
     provisioning: str = setting(

@@ -112,7 +112,7 @@ def prepare(environment: str, folder: str, resume: str, given: Mapping[str, Valu
         run = Run(pathlib.Path(folder) if folder else RUNS / name, loaded.name, {**loaded.parameters, **given})
     run = dataclasses.replace(run, folder=run.folder.absolute())
     run.parameters.setdefault("checkpoint_dir", str(run.folder / CHECKPOINTS))
-    parameters.validate(run.parameters)
+    parameters.validate(run.parameters, "local")
     parameters.require_sources(run.parameters)
     if not run.finished:
         _require_files(run.parameters)

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from pipeline.fit import check_platform
 from pipeline.job import AcceleratorConfig, JobConfig
 from pipeline.registry_address import VERTEX, Address
 from trainer import datasets
@@ -41,6 +42,7 @@ class PipelineConfig:
         "", "Folder where the training steps keep their state; empty for a place beside each step's output."
     )
 
+    evaluate_base: bool = setting(False, "Evaluate on the base data set's validation split as well.")
     base_model_uri: str = setting(
         "",
         "Model to fine-tune in place of a base training: a path or gs:// address of published weights, as `python "
@@ -142,13 +144,18 @@ def _as_type(value: object, wanted: type) -> Value:
     return float(value) if wanted is float else int(value)
 
 
-def validate(values: Mapping[str, Value]) -> None:
-    """Raise `UserError` unless the trainer would accept `values`, given by parameter name."""
+def validate(values: Mapping[str, Value], platform: str = "") -> None:
+    """Raise `UserError` unless the trainer would accept `values`, given by parameter name.
+
+    `platform` (vertex, kubeflow or local) is asked for the machines too, where it is given.
+    """
     for step, title in STEPS.items():
         try:
             datasets.get(FetchConfig(**_complete(FetchConfig, step, values)).dataset)
             TrainConfig(**_complete(TrainConfig, step, values))
-            AcceleratorConfig(**_complete(AcceleratorConfig, step, values))
+            machines = AcceleratorConfig(**_complete(AcceleratorConfig, step, values))
+            if platform:
+                check_platform(platform, machines.accelerator, machines.workers)
         except UserError as error:
             raise UserError(f"{title.lower()}: {error}") from None
     for config in (EvaluateConfig, PipelineConfig, JobConfig):
@@ -162,7 +169,7 @@ def steps_of(values: Mapping[str, Value]) -> dict[str, str]:
 
 def fetched_steps(values: Mapping[str, Value]) -> dict[str, str]:
     """The steps whose data is needed with these parameters, with their titles."""
-    return STEPS if _complete(EvaluateConfig, "", values)["evaluate_base"] else steps_of(values)
+    return STEPS if _complete(PipelineConfig, "", values)["evaluate_base"] else steps_of(values)
 
 
 def require_sources(values: Mapping[str, Value]) -> None:

@@ -180,10 +180,10 @@ class TrainConfig:
 class EvaluateConfig:
     """How a candidate is judged."""
 
-    evaluate_base: bool = setting(False, "Evaluate on the base data set's validation split as well.")
     gate: str = setting(
         "kld",
-        "The metric in which a candidate must beat the current default model to take its place; `always` "
+        "The metric in which a candidate must beat the current default model to take its place: kld, cc, sim, or "
+        "where the data that decides has fixations auc_judd, shuffled_auc, nss, information_gain; `always` "
         "promotes every candidate, `never` none.",
     )
     gate_margin: float = setting(0.0, "By how much the candidate must be better in the gate's metric.")

@@ -167,7 +167,7 @@ def judge(folder, prepared, model, registry, **changes):
         "metrics": artifact(dsl.Metrics, folder / "metrics"),
         "report": artifact(dsl.HTML, folder / "report"),
     }
-    config = dataclasses.asdict(EvaluateConfig()) | changes
+    config = {"evaluate_base": False} | dataclasses.asdict(EvaluateConfig()) | changes
     place = {"model_name": "msinet", "registry": str(registry)}
     data = {"base_data": prepared, "finetune_data": prepared}
     evaluate_model.python_func(**config, **place, **data, model=model, **outputs)

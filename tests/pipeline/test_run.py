@@ -227,6 +227,14 @@ def test_base_model_that_is_not_there_is_refused_before_anything_starts(tmp_path
         prepare("local", "", "", {**only, "evaluate_base": True})
 
 
+def test_accelerator_that_this_machine_does_not_name_is_refused_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        UserError, match="fine-tuning: accelerator is 'l4', but a local run trains on this machine"
+    ):
+        prepare("sample", "", "", {"finetune_accelerator": "l4"})
+
+
 def test_registry_that_cannot_be_used_is_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pathlib.Path("file").touch()

@@ -2,12 +2,13 @@
 
 import contextlib
 import json
+import shutil
 
 import pytest
 
 from tests.prepared import write_prepared
 from trainer.__main__ import _parser, main
-from trainer.artifacts import EVALUATION, MODEL_CONFIG
+from trainer.artifacts import EVALUATION, MODEL_CONFIG, VERSION_EXTRA
 from trainer.errors import UserError, reported
 
 
@@ -107,9 +108,15 @@ def test_train_then_evaluate_write_model_curve_and_report(tmp_path):
     assert json.loads((tmp_path / "model" / MODEL_CONFIG).read_text())["best_epoch"] == 1
     assert (tmp_path / "model.checkpoints").is_dir()
     assert "<img" in (tmp_path / "curve.html").read_text()
+    registered, default = tmp_path / "models" / "msinet", f"{tmp_path}/models/msinet@1"
+    shutil.copytree(tmp_path / "model", registered / "1" / VERSION_EXTRA)
+    places = ["--output-dir", str(tmp_path / "tuned"), "--base-model", default]
+    main(["train", "--dataset-dir", str(data), *places, *settings])
+    assert json.loads((tmp_path / "tuned" / MODEL_CONFIG).read_text())["base_model"]["best_epoch"] == 1
     places = ["--output-dir", str(tmp_path / "evaluation"), "--report", str(tmp_path / "report.html")]
-    with contextlib.suppress(SystemExit):  # one epoch on six images may well stay below the centre bias
-        main(["evaluate", "--model", str(tmp_path / "model"), "--dataset-dir", str(data), *places])
+    places += ["--model", str(tmp_path / "tuned"), "--champion", default]
+    with contextlib.suppress(SystemExit):  # two epochs on six images may well stay below the centre bias
+        main(["evaluate", "--dataset-dir", str(data), *places])
     evaluation = json.loads((tmp_path / "evaluation" / EVALUATION).read_text())
-    assert set(evaluation["datasets"]["osie"]["models"]) == {"candidate", "centre_bias", "uniform"}
+    assert set(evaluation["datasets"]["osie"]["models"]) == {"candidate", "champion", "centre_bias", "uniform"}
     assert (tmp_path / "report.html").stat().st_size > 10_000

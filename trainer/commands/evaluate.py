@@ -3,17 +3,21 @@
 import argparse
 
 from trainer.config import EvaluateConfig
-from trainer.settings_cli import add_settings, output_dir, output_file, settings
+from trainer.settings_cli import MODEL, add_settings, output_dir, output_file, settings
 
 HELP = "evaluate a model against its baselines"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", required=True, metavar="DIR", help="Folder of the model.")
+    parser.add_argument("--model", required=True, metavar="DIR", help=f"{MODEL}.")
     parser.add_argument(
-        "--dataset-dir", required=True, action="append", metavar="DIR", help="What `fetch` wrote; may be repeated."
+        "--dataset-dir",
+        required=True,
+        action="append",
+        metavar="DIR",
+        help="What `fetch` wrote; may be repeated, the first decides.",
     )
-    parser.add_argument("--champion", metavar="DIR", help="Folder of the present default model.")
+    parser.add_argument("--champion", metavar="DIR", help="The present default model, likewise.")
     parser.add_argument(
         "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder of the evaluation to write."
     )
@@ -27,12 +31,14 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.artifacts import prepared_by_name
     from trainer.evaluation.evaluate import evaluate
     from trainer.evaluation.gate import require_baseline
+    from trainer.models import find_model
     from trainer.reports.report import write_report
     from trainer.reports.terminal import print_evaluation
 
     folders = prepared_by_name(parsed.dataset_dir)
     config = settings(EvaluateConfig, parsed)
-    evaluation = evaluate(config, parsed.model, folders, parsed.output_dir, parsed.champion)
+    model, champion = find_model(parsed.model), parsed.champion and find_model(parsed.champion)
+    evaluation = evaluate(config, model, folders, parsed.output_dir, champion)
     if parsed.report:
         write_report(parsed.output_dir, parsed.report)
     print_evaluation(evaluation, Console())

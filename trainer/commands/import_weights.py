@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--dataset",
         default=FetchConfig.dataset,
         metavar="NAME",
-        help="Data set that the weights were trained on (default: %(default)s).",
+        help="Data set that the weights were trained on (default: %(default)s); a model keeps its own.",
     )
     parser.add_argument(
         "--image-size",

@@ -3,7 +3,7 @@
 import argparse
 
 from trainer.config import CACHES, TrainConfig
-from trainer.settings_cli import add_settings, output_dir, output_dir_or_address, output_file, settings
+from trainer.settings_cli import MODEL, add_settings, output_dir, output_dir_or_address, output_file, settings
 
 HELP = "train on a prepared data set"
 
@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="Folder, or gs:// address, for the run's state (default: beside the model).",
     )
-    parser.add_argument("--base-model", metavar="DIR", help="Model to start from, in place of initial weights.")
+    parser.add_argument("--base-model", help=f"What to start from, in place of initial weights. {MODEL}.")
     parser.add_argument(
         "--accelerator", default="", metavar="NAME", help="What to train on, such as l4-2 (default: what is here)."
     )
@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=output_dir_or_address,
         default="",
         metavar="DIR",
-        help="Folder, or gs:// address, for TensorBoard (default: AIP_TENSORBOARD_LOG_DIR).",
+        help="Folder, or gs:// address, for TensorBoard (default: $AIP_TENSORBOARD_LOG_DIR where it is set).",
     )
     parser.add_argument(
         "--curve", type=output_file, metavar="HTML", help="Page with the curve of the losses to write."
@@ -40,6 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
+    from trainer.models import find_model
     from trainer.reports.curve import write_curve
     from trainer.training.train import train
 
@@ -50,7 +51,7 @@ def execute(parsed: argparse.Namespace) -> None:
         parsed.dataset_dir,
         parsed.output_dir,
         checkpoints,
-        parsed.base_model,
+        parsed.base_model and find_model(parsed.base_model),
         accelerator=parsed.accelerator,
         logs=parsed.logs_dir,
         cache=parsed.cache,
