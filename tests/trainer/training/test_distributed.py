@@ -14,7 +14,8 @@ import pytest
 from tests.prepared import write_prepared
 from trainer.artifacts import HISTORY, WEIGHTS
 
-TIMEOUT_S = 240
+TIMEOUT_S = 900
+"""A guard against a process that never ends; 240 s were not enough once, with other work on both cores."""
 ROOT = pathlib.Path(__file__).parents[3]
 SETTINGS = ["--batch-size=4", "--initial-weights=none", "--precision=float32", "--learning-rate=1e-6"]
 
