@@ -33,6 +33,9 @@ HIGHER_IS_BETTER = {
     "information_gain": True,
 }
 """The evaluation metrics, in the order in which they are shown."""
+POINT_METRICS = ("auc_judd", "shuffled_auc", "nss", "information_gain")
+"""Those that need fixations."""
+DENSITY_METRICS = tuple(metric for metric in HIGHER_IS_BETTER if metric not in POINT_METRICS)
 
 
 def setting(default: Any, help: str) -> Any:
@@ -182,9 +185,9 @@ class EvaluateConfig:
 
     gate: str = setting(
         "kld",
-        "The metric in which a candidate must beat the current default model to take its place: kld, cc, sim, or "
-        "where the data that decides has fixations auc_judd, shuffled_auc, nss, information_gain; `always` "
-        "promotes every candidate, `never` none.",
+        "The metric in which a candidate must beat the current default model to take its place: "
+        f"{', '.join(DENSITY_METRICS)}, or where the data that decides has fixations {', '.join(POINT_METRICS)}; "
+        "`always` promotes every candidate, `never` none.",
     )
     gate_margin: float = setting(0.0, "By how much the candidate must be better in the gate's metric.")
     gate_confidence: float = setting(

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainer import artifacts
-from trainer.config import HIGHER_IS_BETTER, EvaluateConfig
+from trainer.config import DENSITY_METRICS, HIGHER_IS_BETTER, POINT_METRICS, EvaluateConfig
 from trainer.errors import UserError
 from trainer.evaluation import confidence, gate, per_image
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, PerImage
-from trainer.evaluation.scoring import POINT_METRICS, Scorer, load_manifests
+from trainer.evaluation.scoring import Scorer, load_manifests
 from trainer.progress import Tracker
 from trainer.serving.export import load_model
 
@@ -111,9 +111,9 @@ def _check(
     manifests = load_manifests(datasets)
     first, manifest = next(iter(manifests.items()))
     if config.gate in POINT_METRICS and not manifest.has_fixations:
-        known = ", ".join(metric for metric in HIGHER_IS_BETTER if metric not in POINT_METRICS)
         raise UserError(
-            f"the gate {config.gate} needs fixations, and data set {first} has only maps; choose one of {known}"
+            f"the gate {config.gate} needs fixations, and data set {first} has only maps; choose one of "
+            f"{', '.join(DENSITY_METRICS)}"
         )
     return manifests
 

@@ -21,7 +21,6 @@ from trainer.errors import UserError
 from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, PerImage, Scores
 from trainer.progress import Tracker
 
-POINT_METRICS = ("auc_judd", "shuffled_auc", "nss", "information_gain")
 BATCH_SIZE = 8
 
 Size = tuple[int, int]
