@@ -27,7 +27,7 @@ import keras
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
-from trainer import accelerators, dilation
+from trainer import accelerators, convolution
 from trainer.config import parse_image_size
 from trainer.errors import UserError
 from trainer.model import build_model
@@ -130,7 +130,7 @@ def _print(row: dict[str, Any], as_json: bool) -> None:
 
 def lower(case: Case) -> str:
     """HLO text of one training step on each chip, as TensorFlow hands it to XLA."""
-    dilation.direct = True  # as on the chip
+    convolution.chip = True
     model = build_model(case.image_size, precision.POLICIES[case.precision])
     optimizer = keras.optimizers.Adam(1e-5, epsilon=ADAM_EPSILON)
     optimizer.build(model.trainable_variables)

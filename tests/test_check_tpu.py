@@ -11,7 +11,7 @@ import pytest
 from benchmarks import tpu_compile, tpu_compiler
 from benchmarks.tpu_compile import Case, Counts
 from tests import determinism
-from trainer import dilation
+from trainer import convolution
 from trainer.errors import UserError
 
 CASE = Case("2x2", 2, (24, 32), "bfloat16")
@@ -27,10 +27,10 @@ COUNTS = Counts(
 
 @pytest.fixture(scope="module")
 def step():
-    before = dilation.direct
+    before = convolution.chip
     with determinism.operations(deterministic=False):  # whose form of the pooling's gradient XLA has not on CPUs
         yield tpu_compile.lower(CASE)
-    dilation.direct = before
+    convolution.chip = before
 
 
 def test_step_takes_bytes_and_multiplies_in_bfloat16(step):

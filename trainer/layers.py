@@ -15,7 +15,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from trainer import dilation
+from trainer.convolution import convolve
 from trainer.pooling import max_pool
 
 EPSILON = 1e-7
@@ -52,7 +52,7 @@ for _tap, _phase in np.ndindex(3, 2):
     PAIRED[_tap, (_phase + _tap - 1) // 2 + 1, (_phase + _tap - 1) % 2, _phase] = 1
 
 
-def convolve_doubled(x: Any, kernel: Any) -> Any:
+def convolve_doubled(x: Any, kernel: Any, training: bool = False) -> Any:
     """A 3x3 convolution of `x` doubled in height and width, as phases.
 
     The doubling is TensorFlow 1's bilinear one: out[2i] = in[i], out[2i + 1] = (in[i] + in[i + 1]) / 2, the last
@@ -61,22 +61,23 @@ def convolve_doubled(x: Any, kernel: Any) -> Any:
     Args:
         x: (B, h, w, C).
         kernel: (3, 3, C, F), any float; it is transformed in its own type.
+        training: as in `trainer.convolution.convolve`.
 
     Returns:
         (B, h, w, 4 F) of x's type, channels in the order (row, column, filter).
     """
     kernels = iter(fan_out(kernel, 4))
 
-    def convolve(region: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
+    def part(region: Any, rows: np.ndarray, columns: np.ndarray) -> Any:
         transformed = ops.einsum("klcf,ktep,lugq->tucgepqf", next(kernels), rows, columns)
         shape = (rows.shape[1], columns.shape[1], kernel.shape[2], -1)
-        return _convolve(region, ops.cast(ops.reshape(transformed, shape), x.dtype))
+        return convolve(region, ops.cast(ops.reshape(transformed, shape), x.dtype), training=training)
 
     x, *uses = fan_out(x, 5)
     sides, (top_and_bottom, *ends) = _ends(uses[:2], 2), fan_out(_ends(uses[2:], 1), 3)
     corners = _ends(ends, 2)
-    inner = _add_at_ends(convolve(x, DOUBLED, DOUBLED), convolve(sides, DOUBLED, AT_ENDS), 2)
-    outer = _add_at_ends(convolve(top_and_bottom, AT_ENDS, DOUBLED), convolve(corners, AT_ENDS, AT_ENDS), 2)
+    inner = _add_at_ends(part(x, DOUBLED, DOUBLED), part(sides, DOUBLED, AT_ENDS), 2)
+    outer = _add_at_ends(part(top_and_bottom, AT_ENDS, DOUBLED), part(corners, AT_ENDS, AT_ENDS), 2)
     return _add_at_ends(inner, outer, 1)
 
 
@@ -101,15 +102,11 @@ def _add_at_ends(x: Any, ends: Any, axis: int) -> Any:
     return x
 
 
-def convolve_phases(x: Any, kernel: Any) -> Any:
+def convolve_phases(x: Any, kernel: Any, training: bool = False) -> Any:
     """A 3x3 convolution of a map given as phases, as phases: (B, h, w, 4 C) and (3, 3, C, F) to (B, h, w, 4 F)."""
     transformed = ops.einsum("klcf,ktpq,lurs->tuprcqsf", kernel, PAIRED, PAIRED)
     shape = (3, 3, 4 * kernel.shape[2], 4 * kernel.shape[3])
-    return _convolve(x, ops.cast(ops.reshape(transformed, shape), x.dtype))
-
-
-def _convolve(x: Any, kernel: Any) -> Any:
-    return ops.conv(x, kernel, padding="same", data_format="channels_last")
+    return convolve(x, ops.cast(ops.reshape(transformed, shape), x.dtype), training=training)
 
 
 # === Layers ===
@@ -147,26 +144,26 @@ class Conv2D(keras.layers.Conv2D):  # type: ignore[misc]
         super().build(input_shape)
         self.input_spec = None
 
-    def call(self, inputs: Any) -> Any:
+    def call(self, inputs: Any, training: bool = False) -> Any:
         """(B, h, w, C), or a list of such and at its end (B, 1, 1, C) for all pixels, to (B, h', w', filters)."""
-        x = self._convolved(inputs)
+        x = self._convolved(inputs, bool(training))
         if self._pool:
             x = max_pool(x, self._pool)
         bias = ops.cast(self.bias, x.dtype)
         return self.activation(x + (bias if self._of == "pixels" else ops.tile(bias, 4)))
 
-    def _convolved(self, inputs: Any) -> Any:
+    def _convolved(self, inputs: Any, training: bool) -> Any:
         if isinstance(inputs, list):
             *maps, everywhere = (ops.cast(each, self.compute_dtype) for each in inputs)
             x, kernel = ops.concatenate(maps, axis=3), ops.cast(self.kernel, self.compute_dtype)
             channels = x.shape[3]
-            return _convolve(x, kernel[:, :, :channels]) + _convolve(everywhere, kernel[:, :, channels:])
+            return convolve(x, kernel[:, :, :channels]) + convolve(everywhere, kernel[:, :, channels:])
         x = ops.cast(inputs, self.compute_dtype)
         if self._of == "small":
-            return convolve_doubled(x, self.kernel)
+            return convolve_doubled(x, self.kernel, training)
         if self._of == "phases":
-            return convolve_phases(x, self.kernel)
-        return dilation.convolve(x, ops.cast(self.kernel, x.dtype), self.dilation_rate[0])
+            return convolve_phases(x, self.kernel, training)
+        return convolve(x, ops.cast(self.kernel, x.dtype), self.dilation_rate[0], training)
 
     def compute_output_shape(self, input_shape: Any) -> tuple[int | None, ...]:
         """(B, h', w', filters), or four times as many channels for phases."""

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from tests.golden.weights import set_golden_weights
-from trainer import dilation, pooling
+from trainer import pooling
 from trainer.layers import Pixels, convolve_doubled, convolve_phases
 from trainer.losses import kld
 from trainer.model import VGG16_BLOCKS, build_model, encoder_layer
@@ -94,16 +94,6 @@ def test_convolution_of_phases_is_that_of_their_pixels():
 def test_phases_keep_bfloat16():
     x = keras.ops.cast(np.zeros((1, 2, 2, 1)), "bfloat16")
     assert convolve_doubled(x, np.zeros((3, 3, 1, 1), np.float32)).dtype == "bfloat16"
-
-
-@pytest.mark.parametrize("size", [(6, 9), (1, 1)])
-def test_both_ways_of_dilation_are_one(size, monkeypatch):
-    rng = np.random.default_rng(0)
-    x, kernel = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, *size, 3), (3, 3, 3, 4)))
-    monkeypatch.setattr(dilation, "direct", True)
-    direct = dilation.convolve(x, kernel, 4)
-    monkeypatch.setattr(dilation, "direct", False)
-    np.testing.assert_allclose(dilation.convolve(x, kernel, 4), direct, atol=1e-5)
 
 
 @pytest.mark.parametrize("stride", [1, 2])

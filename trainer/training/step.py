@@ -32,7 +32,7 @@ def gradients(
     """
     if accumulation == 1:
         return _part_gradients(model, optimizer, batch, batch_size)
-    loss, sums = tf.constant(0.0), [tf.zeros(variable.shape) for variable in model.trainable_variables]
+    loss, sums = tf.constant(0.0), [tf.zeros_like(variable) for variable in model.trainable_variables]
     share = batch["stimulus"].shape[0] // accumulation
     for first in range(0, accumulation * share, share):
         # A loop of TensorFlow's own around the parts fails now and then within the loop around the steps.

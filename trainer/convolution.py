@@ -1,0 +1,129 @@
+"""Convolutions of stride 1, with the gradients that are fastest on this device.
+
+Keras and TensorFlow are slow on a CPU in two places (docs/adr/0011-right-and-fast-on-any-cpu.md has the figures):
+
+- Keras calls `tf.nn.convolution`, which cuts a dilated map into `dilation` squared maps, pads each to the same size,
+  and puts the results together again: at dilation 12 on 30 x 40 pixels that is 44% more arithmetic, and three copies.
+  TensorFlow's own operation takes the dilation itself.
+- oneDNN's gradient of the kernel reaches a fifth to a half of the speed of a matrix product where the CPU has AVX2
+  and no AVX-512. As matrix products of shifted maps it reaches four fifths, and on AVX-512 it is as fast as oneDNN's.
+"""
+
+import functools
+from typing import Any
+
+import keras
+from keras import ops
+
+chip: bool | None = None
+"""Whether the step is for a GPU or a TPU, which compile TensorFlow's operations as they are; None: where there is
+one. Set it to lower a step for a chip that this machine does not have."""
+MIN_CHANNELS = 16
+"""Below it a matrix product of the shifted maps is slower than oneDNN's gradient."""
+
+
+def convolve(x: Any, kernel: Any, dilation: int = 1, training: bool = False) -> Any:
+    """Convolve with zeros beyond the border, on any Keras backend.
+
+    Args:
+        x: (B, h, w, C), any float.
+        kernel: (k, l, C, F) of x's type; k and l are odd.
+        dilation: pixels between neighbouring taps, along both axes.
+        training: whether gradients will be asked for; their values do not depend on it.
+
+    Returns:
+        (B, h, w, F) of x's type.
+    """
+    if keras.backend.backend() != "tensorflow":
+        return _by_keras(x, kernel, dilation)
+    on_chip = _has_chip() if chip is None else chip
+    if dilation > 1 and not on_chip and not _has_dilated_gradient():
+        return _by_keras(x, kernel, dilation)
+    if training and not on_chip and _gains(x.shape, kernel.shape):
+        return _with_own_gradient(x, kernel, dilation)
+    return _by_tensorflow(x, kernel, dilation)
+
+
+def _by_keras(x: Any, kernel: Any, dilation: int) -> Any:
+    return ops.conv(x, kernel, padding="same", dilation_rate=dilation, data_format="channels_last")
+
+
+def _by_tensorflow(x: Any, kernel: Any, dilation: int) -> Any:
+    import tensorflow as tf
+
+    return tf.nn.conv2d(x, kernel, strides=1, padding="SAME", dilations=dilation)
+
+
+def _gains(shape: Any, kernel_shape: Any) -> bool:
+    """Whether the gradient of such a kernel is worth computing by matrix products."""
+    rows, columns, channels, filters = kernel_shape
+    known = shape[1] is not None and shape[2] is not None
+    return bool(known and (rows > 1 or columns > 1) and min(channels, filters) >= MIN_CHANNELS)
+
+
+def _with_own_gradient(x: Any, kernel: Any, dilation: int) -> Any:
+    import tensorflow as tf
+
+    @tf.custom_gradient  # type: ignore[untyped-decorator]
+    def convolution(x: Any, kernel: Any) -> Any:
+        def gradients(dy: Any) -> tuple[Any, Any]:
+            dx = tf.nn.conv2d_transpose(dy, kernel, tf.shape(x), strides=1, padding="SAME", dilations=dilation)
+            return dx, kernel_gradient(x, dy, kernel.shape[:2], dilation)
+
+        return _by_tensorflow(x, kernel, dilation), gradients
+
+    return convolution(x, kernel)
+
+
+def kernel_gradient(x: Any, dy: Any, size: tuple[int, int], dilation: int = 1) -> Any:
+    """Gradient of `convolve` by its kernel: a matrix product for each row of the kernel, in TensorFlow.
+
+    A row's product takes the lines of the map that it meets, shifted by each of its columns, side by side as
+    channels. Taps that lie beyond the map wherever they are put have no gradient, and cost nothing: at dilation 12
+    that is all but the middle one for a map of 9 x 12 pixels.
+
+    Args:
+        x: (B, h, w, C), what was convolved; h and w are static.
+        dy: (B, h, w, F), gradient by the result.
+        size: (k, l), rows and columns of the kernel, both odd.
+        dilation: as in `convolve`.
+
+    Returns:
+        (k, l, C, F) of x's type.
+    """
+    import tensorflow as tf
+
+    height, width, channels, filters = x.shape[1], x.shape[2], x.shape[3], dy.shape[3]
+    # Taps on either side of the middle that meet the map at all.
+    above, left = (min(k // 2, (side - 1) // dilation) for k, side in zip(size, (height, width), strict=True))
+    padded = tf.pad(x, ((0, 0), (0, 0), (left * dilation, left * dilation), (0, 0)))
+    products = []
+    for offset in range(-above * dilation, above * dilation + 1, dilation):
+        first, last = max(0, -offset), height - max(0, offset)  # lines of dy for which the tap is on the map
+        lines = padded[:, first + offset : last + offset]
+        shifted = [lines[:, :, c * dilation : c * dilation + width] for c in range(2 * left + 1)]
+        matrix = tf.reshape(tf.concat(shifted, axis=3), (-1, (2 * left + 1) * channels))
+        products.append(tf.matmul(matrix, tf.reshape(dy[:, first:last], (-1, filters)), transpose_a=True))
+    gradient = tf.reshape(tf.concat(products, axis=0), (2 * above + 1, 2 * left + 1, channels, filters))
+    rows, columns = size[0] // 2 - above, size[1] // 2 - left
+    return tf.pad(gradient, ((rows, rows), (columns, columns), (0, 0), (0, 0)))
+
+
+def _has_chip() -> bool:
+    import tensorflow as tf
+
+    return bool(tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("TPU"))
+
+
+@functools.cache
+def _has_dilated_gradient() -> bool:
+    """Whether TensorFlow has the gradient of its dilated convolution on this CPU: oneDNN does, Eigen does not."""
+    import tensorflow as tf
+
+    with tf.init_scope():
+        x, kernel = tf.ones((1, 2, 2, 1)), tf.ones((3, 3, 1, 1))
+        try:
+            tf.nn.conv2d_transpose(x, kernel, (1, 2, 2, 1), strides=1, padding="SAME", dilations=2)
+        except tf.errors.OpError:
+            return False
+    return True
