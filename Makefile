@@ -37,7 +37,7 @@ environment = $(if $(call given,ENV),ENV,$(if $(filter-out local,$(value TARGET)
 verb = $(if $(call given,TARGET),$(if $(filter-out local,$(value TARGET)),submit,run),run)
 extra = $(if $(filter command,$(origin ARGS)), $(ARGS))
 
-.PHONY: help install run-pipeline schedule demo test test-requirements test-kills test-serving check-tpu lint format compile requirements hooks clean
+.PHONY: help install run-pipeline schedule demo test test-avx2 test-requirements test-kills test-serving check-tpu lint format compile requirements hooks clean
 
 help: ## List the commands
 	@echo "Commands (make COMMAND):"
@@ -57,6 +57,9 @@ demo: $(INSTALLED) ## Try the default model on a local web page: [ARGS='--model 
 test: $(INSTALLED) ## Run the tests: [ARGS='-k name']
 	$(BIN)/python -m pytest --numprocesses 2 $(ARGS)
 
+test-avx2: $(INSTALLED) ## Run the numerics with the kernels of a CPU that has AVX2 and no AVX-512: [ARGS='-k name']
+	ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/python -m pytest --numprocesses 2 -m numerics $(ARGS)
+
 test-requirements: $(INSTALLED) ## Install each set of pins into an empty environment (minutes, gigabytes): [ARGS='-k tpu']
 	$(BIN)/python -m pytest tests/install_requirements.py $(ARGS)
 
@@ -67,7 +70,7 @@ test-serving: $(INSTALLED) $(SERVING)/.installed ## Load an export in the Tensor
 	$(BIN)/python -m pytest tests/serve_in_2_15.py $(ARGS)
 
 check-tpu: $(INSTALLED) $(COMPILER)/.installed ## Compile the training step for TPU v5e, without one (minutes): [ARGS='--topologies 1x1 --batches 64 --json']
-	$(BIN)/python benchmarks/tpu_compile.py --compiler $(COMPILER)/bin/python $(ARGS)
+	$(BIN)/python -m benchmarks.tpu_compile --compiler $(COMPILER)/bin/python $(ARGS)
 
 lint: $(INSTALLED) ## Check format, style, types, and that the compiled pipeline is up to date
 	$(BIN)/ruff format --check

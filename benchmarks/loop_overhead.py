@@ -1,6 +1,6 @@
 """What the training loop costs over its bare step: data, logging and bookkeeping.
 
-    python benchmarks/loop_overhead.py        # about four minutes on two cores; expect a ratio of 0.96 to 1.0
+    python -m benchmarks.loop_overhead        # about four minutes on two cores; expect a ratio of 0.96 to 1.0
 
 The loop reads prepared shards and runs as in training; the bare step runs in a row on one batch that is in memory
 already. The two take turns, so that a change of the machine's speed meets both; the medians are compared.

@@ -1,5 +1,6 @@
 """Which number format the network computes in."""
 
+import os
 import pathlib
 from typing import Any
 
@@ -52,6 +53,10 @@ def _of_gpu() -> str:
 
 
 def _cpu_multiplies_bfloat16() -> bool:
+    # oneDNN fails on bfloat16 where you hold it to older instructions (ONEDNN_MAX_CPU_ISA=AVX2).
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
+    if limit not in ("DEFAULT", "ALL") and not any(name in limit for name in ("BF16", "FP16", "AMX", "AVX10")):
+        return False
     try:
         flags = CPU_INFO.read_text()
     except OSError:  # not Linux
