@@ -1,20 +1,21 @@
 """Whether a training step fits an accelerator."""
 
+from pipeline.job import AcceleratorConfig
 from trainer.accelerators import Accelerator
 from trainer.config import PRECISIONS, check, check_choice
 
 
-def check_platform(platform: str, accelerator: str, workers: int) -> None:
+def check_platform(platform: str, machines: AcceleratorConfig) -> None:
     """Raise `UserError` if `platform` (vertex, kubeflow or local) cannot give a step these machines."""
     check(
-        platform != "kubeflow" or workers == 1,
-        f"workers is {workers}, but on Kubeflow a training step is one pod; set it to 1 and take an accelerator "
-        "with more chips",
+        platform != "kubeflow" or machines.workers == 1,
+        f"workers is {machines.workers}, but on Kubeflow a training step is one pod; set it to 1 and "
+        "take an accelerator with more chips",
     )
     check(
-        platform != "local" or accelerator == "cpu",
-        f"accelerator is {accelerator!r}, but a local run trains on this machine; set it to cpu, or run on Vertex "
-        "AI or Kubeflow",
+        platform != "local" or machines.accelerator == "cpu",
+        f"accelerator is {machines.accelerator!r}, but a local run trains on this machine; set it to cpu, or "
+        "run on Vertex AI or Kubeflow",
     )
 
 

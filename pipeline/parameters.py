@@ -155,7 +155,7 @@ def validate(values: Mapping[str, Value], platform: str = "") -> None:
             TrainConfig(**_complete(TrainConfig, step, values))
             machines = AcceleratorConfig(**_complete(AcceleratorConfig, step, values))
             if platform:
-                check_platform(platform, machines.accelerator, machines.workers)
+                check_platform(platform, machines)
         except UserError as error:
             raise UserError(f"{title.lower()}: {error}") from None
     for config in (EvaluateConfig, PipelineConfig, JobConfig):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from pipeline import plan as planning
 from pipeline.job import AcceleratorConfig, parse_labels
-from pipeline.plan import Plan
+from pipeline.plan import DataSize, Plan
 from trainer import artifacts
 from trainer.config import TrainConfig, check, with_batch
 
@@ -93,18 +93,8 @@ def plan(
         UserError: if accelerator, batch, image size and precision do not fit together.
     """
     manifest = artifacts.Manifest.load(folders.dataset)
-    made = planning.make_plan(
-        wanted,
-        images=manifest.counts["train"],
-        image_size=manifest.image_size,
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        precision=config.precision,
-        accumulation=config.accumulation,
-        location=target.location,
-        valid_images=manifest.counts["valid"],
-        platform=target.platform,
-    )
+    data = DataSize(manifest.counts["train"], manifest.counts["valid"], manifest.image_size)
+    made = planning.make_plan(wanted, config, data, location=target.location, platform=target.platform)
     config = with_batch(config, made.batch_size)
     if made.accelerator.image != "cpu":  # whose processors, and so their best precision, vary
         config = dataclasses.replace(config, precision=made.precision)

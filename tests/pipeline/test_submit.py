@@ -251,6 +251,10 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
             ["base_accelerator=l4-4", "base_batch_size=6"],
             "base training: batch_size is 6, which 4 replicas of l4-4",
         ),
+        (
+            ["base_batch_size=4", "accumulation=3"],
+            "base training: batch_size is 4, which 1 replicas of cpu, in 3 parts each .* cannot share",
+        ),
         (["finetune_accelerator=l4", "finetune_batch_size=900"], "fine-tuning: .*there are 800 training images"),
         (["base_epochs=100000"], "base training: training takes about .* but timeout_hours is 168"),
         (["base_source=/data/salicon"], "base_source is '/data/salicon', which machines on Vertex AI do not see"),
@@ -270,6 +274,12 @@ def test_mistake_on_the_command_line_is_named_before_any_request(vertex, tmp_pat
     with pytest.raises(UserError, match=message):
         main(["submit", "--env", write_config(vertex.environment, tmp_path), *arguments])
     assert not vertex.requests
+
+
+def test_batch_that_fits_in_parts_alone_is_accepted(vertex):
+    parts = {"base_accelerator": "l4", "base_batch_size": 256, "accumulation": 8, "finetune_batch_size": 8}
+    base, _ = submit.estimates(submit.prepare(vertex.environment, parts))
+    assert base.startswith("Base training: 1 x l4, ")
 
 
 def test_model_in_place_of_base_training_needs_neither_its_data_nor_its_machines(vertex):
