@@ -157,15 +157,15 @@ def _as_type(value: object, wanted: type) -> Value:
 def validate(values: Mapping[str, Value], platform: str = "") -> None:
     """Raise `UserError` unless the trainer would accept `values`, given by parameter name.
 
-    `platform` (vertex, kubeflow or local) is asked for the machines too, where it is given.
+    `platform` (vertex, kubeflow or local), where it is given, must have what they ask for.
     """
     for step, title in STEPS.items():
         try:
             datasets.get(FetchConfig(**_complete(FetchConfig, step, values)).dataset)
-            TrainConfig(**_complete(TrainConfig, step, values))
+            training = TrainConfig(**_complete(TrainConfig, step, values))
             machines = AcceleratorConfig(**_complete(AcceleratorConfig, step, values))
             if platform:
-                check_platform(platform, machines)
+                check_platform(platform, machines, training)
         except UserError as error:
             raise UserError(f"{title.lower()}: {error}") from None
     for config in (EvaluateConfig, PipelineConfig, JobConfig):

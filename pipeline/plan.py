@@ -92,7 +92,7 @@ def make_plan(
         UserError: if something does not fit.
     """
     row = accelerators.get(machines.accelerator)
-    fit.check_platform(platform, machines)
+    fit.check_platform(platform, machines, training)
     fit.check_location(row, location if platform == "vertex" else "")
     images, image_size, accumulation = data.images, data.image_size, training.accumulation
     parse_image_size("x".join(map(str, image_size)))

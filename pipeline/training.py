@@ -122,7 +122,7 @@ def _here(machines: AcceleratorConfig, config: TrainConfig, data: DataSize) -> s
     Raises:
         UserError: if the step fits no device at all.
     """
-    fit.check_platform(HERE, machines)
+    fit.check_platform(HERE, machines, config)
     batch = config.batch_size
     if batch:
         footprint.check_shares(batch, 1, config.accumulation, data.images)

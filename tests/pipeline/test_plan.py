@@ -166,6 +166,12 @@ def test_kubeflow_has_one_pod_and_its_own_regions():
     planned("v5e-4", location="europe-west4", platform="kubeflow")
 
 
+def test_only_a_run_on_vertex_has_a_folder_for_a_profile():
+    assert planned(profile_steps="10-20").batch_size == 32
+    with pytest.raises(UserError, match=r"profile_steps is 10-20, but only on Vertex AI .* --logs-dir DIR"):
+        planned(profile_steps="10-20", platform="kubeflow")
+
+
 def test_timeout_is_longer_than_the_training():
     check_timeout(planned("cpu", batch_size=1), 24)
     with pytest.raises(UserError, match=r"training takes about 11\.0 h, but timeout_hours is 2; raise it"):
