@@ -37,12 +37,29 @@ def train_model(
     from trainer.training import train
 
     with reported():
-        pace = (epochs, batch_size, accumulation, learning_rate, learning_rate_scaling, warmup_epochs, schedule)
-        others = (seed, precision, initial_weights, checkpoint_minutes, deterministic, profile_steps)
-        config = TrainConfig(*pace, *others)
-        checkpoints = f"{checkpoint_dir}/{step}" if checkpoint_dir else f"{model.path}-checkpoints"
-        places = (dataset.path, model.path, checkpoints, base_model and base_model.path)
-        summary = train.train(config, *places, accelerator=accelerator)
+        config = TrainConfig(
+            epochs=epochs,
+            batch_size=batch_size,
+            accumulation=accumulation,
+            learning_rate=learning_rate,
+            learning_rate_scaling=learning_rate_scaling,
+            warmup_epochs=warmup_epochs,
+            schedule=schedule,
+            seed=seed,
+            precision=precision,
+            initial_weights=initial_weights,
+            checkpoint_minutes=checkpoint_minutes,
+            deterministic=deterministic,
+            profile_steps=profile_steps,
+        )
+        summary = train.train(
+            config,
+            dataset=dataset.path,
+            output=model.path,
+            checkpoints=f"{checkpoint_dir}/{step}" if checkpoint_dir else f"{model.path}-checkpoints",
+            base_model=base_model and base_model.path,
+            accelerator=accelerator,
+        )
         write_curve(model.path, curve.path)
         model.metadata.update({key: summary[key] for key in ("dataset", "best_epoch", "valid_loss")})
         return str(model.uri)

@@ -275,13 +275,31 @@ def test_plan_refuses_what_does_not_fit(tmp_path, prepared, changes, message):
         planned(tmp_path, prepared, **changes)
 
 
-def test_plan_names_the_image_and_precision_of_the_accelerator(tmp_path, prepared):
-    answer, *_ = planned(tmp_path, prepared, accelerator="v5e-1", batch_size=0)
+def test_plan_names_the_image_precision_and_batch_of_the_accelerator(tmp_path, prepared):
+    answer, _, plan = planned(tmp_path, prepared, accelerator="v5e-1", batch_size=0)
     (pool,) = answer.worker_pool_specs
     assert answer.image == pool["container_spec"]["image_uri"] == "host/msinet-tpu:v1"
-    assert {"--precision=bfloat16", f"--batch-size={answer.batch_size}"} <= set(pool["container_spec"]["args"])
-    assert answer.batch_size == 6  # all there is, since less than the accelerator's default
+    assert {"--accelerator=v5e-1", "--precision=auto", "--batch-size=0"} <= set(pool["container_spec"]["args"])
     assert answer.node_selector["cloud.google.com/gke-tpu-topology"] == "1x1"
+    text = pathlib.Path(plan.path).read_text()
+    assert "| Precision | bfloat16 |" in text
+    assert "| Batch | 6 images in a step" in text  # all there is, since less than the accelerator's default
+
+
+def test_plan_of_a_run_on_this_machine_leaves_batch_memory_and_precision_to_its_devices(
+    tmp_path, prepared, capsys
+):
+    """A GPU that may be here has float16 and more or less memory than the CPU's row."""
+    local = {"platform": "local", "location": "", "precision": "float16"}
+    answer, *_ = planned(tmp_path, prepared, **local, batch_size=0)
+    assert answer.worker_pool_specs == []
+    assert "on this machine: the default batch of its devices;" in capsys.readouterr().out
+    planned(tmp_path / "given", prepared, **local, batch_size=4, accumulation=2)
+    assert "on this machine: 1 steps an epoch of batch 4;" in capsys.readouterr().out
+    for changes in ({"accelerator": "l4"}, {"batch_size": 7}, {"batch_size": 3, "accumulation": 2}):
+        with pytest.raises(SystemExit, match=f"^error: {next(iter(changes))} is"):
+            planned(tmp_path / "refused", prepared, **local | changes)
+    assert not (tmp_path / "refused").exists()
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
@@ -289,7 +307,7 @@ def test_body_is_short_and_imports_what_it_needs(name):
     source = textwrap.dedent(inspect.getsource(COMPONENTS[name].python_func))
     function = ast.parse(source).body[0]
     body = function.body[1:]
-    assert body[-1].end_lineno - body[0].lineno + 1 <= 15
+    assert sum(isinstance(node, ast.stmt) for each in body for node in ast.walk(each)) <= 15
     imported = [each.module for each in body if isinstance(each, ast.ImportFrom)]
     assert "trainer.errors" in imported
     assert {module.split(".")[0] for module in imported} <= {"trainer", "pipeline"}

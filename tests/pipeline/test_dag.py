@@ -80,6 +80,14 @@ def test_check_names_what_differs(tmp_path):
         main(["compile", "--check", "--output", str(stale)])
 
 
+def test_parameters_that_the_target_refuses_are_not_compiled(tmp_path):
+    mine, output = tmp_path / "mine.toml", tmp_path / "pipeline.yaml"
+    mine.write_text((settings.CONFIGS / "kubeflow.toml").read_text() + 'profile_steps = "10-20"\n')
+    with pytest.raises(UserError, match="profile_steps is 10-20, but only on Vertex AI does a run have a folder"):
+        main(["compile", "--target", "kubeflow", "--env", str(mine), "--output", str(output)])
+    assert not output.exists()
+
+
 def test_golden_file_may_be_of_another_sdk_version(tmp_path):
     older = tmp_path / "pipeline.yaml"
     older.write_text(GOLDEN.read_text().replace("sdkVersion: kfp-", "sdkVersion: kfp-0"))

@@ -235,6 +235,12 @@ def test_accelerator_that_this_machine_does_not_name_is_refused_before_anything_
         prepare("sample", "", "", {"finetune_accelerator": "l4"})
 
 
+def test_profile_that_has_no_folder_is_refused_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"profile_steps is 1-2, .* `python -m trainer train --profile-steps 1-2"):
+        prepare("sample", "", "", {"profile_steps": "1-2"})
+
+
 def test_registry_that_cannot_be_used_is_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pathlib.Path("file").touch()

@@ -251,6 +251,10 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
             ["base_accelerator=l4-4", "base_batch_size=6"],
             "base training: batch_size is 6, which 4 replicas of l4-4",
         ),
+        (
+            ["base_batch_size=4", "accumulation=3"],
+            "base training: batch_size is 4, which 1 replicas of cpu, in 3 parts each .* cannot share",
+        ),
         (["finetune_accelerator=l4", "finetune_batch_size=900"], "fine-tuning: .*there are 800 training images"),
         (["base_epochs=100000"], "base training: training takes about .* but timeout_hours is 168"),
         (["base_source=/data/salicon"], "base_source is '/data/salicon', which machines on Vertex AI do not see"),
@@ -260,6 +264,13 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
             ["base_model_uri=models/msinet"],
             "base_model_uri is 'models/msinet', which machines on Vertex AI do not",
         ),
+        (
+            ["registry=models"],
+            "registry is 'models', a folder that machines .* do not share; give vertex://proj/us-c",
+        ),
+        (["registry="], "registry is 'models', a folder that machines on Vertex AI do not share"),
+        (["checkpoint_dir=/data/c"], "checkpoint_dir is '/data/c', which machines .* give a gs:// address"),
+        (["initial_weights=~/vgg.h5"], "initial_weights is '~/vgg.h5', which machines .* give a gs:// address"),
         (["--cache", "maybe"], "caching is 'maybe'; choose one of as-compiled, on, off"),
         (["--job-id", "Mine!"], "job id is 'Mine!'"),
         (["--template", "nowhere.yaml"], "template nowhere.yaml: No such file"),
@@ -270,6 +281,23 @@ def test_mistake_on_the_command_line_is_named_before_any_request(vertex, tmp_pat
     with pytest.raises(UserError, match=message):
         main(["submit", "--env", write_config(vertex.environment, tmp_path), *arguments])
     assert not vertex.requests
+
+
+def test_places_that_machines_on_vertex_reach_are_accepted(vertex):
+    for reached in (
+        {"registry": "vertex://other/us-central1", "initial_weights": "none"},
+        {"registry": "/gcs/bucket/models", "checkpoint_dir": "/gcs/bucket/state"},
+        {"checkpoint_dir": "gs://bucket/state", "initial_weights": "gs://bucket/vgg16_notop.h5"},
+        {"base_source": "/data/salicon", "base_model_uri": "gs://bucket/msi-net"},
+    ):
+        values = submit.prepare(vertex.environment, reached).job["runtimeConfig"]["parameterValues"]
+        assert reached.items() <= values.items()
+
+
+def test_batch_that_fits_in_parts_alone_is_accepted(vertex):
+    parts = {"base_accelerator": "l4", "base_batch_size": 256, "accumulation": 8, "finetune_batch_size": 8}
+    base, _ = submit.estimates(submit.prepare(vertex.environment, parts))
+    assert base.startswith("Base training: 1 x l4, ")
 
 
 def test_model_in_place_of_base_training_needs_neither_its_data_nor_its_machines(vertex):

@@ -145,14 +145,12 @@ def _with_batch(
     config: TrainConfig, manifest: Manifest, devices: Devices, resolved: str, accelerator: str
 ) -> TrainConfig:
     """The settings with the batch size that is used, checked against data and devices."""
-    images, replicas, chip = manifest.counts["train"], devices.replicas, devices.chip
-    if not config.batch_size and chip is not None:
-        batch_size = footprint.default_batch(
-            chip, replicas, config.accumulation, images, manifest.image_size, resolved
-        )
-        config = with_batch(config, batch_size)
-    else:
-        config = with_batch(config, config.batch_size or config.accumulation * replicas)
+    images, replicas = manifest.counts["train"], devices.replicas
+    chip = devices.chip or accelerators.UNNAMED[devices.kind]
+    batch_size = config.batch_size or footprint.default_batch(
+        chip, replicas, config.accumulation, images, manifest.image_size, resolved
+    )
+    config = with_batch(config, batch_size)
     footprint.check_shares(config.batch_size, replicas, config.accumulation, images, accelerator)
     if devices.kind == "cpu":  # a process that takes more than there is gets killed, and can say nothing any more
         here = dataclasses.replace(accelerators.CPU, memory_bytes=memory.available_bytes() / replicas)
