@@ -34,6 +34,7 @@ def plan_training(
     deterministic: bool,
     profile_steps: str,
     checkpoint_dir: str,
+    initial_weights_fingerprint: str,
     dataset: dsl.Input[dsl.Dataset],
     workspace: dsl.Output[dsl.Artifact],
     plan: dsl.Output[dsl.Markdown],
@@ -67,6 +68,7 @@ def plan_training(
         config = TrainConfig(*(*batch, *rate, *others))
         wanted = AcceleratorConfig(accelerator, workers, provisioning, reduction_servers)
         where = training.Target(platform, location, image_pattern)
-        folders = training.Folders(dataset.path, base_model and base_model.path, workspace.path, checkpoint_dir)
+        places = (dataset.path, base_model and base_model.path, workspace.path, checkpoint_dir)
+        folders = training.Folders(*places, initial_weights_fingerprint)
         job = training.plan(step, config, wanted, where, folders, plan.path)
         return job.outputs(timeout_hours, max_wait_hours, training_labels, workspace.uri)

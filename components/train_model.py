@@ -25,6 +25,7 @@ def train_model(
     profile_steps: str,
     accelerator: str,
     checkpoint_dir: str,
+    initial_weights_fingerprint: str,
     dataset: dsl.Input[dsl.Dataset],
     model: dsl.Output[dsl.Model],
     curve: dsl.Output[dsl.HTML],
@@ -42,7 +43,8 @@ def train_model(
         config = TrainConfig(*pace, *others)
         checkpoints = f"{checkpoint_dir}/{step}" if checkpoint_dir else f"{model.path}-checkpoints"
         places = (dataset.path, model.path, checkpoints, base_model and base_model.path)
-        summary = train.train(config, *places, accelerator=accelerator)
+        weights = initial_weights_fingerprint
+        summary = train.train(config, *places, accelerator=accelerator, initial_weights_fingerprint=weights)
         write_curve(model.path, curve.path)
         model.metadata.update({key: summary[key] for key in ("dataset", "best_epoch", "valid_loss")})
         return str(model.uri)

@@ -62,7 +62,9 @@ def build(target: str = "local", environment: Environment | None = None) -> Any:
             data = {step: task.outputs["prepared"] for step, task in fetched.items()}
 
             def train(step: str, base_model: Channel | None) -> Channel:
-                return TARGETS[target](Step(step, given, data[step], base_model, tuple(fetched.values())), place)
+                weights = seen[step].outputs["weights"]
+                made = Step(step, given, data[step], base_model, tuple(fetched.values()), weights)
+                return TARGETS[target](made, place)
 
             base_model = _base_model(given, seen["base"], lambda: train("base", None), cached=target != "local")
             _evaluate_and_upload(given, train("finetune", base_model).outputs["model"], data)
@@ -108,7 +110,8 @@ def _equip(target: str, place: Environment) -> None:
 
 def _look(step: str, given: dict[str, Channel]) -> Channel:
     wanted = settings_of(FetchConfig, step, given)
-    instead = {"base_model_uri": "", "evaluate_base": False}
+    # Fine-tuning starts from the base model, and reads no initial weights.
+    instead = {"base_model_uri": "", "evaluate_base": False, "initial_weights": "none"}
     if step == "base":
         instead = {name: given[name] for name in instead}
     seen = fingerprint(dataset=wanted["dataset"], source=wanted["source"], **instead)

@@ -12,7 +12,7 @@ from pipeline.registry import LocalRegistry
 from pipeline.registry_address import VERTEX, Address
 from trainer import artifacts
 from trainer.artifacts import RUN_FILE
-from trainer.config import SAMPLE, check
+from trainer.config import NO_FILE, SAMPLE, check
 from trainer.errors import UserError
 from trainer.published import weight_sources
 
@@ -21,7 +21,7 @@ CACHE = f".msinet-cache/schema-{artifacts.SCHEMA}"
 """Folder beside the runs in which kfp.local remembers what cached tasks made; by schema, so that none is read by
 another one's code."""
 CHECKPOINTS = "checkpoints"
-SOURCE_WORDS, WEIGHTS_WORDS = ("", SAMPLE), ("", "imagenet", "none")
+SOURCE_WORDS, WEIGHTS_WORDS = ("", SAMPLE), ("", *NO_FILE)
 """Values that are no paths."""
 SHOWN = {
     ("fetch-dataset", "preview"): "data_base.html",
