@@ -10,9 +10,8 @@ arithmetic (249 GFLOP for an image of 240 x 320). So the ratio means the same on
 nothing but multiply, as fast as the machine multiplies large matrices.
 
 A form is a file with a `build_model` as in `trainer/model.py`. Forms and matrix product take turns, so that a
-change of the machine's speed meets all of them, with deterministic operations as in training. Printed are medians of
-CPU and clock seconds, and the median ratios to the matrix product. Other work on the machine changes CPU seconds
-less.
+change of the machine's speed meets all of them, with deterministic operations as in training. Printed are medians
+of CPU and clock seconds, and the median ratios to the matrix product. Other work changes CPU time less.
 """
 
 import argparse

@@ -34,6 +34,7 @@ def plan_training(
     deterministic: bool,
     profile_steps: str,
     checkpoint_dir: str,
+    initial_weights_fingerprint: str,
     dataset: dsl.Input[dsl.Dataset],
     workspace: dsl.Output[dsl.Artifact],
     plan: dsl.Output[dsl.Markdown],
@@ -87,6 +88,7 @@ def plan_training(
             base_model=base_model and base_model.path,
             workspace=workspace.path,
             checkpoint_dir=checkpoint_dir,
+            initial_weights_fingerprint=initial_weights_fingerprint,
         )
         job = training.plan(step, config, machines, target, folders, plan.path)
         return job.outputs(timeout_hours, max_wait_hours, training_labels, workspace.uri)

@@ -25,6 +25,7 @@ def train_model(
     profile_steps: str,
     accelerator: str,
     checkpoint_dir: str,
+    initial_weights_fingerprint: str,
     dataset: dsl.Input[dsl.Dataset],
     model: dsl.Output[dsl.Model],
     curve: dsl.Output[dsl.HTML],
@@ -59,6 +60,7 @@ def train_model(
             checkpoints=f"{checkpoint_dir}/{step}" if checkpoint_dir else f"{model.path}-checkpoints",
             base_model=base_model and base_model.path,
             accelerator=accelerator,
+            initial_weights_fingerprint=initial_weights_fingerprint,
         )
         write_curve(model.path, curve.path)
         model.metadata.update({key: summary[key] for key in ("dataset", "best_epoch", "valid_loss")})

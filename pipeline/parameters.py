@@ -14,7 +14,7 @@ from pipeline.job import AcceleratorConfig, JobConfig
 from pipeline.registry_address import VERTEX, Address
 from trainer import datasets
 from trainer.artifacts import MODEL_NAME
-from trainer.config import SAMPLE, EvaluateConfig, FetchConfig, TrainConfig, check, nearest, setting
+from trainer.config import NO_FILE, SAMPLE, EvaluateConfig, FetchConfig, TrainConfig, check, nearest, setting
 from trainer.errors import UserError
 from trainer.settings_cli import boolean
 
@@ -29,7 +29,7 @@ FINETUNE_DATASET = "fixationadd1000"
 WORDS = {
     **{f"{step}_source": ("", SAMPLE) for step in STEPS},
     "base_model_uri": ("",),
-    "initial_weights": ("imagenet", "none"),
+    "initial_weights": NO_FILE,
 }
 """The parameters that name what is read, and their values that are no path and no address."""
 TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}

@@ -33,6 +33,8 @@ class Step:
     dataset: Channel
     base_model: Channel | None
     after: Iterable[Channel]
+    initial_weights_fingerprint: Channel
+    """A digest, by which the training is cached: the address of the weights does not say what is there."""
 
     def train(self, accelerator: Channel) -> Channel:
         """The task that trains, on the devices that it finds if `accelerator` is empty.
@@ -47,6 +49,7 @@ class Step:
         """Settings and inputs of the training itself."""
         base = {} if self.base_model is None else {"base_model": self.base_model}
         place = {"checkpoint_dir": self.given["checkpoint_dir"], "dataset": self.dataset}
+        place["initial_weights_fingerprint"] = self.initial_weights_fingerprint
         return {"step": self.name, **settings_of(TrainConfig, self.name, self.given), **place, **base}
 
     def plan(self, environment: Environment, cached: bool) -> Channel:

@@ -37,6 +37,8 @@ class Folders:
     workspace: str
     checkpoint_dir: str
     """Empty for a place in the workspace."""
+    initial_weights_fingerprint: str
+    """Digest of the initial weights; the job refuses others. Empty where they are no file."""
 
 
 class Outputs(NamedTuple):
@@ -134,6 +136,7 @@ def _here(machines: AcceleratorConfig, config: TrainConfig, data: DataSize) -> s
 
 def _arguments(step: str, config: TrainConfig, folders: Folders, accelerator: str) -> list[str]:
     """The flags of `python -m trainer train`."""
+    digest = folders.initial_weights_fingerprint
     checkpoints = f"{folders.checkpoint_dir or folders.workspace + '/checkpoints'}/{step}"
     flags = {
         "dataset_dir": folders.dataset,
@@ -141,6 +144,7 @@ def _arguments(step: str, config: TrainConfig, folders: Folders, accelerator: st
         "checkpoint_dir": checkpoints,
         **({"base_model": folders.base_model} if folders.base_model else {}),
         **({"accelerator": accelerator} if accelerator else {}),
+        **({"initial_weights_fingerprint": digest} if digest else {}),
         **dataclasses.asdict(config),
     }
     return [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]

@@ -173,7 +173,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
         partial.touch()
         partial.unlink()
     try:
-        with _explained(path):
+        with _explained(path, partial=partial):
             yield partial
         with _explained(path, PlaceError):
             _rename(partial, path)
@@ -185,8 +185,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
 
 
 @contextmanager
-def _explained(path: pathlib.Path, otherwise: type[UserError] | None = None) -> Iterator[None]:
-    """Make errors of the file system errors of the user; those which the place may not cause only if asked to."""
+def _explained(
+    path: pathlib.Path, otherwise: type[UserError] | None = None, partial: pathlib.Path | None = None
+) -> Iterator[None]:
+    """Translate `OSError` to `UserError`.
+
+    Args:
+        path: what the message calls the output.
+        otherwise: what errors become that are neither a full disk nor a missing permission; they pass if None.
+        partial: where the block writes the output; a missing permission elsewhere is reported for that file.
+    """
     try:
         yield
     except OSError as error:
@@ -195,10 +203,18 @@ def _explained(path: pathlib.Path, otherwise: type[UserError] | None = None) -> 
                 f"no space left to write {path} ({error.strerror}); free some, or name a folder on another disk"
             ) from None
         if isinstance(error, PermissionError):
+            if partial and error.filename and not _is_within(error.filename, partial, path):
+                remedy = "give yourself the right to (chmod, chown)"
+                raise UserError(f"may not access {error.filename} ({error.strerror}); {remedy}") from None
             raise UserError(f"may not write {path} ({error.strerror}); name a folder you can write") from None
         if otherwise is None:
             raise
         raise otherwise(f"cannot write {path} ({error.strerror}); name another place") from None
+
+
+def _is_within(name: object, *places: pathlib.Path) -> bool:
+    """Whether the file that an `OSError` names is one of `places`, or lies below one."""
+    return any(pathlib.Path(str(name)).absolute().is_relative_to(each.absolute()) for each in places)
 
 
 def _rename(partial: pathlib.Path, path: pathlib.Path) -> None:

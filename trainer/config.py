@@ -23,6 +23,8 @@ MOST_CONFIDENCE = 0.999
 """Of intervals; the resamples that they are made of tell no more."""
 SAMPLE = "sample"
 """The source that is no place: the sample set is drawn."""
+NO_FILE = ("imagenet", "none")
+"""Initial weights that are no file and no address."""
 HIGHER_IS_BETTER = {
     "auc_judd": True,
     "shuffled_auc": True,

@@ -102,7 +102,7 @@ def reached(pipelines, data, tmp_path, monkeypatch):
         per_step = {f"base_{name}" if name in PER_STEP else name: value for name, value in changes.items()}
         defaults = {name: each.default for name, each in PARAMETERS.items()}
         with pytest.raises(ReachedError) as found:
-            start(target, defaults | here | per_step)
+            start(target, defaults | here | per_step | {"fingerprint-weights": ""})
         return *found.value.args, (tmp_path / target / "plan").read_text()
 
     monkeypatch.setattr(train, "train", stop)

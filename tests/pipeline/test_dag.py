@@ -195,6 +195,24 @@ def test_only_the_base_data_may_be_left_out(compiled):
         assert (inputs["base_model_uri"].get("runtimeValue") is None) == bool(wanted)
 
 
+@pytest.mark.parametrize(("target", "chain"), CHAINS.items())
+def test_training_is_cached_by_the_digest_of_the_initial_weights(compiled, target, chain):
+    found = tasks(compiled[target])
+    assert given(found["fingerprint"]["inputs"]["parameters"]["initial_weights"]) == "initial_weights"
+    unused = found["fingerprint-2"]["inputs"]["parameters"]["initial_weights"]
+    assert unused == {"runtimeValue": {"constant": "none"}}
+    for name in chain:
+        if name in ("plan-training", "train-model"):
+            digest, tuned = (
+                found[each]["inputs"]["parameters"]["initial_weights_fingerprint"] for each in (name, f"{name}-2")
+            )
+            assert digest == {"componentInputParameter": "pipelinechannel--fingerprint-weights"}
+            assert tuned["taskOutputParameter"] == {
+                "outputParameterKey": "weights",
+                "producerTask": "fingerprint-2",
+            }
+
+
 @pytest.mark.parametrize("target", TARGET_NAMES)
 def test_only_what_follows_from_its_inputs_is_cached(compiled, target):
     cached = {name for name, task in tasks(compiled[target]).items() if task["cachingOptions"].get("enableCache")}

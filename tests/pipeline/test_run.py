@@ -123,6 +123,15 @@ def test_going_on_with_a_run_keeps_its_parameters_but_for_those_given(first, wor
         prepare("sample", "runs/first", "", {})
 
 
+def test_finished_run_whose_outputs_were_removed_says_what_to_do(tmp_path):
+    run = Run(tmp_path / "gone", "sample", {}, finished=True)
+    run.save()
+    with pytest.raises(
+        UserError, match=r"gone has finished, but its outputs .* were removed; start a new run, or"
+    ):
+        execute(run, Console(file=io.StringIO()))
+
+
 def test_environment_is_the_sample_unless_a_source_is_given(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert prepare("", "", "", {}).environment == "sample"

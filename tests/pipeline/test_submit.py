@@ -1,5 +1,6 @@
 """Submitting, on the wire: the real client against a server on loopback."""
 
+import copy
 import dataclasses
 import json
 import re
@@ -334,15 +335,28 @@ def test_caching_has_three_states_and_the_source_is_always_looked_at(prod, small
     assert {name: task.get("cachingOptions", {}) for name, task in tasks.items()} == expected
 
 
-def test_caching_switched_on_reaches_tasks_that_are_compiled_without(vertex):
+def test_caching_switched_on_reaches_tasks_that_are_compiled_without(prod, tmp_path):
+    spec = copy.deepcopy(SPEC)
+    del spec["root"]["dag"]["tasks"]["work"]["cachingOptions"]
+    path = tmp_path / "uncached.yaml"
+    path.write_text(yaml.safe_dump(spec))
+    job = submit.prepare(prod, {"rate": 1}, str(path), "on").job
+    tasks = job["pipelineSpec"]["root"]["dag"]["tasks"]
+    assert {name: task["cachingOptions"] for name, task in tasks.items()} == {
+        "look": {},
+        "work": {"enableCache": True},
+    }
+
+
+def test_caching_switched_on_leaves_out_what_depends_on_the_source_and_the_registry_of_now(vertex):
     def cached(caching):
         spec = submit.prepare(vertex.environment, {}, "", caching).job["pipelineSpec"]
         tasks = spec["root"]["dag"]["tasks"].items()
         return {name for name, task in tasks if task.get("cachingOptions", {}).get("enableCache")}
 
-    compiled, switched_on = cached("as-compiled"), cached("on")
-    assert "evaluate-model" in switched_on - compiled
-    assert not {"fingerprint", "fingerprint-2"} & switched_on
+    now = {"fingerprint", "fingerprint-2", "importer", "evaluate-model", "upload-model"}
+    assert not cached("on") & now
+    assert {"fetch-dataset", "custom-training-job-2"} <= cached("on")
     assert not cached("off")
 
 

@@ -1,5 +1,6 @@
 """Files that are there whole or not at all."""
 
+import errno
 import os
 
 import pytest
@@ -32,6 +33,29 @@ def test_errors_of_other_files_are_no_errors_of_the_place(tmp_path):
     with pytest.raises(FileNotFoundError, match="elsewhere"), replacing(tmp_path / "out"):
         (tmp_path / "elsewhere").read_text()
     assert not list(tmp_path.iterdir())
+
+
+def forbidden(path):
+    """What the system answers to somebody who may not use `path`, to the superuser too."""
+    return PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def test_file_that_may_not_be_read_is_named_instead_of_the_output(tmp_path):
+    source = tmp_path / "source"
+    with (
+        pytest.raises(
+            UserError, match=r"^may not access .*/source \(Permission denied\); give yourself the right"
+        ),
+        replacing(tmp_path / "out"),
+    ):
+        raise forbidden(source)
+
+
+@pytest.mark.parametrize("place", ["", "below/file"])
+def test_output_that_may_not_be_written_is_named(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"^may not write out \(Permission denied\)"), replacing("out") as partial:
+        raise forbidden(partial.absolute() / place)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")

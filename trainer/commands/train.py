@@ -21,6 +21,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--base-model", help=f"What to start from, in place of initial weights. {MODEL}.")
     parser.add_argument(
+        "--initial-weights-fingerprint",
+        default="",
+        metavar="DIGEST",
+        help="Digest that the file of initial weights must have (default: any).",
+    )
+    parser.add_argument(
         "--accelerator", default="", metavar="NAME", help="What to train on, such as l4-2 (default: what is here)."
     )
     parser.add_argument(
@@ -55,6 +61,7 @@ def execute(parsed: argparse.Namespace) -> None:
         accelerator=parsed.accelerator,
         logs=parsed.logs_dir,
         cache=parsed.cache,
+        initial_weights_fingerprint=parsed.initial_weights_fingerprint,
     )
     if parsed.curve:
         write_curve(parsed.output_dir, parsed.curve)

@@ -23,9 +23,8 @@ from trainer.data.batches import Split
 from trainer.errors import UserError, first_line
 from trainer.model import build_model
 from trainer.serving.export import write_model
-from trainer.training import footprint, precision, schedule, strategy
+from trainer.training import footprint, initial, precision, schedule, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
-from trainer.training.initial import initial_model
 from trainer.training.lineage import lineage
 from trainer.training.loop import Data, Loop
 from trainer.training.preemption import watched
@@ -50,6 +49,7 @@ def train(
     accelerator: str = "",
     logs: str = "",
     cache: str = "auto",
+    initial_weights_fingerprint: str = "",
 ) -> dict[str, Any]:
     """Train on a prepared data set, or go on with a training that was cut off, and write the best model.
 
@@ -63,6 +63,7 @@ def train(
         accelerator: name in `trainer.accelerators` of what to train on; what is here without one.
         logs: folder for TensorBoard; where Vertex AI wants it, or none, without one.
         cache: where the decoded images are kept: memory, disk, or auto.
+        initial_weights_fingerprint: digest that the file of initial weights must have; empty for any.
 
     Returns:
         What MODEL_CONFIG holds: settings, data, and `best_epoch` with its `valid_loss`.
@@ -82,7 +83,8 @@ def train(
     keras.utils.set_random_seed(config.seed)
     resolved = precision.resolve(config.precision, devices)
     config = _with_batch(config, manifest, devices, resolved, accelerator)
-    rests_on = lineage(config, manifest, resolved, base_model)
+    digest = initial.fingerprint(config, base_model, initial_weights_fingerprint)
+    rests_on = lineage(config, manifest, resolved, base_model, digest)
     _check_output(output, rests_on["identity"])
     _check_agreement(devices, rests_on["identity"])
     with devices.strategy.scope():
@@ -114,7 +116,7 @@ def make_network(
     config: TrainConfig, manifest: Manifest, resolved: str, base_model: Path | None
 ) -> tuple[keras.Model, Any]:
     """The network with its first weights, and its optimizer; within the strategy's scope."""
-    model = initial_model(config, manifest.image_size, precision.POLICIES[resolved], base_model)
+    model = initial.initial_model(config, manifest.image_size, precision.POLICIES[resolved], base_model)
     rate = schedule.learning_rate(config, manifest.counts["train"] // config.batch_size)
     optimizer = precision.scaled(keras.optimizers.Adam(rate, epsilon=ADAM_EPSILON), resolved)
     optimizer.build(model.trainable_variables)
