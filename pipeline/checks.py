@@ -81,7 +81,7 @@ def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, Pl
                 location=environment.location,
                 valid_images=row.n_valid,
             )
-            if not (data.max_examples or data.allow_partial_data):
+            if not (data.max_examples or data.accepts_partial):
                 check_timeout(found[step], JobConfig(**settings_of(JobConfig, step, values)).timeout_hours)
         except UserError as error:
             raise UserError(f"{title.lower()}: {error}") from None
