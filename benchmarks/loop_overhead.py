@@ -42,7 +42,7 @@ def main() -> int:
     images = arguments.steps * arguments.batch_size
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        wanted = FetchConfig("salicon", "sample", arguments.image_size, True, max_examples=images)
+        wanted = FetchConfig("salicon", "sample", arguments.image_size, max_examples=images)
         manifest = fetch_dataset(wanted, folder / "data")
         config = with_batch(TrainConfig(initial_weights="none"), arguments.batch_size)
         loop, bare = _measure(_loop(config, folder, manifest), arguments.turns)

@@ -78,7 +78,7 @@ def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, Pl
                 image_size=parse_image_size(data.image_size) if data.image_size else row.image_size,
             )
             found[step] = make_plan(machines, training, size, location=environment.location)
-            if not (data.max_examples or data.allow_partial_data):
+            if not (data.max_examples or data.accepts_partial):
                 check_timeout(found[step], JobConfig(**settings_of(JobConfig, step, values)).timeout_hours)
         except UserError as error:
             raise UserError(f"{title.lower()}: {error}") from None

@@ -43,7 +43,7 @@ RETRIED = ("fingerprint", "fetch-dataset", "plan-training", "collect-training", 
 """Tasks that may run twice: a registry knows a run that it has already. Not the evaluation, which fails a model on
 purpose, nor training, which Vertex AI starts again by itself."""
 
-NEVER_CACHED = ("fingerprint", "importer", "evaluate-model", "upload-model")
+NEVER_CACHED = ("fingerprint", "named-model", "importer", "evaluate-model", "upload-model")
 """Tasks whose result depends on more than their inputs: on the source, or on the registry, as it is now."""
 
 
@@ -140,10 +140,20 @@ def _base_model(given: dict[str, Channel], seen: Channel, train: Callable[[], Ch
             fingerprint=seen.outputs["model"],
         )
         imported.set_caching_options(cached).set_display_name("Base model: import")
-    uri = dsl.OneOf(trained.outputs["Output"], imported.outputs["Output"])
-    # The same artifact again, not one more of this place: so a fine-tuning that was done already is in the cache.
-    chosen = dsl.importer(artifact_uri=uri, artifact_class=dsl.Model, reimport=False)
+    chosen = named_model(uri=dsl.OneOf(trained.outputs["Output"], imported.outputs["Output"]))
     return chosen.set_display_name("Base model").output
+
+
+@dsl.pipeline(name="named-model")  # type: ignore[untyped-decorator]
+def named_model(uri: str) -> dsl.Model:
+    """The model at `uri`.
+
+    A pipeline of its own, because Kubeflow's importer takes its URI only from an input of the pipeline around it.
+    The importer has no display name: Kubeflow would record it under that, and other tasks would not find it.
+    """
+    # The same artifact again, not one more of this place: so a fine-tuning that was done already is in the cache.
+    importer = dsl.importer(artifact_uri=uri, artifact_class=dsl.Model, reimport=False)
+    return importer.set_caching_options(False).output
 
 
 def _evaluate_and_upload(given: dict[str, Channel], model: Channel, data: dict[str, Channel]) -> None:

@@ -67,8 +67,11 @@ class Template:
             check(name in values or not is_needed, f"the template needs a value for {name}, which has no default")
 
     def titles(self) -> dict[str, str]:
-        """What a person calls each task, by its name in the specification."""
-        return {key: task.get("taskInfo", {}).get("name", key) for key, task in _tasks(self.spec)}
+        """What a person calls each task, by its name in the specification.
+
+        A task without a display name that is alone in a nested pipeline goes by the display name of that.
+        """
+        return dict(_titles(self.spec, self.spec["root"], ""))
 
     def cached(self, how: str) -> "Template":
         """The same template with all caching as compiled, on (but for NEVER_CACHED), or off."""
@@ -84,6 +87,17 @@ class Template:
 def _tasks(spec: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for component in (spec["root"], *spec.get("components", {}).values()):
         yield from component.get("dag", {}).get("tasks", {}).items()
+
+
+def _titles(spec: Mapping[str, Any], component: Mapping[str, Any], around: str) -> Iterator[tuple[str, str]]:
+    """The titles of a component's tasks, and of those in them; `around` is what the component itself is called."""
+    tasks = component.get("dag", {}).get("tasks", {})
+    for key, task in tasks.items():
+        title = task.get("taskInfo", {}).get("name", key)
+        has_own = title != key
+        yield key, around if around and not has_own and len(tasks) == 1 else title
+        inner = spec.get("components", {}).get(task["componentRef"]["name"], {})
+        yield from _titles(spec, inner, title if has_own else around)
 
 
 def load(environment: Environment, where: str = "") -> Template:

@@ -12,6 +12,7 @@ import importlib.metadata
 import json
 import os
 import pathlib
+import secrets
 import shutil
 import subprocess
 import tempfile
@@ -167,7 +168,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
         UserError: the disk is full, or may not be written.
     """
     path = pathlib.Path(path)
-    partial = path.with_name(f".partial-{os.getpid()}-{path.name}")
+    # Random, because process ids repeat in containers: an earlier task that was killed while it wrote here had the
+    # same one, and so may a task on another machine that writes here now.
+    partial = path.with_name(f".partial-{secrets.token_hex(4)}-{path.name}")
     with _explained(path, PlaceError):
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.touch()

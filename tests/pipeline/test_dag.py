@@ -147,8 +147,11 @@ def test_steps_are_in_the_order_of_the_design():
     assert order.index("plan-training") < order.index("train-model") < order.index("plan-training-2")
     assert order.index("fetch-dataset-2") < order.index("plan-training")
     assert order[-5:] == ["importer", "plan-training-2", "train-model-2", "evaluate-model", "upload-model"]
-    branches = [members for name, members in outlined["groups"].items() if "branches" not in name]
-    assert sorted(map(sorted, branches)) == [["import-model"], ["plan-training", "train-model"]]
+    groups = [members for name, members in outlined["groups"].items() if "branches" not in name]
+    assert sorted(map(sorted, groups)) == [["import-model"], ["importer"], ["plan-training", "train-model"]]
+    titles = list(outlined["steps"].values())
+    assert titles.count("Base model") == 1
+    assert len(set(titles)) == len(titles)
 
 
 @pytest.mark.parametrize(("target", "chain"), CHAINS.items())
@@ -160,7 +163,9 @@ def test_fine_tuning_starts_from_the_base_model_and_base_training_from_none(comp
     for name in starts:
         assert "base_model" not in artifacts[name]
         base_model = artifacts[f"{name}-2"]["base_model"]["taskOutputArtifact"]
-        assert base_model == {"producerTask": "importer", "outputArtifactKey": "artifact"}
+        assert base_model == {"producerTask": "named-model", "outputArtifactKey": "Output"}
+    inner = compiled[target]["components"]["comp-named-model"]["dag"]["outputs"]["artifacts"]["Output"]
+    assert inner["artifactSelectors"] == [{"producerSubtask": "importer", "outputArtifactKey": "artifact"}]
     candidate = artifacts["evaluate-model"]["model"]["taskOutputArtifact"]
     assert candidate["producerTask"] == artifacts["upload-model"]["model"]["taskOutputArtifact"]["producerTask"]
     assert candidate["producerTask"] == f"{trained}-2"
@@ -169,7 +174,8 @@ def test_fine_tuning_starts_from_the_base_model_and_base_training_from_none(comp
 @pytest.mark.parametrize(("target", "chain"), CHAINS.items())
 def test_base_model_is_trained_or_imported_by_the_one_parameter(compiled, target, chain):
     pipeline = compiled[target]
-    chosen = tasks(pipeline)["importer"]["inputs"]["parameters"]["uri"]["taskOutputParameter"]
+    named = pipeline["root"]["dag"]["tasks"]["named-model"]["inputs"]["parameters"]
+    chosen = named["uri"]["taskOutputParameter"]
     branches = pipeline["components"][f"comp-{chosen['producerTask']}"]["dag"]
     selectors = branches["outputs"]["parameters"][chosen["outputParameterKey"]]["valueFromOneof"]
     told = {}
@@ -179,6 +185,24 @@ def test_base_model_is_trained_or_imported_by_the_one_parameter(compiled, target
         told[branch["triggerPolicy"]["condition"]] = sorted(dag["tasks"])
     uri = "inputs.parameter_values['pipelinechannel--base_model_uri'] == ''"
     assert told == {uri: sorted(chain), f"!({uri})": ["import-model"]}
+
+
+@pytest.mark.parametrize("target", TARGET_NAMES)
+def test_importers_are_such_as_kubeflow_can_run(compiled, target):
+    pipeline = compiled[target]
+    found = 0
+    for name, task in tasks(pipeline).items():
+        label = pipeline["components"][task["componentRef"]["name"]]["executorLabel"]
+        importer = pipeline["deploymentSpec"]["executors"][label].get("importer")
+        if importer is None:
+            continue
+        found += 1
+        # Kubeflow looks the URI up in the inputs of the pipeline around it. It records an importer by its display
+        # name, but other tasks look for it by its own.
+        if parameter := importer["artifactUri"].get("runtimeParameter"):
+            assert set(task["inputs"]["parameters"][parameter]) == {"componentInputParameter"}
+        assert task["taskInfo"]["name"] == name
+    assert found == 1
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)

@@ -301,6 +301,11 @@ def test_batch_that_fits_in_parts_alone_is_accepted(vertex):
     assert base.startswith("Base training: 1 x l4, ")
 
 
+def test_sample_set_is_smaller_than_what_is_planned_so_its_time_is_not_refused(vertex):
+    submission = submit.prepare(vertex.environment, {"base_source": "sample", "base_epochs": 100_000})
+    assert submission.job["runtimeConfig"]["parameterValues"]["base_epochs"] == 100_000
+
+
 def test_model_in_place_of_base_training_needs_neither_its_data_nor_its_machines(vertex):
     instead = {"base_source": "", "base_epochs": 100_000, "base_model_uri": "gs://bucket/msi-net"}
     submission = submit.prepare(vertex.environment, instead)

@@ -2,6 +2,9 @@
 
 import errno
 import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -73,3 +76,32 @@ def test_place_is_checked_without_a_trace(tmp_path, monkeypatch, place):
         check_place(place)
     check_place("new/deep/file")
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+KILLED_WHILE_IT_WRITES = """
+import os, sys
+from trainer.artifacts import replacing
+
+with replacing(sys.argv[1]) as partial:
+    partial.mkdir()
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_killed_task_can_run_again_where_process_ids_repeat(tmp_path, monkeypatch):
+    killed = subprocess.Popen([sys.executable, "-c", KILLED_WHILE_IT_WRITES, tmp_path / "data"])
+    assert killed.wait() == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 1
+    monkeypatch.setattr(os, "getpid", lambda: killed.pid)
+    with replacing(tmp_path / "data") as partial:
+        partial.mkdir()
+        (partial / "new").touch()
+    assert [each.name for each in (tmp_path / "data").iterdir()] == ["new"]
+
+
+def test_two_writers_of_one_path_do_not_share_a_partial_one(tmp_path):
+    with replacing(tmp_path / "out") as first, replacing(tmp_path / "out") as second:
+        first.write_text("first")
+        second.write_text("second")
+        assert first.read_text() == "first"
+    assert (tmp_path / "out").read_text() == "first"

@@ -60,7 +60,7 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str]) -> Manife
             objects = storage.list_objects(place)
         with sources.opened(place, objects, scratch) as members:
             items = layout.find_items(members, row, source)
-            layout.check_counts(items, row, source, config.allow_partial_data)
+            layout.check_counts(items, row, source, config.accepts_partial)
             items = {split: layout.limited(items[split], config.max_examples) for split in SPLITS}
             from trainer.data.prepare import prepare
 

@@ -40,7 +40,10 @@ def _decode(encoded: tf.Tensor) -> tf.Tensor:
     header = _Bytes(encoded)
     height, width = _size(encoded, header)
     sides_fit = tf.maximum(height, width) <= MOST_SIDE_PX
-    tf.debugging.Assert(sides_fit and height * width > 0 and height * width <= MOST_PIXELS, [height, width])
+    fits = sides_fit and height * width > 0 and height * width <= MOST_PIXELS
+    # TensorFlow may run a decoder before an assertion, because decoders have no state. The data itself makes them
+    # wait: they get no bytes of a picture that is refused, and each fails on that without decoding anything.
+    encoded = tf.where(fits, encoded, b"")
     if header.is_jpeg:
         picture = tf.io.decode_jpeg(encoded, dct_method="INTEGER_ACCURATE")  # as Pillow does
     else:
