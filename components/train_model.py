@@ -34,7 +34,7 @@ def train_model(
     from trainer.config import TrainConfig
     from trainer.errors import reported
     from trainer.reports.curve import write_curve
-    from trainer.training import train
+    from trainer.training.start import train_checked
 
     with reported():
         pace = (epochs, batch_size, accumulation, learning_rate, learning_rate_scaling, warmup_epochs, schedule)
@@ -42,7 +42,7 @@ def train_model(
         config = TrainConfig(*pace, *others)
         checkpoints = f"{checkpoint_dir}/{step}" if checkpoint_dir else f"{model.path}-checkpoints"
         places = (dataset.path, model.path, checkpoints, base_model and base_model.path)
-        summary = train.train(config, *places, accelerator=accelerator)
+        summary = train_checked(config, *places, accelerator=accelerator)
         write_curve(model.path, curve.path)
         model.metadata.update({key: summary[key] for key in ("dataset", "best_epoch", "valid_loss")})
         return str(model.uri)

@@ -12,7 +12,7 @@ from pipeline.registry import LocalRegistry
 from pipeline.registry_address import VERTEX, Address
 from trainer import artifacts
 from trainer.artifacts import RUN_FILE
-from trainer.config import SAMPLE, check
+from trainer.config import SAMPLE, WEIGHTS_WORDS, check
 from trainer.errors import UserError
 from trainer.published import weight_sources
 
@@ -21,8 +21,8 @@ CACHE = f".msinet-cache/schema-{artifacts.SCHEMA}"
 """Folder beside the runs in which kfp.local remembers what cached tasks made; by schema, so that none is read by
 another one's code."""
 CHECKPOINTS = "checkpoints"
-SOURCE_WORDS, WEIGHTS_WORDS = ("", SAMPLE), ("", "imagenet", "none")
-"""Values that are no paths."""
+SOURCE_WORDS = ("", SAMPLE)
+"""Values of sources that are no paths."""
 SHOWN = {
     ("fetch-dataset", "preview"): "data_base.html",
     ("fetch-dataset-2", "preview"): "data_finetune.html",
@@ -126,7 +126,7 @@ def _require_files(given: Mapping[str, Value]) -> None:
         "base_source": SOURCE_WORDS,
         "finetune_source": SOURCE_WORDS,
         "base_model_uri": ("",),
-        "initial_weights": WEIGHTS_WORDS,
+        "initial_weights": ("", *WEIGHTS_WORDS),
     }.items():
         value = str(given.get(name, ""))
         if value in words or "://" in value:

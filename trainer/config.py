@@ -16,6 +16,8 @@ from trainer.errors import UserError
 Row = TypeVar("Row")
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+WEIGHTS_WORDS = ("imagenet", "none")
+"""Values of `initial_weights` that are no paths."""
 LEARNING_RATE_SCALING = ("auto", "none", "sqrt", "linear", "capped")
 SCHEDULES = ("constant", "cosine")
 CACHES = ("auto", "memory", "disk")

@@ -6,7 +6,7 @@ import itertools
 import os
 import pathlib
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import keras
@@ -31,15 +31,6 @@ Rows = dict[str, dict[str, Scores]]
 """Name of an image -> model -> its scores."""
 Pending = collections.deque[tuple[str, Future[dict[str, Scores]]]]
 """Images whose scores are being computed, in the order of the data set."""
-
-
-def load_manifests(datasets: Mapping[str, str | os.PathLike[str]]) -> dict[str, artifacts.Manifest]:
-    """Those of prepared data sets, by their names; `UserError` where one has no images to score on."""
-    manifests = {name: artifacts.Manifest.load(folder) for name, folder in datasets.items()}
-    for name, manifest in manifests.items():
-        if not manifest.counts.get("valid"):
-            raise UserError(f"data set {name} has no validation images ({manifest.counts}); prepare it with some")
-    return manifests
 
 
 class Scorer:
