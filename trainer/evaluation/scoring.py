@@ -46,7 +46,9 @@ class Scorer:
         self._folder, self._manifest = folder, manifest
         # The size of a batch is left open, so that the short last one is not traced again.
         stimuli = tf.TensorSpec((None, *manifest.image_size, 3), tf.float32)
-        self._forward = {model: tf.function(network, [stimuli]) for model, network in networks.items()}
+        self._forward = {
+            model: tf.function(network, [stimuli], autograph=False) for model, network in networks.items()
+        }
         self._center_bias = Image.fromarray(np.load(folder / artifacts.CENTER_BIAS).astype(np.float32))
         self._fixations: dict[Size, npt.NDArray[np.int64]] = {}
         # What images of one size share is made once.
