@@ -151,9 +151,10 @@ class Networks:
         if self.gone:
             raise UserError(f"no longer there: {', '.join(self.gone)}; name the model's own folder or its version")
         load_tensorflow()
+        from trainer.evaluation.scoring import Network
         from trainer.serving.export import load_model
 
-        return {each.label: load_model(each.model) for each in self._contestants if each.model}
+        return {each.label: Network(load_model(each.model)) for each in self._contestants if each.model}
 
 
 def evaluate_afresh(

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, code_version, read_json, replacing
+from trainer.artifacts import HISTORY, MODEL_CONFIG, code_version, read_json, replacing
 from trainer.errors import UserError, first_line
 from trainer.model import build_model
 from trainer.published import weight_files, weight_sources, weights
@@ -134,8 +134,7 @@ def _write(output: pathlib.Path, network: keras.Model, found: Found, summary: di
             shutil.copy(history, folder / HISTORY)
         else:
             (folder / HISTORY).write_text("")  # no epoch here
-        network.save_weights(folder / WEIGHTS)
-        write_model(folder, tuple(summary["image_size"]), summary)
+        write_model(network, folder, tuple(summary["image_size"]), summary)
 
 
 def _table(matched: Matched) -> list[str]:

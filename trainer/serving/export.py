@@ -68,18 +68,23 @@ def load_model(folder: str | os.PathLike[str]) -> keras.Model:
     return model
 
 
-def write_model(folder: pathlib.Path, image_size: tuple[int, int], summary: dict[str, Any]) -> None:
-    """Write SAVED_MODEL and MODEL_CONFIG beside the WEIGHTS in `folder`.
+def write_model(
+    model: keras.Model, folder: pathlib.Path, image_size: tuple[int, int], summary: dict[str, Any]
+) -> None:
+    """Write WEIGHTS, SAVED_MODEL and MODEL_CONFIG into `folder`.
 
     Args:
-        folder: holds WEIGHTS.
+        model: in float32 and of free size; its weights are read back from the file that was written of them.
+        folder: an existing folder.
         image_size: (H, W) to which `serve_bytes` fits an image.
         summary: goes into MODEL_CONFIG.
 
     Raises:
         UserError: as `write_saved_model`.
     """
-    write_saved_model(load_model(folder), image_size, folder / SAVED_MODEL)
+    model.save_weights(folder / WEIGHTS)
+    load_weights(model, folder / WEIGHTS)
+    write_saved_model(model, image_size, folder / SAVED_MODEL)
     write_json(folder / MODEL_CONFIG, summary)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import accelerators
-from trainer.artifacts import HISTORY, WEIGHTS, Manifest, replacing
+from trainer.artifacts import HISTORY, Manifest, replacing
 from trainer.config import TrainConfig, with_batch
 from trainer.data import memory
 from trainer.data.batches import Split
@@ -244,8 +244,7 @@ def _write(
     with replacing(output) as folder:
         folder.mkdir()
         (folder / HISTORY).write_text("".join(json.dumps(row) + "\n" for row in progress.history))
-        model.save_weights(folder / WEIGHTS)
-        write_model(folder, image_size, summary)
+        write_model(model, folder, image_size, summary)
         shutil.rmtree(output, ignore_errors=True)  # an earlier end of this run
     print(
         f"wrote the weights of epoch {summary['best_epoch']} (validation {summary['valid_loss']:.4f}) to {output}",
