@@ -35,7 +35,7 @@ def train_model(
     from trainer.config import TrainConfig
     from trainer.errors import reported
     from trainer.reports.curve import write_curve
-    from trainer.training import train
+    from trainer.training.start import train_checked
 
     with reported():
         config = TrainConfig(
@@ -53,7 +53,7 @@ def train_model(
             deterministic=deterministic,
             profile_steps=profile_steps,
         )
-        summary = train.train(
+        summary = train_checked(
             config,
             dataset=dataset.path,
             output=model.path,

@@ -1,8 +1,9 @@
 """MSI-Net: data, network, training, evaluation, prediction.
 
-TensorFlow uses oneDNN by itself only on CPUs with VNNI, BF16 or AMX instructions. Elsewhere its own kernels take up
-to four times as long for a training step (docs/adr/0011-right-and-fast-on-any-cpu.md). It reads the setting once,
-when it is imported, and every way into this project imports this package first. A value that you have set stays.
+TensorFlow uses oneDNN by itself only on CPUs with VNNI, BF16 or AMX instructions. Elsewhere its own kernels take
+up to four times as long for a training step (docs/adr/0011-right-and-fast-on-any-cpu.md). It reads the setting
+once, when it is imported, and every way into this project imports this package first. A value that you have set
+stays.
 """
 
 import os

@@ -16,7 +16,7 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -118,6 +118,15 @@ def prepared_by_name(folders: Iterable[str | os.PathLike[str]]) -> dict[str, pat
         name = Manifest.load(folder).dataset
         found[name if name not in found else f"{name}-{len(found) + 1}"] = pathlib.Path(folder)
     return found
+
+
+def load_manifests(folders: Mapping[str, str | os.PathLike[str]]) -> dict[str, Manifest]:
+    """Those of prepared data sets, by their names; `UserError` where one has no images to evaluate on."""
+    manifests = {name: Manifest.load(folder) for name, folder in folders.items()}
+    for name, manifest in manifests.items():
+        if not manifest.counts.get("valid"):
+            raise UserError(f"data set {name} has no validation images ({manifest.counts}); prepare it with some")
+    return manifests
 
 
 def write_json(path: pathlib.Path, value: Any) -> None:

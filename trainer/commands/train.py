@@ -48,16 +48,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(parsed: argparse.Namespace) -> None:
     from trainer.models import find_model
     from trainer.reports.curve import write_curve
-    from trainer.training.train import train
+    from trainer.training.start import train_checked
 
     config = settings(TrainConfig, parsed)
-    checkpoints = parsed.checkpoint_dir or f"{parsed.output_dir.rstrip('/')}.checkpoints"
-    train(
+    train_checked(
         config,
         parsed.dataset_dir,
         parsed.output_dir,
-        checkpoints,
-        parsed.base_model and find_model(parsed.base_model),
+        parsed.checkpoint_dir or f"{parsed.output_dir.rstrip('/')}.checkpoints",
+        find_model(parsed.base_model) if parsed.base_model else None,
         accelerator=parsed.accelerator,
         logs=parsed.logs_dir,
         cache=parsed.cache,

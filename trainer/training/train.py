@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import pathlib
 import re
 import shutil
 import zlib
@@ -16,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import accelerators
-from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest, read_json, replacing
+from trainer.artifacts import HISTORY, Manifest, replacing
 from trainer.config import TrainConfig, with_batch
 from trainer.data import memory
 from trainer.data.batches import Split
@@ -25,6 +24,7 @@ from trainer.model import build_model
 from trainer.serving.export import write_model
 from trainer.training import footprint, initial, precision, schedule, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
+from trainer.training.checks import check_output, check_training
 from trainer.training.lineage import lineage
 from trainer.training.loop import Data, Loop
 from trainer.training.preemption import watched
@@ -73,9 +73,7 @@ def train(
         SystemExit: if the run is told to stop (128 + the signal), or if another machine is lost (MACHINE_LOST);
             the same call goes on.
     """
-    manifest = Manifest.load(dataset)
-    if not manifest.counts["valid"]:
-        raise UserError(f"{manifest.dataset} has no validation images, by which the best epoch is chosen")
+    manifest = check_training(config, dataset, output, base_model, accelerator)
     if config.deterministic and strategy.kind_of(accelerator) != "tpu":  # whose programs are, all of them
         make_deterministic()
     keras.utils.clear_session()
@@ -85,7 +83,7 @@ def train(
     config = _with_batch(config, manifest, devices, resolved, accelerator)
     digest = initial.fingerprint(config, base_model, initial_weights_fingerprint)
     rests_on = lineage(config, manifest, resolved, base_model, digest)
-    _check_output(output, rests_on["identity"])
+    check_output(output, rests_on["identity"])
     _check_agreement(devices, rests_on["identity"])
     with devices.strategy.scope():
         model, optimizer = make_network(config, manifest, resolved, base_model)
@@ -172,17 +170,6 @@ def _first_words(config: TrainConfig, manifest: Manifest, devices: Devices, reso
     )
 
 
-def _check_output(output: Path, identity: dict[str, Any]) -> None:
-    """Raise `UserError` if there is something at `output` that is not the model of this very run."""
-    folder = pathlib.Path(output)
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        return
-    config = folder / MODEL_CONFIG
-    found = read_json(config, "remove the folder").get("identity") if config.is_file() else None
-    if found != json.loads(json.dumps(identity)):
-        raise UserError(f"{output} exists already, and is not the model of this run; remove it, or name another")
-
-
 def _check_agreement(devices: Devices, identity: dict[str, Any]) -> None:
     """Raise `UserError` unless all machines were started with the same settings and data."""
     names = sorted(identity)
@@ -257,8 +244,7 @@ def _write(
     with replacing(output) as folder:
         folder.mkdir()
         (folder / HISTORY).write_text("".join(json.dumps(row) + "\n" for row in progress.history))
-        model.save_weights(folder / WEIGHTS)
-        write_model(folder, image_size, summary)
+        write_model(model, folder, image_size, summary)
         shutil.rmtree(output, ignore_errors=True)  # an earlier end of this run
     print(
         f"wrote the weights of epoch {summary['best_epoch']} (validation {summary['valid_loss']:.4f}) to {output}",

@@ -5,6 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 
+from trainer import processor
 from trainer.accelerators import ACCELERATORS, get
 from trainer.errors import UserError
 from trainer.training import precision, strategy
@@ -128,7 +129,7 @@ def test_automatic_precision_of_a_processor_is_what_it_multiplies(monkeypatch, t
     if limit:
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
     (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
-    monkeypatch.setattr(precision, "CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(processor, "CPU_INFO", tmp_path / "cpuinfo")
     assert precision.resolve("auto", devices("cpu")) == expected
 
 
