@@ -21,8 +21,9 @@ def load_tensorflow() -> None:
     """
     if "tensorflow" in sys.modules:
         return
-    check_processor()
-    print(LOADING, file=sys.stderr, flush=True)
+    for line in (check_processor(), LOADING):
+        if line:
+            print(line, file=sys.stderr, flush=True)
     with _left_out("matplotlib.pyplot"):
         importlib.import_module("tensorflow")
 
