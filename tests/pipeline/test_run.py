@@ -27,6 +27,7 @@ from trainer import artifacts
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.evaluation.contestants import find_contestants
+from trainer.loading import LOADING
 from trainer.published import weight_sources
 
 TIMEOUT_S = 600
@@ -83,6 +84,9 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, wor
     steps = re.findall(r"(?m)^\[(.+)\] done after", first.stdout)
     assert len(steps) == 11
     assert set(STEPS.values()) | {"Evaluation", "Registration"} <= set(steps)
+    loading = re.findall(rf"(?m)^\[(.+)\] {re.escape(LOADING)}$", first.stdout)
+    with_data = [f"{title}: data" for title in STEPS.values()]
+    assert sorted(loading) == sorted([*with_data, *STEPS.values(), "Evaluation"])
     assert any(line.startswith(f"[{STEPS['base']}] epoch {EPOCHS}/{EPOCHS}: loss") for line in lines)
     assert ["candidate", "centre", "bias", "uniform"] in [line.split() for line in lines]
     assert any(line.startswith("KLD ↓") for line in lines)
