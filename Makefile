@@ -120,7 +120,7 @@ $(UV_INSTALLED): requirements/uv.txt
 	@rm -f $@
 	@{ $(BIN)/python -c '$(suitable)' && $(BIN)/python -m pip --version; } >/dev/null 2>&1 || { $(find_python); "$$python" -m venv --clear $(VENV); }
 	@echo $(TENSORFLOW) > $(CHOSEN)
-	@$(call fetch,$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<)
+	@$(call fetch,$${UV_DEFAULT_INDEX:+env PIP_INDEX_URL="$$UV_DEFAULT_INDEX"} $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<)
 	@touch $@
 
 # The stamp goes first and comes last, so that an interrupted installation is taken up again. It says which TensorFlow

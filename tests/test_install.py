@@ -2,7 +2,6 @@
 
 import functools
 import http.server
-import importlib.util
 import os
 import pathlib
 import shutil
@@ -31,9 +30,6 @@ dev = []
 [tool.setuptools]
 packages = []
 """
-HERE = importlib.util.spec_from_file_location("uv_as_pip", ROOT / "requirements" / "uv.py")
-uv_as_pip = importlib.util.module_from_spec(HERE)
-HERE.loader.exec_module(uv_as_pip)
 linux_x86 = pytest.mark.skipif(
     os.uname()[::4] != ("Linux", "x86_64"), reason="TensorFlow for GPUs is not for this"
 )
@@ -139,13 +135,12 @@ def failure(finished, project):
     return lines[-1]
 
 
-def test_package_that_is_not_the_pinned_one_is_refused_and_tried_again(project):
+@pytest.mark.parametrize("wrong", ["--hash=sha256:" + "0" * 64, ""])
+def test_package_without_the_pinned_hash_is_refused_and_tried_again(project, wrong):
     pins = project / "requirements" / "cpu.txt"
     right = pins.read_text()
-    write_wheel(project / "wheels", "processors", "1.1")
-    other = right.replace("processors==1.0", "processors==1.1")
-    assert other != right
-    pins.write_text(other)
+    kept, _, _ = right.rpartition("--hash=")
+    pins.write_text(f"{kept}{wrong}\n")
     finished = install(project)
     assert failure(finished, project).startswith("error: the packages could not be installed, as said above")
     assert "hash" in finished.stderr.lower()
@@ -155,7 +150,7 @@ def test_package_that_is_not_the_pinned_one_is_refused_and_tried_again(project):
 
 
 def test_index_that_cannot_be_reached_ends_with_what_to_do(project):
-    nowhere = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": "http://127.0.0.1:1/simple", "UV_HTTP_RETRIES": "0"}
+    nowhere = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": "http://127.0.0.1:1/index", "UV_HTTP_RETRIES": "0"}
     for each in project.glob("wheels/*"):
         each.unlink()
     sentence = failure(install(project, **nowhere), project)
@@ -225,7 +220,7 @@ def mirror(project):
             pass
 
     for wheel in (project / "wheels").iterdir():
-        page = project / "mirror" / "simple" / wheel.name.partition("-")[0] / "index.html"
+        page = project / "mirror" / "index" / wheel.name.partition("-")[0] / "index.html"
         page.parent.mkdir(parents=True)
         shutil.copy(wheel, page.parent)
         page.write_text(f'<a href="{wheel.name}">{wheel.name}</a>')
@@ -233,7 +228,7 @@ def mirror(project):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/simple/", asked
+        yield f"http://127.0.0.1:{server.server_port}/index/", asked
         server.shutdown()
         thread.join()
 
@@ -253,50 +248,11 @@ def test_packages_come_from_the_mirror_that_pip_uses(project, mirror, place):
     assert installed(project) == {"plain", "processors", "example"}
 
 
-def test_settings_are_those_of_pip_install_and_variables_win():
-    listed = """:env:.timeout='60.5'
-global.index-url='https://old'
-global.timeout='5'
-install.index-url='https://new'
-download.index-url='https://other'
-global.extra-index-url='\\nhttps://a\\nhttps://b'
-"""
-    settings = uv_as_pip.pip_settings(listed)
-    assert settings == {
-        "index-url": "https://new",
-        "timeout": "60.5",
-        "extra-index-url": "\nhttps://a\nhttps://b",
-    }
-    assert uv_as_pip.uv_variables(settings, {"SSL_CERT_FILE": "mine"}) == {
-        "UV_DEFAULT_INDEX": "https://new",
-        "UV_INDEX": "https://a https://b",
-        "UV_INDEX_STRATEGY": "unsafe-best-match",
-        "UV_HTTP_TIMEOUT": "60",
-    }
-
-
-def test_what_is_set_for_uv_comes_first():
-    settings = {
-        "index-url": "https://pip",
-        "cert": "pip.pem",
-        "proxy": "http://pip",
-        "timeout": "9",
-        "client-cert": "c",
-    }
-    environ = {"UV_INDEX_URL": "https://uv", "SSL_CERT_DIR": "certs", "https_proxy": "http://mine"}
-    assert uv_as_pip.uv_variables(settings, environ | {"UV_HTTP_TIMEOUT": "7"}) == {"SSL_CLIENT_CERT": "c"}
-    assert uv_as_pip.uv_variables(settings, {}) == {
-        "UV_DEFAULT_INDEX": "https://pip",
-        "SSL_CERT_FILE": "pip.pem",
-        "ALL_PROXY": "http://pip",
-        "UV_HTTP_TIMEOUT": "9",
-        "SSL_CLIENT_CERT": "c",
-    }
-
-
-def test_folders_that_pip_only_warns_of_are_left_out(tmp_path):
-    settings = {"find-links": f"{tmp_path} {tmp_path}/missing https://pages/links", "trusted-host": "a\nb"}
-    assert uv_as_pip.uv_variables(settings, {"UV_SYSTEM_CERTS": "0"}) == {
-        "UV_FIND_LINKS": f"{tmp_path},https://pages/links",
-        "UV_INSECURE_HOST": "a b",
-    }
+def test_mirror_of_uv_brings_uv_itself_too(project, mirror):
+    address, asked = mirror
+    shutil.copy(project / "requirements" / "dev.txt", project / "requirements" / "uv.txt")
+    (project / ".venv" / ".uv").unlink()
+    finished = install(project, PIP_NO_INDEX="0", PIP_FIND_LINKS="", UV_DEFAULT_INDEX=address)
+    assert finished.returncode == 0, finished.stderr
+    assert asked[0] == "/index/plain/"
+    assert installed(project) == {"plain", "processors", "example"}
