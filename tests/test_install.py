@@ -80,12 +80,18 @@ def installed(project):
 # === What is installed ===
 
 
-def test_pins_are_installed_and_compiled_and_then_nothing_is_to_be_done(project):
+def test_pins_are_installed_and_then_nothing_is_to_be_done(project):
     finished = install(project)
     assert finished.returncode == 0, finished.stderr
     assert installed(project) == {"plain", "processors", "example"}
-    assert list(project.glob(".venv/lib/python*/site-packages/__pycache__/plain.*.pyc"))
     assert "Nothing to be done" in install(project).stdout
+
+
+@pytest.mark.parametrize("forbidden", ["", "1"])
+def test_bytecode_is_written_only_where_imports_may_not_write_it(project, forbidden):
+    assert install(project, PYTHONDONTWRITEBYTECODE=forbidden).returncode == 0
+    written = list(project.glob(".venv/lib/python*/site-packages/__pycache__/plain.*.pyc"))
+    assert len(written) == bool(forbidden)
 
 
 @linux_x86
