@@ -1,5 +1,6 @@
 """Every test starts from a clean environment: nothing of the machine it runs on, no cloud project, no way out."""
 
+import gc
 import os
 import signal
 
@@ -28,6 +29,12 @@ os.environ["TF_NUM_INTEROP_THREADS"] = "1"  # the same bits in each run: see tra
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ["TF_NUM_INTRAOP_THREADS"] = "1"  # the workers would fight for the processors
+
+
+def pytest_collection_finish():
+    """Leave the modules out of the search for garbage, which went through all their objects again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,10 @@ STRIDE = 8
 
 VGG16_BLOCKS = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
 """Filters of the encoder's 3x3 convolutions; convolution j of block i is layer `conv{i}_conv{i}_{j}`."""
+ASPP_FILTERS = 256
+"""Of each branch, and of the layer that joins them."""
+DECODER_FILTERS = (128, 64, 32)
+"""Of the layers before the last one, which has one filter."""
 
 
 def encoder_layer(block: int, index: int) -> str:
@@ -79,20 +83,21 @@ def build_model(
 
     # === ASPP ===
     *uses, everywhere = fan_out(features, 5)
-    branches = [convolution(256, "aspp_conv1_1", kernel=1)(uses[0])]
+    branches = [convolution(ASPP_FILTERS, "aspp_conv1_1", kernel=1)(uses[0])]
     for index, dilation in enumerate((4, 8, 12), 2):
-        branches.append(convolution(256, f"aspp_conv1_{index}", dilation_rate=dilation)(uses[index - 1]))
+        branches.append(convolution(ASPP_FILTERS, f"aspp_conv1_{index}", dilation_rate=dilation)(uses[index - 1]))
     context = keras.layers.GlobalAveragePooling2D(keepdims=True, dtype=dtype, name="aspp_mean")(everywhere)
     # Its ReLU is a layer of its own because files of weights count layers by their distance from the output.
-    context = convolution(256, "aspp_conv1_5", kernel=1, relu=False)(context)
+    context = convolution(ASPP_FILTERS, "aspp_conv1_5", kernel=1, relu=False)(context)
     context = keras.layers.ReLU(dtype=dtype, name="aspp_context")(context)
-    x = convolution(256, "aspp_conv2", kernel=1)([*branches, context])
+    x = convolution(ASPP_FILTERS, "aspp_conv2", kernel=1)([*branches, context])
 
     # === Decoder ===
-    for index, filters in enumerate((128, 64), 1):
+    *doubled, last = DECODER_FILTERS
+    for index, filters in enumerate(doubled, 1):
         x = convolution(filters, f"decoder_conv{index}", of="small")(x)
         x = Pixels(dtype=dtype, name=f"decoder_pixels{index}")(x)
-    x = convolution(32, "decoder_conv3", of="small")(x)
+    x = convolution(last, "decoder_conv3", of="small")(x)
     x = convolution(1, "decoder_conv4", of="phases", relu=False)(x)
     x = Pixels(dtype=dtype, name="decoder_pixels3")(x)
     return keras.Model(stimulus, Normalize(name="output")(x), name="msinet")

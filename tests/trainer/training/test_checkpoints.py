@@ -25,7 +25,7 @@ class Run:
     """A network and its optimizer; every step changes every variable."""
 
     def __init__(self, seed: int, units: int = 3, strategy: tf.distribute.Strategy | None = None) -> None:
-        keras.utils.clear_session()
+        keras.utils.clear_session(free_memory=False)  # for the names of the layers alone
         self._strategy = strategy or tf.distribute.get_strategy()
         with self._strategy.scope():
             initializer = keras.initializers.GlorotUniform(seed)

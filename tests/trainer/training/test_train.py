@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import h5py
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.narrow import quick_trainings, unexported
 from tests.prepared import write_prepared
 from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, WEIGHTS, Manifest
 from trainer.config import TrainConfig, with_batch
@@ -37,6 +39,29 @@ def trained(dataset, tmp_path_factory):
         patch.setattr(loop, "Compiled", Kept)
         train(CONFIG, dataset, folder / "model", folder / "checkpoints")
     return folder / "model", folder / "checkpoints"
+
+
+@pytest.fixture(scope="module")
+def trained_narrow(dataset, tmp_path_factory):
+    """The same with the narrow network, for `quick` tests."""
+    folder = tmp_path_factory.mktemp("narrow")
+    with quick_trainings():
+        train(CONFIG, dataset, folder / "model", folder / "checkpoints")
+    return folder / "model", folder / "checkpoints"
+
+
+@pytest.fixture
+def quick():
+    """Trainings that are about the loop, and not about the network's size."""
+    with quick_trainings():
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def exhausted():
+    """What TensorFlow raises for lack of memory, for which it first waits ten seconds: while other tests run."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(tf.zeros, [2**50])
 
 
 class Kept(Compiled):
@@ -80,23 +105,26 @@ def test_training_writes_a_whole_model_and_the_loss_falls(trained):
 
 
 def test_two_runs_of_one_command_give_the_same_losses_and_weights(dataset, trained, tmp_path):
-    train(CONFIG, dataset, tmp_path / "model", tmp_path / "checkpoints")
+    with unexported():
+        train(CONFIG, dataset, tmp_path / "model", tmp_path / "checkpoints")
     assert history(tmp_path / "model") == history(trained[0])
     for name, values in weights(tmp_path / "model" / WEIGHTS).items():
         np.testing.assert_array_equal(values, weights(trained[0] / WEIGHTS)[name], err_msg=name)
 
 
-def test_finished_run_started_again_writes_the_same_model_without_training(dataset, trained, tmp_path, capsys):
-    train(CONFIG, dataset, tmp_path / "model", trained[1])
-    train(CONFIG, dataset, tmp_path / "model", trained[1])  # to the same place too
+def test_finished_run_started_again_writes_the_same_model_without_training(
+    dataset, trained_narrow, quick, tmp_path, capsys
+):
+    train(CONFIG, dataset, tmp_path / "model", trained_narrow[1])
+    train(CONFIG, dataset, tmp_path / "model", trained_narrow[1])  # to the same place too
     assert "epoch 1/2" not in capsys.readouterr().out
-    assert history(tmp_path / "model") == history(trained[0])
+    assert history(tmp_path / "model") == history(trained_narrow[0])
 
 
-def test_what_is_not_the_model_of_this_run_is_not_overwritten(dataset, trained, tmp_path):
+def test_what_is_not_the_model_of_this_run_is_not_overwritten(dataset, trained_narrow, quick, tmp_path):
     other = dataclasses.replace(CONFIG, seed=7)
     with pytest.raises(UserError, match="exists already, and is not the model of this run"):
-        train(other, dataset, trained[0], tmp_path / "state")
+        train(other, dataset, trained_narrow[0], tmp_path / "state")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "mine.txt").write_text("keep")
     with pytest.raises(UserError, match="exists already"):
@@ -104,45 +132,47 @@ def test_what_is_not_the_model_of_this_run_is_not_overwritten(dataset, trained, 
     assert (tmp_path / "notes" / "mine.txt").read_text() == "keep"
 
 
-def test_training_can_be_lengthened(dataset, trained, tmp_path):
-    shutil.copytree(trained[1], tmp_path / "state")
+def test_training_can_be_lengthened(dataset, trained_narrow, quick, tmp_path):
+    shutil.copytree(trained_narrow[1], tmp_path / "state")
     longer = dataclasses.replace(CONFIG, epochs=3)
     train(longer, dataset, tmp_path / "model", tmp_path / "state")
-    assert history(tmp_path / "model")[:2] == history(trained[0])
+    assert history(tmp_path / "model")[:2] == history(trained_narrow[0])
     assert len(history(tmp_path / "model")) == 3
 
 
-def test_damaged_checkpoint_is_passed_over_for_the_one_before(dataset, trained, tmp_path, capsys):
-    shutil.copytree(trained[1], tmp_path / "state")
+def test_damaged_checkpoint_is_passed_over_for_the_one_before(dataset, trained_narrow, quick, tmp_path, capsys):
+    shutil.copytree(trained_narrow[1], tmp_path / "state")
     newest = max((tmp_path / "state").glob("after-epoch-*.npz"), key=lambda path: path.stat().st_mtime)
     newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
     train(CONFIG, dataset, tmp_path / "model", tmp_path / "state")
     assert "is passed over" in capsys.readouterr().out
     for name, values in weights(tmp_path / "model" / WEIGHTS).items():
-        np.testing.assert_array_equal(values, weights(trained[0] / WEIGHTS)[name], err_msg=name)
+        np.testing.assert_array_equal(values, weights(trained_narrow[0] / WEIGHTS)[name], err_msg=name)
 
 
-def test_checkpoint_of_another_run_is_refused_with_what_differs(dataset, trained, tmp_path):
+def test_checkpoint_of_another_run_is_refused_with_what_differs(dataset, trained_narrow, quick, tmp_path):
     other = dataclasses.replace(CONFIG, learning_rate=1e-3)
     with pytest.raises(UserError, match=r"learning_rate 0\.0001, now 0\.001"):
-        train(other, dataset, tmp_path / "model", trained[1])
+        train(other, dataset, tmp_path / "model", trained_narrow[1])
     assert not (tmp_path / "model").exists()
 
 
-def test_fine_tuning_starts_from_the_base_model(dataset, trained, tmp_path):
+def test_fine_tuning_starts_from_the_base_model(dataset, trained_narrow, quick, tmp_path):
     still = dataclasses.replace(CONFIG, epochs=1, learning_rate=1e-12)
-    summary = train(still, dataset, tmp_path / "model", tmp_path / "state", base_model=trained[0])
-    exported = min(row["valid_loss"] for row in history(trained[0]))
+    summary = train(still, dataset, tmp_path / "model", tmp_path / "state", base_model=trained_narrow[0])
+    exported = min(row["valid_loss"] for row in history(trained_narrow[0]))
     assert summary["valid_loss"] == pytest.approx(exported, rel=1e-4)
     assert summary["base_model"]["best_epoch"] in (1, 2)
 
 
-def test_msinet_weights_file_is_taken_as_initial_weights(dataset, trained, tmp_path):
-    path = str(shutil.copy(trained[0] / WEIGHTS, tmp_path))
+def test_msinet_weights_file_is_taken_as_initial_weights(dataset, trained_narrow, quick, tmp_path):
+    path = str(shutil.copy(trained_narrow[0] / WEIGHTS, tmp_path))
     digest = weight_sources.fingerprint(path)
     still = dataclasses.replace(CONFIG, epochs=1, learning_rate=1e-12, initial_weights=path)
     summary = train(still, dataset, tmp_path / "model", tmp_path / "state", initial_weights_fingerprint=digest)
-    assert summary["valid_loss"] == pytest.approx(min(r["valid_loss"] for r in history(trained[0])), rel=1e-4)
+    assert summary["valid_loss"] == pytest.approx(
+        min(r["valid_loss"] for r in history(trained_narrow[0])), rel=1e-4
+    )
 
     with h5py.File(path, "r+") as file:
         file[next(iter(weights(pathlib.Path(path))))][:] = 0
@@ -160,20 +190,20 @@ def test_start_without_a_file_leaves_no_digest_behind(trained):
     assert "initial_weights_fingerprint" not in config["identity"]  # so that older checkpoints go on
 
 
-def test_loss_that_is_not_finite_stops_with_the_step_and_the_images(dataset, tmp_path):
+def test_loss_that_is_not_finite_stops_with_the_step_and_the_images(dataset, quick, tmp_path):
     wild = dataclasses.replace(CONFIG, learning_rate=1e38, batch_size=1)
     with pytest.raises(UserError, match=r"the loss is nan at step \d of epoch 1, on the images train/\d\.jpg;"):
         train(wild, dataset, tmp_path / "model", tmp_path / "state")
     assert not (tmp_path / "model").exists()
 
 
-def test_batch_larger_than_the_training_set_is_refused(dataset, tmp_path):
+def test_batch_larger_than_the_training_set_is_refused(dataset, quick, tmp_path):
     with pytest.raises(UserError, match="batch_size is 7 over 1 replicas, but there are 6 training images"):
         train(dataclasses.replace(CONFIG, batch_size=7), dataset, tmp_path / "model", tmp_path / "state")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_batch_that_the_machine_has_no_memory_for_is_refused_with_the_one_that_fits(dataset, tmp_path):
+def test_batch_that_the_machine_has_no_memory_for_is_refused_with_the_one_that_fits(dataset, quick, tmp_path):
     share = 0.3 * memory.available_bytes() / footprint.MEMORY_BYTES["float32"]
     side = int((share * footprint.PIXELS) ** 0.5) // 8 * 8
     copy = shutil.copytree(dataset, tmp_path / "prepared")
@@ -185,14 +215,16 @@ def test_batch_that_the_machine_has_no_memory_for_is_refused_with_the_one_that_f
         train(config, copy, tmp_path / "model", tmp_path / "state")
 
 
-def test_memory_that_ends_in_a_step_is_answered_with_a_smaller_batch(dataset, tmp_path, monkeypatch):
-    monkeypatch.setattr(loop.Loop, "train_epoch", lambda *_: tf.zeros([2**50]))
+def test_memory_that_ends_in_a_step_is_answered_with_a_smaller_batch(
+    dataset, quick, exhausted, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(loop.Loop, "train_epoch", lambda *_: exhausted.result())
     found = r"out of memory with 2 images of 32x40 .*OOM.*1 may fit: set batch_size to 1, or accumulation to 2"
     with pytest.raises(UserError, match=found):
         train(CONFIG, dataset, tmp_path / "model", tmp_path / "state")
 
 
-def test_damaged_shard_is_named(dataset, tmp_path):
+def test_damaged_shard_is_named(dataset, quick, tmp_path):
     copy = write_prepared(tmp_path / "prepared")
     shard = next(copy.glob("train-*"))
     content = bytearray(shard.read_bytes())
