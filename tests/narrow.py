@@ -13,17 +13,11 @@ import keras
 import pytest
 import tensorflow as tf
 
+from tests.narrow_tasks.sitecustomize import WIDTHS
 from trainer import model
 from trainer.artifacts import MODEL_CONFIG, Manifest, write_json
 from trainer.config import TrainConfig
 from trainer.training import loop, train
-
-WIDTHS = {
-    "VGG16_BLOCKS": ((16, 16), (32, 32), (64, 64, 64), (128, 128, 128), (128, 128, 128)),
-    "ASPP_FILTERS": 64,
-    "DECODER_FILTERS": (32, 16, 16),
-}
-"""By name of the constant in `trainer.model`."""
 
 
 @contextlib.contextmanager
