@@ -1,7 +1,7 @@
 # Every command of the project; `make help` lists them.
 #
-# Each sets up what it needs in .venv, from the pinned requirements/dev.txt: the first call installs, later ones
-# do so again only when the pins or pyproject.toml have changed.
+# Each sets up what it needs in .venv, from the pins in requirements/: the first call installs, later ones do so
+# again only when the pins or pyproject.toml have changed. A machine needs Python and make; pip brings uv, uv the rest.
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -11,13 +11,14 @@ SHELL := bash
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+UV_INSTALLED := $(VENV)/.uv
+UV := $(BIN)/python requirements/uv.py
 # The TPU compiler that needs no TPU; it has an environment of its own, since TensorFlow asks for an older libtpu.
 COMPILER := .venv-check-tpu
 COMPILER_PINS := jax==0.10.2 libtpu==0.0.51
 # The TensorFlow of Google's serving containers, for Python 3.11 at the latest; its gRPC messages ask for a second one.
 SERVING := .venv-serving
-SERVING_PINS := tensorflow-cpu==2.15.1
-SERVING_API := tensorflow-serving-api==2.15.1
+SERVING_PINS := tensorflow-cpu==2.15.1 tensorflow-serving-api==2.15.1
 
 # The value of a variable given on the command line, safe for the shell whatever is in it; nothing otherwise.
 # The shell's own ENV, say, must not choose an environment.
@@ -26,7 +27,7 @@ given = $(if $(filter command,$(origin $(1))),$(call quote,$(1)))
 option = $(if $(call given,$(2)), $(1) $(call quote,$(2)))
 
 # What `make` itself takes; every other variable on its command line is a parameter of the pipeline.
-OPTIONS := TARGET ENV RUN_DIR RESUME CRON TIMEZONE ARGS VENV
+OPTIONS := TARGET ENV RUN_DIR RESUME CRON TIMEZONE ARGS VENV GPU
 NAMES = $(strip $(foreach name,$(sort $(filter-out $(OPTIONS),$(.VARIABLES))),$(if $(call given,$(name)),$(name))))
 PARAMETERS = $(foreach name,$(NAMES),$(name)=$(call quote,$(name)))
 
@@ -37,13 +38,20 @@ environment = $(if $(call given,ENV),ENV,$(if $(filter-out local,$(value TARGET)
 verb = $(if $(call given,TARGET),$(if $(filter-out local,$(value TARGET)),submit,run),run)
 extra = $(if $(filter command,$(origin ARGS)), $(ARGS))
 
-.PHONY: help install run-pipeline schedule demo test test-requirements test-kills test-serving check-tpu lint format compile requirements hooks clean
+# Which TensorFlow .venv has: the one that GPU=1 or GPU=0 asks for, else the one that was asked for before.
+CHOSEN := $(VENV)/.tensorflow
+gpu_or_cpu = $(if $(filter 1,$(value GPU)),gpu,$(if $(filter 0,$(value GPU)),cpu,$(error GPU is 1 for NVIDIA GPUs or 0 for none, not "$(value GPU)")))
+TENSORFLOW := $(if $(filter command,$(origin GPU)),$(gpu_or_cpu),$(or $(shell cat $(CHOSEN) 2>/dev/null),cpu))
+SAME := $(filter $(TENSORFLOW),$(shell cat $(INSTALLED) 2>/dev/null))
+SETS := requirements/$(TENSORFLOW).txt requirements/dev.txt
+
+.PHONY: help install run-pipeline schedule demo test test-avx2 test-requirements test-kills test-serving check-tpu lint format compile requirements hooks clean
 
 help: ## List the commands
 	@echo "Commands (make COMMAND):"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-install: $(INSTALLED) ## Set up .venv (the other commands do it by themselves)
+install: $(INSTALLED) ## Set up .venv (the other commands do it by themselves): [GPU=1 for NVIDIA GPUs of this machine, GPU=0 to go back]
 
 run-pipeline: $(INSTALLED) ## Run the pipeline: [TARGET=local|vertex] [ENV=name] [RUN_DIR=folder] [RESUME=latest] [base_epochs=3, any parameter]
 	$(BIN)/python -m pipeline $(verb)$(call option,--env,$(environment))$(call option,--run-dir,RUN_DIR)$(call option,--resume,RESUME)$(extra) $(PARAMETERS)
@@ -57,6 +65,9 @@ demo: $(INSTALLED) ## Try the default model on a local web page: [ARGS='--model 
 test: $(INSTALLED) ## Run the tests: [ARGS='-k name']
 	$(BIN)/python -m pytest --numprocesses 2 $(ARGS)
 
+test-avx2: $(INSTALLED) ## Run the numerics with the kernels of a CPU that has AVX2 and no AVX-512: [ARGS='-k name']
+	ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/python -m pytest --numprocesses 2 -m numerics $(ARGS)
+
 test-requirements: $(INSTALLED) ## Install each set of pins into an empty environment (minutes, gigabytes): [ARGS='-k tpu']
 	$(BIN)/python -m pytest tests/install_requirements.py $(ARGS)
 
@@ -67,7 +78,7 @@ test-serving: $(INSTALLED) $(SERVING)/.installed ## Load an export in the Tensor
 	$(BIN)/python -m pytest tests/serve_in_2_15.py $(ARGS)
 
 check-tpu: $(INSTALLED) $(COMPILER)/.installed ## Compile the training step for TPU v5e, without one (minutes): [ARGS='--topologies 1x1 --batches 64 --json']
-	$(BIN)/python benchmarks/tpu_compile.py --compiler $(COMPILER)/bin/python $(ARGS)
+	$(BIN)/python -m benchmarks.tpu_compile --compiler $(COMPILER)/bin/python $(ARGS)
 
 lint: $(INSTALLED) ## Check format, style, types, and that the compiled pipeline is up to date
 	$(BIN)/ruff format --check
@@ -82,16 +93,18 @@ format: $(INSTALLED) ## Format the code and mend what can be mended
 compile: $(INSTALLED) ## Write pipeline.yaml and pipeline-kubeflow.yaml
 	$(BIN)/python -m pipeline compile
 
-requirements: $(INSTALLED) ## Pin requirements/*.txt anew from pyproject.toml: [ARGS=--upgrade]
-	@# The sets for machines follow the pins of dev, so that all of them run the same versions.
-	$(call pin,dev) --extra cpu --extra dev
-	for extra in cpu gpu tpu; do $(call pin,$$extra) --extra $$extra --constraint requirements/dev.txt; done
-	printf '%s\n' $(COMPILER_PINS) | $(call pin,tpu-check,-) --constraint requirements/dev.txt
-	printf '%s\n' $(SERVING_PINS) | $(call pin,serving,-)
+requirements: $(UV_INSTALLED) ## Write the pins of requirements/*.txt from pyproject.toml: [ARGS=--upgrade]
+	@# The other sets follow the pins of cpu, so that all of them run the same versions.
+	$(call pin,cpu) --universal --extra cpu
+	for extra in gpu tpu dev; do $(call pin,$$extra) --universal --extra $$extra --constraints requirements/cpu.txt || exit 1; done
+	echo uv | $(call pin,uv,-) --universal
+	@# These two checks are for Linux x86-64 alone. tensorflow-cpu is the `tensorflow` that the API needs.
+	printf '%s\n' $(COMPILER_PINS) | $(call pin,tpu-check,-) $(only_x86) --constraints requirements/cpu.txt
+	printf '%s\n' $(SERVING_PINS) | $(call pin,serving,-) $(only_x86) --excludes <(echo tensorflow)
 
-pin = CUSTOM_COMPILE_COMMAND='make requirements' $(BIN)/pip-compile --quiet $(ARGS) --strip-extras --allow-unsafe \
-  --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options \
-  --output-file requirements/$(1).txt $(or $(2),pyproject.toml)
+pin = UV_CUSTOM_COMPILE_COMMAND='make requirements' $(UV) pip compile --quiet $(ARGS) --python $(BIN)/python --python-version 3.11 \
+  --generate-hashes --no-annotate --output-file requirements/$(1).txt $(or $(2),pyproject.toml)
+only_x86 = --python-platform x86_64-manylinux_2_31
 
 hooks: $(INSTALLED) ## Check style before every commit: install the pre-commit hook
 	$(BIN)/pre-commit install
@@ -100,25 +113,44 @@ clean: ## Remove what can be made again: .venv and caches (runs/ and models/ sta
 	rm -rf $(VENV) $(COMPILER) $(SERVING) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamp goes first and comes last, so that an interrupted installation is taken up again.
-$(INSTALLED): pyproject.toml requirements/dev.txt
+# `uv pip $(2)` in the environment $(1). A run imports 4000 of the 14000 files, and the first import compiles them: 10
+# seconds of one core, where compiling all takes 33. Only where imports may not write bytecode is it written here.
+pinned = $(call fetch,$(UV) pip $(2) --python $(1)/bin/python --require-hashes $(if $(PYTHONDONTWRITEBYTECODE),--compile-bytecode) --build-constraints requirements/cpu.txt)
+fetch = $(1) || { echo "error: the packages could not be installed, as said above; if the package index cannot be reached, \
+check your connection, or name your mirror with UV_DEFAULT_INDEX or with pip's index-url" >&2; exit 1; }
+
+$(UV_INSTALLED): requirements/uv.txt
 	@rm -f $@
-	@$(BIN)/python -m pip --version >/dev/null 2>&1 || { $(find_python); "$$python" -m venv --clear $(VENV); }
-	$(BIN)/python -m pip install --disable-pip-version-check --requirement requirements/dev.txt
-	$(BIN)/python -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@{ $(BIN)/python -c '$(suitable)' && $(BIN)/python -m pip --version; } >/dev/null 2>&1 || { $(find_python); "$$python" -m venv --clear $(VENV); }
+	@echo $(TENSORFLOW) > $(CHOSEN)
+	@$(call fetch,$${UV_DEFAULT_INDEX:+env PIP_INDEX_URL="$$UV_DEFAULT_INDEX"} $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement $<)
 	@touch $@
 
-$(COMPILER)/.installed: requirements/tpu-check.txt | $(INSTALLED)
+# The stamp goes first and comes last, so that an interrupted installation is taken up again. It says which TensorFlow
+# is installed: while that stays, packages that you added stay too.
+$(INSTALLED): pyproject.toml $(SETS) $(UV_INSTALLED) $(if $(SAME),,FORCE)
+	@$(BIN)/python -c '$(supported)' $(TENSORFLOW)
 	@rm -f $@
-	@$(COMPILER)/bin/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m venv --clear $(COMPILER)
-	$(COMPILER)/bin/python -m pip install --disable-pip-version-check --requirement requirements/tpu-check.txt
+	@echo $(TENSORFLOW) > $(CHOSEN)
+	@echo "Installing the pinned packages into $(VENV)"
+	@$(call pinned,$(VENV),$(if $(SAME),install --no-deps $(addprefix --requirement ,$(SETS)),sync $(SETS)))
+	@# With the pinned packages alone: what pyproject.toml needs must be among them.
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-index --no-build-isolation --editable '.[$(TENSORFLOW),dev]' || \
+	  { echo "error: pyproject.toml needs what requirements/ does not pin, as said above; run \`make requirements\`" >&2; exit 1; }
+	@echo $(TENSORFLOW) > $@
+
+.PHONY: FORCE
+
+$(COMPILER)/.installed: requirements/tpu-check.txt | $(UV_INSTALLED)
+	@rm -f $@
+	@$(COMPILER)/bin/python -c '' 2>/dev/null || $(BIN)/python -m venv --clear --without-pip $(COMPILER)
+	@$(call pinned,$(COMPILER),sync $<)
 	@touch $@
 
-$(SERVING)/.installed: requirements/serving.txt | $(INSTALLED)
+$(SERVING)/.installed: requirements/serving.txt | $(UV_INSTALLED)
 	@rm -f $@
-	@$(SERVING)/bin/python -m pip --version >/dev/null 2>&1 || { $(find_older_python); "$$python" -m venv --clear $(SERVING); }
-	$(SERVING)/bin/python -m pip install --disable-pip-version-check --requirement requirements/serving.txt
-	$(SERVING)/bin/python -m pip install --disable-pip-version-check --no-deps $(SERVING_API)
+	@$(SERVING)/bin/python -c '' 2>/dev/null || { $(find_older_python); "$$python" -m venv --clear --without-pip $(SERVING); }
+	@$(call pinned,$(SERVING),sync $<)
 	@touch $@
 
 # Sets `python` to the first suitable interpreter: TensorFlow 2.20 is built for Python up to 3.13.
@@ -129,6 +161,15 @@ python=; for each in python3.11 python3.12 python3.13 python3 python; do \
 if [ -z "$$python" ]; then \
   echo "error: Python 3.11, 3.12 or 3.13 is needed, and none of python3.11, python3.12, python3.13, python3, python on the PATH is one; install one of them" >&2; \
   exit 1; fi
+endef
+
+# Ends with a sentence on a machine that TensorFlow is not built for; the argument is cpu or gpu.
+define supported
+import platform, sys; \
+here = platform.system() + " " + platform.machine(); \
+built = {"gpu": ["Linux x86_64"], "cpu": ["Linux x86_64", "Linux aarch64", "Darwin arm64"]}[sys.argv[1]]; \
+sys.exit(None if here in built else "error: TensorFlow 2.20 for " + sys.argv[1].upper() + "s is built for " + ", ".join(built) + \
+"; this Python is for " + here)
 endef
 
 # Sets `python` to a Python 3.11, for which the pins of TensorFlow 2.15 are.

@@ -1,6 +1,6 @@
 """What saving the state costs: on the training's thread, beside it, and when a machine gives 30 seconds.
 
-    python benchmarks/checkpoints.py [--folder FOLDER]        # half a minute; a gs:// address works too
+    python -m benchmarks.checkpoints [--folder FOLDER]        # half a minute; a gs:// address works too
 
 The network of the paper with Adam's state, and the best weights: what a checkpoint holds from the first epoch on.
 Exits with 1 if copying takes more than 1% of the default time between two checkpoints, or if saving and waiting

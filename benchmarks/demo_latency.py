@@ -24,7 +24,8 @@ from PIL import Image
 from trainer.artifacts import MODEL_CONFIG, WEIGHTS, write_json
 from trainer.config import parse_image_size
 from trainer.demo.app import build_app
-from trainer.demo.serve import LOOPBACK_NAMES, build_server, listen
+from trainer.demo.listen import LOOPBACK_NAMES, listen
+from trainer.demo.serve import build_server
 from trainer.model import build_model
 from trainer.models import find_model
 from trainer.prediction.predictor import Predictor

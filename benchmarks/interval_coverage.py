@@ -3,7 +3,7 @@
 Draws images with replacement from populations whose mean is known: the paired differences of KLD in an evaluation
 with a champion, and two distributions. Beside it a plain BCa bootstrap and Student's interval.
 
-    python benchmarks/interval_coverage.py EVALUATION
+    python -m benchmarks.interval_coverage EVALUATION
 
 Three minutes on one core; docs/log.md has what it said.
 """

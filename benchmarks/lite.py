@@ -1,6 +1,6 @@
 """What the network loses, and what it gains, as a TFLite file: size, time, and the quality on held-out images.
 
-    python benchmarks/lite.py --model MODEL --dataset-dir PREPARED [--dataset-dir ...] [--images 140]
+    python -m benchmarks.lite --model MODEL --dataset-dir PREPARED [--dataset-dir ...] [--images 140]
 
 Converts the model with each quantization at the size of the data set, predicts its validation images with
 TensorFlow and with each file on all cores, one image at a time, and scores the maps as `evaluate` does: CC, KLD

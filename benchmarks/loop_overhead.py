@@ -1,6 +1,6 @@
 """What the training loop costs over its bare step: data, logging and bookkeeping.
 
-    python benchmarks/loop_overhead.py        # about four minutes on two cores; expect a ratio of 0.96 to 1.0
+    python -m benchmarks.loop_overhead        # about four minutes on two cores; expect a ratio of 0.96 to 1.0
 
 The loop reads prepared shards and runs as in training; the bare step runs in a row on one batch that is in memory
 already. The two take turns, so that a change of the machine's speed meets both; the medians are compared.
@@ -42,7 +42,7 @@ def main() -> int:
     images = arguments.steps * arguments.batch_size
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        wanted = FetchConfig("salicon", "sample", arguments.image_size, True, max_examples=images)
+        wanted = FetchConfig("salicon", "sample", arguments.image_size, max_examples=images)
         manifest = fetch_dataset(wanted, folder / "data")
         config = with_batch(TrainConfig(initial_weights="none"), arguments.batch_size)
         loop, bare = _measure(_loop(config, folder, manifest), arguments.turns)

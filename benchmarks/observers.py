@@ -1,6 +1,6 @@
 """How well one half of the observers predicts the other: the ceiling for any model of a data set.
 
-    python benchmarks/observers.py --source FOLDER --dataset-dir PREPARED [--model FOLDER ...] [--splits 10]
+    python -m benchmarks.observers --source FOLDER --dataset-dir PREPARED [--model FOLDER ...] [--splits 10]
 
 FOLDER is a source in SALICON's layout, whose `.mat` files keep the observers apart, PREPARED what `fetch` made of
 it. Takes a quarter of an hour for 140 images on 2 cores. Prints a table in Markdown, whose rows are scored on the

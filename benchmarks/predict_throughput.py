@@ -1,6 +1,6 @@
 """How fast `predict` is beside its bare network, and how much memory it takes for how many images.
 
-    python benchmarks/predict_throughput.py [--images 1000] [--image-size 240x320] [--skip-memory]
+    python -m benchmarks.predict_throughput [--images 1000] [--image-size 240x320] [--skip-memory]
 
 Takes an hour on 2 idle cores with 1000 images, minutes with 100. Exits with 1 where `predict` makes less than 90%
 of the bare network's images/s, or where the peak of its memory grows by more than a tenth from a quarter of the

@@ -1,6 +1,6 @@
 """How many images/s the input pipeline delivers: reading prepared shards, batches of them, and the originals.
 
-    python benchmarks/read_prepared.py [--prepared FOLDER --source FOLDER]
+    python -m benchmarks.read_prepared [--prepared FOLDER --source FOLDER]
 
 Takes two minutes on 2 idle cores, most of it for drawing the sample set and writing shards. Exits with 1 where a
 rate is below what it must be on 2 cores: 2500 images/s out of shards into memory, and 5 times the originals; 8000

@@ -1,12 +1,17 @@
-"""The training step of this network against that of other forms of it, on a processor.
+"""The training step on a CPU as a ratio to a plain matrix product of as many operations, and other forms of it.
 
-    git show 784735f:trainer/model.py > before.py
-    python benchmarks/step_forms.py before=before.py       # about three minutes on two cores
+    python -m benchmarks.step_forms                                    # the sample's step; a minute on two cores
+    python -m benchmarks.step_forms --image-size 240x320 --batch-size 1
+    ONEDNN_MAX_CPU_ISA=AVX2 python -m benchmarks.step_forms            # as on a CPU without AVX-512
+    git show 784735f:trainer/model.py > before.py && python -m benchmarks.step_forms before=before.py
 
-Each form is a file with a `build_model` as in `trainer/model.py`. Steps take turns, each on the same batch with
-deterministic operations as in training: a change of the machine's speed meets all forms. Printed are medians
-of the processor's seconds, which other work on the machine changes less than those of the clock, and of these; and
-the median ratio to the first form, or to this one where none is given.
+The matrix product is TensorFlow's, of 1024 x 1024 matrices in the step's precision, as often as makes the step's
+arithmetic (249 GFLOP for an image of 240 x 320). So the ratio means the same on any machine: 1 is a step that does
+nothing but multiply, as fast as the machine multiplies large matrices.
+
+A form is a file with a `build_model` as in `trainer/model.py`. Forms and matrix product take turns, so that a
+change of the machine's speed meets all of them, with deterministic operations as in training. Printed are medians
+of CPU and clock seconds, and the median ratios to the matrix product. Other work changes CPU time less.
 """
 
 import argparse
@@ -22,25 +27,30 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import model as current
+from trainer.accelerators import STEP_FLOP
 from trainer.config import parse_image_size
-from trainer.training import precision, step
+from trainer.training import precision, step, strategy
 from trainer.training.train import ADAM_EPSILON, make_deterministic
+
+PRODUCT = "matrix product"
+SIDE = 1024
 
 
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("forms", nargs="*", metavar="NAME=FILE")
-    parser.add_argument("--image-size", default="240x320")
-    parser.add_argument("--batch-size", type=int, default=1)
-    parser.add_argument("--precision", default="bfloat16", choices=sorted(precision.POLICIES))
+    parser.add_argument("--image-size", default="72x96")
+    parser.add_argument("--batch-size", type=int, default=4)
+    parser.add_argument("--precision", default="auto", choices=("auto", *sorted(precision.POLICIES)))
     parser.add_argument("--turns", type=int, default=10)
     arguments = parser.parse_args()
     make_deterministic()
     size, count = parse_image_size(arguments.image_size), arguments.batch_size
+    resolved = precision.resolve(arguments.precision, strategy.connect("cpu"))
     modules = {name: _load(name, path) for name, path in (form.split("=", 1) for form in arguments.forms)}
-    steps = {
-        name: _step(module, size, count, precision.POLICIES[arguments.precision])
+    steps = {PRODUCT: _product(STEP_FLOP * count * size[0] * size[1] / (240 * 320), resolved)} | {
+        name: _step(module, size, count, precision.POLICIES[resolved])
         for name, module in (modules | {"this": current}).items()
     }
     rng = np.random.default_rng(0)
@@ -49,13 +59,12 @@ def main() -> int:
         for key, channels in (("stimulus", 3), ("density", 1))
     }
     seconds = _measure(steps, batch, arguments.turns)
-    first = next(iter(seconds))
-    print(f"{arguments.image_size}, batch {count}, {arguments.precision}, {arguments.turns} turns")
-    print("form               processor s   ratio     clock s   ratio")
+    print(f"{arguments.image_size}, batch {count}, {resolved}, {arguments.turns} turns")
+    print("form                     CPU s   ratio     clock s   ratio")
     for name, turns in seconds.items():
         line = f"{name:<18}"
         for kind in (0, 1):
-            ratio = statistics.median(a[kind] / b[kind] for a, b in zip(turns, seconds[first], strict=True))
+            ratio = statistics.median(a[kind] / b[kind] for a, b in zip(turns, seconds[PRODUCT], strict=True))
             line += f"{statistics.median(turn[kind] for turn in turns):>12.3f}{ratio:>8.3f}"
         print(line, flush=True)
     return 0
@@ -83,8 +92,24 @@ def _step(module: Any, size: tuple[int, int], count: int, policy: str) -> Any:
     )
 
 
+def _product(flop: float, resolved: str) -> Any:
+    """Takes a batch, which it leaves alone, and multiplies matrices until `flop` operations are done."""
+    random = np.random.default_rng(0)
+    # Products of it stay as large as they are: such a matrix has a spectral radius of 1.
+    factor = tf.cast(random.standard_normal((SIDE, SIDE)) / np.sqrt(SIDE), resolved)
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def multiply() -> tf.Tensor:
+        product = factor
+        for _ in tf.range(round(flop / (2 * SIDE**3))):
+            product = product @ factor
+        return product[0, 0]
+
+    return lambda _: multiply()
+
+
 def _measure(steps: dict[str, Any], batch: step.Batch, turns: int) -> dict[str, list[tuple[float, float]]]:
-    """Processor and clock seconds of each turn of each form, after one that does not count."""
+    """CPU and clock seconds of each turn of each form, after one that does not count."""
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in steps}
     for turn in range(turns + 1):
         for name, take in steps.items():

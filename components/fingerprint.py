@@ -13,10 +13,12 @@ def fingerprint(
     source: str,
     base_model_uri: str,
     evaluate_base: bool,
-) -> NamedTuple("Outputs", [("data", str), ("model", str)]):  # type: ignore[valid-type]
-    """Digests of the data set and of the model that takes the place of base training; empty for what is not used.
+    initial_weights: str,
+) -> NamedTuple("Outputs", [("data", str), ("model", str), ("weights", str)]):  # type: ignore[valid-type]
+    """Digests of the data set, of the model that takes the place of base training, and of the initial weights.
 
-    Names, sizes and checksums are read, without fetching anything.
+    A digest is empty for what is not used, and for initial weights that are no file. Names, sizes and checksums
+    are read; only the weights of a model on Cloud Storage are downloaded.
     """
     from trainer.data import fetch
     from trainer.errors import reported
@@ -24,8 +26,10 @@ def fingerprint(
 
     with reported():
         model = weight_sources.fingerprint(base_model_uri) if base_model_uri else ""
+        weights = "" if base_model_uri else weight_sources.fingerprint_of_initial(initial_weights)
         data = "" if base_model_uri and not evaluate_base else fetch.fingerprint(dataset, source)
         print(f"{dataset}: {data or 'not needed, a model takes the place of base training'}")
-        if model:
-            print(f"{base_model_uri}: {model}")
-        return data, model
+        for place, digest in ((base_model_uri, model), (initial_weights, weights)):
+            if digest:
+                print(f"{place}: {digest}")
+        return data, model, weights

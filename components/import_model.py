@@ -12,10 +12,10 @@ def import_model(
     """Make a model of the weights that `fingerprint` is the digest of, by which caching goes; its URI."""
     from trainer.config import check
     from trainer.errors import reported
-    from trainer.published import importing
+    from trainer.published.start import import_checked
 
     with reported():
-        imported = importing.import_model(base_model_uri, model.path, dataset, image_size)
+        imported = import_checked(base_model_uri, model.path, dataset, image_size)
         print(imported.report)
         changed = f"{base_model_uri} changed while it was imported; run the pipeline again"
         check(imported.fingerprint == fingerprint, changed)

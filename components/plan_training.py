@@ -34,6 +34,7 @@ def plan_training(
     deterministic: bool,
     profile_steps: str,
     checkpoint_dir: str,
+    initial_weights_fingerprint: str,
     dataset: dsl.Input[dsl.Dataset],
     workspace: dsl.Output[dsl.Artifact],
     plan: dsl.Output[dsl.Markdown],
@@ -41,7 +42,6 @@ def plan_training(
 ) -> NamedTuple(  # type: ignore[valid-type]
     "Outputs",
     [
-        ("batch_size", int),
         ("worker_pool_specs", list),
         ("strategy", str),
         ("timeout", str),
@@ -61,12 +61,34 @@ def plan_training(
     from trainer.errors import reported
 
     with reported():
-        batch = (epochs, batch_size, accumulation)
-        rate = (learning_rate, learning_rate_scaling, warmup_epochs, schedule)
-        others = (seed, precision, initial_weights, checkpoint_minutes, deterministic, profile_steps)
-        config = TrainConfig(*(*batch, *rate, *others))
-        wanted = AcceleratorConfig(accelerator, workers, provisioning, reduction_servers)
-        where = training.Target(platform, location, image_pattern)
-        folders = training.Folders(dataset.path, base_model and base_model.path, workspace.path, checkpoint_dir)
-        job = training.plan(step, config, wanted, where, folders, plan.path)
+        config = TrainConfig(
+            epochs=epochs,
+            batch_size=batch_size,
+            accumulation=accumulation,
+            learning_rate=learning_rate,
+            learning_rate_scaling=learning_rate_scaling,
+            warmup_epochs=warmup_epochs,
+            schedule=schedule,
+            seed=seed,
+            precision=precision,
+            initial_weights=initial_weights,
+            checkpoint_minutes=checkpoint_minutes,
+            deterministic=deterministic,
+            profile_steps=profile_steps,
+        )
+        machines = AcceleratorConfig(
+            accelerator=accelerator,
+            workers=workers,
+            provisioning=provisioning,
+            reduction_servers=reduction_servers,
+        )
+        target = training.Target(platform=platform, location=location, image_pattern=image_pattern)
+        folders = training.Folders(
+            dataset=dataset.path,
+            base_model=base_model and base_model.path,
+            workspace=workspace.path,
+            checkpoint_dir=checkpoint_dir,
+            initial_weights_fingerprint=initial_weights_fingerprint,
+        )
+        job = training.plan(step, config, machines, target, folders, plan.path)
         return job.outputs(timeout_hours, max_wait_hours, training_labels, workspace.uri)

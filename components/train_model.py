@@ -25,6 +25,7 @@ def train_model(
     profile_steps: str,
     accelerator: str,
     checkpoint_dir: str,
+    initial_weights_fingerprint: str,
     dataset: dsl.Input[dsl.Dataset],
     model: dsl.Output[dsl.Model],
     curve: dsl.Output[dsl.HTML],
@@ -34,15 +35,33 @@ def train_model(
     from trainer.config import TrainConfig
     from trainer.errors import reported
     from trainer.reports.curve import write_curve
-    from trainer.training import train
+    from trainer.training.start import train_checked
 
     with reported():
-        pace = (epochs, batch_size, accumulation, learning_rate, learning_rate_scaling, warmup_epochs, schedule)
-        others = (seed, precision, initial_weights, checkpoint_minutes, deterministic, profile_steps)
-        config = TrainConfig(*pace, *others)
-        checkpoints = f"{checkpoint_dir}/{step}" if checkpoint_dir else f"{model.path}-checkpoints"
-        places = (dataset.path, model.path, checkpoints, base_model and base_model.path)
-        summary = train.train(config, *places, accelerator=accelerator)
+        config = TrainConfig(
+            epochs=epochs,
+            batch_size=batch_size,
+            accumulation=accumulation,
+            learning_rate=learning_rate,
+            learning_rate_scaling=learning_rate_scaling,
+            warmup_epochs=warmup_epochs,
+            schedule=schedule,
+            seed=seed,
+            precision=precision,
+            initial_weights=initial_weights,
+            checkpoint_minutes=checkpoint_minutes,
+            deterministic=deterministic,
+            profile_steps=profile_steps,
+        )
+        summary = train_checked(
+            config,
+            dataset=dataset.path,
+            output=model.path,
+            checkpoints=f"{checkpoint_dir}/{step}" if checkpoint_dir else f"{model.path}-checkpoints",
+            base_model=base_model and base_model.path,
+            accelerator=accelerator,
+            initial_weights_fingerprint=initial_weights_fingerprint,
+        )
         write_curve(model.path, curve.path)
         model.metadata.update({key: summary[key] for key in ("dataset", "best_epoch", "valid_loss")})
         return str(model.uri)

@@ -34,6 +34,12 @@ resource "google_project_iam_member" "pipeline" {
   member  = local.pipeline
 }
 
+resource "google_project_iam_member" "pipeline_writes_logs" {
+  project = var.project
+  role    = "roles/logging.logWriter" # writes what its tasks and training jobs print, errors among it
+  member  = local.pipeline
+}
+
 resource "google_service_account_iam_member" "pipeline_as_itself" {
   service_account_id = google_service_account.pipeline.name
   role               = "roles/iam.serviceAccountUser" # gives the training jobs that it starts its own account

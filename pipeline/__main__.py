@@ -6,10 +6,17 @@ import sys
 from types import ModuleType
 
 from trainer.errors import UserError, reported
+from trainer.settings_cli import called_as
 
 COMMANDS = ("run", "submit", "schedule", "runs", "publish", "compile", "plan", "registry")
 TAKE_ASSIGNMENTS = ("run", "submit", "schedule")
 """Take pipeline parameters as NAME=VALUE too."""
+
+
+def run() -> int:
+    """Run the command line of this process, with errors reported as `trainer.errors.reported` does it."""
+    with reported():
+        return main(sys.argv[1:])
 
 
 def main(arguments: list[str]) -> int:
@@ -20,7 +27,8 @@ def main(arguments: list[str]) -> int:
 
 def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """What the command's parser makes of `arguments`, and what it left for the command to read."""
-    parser = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__, allow_abbrev=False)
+    program = called_as("msinet-pipeline", "pipeline")
+    parser = argparse.ArgumentParser(prog=program, description=__doc__, allow_abbrev=False)
     subparsers = parser.add_subparsers(dest="command", required=True)
     raw = argparse.RawDescriptionHelpFormatter
     for name in COMMANDS:
@@ -32,7 +40,7 @@ def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
         )
     parsed, others = parser.parse_known_args(arguments)
     if others and parsed.command not in TAKE_ASSIGNMENTS:
-        raise UserError(f"unknown argument {others[0]!r}; see `python -m pipeline {parsed.command} --help`")
+        raise UserError(f"unknown argument {others[0]!r}; see `{program} {parsed.command} --help`")
     return parsed, others
 
 
@@ -41,5 +49,4 @@ def _module(name: str) -> ModuleType:
 
 
 if __name__ == "__main__":
-    with reported():
-        sys.exit(main(sys.argv[1:]))
+    sys.exit(run())

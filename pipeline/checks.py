@@ -7,7 +7,7 @@ from typing import Any
 from pipeline import vertex
 from pipeline.job import LABEL, AcceleratorConfig, JobConfig
 from pipeline.parameters import Value, settings_of, steps_of
-from pipeline.plan import Plan, check_timeout, make_plan
+from pipeline.plan import DataSize, Plan, check_timeout, make_plan
 from pipeline.settings import Environment
 from trainer import datasets
 from trainer.config import FetchConfig, TrainConfig, check, parse_image_size
@@ -71,17 +71,14 @@ def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, Pl
         training = TrainConfig(**settings_of(TrainConfig, step, values))
         row = datasets.get(data.dataset)
         try:
-            found[step] = make_plan(
-                AcceleratorConfig(**settings_of(AcceleratorConfig, step, values)),
+            machines = AcceleratorConfig(**settings_of(AcceleratorConfig, step, values))
+            size = DataSize(
                 images=min(row.n_train, data.max_examples or row.n_train),
-                image_size=parse_image_size(data.image_size) if data.image_size else row.image_size,
-                epochs=training.epochs,
-                batch_size=training.batch_size,
-                precision=training.precision,
-                location=environment.location,
                 valid_images=row.n_valid,
+                image_size=parse_image_size(data.image_size) if data.image_size else row.image_size,
             )
-            if not (data.max_examples or data.allow_partial_data):
+            found[step] = make_plan(machines, training, size, location=environment.location)
+            if not (data.max_examples or data.accepts_partial):
                 check_timeout(found[step], JobConfig(**settings_of(JobConfig, step, values)).timeout_hours)
         except UserError as error:
             raise UserError(f"{title.lower()}: {error}") from None

@@ -43,6 +43,9 @@ RETRIED = ("fingerprint", "fetch-dataset", "plan-training", "collect-training", 
 """Tasks that may run twice: a registry knows a run that it has already. Not the evaluation, which fails a model on
 purpose, nor training, which Vertex AI starts again by itself."""
 
+NEVER_CACHED = ("fingerprint", "named-model", "importer", "evaluate-model", "upload-model")
+"""Tasks whose result depends on more than their inputs: on the source, or on the registry, as it is now."""
+
 
 def build(target: str = "local", environment: Environment | None = None) -> Any:
     """The pipeline for `target`; its parameters are the same on all targets.
@@ -59,7 +62,9 @@ def build(target: str = "local", environment: Environment | None = None) -> Any:
             data = {step: task.outputs["prepared"] for step, task in fetched.items()}
 
             def train(step: str, base_model: Channel | None) -> Channel:
-                return TARGETS[target](Step(step, given, data[step], base_model, tuple(fetched.values())), place)
+                weights = seen[step].outputs["weights"]
+                made = Step(step, given, data[step], base_model, tuple(fetched.values()), weights)
+                return TARGETS[target](made, place)
 
             base_model = _base_model(given, seen["base"], lambda: train("base", None), cached=target != "local")
             _evaluate_and_upload(given, train("finetune", base_model).outputs["model"], data)
@@ -83,9 +88,14 @@ def _told(place: Environment) -> contextlib.AbstractContextManager[Any]:
 
 
 def _equip(target: str, place: Environment) -> None:
-    """Give our tasks their image, and where machines are asked for, their size and their retries."""
+    """Give our tasks their image, and where machines are asked for, their size and their retries.
+
+    Tasks of NEVER_CACHED get no caching, whatever their image.
+    """
     for task in dsl.pipeline_context.Pipeline.get_default_pipeline().tasks.values():
         kind = task.component_spec.name
+        if kind in NEVER_CACHED:
+            task.set_caching_options(False)
         if task.container_spec is None or task.container_spec.image != settings.IMAGE:
             continue
         task.set_container_image(place.image)
@@ -100,11 +110,12 @@ def _equip(target: str, place: Environment) -> None:
 
 def _look(step: str, given: dict[str, Channel]) -> Channel:
     wanted = settings_of(FetchConfig, step, given)
-    instead = {"base_model_uri": "", "evaluate_base": False}
+    # Fine-tuning starts from the base model, and reads no initial weights.
+    instead = {"base_model_uri": "", "evaluate_base": False, "initial_weights": "none"}
     if step == "base":
         instead = {name: given[name] for name in instead}
     seen = fingerprint(dataset=wanted["dataset"], source=wanted["source"], **instead)
-    return seen.set_caching_options(False).set_display_name(f"{STEPS[step]}: source")
+    return seen.set_display_name(f"{STEPS[step]}: source")
 
 
 def _fetch(step: str, given: dict[str, Channel], seen: Channel) -> Channel:
@@ -129,10 +140,20 @@ def _base_model(given: dict[str, Channel], seen: Channel, train: Callable[[], Ch
             fingerprint=seen.outputs["model"],
         )
         imported.set_caching_options(cached).set_display_name("Base model: import")
-    uri = dsl.OneOf(trained.outputs["Output"], imported.outputs["Output"])
+    chosen = named_model(uri=dsl.OneOf(trained.outputs["Output"], imported.outputs["Output"]))
+    return chosen.set_display_name("Base model").output
+
+
+@dsl.pipeline(name="named-model")  # type: ignore[untyped-decorator]
+def named_model(uri: str) -> dsl.Model:
+    """The model at `uri`.
+
+    A pipeline of its own, because Kubeflow's importer takes its URI only from an input of the pipeline around it.
+    The importer has no display name: Kubeflow would record it under that, and other tasks would not find it.
+    """
     # The same artifact again, not one more of this place: so a fine-tuning that was done already is in the cache.
-    chosen = dsl.importer(artifact_uri=uri, artifact_class=dsl.Model, reimport=False)
-    return chosen.set_caching_options(False).set_display_name("Base model").output
+    importer = dsl.importer(artifact_uri=uri, artifact_class=dsl.Model, reimport=False)
+    return importer.set_caching_options(False).output
 
 
 def _evaluate_and_upload(given: dict[str, Channel], model: Channel, data: dict[str, Channel]) -> None:
@@ -140,7 +161,7 @@ def _evaluate_and_upload(given: dict[str, Channel], model: Channel, data: dict[s
     both = {"base_data": data["base"], "finetune_data": data["finetune"]}
     gate = settings_of(EvaluateConfig, "", given)
     judged = evaluate_model(evaluate_base=given["evaluate_base"], **gate, **place, **both, model=model)
-    judged.set_caching_options(False).set_display_name("Evaluation")
+    judged.set_display_name("Evaluation")
     run = dsl.PIPELINE_JOB_NAME_PLACEHOLDER
     uploaded = upload_model(**place, **both, run=run, model=model, evaluation=judged.outputs["evaluation"])
-    uploaded.set_caching_options(False).set_display_name("Registration")
+    uploaded.set_display_name("Registration")

@@ -1,20 +1,28 @@
 """Whether a training step fits an accelerator."""
 
+from pipeline.job import AcceleratorConfig
 from trainer.accelerators import Accelerator
-from trainer.config import PRECISIONS, check, check_choice
+from trainer.config import PRECISIONS, TrainConfig, check, check_choice
 
 
-def check_platform(platform: str, accelerator: str, workers: int) -> None:
-    """Raise `UserError` if `platform` (vertex, kubeflow or local) cannot give a step these machines."""
+def check_platform(platform: str, machines: AcceleratorConfig, training: TrainConfig) -> None:
+    """Raise `UserError` if `platform` (vertex, kubeflow or local) cannot do what these settings ask."""
     check(
-        platform != "kubeflow" or workers == 1,
-        f"workers is {workers}, but on Kubeflow a training step is one pod; set it to 1 and take an accelerator "
-        "with more chips",
+        platform != "kubeflow" or machines.workers == 1,
+        f"workers is {machines.workers}, but on Kubeflow a training step is one pod; set it to 1 and "
+        "take an accelerator with more chips",
     )
     check(
-        platform != "local" or accelerator == "cpu",
-        f"accelerator is {accelerator!r}, but a local run trains on this machine; set it to cpu, or run on Vertex "
-        "AI or Kubeflow",
+        platform != "local" or machines.accelerator == "cpu",
+        f"accelerator is {machines.accelerator!r}, but a local run trains on this machine; set it to cpu, or "
+        "run on Vertex AI or Kubeflow",
+    )
+    profiled = training.profile_steps
+    check(
+        platform == "vertex" or not profiled,
+        f"profile_steps is {profiled}, but only on Vertex AI does a run have a folder of TensorBoard logs for the "
+        "profile; leave it out and profile with "
+        f"`python -m trainer train --profile-steps {profiled} --logs-dir DIR`, or run on Vertex AI",
     )
 
 

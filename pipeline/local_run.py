@@ -12,7 +12,7 @@ from pipeline.registry import LocalRegistry
 from pipeline.registry_address import VERTEX, Address
 from trainer import artifacts
 from trainer.artifacts import RUN_FILE
-from trainer.config import SAMPLE, check
+from trainer.config import check
 from trainer.errors import UserError
 from trainer.published import weight_sources
 
@@ -21,8 +21,6 @@ CACHE = f".msinet-cache/schema-{artifacts.SCHEMA}"
 """Folder beside the runs in which kfp.local remembers what cached tasks made; by schema, so that none is read by
 another one's code."""
 CHECKPOINTS = "checkpoints"
-SOURCE_WORDS, WEIGHTS_WORDS = ("", SAMPLE), ("", "imagenet", "none")
-"""Values that are no paths."""
 SHOWN = {
     ("fetch-dataset", "preview"): "data_base.html",
     ("fetch-dataset-2", "preview"): "data_finetune.html",
@@ -122,13 +120,8 @@ def prepare(environment: str, folder: str, resume: str, given: Mapping[str, Valu
 
 def _require_files(given: Mapping[str, Value]) -> None:
     """Raise `UserError` for a path that leads nowhere, before anything else has taken its hours."""
-    for name, words in {
-        "base_source": SOURCE_WORDS,
-        "finetune_source": SOURCE_WORDS,
-        "base_model_uri": ("",),
-        "initial_weights": WEIGHTS_WORDS,
-    }.items():
-        value = str(given.get(name, ""))
+    for name, words in parameters.WORDS.items():
+        value = str(given.get(name, words[0]))
         if value in words or "://" in value:
             continue
         if name.endswith("_source"):

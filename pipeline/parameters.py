@@ -14,7 +14,7 @@ from pipeline.job import AcceleratorConfig, JobConfig
 from pipeline.registry_address import VERTEX, Address
 from trainer import datasets
 from trainer.artifacts import MODEL_NAME
-from trainer.config import EvaluateConfig, FetchConfig, TrainConfig, check, nearest, setting
+from trainer.config import NO_FILE, SAMPLE, EvaluateConfig, FetchConfig, TrainConfig, check, nearest, setting
 from trainer.errors import UserError
 from trainer.settings_cli import boolean
 
@@ -26,6 +26,12 @@ PER_STEP = (
     *("accelerator", "workers"),
 )
 FINETUNE_DATASET = "fixationadd1000"
+WORDS = {
+    **{f"{step}_source": ("", SAMPLE) for step in STEPS},
+    "base_model_uri": ("",),
+    "initial_weights": NO_FILE,
+}
+"""The parameters that name what is read, and their values that are no path and no address."""
 TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
@@ -39,7 +45,9 @@ class PipelineConfig:
         "Folder of the model registry, or vertex://PROJECT/LOCATION; empty for `models` in the working directory.",
     )
     checkpoint_dir: str = setting(
-        "", "Folder where the training steps keep their state; empty for a place beside each step's output."
+        "",
+        "Folder, or gs:// address, where the training steps keep their state; empty for a place beside the output "
+        "of each step.",
     )
 
     evaluate_base: bool = setting(False, "Evaluate on the base data set's validation split as well.")
@@ -59,12 +67,14 @@ class PipelineConfig:
         )
         if self.registry.startswith(VERTEX):
             Address.at(self.registry)  # refuses what is none
-        for name in ("registry", "checkpoint_dir"):
-            value = getattr(self, name)
-            check(
-                "://" not in value or (name == "registry" and value.startswith(VERTEX)),
-                f"{name} is {value!r}; give a folder (a bucket is one below /gcs/ where it is mounted)",
-            )
+        check(
+            "://" not in self.registry or self.registry.startswith(VERTEX),
+            f"registry is {self.registry!r}; give a folder (a bucket is one below /gcs/ where it is mounted)",
+        )
+        check(
+            "://" not in self.checkpoint_dir or self.checkpoint_dir.startswith("gs://"),
+            f"checkpoint_dir is {self.checkpoint_dir!r}; give a folder or a gs:// address",
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,15 +157,15 @@ def _as_type(value: object, wanted: type) -> Value:
 def validate(values: Mapping[str, Value], platform: str = "") -> None:
     """Raise `UserError` unless the trainer would accept `values`, given by parameter name.
 
-    `platform` (vertex, kubeflow or local) is asked for the machines too, where it is given.
+    `platform` (vertex, kubeflow or local), where it is given, must have what they ask for.
     """
     for step, title in STEPS.items():
         try:
             datasets.get(FetchConfig(**_complete(FetchConfig, step, values)).dataset)
-            TrainConfig(**_complete(TrainConfig, step, values))
+            training = TrainConfig(**_complete(TrainConfig, step, values))
             machines = AcceleratorConfig(**_complete(AcceleratorConfig, step, values))
             if platform:
-                check_platform(platform, machines.accelerator, machines.workers)
+                check_platform(platform, machines, training)
         except UserError as error:
             raise UserError(f"{title.lower()}: {error}") from None
     for config in (EvaluateConfig, PipelineConfig, JobConfig):

@@ -12,7 +12,7 @@ from pipeline import fit
 from pipeline.job import MAX_FLEX_START_HOURS, AcceleratorConfig
 from trainer import accelerators
 from trainer.accelerators import FLEX_START, SPOT, Accelerator
-from trainer.config import check, parse_image_size
+from trainer.config import TrainConfig, check, parse_image_size
 from trainer.errors import UserError
 from trainer.training import footprint
 
@@ -58,58 +58,62 @@ class Plan:
         return self.batch_per_replica * self.replicas
 
 
+@dataclasses.dataclass(frozen=True)
+class DataSize:
+    """What a plan has to know of the data."""
+
+    images: int
+    """Training images of one epoch."""
+    valid_images: int
+    """Images evaluated after each epoch."""
+    image_size: tuple[int, int]
+    """(height, width) of the network's input, pixels."""
+
+
 def make_plan(
-    config: AcceleratorConfig,
+    machines: AcceleratorConfig,
+    training: TrainConfig,
+    data: DataSize,
     *,
-    images: int,
-    image_size: tuple[int, int],
-    epochs: int,
-    batch_size: int,
-    precision: str,
-    accumulation: int = 1,
     location: str = "",
-    valid_images: int = 0,
     platform: str = "vertex",
 ) -> Plan:
     """Check that a training step fits its accelerator, and estimate what it takes.
 
     Args:
-        config: the machines.
-        images: training images of one epoch.
-        image_size: (height, width) of the network's input, pixels.
-        epochs: passes over them.
-        batch_size: images in one step, over all replicas; 0 for what the accelerator has by default, or less
-            where it has no memory, or the data no images, for that.
-        precision: one of PRECISIONS.
-        accumulation: parts into which each replica splits its images.
+        machines: what it trains on.
+        training: all of its settings; a `batch_size` of 0 is what the accelerator has by default, or less where
+            it has no memory, or the data no images, for that.
+        data: what it trains with.
         location: Vertex AI region, which must have the accelerator; empty for anywhere.
-        valid_images: images evaluated after each epoch.
         platform: vertex, kubeflow or local.
 
     Raises:
         UserError: if something does not fit.
     """
-    row = accelerators.get(config.accelerator)
-    fit.check_platform(platform, config.accelerator, config.workers)
+    row = accelerators.get(machines.accelerator)
+    fit.check_platform(platform, machines, training)
     fit.check_location(row, location if platform == "vertex" else "")
+    images, image_size, accumulation = data.images, data.image_size, training.accumulation
     parse_image_size("x".join(map(str, image_size)))
-    resolved = fit.resolve_precision(row, precision)
-    replicas = config.workers * row.chips
-    if not batch_size:
-        batch_size = footprint.default_batch(row.chip, replicas, accumulation, images, image_size, resolved)
+    resolved = fit.resolve_precision(row, training.precision)
+    replicas = machines.workers * row.chips
+    batch_size = training.batch_size or footprint.default_batch(
+        row.chip, replicas, accumulation, images, image_size, resolved
+    )
     footprint.check_shares(batch_size, replicas, accumulation, images, row.name)
     footprint.check_memory(row.name, row.chip, batch_size, replicas, accumulation, image_size, resolved)
     each = batch_size // replicas
     steps = images // batch_size
     seconds = footprint.step_seconds(row.chip, each, image_size, resolved)
-    validation = math.ceil(valid_images / batch_size) * seconds * footprint.FORWARD_SHARE
-    hours = (footprint.START_SECONDS + epochs * (steps * seconds + validation)) / 3600
+    validation = math.ceil(data.valid_images / batch_size) * seconds * footprint.FORWARD_SHARE
+    hours = (footprint.START_SECONDS + training.epochs * (steps * seconds + validation)) / 3600
     return Plan(
-        config=config,
+        config=machines,
         accelerator=row,
         images=images,
         image_size=image_size,
-        epochs=epochs,
+        epochs=training.epochs,
         replicas=replicas,
         batch_per_replica=each,
         precision=resolved,
@@ -118,20 +122,26 @@ def make_plan(
         usable_memory_bytes=footprint.usable_bytes(row.chip),
         seconds_per_step=seconds,
         hours=hours,
-        cost_usd=_cost(config, row, hours),
-        basis=_basis(config, row, resolved, location),
+        cost_usd=_cost(machines, row, hours),
+        basis=_basis(machines, row, resolved, location),
     )
 
 
-def comparison(**what: Any) -> dict[str, Plan | str]:
-    """For each accelerator its plan, or why it does not fit; takes what `make_plan` and `AcceleratorConfig` do."""
-    machines = {field.name for field in dataclasses.fields(AcceleratorConfig)}
-    chosen = {name: value for name, value in what.items() if name in machines}
-    data = {name: value for name, value in what.items() if name not in machines}
+def comparison(
+    machines: Mapping[str, Any], training: TrainConfig, data: DataSize, *, location: str = ""
+) -> dict[str, Plan | str]:
+    """For each accelerator its plan, or why it does not fit.
+
+    Args:
+        machines: settings of `AcceleratorConfig`, but for the accelerator.
+        training: as for `make_plan`.
+        data: likewise.
+        location: likewise.
+    """
 
     def attempt(name: str) -> Plan | str:
         try:
-            return make_plan(AcceleratorConfig(accelerator=name, **chosen), **data)
+            return make_plan(AcceleratorConfig(name, **machines), training, data, location=location)
         except UserError as error:
             return str(error)
 

@@ -127,7 +127,11 @@ def _locked(folder: pathlib.Path) -> Iterator[None]:
 def _print_end(run: Run, console: Console) -> int:
     _print_scores(run, console)
     uploaded = run.output("upload-model", "executor_output.json")
-    assert uploaded is not None
+    if uploaded is None:
+        raise UserError(
+            f"run {_shown(run.folder)} has finished, but its outputs ({artifacts.RUN_ATTEMPTS}) were removed; "
+            "start a new run, or give this one a parameter that differs to run it again"
+        )
     registered = artifacts.read_json(uploaded, "run the pipeline again")["parameterValues"]
     _print_fact(console, "Registered", f"{run.model_name} version {registered['version']} ({registered['alias']})")
     _print_fact(console, "Run folder", _shown(run.folder))

@@ -17,14 +17,18 @@ from pipeline import checks, dag, parameters, runs, template, vertex
 from pipeline.labels import OWNER
 from pipeline.parameters import STEPS, Value
 from pipeline.plan import duration
+from pipeline.registry_address import VERTEX
 from pipeline.settings import Environment
 from pipeline.template import Template
-from trainer.config import SAMPLE, check, check_choice
+from trainer.artifacts import REGISTRY
+from trainer.config import check, check_choice
 from trainer.errors import UserError
 
 RUN_ID = r"[a-z][a-z0-9-]{0,127}"
 ATTEMPTS = 5
-REACHABLE = ("gs://", "/gcs/")
+MOUNTED = "/gcs/"
+"""Below it Vertex AI mounts the buckets."""
+REACHABLE = ("gs://", MOUNTED)
 """How places begin that machines on Vertex AI reach."""
 
 
@@ -92,13 +96,26 @@ def _check_ours(environment: Environment, chosen: Template, values: Mapping[str,
     known = {name: value for name, value in known.items() if name in parameters.PARAMETERS}
     parameters.validate(known)
     parameters.require_sources(known)
-    for name in (*(f"{step}_source" for step in parameters.fetched_steps(known)), "base_model_uri"):
-        source = str(known.get(name, ""))
-        check(
-            source in ("", SAMPLE) or source.startswith(REACHABLE),
-            f"{name} is {source!r}, which machines on Vertex AI do not see; give a gs:// address",
-        )
+    _check_places(environment, known)
     checks.plans(environment, known)
+
+
+def _check_places(environment: Environment, known: Mapping[str, Value]) -> None:
+    """Raise `UserError` for a place that the machines of the run cannot read from or write to."""
+    not_needed = {f"{step}_source" for step in STEPS if step not in parameters.fetched_steps(known)}
+    places = {name: words for name, words in parameters.WORDS.items() if name not in not_needed}
+    for name, words in {**places, "checkpoint_dir": ("",)}.items():
+        value = str(known.get(name, words[0]))
+        check(
+            value in words or value.startswith(REACHABLE),
+            f"{name} is {value!r}, which machines on Vertex AI do not see; give a gs:// address",
+        )
+    registry = str(known.get("registry", ""))
+    check(
+        registry.startswith((VERTEX, MOUNTED)),
+        f"registry is {registry or REGISTRY!r}, a folder that machines on Vertex AI do not share; give "
+        f"{environment.derived['registry']}",
+    )
 
 
 def estimates(submission: Submission) -> list[str]:

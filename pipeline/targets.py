@@ -33,12 +33,15 @@ class Step:
     dataset: Channel
     base_model: Channel | None
     after: Iterable[Channel]
+    initial_weights_fingerprint: Channel
+    """A digest, by which the training is cached: the address of the weights does not say what is there."""
 
-    def train(self, planned: Channel, accelerator: Channel) -> Channel:
-        """The task that trains, in the batches of the plan; on what is there if `accelerator` is empty."""
-        task = train_model(
-            **self.learning | {"batch_size": planned.outputs["batch_size"]}, accelerator=accelerator
-        )
+    def train(self, accelerator: Channel) -> Channel:
+        """The task that trains, on the devices that it finds if `accelerator` is empty.
+
+        It takes the settings as they were given, on every target: only the devices know what 0 and `auto` mean.
+        """
+        task = train_model(**self.learning, accelerator=accelerator)
         return task.set_display_name(STEPS[self.name])
 
     @property
@@ -46,6 +49,7 @@ class Step:
         """Settings and inputs of the training itself."""
         base = {} if self.base_model is None else {"base_model": self.base_model}
         place = {"checkpoint_dir": self.given["checkpoint_dir"], "dataset": self.dataset}
+        place["initial_weights_fingerprint"] = self.initial_weights_fingerprint
         return {"step": self.name, **settings_of(TrainConfig, self.name, self.given), **place, **base}
 
     def plan(self, environment: Environment, cached: bool) -> Channel:
@@ -74,7 +78,7 @@ def local(step: Step, environment: Environment) -> Channel:
     """One task, run as the others are."""
     # A working copy's code changes while the name of its image stays: a cached model could be an old one's.
     planned = step.plan(environment, cached=False)
-    return step.train(planned, "").set_caching_options(False)
+    return step.train("").after(planned).set_caching_options(False)
 
 
 def kubeflow(step: Step, environment: Environment) -> Channel:
@@ -83,7 +87,7 @@ def kubeflow(step: Step, environment: Environment) -> Channel:
 
     planned = step.plan(environment, cached=True)
     accelerator = settings_of(AcceleratorConfig, step.name, step.given)["accelerator"]
-    task = step.train(planned, accelerator).set_caching_options(True)
+    task = step.train(accelerator).set_caching_options(True)
     task.set_container_image(planned.outputs["image"])
     task.set_accelerator_type(planned.outputs["accelerator_type"])
     task.set_accelerator_limit(planned.outputs["accelerator_limit"])

@@ -10,6 +10,7 @@ from typing import Any
 
 from pipeline import compile as compiling
 from pipeline import vertex
+from pipeline.dag import NEVER_CACHED
 from pipeline.parameters import TYPE_NAMES, Value
 from pipeline.settings import Environment
 from trainer.config import check, nearest
@@ -18,8 +19,8 @@ from trainer.errors import UserError
 TYPES: dict[str, type] = {"STRING": str, "NUMBER_INTEGER": int, "NUMBER_DOUBLE": float, "BOOLEAN": bool}
 """Types of a compiled pipeline's parameters."""
 CACHING = ("as-compiled", "on", "off")
-UNCACHED = "comp-fingerprint"
-"""The component that looks whether the data changed: its result must never come from a cache."""
+UNCACHED = re.compile(rf"comp-({'|'.join(NEVER_CACHED)})(-\d+)?")
+"""Names of components whose result must never come from a cache."""
 VERSION = r"https?://.+/(?P<package>[^/]+)/(?P<version>sha256:[0-9a-f]{64})"
 WRITE_VERSION = "write it as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/sha256:DIGEST"
 
@@ -66,23 +67,37 @@ class Template:
             check(name in values or not is_needed, f"the template needs a value for {name}, which has no default")
 
     def titles(self) -> dict[str, str]:
-        """What a person calls each task, by its name in the specification."""
-        return {key: task.get("taskInfo", {}).get("name", key) for key, task in _tasks(self.spec)}
+        """What a person calls each task, by its name in the specification.
+
+        A task without a display name that is alone in a nested pipeline goes by the display name of that.
+        """
+        return dict(_titles(self.spec, self.spec["root"], ""))
 
     def cached(self, how: str) -> "Template":
-        """The same template with all caching as compiled, on, or off; the source is looked at in any case."""
+        """The same template with all caching as compiled, on (but for NEVER_CACHED), or off."""
         if how == "as-compiled":
             return self
         spec = copy.deepcopy(self.spec)
         for _, task in _tasks(spec):
-            is_looking = task["componentRef"]["name"].startswith(UNCACHED)
-            task["cachingOptions"] = {"enableCache": True} if how == "on" and not is_looking else {}
+            may_be = UNCACHED.fullmatch(task["componentRef"]["name"]) is None
+            task["cachingOptions"] = {"enableCache": True} if how == "on" and may_be else {}
         return Template(spec, self.uri)
 
 
 def _tasks(spec: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for component in (spec["root"], *spec.get("components", {}).values()):
         yield from component.get("dag", {}).get("tasks", {}).items()
+
+
+def _titles(spec: Mapping[str, Any], component: Mapping[str, Any], around: str) -> Iterator[tuple[str, str]]:
+    """The titles of a component's tasks, and of those in them; `around` is what the component itself is called."""
+    tasks = component.get("dag", {}).get("tasks", {})
+    for key, task in tasks.items():
+        title = task.get("taskInfo", {}).get("name", key)
+        has_own = title != key
+        yield key, around if around and not has_own and len(tasks) == 1 else title
+        inner = spec.get("components", {}).get(task["componentRef"]["name"], {})
+        yield from _titles(spec, inner, title if has_own else around)
 
 
 def load(environment: Environment, where: str = "") -> Template:

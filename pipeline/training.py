@@ -4,11 +4,13 @@ import dataclasses
 import pathlib
 from typing import Any, NamedTuple
 
+from pipeline import fit
 from pipeline import plan as planning
 from pipeline.job import AcceleratorConfig, parse_labels
-from pipeline.plan import Plan
+from pipeline.plan import DataSize, Plan
 from trainer import artifacts
-from trainer.config import TrainConfig, check, with_batch
+from trainer.config import TrainConfig, check
+from trainer.training import footprint
 
 MODEL = "model"
 """Folder of the model in a training step's workspace; `components/collect_training.py` names its address."""
@@ -35,12 +37,13 @@ class Folders:
     workspace: str
     checkpoint_dir: str
     """Empty for a place in the workspace."""
+    initial_weights_fingerprint: str
+    """Digest of the initial weights; the job refuses others. Empty where they are no file."""
 
 
 class Outputs(NamedTuple):
     """What `components/plan_training.py` hands to the tasks behind it."""
 
-    batch_size: int
     worker_pool_specs: list[dict[str, Any]]
     strategy: str
     timeout: str
@@ -53,11 +56,16 @@ class Outputs(NamedTuple):
     node_selector: dict[str, str]
 
 
+NO_MACHINES = Outputs([], "", "", "", {}, "", "", "", "", {})
+"""What a run on this machine takes from its plan: it asks for no machines."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A training step that fits its accelerator."""
+    """A training step that fits what it runs on."""
 
-    plan: Plan
+    plan: Plan | None
+    """None on this machine, whose devices are not known before the training looks for them."""
     target: Target
     arguments: list[str]
 
@@ -66,11 +74,12 @@ class Job:
 
         Raises `UserError` if the job would be stopped before it is done, and for malformed labels.
         """
+        if self.plan is None:
+            return NO_MACHINES
         if self.target.platform == "vertex":
             planning.check_timeout(self.plan, timeout_hours)
         image = self.target.image_pattern.format(self.plan.accelerator.image)
         return Outputs(
-            batch_size=self.plan.batch_size,
             worker_pool_specs=planning.worker_pool_specs(self.plan, image, COMMAND, self.arguments, {}),
             strategy=planning.scheduling_strategy(self.plan),
             timeout=f"{round(3600 * timeout_hours)}s",
@@ -85,47 +94,49 @@ class Job:
 
 
 def plan(
-    step: str, config: TrainConfig, wanted: AcceleratorConfig, target: Target, folders: Folders, markdown: str
+    step: str, config: TrainConfig, machines: AcceleratorConfig, target: Target, folders: Folders, markdown: str
 ) -> Job:
     """Plan one training step and write the plan for people to `markdown`.
+
+    The job gets the settings as they were given. The trainer resolves the batch and the precision for its devices
+    as the plan does, so that they are the same on every target.
 
     Raises:
         UserError: if accelerator, batch, image size and precision do not fit together.
     """
     manifest = artifacts.Manifest.load(folders.dataset)
-    made = planning.make_plan(
-        wanted,
-        images=manifest.counts["train"],
-        image_size=manifest.image_size,
-        epochs=config.epochs,
-        batch_size=config.batch_size,
-        precision=config.precision,
-        accumulation=config.accumulation,
-        location=target.location,
-        valid_images=manifest.counts["valid"],
-        platform=target.platform,
-    )
-    config = with_batch(config, made.batch_size)
-    if made.accelerator.image != "cpu":  # whose processors, and so their best precision, vary
-        config = dataclasses.replace(config, precision=made.precision)
-    text = planning.markdown(made) if target.platform != HERE else _here(made)
+    data = DataSize(manifest.counts["train"], manifest.counts["valid"], manifest.image_size)
+    here = target.platform == HERE
+    if here:
+        made, text = None, _here(machines, config, data)
+    else:
+        made = planning.make_plan(machines, config, data, location=target.location, platform=target.platform)
+        text = planning.markdown(made)
     with artifacts.replacing(markdown) as partial:
         partial.write_text(text)
     print(text)
-    accelerator = wanted.accelerator if target.platform != HERE else ""
-    return Job(made, target, _arguments(step, config, folders, accelerator))
+    return Job(made, target, _arguments(step, config, folders, "" if here else machines.accelerator))
 
 
-def _here(made: Plan) -> str:
-    """The plan of a step that runs on this machine, whose speed no table knows."""
-    return (
-        f"{made.steps_per_epoch} steps an epoch of batch {made.batch_size}, on this machine; "
-        "`python -m pipeline plan` compares the accelerators of Vertex AI\n"
+def _here(machines: AcceleratorConfig, config: TrainConfig, data: DataSize) -> str:
+    """The plan of a step that runs on this machine, whatever its devices are.
+
+    Raises:
+        UserError: if the step fits no device at all.
+    """
+    fit.check_platform(HERE, machines, config)
+    batch = config.batch_size
+    if batch:
+        footprint.check_shares(batch, 1, config.accumulation, data.images)
+    steps = (
+        f"{data.images // batch} steps an epoch of batch {batch}" if batch else "the default batch of its devices"
     )
+    return f"on this machine: {steps}; `python -m pipeline plan` compares the accelerators of Vertex AI\n"
 
 
 def _arguments(step: str, config: TrainConfig, folders: Folders, accelerator: str) -> list[str]:
     """The flags of `python -m trainer train`."""
+    digest = folders.initial_weights_fingerprint
     checkpoints = f"{folders.checkpoint_dir or folders.workspace + '/checkpoints'}/{step}"
     flags = {
         "dataset_dir": folders.dataset,
@@ -133,6 +144,7 @@ def _arguments(step: str, config: TrainConfig, folders: Folders, accelerator: st
         "checkpoint_dir": checkpoints,
         **({"base_model": folders.base_model} if folders.base_model else {}),
         **({"accelerator": accelerator} if accelerator else {}),
+        **({"initial_weights_fingerprint": digest} if digest else {}),
         **dataclasses.asdict(config),
     }
     return [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]

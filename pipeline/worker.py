@@ -45,21 +45,25 @@ def main(run_dir: pathlib.Path) -> None:
 
 def outline(spec: Any) -> dict[str, Any]:
     """A compiled pipeline's `steps`, task -> display name in the order in which kfp.local runs them, and its
-    `groups`: the task that stands for a branch -> the tasks in it.
+    `groups`: the task that stands for a branch or a nested pipeline -> the tasks in it.
     """
+    from google.protobuf import json_format  # type: ignore[import-untyped]
+    from kfp.local import graph_utils
+
+    from pipeline.template import Template
+
+    titles = Template(json_format.MessageToDict(spec)).titles()
     steps: dict[str, str] = {}
     groups: dict[str, list[str]] = {}
 
     def walk(dag: Any, around: tuple[str, ...]) -> None:
-        from kfp.local import graph_utils
-
         for name in reversed(graph_utils.topological_sort_tasks(dag.tasks)):
             component = spec.components[dag.tasks[name].component_ref.name]
             if component.WhichOneof("implementation") == "dag":
                 groups[name] = []
                 walk(component.dag, (*around, name))
                 continue
-            steps[name] = dag.tasks[name].task_info.name
+            steps[name] = titles[name]
             for group in around:
                 groups[group].append(name)
 

@@ -16,9 +16,18 @@ from pipeline.parameters import PARAMETERS
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-SETS = ("dev", "cpu", "gpu", "tpu")
-EXTRAS = {"dev": ("cpu", "dev"), "cpu": ("cpu",), "gpu": ("gpu",), "tpu": ("tpu",)}
-MAKE_OPTIONS = {"TARGET", "ENV", "RUN_DIR", "RESUME", "ARGS"}
+MACHINES = ("cpu", "gpu", "tpu")
+SETS = (*MACHINES, "dev")
+LINUX = {"sys_platform": "linux", "platform_machine": "x86_64"}
+LINUX_ON_ARM = {"sys_platform": "linux", "platform_machine": "aarch64"}
+MAC = {"sys_platform": "darwin", "platform_machine": "arm64"}
+PLATFORMS = {
+    "cpu": (LINUX, LINUX_ON_ARM, MAC),
+    "gpu": (LINUX,),
+    "tpu": (LINUX,),
+    "dev": (LINUX, LINUX_ON_ARM, MAC),
+}
+MAKE_OPTIONS = {"TARGET", "ENV", "RUN_DIR", "RESUME", "ARGS", "GPU"}
 
 
 def documented():
@@ -52,21 +61,31 @@ def tracked_files():
     return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
-def pins(name):
-    """Version of each package of requirements/NAME.txt; every line must be a plain pin."""
-    lines = (ROOT / "requirements" / f"{name}.txt").read_text().splitlines()
-    kept = [line for line in lines if line and not line.startswith("#")]
-    for line in kept:
-        assert re.fullmatch(r"[a-z0-9][a-z0-9-]*==[0-9][0-9a-z.+]*", line), line
-    return dict(line.split("==") for line in kept)
+def requirements(name):
+    """Each requirement of requirements/NAME.txt; every one must be a plain pin with hashes."""
+    text = (ROOT / "requirements" / f"{name}.txt").read_text().replace("\\\n", "")
+    found = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            assert re.fullmatch(
+                r"[a-z0-9-]+==[0-9][0-9a-z.+]*( ; [^#]+?)?(\s+--hash=sha256:[0-9a-f]{64})+", line
+            ), line
+            found.append(Requirement(line.partition("--hash")[0]))
+    return found
 
 
-def required(*extras):
-    optional = PROJECT["optional-dependencies"]
-    return [
-        Requirement(line)
-        for line in PROJECT["dependencies"] + [each for extra in extras for each in optional[extra]]
-    ]
+def pins(name, platform=LINUX, python="3.11"):
+    """Version of each package that requirements/NAME.txt has for a platform."""
+    machine = {**platform, "python_version": python, "python_full_version": f"{python}.0"}
+    kept = [each for each in requirements(name) if each.marker is None or each.marker.evaluate(machine)]
+    return {each.name: str(each.specifier).removeprefix("==") for each in kept}
+
+
+def required(extra, platform, python):
+    """What pyproject.toml asks for on a platform, with one extra."""
+    machine = {**platform, "python_version": python, "python_full_version": f"{python}.0"}
+    lines = PROJECT["dependencies"] + PROJECT["optional-dependencies"][extra]
+    return [each for each in map(Requirement, lines) if each.marker is None or each.marker.evaluate(machine)]
 
 
 # === Commands ===
@@ -148,37 +167,47 @@ def test_no_data_and_no_weights_are_tracked():
 # === Pins ===
 
 
+@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
 @pytest.mark.parametrize("name", SETS)
-def test_pins_satisfy_the_project(name):
-    pinned = pins(name)
-    for requirement in required(*EXTRAS[name]):
-        version = pinned.get(canonicalize_name(requirement.name))
-        assert version is not None, f"{requirement.name} is not pinned: run `make requirements`"
-        assert requirement.specifier.contains(version), f"{requirement} is pinned at {version}"
+def test_pins_satisfy_the_project(name, python):
+    for platform in PLATFORMS[name]:
+        pinned = pins(name, platform, python)
+        for requirement in required(name, platform, python):
+            version = pinned.get(canonicalize_name(requirement.name))
+            assert version is not None, f"{requirement.name} is not pinned: run `make requirements`"
+            assert requirement.specifier.contains(version), f"{requirement} is pinned at {version}"
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", MACHINES)
 def test_each_set_has_one_tensorflow_and_it_is_the_same_version(name):
-    versions = {
-        each: version for each, version in pins(name).items() if re.fullmatch(r"tensorflow(-cpu|-tpu)?", each)
-    }
-    assert list(versions.values()) == ["2.20.0"]
+    for platform in PLATFORMS[name]:
+        pinned = pins(name, platform)
+        versions = [version for each, version in pinned.items() if re.fullmatch(r"tensorflow(-cpu|-tpu)?", each)]
+        assert versions == ["2.20.0"]
+
+
+def test_tools_bring_no_tensorflow_of_their_own():
+    assert not [each.name for each in requirements("dev") if each.name.startswith("tensorflow")]
 
 
 def test_sets_agree_on_every_version():
-    dev = pins("dev")
+    cpu = pins("cpu")
     for name in SETS:
         other = pins(name)
-        assert {each: other[each] for each in dev.keys() & other.keys()} == {
-            each: dev[each] for each in dev.keys() & other.keys()
-        }
-    assert pins("cpu").items() <= dev.items()
+        shared = cpu.keys() & other.keys()
+        assert len(shared) > 50
+        assert {each: other[each] for each in shared} == {each: cpu[each] for each in shared}
+
+
+@pytest.mark.parametrize("name", ["uv", "tpu-check", "serving"])
+def test_the_other_sets_are_pinned_with_hashes(name):
+    assert requirements(name)
 
 
 def test_libtpu_is_the_one_that_tensorflow_can_load():
     assert pins("tpu")["libtpu"] == "0.0.30"
 
 
-@pytest.mark.parametrize("name", ["cpu", "gpu", "tpu"])
+@pytest.mark.parametrize("name", MACHINES)
 def test_machines_get_no_development_tools(name):
-    assert not {"pytest", "ruff", "mypy", "pip-tools"} & set(pins(name))
+    assert not {"pytest", "ruff", "mypy"} & set(pins(name))

@@ -153,11 +153,23 @@ def test_grants_go_to_the_two_accounts_and_to_the_people_named():
     assert blocks("variable")["deployers"]["default"] == []
 
 
-def test_account_that_runs_cannot_deploy():
+def granted_to(account):
+    """Role -> the grants of it to one of the accounts."""
     granted = {}
     for body in blocks("resource").values():
-        if body.get("member") == "${local.pipeline}":
+        if body.get("member") == f"${{local.{account}}}":
             granted.setdefault(body["role"], []).append(body)
+    return granted
+
+
+def test_account_that_runs_may_write_its_logs():
+    # Without it, a task that fails shows an exit status and an empty log.
+    (grant,) = granted_to("pipeline")["roles/logging.logWriter"]
+    assert grant["project"] == "${var.project}"
+
+
+def test_account_that_runs_cannot_deploy():
+    granted = granted_to("pipeline")
     assert "roles/artifactregistry.writer" not in granted
     assert "roles/cloudbuild.builds.editor" not in granted
     (acting,) = granted["roles/iam.serviceAccountUser"]

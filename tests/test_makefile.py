@@ -1,4 +1,7 @@
-"""The commands: what reaches the pipeline, and when something is installed. Nothing here needs a network."""
+"""The commands: what reaches the pipeline, and when something is installed. Nothing here needs a network.
+
+What is installed is in test_install.py.
+"""
 
 import os
 import pathlib
@@ -6,8 +9,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
-import sysconfig
 import tomllib
 
 import pytest
@@ -45,7 +46,8 @@ def project(tmp_path):
     packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
     for name in ("requirements", *packages):
         (tmp_path / name.replace(".", "/")).mkdir(parents=True, exist_ok=True)
-    (tmp_path / "requirements" / "dev.txt").write_text("")
+    for name in ("cpu.txt", "gpu.txt", "dev.txt", "uv.txt"):
+        (tmp_path / "requirements" / name).write_text("")
     return tmp_path
 
 
@@ -82,6 +84,10 @@ def test_other_targets_are_named_by_an_environment():
     assert pipeline_arguments("TARGET=vertex", "ENV=prod", "ARGS=--wait") == ["submit", "--env", "prod", "--wait"]
 
 
+def test_gpus_of_this_machine_are_no_parameter():
+    assert pipeline_arguments("GPU=1", "seed=1") == ["run", "seed=1"]
+
+
 def test_schedule_has_its_times_and_parameters():
     arguments = pipeline_arguments("CRON=0 3 * * 1", "ENV=prod", "seed=1", command="schedule")
     assert arguments == ["schedule", "create", "--env", "prod", "--cron", "0 3 * * 1", "seed=1"]
@@ -102,33 +108,17 @@ def test_help_lists_every_target():
 def test_nothing_is_installed_again_until_the_pins_change(project):
     stamp = project / ".venv" / ".installed"
     stamp.parent.mkdir()
-    stamp.touch()
+    (stamp.parent / ".uv").touch()
+    stamp.write_text("cpu")
     assert make("--question", "install", folder=project).returncode == 0
-    for changed in ("requirements/dev.txt", "pyproject.toml"):
+    assert make("--question", "install", "GPU=1", folder=project).returncode == 1
+    for changed in ("requirements/dev.txt", "requirements/cpu.txt", "requirements/uv.txt", "pyproject.toml"):
         later = stamp.stat().st_mtime + 10
         os.utime(project / changed, (later, later))
         assert make("--question", "install", folder=project).returncode == 1
-        os.utime(stamp, (later, later))
+        for each in (stamp.parent / ".uv", stamp):
+            os.utime(each, (later, later))
         assert make("--question", "install", folder=project).returncode == 0
-
-
-def test_failed_installation_is_tried_again(project):
-    # An environment in its own folder that borrows pip and setuptools from this one, so that none is fetched.
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", project / ".venv"], check=True)
-    (site,) = (project / ".venv").glob("lib/python*/site-packages")
-    (site / "borrowed.pth").write_text(sysconfig.get_paths()["purelib"])
-    stamp = project / ".venv" / ".installed"
-    (project / "requirements" / "dev.txt").write_text("--requirement missing.txt\n")
-    finished = make("install", folder=project)
-    assert finished.returncode != 0
-    assert "missing.txt" in finished.stderr
-    assert not stamp.exists()
-
-    (project / "requirements" / "dev.txt").write_text("")
-    finished = make("install", folder=project)
-    assert finished.returncode == 0, finished.stderr
-    assert stamp.exists()
-    assert "Nothing to be done" in make("install", folder=project).stdout
 
 
 def test_missing_python_is_named(project):

@@ -14,11 +14,15 @@ from pipeline import experiments, runs, settings
 from pipeline import vertex as api
 from pipeline.__main__ import TAKE_ASSIGNMENTS, main, parse
 from pipeline.commands.flags import given_parameters
+from pipeline.parameters import STEPS, settings_of
 from tests.infra import blocks, environment_text
 from tests.test_images import BUILD
 from tests.test_makefile import ROOT, make
 from tests.vertex import LOCATION, PROJECT, write_config
 from tests.vertex_pipelines import PENDING
+from trainer import datasets
+from trainer.config import SAMPLE, FetchConfig
+from trainer.data import layout, sample
 
 GUIDE = (ROOT / "docs" / "vertex.md").read_text()
 NEED_THE_CLOUD = """
@@ -47,6 +51,8 @@ gcloud projects delete "$PROJECT"
 """
 SET_UP = ("make install", "source .venv/bin/activate")
 """What tests/test_makefile.py runs, and what a shell does."""
+COMPLETED_BY = {"tensorboard": "training_service_account=trains@my-project-1.iam.gserviceaccount.com"}
+"""What the guide asks for in words beside a parameter."""
 VALUES = {"$PROJECT": PROJECT, "$LOCATION": LOCATION, "$TAG": "v1"}
 
 
@@ -54,6 +60,13 @@ def commands():
     """Each command of the guide's blocks."""
     blocks_of_commands = re.findall(r"^```sh\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
     return [line for block in blocks_of_commands for line in block.replace("\\\n", "").splitlines() if line]
+
+
+def parameters_in_text():
+    """Each set of parameters that the guide's text says to add to its commands."""
+    text = re.sub(r"^```sh\n.*?^```", "", GUIDE, flags=re.MULTILINE | re.DOTALL)
+    spans = [span.split() for span in re.findall(r"`([^`]+)`", text)]
+    return [words for words in spans if all(re.fullmatch(r"[a-z_]+=\S+", word) for word in words)]
 
 
 def is_local(command):
@@ -172,3 +185,22 @@ def test_guide_can_be_followed_to_its_end(followed, capsys):
     assert len(followed.kept("runs")) == 2
     assert followed.state["schedules made"] == 2
     assert not followed.kept("schedules")
+
+
+def test_text_has_parameters_to_add():
+    assert any("base_source=sample" in words for words in parameters_in_text())
+
+
+@pytest.mark.parametrize("words", parameters_in_text(), ids=" ".join)
+def test_parameters_in_the_text_make_a_run_whose_data_is_accepted(followed, words):
+    added = [COMPLETED_BY[name] for name in COMPLETED_BY if words[0].startswith(f"{name}=")]
+    assert main(["submit", "--env", "prod", *words, *added]) == 0
+    (run,) = followed.kept("runs").values()
+    given = run["job"]["runtimeConfig"]["parameterValues"]
+    assert {word.partition("=")[0] for word in words} <= set(given)
+    for step in STEPS:
+        config = FetchConfig(**settings_of(FetchConfig, step, given))
+        if config.source == SAMPLE:
+            drawn = sample.settings(config.dataset)
+            items = {"train": [None] * drawn.n_train, "valid": [None] * drawn.n_valid}
+            layout.check_counts(items, datasets.get(config.dataset), SAMPLE, config.accepts_partial)

@@ -1,8 +1,22 @@
-"""MSI-Net: data, network, training, evaluation, prediction."""
+"""MSI-Net: data, network, training, evaluation, prediction.
+
+TensorFlow uses oneDNN by itself only on CPUs with VNNI, BF16 or AMX instructions. Elsewhere its own kernels take
+up to four times as long for a training step (docs/adr/0011-right-and-fast-on-any-cpu.md). It reads the setting
+once, when it is imported, and every way into this project imports this package first. A value that you have set
+stays.
+"""
 
 import os
+import sys
+import warnings
 
-# TensorFlow uses oneDNN by itself only on CPUs with VNNI, BF16 or AMX instructions. Elsewhere its own kernels take
-# two to four times as long for a training step (docs/adr/0011-right-and-fast-on-any-cpu.md). It reads this once,
-# when it is imported; every way into this project imports this package before. A value that you have set stays.
+if "tensorflow" in sys.modules and "TF_ENABLE_ONEDNN_OPTS" not in os.environ:  # a notebook's first line
+    from tensorflow.python.util import _pywrap_util_port
+
+    if _pywrap_util_port.IsX86Available() and not _pywrap_util_port.IsMklEnabled():
+        warnings.warn(
+            "TensorFlow was imported before trainer and runs without oneDNN, several times slower on this CPU; "
+            "import trainer first, or set TF_ENABLE_ONEDNN_OPTS=1",
+            stacklevel=2,
+        )
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")

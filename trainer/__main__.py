@@ -6,13 +6,15 @@ import os
 import sys
 
 from trainer.errors import reported
-from trainer.settings_cli import Parser
+from trainer.settings_cli import Parser, called_as
 
 COMMANDS = ("fetch", "train", "evaluate", "compare", "predict", "demo", "import-weights", "export")
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="python -m trainer", description="Prepare data, train MSI-Net, evaluate it, use it.")
+    parser = Parser(
+        prog=called_as("msinet", "trainer"), description="Prepare data, train MSI-Net, evaluate it, use it."
+    )
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     for name in COMMANDS:
         module = importlib.import_module(f"trainer.commands.{name.replace('-', '_')}")

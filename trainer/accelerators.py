@@ -128,6 +128,9 @@ V5E = Chip(
     _regions("us-central1 us-east1 us-west1 us-west4"),
 )  # fmt: skip
 
+UNNAMED = {"cpu": CPU, "gpu": T4, "tpu": V5E}
+"""By image, what a device is taken for that no accelerator was named for: the one with the least memory."""
+
 
 # === Machines ===
 

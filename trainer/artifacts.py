@@ -12,10 +12,11 @@ import importlib.metadata
 import json
 import os
 import pathlib
+import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -119,6 +120,15 @@ def prepared_by_name(folders: Iterable[str | os.PathLike[str]]) -> dict[str, pat
     return found
 
 
+def load_manifests(folders: Mapping[str, str | os.PathLike[str]]) -> dict[str, Manifest]:
+    """Those of prepared data sets, by their names; `UserError` where one has no images to evaluate on."""
+    manifests = {name: Manifest.load(folder) for name, folder in folders.items()}
+    for name, manifest in manifests.items():
+        if not manifest.counts.get("valid"):
+            raise UserError(f"data set {name} has no validation images ({manifest.counts}); prepare it with some")
+    return manifests
+
+
 def write_json(path: pathlib.Path, value: Any) -> None:
     """Write JSON beside `path`, then rename."""
     with replacing(path) as partial:
@@ -167,13 +177,15 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
         UserError: the disk is full, or may not be written.
     """
     path = pathlib.Path(path)
-    partial = path.with_name(f".partial-{os.getpid()}-{path.name}")
+    # Random, because process ids repeat in containers: an earlier task that was killed while it wrote here had the
+    # same one, and so may a task on another machine that writes here now.
+    partial = path.with_name(f".partial-{secrets.token_hex(4)}-{path.name}")
     with _explained(path, PlaceError):
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.touch()
         partial.unlink()
     try:
-        with _explained(path):
+        with _explained(path, partial=partial):
             yield partial
         with _explained(path, PlaceError):
             _rename(partial, path)
@@ -185,8 +197,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
 
 
 @contextmanager
-def _explained(path: pathlib.Path, otherwise: type[UserError] | None = None) -> Iterator[None]:
-    """Make errors of the file system errors of the user; those which the place may not cause only if asked to."""
+def _explained(
+    path: pathlib.Path, otherwise: type[UserError] | None = None, partial: pathlib.Path | None = None
+) -> Iterator[None]:
+    """Translate `OSError` to `UserError`.
+
+    Args:
+        path: what the message calls the output.
+        otherwise: what errors become that are neither a full disk nor a missing permission; they pass if None.
+        partial: where the block writes the output; a missing permission elsewhere is reported for that file.
+    """
     try:
         yield
     except OSError as error:
@@ -195,10 +215,18 @@ def _explained(path: pathlib.Path, otherwise: type[UserError] | None = None) -> 
                 f"no space left to write {path} ({error.strerror}); free some, or name a folder on another disk"
             ) from None
         if isinstance(error, PermissionError):
+            if partial and error.filename and not _is_within(error.filename, partial, path):
+                remedy = "give yourself the right to (chmod, chown)"
+                raise UserError(f"may not access {error.filename} ({error.strerror}); {remedy}") from None
             raise UserError(f"may not write {path} ({error.strerror}); name a folder you can write") from None
         if otherwise is None:
             raise
         raise otherwise(f"cannot write {path} ({error.strerror}); name another place") from None
+
+
+def _is_within(name: object, *places: pathlib.Path) -> bool:
+    """Whether the file that an `OSError` names is one of `places`, or lies below one."""
+    return any(pathlib.Path(str(name)).absolute().is_relative_to(each.absolute()) for each in places)
 
 
 def _rename(partial: pathlib.Path, path: pathlib.Path) -> None:

@@ -23,6 +23,8 @@ MOST_CONFIDENCE = 0.999
 """Of intervals; the resamples that they are made of tell no more."""
 SAMPLE = "sample"
 """The source that is no place: the sample set is drawn."""
+NO_FILE = ("imagenet", "none")
+"""Initial weights that are no file and no address."""
 HIGHER_IS_BETTER = {
     "auc_judd": True,
     "shuffled_auc": True,
@@ -115,13 +117,20 @@ class FetchConfig:
         "set; empty for the place its row names.",
     )
     image_size: str = setting("", "Input size of the network, height x width in pixels; empty for the row's.")
-    allow_partial_data: bool = setting(False, "Accept other counts of images than the data set's row has.")
+    allow_partial_data: bool = setting(
+        False, "Accept other counts of images than the data set's row has; not needed for the sample set."
+    )
     max_examples: int = setting(0, "Keep at most so many images of each split, for trying out; 0 keeps all.")
 
     def __post_init__(self) -> None:
         _check_number("max_examples", self.max_examples, 0)
         if self.image_size:
             parse_image_size(self.image_size)
+
+    @property
+    def accepts_partial(self) -> bool:
+        """Whether the counts of images may be others than the row's, as those of the sample set always are."""
+        return self.allow_partial_data or self.source == SAMPLE
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import pathlib
+import sys
 from typing import Any, TypeVar
 
 from trainer.artifacts import MODEL_NAME, check_place
@@ -13,6 +14,11 @@ STDOUT = "-"
 """A file's name that means the standard output."""
 
 Config = TypeVar("Config")
+
+
+def called_as(command: str, package: str) -> str:
+    """How this process was called, for usage lines: the installed `command`, or `python -m` and the package."""
+    return command if pathlib.Path(sys.argv[0]).stem == command else f"python -m {package}"
 
 
 def boolean(text: str) -> bool:

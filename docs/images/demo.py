@@ -21,7 +21,8 @@ from skimage import data
 
 from tests.browser import launch
 from trainer.demo.app import build_app
-from trainer.demo.serve import LOOPBACK_NAMES, build_server, listen
+from trainer.demo.listen import LOOPBACK_NAMES, listen
+from trainer.demo.serve import build_server
 from trainer.models import find_model
 from trainer.prediction.predictor import Predictor
 

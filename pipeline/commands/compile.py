@@ -8,7 +8,7 @@ import argparse
 import pathlib
 from collections.abc import Sequence
 
-from pipeline import settings
+from pipeline import parameters, settings
 from trainer.config import check, check_choice
 
 HELP = "write pipeline.yaml and pipeline-kubeflow.yaml"
@@ -38,6 +38,7 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
             environment.target == each,
             f"environment {environment.name} is for target {environment.target}, not {each}",
         )
+        parameters.validate({**environment.derived, **environment.parameters}, each)
         output = parsed.output or pathlib.Path(FILES[each])
         if parsed.check:
             compiling.check(environment, output)

@@ -22,7 +22,8 @@ def add_template(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cache",
         default="as-compiled",
-        help="as-compiled: each task as the pipeline says; on: reuse all results; off: reuse none",
+        help="as-compiled: each task as the pipeline says; on: reuse all results but those that depend on the "
+        "source or the registry as it is now; off: reuse none",
     )
 
 

@@ -15,8 +15,9 @@ from trainer import accelerators, datasets
 from trainer.config import FetchConfig, TrainConfig, check, parse_image_size
 
 HELP = "compare the accelerators: time, cost, what fits"
+TRAINING = ("epochs", "precision", "accumulation")
 MACHINES = ("workers", "provisioning", "reduction_servers")
-"""The settings that all accelerators are compared with."""
+"""The settings of the training and of its machines that all accelerators are compared with."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -25,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         for config in (FetchConfig, TrainConfig, AcceleratorConfig)
         for field in dataclasses.fields(config)
     }
-    for name in ("dataset", "image_size", "epochs", "precision", *MACHINES):
+    for name in ("dataset", "image_size", *TRAINING, *MACHINES):
         field = known[name]
         about = f"{field.metadata['help']} (default: {field.default!r})".replace("%", "%%")
         assert isinstance(field.type, type)
@@ -43,13 +44,14 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
     from rich.markdown import Markdown
 
     console = Console()
-    what = _what(parsed)
+    training = TrainConfig(batch_size=parsed.batch_size, **{name: getattr(parsed, name) for name in TRAINING})
+    data = _data(parsed)
     machines = {name: getattr(parsed, name) for name in MACHINES}
     if parsed.accelerator:
-        chosen = plan.make_plan(AcceleratorConfig(parsed.accelerator, **machines), **what)
-        console.print(Markdown(plan.markdown(chosen)))
+        one = AcceleratorConfig(parsed.accelerator, **machines)
+        console.print(Markdown(plan.markdown(plan.make_plan(one, training, data, location=parsed.location))))
         return 0
-    compared = plan.comparison(**what, **machines)
+    compared = plan.comparison(machines, training, data, location=parsed.location)
     fitting = {name: made for name, made in compared.items() if isinstance(made, plan.Plan)}
     if fitting:
         console.print(_table(fitting))
@@ -59,21 +61,14 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
     return 0
 
 
-def _what(parsed: argparse.Namespace) -> dict[str, Any]:
-    """What is to be trained, as `pipeline.plan.make_plan` takes it."""
+def _data(parsed: argparse.Namespace) -> plan.DataSize:
     dataset = datasets.get(parsed.dataset)
-    for name, least in (("images", 0), ("batch_size", 0), ("epochs", 1)):
-        value = getattr(parsed, name)
-        check(value >= least, f"{name} is {value}; it must be at least {least}")
-    return {
-        "images": parsed.images or dataset.n_train,
-        "valid_images": dataset.n_valid,
-        "image_size": parse_image_size(parsed.image_size) if parsed.image_size else dataset.image_size,
-        "epochs": parsed.epochs,
-        "batch_size": parsed.batch_size,
-        "precision": parsed.precision,
-        "location": parsed.location,
-    }
+    check(parsed.images >= 0, f"images is {parsed.images}; it must be at least 0")
+    return plan.DataSize(
+        images=parsed.images or dataset.n_train,
+        valid_images=dataset.n_valid,
+        image_size=parse_image_size(parsed.image_size) if parsed.image_size else dataset.image_size,
+    )
 
 
 def _table(fitting: dict[str, plan.Plan]) -> Any:

@@ -23,6 +23,7 @@ from components.upload_model import upload_model
 from pipeline.job import AcceleratorConfig, JobConfig
 from tests.tiny import write_salicon
 from trainer import artifacts
+from trainer.__main__ import main
 from trainer.accelerators import ACCELERATORS
 from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
 from trainer.published import weight_sources
@@ -55,7 +56,7 @@ def source(folder):
 @pytest.fixture(scope="module")
 def prepared(folder, source):
     data, preview = artifact(dsl.Dataset, folder / "prepared"), artifact(dsl.HTML, folder / "preview")
-    digest = fingerprint.python_func(DATASET, source, "", False)[0]
+    digest = fingerprint.python_func(DATASET, source, "", False, "none")[0]
     settings = dataclasses.asdict(FetchConfig(DATASET, source, "32x40", allow_partial_data=True))
     fetch_dataset.python_func(**settings, fingerprint=digest, prepared=data, preview=preview)
     assert data.metadata["fingerprint"] == digest
@@ -64,7 +65,8 @@ def prepared(folder, source):
 
 
 def settings(**changes):
-    return dataclasses.asdict(TrainConfig(epochs=1, batch_size=2, initial_weights="none")) | changes
+    config = TrainConfig(epochs=1, batch_size=2, initial_weights="none")
+    return dataclasses.asdict(config) | {"initial_weights_fingerprint": ""} | changes
 
 
 @pytest.fixture(scope="module")
@@ -101,20 +103,49 @@ def test_data_that_changed_since_its_fingerprint_is_refused(prepared, source, tm
 
 def test_source_that_is_missing_is_an_error_of_one_line(tmp_path):
     with pytest.raises(SystemExit, match=r"^error: .*nowhere"):
-        fingerprint.python_func(DATASET, str(tmp_path / "nowhere"), "", False)
+        fingerprint.python_func(DATASET, str(tmp_path / "nowhere"), "", False, "none")
 
 
 def test_data_that_a_model_takes_the_place_of_is_neither_looked_at_nor_fetched(model, tmp_path, capsys):
     nowhere = str(tmp_path / "nowhere")
-    digests = fingerprint.python_func(DATASET, nowhere, model.path, False)
-    assert digests == ("", weight_sources.fingerprint(model.path))
+    digests = fingerprint.python_func(DATASET, nowhere, model.path, False, "nowhere.h5")
+    assert digests == ("", weight_sources.fingerprint(model.path), "")
     assert "salicon: not needed, a model takes the place of base training" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"^error: .*nowhere"):
-        fingerprint.python_func(DATASET, nowhere, model.path, True)
+        fingerprint.python_func(DATASET, nowhere, model.path, True, "none")
     data, preview = artifact(dsl.Dataset, tmp_path / "data"), artifact(dsl.HTML, tmp_path / "preview")
     wanted = dataclasses.asdict(FetchConfig(DATASET, nowhere))
     fetch_dataset.python_func(**wanted, fingerprint="", prepared=data, preview=preview)
     assert [each.name for each in (tmp_path / "data").iterdir()] == ["not-fetched.txt"]
+
+
+def test_initial_weights_are_looked_at_where_they_are_a_file(source, tmp_path):
+    path = tmp_path / "vgg.h5"
+    digests = []
+    for content in (b"old", b"new"):
+        path.write_bytes(content)
+        digests.append(fingerprint.python_func(DATASET, source, "", False, str(path))[2])
+        assert digests[-1] == weight_sources.fingerprint(str(path))
+    assert digests[0] != digests[1]
+    for word in ("imagenet", "none"):
+        assert fingerprint.python_func(DATASET, source, "", False, word)[2] == ""
+    with pytest.raises(SystemExit, match=r"^error: there is no .*nowhere\.h5"):
+        fingerprint.python_func(DATASET, source, "", False, str(tmp_path / "nowhere.h5"))
+
+
+def test_initial_weights_that_changed_since_the_plan_are_refused_by_task_and_job(prepared, tmp_path):
+    path = tmp_path / "vgg.h5"
+    path.write_bytes(b"new")
+    start = {"initial_weights": str(path), "initial_weights_fingerprint": "old"}
+    outputs = {"model": artifact(dsl.Model, tmp_path / "model"), "curve": artifact(dsl.HTML, tmp_path / "curve")}
+    refused = rf"the weights at {path} changed since the run was planned .* was old, now it is [0-9a-f]{{64}}\)"
+    with pytest.raises(SystemExit, match=f"^error: {refused}"):
+        train_model.python_func(
+            step="base", **settings(**start), accelerator="", checkpoint_dir="", dataset=prepared, **outputs
+        )
+    (pool,) = planned(tmp_path, prepared, **start)[0].worker_pool_specs
+    with pytest.raises(SystemExit, match=f"^error: {refused}"):
+        main(["train", *pool["container_spec"]["args"]])
 
 
 def test_model_is_taken_for_the_base_model_as_it_was_when_it_was_looked_at(model, tmp_path, capsys):
@@ -275,13 +306,31 @@ def test_plan_refuses_what_does_not_fit(tmp_path, prepared, changes, message):
         planned(tmp_path, prepared, **changes)
 
 
-def test_plan_names_the_image_and_precision_of_the_accelerator(tmp_path, prepared):
-    answer, *_ = planned(tmp_path, prepared, accelerator="v5e-1", batch_size=0)
+def test_plan_names_the_image_precision_and_batch_of_the_accelerator(tmp_path, prepared):
+    answer, _, plan = planned(tmp_path, prepared, accelerator="v5e-1", batch_size=0)
     (pool,) = answer.worker_pool_specs
     assert answer.image == pool["container_spec"]["image_uri"] == "host/msinet-tpu:v1"
-    assert {"--precision=bfloat16", f"--batch-size={answer.batch_size}"} <= set(pool["container_spec"]["args"])
-    assert answer.batch_size == 6  # all there is, since less than the accelerator's default
+    assert {"--accelerator=v5e-1", "--precision=auto", "--batch-size=0"} <= set(pool["container_spec"]["args"])
     assert answer.node_selector["cloud.google.com/gke-tpu-topology"] == "1x1"
+    text = pathlib.Path(plan.path).read_text()
+    assert "| Precision | bfloat16 |" in text
+    assert "| Batch | 6 images in a step" in text  # all there is, since less than the accelerator's default
+
+
+def test_plan_of_a_run_on_this_machine_leaves_batch_memory_and_precision_to_its_devices(
+    tmp_path, prepared, capsys
+):
+    """A GPU that may be here has float16 and more or less memory than the CPU's row."""
+    local = {"platform": "local", "location": "", "precision": "float16"}
+    answer, *_ = planned(tmp_path, prepared, **local, batch_size=0)
+    assert answer.worker_pool_specs == []
+    assert "on this machine: the default batch of its devices;" in capsys.readouterr().out
+    planned(tmp_path / "given", prepared, **local, batch_size=4, accumulation=2)
+    assert "on this machine: 1 steps an epoch of batch 4;" in capsys.readouterr().out
+    for changes in ({"accelerator": "l4"}, {"batch_size": 7}, {"batch_size": 3, "accumulation": 2}):
+        with pytest.raises(SystemExit, match=f"^error: {next(iter(changes))} is"):
+            planned(tmp_path / "refused", prepared, **local | changes)
+    assert not (tmp_path / "refused").exists()
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
@@ -289,7 +338,7 @@ def test_body_is_short_and_imports_what_it_needs(name):
     source = textwrap.dedent(inspect.getsource(COMPONENTS[name].python_func))
     function = ast.parse(source).body[0]
     body = function.body[1:]
-    assert body[-1].end_lineno - body[0].lineno + 1 <= 15
+    assert sum(isinstance(node, ast.stmt) for each in body for node in ast.walk(each)) <= 15
     imported = [each.module for each in body if isinstance(each, ast.ImportFrom)]
     assert "trainer.errors" in imported
     assert {module.split(".")[0] for module in imported} <= {"trainer", "pipeline"}

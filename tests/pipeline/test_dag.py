@@ -80,6 +80,14 @@ def test_check_names_what_differs(tmp_path):
         main(["compile", "--check", "--output", str(stale)])
 
 
+def test_parameters_that_the_target_refuses_are_not_compiled(tmp_path):
+    mine, output = tmp_path / "mine.toml", tmp_path / "pipeline.yaml"
+    mine.write_text((settings.CONFIGS / "kubeflow.toml").read_text() + 'profile_steps = "10-20"\n')
+    with pytest.raises(UserError, match="profile_steps is 10-20, but only on Vertex AI does a run have a folder"):
+        main(["compile", "--target", "kubeflow", "--env", str(mine), "--output", str(output)])
+    assert not output.exists()
+
+
 def test_golden_file_may_be_of_another_sdk_version(tmp_path):
     older = tmp_path / "pipeline.yaml"
     older.write_text(GOLDEN.read_text().replace("sdkVersion: kfp-", "sdkVersion: kfp-0"))
@@ -139,8 +147,11 @@ def test_steps_are_in_the_order_of_the_design():
     assert order.index("plan-training") < order.index("train-model") < order.index("plan-training-2")
     assert order.index("fetch-dataset-2") < order.index("plan-training")
     assert order[-5:] == ["importer", "plan-training-2", "train-model-2", "evaluate-model", "upload-model"]
-    branches = [members for name, members in outlined["groups"].items() if "branches" not in name]
-    assert sorted(map(sorted, branches)) == [["import-model"], ["plan-training", "train-model"]]
+    groups = [members for name, members in outlined["groups"].items() if "branches" not in name]
+    assert sorted(map(sorted, groups)) == [["import-model"], ["importer"], ["plan-training", "train-model"]]
+    titles = list(outlined["steps"].values())
+    assert titles.count("Base model") == 1
+    assert len(set(titles)) == len(titles)
 
 
 @pytest.mark.parametrize(("target", "chain"), CHAINS.items())
@@ -152,7 +163,9 @@ def test_fine_tuning_starts_from_the_base_model_and_base_training_from_none(comp
     for name in starts:
         assert "base_model" not in artifacts[name]
         base_model = artifacts[f"{name}-2"]["base_model"]["taskOutputArtifact"]
-        assert base_model == {"producerTask": "importer", "outputArtifactKey": "artifact"}
+        assert base_model == {"producerTask": "named-model", "outputArtifactKey": "Output"}
+    inner = compiled[target]["components"]["comp-named-model"]["dag"]["outputs"]["artifacts"]["Output"]
+    assert inner["artifactSelectors"] == [{"producerSubtask": "importer", "outputArtifactKey": "artifact"}]
     candidate = artifacts["evaluate-model"]["model"]["taskOutputArtifact"]
     assert candidate["producerTask"] == artifacts["upload-model"]["model"]["taskOutputArtifact"]["producerTask"]
     assert candidate["producerTask"] == f"{trained}-2"
@@ -161,7 +174,8 @@ def test_fine_tuning_starts_from_the_base_model_and_base_training_from_none(comp
 @pytest.mark.parametrize(("target", "chain"), CHAINS.items())
 def test_base_model_is_trained_or_imported_by_the_one_parameter(compiled, target, chain):
     pipeline = compiled[target]
-    chosen = tasks(pipeline)["importer"]["inputs"]["parameters"]["uri"]["taskOutputParameter"]
+    named = pipeline["root"]["dag"]["tasks"]["named-model"]["inputs"]["parameters"]
+    chosen = named["uri"]["taskOutputParameter"]
     branches = pipeline["components"][f"comp-{chosen['producerTask']}"]["dag"]
     selectors = branches["outputs"]["parameters"][chosen["outputParameterKey"]]["valueFromOneof"]
     told = {}
@@ -171,6 +185,24 @@ def test_base_model_is_trained_or_imported_by_the_one_parameter(compiled, target
         told[branch["triggerPolicy"]["condition"]] = sorted(dag["tasks"])
     uri = "inputs.parameter_values['pipelinechannel--base_model_uri'] == ''"
     assert told == {uri: sorted(chain), f"!({uri})": ["import-model"]}
+
+
+@pytest.mark.parametrize("target", TARGET_NAMES)
+def test_importers_are_such_as_kubeflow_can_run(compiled, target):
+    pipeline = compiled[target]
+    found = 0
+    for name, task in tasks(pipeline).items():
+        label = pipeline["components"][task["componentRef"]["name"]]["executorLabel"]
+        importer = pipeline["deploymentSpec"]["executors"][label].get("importer")
+        if importer is None:
+            continue
+        found += 1
+        # Kubeflow looks the URI up in the inputs of the pipeline around it. It records an importer by its display
+        # name, but other tasks look for it by its own.
+        if parameter := importer["artifactUri"].get("runtimeParameter"):
+            assert set(task["inputs"]["parameters"][parameter]) == {"componentInputParameter"}
+        assert task["taskInfo"]["name"] == name
+    assert found == 1
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)
@@ -185,6 +217,24 @@ def test_only_the_base_data_may_be_left_out(compiled):
         inputs = tasks(compiled["vertex"])[name]["inputs"]["parameters"]
         assert given(inputs["base_model_uri"]) == wanted
         assert (inputs["base_model_uri"].get("runtimeValue") is None) == bool(wanted)
+
+
+@pytest.mark.parametrize(("target", "chain"), CHAINS.items())
+def test_training_is_cached_by_the_digest_of_the_initial_weights(compiled, target, chain):
+    found = tasks(compiled[target])
+    assert given(found["fingerprint"]["inputs"]["parameters"]["initial_weights"]) == "initial_weights"
+    unused = found["fingerprint-2"]["inputs"]["parameters"]["initial_weights"]
+    assert unused == {"runtimeValue": {"constant": "none"}}
+    for name in chain:
+        if name in ("plan-training", "train-model"):
+            digest, tuned = (
+                found[each]["inputs"]["parameters"]["initial_weights_fingerprint"] for each in (name, f"{name}-2")
+            )
+            assert digest == {"componentInputParameter": "pipelinechannel--fingerprint-weights"}
+            assert tuned["taskOutputParameter"] == {
+                "outputParameterKey": "weights",
+                "producerTask": "fingerprint-2",
+            }
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)

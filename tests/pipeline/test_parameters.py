@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from pipeline.job import AcceleratorConfig, JobConfig
-from pipeline.parameters import PARAMETERS, PER_STEP, STEPS, PipelineConfig, convert, docstring, validate
+from pipeline.parameters import PARAMETERS, PER_STEP, STEPS, WORDS, PipelineConfig, convert, docstring, validate
 from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
 from trainer.errors import UserError
 
@@ -30,6 +30,12 @@ def test_there_is_no_parameter_without_a_setting():
 def test_defaults_are_valid():
     validate({})
     validate({name: parameter.default for name, parameter in PARAMETERS.items()})
+
+
+def test_values_that_are_no_places_are_those_of_parameters():
+    for name, words in WORDS.items():
+        assert PARAMETERS[name].default in words
+    validate({"checkpoint_dir": "gs://bucket/state"})
 
 
 def test_docstring_describes_every_parameter():
@@ -93,6 +99,7 @@ def test_unknown_parameter_is_refused_with_the_nearest_one():
         ({"max_examples": -1}, "max_examples is -1"),
         ({"model_name": "../mine"}, "model_name is '../mine'"),
         ({"registry": "gs://bucket/models"}, "registry is 'gs://bucket/models'"),
+        ({"checkpoint_dir": "s3://b/c"}, "checkpoint_dir is 's3://b/c'; give a folder or a gs:// address"),
     ],
 )
 def test_value_out_of_range_is_refused(values, message):

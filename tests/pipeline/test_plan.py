@@ -1,17 +1,29 @@
+import dataclasses
+
 import pytest
 
 from pipeline.job import AcceleratorConfig
-from pipeline.plan import Plan, check_timeout, comparison, make_plan, markdown
+from pipeline.plan import DataSize, Plan, check_timeout, comparison, make_plan, markdown
 from trainer.accelerators import ACCELERATORS
+from trainer.config import TrainConfig
 from trainer.errors import UserError
 from trainer.training import footprint
 
-SALICON = {"images": 10_000, "image_size": (240, 320), "epochs": 10, "batch_size": 0, "precision": "auto"}
+SALICON = DataSize(images=10_000, valid_images=0, image_size=(240, 320))
+TRAINING = TrainConfig(batch_size=0)
 START_H = 300 / 3600
 
 
-def planned(accelerator="l4", machines=None, **what):
-    return make_plan(AcceleratorConfig(accelerator, **(machines or {})), **{**SALICON, **what})
+def planned(accelerator="l4", machines=None, **changes):
+    """The plan of SALICON's training with `changes` of the data, of the settings, and of where it is."""
+    data, training = (
+        dataclasses.replace(
+            config,
+            **{each.name: changes.pop(each.name) for each in dataclasses.fields(config) if each.name in changes},
+        )
+        for config in (SALICON, TRAINING)
+    )
+    return make_plan(AcceleratorConfig(accelerator, **(machines or {})), training, data, **changes)
 
 
 @pytest.mark.parametrize("row", ACCELERATORS.values(), ids=list(ACCELERATORS))
@@ -111,7 +123,6 @@ def test_float32_is_slower_than_bfloat16_where_both_are():
             {"precision": "bfloat16"},
             r"t4 \(NVIDIA T4\) has no bfloat16; set precision to float16 or float32",
         ),
-        ("t4", {"precision": "float61"}, "precision is 'float61'; choose one of .*; did you mean 'float16'"),
         ("l4", {"image_size": (240, 322)}, "image_size is 240x322: .* the nearest size is 240x320"),
         (
             "v5e-4",
@@ -138,10 +149,27 @@ def test_batch_named_as_the_largest_fits_and_the_next_does_not():
         planned("v5e-4", batch_size=4 * (most + 1))
 
 
+def test_parts_of_a_batch_need_the_memory_of_one_part():
+    """256 images do not fit an L4, 8 parts of 32 do; by default each part is what the chip takes."""
+    with pytest.raises(UserError, match="set batch_size to at most 214, or accumulation to 2"):
+        planned(batch_size=256)
+    made = planned(batch_size=256, accumulation=8)
+    assert (made.batch_size, made.memory_bytes) == (256, planned(batch_size=32).memory_bytes)
+    assert planned(accumulation=4).batch_size == 4 * 32
+    with pytest.raises(UserError, match="batch_size is 4, which 1 replicas of l4, in 3 parts each"):
+        planned(batch_size=4, accumulation=3)
+
+
 def test_kubeflow_has_one_pod_and_its_own_regions():
     with pytest.raises(UserError, match="workers is 2, but on Kubeflow a training step is one pod; set it to 1"):
         planned("l4", {"workers": 2}, platform="kubeflow")
     planned("v5e-4", location="europe-west4", platform="kubeflow")
+
+
+def test_only_a_run_on_vertex_has_a_folder_for_a_profile():
+    assert planned(profile_steps="10-20").batch_size == 32
+    with pytest.raises(UserError, match=r"profile_steps is 10-20, but only on Vertex AI .* --logs-dir DIR"):
+        planned(profile_steps="10-20", platform="kubeflow")
 
 
 def test_timeout_is_longer_than_the_training():
@@ -153,7 +181,8 @@ def test_timeout_is_longer_than_the_training():
 
 
 def test_comparison_has_a_plan_or_a_reason_for_every_accelerator():
-    compared = comparison(**{**SALICON, "batch_size": 160}, location="us-central1", provisioning="standard")
+    machines = {"provisioning": "standard"}
+    compared = comparison(machines, TrainConfig(batch_size=160), SALICON, location="us-central1")
     assert list(compared) == list(ACCELERATORS)
     assert isinstance(compared["v5e-4"], Plan)
     assert compared["v5e-4"].batch_size == 160

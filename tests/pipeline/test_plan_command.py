@@ -47,6 +47,11 @@ def test_table_follows_its_flags(output):
     assert "v5e-4 trains on one machine" in " ".join(row(lines, "v5e-4"))
 
 
+def test_table_takes_a_batch_in_parts(output):
+    lines = output("--batch-size", "256", "--accumulation", "8")
+    assert row(lines, "l4")[3] == "256"
+
+
 def test_table_fits_a_narrow_terminal(output):
     lines = output(columns="80")
     assert max(map(len, lines)) <= 80
@@ -75,6 +80,7 @@ def test_one_accelerator_shows_its_plan(output):
         (["--epochs", "0"], "epochs is 0; it must be at least 1"),
         (["--images", "-1"], "images is -1; it must be at least 0"),
         (["--batch-size", "-4"], "batch_size is -4; it must be at least 0"),
+        (["--precision", "float61"], "precision is 'float61'; choose one of .*; did you mean 'float16'"),
         (["--accelerator", "h100"], "is not offered for h100"),
     ],
 )

@@ -34,7 +34,7 @@ def test_few_real_images_from_a_bucket_make_a_version_that_beats_the_centre_bias
     base = upload(bucket, SHARED / "data" / "salicon")
     finetune = upload(bucket, SHARED / "data" / "add1000.tar.gz", "fixation/add1000.tar.gz")
     small = [
-        f"{step}_{it}" for step in ("base", "finetune") for it in ("image_size=120x160", "learning_rate=5e-5")
+        f"{step}_{it}" for step in ("base", "finetune") for it in ("image_size=72x96", "learning_rate=5e-5")
     ]
     finished = subprocess.run(
         [

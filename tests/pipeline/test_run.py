@@ -27,6 +27,7 @@ from trainer import artifacts
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.evaluation.contestants import find_contestants
+from trainer.loading import LOADING
 from trainer.published import weight_sources
 
 TIMEOUT_S = 600
@@ -83,6 +84,9 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, wor
     steps = re.findall(r"(?m)^\[(.+)\] done after", first.stdout)
     assert len(steps) == 11
     assert set(STEPS.values()) | {"Evaluation", "Registration"} <= set(steps)
+    loading = re.findall(rf"(?m)^\[(.+)\] {re.escape(LOADING)}$", first.stdout)
+    with_data = [f"{title}: data" for title in STEPS.values()]
+    assert sorted(loading) == sorted([*with_data, *STEPS.values(), "Evaluation"])
     assert any(line.startswith(f"[{STEPS['base']}] epoch {EPOCHS}/{EPOCHS}: loss") for line in lines)
     assert ["candidate", "centre", "bias", "uniform"] in [line.split() for line in lines]
     assert any(line.startswith("KLD ↓") for line in lines)
@@ -121,6 +125,15 @@ def test_going_on_with_a_run_keeps_its_parameters_but_for_those_given(first, wor
     assert prepare("local", "runs/first", "", {}).environment == "local"
     with pytest.raises(UserError, match="was started in environment local, not sample"):
         prepare("sample", "runs/first", "", {})
+
+
+def test_finished_run_whose_outputs_were_removed_says_what_to_do(tmp_path):
+    run = Run(tmp_path / "gone", "sample", {}, finished=True)
+    run.save()
+    with pytest.raises(
+        UserError, match=r"gone has finished, but its outputs .* were removed; start a new run, or"
+    ):
+        execute(run, Console(file=io.StringIO()))
 
 
 def test_environment_is_the_sample_unless_a_source_is_given(tmp_path, monkeypatch):
@@ -233,6 +246,12 @@ def test_accelerator_that_this_machine_does_not_name_is_refused_before_anything_
         UserError, match="fine-tuning: accelerator is 'l4', but a local run trains on this machine"
     ):
         prepare("sample", "", "", {"finetune_accelerator": "l4"})
+
+
+def test_profile_that_has_no_folder_is_refused_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"profile_steps is 1-2, .* `python -m trainer train --profile-steps 1-2"):
+        prepare("sample", "", "", {"profile_steps": "1-2"})
 
 
 def test_registry_that_cannot_be_used_is_refused_before_anything_starts(tmp_path, monkeypatch):

@@ -139,3 +139,9 @@ def test_notified_run_has_the_titles_of_its_inner_tasks(vertex):
     told = dataclasses.replace(vertex.environment, notify=("me@example.org",))
     job = submit.prepare(told, {}).job
     assert Template(job["pipelineSpec"]).titles()["evaluate-model"] == "Evaluation"
+
+
+def test_task_without_a_title_goes_by_that_of_its_nested_pipeline(vertex):
+    titles = Template(submit.prepare(vertex.environment, {}).job["pipelineSpec"]).titles()
+    assert titles["importer"] == "Base model"
+    assert titles["condition-branches-1"] == "condition-branches-1"

@@ -1,5 +1,6 @@
 """Submitting, on the wire: the real client against a server on loopback."""
 
+import copy
 import dataclasses
 import json
 import re
@@ -251,6 +252,10 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
             ["base_accelerator=l4-4", "base_batch_size=6"],
             "base training: batch_size is 6, which 4 replicas of l4-4",
         ),
+        (
+            ["base_batch_size=4", "accumulation=3"],
+            "base training: batch_size is 4, which 1 replicas of cpu, in 3 parts each .* cannot share",
+        ),
         (["finetune_accelerator=l4", "finetune_batch_size=900"], "fine-tuning: .*there are 800 training images"),
         (["base_epochs=100000"], "base training: training takes about .* but timeout_hours is 168"),
         (["base_source=/data/salicon"], "base_source is '/data/salicon', which machines on Vertex AI do not see"),
@@ -260,6 +265,13 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
             ["base_model_uri=models/msinet"],
             "base_model_uri is 'models/msinet', which machines on Vertex AI do not",
         ),
+        (
+            ["registry=models"],
+            "registry is 'models', a folder that machines .* do not share; give vertex://proj/us-c",
+        ),
+        (["registry="], "registry is 'models', a folder that machines on Vertex AI do not share"),
+        (["checkpoint_dir=/data/c"], "checkpoint_dir is '/data/c', which machines .* give a gs:// address"),
+        (["initial_weights=~/vgg.h5"], "initial_weights is '~/vgg.h5', which machines .* give a gs:// address"),
         (["--cache", "maybe"], "caching is 'maybe'; choose one of as-compiled, on, off"),
         (["--job-id", "Mine!"], "job id is 'Mine!'"),
         (["--template", "nowhere.yaml"], "template nowhere.yaml: No such file"),
@@ -270,6 +282,28 @@ def test_mistake_on_the_command_line_is_named_before_any_request(vertex, tmp_pat
     with pytest.raises(UserError, match=message):
         main(["submit", "--env", write_config(vertex.environment, tmp_path), *arguments])
     assert not vertex.requests
+
+
+def test_places_that_machines_on_vertex_reach_are_accepted(vertex):
+    for reached in (
+        {"registry": "vertex://other/us-central1", "initial_weights": "none"},
+        {"registry": "/gcs/bucket/models", "checkpoint_dir": "/gcs/bucket/state"},
+        {"checkpoint_dir": "gs://bucket/state", "initial_weights": "gs://bucket/vgg16_notop.h5"},
+        {"base_source": "/data/salicon", "base_model_uri": "gs://bucket/msi-net"},
+    ):
+        values = submit.prepare(vertex.environment, reached).job["runtimeConfig"]["parameterValues"]
+        assert reached.items() <= values.items()
+
+
+def test_batch_that_fits_in_parts_alone_is_accepted(vertex):
+    parts = {"base_accelerator": "l4", "base_batch_size": 256, "accumulation": 8, "finetune_batch_size": 8}
+    base, _ = submit.estimates(submit.prepare(vertex.environment, parts))
+    assert base.startswith("Base training: 1 x l4, ")
+
+
+def test_sample_set_is_smaller_than_what_is_planned_so_its_time_is_not_refused(vertex):
+    submission = submit.prepare(vertex.environment, {"base_source": "sample", "base_epochs": 100_000})
+    assert submission.job["runtimeConfig"]["parameterValues"]["base_epochs"] == 100_000
 
 
 def test_model_in_place_of_base_training_needs_neither_its_data_nor_its_machines(vertex):
@@ -306,15 +340,28 @@ def test_caching_has_three_states_and_the_source_is_always_looked_at(prod, small
     assert {name: task.get("cachingOptions", {}) for name, task in tasks.items()} == expected
 
 
-def test_caching_switched_on_reaches_tasks_that_are_compiled_without(vertex):
+def test_caching_switched_on_reaches_tasks_that_are_compiled_without(prod, tmp_path):
+    spec = copy.deepcopy(SPEC)
+    del spec["root"]["dag"]["tasks"]["work"]["cachingOptions"]
+    path = tmp_path / "uncached.yaml"
+    path.write_text(yaml.safe_dump(spec))
+    job = submit.prepare(prod, {"rate": 1}, str(path), "on").job
+    tasks = job["pipelineSpec"]["root"]["dag"]["tasks"]
+    assert {name: task["cachingOptions"] for name, task in tasks.items()} == {
+        "look": {},
+        "work": {"enableCache": True},
+    }
+
+
+def test_caching_switched_on_leaves_out_what_depends_on_the_source_and_the_registry_of_now(vertex):
     def cached(caching):
         spec = submit.prepare(vertex.environment, {}, "", caching).job["pipelineSpec"]
         tasks = spec["root"]["dag"]["tasks"].items()
         return {name for name, task in tasks if task.get("cachingOptions", {}).get("enableCache")}
 
-    compiled, switched_on = cached("as-compiled"), cached("on")
-    assert "evaluate-model" in switched_on - compiled
-    assert not {"fingerprint", "fingerprint-2"} & switched_on
+    now = {"fingerprint", "fingerprint-2", "importer", "evaluate-model", "upload-model"}
+    assert not cached("on") & now
+    assert {"fetch-dataset", "custom-training-job-2"} <= cached("on")
     assert not cached("off")
 
 

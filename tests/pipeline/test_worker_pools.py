@@ -9,6 +9,7 @@ from google.protobuf import json_format
 from pipeline.job import AcceleratorConfig
 from pipeline.plan import (
     REDUCTION_SERVER_IMAGE,
+    DataSize,
     accelerator_limit,
     accelerator_type,
     make_plan,
@@ -18,6 +19,7 @@ from pipeline.plan import (
 )
 from tests.vertex import LOCATION, PARENT, PROJECT, route
 from trainer.accelerators import ACCELERATORS
+from trainer.config import TrainConfig
 
 IMAGE = "us-central1-docker.pkg.dev/proj/msinet/msinet-gpu:v1"
 COMMAND = ["python", "-m", "trainer", "train"]
@@ -67,8 +69,7 @@ def documented(name):
 
 def planned(accelerator, **machines):
     config = AcceleratorConfig(accelerator, **{"provisioning": "spot", **machines})
-    data = {"images": 10_000, "image_size": (240, 320), "epochs": 10}
-    return make_plan(config, **data, batch_size=0, precision="auto")
+    return make_plan(config, TrainConfig(batch_size=0), DataSize(10_000, 0, (240, 320)))
 
 
 def pools_of(plan, env=None):

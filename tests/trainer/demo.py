@@ -11,7 +11,8 @@ from PIL import Image
 from tests.trainer import predictable
 from trainer.artifacts import MODEL_CONFIG, write_json
 from trainer.demo.app import build_app
-from trainer.demo.serve import build_server, listen, names
+from trainer.demo.listen import listen, names
+from trainer.demo.serve import build_server
 from trainer.prediction.predictor import Predictor
 
 SIZE = (64, 96)

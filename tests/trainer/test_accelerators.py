@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from trainer.accelerators import ACCELERATORS, PRICE_SOURCE, PROVISIONING, REDUCTION_SERVER, get
+from trainer.accelerators import ACCELERATORS, PRICE_SOURCE, PROVISIONING, REDUCTION_SERVER, UNNAMED, get
 from trainer.config import PRECISIONS
 from trainer.errors import UserError
 
@@ -34,6 +34,12 @@ def test_row_is_complete(row):
     assert row.host_memory_gb >= 30
     assert row.image == "cpu" or "us-central1" in row.chip.regions
     assert bool(row.resource_name) == bool(row.node_selector) == (row.image != "cpu")
+
+
+@pytest.mark.parametrize("row", ACCELERATORS.values(), ids=NAMES)
+def test_device_that_nobody_named_is_taken_for_the_smallest_of_its_kind(row):
+    assert UNNAMED[row.image].memory_bytes <= row.chip.memory_bytes
+    assert UNNAMED[row.image].per_replica_batch <= row.chip.per_replica_batch
 
 
 @pytest.mark.parametrize("row", [*ACCELERATORS.values(), REDUCTION_SERVER], ids=lambda row: row.name)

@@ -1,6 +1,10 @@
 """Files that are there whole or not at all."""
 
+import errno
 import os
+import signal
+import subprocess
+import sys
 
 import pytest
 
@@ -34,6 +38,29 @@ def test_errors_of_other_files_are_no_errors_of_the_place(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def forbidden(path):
+    """What the system answers to somebody who may not use `path`, to the superuser too."""
+    return PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+
+def test_file_that_may_not_be_read_is_named_instead_of_the_output(tmp_path):
+    source = tmp_path / "source"
+    with (
+        pytest.raises(
+            UserError, match=r"^may not access .*/source \(Permission denied\); give yourself the right"
+        ),
+        replacing(tmp_path / "out"),
+    ):
+        raise forbidden(source)
+
+
+@pytest.mark.parametrize("place", ["", "below/file"])
+def test_output_that_may_not_be_written_is_named(tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"^may not write out \(Permission denied\)"), replacing("out") as partial:
+        raise forbidden(partial.absolute() / place)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
 def test_folder_of_someone_else_is_said(tmp_path):
     tmp_path.chmod(0o500)
@@ -49,3 +76,32 @@ def test_place_is_checked_without_a_trace(tmp_path, monkeypatch, place):
         check_place(place)
     check_place("new/deep/file")
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+KILLED_WHILE_IT_WRITES = """
+import os, sys
+from trainer.artifacts import replacing
+
+with replacing(sys.argv[1]) as partial:
+    partial.mkdir()
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_killed_task_can_run_again_where_process_ids_repeat(tmp_path, monkeypatch):
+    killed = subprocess.Popen([sys.executable, "-c", KILLED_WHILE_IT_WRITES, tmp_path / "data"])
+    assert killed.wait() == -signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 1
+    monkeypatch.setattr(os, "getpid", lambda: killed.pid)
+    with replacing(tmp_path / "data") as partial:
+        partial.mkdir()
+        (partial / "new").touch()
+    assert [each.name for each in (tmp_path / "data").iterdir()] == ["new"]
+
+
+def test_two_writers_of_one_path_do_not_share_a_partial_one(tmp_path):
+    with replacing(tmp_path / "out") as first, replacing(tmp_path / "out") as second:
+        first.write_text("first")
+        second.write_text("second")
+        assert first.read_text() == "first"
+    assert (tmp_path / "out").read_text() == "first"

@@ -7,6 +7,7 @@ import tensorflow as tf
 from tests.rounding import sums_of
 from trainer import convolution
 
+pytestmark = pytest.mark.numerics
 SIZES = [(6, 9), (9, 12), (1, 1), (2, 40)]
 
 

@@ -21,7 +21,7 @@ from tests.trainer.demo import Held, encoded, picture, serving, write_model
 from trainer import preprocess
 from trainer.__main__ import main
 from trainer.demo import answers, app, uploads
-from trainer.demo.serve import is_loopback, listen
+from trainer.demo.listen import is_loopback, listen
 from trainer.errors import UserError
 from trainer.prediction import render
 from trainer.prediction.regions import Region, measure

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import rounding
 from tests.golden.weights import set_golden_weights
 from trainer import pooling
 from trainer.layers import Pixels, convolve_doubled, convolve_phases
 from trainer.losses import kld
 from trainer.model import VGG16_BLOCKS, build_model, encoder_layer
 
+pytestmark = pytest.mark.numerics
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 
 
@@ -91,6 +93,7 @@ def test_convolution_of_phases_is_that_of_their_pixels():
     np.testing.assert_allclose(Pixels()(convolve_phases(x, kernel)), expected, atol=1e-5)
 
 
+@rounding.needs_bfloat16
 def test_phases_keep_bfloat16():
     x = keras.ops.cast(np.zeros((1, 2, 2, 1)), "bfloat16")
     assert convolve_doubled(x, np.zeros((3, 3, 1, 1), np.float32)).dtype == "bfloat16"
@@ -129,6 +132,7 @@ def test_files_of_weights_keep_their_layout(model, tmp_path):
         assert "conv2d_23" not in file["layers"]
 
 
+@rounding.needs_bfloat16
 def test_mixed_precision_keeps_weights_and_output_in_float32():
     model = build_model((16, 24), dtype="mixed_bfloat16")
     assert {weight.dtype for weight in model.weights} == {"float32"}

@@ -5,6 +5,7 @@ The page listens on 127.0.0.1; pictures are not stored and go nowhere else.
 
 import argparse
 
+from trainer.loading import load_tensorflow
 from trainer.settings_cli import add_model
 
 HELP = "try a model on a local web page"
@@ -20,15 +21,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    import numpy as np
-
-    from trainer.demo.serve import listen, serve
+    from trainer.demo.listen import listen
     from trainer.models import find_model
-    from trainer.prediction.predictor import Predictor
 
     bound = listen(parsed.host, parsed.port)
     with bound:
+        model = find_model(parsed.model)
+        load_tensorflow()
+        import numpy as np
+
+        from trainer.demo.serve import serve
+        from trainer.prediction.predictor import Predictor
+
         print("loading the model", flush=True)
-        predictor = Predictor(find_model(parsed.model))
+        predictor = Predictor(model)
         predictor.predict(np.zeros((16, 16, 3), np.uint8))  # traced now, not with the first picture
         serve(predictor, parsed.model or "msinet", bound, parsed.host, parsed.open)

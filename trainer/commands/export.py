@@ -4,6 +4,7 @@ import argparse
 import pathlib
 
 from trainer.errors import UserError
+from trainer.loading import load_tensorflow
 from trainer.serving.export_options import FORMATS, QUANTIZATIONS, SAVED_MODEL, SIGNATURES, TFLITE
 from trainer.settings_cli import add_model, output_path
 
@@ -48,6 +49,7 @@ def execute(parsed: argparse.Namespace) -> None:
     folder = find_model(parsed.model)
     size = size or image_size_of(folder)
 
+    load_tensorflow()
     from trainer.serving.export import load_model, write_saved_model
     from trainer.serving.lite import write_lite
 

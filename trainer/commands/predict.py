@@ -20,6 +20,7 @@ from typing import Any
 
 from trainer.artifacts import write_json
 from trainer.config import check
+from trainer.loading import load_tensorflow
 from trainer.prediction.predict_config import DEFAULTS, PredictConfig
 from trainer.settings_cli import STDOUT, add_model, add_settings, output_dir, output_file, settings
 
@@ -112,8 +113,7 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
 
     from trainer.models import find_model
     from trainer.prediction.inputs import find_inputs, shown
-    from trainer.prediction.predict import as_json, predict
-    from trainer.prediction.predictor import Predictor
+    from trainer.prediction.predict import as_json
     from trainer.prediction.regions_table import measures_table
     from trainer.prediction.results import name_results, protect
     from trainer.prediction.sheet import THUMBNAIL_PX, Sheet
@@ -130,7 +130,7 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
         Tracker("predicting", len(found.inputs), "images") as tracker,
         sheet or contextlib.nullcontext(),
         contextlib.closing(
-            predict(Predictor(model), found.inputs, paths, config, regions, THUMBNAIL_PX if sheet else 0)
+            _outcomes(model, found.inputs, paths, config, regions, THUMBNAIL_PX if sheet else 0)
         ) as predicted,
     ):
         for outcome in predicted:
@@ -153,14 +153,26 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     return {"model": str(model), "failed": failed, "images": [as_json(each) for each in outcomes]}
 
 
+def _outcomes(model: pathlib.Path, inputs: Any, paths: Any, config: PredictConfig, regions: Any, px: int) -> Any:
+    """What came of each image; the network is loaded if one can be read."""
+    from trainer.prediction.predict import failures, predict
+
+    if failed := failures(inputs, config, regions):
+        yield from failed
+        return
+    load_tensorflow()
+    from trainer.prediction.predictor import Predictor
+
+    yield from predict(Predictor(model), inputs, paths, config, regions, px)
+
+
 def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any]:
     """Compare two designs; where they differ for a machine."""
     from rich.console import Console
 
     from trainer.models import find_model
-    from trainer.prediction.designs import as_json, compare_designs
+    from trainer.prediction.designs import as_json, compare_designs, read_designs
     from trainer.prediction.inputs import find_inputs, shown
-    from trainer.prediction.predictor import Predictor
     from trainer.prediction.regions_table import changes_table
     from trainer.prediction.results import protect
 
@@ -175,7 +187,11 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     picture = pathlib.Path(parsed.output_dir, f"{stems[0]}-to-{stems[1]}.png") if parsed.output_dir else None
     protect((first, second), {"--json": [parsed.json] if parsed.json else []})
     model = find_model(parsed.model)
-    changes = compare_designs(Predictor(model), (first, second), regions, picture, config.most_pixels)
+    pixels = read_designs((first, second), regions, config.most_pixels)
+    load_tensorflow()
+    from trainer.prediction.predictor import Predictor
+
+    changes = compare_designs(Predictor(model), (first, second), pixels, regions, picture)
     if regions:
         Console().print(changes_table(changes, (first.key, second.key)))
     if picture:

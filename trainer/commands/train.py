@@ -21,6 +21,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--base-model", help=f"What to start from, in place of initial weights. {MODEL}.")
     parser.add_argument(
+        "--initial-weights-fingerprint",
+        default="",
+        metavar="DIGEST",
+        help="Digest that the file of initial weights must have (default: any).",
+    )
+    parser.add_argument(
         "--accelerator", default="", metavar="NAME", help="What to train on, such as l4-2 (default: what is here)."
     )
     parser.add_argument(
@@ -42,19 +48,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(parsed: argparse.Namespace) -> None:
     from trainer.models import find_model
     from trainer.reports.curve import write_curve
-    from trainer.training.train import train
+    from trainer.training.start import train_checked
 
     config = settings(TrainConfig, parsed)
-    checkpoints = parsed.checkpoint_dir or f"{parsed.output_dir.rstrip('/')}.checkpoints"
-    train(
+    train_checked(
         config,
         parsed.dataset_dir,
         parsed.output_dir,
-        checkpoints,
-        parsed.base_model and find_model(parsed.base_model),
+        parsed.checkpoint_dir or f"{parsed.output_dir.rstrip('/')}.checkpoints",
+        find_model(parsed.base_model) if parsed.base_model else None,
         accelerator=parsed.accelerator,
         logs=parsed.logs_dir,
         cache=parsed.cache,
+        initial_weights_fingerprint=parsed.initial_weights_fingerprint,
     )
     if parsed.curve:
         write_curve(parsed.output_dir, parsed.curve)

@@ -18,6 +18,7 @@ from trainer.config import check_choice
 from trainer.data import memory, tfrecords
 from trainer.errors import UserError
 from trainer.progress import LOG_EVERY_S, Tracker
+from trainer.tracing import without_autograph
 
 CACHES = ("auto", "memory", "disk")
 RESERVE_BYTES = 2_500_000_000
@@ -122,9 +123,12 @@ def _fill(
     records = tf.data.TFRecordDataset(paths, num_parallel_reads=min(PARALLEL_SHARDS, len(paths)))
     options = _options()
     options.deterministic = False
-    decoded = records.map(
-        lambda record: tfrecords.parse(record, manifest.image_size), num_parallel_calls=os.cpu_count()
-    )
+
+    @without_autograph
+    def parse(record: tf.Tensor) -> dict[str, tf.Tensor]:
+        return tfrecords.parse(record, manifest.image_size)
+
+    decoded = records.map(parse, num_parallel_calls=os.cpu_count())
     batches = decoded.batch(DECODED_TOGETHER).prefetch(2).with_options(options)
     seen, start = np.zeros(len(stimulus), np.int64), time.monotonic()
     with ExitStack() as stack:
@@ -221,6 +225,7 @@ def validation_batches(
     order[: len(split)] = np.arange(len(split))
     slices = _slices(order, batch_size, 0, n_replicas_here, first_replica, n_replicas)
 
+    @without_autograph
     def masked(batch: dict[str, tf.Tensor], mask: tf.Tensor) -> dict[str, tf.Tensor]:
         there = tf.cast(mask, tf.uint8)[:, None, None, None]
         filled = {key: batch[key] * there for key in ("stimulus", "density")}
@@ -246,6 +251,7 @@ def _gathered(split: Split, slices: NDArray[np.int64]) -> tf.data.Dataset:
 
     stimulus, density = _tensor(split.stimulus), _tensor(split.density)
 
+    @without_autograph
     def gather(indices: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"index": indices, "stimulus": tf.gather(stimulus, indices), "density": tf.gather(density, indices)}
 

@@ -15,6 +15,7 @@ from scipy import ndimage
 from trainer.data.layout import POINTS, Item
 from trainer.data.sources import Member
 from trainer.errors import UserError, first_line
+from trainer.prediction.picture import READERS
 
 Pixels = NDArray[np.uint8]
 Points = NDArray[np.int64]
@@ -109,7 +110,8 @@ def _decode_map(member: Member, stimulus_size: tuple[int, int]) -> Pixels:
 def _open(member: Member) -> tuple[Image.Image, bytes]:
     data = member.read()
     try:
-        return Image.open(io.BytesIO(data)), data
+        # Among Pillow's other decoders is one that runs Ghostscript, whatever the file is called.
+        return Image.open(io.BytesIO(data), formats=tuple(READERS)), data
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise _undecodable(member, error) from None
 

@@ -1,6 +1,6 @@
 """From source to a prepared data set: find what belongs together, check it, write it.
 
-Nothing heavy is imported before there is something to prepare, so that fingerprints are taken in no time.
+TensorFlow is loaded when all files are found and paired, so that fingerprints and most mistakes take no time.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ from trainer.artifacts import SPLITS, Manifest, SourceObject, code_version, is_t
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample, sources
 from trainer.errors import UserError
+from trainer.loading import load_tensorflow
 
 BUCKET_MOUNT = pathlib.Path("/gcs")
 """Where Vertex AI mounts Cloud Storage."""
@@ -60,8 +61,9 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str]) -> Manife
             objects = storage.list_objects(place)
         with sources.opened(place, objects, scratch) as members:
             items = layout.find_items(members, row, source)
-            layout.check_counts(items, row, source, config.allow_partial_data)
+            layout.check_counts(items, row, source, config.accepts_partial)
             items = {split: layout.limited(items[split], config.max_examples) for split in SPLITS}
+            load_tensorflow()
             from trainer.data.prepare import prepare
 
             facts = prepare(items, row.blur_sigma_px, image_size, partial, config.dataset)

@@ -19,7 +19,9 @@ import pathlib
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +41,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 """Time of every file in a ZIP archive, the earliest that it can hold."""
 MAT_HEADER = b"MATLAB 5.0 MAT-file, odd-one-out sample"
 
+Files = TypeVar("Files")
 Points = NDArray[np.int64]
 Pixels = NDArray[np.uint8]
 
@@ -110,6 +113,11 @@ def draw(dataset: str, folder: str | os.PathLike[str]) -> None:
 def _draw_salicon(dataset: str, folder: pathlib.Path) -> None:
     wanted = settings(dataset)
     sigma_px = datasets.get(dataset).blur_sigma_px
+
+    def files(pattern: Pattern) -> tuple[bytes, bytes, bytes]:
+        looked_at = Image.fromarray(density(pattern, sigma_px))
+        return _encode(pattern.stimulus, "JPEG"), _encode(looked_at, "PNG"), _gaze_file(pattern)
+
     with (
         replacing(folder / "images.zip") as images_path,
         replacing(folder / "maps.zip") as maps_path,
@@ -118,34 +126,38 @@ def _draw_salicon(dataset: str, folder: pathlib.Path) -> None:
         zipfile.ZipFile(maps_path, "w") as maps,
         zipfile.ZipFile(fixations_path, "w") as fixations,
     ):
-        for index, pattern in _patterns(dataset):
+        for index, (image, looked_at, gaze) in _drawn(dataset, files):
             split = "train" if index < wanted.n_train else "val"
             stem = f"{split}/popout_{index + 1:06d}"
-            _add_to_zip(images, f"images/{stem}.jpg", _encode(pattern.stimulus, "JPEG"))
-            _add_to_zip(maps, f"{stem}.png", _encode(Image.fromarray(density(pattern, sigma_px)), "PNG"))
-            _add_to_zip(fixations, f"{stem}.mat", _gaze_file(pattern))
+            _add_to_zip(images, f"images/{stem}.jpg", image)
+            _add_to_zip(maps, f"{stem}.png", looked_at)
+            _add_to_zip(fixations, f"{stem}.mat", gaze)
 
 
 def _draw_tarball(dataset: str, folder: pathlib.Path) -> None:
     suffix = datasets.get(dataset).map_suffix
+
+    def files(pattern: Pattern) -> tuple[bytes, bytes]:
+        return _encode(pattern.stimulus, "JPEG"), _encode(Image.fromarray(fixated_pixels(pattern)), "PNG")
+
     with (
         replacing(folder / "add1000.tar.gz") as path,
         path.open("wb") as raw,
         gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=1) as packed,
         tarfile.open(fileobj=packed, mode="w") as archive,
     ):
-        for index, pattern in _patterns(dataset):
-            points = Image.fromarray(fixated_pixels(pattern))
-            _add_to_tar(archive, f"stimuli/{index + 1}.jpg", _encode(pattern.stimulus, "JPEG"))
-            _add_to_tar(archive, f"fixation/{index + 1}{suffix}.png", _encode(points, "PNG"))
+        for index, (image, points) in _drawn(dataset, files):
+            _add_to_tar(archive, f"stimuli/{index + 1}.jpg", image)
+            _add_to_tar(archive, f"fixation/{index + 1}{suffix}.png", points)
 
 
-def _patterns(dataset: str) -> Iterator[tuple[int, Pattern]]:
+def _drawn(dataset: str, files: Callable[[Pattern], Files]) -> Iterator[tuple[int, Files]]:
+    """The number of each pattern and what `files` makes of it, in order; threads draw several at a time."""
     wanted = settings(dataset)
     count = wanted.n_train + wanted.n_valid
-    with Tracker(f"draw {dataset} sample", count, "images") as tracker:
-        for index in range(count):
-            yield index, draw_pattern(wanted, index)
+    with Tracker(f"draw {dataset} sample", count, "images") as tracker, ThreadPoolExecutor(os.cpu_count()) as pool:
+        for drawn in enumerate(pool.map(lambda index: files(draw_pattern(wanted, index)), range(count))):
+            yield drawn
             tracker.advance()
 
 

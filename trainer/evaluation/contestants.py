@@ -128,7 +128,12 @@ def _same_data(result: dict[str, Any]) -> pathlib.Path | None:
 
 def _download(address: str) -> pathlib.Path | None:
     """The scores of an evaluation on Cloud Storage, in a folder removed when the process ends; None of others."""
-    objects = {each.name: each for each in storage.list_objects(address)}
+    try:
+        objects = {each.name: each for each in storage.list_objects(address)}
+    except UserError:
+        if "@" not in address.rpartition("/")[2]:
+            raise
+        return None  # no folder, but perhaps a version: `find_model` knows, and says what is wrong otherwise
     if artifacts.EVALUATION not in objects or artifacts.PER_IMAGE not in objects or artifacts.WEIGHTS in objects:
         return None
     return storage.download_for_now(address, [objects[artifacts.EVALUATION], objects[artifacts.PER_IMAGE]])

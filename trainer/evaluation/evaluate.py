@@ -16,9 +16,8 @@ from trainer.config import DENSITY_METRICS, HIGHER_IS_BETTER, POINT_METRICS, Eva
 from trainer.errors import UserError
 from trainer.evaluation import confidence, gate, per_image
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, PerImage
-from trainer.evaluation.scoring import Scorer, load_manifests
+from trainer.loading import load_tensorflow
 from trainer.progress import Tracker
-from trainer.serving.export import load_model
 
 PICTURES_PER_GROUP = 3
 SPOKEN = {CANDIDATE: "candidate", CHAMPION: "current default"}
@@ -52,8 +51,12 @@ def evaluate(
             not finite.
     """
     manifests = _check(config, datasets, pathlib.Path(output))
+    load_tensorflow()
+    from trainer.evaluation.scoring import Network, Scorer
+    from trainer.serving.export import load_model
+
     folders = {CANDIDATE: candidate} | ({CHAMPION: champion} if champion is not None else {})
-    networks = {model: load_model(folder) for model, folder in folders.items()}
+    networks = {model: Network(load_model(folder)) for model, folder in folders.items()}
     decides = next(iter(datasets))
     results: dict[str, dict[str, Any]] = {}
     with artifacts.replacing(output) as partial:
@@ -108,7 +111,7 @@ def _check(
         raise UserError("no data set to evaluate on; name at least one prepared folder")
     if artifacts.is_taken(output):
         raise UserError(f"{output} is there already; name another folder for the evaluation, or remove it")
-    manifests = load_manifests(datasets)
+    manifests = artifacts.load_manifests(datasets)
     first, manifest = next(iter(manifests.items()))
     if config.gate in POINT_METRICS and not manifest.has_fixations:
         raise UserError(
@@ -169,7 +172,7 @@ def _ranked(table: PerImage) -> dict[str, list[str]]:
 
 
 def _draw(
-    scorer: Scorer, table: PerImage, groups: dict[str, list[str]], folder: pathlib.Path, inside: pathlib.Path
+    scorer: Any, table: PerImage, groups: dict[str, list[str]], folder: pathlib.Path, inside: pathlib.Path
 ) -> list[dict[str, Any]]:
     """Write the pictures of each group's images, once where an image is in two; what they are."""
     (folder / inside).mkdir(parents=True)

@@ -6,7 +6,7 @@ import itertools
 import os
 import pathlib
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import keras
@@ -33,13 +33,20 @@ Pending = collections.deque[tuple[str, Future[dict[str, Scores]]]]
 """Images whose scores are being computed, in the order of the data set."""
 
 
-def load_manifests(datasets: Mapping[str, str | os.PathLike[str]]) -> dict[str, artifacts.Manifest]:
-    """Those of prepared data sets, by their names; `UserError` where one has no images to score on."""
-    manifests = {name: artifacts.Manifest.load(folder) for name, folder in datasets.items()}
-    for name, manifest in manifests.items():
-        if not manifest.counts.get("valid"):
-            raise UserError(f"data set {name} has no validation images ({manifest.counts}); prepare it with some")
-    return manifests
+class Network:
+    """A network as graphs, one for each size of input, which data sets of that size share."""
+
+    def __init__(self, model: keras.Model) -> None:
+        self._model = model
+        self.of_size = functools.cache(self._of_size)
+        """(H, W) -> from images (n, H, W, 3), 0..255, to maps (n, H, W, 1)."""
+
+    def _of_size(self, size: Size) -> Callable[[npt.NDArray[np.float32]], tf.Tensor]:
+        # The size of a batch is left open, so that the short last one is not traced again.
+        forward: Callable[[npt.NDArray[np.float32]], tf.Tensor] = tf.function(
+            self._model, [tf.TensorSpec((None, *size, 3), tf.float32)], autograph=False
+        )
+        return forward
 
 
 class Scorer:
@@ -50,12 +57,10 @@ class Scorer:
     """
 
     def __init__(
-        self, folder: pathlib.Path, manifest: artifacts.Manifest, networks: dict[str, keras.Model]
+        self, folder: pathlib.Path, manifest: artifacts.Manifest, networks: Mapping[str, Network]
     ) -> None:
         self._folder, self._manifest = folder, manifest
-        # The size of a batch is left open, so that the short last one is not traced again.
-        stimuli = tf.TensorSpec((None, *manifest.image_size, 3), tf.float32)
-        self._forward = {model: tf.function(network, [stimuli]) for model, network in networks.items()}
+        self._forward = {model: network.of_size(manifest.image_size) for model, network in networks.items()}
         self._center_bias = Image.fromarray(np.load(folder / artifacts.CENTER_BIAS).astype(np.float32))
         self._fixations: dict[Size, npt.NDArray[np.int64]] = {}
         # What images of one size share is made once.

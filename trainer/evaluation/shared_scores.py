@@ -11,6 +11,7 @@ from trainer.config import HIGHER_IS_BETTER
 from trainer.errors import UserError
 from trainer.evaluation.contestants import Contestant, Measured
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, PerImage
+from trainer.loading import load_tensorflow
 from trainer.reports import pages
 
 AT_NETWORK_SIZE = ("cc", "kld", "sim")
@@ -140,26 +141,27 @@ class Networks:
 
     def scorer(self, folder: pathlib.Path) -> Any:
         """A `Scorer` of all networks on prepared data."""
+        manifest, networks = artifacts.Manifest.load(folder), self._loaded
         from trainer.evaluation.scoring import Scorer
 
-        return Scorer(folder, artifacts.Manifest.load(folder), self._loaded)
+        return Scorer(folder, manifest, networks)
 
     @functools.cached_property
     def _loaded(self) -> dict[str, Any]:
-        from trainer.serving.export import load_model
-
         if self.gone:
             raise UserError(f"no longer there: {', '.join(self.gone)}; name the model's own folder or its version")
-        return {each.label: load_model(each.model) for each in self._contestants if each.model}
+        load_tensorflow()
+        from trainer.evaluation.scoring import Network
+        from trainer.serving.export import load_model
+
+        return {each.label: Network(load_model(each.model)) for each in self._contestants if each.model}
 
 
 def evaluate_afresh(
     contestants: Sequence[Contestant], networks: Networks, datasets: Mapping[str, pathlib.Path]
 ) -> dict[str, Shared]:
     """Evaluate all models on the `valid` split of prepared data sets; `UserError` where one has no images."""
-    from trainer.evaluation.scoring import load_manifests
-
-    manifests = load_manifests(datasets)
+    manifests = artifacts.load_manifests(datasets)
     found = {}
     for name, folder in datasets.items():
         table = networks.scorer(folder).score(f"evaluate {name}")

@@ -4,7 +4,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
@@ -13,10 +13,13 @@ from trainer.artifacts import replacing
 from trainer.errors import UserError
 from trainer.prediction import render
 from trainer.prediction.inputs import Input, shown
+from trainer.prediction.picture import Pixels
 from trainer.prediction.predict import open_input
-from trainer.prediction.predictor import Predictor
 from trainer.prediction.regions import Measure, Region, measure
 from trainer.prediction.restore import restore
+
+if TYPE_CHECKING:
+    from trainer.prediction.predictor import Predictor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,33 +35,44 @@ class Change:
         return self.second.share - self.first.share
 
 
+def read_designs(designs: tuple[Input, Input], regions: Sequence[Region], most_pixels: int) -> list[Pixels]:
+    """The pixels of two designs, (h, w, 3) each.
+
+    Args:
+        designs: the first and the second.
+        regions: in pixels of the first.
+        most_pixels: a larger image is refused.
+
+    Raises:
+        UserError: an image cannot be read, their aspect ratios differ, or a region leaves the first.
+    """
+    images = [open_input(each, most_pixels).decode() for each in designs]
+    _check_aspect_ratios(designs, [image.shape for image in images])
+    for region in regions:
+        region.box(images[0].shape[:2], designs[0].shown)
+    return images
+
+
 def compare_designs(
-    predictor: Predictor,
+    predictor: "Predictor",
     designs: tuple[Input, Input],
+    images: Sequence[Pixels],
     regions: Sequence[Region],
     picture: str | os.PathLike[str] | None,
-    most_pixels: int,
 ) -> list[Change]:
     """Predict two designs and measure where their maps differ.
 
     Args:
         predictor: the network.
         designs: the first and the second. Where their sizes differ, the second's map is resized to the first's.
+        images: what `read_designs` made of them.
         regions: in pixels of the first.
         picture: PNG to write, if any: the difference over the second design, each map divided by its mean.
-        most_pixels: a larger image is refused.
 
     Returns:
         A change for each region.
-
-    Raises:
-        UserError: an image cannot be read, their aspect ratios differ, or a region leaves the first.
     """
-    images = [open_input(each, most_pixels).decode() for each in designs]
     size = (images[0].shape[0], images[0].shape[1])
-    _check_aspect_ratios(designs, [image.shape for image in images])
-    for region in regions:
-        region.box(size, designs[0].shown)
     predictions = predictor.predict_prepared(np.stack([predictor.prepare(image) for image in images]))
     maps = [restore(prediction, size) for prediction in predictions]
     if picture is not None:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from PIL import Image
@@ -22,10 +22,13 @@ from trainer.errors import PlaceError, UserError
 from trainer.prediction.inputs import Input
 from trainer.prediction.picture import Picture, Pixels
 from trainer.prediction.predict_config import DEFAULTS, MEGAPIXEL, PredictConfig
-from trainer.prediction.predictor import Predictor
 from trainer.prediction.regions import Measure, Region, measure
 from trainer.prediction.restore import Map, restore
 from trainer.prediction.results import OVER_IMAGE, write_result
+from trainer.storage import is_remote
+
+if TYPE_CHECKING:
+    from trainer.prediction.predictor import Predictor
 
 PIXELS_AT_ONCE = 48 * MEGAPIXEL
 """Of images that are decoded, restored or written at the same time; a larger one is alone.
@@ -69,7 +72,7 @@ class _Prepared:
 
 
 def predict(
-    predictor: Predictor,
+    predictor: "Predictor",
     inputs: Sequence[Input],
     paths: Sequence[Paths],
     config: PredictConfig = DEFAULTS,
@@ -103,6 +106,26 @@ def predict(
         pool.shutdown(cancel_futures=True)
 
 
+def failures(
+    inputs: Sequence[Input], config: PredictConfig = DEFAULTS, regions: Sequence[Region] = ()
+) -> list[Outcome]:
+    """What `predict` would yield where it can read none of the images; nothing where it can read one.
+
+    So a mistake is answered without a network. An image on Cloud Storage counts as readable.
+    """
+    found = []
+    for image in inputs:
+        if is_remote(image.name):
+            return []
+        try:
+            _open(image, config, regions)
+        except UserError as error:
+            found.append(Outcome(image, str(error)))
+        else:
+            return []
+    return found
+
+
 def _ahead(
     pool: ThreadPoolExecutor, do: Callable[[Item], Result], items: Iterable[Item], most_pending: int
 ) -> Iterator[Result]:
@@ -117,7 +140,7 @@ def _ahead(
 
 
 def _predict(
-    predictor: Predictor, images: Iterator[_Prepared | Outcome], batch_size: int
+    predictor: "Predictor", images: Iterator[_Prepared | Outcome], batch_size: int
 ) -> Iterator[tuple[_Prepared | Outcome, Map | None]]:
     """Each image with its prediction (H, W); failures pass through."""
     while taken := list(itertools.islice(images, batch_size)):
@@ -152,7 +175,7 @@ class _Worker:
     """What threads do before and after the network. They wait for room only while they hold none."""
 
     def __init__(
-        self, predictor: Predictor, config: PredictConfig, regions: Sequence[Region], thumbnail_px: int
+        self, predictor: "Predictor", config: PredictConfig, regions: Sequence[Region], thumbnail_px: int
     ) -> None:
         self._predictor, self._config, self._regions = predictor, config, regions
         self._thumbnail_px = thumbnail_px
@@ -162,9 +185,7 @@ class _Worker:
         """Read an image."""
         image, paths = job
         try:
-            picture = self._open(image)
-            for region in self._regions:
-                region.box(picture.size, image.shown)
+            picture = _open(image, self._config, self._regions)
             with self._budget.taken(picture.size[0] * picture.size[1]):
                 pixels = picture.decode()
                 thumbnail = shrink(pixels, self._thumbnail_px) if self._thumbnail_px else None
@@ -182,7 +203,7 @@ class _Worker:
             # Decoded once more, rather than kept while others are read and predicted.
             over_image = any(each in OVER_IMAGE for each in image.paths)
             try:
-                pixels = self._open(image.input).decode() if over_image else None
+                pixels = open_input(image.input, self._config.most_pixels).decode() if over_image else None
             except UserError as error:
                 return Outcome(image.input, str(error))
             restored = restore(prediction, image.size)
@@ -197,13 +218,18 @@ class _Worker:
             thumbnail = image.thumbnail, restore(prediction, image.thumbnail.shape[:2])
         return Outcome(image.input, "", image.size, image.paths, measures, thumbnail)
 
-    def _open(self, input: Input) -> Picture:
-        return open_input(input, self._config.most_pixels)
-
 
 def open_input(input: Input, most_pixels: int) -> Picture:
     """An image of which the header is read; a `UserError` where it is no picture or too large."""
     return Picture(input.read(most_pixels * BYTES_PER_PIXEL), input.shown, most_pixels)
+
+
+def _open(input: Input, config: PredictConfig, regions: Sequence[Region]) -> Picture:
+    """The same, with a `UserError` where a region is not inside it."""
+    picture = open_input(input, config.most_pixels)
+    for region in regions:
+        region.box(picture.size, input.shown)
+    return picture
 
 
 def shrink(pixels: Pixels, longer_px: int) -> Pixels:

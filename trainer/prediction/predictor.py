@@ -26,9 +26,9 @@ class Predictor:
         # The number of images is left open, so that the short last batch is not traced again.
         prepared = tf.TensorSpec((None, height, width, 3), tf.float32)
         self._network = load_model(folder)
-        self._forward = tf.function(self._network, [prepared])
+        self._forward = tf.function(self._network, [prepared], autograph=False)
         fit = functools.partial(preprocess.prepare_stimulus, size=self.image_size)
-        self._prepare = tf.function(fit, [tf.TensorSpec((None, None, 3), tf.uint8)])
+        self._prepare = tf.function(fit, [tf.TensorSpec((None, None, 3), tf.uint8)], autograph=False)
 
     def prepare(self, image: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
         """An image (h, w, 3) RGB as the network takes it, (H, W, 3) in 0..255, padded."""

@@ -8,9 +8,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from trainer import preprocess
-from trainer.bicubic import taps
-
 Map = npt.NDArray[np.float32]
 
 BAND_VALUES = 2**16
@@ -31,6 +28,8 @@ def restore(prediction: Map, size: tuple[int, int]) -> Map:
     # Half to even, as the reference rounds; the sides of the frame before the image is cut out of it.
     whole = [max(1, round(side * ratio)) for side in prediction.shape]
     if ratio <= 1:
+        from trainer import preprocess  # imports TensorFlow, as `bicubic` does
+
         restored = preprocess.resize_back(prediction, size)
     else:
         starts = [(side - kept) // 2 for side, kept in zip(whole, size, strict=True)]
@@ -46,5 +45,7 @@ def restore(prediction: Map, size: tuple[int, int]) -> Map:
 
 def _matrix(length: int, whole: int, start: int, kept: int) -> sparse.csr_matrix:
     """(kept, length), whose product with a line is the part of the resized line."""
+    from trainer.bicubic import taps
+
     places, weights = (each.numpy().T.ravel() for each in taps(length, whole, start, kept))
     return sparse.csr_matrix((weights, places, np.arange(0, 4 * kept + 1, 4)), (kept, length))

@@ -11,13 +11,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer import datasets
-from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, code_version, is_taken, read_json, replacing
-from trainer.config import parse_image_size
+from trainer.artifacts import HISTORY, MODEL_CONFIG, code_version, read_json, replacing
 from trainer.errors import UserError, first_line
 from trainer.model import build_model
 from trainer.published import weight_files, weight_sources, weights
 from trainer.published.frozen_graph import Graph
+from trainer.published.start import check_import
 from trainer.published.weight_sources import Found
 from trainer.published.weights import Matched
 from trainer.serving.export import write_model
@@ -58,10 +57,7 @@ def import_model(
         UserError: there is nothing at the source, it is damaged or of another network, it answers otherwise than
             the imported network, or the output cannot be written. Nothing is left at `output` then.
     """
-    size = parse_image_size(image_size) if image_size else datasets.get(dataset).image_size
-    output = pathlib.Path(output)
-    if is_taken(output):
-        raise UserError(f"{output} exists already; remove it, or name another folder")
+    size, output = check_import(source, output, dataset, image_size), pathlib.Path(output)
     with weight_sources.opened(source) as found:
         contents = weight_files.read(found.path)
         network = build_model((None, None), "float32")
@@ -138,8 +134,7 @@ def _write(output: pathlib.Path, network: keras.Model, found: Found, summary: di
             shutil.copy(history, folder / HISTORY)
         else:
             (folder / HISTORY).write_text("")  # no epoch here
-        network.save_weights(folder / WEIGHTS)
-        write_model(folder, tuple(summary["image_size"]), summary)
+        write_model(network, folder, tuple(summary["image_size"]), summary)
 
 
 def _table(matched: Matched) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Self
 
 from trainer import storage
 from trainer.artifacts import VERSION_EXTRA, WEIGHTS, SourceObject
+from trainer.config import NO_FILE
 from trainer.errors import UserError
 from trainer.models import find_model
 
@@ -82,6 +83,11 @@ def fingerprint(source: str) -> str:
     if (model := _model(source, remote)) is not None:
         return _fingerprint_of_model(model)
     return remote.fingerprint if remote else _fingerprint_of_files(source)
+
+
+def fingerprint_of_initial(source: str) -> str:
+    """`fingerprint` of the initial weights of a training; empty where they are no file. Raises as `opened`."""
+    return "" if source in NO_FILE else fingerprint(source)
 
 
 def _fingerprint_of_model(model: pathlib.Path) -> str:

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer import artifacts, preprocess
-from trainer.data import tfrecords
+from trainer import artifacts
 from trainer.reports import charts, pages
 
 PREVIEW_IMAGES = {"train": 15, "valid": 10}
@@ -58,6 +57,9 @@ def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str])
 
 
 def _thumbnails(folder: pathlib.Path, split: str, manifest: artifacts.Manifest) -> list[dict[str, Any]]:
+    from trainer import preprocess  # imports TensorFlow, as `tfrecords` does
+    from trainer.data import tfrecords
+
     pictures = []
     for example in itertools.islice(tfrecords.read(folder, split), PREVIEW_IMAGES[split]):
         top, left, height, width = preprocess.content_box(example.original_size, manifest.image_size)

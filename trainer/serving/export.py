@@ -19,6 +19,8 @@ from trainer.training.initial import load_weights
 
 TOLERANCE = 1e-5
 """Largest difference allowed between the model and its reloaded export."""
+PREPARED = tf.TensorSpec((None, None, None, 3), tf.float32, "input")
+ENCODED = tf.TensorSpec((None,), tf.string, "image_bytes")
 
 
 class _Servable(tf.Module):  # type: ignore[misc]
@@ -30,12 +32,12 @@ class _Servable(tf.Module):  # type: ignore[misc]
         self._variables = [variable.value for variable in model.variables]  # tracked, hence saved
         self._network = functools.partial(model)  # not tracked, or every variable would be saved twice
 
-    @tf.function(input_signature=[tf.TensorSpec((None, None, None, 3), tf.float32, "input")])  # type: ignore[untyped-decorator]
+    @tf.function(input_signature=[PREPARED], autograph=False)  # type: ignore[untyped-decorator]
     def serving_default(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
         """Prepared images (N, H, W, 3), 0..255, to maps (N, H, W, 1) in [0, 1]; H and W divisible by 8."""
         return {"output": self._network(images)}
 
-    @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, "image_bytes")])  # type: ignore[untyped-decorator]
+    @tf.function(input_signature=[ENCODED], autograph=False)  # type: ignore[untyped-decorator]
     def serve_bytes(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
         """Encoded images to 8-bit PNG maps of the upright images' own sizes; no bytes for what is no picture.
 
@@ -66,18 +68,23 @@ def load_model(folder: str | os.PathLike[str]) -> keras.Model:
     return model
 
 
-def write_model(folder: pathlib.Path, image_size: tuple[int, int], summary: dict[str, Any]) -> None:
-    """Write SAVED_MODEL and MODEL_CONFIG beside the WEIGHTS in `folder`.
+def write_model(
+    model: keras.Model, folder: pathlib.Path, image_size: tuple[int, int], summary: dict[str, Any]
+) -> None:
+    """Write WEIGHTS, SAVED_MODEL and MODEL_CONFIG into `folder`.
 
     Args:
-        folder: holds WEIGHTS.
+        model: in float32 and of free size; its weights are read back from the file that was written of them.
+        folder: an existing folder.
         image_size: (H, W) to which `serve_bytes` fits an image.
         summary: goes into MODEL_CONFIG.
 
     Raises:
         UserError: as `write_saved_model`.
     """
-    write_saved_model(load_model(folder), image_size, folder / SAVED_MODEL)
+    model.save_weights(folder / WEIGHTS)
+    load_weights(model, folder / WEIGHTS)
+    write_saved_model(model, image_size, folder / SAVED_MODEL)
     write_json(folder / MODEL_CONFIG, summary)
 
 

@@ -35,16 +35,20 @@ def read_picture(encoded: tf.Tensor) -> tf.Tensor:
     return decoded.concatenate(nothing).take(1).get_single_element()
 
 
-@tf.function  # type: ignore[untyped-decorator]
+@tf.function(autograph=False)  # type: ignore[untyped-decorator]
 def _decode(encoded: tf.Tensor) -> tf.Tensor:
     header = _Bytes(encoded)
     height, width = _size(encoded, header)
     sides_fit = tf.maximum(height, width) <= MOST_SIDE_PX
-    tf.debugging.Assert(sides_fit and height * width > 0 and height * width <= MOST_PIXELS, [height, width])
-    if header.is_jpeg:
-        picture = tf.io.decode_jpeg(encoded, dct_method="INTEGER_ACCURATE")  # as Pillow does
-    else:
-        picture = tf.io.decode_image(encoded, expand_animations=False)
+    fits = sides_fit & (height * width > 0) & (height * width <= MOST_PIXELS)
+    # TensorFlow may run a decoder before an assertion, because decoders have no state. The data itself makes them
+    # wait: they get no bytes of a picture that is refused, and each fails on that without decoding anything.
+    encoded = tf.where(fits, encoded, b"")
+    picture = tf.cond(
+        header.is_jpeg,
+        lambda: tf.io.decode_jpeg(encoded, dct_method="INTEGER_ACCURATE"),  # as Pillow does
+        lambda: tf.io.decode_image(encoded, expand_animations=False),
+    )
     picture.set_shape((None, None, None))
     return _upright(_rgb(picture, header), _orientation(header))
 
@@ -75,16 +79,21 @@ class _Bytes:
 
 def _size(encoded: tf.Tensor, header: _Bytes) -> tuple[tf.Tensor, tf.Tensor]:
     """(h, w) that the picture's header announces, int64, 0 where it is of no known kind."""
-    if header.is_jpeg:
-        height, width = tf.unstack(tf.cast(tf.image.extract_jpeg_shape(encoded)[:2], tf.int64))
-    elif header.is_png:
-        height, width = header.number(20, 4), header.number(16, 4)
-    elif header.number(0, 2) == 0x424D and header.number(28, 2, True) >= 24:  # a BMP without a palette
+
+    def of_jpeg() -> tf.Tensor:
+        return tf.cast(tf.image.extract_jpeg_shape(encoded)[:2], tf.int64)
+
+    def of_png() -> tf.Tensor:
+        return tf.stack([header.number(20, 4), header.number(16, 4)])
+
+    def of_bmp() -> tf.Tensor:
+        height = header.number(22, 4, True)
         # A negative height begins at the top.
-        height, width = header.number(22, 4, True), header.number(18, 4, True)
-        height = tf.minimum(height, 2**32 - height)
-    else:
-        height, width = tf.constant(0, tf.int64), tf.constant(0, tf.int64)
+        return tf.stack([tf.minimum(height, 2**32 - height), header.number(18, 4, True)])
+
+    is_bmp = (header.number(0, 2) == 0x424D) & (header.number(28, 2, True) >= 24)  # one without a palette
+    kinds = [(header.is_jpeg, of_jpeg), (header.is_png, of_png), (is_bmp, of_bmp)]
+    height, width = tf.unstack(tf.case(kinds, lambda: tf.zeros(2, tf.int64)))
     return height, width
 
 
@@ -93,29 +102,35 @@ def _rgb(picture: tf.Tensor, header: _Bytes) -> tf.Tensor:
     channels = tf.shape(picture)[2]
     colours = tf.where(channels < 3, 1, 3)
     rgb = picture[..., :colours]
-    if header.is_png and channels % 2 == 0:
+
+    def over_white() -> tf.Tensor:
         opacity = tf.cast(picture[..., -1:], tf.float32) / 255
-        rgb = tf.cast(tf.round(255 - (255 - tf.cast(rgb, tf.float32)) * opacity), tf.uint8)
+        return tf.cast(tf.round(255 - (255 - tf.cast(rgb, tf.float32)) * opacity), tf.uint8)
+
+    rgb = tf.cond(header.is_png & (channels % 2 == 0), over_white, lambda: rgb)
     return tf.ensure_shape(tf.tile(rgb, [1, 1, 3 // colours]), (None, None, 3))
 
 
 def _orientation(header: _Bytes) -> tf.Tensor:
     """The EXIF orientation of a JPEG, 1 to 8; 1 where it has none, or a damaged one, or is no JPEG."""
-    at, segments = tf.constant(2, tf.int64), 0  # of a segment: marker, length, content
-    while (
-        segments < MOST_SEGMENTS
-        and header.number(at, 1) == SEGMENT
-        and header.number(at, 2) != START_OF_SCAN
-        and not (header.number(at, 2) == APP1 and header.number(at + 4, 4) == EXIF)
-    ):
-        at, segments = at + 2 + header.number(at + 2, 2), segments + 1
+
+    def goes_on(at: tf.Tensor) -> tf.Tensor:
+        marker, is_exif = header.number(at, 2), header.number(at + 4, 4) == EXIF
+        is_segment = header.number(at, 1) == SEGMENT
+        return is_segment & (marker != START_OF_SCAN) & ~((marker == APP1) & is_exif)
+
+    def behind(at: tf.Tensor) -> tuple[tf.Tensor]:
+        return (at + 2 + header.number(at + 2, 2),)
+
+    # A segment: marker, length, content.
+    (at,) = tf.while_loop(goes_on, behind, (tf.constant(2, tf.int64),), maximum_iterations=MOST_SEGMENTS)
     tiff = at + 10
     little = header.number(tiff, 2) == LITTLE_ENDIAN
     directory = tiff + header.number(tiff + 4, 4, little)
     entries = directory + 2 + 12 * tf.range(header.number(directory, 2, little))
     has_it = header.number(entries, 2, little) == ORIENTATION
     orientation = tf.concat([header.number(tf.boolean_mask(entries, has_it) + 8, 2, little), [1]], axis=0)[0]
-    is_one = header.number(at + 4, 4) == EXIF and orientation >= 1 and orientation <= 8
+    is_one = (header.number(at + 4, 4) == EXIF) & (orientation >= 1) & (orientation <= 8)
     return tf.where(is_one, orientation, 1)
 
 

@@ -231,7 +231,7 @@ class Checkpoints:
     def _check_identity(self, identity: dict[str, Any]) -> None:
         keys = sorted(identity.keys() | self._identity.keys())
         differing = [
-            f"{key} {identity.get(key)!r}, now {self._identity.get(key)!r}"
+            f"{key} {_recorded(identity, key)}, now {_recorded(self._identity, key)}"
             for key in keys
             if identity.get(key) != self._identity.get(key)
         ]
@@ -256,6 +256,10 @@ class Checkpoints:
                     f"{path} is a checkpoint of another network ({differing[0]}); use another folder, or the "
                     "version that wrote it"
                 )
+
+
+def _recorded(identity: dict[str, Any], key: str) -> str:
+    return repr(identity[key]) if key in identity else "not recorded"
 
 
 def _view(variable: Any) -> memoryview:

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from trainer.tracing import without_autograph
 from trainer.training import step
 from trainer.training.meter import timed_next
 from trainer.training.step import Batch
@@ -39,15 +40,18 @@ class Compiled:
         compute = functools.partial(
             step.gradients, model, optimizer, batch_size=batch_size, accumulation=accumulation
         )
-        self._compute = tf.function(compute, jit_compile=True) if devices.kind == "gpu" else compute
+        self._compute = (
+            tf.function(compute, jit_compile=True, autograph=False) if devices.kind == "gpu" else compute
+        )
         self._waits = devices.kind == "cpu"  # an accelerator computes while its host goes on
         self.train = tf.function(self._train)
         """(iterator, number of steps) -> losses before each step (steps,), and seconds spent waiting for data."""
         self.validate = tf.function(self._validate)
         """(iterator, number of steps) -> sum of the loss over the images of so many batches."""
-        self.predict = tf.function(self._predict)
+        self.predict = tf.function(self._predict, autograph=False)
         """stimuli (n, H, W, 3) uint8 -> maps (n, H, W, 1)."""
 
+    @without_autograph
     def step(self, batch: Batch) -> tf.Tensor:
         """One step of one replica; its share of the loss over the global batch."""
         return step.train_step(self._model, self._optimizer, batch, self._compute)
@@ -65,9 +69,13 @@ class Compiled:
     def _validate(self, batches: Any, steps: tf.Tensor) -> tf.Tensor:
         total = tf.constant(0.0, tf.float64)
         for _ in tf.range(steps):
-            sums = self._strategy.run(functools.partial(step.validation_step, self._model), args=(next(batches),))
+            sums = self._strategy.run(self._validation_step, args=(next(batches),))
             total += tf.cast(self._strategy.reduce(SUM, sums, axis=None), tf.float64)
         return total
+
+    @without_autograph
+    def _validation_step(self, batch: Batch) -> tf.Tensor:
+        return step.validation_step(self._model, batch)
 
     def _predict(self, stimuli: tf.Tensor) -> tf.Tensor:
         maps = self._strategy.run(lambda: self._model(tf.cast(stimuli, tf.float32)))

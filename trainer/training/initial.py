@@ -6,7 +6,7 @@ import pathlib
 import keras
 
 from trainer.artifacts import WEIGHTS
-from trainer.config import TrainConfig
+from trainer.config import TrainConfig, check
 from trainer.errors import UserError, first_line
 from trainer.model import build_model
 from trainer.published import weight_files, weight_sources, weights
@@ -37,6 +37,21 @@ def initial_model(
         with weight_sources.opened(source) as found:
             _assign(model, weight_files.read(found.path).arrays, source)
     return model
+
+
+def fingerprint(config: TrainConfig, base_model: str | os.PathLike[str] | None, expected: str = "") -> str:
+    """Digest of the file of weights that `initial_model` reads by the configuration; empty where it reads none.
+
+    Raises:
+        UserError: if weights are missing, or have another digest than `expected`, which is empty for any.
+    """
+    if base_model is not None:
+        return ""
+    source = config.initial_weights
+    found = weight_sources.fingerprint_of_initial(source)
+    changed = f"the weights at {source} changed since the run was planned (their digest was {expected}, now it is "
+    check(not expected or found == expected, f"{changed}{found or 'none'}); run the pipeline again")
+    return found
 
 
 def load_weights(model: keras.Model, path: pathlib.Path) -> None:

@@ -13,7 +13,11 @@ CHANGEABLE = ("epochs", "checkpoint_minutes", "precision", "accumulation", "prof
 
 
 def lineage(
-    config: TrainConfig, manifest: Manifest, precision: str, base_model: str | os.PathLike[str] | None
+    config: TrainConfig,
+    manifest: Manifest,
+    precision: str,
+    base_model: str | os.PathLike[str] | None,
+    initial_weights_fingerprint: str = "",
 ) -> dict[str, Any]:
     """Settings, data and code of a training; `identity` is the part that a checkpoint must agree with.
 
@@ -22,6 +26,7 @@ def lineage(
         manifest: of the data.
         precision: what `config.precision` came to.
         base_model: folder of the model whose weights to start from.
+        initial_weights_fingerprint: digest of the file of initial weights; empty where there is none.
     """
     base = None
     if base_model is not None:
@@ -30,6 +35,8 @@ def lineage(
     identity = {key: value for key, value in settings.items() if key not in CHANGEABLE}
     if config.schedule != "constant":  # the way to its end depends on where that is
         identity["epochs"] = config.epochs
+    if initial_weights_fingerprint:  # absent otherwise, so that older checkpoints without such a file go on
+        identity["initial_weights_fingerprint"] = initial_weights_fingerprint
     identity |= {
         "precision": precision,
         "image_size": list(manifest.image_size),

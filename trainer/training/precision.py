@@ -1,11 +1,12 @@
 """Which number format the network computes in."""
 
-import pathlib
+import os
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from trainer import processor
 from trainer.config import check_choice
 from trainer.training.strategy import Devices
 
@@ -14,8 +15,6 @@ POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixe
 TENSOR_CORES = {(8, 0): "bfloat16", (7, 0): "float16"}
 """What NVIDIA's GPUs multiply fastest, from this compute capability on (CUDA C++ Programming Guide, table of
 features by compute capability: bfloat16 since Ampere, half precision since Volta)."""
-
-CPU_INFO = pathlib.Path("/proc/cpuinfo")
 
 
 def resolve(precision: str, devices: Devices) -> str:
@@ -52,8 +51,8 @@ def _of_gpu() -> str:
 
 
 def _cpu_multiplies_bfloat16() -> bool:
-    try:
-        flags = CPU_INFO.read_text()
-    except OSError:  # not Linux
+    # oneDNN fails on bfloat16 where you hold it to older instructions (ONEDNN_MAX_CPU_ISA=AVX2).
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
+    if limit not in ("DEFAULT", "ALL") and not any(name in limit for name in ("BF16", "FP16", "AMX", "AVX10")):
         return False
-    return "avx512_bf16" in flags or "amx_bf16" in flags
+    return bool(processor.flags() & {"avx512_bf16", "amx_bf16"})

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import pathlib
 import re
 import shutil
 import zlib
@@ -16,16 +15,16 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import accelerators
-from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest, read_json, replacing
+from trainer.artifacts import HISTORY, Manifest, replacing
 from trainer.config import TrainConfig, with_batch
 from trainer.data import memory
 from trainer.data.batches import Split
 from trainer.errors import UserError, first_line
 from trainer.model import build_model
 from trainer.serving.export import write_model
-from trainer.training import footprint, precision, schedule, strategy
+from trainer.training import footprint, initial, precision, schedule, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
-from trainer.training.initial import initial_model
+from trainer.training.checks import check_output, check_training
 from trainer.training.lineage import lineage
 from trainer.training.loop import Data, Loop
 from trainer.training.preemption import watched
@@ -50,6 +49,7 @@ def train(
     accelerator: str = "",
     logs: str = "",
     cache: str = "auto",
+    initial_weights_fingerprint: str = "",
 ) -> dict[str, Any]:
     """Train on a prepared data set, or go on with a training that was cut off, and write the best model.
 
@@ -63,6 +63,7 @@ def train(
         accelerator: name in `trainer.accelerators` of what to train on; what is here without one.
         logs: folder for TensorBoard; where Vertex AI wants it, or none, without one.
         cache: where the decoded images are kept: memory, disk, or auto.
+        initial_weights_fingerprint: digest that the file of initial weights must have; empty for any.
 
     Returns:
         What MODEL_CONFIG holds: settings, data, and `best_epoch` with its `valid_loss`.
@@ -72,9 +73,7 @@ def train(
         SystemExit: if the run is told to stop (128 + the signal), or if another machine is lost (MACHINE_LOST);
             the same call goes on.
     """
-    manifest = Manifest.load(dataset)
-    if not manifest.counts["valid"]:
-        raise UserError(f"{manifest.dataset} has no validation images, by which the best epoch is chosen")
+    manifest = check_training(config, dataset, output, base_model, accelerator)
     if config.deterministic and strategy.kind_of(accelerator) != "tpu":  # whose programs are, all of them
         make_deterministic()
     keras.utils.clear_session()
@@ -82,8 +81,9 @@ def train(
     keras.utils.set_random_seed(config.seed)
     resolved = precision.resolve(config.precision, devices)
     config = _with_batch(config, manifest, devices, resolved, accelerator)
-    rests_on = lineage(config, manifest, resolved, base_model)
-    _check_output(output, rests_on["identity"])
+    digest = initial.fingerprint(config, base_model, initial_weights_fingerprint)
+    rests_on = lineage(config, manifest, resolved, base_model, digest)
+    check_output(output, rests_on["identity"])
     _check_agreement(devices, rests_on["identity"])
     with devices.strategy.scope():
         model, optimizer = make_network(config, manifest, resolved, base_model)
@@ -114,7 +114,7 @@ def make_network(
     config: TrainConfig, manifest: Manifest, resolved: str, base_model: Path | None
 ) -> tuple[keras.Model, Any]:
     """The network with its first weights, and its optimizer; within the strategy's scope."""
-    model = initial_model(config, manifest.image_size, precision.POLICIES[resolved], base_model)
+    model = initial.initial_model(config, manifest.image_size, precision.POLICIES[resolved], base_model)
     rate = schedule.learning_rate(config, manifest.counts["train"] // config.batch_size)
     optimizer = precision.scaled(keras.optimizers.Adam(rate, epsilon=ADAM_EPSILON), resolved)
     optimizer.build(model.trainable_variables)
@@ -145,14 +145,12 @@ def _with_batch(
     config: TrainConfig, manifest: Manifest, devices: Devices, resolved: str, accelerator: str
 ) -> TrainConfig:
     """The settings with the batch size that is used, checked against data and devices."""
-    images, replicas, chip = manifest.counts["train"], devices.replicas, devices.chip
-    if not config.batch_size and chip is not None:
-        batch_size = footprint.default_batch(
-            chip, replicas, config.accumulation, images, manifest.image_size, resolved
-        )
-        config = with_batch(config, batch_size)
-    else:
-        config = with_batch(config, config.batch_size or config.accumulation * replicas)
+    images, replicas = manifest.counts["train"], devices.replicas
+    chip = devices.chip or accelerators.UNNAMED[devices.kind]
+    batch_size = config.batch_size or footprint.default_batch(
+        chip, replicas, config.accumulation, images, manifest.image_size, resolved
+    )
+    config = with_batch(config, batch_size)
     footprint.check_shares(config.batch_size, replicas, config.accumulation, images, accelerator)
     if devices.kind == "cpu":  # a process that takes more than there is gets killed, and can say nothing any more
         here = dataclasses.replace(accelerators.CPU, memory_bytes=memory.available_bytes() / replicas)
@@ -170,17 +168,6 @@ def _first_words(config: TrainConfig, manifest: Manifest, devices: Devices, reso
         f"{height}x{width}, batch {config.batch_size}{spread}, {counts['train'] // config.batch_size} steps an "
         f"epoch, {resolved}"
     )
-
-
-def _check_output(output: Path, identity: dict[str, Any]) -> None:
-    """Raise `UserError` if there is something at `output` that is not the model of this very run."""
-    folder = pathlib.Path(output)
-    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        return
-    config = folder / MODEL_CONFIG
-    found = read_json(config, "remove the folder").get("identity") if config.is_file() else None
-    if found != json.loads(json.dumps(identity)):
-        raise UserError(f"{output} exists already, and is not the model of this run; remove it, or name another")
 
 
 def _check_agreement(devices: Devices, identity: dict[str, Any]) -> None:
@@ -257,8 +244,7 @@ def _write(
     with replacing(output) as folder:
         folder.mkdir()
         (folder / HISTORY).write_text("".join(json.dumps(row) + "\n" for row in progress.history))
-        model.save_weights(folder / WEIGHTS)
-        write_model(folder, image_size, summary)
+        write_model(model, folder, image_size, summary)
         shutil.rmtree(output, ignore_errors=True)  # an earlier end of this run
     print(
         f"wrote the weights of epoch {summary['best_epoch']} (validation {summary['valid_loss']:.4f}) to {output}",

@@ -1,9 +1,10 @@
 import io
 import itertools
+import os
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import EpsImagePlugin, Image
 from scipy import io as mat
 from scipy import ndimage
 
@@ -98,6 +99,20 @@ def test_a_picture_that_is_cut_short_is_named(format):
     with pytest.raises(UserError, match=r"bad\.x in set\.zip does not decode") as raised:
         decode.decode_stimulus(file(whole[: len(whole) // 2], "bad.x"))
     assert "{{" not in str(raised.value)
+
+
+def test_nothing_but_pictures_of_the_known_formats_is_decoded(tmp_path, monkeypatch):
+    called = tmp_path / "called"
+    ghostscript = tmp_path / "gs"
+    ghostscript.write_text(f'#!/bin/sh\necho "$@" >> {called}\nexit 1\n')
+    ghostscript.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)  # Pillow looks for it once
+    eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 80 60\n%%EndComments\nshowpage\n%%EOF\n"
+    for content in (eps, picture(stimulus(0), "PCX").read(), picture(stimulus(0), "TGA").read()):
+        with pytest.raises(UserError, match=r"003\.png in set\.zip does not decode as a picture .*get it again"):
+            decode.decode_stimulus(file(content, "003.png"))
+    assert not called.exists()
 
 
 # === Ground truth ===

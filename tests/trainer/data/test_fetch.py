@@ -138,7 +138,8 @@ def test_the_same_source_gives_the_same_bytes_whatever_it_is_packed_in(points, p
 def test_the_sample_set_is_drawn_and_prepared(dataset, tmp_path, monkeypatch):
     few = dataclasses.replace(sample.settings(dataset), n_train=16, n_valid=4)
     monkeypatch.setitem(sample.SAMPLES, dataset, few)
-    manifest = fetch.fetch_dataset(config("sample", dataset, image_size="24x32", max_examples=4), tmp_path / "set")
+    wanted = FetchConfig(dataset, "sample", "24x32", max_examples=4)  # the counts of the sample are its own
+    manifest = fetch.fetch_dataset(wanted, tmp_path / "set")
     assert manifest.source == "sample"
     assert manifest.fingerprint == sample.fingerprint(dataset) == fetch.fingerprint(dataset, "sample")
     assert manifest.counts == {"train": 4, "valid": 4}

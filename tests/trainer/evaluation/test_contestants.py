@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from tests.gcs import upload
 from trainer import artifacts
 from trainer.errors import UserError
 from trainer.evaluation.contestants import find_contestants
@@ -132,3 +133,16 @@ def test_evaluation_on_cloud_storage_is_downloaded(evaluated, bucket):
     found, _ = find_contestants([f"gs://{bucket.name}/runs/evaluation", str(evaluated)])
     assert found.label == "runs/evaluation"
     assert len(found.measured["salicon"].table.images) == 10
+
+
+def test_version_of_a_registry_on_cloud_storage_is_downloaded(evaluated, version, bucket):
+    registry = upload(bucket, version.parents[2])
+    for name in ("msinet@3", "msinet@default"):
+        found, _ = find_contestants([f"{registry}/{name}", str(evaluated)])
+        assert found.label == name
+        assert (found.model / artifacts.WEIGHTS).is_file()
+        assert len(found.measured["salicon"].table.images) == 10
+    with pytest.raises(UserError, match=r"msinet@7 is nothing to compare \(.* has no version 7; it has 3 "):
+        find_contestants([f"{registry}/msinet@7", str(evaluated)])
+    with pytest.raises(UserError, match=r"^there is nothing at gs://.*/models/other; `gcloud storage ls"):
+        find_contestants([f"{registry}/other", str(evaluated)])

@@ -32,8 +32,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     network = build_model((None, None), "float32")
     set_golden_weights(network, GOLDEN["variables"])
-    network.save_weights(folder / WEIGHTS)
-    export.write_model(folder, SIZE, {"image_size": SIZE})
+    export.write_model(network, folder, SIZE, {"image_size": SIZE})
     return folder
 
 
@@ -119,7 +118,7 @@ def test_weights_are_in_the_export_once(folder):
 
 
 def test_export_that_answers_otherwise_does_not_count(folder, tmp_path, monkeypatch):
-    (tmp_path / WEIGHTS).write_bytes((folder / WEIGHTS).read_bytes())
+    network = export.load_model(folder)
     load = tf.saved_model.load
 
     def load_with_another_bias(path):
@@ -130,7 +129,7 @@ def test_export_that_answers_otherwise_does_not_count(folder, tmp_path, monkeypa
 
     monkeypatch.setattr(tf.saved_model, "load", load_with_another_bias)
     with pytest.raises(UserError, match="it does not count as exported"):
-        export.write_model(tmp_path, SIZE, {})
+        export.write_model(network, tmp_path, SIZE, {})
     assert [path.name for path in tmp_path.iterdir()] == [WEIGHTS]
 
 

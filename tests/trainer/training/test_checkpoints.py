@@ -274,7 +274,9 @@ def test_after_going_back_the_damaged_file_goes_once_a_whole_one_is_written(save
 
 def test_a_checkpoint_of_another_run_is_refused_with_what_differs(saved):
     folder, _ = saved
-    with pytest.raises(UserError, match=r"of another run \(learning_rate 0\.001, now 0\.1; seed None, now 4\)"):
+    with pytest.raises(
+        UserError, match=r"of another run \(learning_rate 0\.001, now 0\.1; seed not recorded, now 4\)"
+    ):
         restored(folder, identity={**IDENTITY, "learning_rate": 0.1, "seed": 4})
 
 

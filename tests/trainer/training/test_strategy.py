@@ -5,6 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 
+from trainer import processor
 from trainer.accelerators import ACCELERATORS, get
 from trainer.errors import UserError
 from trainer.training import precision, strategy
@@ -113,11 +114,22 @@ def test_automatic_precision_is_the_tables(name):
 
 
 @pytest.mark.parametrize(
-    ("flags", "expected"), [("fma avx512_bf16", "bfloat16"), ("amx_bf16", "bfloat16"), ("avx2", "float32")]
+    ("flags", "limit", "expected"),
+    [
+        ("fma avx512_bf16", "", "bfloat16"),
+        ("amx_bf16", "ALL", "bfloat16"),
+        ("amx_bf16", "avx512_core_bf16", "bfloat16"),
+        ("avx2", "", "float32"),
+        ("fma avx512_bf16", "AVX2", "float32"),
+        ("fma avx512_bf16", "AVX512_CORE_VNNI", "float32"),
+    ],
 )
-def test_automatic_precision_of_a_processor_is_what_it_multiplies(monkeypatch, tmp_path, flags, expected):
+def test_automatic_precision_of_a_processor_is_what_it_multiplies(monkeypatch, tmp_path, flags, limit, expected):
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    if limit:
+        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
     (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
-    monkeypatch.setattr(precision, "CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(processor, "CPU_INFO", tmp_path / "cpuinfo")
     assert precision.resolve("auto", devices("cpu")) == expected
 
 

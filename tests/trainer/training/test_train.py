@@ -18,6 +18,7 @@ from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, WEIGHTS, Manif
 from trainer.config import TrainConfig, with_batch
 from trainer.data import memory
 from trainer.errors import UserError
+from trainer.published import weight_sources
 from trainer.training import footprint, loop
 from trainer.training.compiled import Compiled
 from trainer.training.train import train
@@ -166,12 +167,28 @@ def test_fine_tuning_starts_from_the_base_model(dataset, trained_narrow, quick, 
 
 
 def test_msinet_weights_file_is_taken_as_initial_weights(dataset, trained_narrow, quick, tmp_path):
-    path = str(trained_narrow[0] / WEIGHTS)
+    path = str(shutil.copy(trained_narrow[0] / WEIGHTS, tmp_path))
+    digest = weight_sources.fingerprint(path)
     still = dataclasses.replace(CONFIG, epochs=1, learning_rate=1e-12, initial_weights=path)
-    summary = train(still, dataset, tmp_path / "model", tmp_path / "state")
+    summary = train(still, dataset, tmp_path / "model", tmp_path / "state", initial_weights_fingerprint=digest)
     assert summary["valid_loss"] == pytest.approx(
         min(r["valid_loss"] for r in history(trained_narrow[0])), rel=1e-4
     )
+
+    with h5py.File(path, "r+") as file:
+        file[next(iter(weights(pathlib.Path(path))))][:] = 0
+    with pytest.raises(
+        UserError, match=rf"another run \(initial_weights_fingerprint '{digest}', now '[0-9a-f]{{64}}'\)"
+    ):
+        train(still, dataset, tmp_path / "again", tmp_path / "state")
+    with pytest.raises(UserError, match=r"^the weights at .* changed since the run was planned"):
+        train(still, dataset, tmp_path / "again", tmp_path / "new", initial_weights_fingerprint=digest)
+    assert not (tmp_path / "again").exists()
+
+
+def test_start_without_a_file_leaves_no_digest_behind(trained):
+    config = json.loads((trained[0] / MODEL_CONFIG).read_text())
+    assert "initial_weights_fingerprint" not in config["identity"]  # so that older checkpoints go on
 
 
 def test_loss_that_is_not_finite_stops_with_the_step_and_the_images(dataset, quick, tmp_path):

@@ -1,0 +1,1 @@
+import trainer  # noqa: F401  before TensorFlow is imported: see there

@@ -1,0 +1,159 @@
+"""The same settings reach the training on every target: compiled, planned and parsed for real, but not trained."""
+
+import dataclasses
+import inspect
+import types
+
+import pytest
+from google.protobuf import json_format
+from kfp import dsl
+
+from components.plan_training import plan_training
+from components.train_model import train_model
+from pipeline import settings
+from pipeline.dag import build
+from pipeline.parameters import PARAMETERS, PER_STEP
+from pipeline.settings import TARGET_NAMES
+from tests.prepared import write_prepared
+from trainer import __main__ as trainer
+from trainer.accelerators import ACCELERATORS
+from trainer.artifacts import Manifest
+from trainer.config import TrainConfig
+from trainer.training import schedule, train
+from trainer.training.strategy import Cluster, Devices
+
+OTHER = TrainConfig(
+    epochs=3,
+    batch_size=16,
+    accumulation=2,
+    learning_rate=3e-4,
+    learning_rate_scaling="sqrt",
+    warmup_epochs=0.5,
+    schedule="cosine",
+    seed=7,
+    precision="float32",
+    initial_weights="none",
+    checkpoint_minutes=2.5,
+    deterministic=False,
+    profile_steps="3-5",
+)
+"""A value of each setting that is not its default."""
+OF_VERTEX = ("profile_steps",)
+"""Settings that the other targets refuse."""
+
+
+class ReachedError(Exception):
+    """Takes the place of a training: what it was called with."""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_prepared(tmp_path_factory.mktemp("data") / "prepared", n_train=300, n_valid=1)
+
+
+@pytest.fixture(scope="module")
+def pipelines():
+    specs = {target: build(target, settings.load(target)).pipeline_spec for target in TARGET_NAMES}
+    return {target: json_format.MessageToDict(spec) for target, spec in specs.items()}
+
+
+def arguments(pipeline, name, values, planned=None):
+    """What the compiled task `name` gives to its component: parameters, constants and outputs of the plan."""
+    dags = [pipeline["root"]["dag"], *(each["dag"] for each in pipeline["components"].values() if "dag" in each)]
+    task = next(dag["tasks"][name] for dag in dags if name in dag["tasks"])
+    found = {}
+    for argument, source in task["inputs"]["parameters"].items():
+        if output := source.get("taskOutputParameter"):
+            found[argument] = getattr(planned, output["outputParameterKey"])
+        elif parameter := source.get("componentInputParameter"):
+            found[argument] = values[parameter.removeprefix("pipelinechannel--")]
+        else:
+            found[argument] = source["runtimeValue"]["constant"]
+    return found
+
+
+@pytest.fixture
+def reached(pipelines, data, tmp_path, monkeypatch):
+    """What base training is called with on a target, and the plan: settings, name of the accelerator, text."""
+
+    def stop(config, *places, accelerator, **others):
+        raise ReachedError(config, accelerator)
+
+    def artifact(target, name):
+        return dsl.Artifact(uri=str(tmp_path / target / name))
+
+    def start(target, values):
+        (tmp_path / target).mkdir()
+        inputs = {"dataset": dsl.Dataset(uri=str(data))}
+        plan = {name: artifact(target, name) for name in ("workspace", "plan")}
+        task = arguments(pipelines[target], "plan-training", values)
+        planned = plan_training.python_func(**task, **inputs, **plan)
+        if target == "vertex":
+            container = planned.worker_pool_specs[0]["container_spec"]
+            trainer.main([*container["command"], *container["args"]][3:])
+        outputs = {name: artifact(target, name) for name in ("model", "curve")}
+        task = arguments(pipelines[target], "train-model", values, planned)
+        taken = inspect.signature(train_model.python_func).parameters  # what remains is of the node on Kubeflow
+        given = {name: value for name, value in task.items() if name in taken}
+        train_model.python_func(**given, **inputs, **outputs)
+
+    def run(target, accelerator, changes):
+        here = {} if target == "local" else {"base_accelerator": accelerator}
+        per_step = {f"base_{name}" if name in PER_STEP else name: value for name, value in changes.items()}
+        defaults = {name: each.default for name, each in PARAMETERS.items()}
+        with pytest.raises(ReachedError) as found:
+            start(target, defaults | here | per_step | {"fingerprint-weights": ""})
+        return *found.value.args, (tmp_path / target / "plan").read_text()
+
+    monkeypatch.setattr(train, "train", stop)
+    return run
+
+
+def resolved(config, named, accelerator, data):
+    """What `train` makes of its settings on the devices of `accelerator`, `named` or not."""
+    row = ACCELERATORS[accelerator]
+    chips = types.SimpleNamespace(num_replicas_in_sync=row.chips)
+    devices = Devices(chips, row.image, row.chip if named else None, Cluster({"worker": ["localhost"]}))
+    precision = row.chip.precision if config.precision == "auto" else config.precision
+    return train._with_batch(config, Manifest.load(data), devices, precision, named)
+
+
+def test_other_settings_are_all_of_them():
+    for field in dataclasses.fields(TrainConfig):
+        assert getattr(OTHER, field.name) != field.default
+
+
+@pytest.mark.parametrize("name", [each.name for each in dataclasses.fields(OTHER) if each.name not in OF_VERTEX])
+def test_every_setting_reaches_the_training_alike_on_every_target(reached, data, name):
+    changes = {"batch_size": 8, name: getattr(OTHER, name)}
+    found = {target: reached(target, "l4", changes)[:2] for target in TARGET_NAMES}
+    assert {target: named for target, (_, named) in found.items()} == {
+        "local": "",
+        "vertex": "l4",
+        "kubeflow": "l4",
+    }
+    trained = [resolved(config, named, "l4", data) for config, named in found.values()]
+    assert trained[0] == trained[1] == trained[2]
+    assert getattr(trained[0], name) == getattr(OTHER, name)
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "accumulation", "batch_size", "rate"),
+    [
+        ("cpu", 1, 1, 1e-5),
+        ("cpu", 4, 4, 4e-5),
+        ("l4", 1, 32, 3.2e-4),
+        ("l4", 2, 64, 6.4e-4),
+        ("l4-2", 1, 64, 6.4e-4),
+        ("v5e-4", 2, 256, 1.28e-3),
+    ],
+)
+def test_default_batch_and_its_learning_rate_are_those_of_the_plan_on_every_target(
+    reached, data, accelerator, accumulation, batch_size, rate
+):
+    for target in TARGET_NAMES:
+        changes = {"batch_size": 0, "accumulation": accumulation}
+        config, named, plan = reached(target, accelerator, changes)
+        trained = resolved(config, named, accelerator, data)
+        assert (trained.batch_size, schedule.peak(trained)) == (batch_size, pytest.approx(rate))
+        assert target == "local" or f"| Batch | {batch_size} images in a step" in plan

@@ -1,0 +1,54 @@
+"""The installed commands `msinet` and `msinet-pipeline`: what `python -m trainer` and `python -m pipeline` are."""
+
+import importlib.metadata
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from tests.images import DOCKERFILE
+
+PROJECT = tomllib.loads((DOCKERFILE.parent.parent / "pyproject.toml").read_text())["project"]
+COMMANDS = {"msinet": "python -m trainer", "msinet-pipeline": "python -m pipeline"}
+
+
+def call(name, *arguments):
+    """Call the command as its script in `.venv/bin` does; whether it loaded TensorFlow is the last line."""
+    program = f"""
+import atexit, importlib.metadata, sys
+sys.argv = {[f"/somewhere/bin/{name}", *arguments]!r}
+atexit.register(lambda: print("tensorflow" in sys.modules))
+sys.exit(importlib.metadata.EntryPoint({name!r}, {PROJECT["scripts"][name]!r}, "console_scripts").load()())
+"""
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+
+
+def test_commands_are_installed():
+    installed = importlib.metadata.distribution(PROJECT["name"]).entry_points.select(group="console_scripts")
+    assert {each.name: each.value for each in installed} == PROJECT["scripts"]
+    assert set(PROJECT["scripts"]) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_names_the_command_and_needs_no_tensorflow(name):
+    finished = call(name, "--help")
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.startswith(f"usage: {name} ")
+    assert COMMANDS[name] not in finished.stdout
+    assert finished.stdout.splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("msinet", ["compare", "nosuch@1", "other@2"], "error: "),
+        ("msinet-pipeline", ["run", "base_epocs=3"], "error: unknown parameter 'base_epocs'"),
+        ("msinet-pipeline", ["compile", "--nosuch"], "see `msinet-pipeline compile --help`"),
+    ],
+)
+def test_mistakes_end_with_one_sentence(name, arguments, message):
+    finished = call(name, *arguments)
+    assert finished.returncode == 1
+    assert message in finished.stderr
+    assert len(finished.stderr.splitlines()) == 1

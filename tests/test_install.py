@@ -1,0 +1,264 @@
+"""What `make` installs, and with which settings. Packages are made here; nothing needs a network."""
+
+import functools
+import http.server
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import sysconfig
+import threading
+
+import pytest
+
+from tests.test_makefile import ROOT, make
+from tests.wheels import write_wheel
+
+PYPROJECT = """
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "example"
+version = "1"
+dependencies = ["plain"]
+[project.optional-dependencies]
+cpu = ["processors"]
+gpu = ["cuda"]
+dev = []
+[tool.setuptools]
+packages = []
+"""
+linux_x86 = pytest.mark.skipif(
+    os.uname()[::4] != ("Linux", "x86_64"), reason="TensorFlow for GPUs is not for this"
+)
+
+
+@pytest.fixture
+def project(tmp_path):
+    """The Makefile with pins of packages made here; its environment borrows pip, uv and setuptools of this one."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "pyproject.toml").write_text(PYPROJECT)
+    wheels, pins = tmp_path / "wheels", tmp_path / "requirements"
+    pins.mkdir()
+    shutil.copy(ROOT / "requirements" / "uv.py", pins)
+    plain = write_wheel(wheels, "plain")
+    (pins / "cpu.txt").write_text(plain + write_wheel(wheels, "processors"))
+    (pins / "gpu.txt").write_text(plain + write_wheel(wheels, "cuda"))
+    (pins / "dev.txt").write_text(plain)
+    (pins / "uv.txt").write_text("")
+    environment = tmp_path / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    (site,) = environment.glob("lib/python*/site-packages")
+    (site / "borrowed.pth").write_text(sysconfig.get_paths()["purelib"])
+    (environment / "bin" / "uv").symlink_to(pathlib.Path(sys.executable).parent / "uv")
+    (environment / ".uv").touch()
+    return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def no_settings_of_uv(monkeypatch):
+    for name in [each for each in os.environ if each.startswith("UV_")]:
+        monkeypatch.delenv(name)
+
+
+def install(project, *arguments, **environment):
+    settings = {
+        "PIP_FIND_LINKS": str(project / "wheels"),
+        "PIP_NO_INDEX": "1",
+        "UV_CACHE_DIR": str(project / "cache"),
+    }
+    return make("install", *arguments, folder=project, **settings | environment)
+
+
+def installed(project):
+    folder = next((project / ".venv").glob("lib/python*/site-packages"))
+    return {each.name.partition("-")[0] for each in folder.glob("*.dist-info")}
+
+
+# === What is installed ===
+
+
+def test_pins_are_installed_and_then_nothing_is_to_be_done(project):
+    finished = install(project)
+    assert finished.returncode == 0, finished.stderr
+    assert installed(project) == {"plain", "processors", "example"}
+    assert "Nothing to be done" in install(project).stdout
+
+
+@pytest.mark.parametrize("forbidden", ["", "1"])
+def test_bytecode_is_written_only_where_imports_may_not_write_it(project, forbidden):
+    assert install(project, PYTHONDONTWRITEBYTECODE=forbidden).returncode == 0
+    written = list(project.glob(".venv/lib/python*/site-packages/__pycache__/plain.*.pyc"))
+    assert len(written) == bool(forbidden)
+
+
+@linux_x86
+def test_gpus_replace_the_processors_until_they_are_taken_back(project):
+    assert install(project).returncode == 0
+    assert install(project, "GPU=1").returncode == 0
+    assert installed(project) == {"plain", "cuda", "example"}
+    # It is remembered, without GPU=1, also where the pins change.
+    assert "Nothing to be done" in install(project).stdout
+    os.utime(project / "requirements" / "gpu.txt", (2**31, 2**31))
+    assert install(project).returncode == 0
+    assert installed(project) == {"plain", "cuda", "example"}
+    assert install(project, "GPU=0").returncode == 0
+    assert installed(project) == {"plain", "processors", "example"}
+
+
+@linux_x86
+def test_failed_installation_for_gpus_is_tried_again_for_gpus(project):
+    pins = project / "requirements" / "gpu.txt"
+    right = pins.read_text()
+    pins.write_text(right.replace("cuda==1.0", "cuda==2.0"))
+    assert install(project, "GPU=1").returncode != 0
+    pins.write_text(right)
+    assert install(project).returncode == 0
+    assert installed(project) == {"plain", "cuda", "example"}
+
+
+def test_packages_of_ones_own_survive_a_change_of_the_pins(project):
+    assert install(project).returncode == 0
+    write_wheel(project / "wheels", "mine")
+    uv = project / ".venv" / "bin" / "uv"
+    own = [uv, "pip", "install", "--no-index", "--find-links", project / "wheels", "mine"]
+    subprocess.run([*own, "--python", project / ".venv" / "bin" / "python"], check=True, capture_output=True)
+    os.utime(project / "pyproject.toml", (2**31, 2**31))
+    assert "Nothing to be done" not in install(project).stdout
+    assert installed(project) == {"plain", "processors", "example", "mine"}
+
+
+# === What cannot be installed ===
+
+
+def failure(finished, project):
+    """The last sentence of an installation that failed."""
+    assert finished.returncode != 0
+    assert not (project / ".venv" / ".installed").exists()
+    lines = [line for line in finished.stderr.splitlines() if not line.startswith("make: ***")]
+    return lines[-1]
+
+
+@pytest.mark.parametrize("wrong", ["--hash=sha256:" + "0" * 64, ""])
+def test_package_without_the_pinned_hash_is_refused_and_tried_again(project, wrong):
+    pins = project / "requirements" / "cpu.txt"
+    right = pins.read_text()
+    kept, _, _ = right.rpartition("--hash=")
+    pins.write_text(f"{kept}{wrong}\n")
+    finished = install(project)
+    assert failure(finished, project).startswith("error: the packages could not be installed, as said above")
+    assert "hash" in finished.stderr.lower()
+    pins.write_text(right)
+    assert install(project).returncode == 0
+    assert "Nothing to be done" in install(project).stdout
+
+
+def test_index_that_cannot_be_reached_ends_with_what_to_do(project):
+    nowhere = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": "http://127.0.0.1:1/index", "UV_HTTP_RETRIES": "0"}
+    for each in project.glob("wheels/*"):
+        each.unlink()
+    sentence = failure(install(project, **nowhere), project)
+    assert "check your connection, or name your mirror with UV_DEFAULT_INDEX or with pip's index-url" in sentence
+
+
+@pytest.mark.parametrize("missing", ["plain>=2", "unpinned"])
+def test_pins_that_do_not_fit_the_project_are_named(project, missing):
+    path = project / "pyproject.toml"
+    path.write_text(PYPROJECT.replace('"plain"', f'"{missing}"'))
+    finished = install(project)
+    assert "needs what requirements/ does not pin" in failure(finished, project)
+    assert "`make requirements`" in failure(finished, project)
+    assert missing.partition(">")[0] in finished.stderr
+
+
+@pytest.mark.parametrize("value", ["2", "yes", "", "$(shell touch pwned)"])
+def test_gpu_is_one_or_zero(project, value):
+    finished = install(project, f"GPU={value}")
+    assert finished.returncode != 0
+    assert "GPU is 1 for NVIDIA GPUs or 0 for none" in finished.stderr
+    assert not (project / "pwned").exists()
+
+
+@pytest.mark.parametrize(
+    ("gpu", "here", "message"),
+    [
+        (1, "Darwin arm64", "TensorFlow 2.20 for GPUs is built for Linux x86_64; this Python is for Darwin arm64"),
+        (
+            1,
+            "Linux aarch64",
+            "TensorFlow 2.20 for GPUs is built for Linux x86_64; this Python is for Linux aarch64",
+        ),
+        (
+            0,
+            "Darwin x86_64",
+            "for CPUs is built for Linux x86_64, Linux aarch64, Darwin arm64; this Python is for Darwin",
+        ),
+    ],
+)
+def test_machine_that_tensorflow_is_not_built_for_is_named(project, gpu, here, message):
+    (site,) = (project / ".venv").glob("lib/python*/site-packages")
+    system, machine = here.split()
+    fake = f"import platform; platform.system = lambda: '{system}'; platform.machine = lambda: '{machine}'\n"
+    (site / "fake.pth").write_text(fake)
+    finished = install(project, f"GPU={gpu}")
+    sentence = failure(finished, project)
+    assert sentence.startswith("error: ")
+    assert message in sentence
+    assert installed(project) == set()
+
+
+# === With the settings of pip ===
+
+
+@pytest.fixture
+def mirror(project):
+    """The address of an index on loopback that has the wheels, and the paths that were asked for."""
+    asked = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            super().do_GET()
+
+        def log_message(self, *arguments):
+            pass
+
+    for wheel in (project / "wheels").iterdir():
+        page = project / "mirror" / "index" / wheel.name.partition("-")[0] / "index.html"
+        page.parent.mkdir(parents=True)
+        shutil.copy(wheel, page.parent)
+        page.write_text(f'<a href="{wheel.name}">{wheel.name}</a>')
+    handler = functools.partial(Handler, directory=project / "mirror")
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/index/", asked
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("place", ["variable", "file"])
+def test_packages_come_from_the_mirror_that_pip_uses(project, mirror, place):
+    address, asked = mirror
+    settings = {"PIP_NO_INDEX": "0", "PIP_FIND_LINKS": ""}
+    if place == "variable":
+        settings["PIP_INDEX_URL"] = address
+    else:
+        (project / "pip.conf").write_text(f"[install]\nindex-url = {address}\n")
+        settings["PIP_CONFIG_FILE"] = str(project / "pip.conf")
+    finished = install(project, **settings)
+    assert finished.returncode == 0, finished.stderr
+    assert any(path.endswith("/plain-1.0-py3-none-any.whl") for path in asked)
+    assert installed(project) == {"plain", "processors", "example"}
+
+
+def test_mirror_of_uv_brings_uv_itself_too(project, mirror):
+    address, asked = mirror
+    shutil.copy(project / "requirements" / "dev.txt", project / "requirements" / "uv.txt")
+    (project / ".venv" / ".uv").unlink()
+    finished = install(project, PIP_NO_INDEX="0", PIP_FIND_LINKS="", UV_DEFAULT_INDEX=address)
+    assert finished.returncode == 0, finished.stderr
+    assert asked[0] == "/index/plain/"
+    assert installed(project) == {"plain", "processors", "example"}

@@ -1,0 +1,282 @@
+"""TensorFlow takes seconds to load: it is loaded for what needs it alone, after all checks, and it is said."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.prepared import write_prepared
+from trainer import artifacts, processor
+from trainer.config import HIGHER_IS_BETTER
+from trainer.errors import UserError
+from trainer.evaluation import per_image
+from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
+from trainer.loading import LOADING
+
+WANTED = ["--output-dir=new"]
+TRAINER = [
+    (["fetch", "--dataset=salicn", *WANTED], "unknown data set 'salicn'; did you mean 'salicon'?"),
+    (["fetch", "--image-size=241x320", *WANTED], "the nearest size is 240x320"),
+    (["fetch", "--source=nowhere", *WANTED], "nowhere"),
+    (["fetch", "--source=pictures", *WANTED], "pictures has no stimuli"),
+    (["fetch", "--source=sample", "--output-dir=pictures"], "pictures exists already"),
+    (["train", "--dataset-dir=nowhere", *WANTED], "nowhere is not a prepared data set"),
+    (["train", "--dataset-dir=no-valid", *WANTED], "osie has no validation images"),
+    (["train", "--dataset-dir=data", "--base-model=nosuch", *WANTED], "there is no model at models/nosuch"),
+    (["train", "--dataset-dir=data", "--accelerator=l44", *WANTED], "unknown accelerator 'l44'"),
+    (["train", "--dataset-dir=data", "--initial-weights=nosuch.h5", *WANTED], "there is no nosuch.h5"),
+    (["train", "--dataset-dir=data", "--output-dir=pictures"], "pictures exists already"),
+    (["train", "--dataset-dir=data", "--precision=float23", *WANTED], "did you mean 'float32'?"),
+    (["evaluate", "--model=nosuch", "--dataset-dir=data", *WANTED], "there is no model at models/nosuch"),
+    (["evaluate", "--model=model", "--dataset-dir=nowhere", *WANTED], "nowhere is not a prepared data set"),
+    (["evaluate", "--model=model", "--dataset-dir=no-valid", *WANTED], "has no validation images"),
+    (
+        ["evaluate", "--model=model", "--dataset-dir=data", "--champion=nosuch", *WANTED],
+        "no model at models/nosuch",
+    ),
+    (["evaluate", "--model=model", "--dataset-dir=data", "--gate=klt", *WANTED], "did you mean 'kld'?"),
+    (["evaluate", "--model=model", "--dataset-dir=data", "--output-dir=pictures"], "pictures is there already"),
+    (["evaluate", "--model=model", "--dataset-dir=maps", "--gate=nss", *WANTED], "the gate nss needs fixations"),
+    (["compare", "one", "nosuch"], "nosuch is nothing to compare"),
+    (["compare", "one", "model"], "model is a model without scores"),
+    (["compare", "model", "other", "--dataset-dir=nowhere"], "nowhere is not a prepared data set"),
+    (["compare", "one", "two", "--metric=klt"], "did you mean 'kld'?"),
+    (["compare", "one", "two", "--json=compared.json", "--html=compared.html"], ""),
+    (["predict", "pictures/a.png", "--model=nosuch", "--json=-"], "there is no model at models/nosuch"),
+    (["predict", "nosuch.png", "--model=model", "--json=-"], "1"),
+    (["predict", "nosuch.png", "text.png", "--model=model", "--json=-"], "1"),
+    (["predict", "pictures", "--model=model", "--region=here"], "here"),
+    (["predict", "pictures/a.png", "--model=model", "--region=far:900,0,5,5"], "1"),
+    (["predict", "pictures", "--model=model", "--format=pgn", *WANTED], "pgn"),
+    (["predict", "pictures", "--model=model"], "nothing is asked for"),
+    (["predict", "--compare", "nosuch.png", "pictures/a.png", "--model=model", "--json=-"], "nosuch.png"),
+    (["predict", "--compare", "wide.png", "pictures/a.png", "--model=model", "--json=-"], "another aspect ratio"),
+    (["demo", "--model=nosuch", "--port=0"], "there is no model at models/nosuch"),
+    (["demo", "--model=model", "--port=70000"], "70000 is no port"),
+    (["import-weights", "nosuch.h5", *WANTED], "there is no nosuch.h5"),
+    (["import-weights", "text.png", *WANTED], "text.png is of no kind that can be read"),
+    (["import-weights", "weights.h5", "--dataset=salicn", *WANTED], "did you mean 'salicon'?"),
+    (["import-weights", "weights.h5", "--image-size=241x320", *WANTED], "the nearest size is 240x320"),
+    (["import-weights", "weights.h5", "--output-dir=pictures"], "pictures exists already"),
+    (["export", "--model=nosuch", "--output=new"], "there is no model at models/nosuch"),
+    (["export", "--model=model", "--output=pictures"], "pictures is there already"),
+    (["export", "--model=model", "--output=new", "--image-size=7x7"], "the nearest size is 8x8"),
+]
+"""Arguments of `python -m trainer`, and what they are answered with; nothing for a success."""
+PIPELINE = [
+    (["run", "base_source=nowhere"], "there is no such file or folder"),
+    (["run", "--env=nosuch"], "unknown environment 'nosuch'"),
+    (["run", "base_epocs=3"], "unknown parameter 'base_epocs'"),
+    (["registry", "list"], ""),
+    (["registry", "show", "7"], "has no version 7"),
+    (["plan"], ""),
+]
+"""The same of `python -m pipeline`, after the components below."""
+COMPONENTS = {
+    "fingerprint": 'fingerprint.fingerprint.python_func("salicon", "sample", "", False, "none")',
+    "no data": 'fetch_dataset.fetch_dataset.python_func("salicon", "", "", False, 0, "", a("left"), a("page"))',
+    "data": 'fetch_dataset.fetch_dataset.python_func("salicon", "nowhere", "", False, 0, "1", a("d"), a("page"))',
+    "import": 'import_model.import_model.python_func("nosuch.h5", "salicon", "", "1", a("new"))',
+    "plan": """plan_training.plan_training.python_func(
+        step="base", platform="local", location="", image_pattern="{}", **settings(AcceleratorConfig),
+        timeout_hours=1.0, max_wait_hours=1.0, training_labels="", **settings(TrainConfig),
+        checkpoint_dir="", initial_weights_fingerprint="",
+        dataset=a("data"), workspace=a("workspace"), plan=a("plan"))""",
+    "train": """train_model.train_model.python_func(
+        step="base", **settings(TrainConfig), accelerator="", checkpoint_dir="", initial_weights_fingerprint="",
+        dataset=a("nowhere"),
+        model=a("new"), curve=a("curve"))""",
+    "collect": 'collect_training.collect_training.python_func("", a("workspace"), a("collected"), a("curve"))',
+    "evaluate": """evaluate_model.evaluate_model.python_func(
+        False, **settings(EvaluateConfig), model_name="msinet", registry="", base_data=a("data"),
+        finetune_data=a("nowhere"), model=a("model"), evaluation=a("new"), metrics=a("m"), report=a("report"))""",
+    "upload": """upload_model.upload_model.python_func(
+        "msinet", "", "run-1", a("model"), a("one"), a("data"), a("data"))""",
+}
+"""Calls of components; those of the tasks that need TensorFlow have a mistake in them."""
+SCRIPT = """
+import contextlib, dataclasses, io, json, sys
+from kfp import dsl
+import pipeline.__main__, trainer.__main__
+from components import *
+from components import (collect_training, evaluate_model, fetch_dataset, fingerprint, import_model, plan_training,
+    train_model, upload_model)
+from pipeline.job import AcceleratorConfig
+from trainer.config import EvaluateConfig, TrainConfig
+from trainer.errors import reported
+
+settings = lambda config: dataclasses.asdict(config())
+a = lambda path: dsl.Artifact(name=path, uri=path, metadata={"champion": 0})
+answers = []
+def note(what, call):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+        try:
+            with reported():
+                call()
+            code = ""
+        except SystemExit as end:
+            code = end.code or ""
+    answers.append([what, str(code), said.getvalue(), "tensorflow" in sys.modules])
+
+cases = json.load(sys.stdin)
+for each in cases["trainer"]:
+    note(each, lambda: trainer.__main__.main(each))
+for name, call in cases["components"].items():
+    note(name, lambda: eval(call))
+for each in cases["pipeline"]:
+    note(each, lambda: pipeline.__main__.main(each))
+json.dump(answers, sys.stdout)
+"""
+STUB = "import sys; print('imported', 'matplotlib.pyplot' in sys.modules)"
+
+
+def write_model(folder: pathlib.Path) -> None:
+    """Everything of a model but its weights."""
+    (folder / artifacts.SAVED_MODEL).mkdir(parents=True)
+    (folder / artifacts.SAVED_MODEL / "saved_model.pb").touch()
+    (folder / artifacts.WEIGHTS).touch()
+    known = {"dataset": "osie", "best_epoch": 1, "valid_loss": 1.0, "image_size": [32, 40], "identity": {}}
+    artifacts.write_json(folder / artifacts.MODEL_CONFIG, known)
+    row = {"best": True, "loss": 1, "valid_loss": 1, "seconds": 1, "steps": 1, "images_per_s": 1, "epoch": 1}
+    (folder / artifacts.HISTORY).write_text(json.dumps(row))
+
+
+def write_evaluation(folder: pathlib.Path, data: pathlib.Path, seed: int) -> None:
+    """What an evaluation of some network leaves."""
+    folder.mkdir()
+    random = np.random.default_rng(seed)
+    columns = [{metric: random.random(8) for metric in HIGHER_IS_BETTER} for _ in range(2)]
+    table = PerImage(
+        [f"{index}.jpg" for index in range(8)], dict(zip((CANDIDATE, CENTER_BIAS), columns, strict=True))
+    )
+    per_image.write(folder / artifacts.PER_IMAGE, "osie", table)
+    manifest = json.loads((data / artifacts.MANIFEST).read_text())
+    result = {"folder": "gone", "manifest": manifest, "models": {CANDIDATE: table.means(CANDIDATE)}}
+    said = {
+        "code_version": "1",
+        "reason": "It is the first.",
+        "promote": True,
+        "model_folders": {CANDIDATE: "gone"},
+    }
+    artifacts.write_json(folder / artifacts.EVALUATION, {"datasets": {"osie": result}, **said})
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """What one process answers to all cases, and whether TensorFlow was loaded by then."""
+    folder = tmp_path_factory.mktemp("loading")
+    data = write_prepared(folder / "data")
+    write_prepared(folder / "no-valid", n_valid=0)
+    write_prepared(folder / "maps", n_fixations=0)
+    for name in ("model", "other", "workspace/model", "collected"):
+        write_model(folder / name)
+    for seed, name in enumerate(("one", "two")):
+        write_evaluation(folder / name, data, seed)
+    (folder / "pictures").mkdir()
+    Image.new("RGB", (40, 32)).save(folder / "pictures" / "a.png")
+    Image.new("RGB", (80, 32)).save(folder / "wide.png")
+    (folder / "text.png").write_text("no picture")
+    (folder / "weights.h5").touch()
+    cases = {"trainer": [each for each, _ in TRAINER], "components": COMPONENTS}
+    cases["pipeline"] = [each for each, _ in PIPELINE]
+    finished = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[1])},
+        timeout=300,
+    )
+    assert finished.returncode == 0, finished.stderr
+    return {str(what): rest for what, *rest in json.loads(finished.stdout)}
+
+
+@pytest.mark.parametrize(("arguments", "answer"), [*TRAINER, *PIPELINE])
+def test_mistake_is_answered_and_light_work_is_done_without_tensorflow(answers, arguments, answer):
+    said, stderr, loaded = answers[str(arguments)]
+    assert answer in said
+    assert answer or not said
+    assert LOADING not in stderr
+    assert not loaded
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        *((name, "") for name in ("fingerprint", "no data", "plan", "collect", "upload")),
+        ("data", "nowhere"),
+        ("import", "there is no nosuch.h5"),
+        ("train", "nowhere is not a prepared data set"),
+        ("evaluate", "nowhere is not a prepared data set"),
+    ],
+)
+def test_task_loads_no_tensorflow_unless_it_needs_it(answers, name, answer):
+    said, stderr, loaded = answers[name]
+    assert answer in said
+    assert answer or not said
+    assert LOADING not in stderr
+    assert not loaded
+
+
+# === Loading it ===
+
+
+def load(folder, code="pass"):
+    """What a process says that loads a package called tensorflow, twice."""
+    (folder / "tensorflow.py").write_text(STUB)
+    call = f"import sys; {code}; from trainer.loading import load_tensorflow; load_tensorflow(); load_tensorflow()"
+    return subprocess.run(
+        [sys.executable, "-c", f"{call}; print(sys.modules.get('matplotlib.pyplot', 'free'))"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": f"{folder}:{pathlib.Path(__file__).parents[1]}"},
+        timeout=60,
+    )
+
+
+def test_loading_is_said_once_on_stderr_and_leaves_pyplot_as_it_was(tmp_path):
+    finished = load(tmp_path)
+    assert (finished.stdout, finished.stderr) == ("imported True\nfree\n", f"{LOADING}\n")
+
+
+def test_processor_without_avx_is_an_error_before_tensorflow_would_end_the_process(tmp_path):
+    (tmp_path / "cpuinfo").write_text("model name\t: old\nflags\t\t: fpu sse4_2 popcnt\n")
+    finished = load(
+        tmp_path, f"import pathlib, trainer.processor as p; p.CPU_INFO = pathlib.Path('{tmp_path}/cpuinfo')"
+    )
+    assert finished.returncode == 1
+    assert "TensorFlow needs a processor with AVX instructions" in finished.stderr
+    assert "imported" not in finished.stdout
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["flags\t\t: fpu avx avx2\n", "Features\t: fp asimd\n", "", None],
+    ids=["avx2", "arm", "empty", "no file"],
+)
+def test_other_processors_are_taken(tmp_path, content):
+    if content is not None:
+        (tmp_path / "cpuinfo").write_text(content)
+    assert not processor.check_processor(tmp_path / "cpuinfo")
+
+
+def test_processor_without_avx2_is_taken_and_said_to_be_slow(tmp_path):
+    (tmp_path / "cpuinfo").write_text("flags\t: fpu avx\n")
+    finished = load(
+        tmp_path, f"import pathlib, trainer.processor as p; p.CPU_INFO = pathlib.Path('{tmp_path}/cpuinfo')"
+    )
+    assert finished.stdout.startswith("imported")
+    assert finished.stderr.startswith("this machine's processor has no AVX2")
+
+
+def test_flags_are_whole_words_of_their_line(tmp_path):
+    (tmp_path / "cpuinfo").write_text("model name\t: avx\nflags\t\t: sse avx512f\n")
+    assert processor.flags(tmp_path / "cpuinfo") == {"sse", "avx512f"}
+    with pytest.raises(UserError, match="AVX"):
+        processor.check_processor(tmp_path / "cpuinfo")

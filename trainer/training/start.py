@@ -1,0 +1,25 @@
+"""Start a training: what can be checked is checked before TensorFlow is loaded for it."""
+
+from typing import Any
+
+from trainer.config import TrainConfig
+from trainer.loading import load_tensorflow
+from trainer.training.checks import Path, check_training
+
+
+def train_checked(
+    config: TrainConfig,
+    dataset: Path,
+    output: Path,
+    checkpoints: Path,
+    base_model: Path | None = None,
+    *,
+    accelerator: str = "",
+    **places: str,
+) -> dict[str, Any]:
+    """Arguments, result and errors are those of `trainer.training.train.train`."""
+    check_training(config, dataset, output, base_model, accelerator)
+    load_tensorflow()
+    from trainer.training.train import train
+
+    return train(config, dataset, output, checkpoints, base_model, accelerator=accelerator, **places)
