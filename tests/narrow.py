@@ -6,6 +6,7 @@ It has the same layers with 1.6 instead of 24.9 million parameters. No layer has
 
 import contextlib
 import functools
+import pathlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ import tensorflow as tf
 
 from tests.narrow_tasks.sitecustomize import WIDTHS
 from trainer import model
-from trainer.artifacts import MODEL_CONFIG, Manifest, write_json
+from trainer.artifacts import MODEL_CONFIG, WEIGHTS, Manifest, write_json
 from trainer.config import TrainConfig
 from trainer.training import loop, train
 
@@ -29,16 +30,6 @@ def narrowed(widths: dict[str, Any] = WIDTHS) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, width in widths.items():
             patch.setattr(model, name, width)
-        yield
-
-
-@pytest.fixture(scope="module")
-def narrow_network() -> Iterator[None]:
-    """All networks of a module are narrow, and so are the models that it writes and reads.
-
-    A session's fixtures may be made before or after this one: they say themselves which network they take.
-    """
-    with narrowed():
         yield
 
 
@@ -83,11 +74,16 @@ def unoptimized() -> Iterator[None]:
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
 
 
+def _write_model(network: keras.Model, folder: pathlib.Path, _: tuple[int, int], summary: dict[str, Any]) -> None:
+    network.save_weights(folder / WEIGHTS)
+    write_json(folder / MODEL_CONFIG, summary)
+
+
 @contextlib.contextmanager
 def unexported() -> Iterator[None]:
     """Within it, trainings write no SavedModel."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train, "write_model", lambda folder, _, summary: write_json(folder / MODEL_CONFIG, summary))
+        patch.setattr(train, "write_model", _write_model)
         yield
 
 
