@@ -14,8 +14,9 @@ import pytest
 import tensorflow as tf
 
 from trainer import model
-from trainer.artifacts import MODEL_CONFIG, Manifest, write_json
+from trainer.artifacts import Manifest
 from trainer.config import TrainConfig
+from trainer.serving import export
 from trainer.training import loop, train
 
 BLOCKS = ((16, 16), (32, 32), (64, 64, 64), (128, 128, 128), (128, 128, 128))
@@ -88,7 +89,7 @@ def unoptimized() -> Iterator[None]:
 def unexported() -> Iterator[None]:
     """Within it, trainings write no SavedModel."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train, "write_model", lambda folder, _, summary: write_json(folder / MODEL_CONFIG, summary))
+        patch.setattr(export, "write_saved_model", lambda *_: None)
         yield
 
 
