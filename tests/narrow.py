@@ -6,7 +6,6 @@ It has the same layers with 1.6 instead of 24.9 million parameters. No layer has
 
 import contextlib
 import functools
-import pathlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,8 +15,9 @@ import tensorflow as tf
 
 from tests.narrow_tasks.sitecustomize import WIDTHS
 from trainer import model
-from trainer.artifacts import MODEL_CONFIG, WEIGHTS, Manifest, write_json
+from trainer.artifacts import Manifest
 from trainer.config import TrainConfig
+from trainer.serving import export
 from trainer.training import loop, train
 
 SHALLOW = {**WIDTHS, "VGG16_BLOCKS": ((16,), (32,), (64,), (128,), (128,))}
@@ -74,16 +74,11 @@ def unoptimized() -> Iterator[None]:
         tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
 
 
-def _write_model(network: keras.Model, folder: pathlib.Path, _: tuple[int, int], summary: dict[str, Any]) -> None:
-    network.save_weights(folder / WEIGHTS)
-    write_json(folder / MODEL_CONFIG, summary)
-
-
 @contextlib.contextmanager
 def unexported() -> Iterator[None]:
     """Within it, trainings write no SavedModel."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train, "write_model", _write_model)
+        patch.setattr(export, "write_saved_model", lambda *_: None)
         yield
 
 

@@ -7,7 +7,7 @@ import re
 import shutil
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import keras
@@ -35,6 +35,8 @@ ADAM_EPSILON = 1e-8
 """TensorFlow 1's default, which the reference trained with; Keras' is 1e-7."""
 MACHINE_LOST = 75
 """Exit status when another machine of the job is gone; EX_TEMPFAIL: the same command later may well succeed."""
+LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError)
+"""What TensorFlow raises then."""
 
 Path = str | os.PathLike[str]
 
@@ -106,7 +108,7 @@ def train(
         summary = {**rests_on, "best_epoch": progress.best_epoch, "valid_loss": progress.best_loss}
         if devices.is_chief:
             _write(output, manifest.image_size, kept.best_weights(), progress, summary)
-        devices.gather([0.0])  # the chief looks after the others until it has written
+        _leave(devices)
     return summary
 
 
@@ -194,6 +196,16 @@ def _check_place(devices: Devices, progress: Progress) -> None:
         )
 
 
+def _leave(devices: Devices) -> None:
+    """Wait until the chief has written the model: it serves the others until then.
+
+    The first machine to end closes its connections, and the others may not have heard from it yet. Nothing is left
+    to do then, so none of them is lost.
+    """
+    with suppress(*LOST):
+        devices.gather([0.0])
+
+
 @contextmanager
 def _explained(config: TrainConfig, manifest: Manifest, devices: Devices, resolved: str) -> Iterator[None]:
     """What TensorFlow raises when memory or a machine is gone, in the user's words."""
@@ -201,7 +213,7 @@ def _explained(config: TrainConfig, manifest: Manifest, devices: Devices, resolv
         yield
     except tf.errors.ResourceExhaustedError as error:
         raise UserError(_out_of_memory(config, manifest, devices, resolved, error)) from None
-    except (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError) as error:
+    except LOST as error:
         if devices.cluster.size == 1:
             raise
         gone = sorted(set(re.findall(r"/job:\w+/replica:\d+/task:\d+", str(error)))) or [first_line(error)]

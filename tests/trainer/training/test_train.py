@@ -21,6 +21,7 @@ from trainer.errors import UserError
 from trainer.published import weight_sources
 from trainer.training import footprint, loop
 from trainer.training.compiled import Compiled
+from trainer.training.strategy import Devices
 from trainer.training.train import train
 
 CONFIG = TrainConfig(epochs=2, batch_size=2, learning_rate=1e-4, precision="float32", initial_weights="none")
@@ -119,6 +120,18 @@ def test_finished_run_started_again_writes_the_same_model_without_training(
     train(CONFIG, dataset, tmp_path / "model", trained_narrow[1])  # to the same place too
     assert "epoch 1/2" not in capsys.readouterr().out
     assert history(tmp_path / "model") == history(trained_narrow[0])
+
+
+def test_machine_that_leaves_first_at_the_end_is_not_lost(dataset, trained_narrow, quick, tmp_path, monkeypatch):
+    gather = Devices.gather
+
+    def closed_once_written(devices, values):
+        if (tmp_path / "model").exists():
+            raise tf.errors.UnavailableError(None, None, "Socket closed")
+        return gather(devices, values)
+
+    monkeypatch.setattr(Devices, "gather", closed_once_written)
+    assert train(CONFIG, dataset, tmp_path / "model", trained_narrow[1])["best_epoch"] in (1, 2)
 
 
 def test_what_is_not_the_model_of_this_run_is_not_overwritten(dataset, trained_narrow, quick, tmp_path):
