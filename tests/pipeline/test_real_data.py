@@ -33,9 +33,7 @@ def vgg16(tmp_path):
 def test_few_real_images_from_a_bucket_make_a_version_that_beats_the_centre_bias(bucket, vgg16, tmp_path):
     base = upload(bucket, SHARED / "data" / "salicon")
     finetune = upload(bucket, SHARED / "data" / "add1000.tar.gz", "fixation/add1000.tar.gz")
-    small = [
-        f"{step}_{it}" for step in ("base", "finetune") for it in ("image_size=72x96", "learning_rate=5e-5")
-    ]
+    small = [f"{step}_{it}" for step in ("base", "finetune") for it in ("image_size=72x96", "learning_rate=5e-5")]
     finished = subprocess.run(
         [
             *(sys.executable, "-m", "pipeline", "run", "--run-dir", "run", *small),
