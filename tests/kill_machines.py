@@ -1,13 +1,13 @@
 """A machine of several that is lost. A minute on two cores: `make test-kills` runs it."""
 
-import os
 import signal
 import time
 
 import numpy as np
 
+from tests.forked import TIMEOUT_S
 from tests.prepared import write_prepared
-from tests.trainer.training.test_distributed import TIMEOUT_S, addresses, finish, log, losses, start, weights
+from tests.trainer.training.test_distributed import addresses, finish, log, losses, start, weights
 
 
 def train_together(folder, name):
@@ -25,7 +25,7 @@ def test_lost_machine_ends_the_others_and_all_go_on_to_the_same_result(tmp_path)
     deadline = time.monotonic() + TIMEOUT_S
     while "epoch 1/2: loss" not in log(folder, "lost", 1) and time.monotonic() < deadline:
         time.sleep(0.05)
-    os.kill(machines[1].pid, signal.SIGKILL)
+    machines[1].kill(signal.SIGKILL)
     assert finish(machines[1]) == -signal.SIGKILL
     assert finish(machines[0]) == 75, log(folder, "lost")
     assert "another machine of this job is gone" in log(folder, "lost")

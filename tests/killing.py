@@ -1,7 +1,6 @@
 """Trainings that are killed at random moments, their checkpoints damaged in between."""
 
 import dataclasses
-import multiprocessing
 import os
 import pathlib
 import random
@@ -11,6 +10,7 @@ import time
 import h5py
 import numpy as np
 
+from tests.forked import Forked
 from trainer.artifacts import WEIGHTS
 from trainer.config import TrainConfig
 from trainer.errors import reported
@@ -26,46 +26,17 @@ CONFIG = TrainConfig(
 )
 """A checkpoint after each step."""
 STOPPED = 143
-DEADLINE_S = 300
 
 
-class Life:
-    """One process that trains, from start to end: a fork of one that has loaded TensorFlow but not begun."""
+class Life(Forked):
+    """One process that trains, from start to end."""
 
     def __init__(self, dataset: pathlib.Path, folder: pathlib.Path, config: TrainConfig = CONFIG) -> None:
-        self._log = folder / f"log-{len(list(folder.glob('log-*'))):03d}"
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["trainer.training.train"])
-        self._process = context.Process(target=_train, args=(dataset, folder, self._log, config))
-        self._process.start()
-
-    @property
-    def alive(self) -> bool:
-        return self._process.is_alive()
-
-    def kill(self, number: signal.Signals) -> None:
-        if self.alive:
-            os.kill(self._process.pid, number)
-
-    def wait(self, seconds: float = DEADLINE_S) -> None:
-        self._process.join(seconds)
-
-    def end(self) -> tuple[int, str]:
-        """Wait for the end; the exit status (the negative of the signal that it died of), and what it said."""
-        self.wait()
-        status = self._process.exitcode
-        assert status is not None, f"still running after {DEADLINE_S} s: {self.said()}"
-        self._process.close()
-        return status, self.said()
-
-    def said(self) -> str:
-        return self._log.read_text() if self._log.exists() else ""
+        log = folder / f"log-{len(list(folder.glob('log-*'))):03d}"
+        super().__init__(log, _train, dataset, folder, config)
 
 
-def _train(dataset: pathlib.Path, folder: pathlib.Path, log: pathlib.Path, config: TrainConfig) -> None:
-    with log.open("w") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+def _train(dataset: pathlib.Path, folder: pathlib.Path, config: TrainConfig) -> None:
     with reported():
         train(config, str(dataset), str(folder / "model"), str(folder / "state"))
 

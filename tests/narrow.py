@@ -13,24 +13,21 @@ import keras
 import pytest
 import tensorflow as tf
 
+from tests.narrow_tasks.sitecustomize import WIDTHS
 from trainer import model
 from trainer.artifacts import MODEL_CONFIG, Manifest, write_json
 from trainer.config import TrainConfig
 from trainer.training import loop, train
 
-WIDTHS = {
-    "VGG16_BLOCKS": ((16, 16), (32, 32), (64, 64, 64), (128, 128, 128), (128, 128, 128)),
-    "ASPP_FILTERS": 64,
-    "DECODER_FILTERS": (32, 16, 16),
-}
-"""By name of the constant in `trainer.model`."""
+SHALLOW = {**WIDTHS, "VGG16_BLOCKS": ((16,), (32,), (64,), (128,), (128,))}
+"""Less to trace; but `trainer.published.weights` knows no network of so few layers."""
 
 
 @contextlib.contextmanager
-def narrowed() -> Iterator[None]:
+def narrowed(widths: dict[str, Any] = WIDTHS) -> Iterator[None]:
     """Within it, `trainer.model.build_model` makes the narrow network."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, width in WIDTHS.items():
+        for name, width in widths.items():
             patch.setattr(model, name, width)
         yield
 

@@ -22,6 +22,7 @@ from pipeline.parameters import STEPS
 from pipeline.progress import ANSI, Progress, Step
 from pipeline.registry import LocalRegistry
 from pipeline.run import LOG, execute
+from tests.narrow_tasks import sitecustomize as narrow_tasks
 from tests.reference_graph import frozen, write_graph
 from trainer import artifacts
 from trainer.artifacts import CHALLENGER, DEFAULT
@@ -31,6 +32,7 @@ from trainer.loading import LOADING
 from trainer.published import weight_sources
 
 TIMEOUT_S = 600
+NARROW = pathlib.Path(narrow_tasks.__file__).parent
 EPOCHS = 2
 RESUME = (sys.executable, "-m", "pipeline", "run", "--resume")
 
@@ -46,14 +48,15 @@ def command(run_dir, base_source, finetune_source, *others):
     ]
 
 
-def run(folder, *arguments):
+def environment(narrow=True):
+    """A run's environment; its tasks take the narrow network unless its size is the point."""
+    paths = [*([str(NARROW)] if narrow else []), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {"COLUMNS": "160", "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def run(folder, *arguments, narrow=True):
     return subprocess.run(
-        arguments,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        env=os.environ | {"COLUMNS": "160"},
+        arguments, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment(narrow)
     )
 
 
@@ -211,7 +214,7 @@ def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
     start = (sys.executable, "-m", "pipeline", "run", "--run-dir", "runs/tuned", "--base-model-uri", "msi-net.pb")
     data = ("--finetune-dataset", "salicon", f"finetune_source={moved}", "allow_partial_data=true")
     size = ("base_image_size=32x40", "finetune_image_size=32x40", "finetune_batch_size=2", "finetune_epochs=1")
-    tuned = run(workplace, *start, *data, *size, "precision=float32", "model_name=tuned")
+    tuned = run(workplace, *start, *data, *size, "precision=float32", "model_name=tuned", narrow=False)
     assert tuned.returncode == 0, tuned.stdout + tuned.stderr
     steps = re.findall(r"(?m)^\[(.+)\] done after", tuned.stdout)
     assert {"Base model: import", "Base model", STEPS["finetune"]} <= set(steps)
@@ -315,7 +318,7 @@ def test_killed_run_leaves_no_process_and_goes_on_to_the_same_model(first, workp
     assert first.returncode == 0
     folder = workplace / "runs" / "second"
     arguments = command("runs/second", moved, moved)
-    process = subprocess.Popen(arguments, cwd=workplace, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(arguments, cwd=workplace, stdout=subprocess.DEVNULL, env=environment())
     wait_for(folder / LOG, rf"training, epoch 2/{EPOCHS}: ")
     # The checkpoint of the epoch before is written beside the training.
     wait_until(lambda: list((folder / CHECKPOINTS / "base").glob("after-epoch-*.npz")))
@@ -340,7 +343,7 @@ def test_killed_run_leaves_no_process_and_goes_on_to_the_same_model(first, workp
 
 def test_interrupted_run_ends_its_tasks_and_says_how_to_go_on(tmp_path, moved):
     arguments = command("mine", moved, moved)
-    process = subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment())
     wait_for(tmp_path / "mine" / LOG, "Executing task 'fetch-dataset'")
     second = run(tmp_path, *arguments)
     assert second.returncode == 1
