@@ -33,7 +33,7 @@ from trainer.published import weight_sources
 
 TIMEOUT_S = 600
 NARROW = pathlib.Path(narrow_tasks.__file__).parent
-EPOCHS = 3
+EPOCHS = 2
 RESUME = (sys.executable, "-m", "pipeline", "run", "--resume")
 
 
@@ -62,6 +62,7 @@ def run(folder, *arguments, narrow=True):
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory):
+    """Where runs start: those in its folder `runs` take the data that one of them has fetched from the cache."""
     return tmp_path_factory.mktemp("workplace")
 
 
@@ -208,25 +209,25 @@ def test_other_parameters_make_a_finished_run_unfinished(first, workplace, monke
         prepare("", "", "runs/kept", {"gate": "always"})
 
 
-def test_published_model_is_fine_tuned_without_base_data(tmp_path, moved):
-    write_graph(tmp_path / "msi-net.pb", frozen())
+def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
+    write_graph(workplace / "msi-net.pb", frozen())
     start = (sys.executable, "-m", "pipeline", "run", "--run-dir", "runs/tuned", "--base-model-uri", "msi-net.pb")
     data = ("--finetune-dataset", "salicon", f"finetune_source={moved}", "allow_partial_data=true")
     size = ("base_image_size=32x40", "finetune_image_size=32x40", "finetune_batch_size=2", "finetune_epochs=1")
-    tuned = run(tmp_path, *start, *data, *size, "precision=float32", narrow=False)
+    tuned = run(workplace, *start, *data, *size, "precision=float32", "model_name=tuned", narrow=False)
     assert tuned.returncode == 0, tuned.stdout + tuned.stderr
     steps = re.findall(r"(?m)^\[(.+)\] done after", tuned.stdout)
     assert {"Base model: import", "Base model", STEPS["finetune"]} <= set(steps)
     assert not {STEPS["base"], f"{STEPS['base']}: plan"} & set(steps)
     assert "salicon: not needed, a model takes the place of base training" in tuned.stdout
     assert re.search(r"its own graph and the imported network differ by \S+ at most", tuned.stdout)
-    assert "Registered: msinet version 1 (default)" in tuned.stdout
-    lineage = LocalRegistry(tmp_path / "models").default("msinet").record["lineage"]
+    assert "Registered: tuned version 1 (default)" in tuned.stdout
+    lineage = LocalRegistry(workplace / "models").default("tuned").record["lineage"]
     assert list(lineage["data"]) == ["finetune"]
     imported = lineage["model"]["base_model"]["imported"]
     assert (imported["source"], imported["kind"]) == ("msi-net.pb", "frozen graph")
-    assert imported["fingerprint"] == weight_sources.fingerprint(str(tmp_path / "msi-net.pb"))
-    assert not (tmp_path / "runs" / "tuned" / "curve_base.html").exists()
+    assert imported["fingerprint"] == weight_sources.fingerprint(str(workplace / "msi-net.pb"))
+    assert not (workplace / "runs" / "tuned" / "curve_base.html").exists()
 
 
 def test_base_model_that_is_not_there_is_refused_before_anything_starts(tmp_path, monkeypatch):
@@ -356,25 +357,27 @@ def test_interrupted_run_ends_its_tasks_and_says_how_to_go_on(tmp_path, moved):
     assert not processes_of(tmp_path / "mine")
 
 
-def test_model_below_the_centre_bias_fails_the_run_with_that_reason(tmp_path, moved, fixed):
-    failed = run(tmp_path, *command("runs/bad", moved, fixed, "base_epochs=1"))
+def test_model_below_the_centre_bias_fails_the_run_with_that_reason(first, workplace, moved, fixed):
+    assert first.returncode == 0
+    started = ("base_model_uri=models/msinet/1", "model_name=bad")
+    failed = run(workplace, *command("runs/bad", moved, fixed, *started))
     assert failed.returncode == 1
     assert re.search(r"(?m)^Evaluation failed: The candidate is below the centre bias in KLD \(", failed.stdout)
     assert any(line.startswith("KLD ↓") for line in failed.stdout.splitlines())
     assert "Report:     runs/bad/report.html" in failed.stdout
-    assert (tmp_path / "runs" / "bad" / "report.html").stat().st_size > 1000
+    assert (workplace / "runs" / "bad" / "report.html").stat().st_size > 1000
     assert "Traceback" not in failed.stdout + failed.stderr
-    assert LocalRegistry(tmp_path / "models").versions("msinet") == []
+    assert LocalRegistry(workplace / "models").versions("bad") == []
 
 
-def test_users_mistake_in_a_task_is_the_reason_without_a_traceback(tmp_path):
-    (tmp_path / "empty").mkdir()
-    failed = run(tmp_path, *command("runs/lost", tmp_path / "empty", "sample"))
+def test_users_mistake_in_a_task_is_the_reason_without_a_traceback(workplace, moved):
+    (workplace / "empty").mkdir()
+    failed = run(workplace, *command("runs/lost", workplace / "empty", moved))
     assert failed.returncode == 1
     assert re.search(r"(?m)^Base training: source failed: .*empty", failed.stdout)
     assert "Log:        runs/lost/log.txt" in failed.stdout
     assert "Go on with: make run-pipeline RESUME=runs/lost" in failed.stdout
     assert "Traceback" not in failed.stdout + failed.stderr
-    stored = Run.load(tmp_path / "runs" / "lost")
+    stored = Run.load(workplace / "runs" / "lost")
     assert stored.parameters["base_epochs"] == EPOCHS
-    assert json.loads((tmp_path / "runs" / "lost" / "run.json").read_text())["environment"] == "local"
+    assert json.loads((workplace / "runs" / "lost" / "run.json").read_text())["environment"] == "local"
