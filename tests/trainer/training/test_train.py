@@ -105,6 +105,7 @@ def test_training_writes_a_whole_model_and_the_loss_falls(trained):
     assert config["valid_loss"] == min(row["valid_loss"] for row in history(model))
 
 
+@pytest.mark.numerics
 def test_two_runs_of_one_command_give_the_same_losses_and_weights(dataset, trained, tmp_path):
     with unexported():
         train(CONFIG, dataset, tmp_path / "model", tmp_path / "checkpoints")
@@ -145,6 +146,7 @@ def test_what_is_not_the_model_of_this_run_is_not_overwritten(dataset, trained_n
     assert (tmp_path / "notes" / "mine.txt").read_text() == "keep"
 
 
+@pytest.mark.numerics
 def test_training_can_be_lengthened(dataset, trained_narrow, quick, tmp_path):
     shutil.copytree(trained_narrow[1], tmp_path / "state")
     longer = dataclasses.replace(CONFIG, epochs=3)
@@ -153,6 +155,7 @@ def test_training_can_be_lengthened(dataset, trained_narrow, quick, tmp_path):
     assert len(history(tmp_path / "model")) == 3
 
 
+@pytest.mark.numerics
 def test_damaged_checkpoint_is_passed_over_for_the_one_before(dataset, trained_narrow, quick, tmp_path, capsys):
     shutil.copytree(trained_narrow[1], tmp_path / "state")
     newest = max((tmp_path / "state").glob("after-epoch-*.npz"), key=lambda path: path.stat().st_mtime)
