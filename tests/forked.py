@@ -30,6 +30,7 @@ class Forked:
         folder: pathlib.Path | None = None,
     ) -> None:
         self._log = log
+        log.touch()
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["trainer.training.train", "tests.trainer.virtual"])
         variables = os.environ | (environment or {})
@@ -59,7 +60,7 @@ class Forked:
         return status, self.said()
 
     def said(self) -> str:
-        return self._log.read_text() if self._log.exists() else ""
+        return self._log.read_text()
 
 
 def _call(
