@@ -63,7 +63,8 @@ demo: $(INSTALLED) ## Try the default model on a local web page: [ARGS='--model 
 	$(BIN)/python -m trainer demo $(ARGS)
 
 test: $(INSTALLED) ## Run the tests: [ARGS='-k name']
-	$(BIN)/python -m pytest --numprocesses 2 $(ARGS)
+	@# Each of the two processes takes a file at a time, in the order of tests/conftest.py.
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-avx2: $(INSTALLED) ## Run the numerics with the kernels of a CPU that has AVX2 and no AVX-512: [ARGS='-k name']
 	ONEDNN_MAX_CPU_ISA=AVX2 $(BIN)/python -m pytest --numprocesses 2 -m numerics $(ARGS)
