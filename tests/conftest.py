@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(items):
 
 
 def rank(file):
-    """The place of a test file, `/` between its folders: those of LONG, then the others as they are."""
+    """The place of a test file in the order: those of LONG come first, and the others stay as they are."""
     return LONG.index(file) if file in LONG else len(LONG)
 
 

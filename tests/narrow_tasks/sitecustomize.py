@@ -4,6 +4,7 @@ For tests whose networks are made in processes that others start, such as the ta
 `trainer.model` are replaced as soon as that is imported, so that nothing is imported for it.
 """
 
+import gc
 import importlib.util
 import sys
 
@@ -34,4 +35,5 @@ class Finder:
 
 
 if __name__ == "sitecustomize":
+    gc.set_threshold(100_000)  # to load TensorFlow is most of what a task does, and modules are no garbage
     sys.meta_path.insert(0, Finder())
