@@ -33,7 +33,7 @@ from trainer.published import weight_sources
 
 TIMEOUT_S = 600
 NARROW = pathlib.Path(narrow_tasks.__file__).parent
-EPOCHS = 2
+EPOCHS = 3
 RESUME = (sys.executable, "-m", "pipeline", "run", "--resume")
 
 
