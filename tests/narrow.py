@@ -83,16 +83,23 @@ def unexported() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def quick_trainings() -> Iterator[None]:
-    """Within it, trainings are of the narrow network, share their compiled steps, and write no SavedModel.
+def shared_steps() -> Iterator[None]:
+    """Within it, trainings are of the narrow network, and those of the same shapes share their compiled steps.
 
-    To trace and to optimize the steps, and to export, are what a training with few images spends its time on. For
-    one processor. All seeds of a training are given to what takes them.
+    A training with few images spends its time on tracing and optimizing the steps. For one processor. All
+    seeds of a training are given to what takes them.
     """
     compiled = _compiled()
-    with narrowed(), unoptimized(), unexported(), pytest.MonkeyPatch.context() as patch:
+    with narrowed(), unoptimized(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(train, "make_network", compiled.make_network)
         patch.setattr(loop, "Compiled", compiled.compile)
         for name in ("clear_session", "set_random_seed"):  # they throw away what TensorFlow has made of the steps
             patch.setattr(keras.utils, name, lambda *_: None)
+        yield
+
+
+@contextlib.contextmanager
+def quick_trainings() -> Iterator[None]:
+    """Within it, trainings share their compiled steps, and write no SavedModel."""
+    with shared_steps(), unexported():
         yield

@@ -5,7 +5,7 @@ import dataclasses
 import inspect
 import json
 import pathlib
-import subprocess
+import runpy
 import sys
 import textwrap
 
@@ -21,6 +21,7 @@ from components.plan_training import plan_training
 from components.train_model import train_model
 from components.upload_model import upload_model
 from pipeline.job import AcceleratorConfig, JobConfig
+from tests.narrow import narrowed, quick_trainings, shared_steps
 from tests.tiny import write_salicon
 from trainer import artifacts
 from trainer.__main__ import main
@@ -40,6 +41,12 @@ DATASET = "salicon"
 
 def artifact(kind, path):
     return kind(name=path.name, uri=str(path), metadata={})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def narrow():
+    with narrowed():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -73,15 +80,16 @@ def settings(**changes):
 def model(folder, prepared):
     model, curve = artifact(dsl.Model, folder / "model"), artifact(dsl.HTML, folder / "curve")
     checkpoints = str(folder / "checkpoints")
-    train_model.python_func(
-        step="base",
-        **settings(),
-        accelerator="",
-        checkpoint_dir=checkpoints,
-        dataset=prepared,
-        model=model,
-        curve=curve,
-    )
+    with shared_steps():
+        train_model.python_func(
+            step="base",
+            **settings(),
+            accelerator="",
+            checkpoint_dir=checkpoints,
+            dataset=prepared,
+            model=model,
+            curve=curve,
+        )
     assert (folder / "checkpoints" / "base").is_dir()
     assert "<html" in (folder / "curve").read_text().lower()
     return model
@@ -155,7 +163,7 @@ def test_model_is_taken_for_the_base_model_as_it_was_when_it_was_looked_at(model
     assert imported.metadata == {"source": model.path, "fingerprint": digest}
     config = (tmp_path / "imported" / artifacts.MODEL_CONFIG).read_text()
     assert json.loads(config) == json.loads(pathlib.Path(model.path, artifacts.MODEL_CONFIG).read_text())
-    assert "46 arrays with 24,934,209 weights" in capsys.readouterr().out
+    assert "46 arrays with 1,561,121 weights" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"^error: .* changed while it was imported"):
         import_model.python_func(model.path, DATASET, "32x40", "other", artifact(dsl.Model, tmp_path / "again"))
     (tmp_path / "text.pb").write_text("no graph")
@@ -167,16 +175,17 @@ def test_model_is_taken_for_the_base_model_as_it_was_when_it_was_looked_at(model
 
 def test_fine_tuning_starts_from_the_base_model_and_keeps_its_state_beside_its_output(model, prepared, tmp_path):
     tuned, curve = artifact(dsl.Model, tmp_path / "tuned"), artifact(dsl.HTML, tmp_path / "curve")
-    train_model.python_func(
-        step="finetune",
-        **settings(),
-        accelerator="",
-        checkpoint_dir="",
-        dataset=prepared,
-        model=tuned,
-        curve=curve,
-        base_model=model,
-    )
+    with quick_trainings():
+        train_model.python_func(
+            step="finetune",
+            **settings(),
+            accelerator="",
+            checkpoint_dir="",
+            dataset=prepared,
+            model=tuned,
+            curve=curve,
+            base_model=model,
+        )
     config = json.loads((tmp_path / "tuned" / artifacts.MODEL_CONFIG).read_text())
     assert config["base_model"]["best_epoch"] == model.metadata["best_epoch"] == 1
     assert (tmp_path / "tuned-checkpoints").is_dir()
@@ -260,7 +269,7 @@ def planned(folder, prepared, **changes):
     return answer, workspace, plan
 
 
-def test_job_of_a_plan_trains_and_its_model_is_collected_where_it_lies(tmp_path, prepared):
+def test_job_of_a_plan_trains_and_its_model_is_collected_where_it_lies(tmp_path, prepared, monkeypatch):
     answer, workspace, plan = planned(tmp_path, prepared)
     (pool,) = answer.worker_pool_specs
     assert pool["machine_spec"] == ACCELERATORS["cpu"].machine_spec
@@ -273,9 +282,12 @@ def test_job_of_a_plan_trains_and_its_model_is_collected_where_it_lies(tmp_path,
     assert "# Training on cpu" in pathlib.Path(plan.path).read_text()
 
     container = pool["container_spec"]
-    assert container["command"][0] == "python"
-    job = [sys.executable, *container["command"][1:], *container["args"]]
-    assert subprocess.run(job, capture_output=True).returncode == 0
+    python, option, module, *command = container["command"]
+    assert (python, option) == ("python", "-m")
+    monkeypatch.setattr(sys, "argv", [module, *command, *container["args"]])
+    monkeypatch.delitem(sys.modules, f"{module}.__main__")
+    with quick_trainings():
+        runpy.run_module(module, run_name="__main__")
     model, curve = artifact(dsl.Model, tmp_path / "elsewhere"), artifact(dsl.HTML, tmp_path / "curve")
     uri = collect_training.python_func("projects/1/customJobs/2", workspace, model, curve)
     assert uri == model.uri == f"{workspace.path}/model"
