@@ -36,7 +36,7 @@ SIZE = (64, 80)
 @pytest.fixture(scope="module")
 def network():
     network = build_model((None, None), "float32")
-    set_golden_weights(network, np.load(ROOT / "tests/golden/msinet_reference.npz")["variables"])
+    set_golden_weights(network)
     return network
 
 

@@ -11,19 +11,8 @@ import numpy as np
 @functools.cache
 def golden_weights() -> dict[str, np.ndarray]:
     """The reference's name of each variable, without `:0` -> its seeded values, float32."""
-    return _seeded(np.load(pathlib.Path(__file__).with_name("msinet_reference.npz"))["variables"])
-
-
-def set_golden_weights(model: keras.Model, variables: np.ndarray) -> None:
-    """Give each layer of `model` the reference's seeded kernel and bias, found by its name."""
-    for name, values in _seeded(variables).items():
-        layer, variable = name.replace("/", "_").rsplit("_", 1)
-        getattr(model.get_layer(layer), variable).assign(values)
-
-
-def _seeded(variables: np.ndarray) -> dict[str, np.ndarray]:
     weights = {}
-    for row in variables:
+    for row in np.load(pathlib.Path(__file__).with_name("msinet_reference.npz"))["variables"]:
         index, name, text = str(row).split("\t")
         rng = np.random.default_rng(1000 + int(index))
         shape = ast.literal_eval(text)
@@ -31,3 +20,10 @@ def _seeded(variables: np.ndarray) -> dict[str, np.ndarray]:
         values = values * np.sqrt(2 / np.prod(shape[:3])) if "kernel" in name else values * 0.1
         weights[name.removesuffix(":0")] = values.astype(np.float32)
     return weights
+
+
+def set_golden_weights(model: keras.Model) -> None:
+    """Give each layer of `model` the reference's seeded kernel and bias, found by its name."""
+    for name, values in golden_weights().items():
+        layer, variable = name.replace("/", "_").rsplit("_", 1)
+        getattr(model.get_layer(layer), variable).assign(values)

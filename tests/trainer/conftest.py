@@ -2,16 +2,26 @@
 
 import shutil
 
-import numpy as np
 import pytest
 
 from tests.golden.weights import set_golden_weights
+from tests.narrow import narrowed
 from tests.trainer import predictable
 from trainer.artifacts import MODEL_CONFIG, WEIGHTS, write_json
 from trainer.config import EvaluateConfig
 from trainer.evaluation.evaluate import evaluate
 from trainer.model import build_model
 from trainer.prediction.predictor import Predictor
+
+
+@pytest.fixture(scope="module")
+def narrow():
+    """All networks of a module are narrow, and so are the models that it writes and reads.
+
+    The fixtures of a session may be made before or after: they say themselves which network they take.
+    """
+    with narrowed():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +39,7 @@ def models(good, tmp_path_factory):
         "good": predictable.write_model(folder / "good", good),
         "bad": predictable.write_model(folder / "bad", other),
     }
-    shutil.rmtree(folder)  # a hundred megabytes each
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +55,8 @@ def datasets(good, tmp_path_factory):
 def evaluated(models, datasets, tmp_path_factory):
     """The folder of one evaluation of `good`, with `bad` as the current default, on both data sets."""
     output = tmp_path_factory.mktemp("evaluation") / "evaluation"
-    evaluate(EvaluateConfig(), models["good"], datasets, output, champion=models["bad"])
+    with narrowed():
+        evaluate(EvaluateConfig(), models["good"], datasets, output, champion=models["bad"])
     return output
 
 
@@ -54,7 +65,7 @@ def golden_model(tmp_path_factory):
     """The folder of a model with the golden weights, for images of 64 x 80 pixels."""
     folder = tmp_path_factory.mktemp("golden")
     network = build_model((None, None), "float32")
-    set_golden_weights(network, np.load("tests/golden/msinet_reference.npz")["variables"])
+    set_golden_weights(network)
     network.save_weights(folder / WEIGHTS)
     write_json(folder / MODEL_CONFIG, {"image_size": (64, 80)})
     yield folder
@@ -62,5 +73,14 @@ def golden_model(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def predictor(golden_model):
-    return Predictor(golden_model)
+def narrow_model(tmp_path_factory):
+    """The folder of a model for images of 64 x 80 pixels, for modules that are `narrow`."""
+    folder = predictable.write_model(tmp_path_factory.mktemp("narrow") / "model", predictable.network(4))
+    write_json(folder / MODEL_CONFIG, {"image_size": (64, 80)})
+    return folder
+
+
+@pytest.fixture(scope="session")
+def predictor(narrow_model):
+    with narrowed():
+        return Predictor(narrow_model)

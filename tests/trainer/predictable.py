@@ -7,6 +7,7 @@ import keras
 import numpy as np
 from scipy.ndimage import gaussian_filter
 
+from tests.narrow import narrowed
 from trainer import artifacts, preprocess
 from trainer.data import tfrecords
 from trainer.model import build_model
@@ -16,8 +17,10 @@ ORIGINAL_SIZES = ((48, 64), (60, 60), (90, 101))  # as the frame; padded left an
 
 
 def network(seed: int) -> keras.Model:
+    """A narrow one, so whoever reads its weights must be `narrowed` too."""
     keras.utils.set_random_seed(seed)
-    return build_model((None, None), dtype="float32")
+    with narrowed():
+        return build_model((None, None), dtype="float32")
 
 
 def write_model(folder: pathlib.Path, model: keras.Model) -> pathlib.Path:

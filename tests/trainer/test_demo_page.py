@@ -22,6 +22,8 @@ from trainer.prediction.regions import Region, measure
 from trainer.reports import charts
 from trainer.reports.pages import MINUS, TIMES
 
+pytestmark = pytest.mark.usefixtures("narrow")
+
 DROP = """([target, files]) => {
   const transfer = new DataTransfer();
   for (const [name, text] of files) {

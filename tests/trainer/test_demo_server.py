@@ -26,6 +26,8 @@ from trainer.errors import UserError
 from trainer.prediction import render
 from trainer.prediction.regions import Region, measure
 
+pytestmark = pytest.mark.usefixtures("narrow")
+
 BYTES = {"content-type": "application/octet-stream"}
 
 
@@ -315,7 +317,8 @@ def test_loopback_is_told_from_the_rest():
 
 
 def test_command_says_where_the_page_is_and_stops_in_good_order(folder):
-    command = [sys.executable, "-m", "trainer", "demo", "--model", str(folder), "--port", "0", "--host", "0.0.0.0"]
+    arguments = ["demo", "--model", str(folder), "--port", "0", "--host", "0.0.0.0"]
+    command = [sys.executable, "-m", "tests.trainer.narrow_command", *arguments]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env=environment, cwd=pathlib.Path(__file__).parents[2]

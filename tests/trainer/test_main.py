@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from tests.narrow import quick_trainings
 from tests.prepared import write_prepared
 from trainer.__main__ import _parser, main
 from trainer.artifacts import EVALUATION, MODEL_CONFIG, VERSION_EXTRA
@@ -100,7 +101,13 @@ def test_interrupted_command_says_how_to_go_on_without_a_traceback(capsys):
     assert "the same command" in capsys.readouterr().err
 
 
-def test_train_then_evaluate_write_model_curve_and_report(tmp_path):
+@pytest.fixture
+def quick():
+    with quick_trainings():
+        yield
+
+
+def test_train_then_evaluate_write_model_curve_and_report(quick, tmp_path):
     data = write_prepared(tmp_path / "data")
     settings = ["--epochs=1", "--batch-size=2", "--initial-weights=none", "--precision=float32"]
     places = ["--output-dir", str(tmp_path / "model"), "--curve", str(tmp_path / "curve.html")]

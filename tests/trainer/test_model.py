@@ -21,7 +21,7 @@ GOLDEN = np.load("tests/golden/msinet_reference.npz")
 def model():
     keras.utils.clear_session()
     model = build_model((None, None), dtype="float32")
-    set_golden_weights(model, GOLDEN["variables"])
+    set_golden_weights(model)
     return model
 
 
@@ -41,7 +41,7 @@ def test_prediction_and_loss_equal_the_reference(model, case):
 
 def test_five_adam_steps_equal_the_reference():
     model = build_model((64, 80), dtype="float32")
-    set_golden_weights(model, GOLDEN["variables"])
+    set_golden_weights(model)
     optimizer = keras.optimizers.Adam(1e-5, epsilon=1e-8)
     image, target = GOLDEN["small_image"].astype(np.float32), GOLDEN["small_map"].astype(np.float32)
     losses = []

@@ -21,6 +21,8 @@ from trainer.evaluation.per_image import PerImage
 from trainer.evaluation.shared_scores import Shared
 from trainer.reports.terminal import print_comparison
 
+pytestmark = pytest.mark.usefixtures("narrow")
+
 N = 60
 
 

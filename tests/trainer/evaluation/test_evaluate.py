@@ -18,6 +18,8 @@ from trainer.evaluation import confidence
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.gate import require_baseline
 
+pytestmark = pytest.mark.usefixtures("narrow")
+
 DENSITY_METRICS = {"cc", "kld", "sim"}
 
 

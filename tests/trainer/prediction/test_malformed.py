@@ -10,16 +10,18 @@ from PIL import Image
 from tests.trainer import malformed
 from trainer.__main__ import main
 
+pytestmark = pytest.mark.usefixtures("narrow")
+
 SIZES = {"one-pixel.png": (1, 1), "banner.png": (10, 20_000), "pole.png": (20_000, 10), "line.webp": (1, 3000)}
 
 
 @pytest.fixture(scope="module")
-def predicted(golden_model, tmp_path_factory):
+def predicted(narrow_model, tmp_path_factory):
     """The folder; file -> what should come of it; what the command left, wrote to stderr, and warned of."""
     folder = tmp_path_factory.mktemp("malformed")
     (folder / "in").mkdir()
     expected = malformed.write(folder / "in")
-    arguments = ["--model", str(golden_model), "--output-dir", str(folder / "out"), "--format", "png,overlay"]
+    arguments = ["--model", str(narrow_model), "--output-dir", str(folder / "out"), "--format", "png,overlay"]
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         with pytest.raises(SystemExit) as left:

@@ -23,6 +23,8 @@ from trainer.prediction.regions import parse_region
 from trainer.prediction.sheet import PER_PAGE
 from trainer.serving import export
 
+pytestmark = pytest.mark.usefixtures("narrow")
+
 SIZES = [(40, 100), (120, 50), (64, 80), (7, 9)]
 
 
@@ -37,17 +39,17 @@ def photos(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(golden_model, *arguments):
-    main(["predict", *map(str, arguments), "--model", str(golden_model)])
+def run(narrow_model, *arguments):
+    main(["predict", *map(str, arguments), "--model", str(narrow_model)])
 
 
 def pixels(path):
     return np.asarray(Image.open(path))
 
 
-def test_maps_are_the_golden_postprocessing_of_the_networks_answer(golden_model, photos):
-    run(golden_model, "photos", "--output-dir", "maps", "--format", "png,png16,npy", "--batch-size", 3)
-    network = tf.function(export.load_model(golden_model))
+def test_maps_are_the_golden_postprocessing_of_the_networks_answer(narrow_model, photos):
+    run(narrow_model, "photos", "--output-dir", "maps", "--format", "png,png16,npy", "--batch-size", 3)
+    network = tf.function(export.load_model(narrow_model))
     for index, size in enumerate(SIZES):
         stem = f"maps/{'more/' if index == 3 else ''}{index}"
         prepared = preprocess.prepare_stimulus(image(index, 1, *size)[0], (64, 80))
@@ -62,10 +64,10 @@ def test_maps_are_the_golden_postprocessing_of_the_networks_answer(golden_model,
     assert len(list((photos / "maps").rglob("*.*"))) == 3 * len(SIZES)
 
 
-def test_a_bad_image_is_reported_and_the_others_go_on(golden_model, photos, capsys):
+def test_a_bad_image_is_reported_and_the_others_go_on(narrow_model, photos, capsys):
     (photos / "photos" / "1.png").write_bytes(b"<html>")
     with pytest.raises(SystemExit) as left:
-        run(golden_model, "photos", "missing.jpg", "--output-dir", "maps", "--json", "-")
+        run(narrow_model, "photos", "missing.jpg", "--output-dir", "maps", "--json", "-")
     assert left.value.code == 1
     out, err = capsys.readouterr()
     answer = json.loads(out)
@@ -88,10 +90,10 @@ def test_a_bad_image_is_reported_and_the_others_go_on(golden_model, photos, caps
     assert "3 of 5 images predicted, see maps" in err
 
 
-def test_regions_are_measured_in_every_image(golden_model, photos, capsys):
+def test_regions_are_measured_in_every_image(narrow_model, photos, capsys):
     with pytest.raises(SystemExit):
         run(
-            golden_model,
+            narrow_model,
             "photos/0.png",
             "photos/2.png",
             "--region",
@@ -107,15 +109,15 @@ def test_regions_are_measured_in_every_image(golden_model, photos, capsys):
     )
 
 
-def test_a_contact_sheet_shows_all_images(golden_model, photos):
-    run(golden_model, "photos", "--contact-sheet", "sheet.png")
+def test_a_contact_sheet_shows_all_images(narrow_model, photos):
+    run(narrow_model, "photos", "--contact-sheet", "sheet.png")
     assert pixels("sheet.png").shape[1] > 3 * 480
     assert sorted(path.name for path in photos.iterdir()) == ["photos", "sheet.png"]
 
 
-def test_images_on_cloud_storage_are_predicted(golden_model, predictor, photos, bucket):
+def test_images_on_cloud_storage_are_predicted(narrow_model, predictor, photos, bucket):
     place = upload(bucket, "photos")
-    run(golden_model, f"{place}/more", f"{place}/0.png", "--output-dir", "maps", "--format", "npy,overlay")
+    run(narrow_model, f"{place}/more", f"{place}/0.png", "--output-dir", "maps", "--format", "npy,overlay")
     written = sorted(path.name for path in (photos / "maps").iterdir())
     assert written == ["0-overlay.png", "0.npy", "3-overlay.png", "3.npy"]
     expected = predictor.predict(pixels("photos/0.png"))
@@ -125,10 +127,10 @@ def test_images_on_cloud_storage_are_predicted(golden_model, predictor, photos, 
     )
 
 
-def test_objects_write_below_the_output_folder_alone(golden_model, photos, monkeypatch, capsys):
+def test_objects_write_below_the_output_folder_alone(narrow_model, photos, monkeypatch, capsys):
     content = (photos / "photos" / "0.png").read_bytes()
     with answering(monkeypatch, serving(content, name=f"set/{photos}/y.png")), pytest.raises(SystemExit):
-        run(golden_model, "gs://any/set", "photos/0.png", "--output-dir", "maps")
+        run(narrow_model, "gs://any/set", "photos/0.png", "--output-dir", "maps")
     out, err = capsys.readouterr()
     assert f"error: the name gs://any/set/{photos}/y.png leads out of" in err
     assert "1 of 2 images predicted" in out
@@ -190,10 +192,10 @@ def test_no_output_takes_the_place_of_an_image(photos, arguments):
 # === Two designs ===
 
 
-def test_two_designs_are_compared(golden_model, photos, capsys):
+def test_two_designs_are_compared(narrow_model, photos, capsys):
     Image.open("photos/2.png").resize((160, 128)).save("larger.png")
     regions = ["--region", "left:0%,0%,50%,100%", "--region", "right:50%,0%,50%,100%"]
-    run(golden_model, "--compare", "photos/2.png", "larger.png", "--output-dir", "maps", "--json", "-", *regions)
+    run(narrow_model, "--compare", "photos/2.png", "larger.png", "--output-dir", "maps", "--json", "-", *regions)
     answer = json.loads(capsys.readouterr().out)
     left, right = answer["regions"]
     assert left["share_change"] == pytest.approx(-right["share_change"], abs=1e-6)
@@ -202,25 +204,25 @@ def test_two_designs_are_compared(golden_model, photos, capsys):
     assert pixels(answer["picture"]).shape[0] > 64
 
 
-def test_designs_of_other_shapes_are_refused_with_numbers(golden_model, photos):
+def test_designs_of_other_shapes_are_refused_with_numbers(narrow_model, photos):
     message = r"0.png is 100 pixels wide and 40 high, photos/1.png 50 and 120, another aspect ratio"
     with pytest.raises(SystemExit, match=message):
-        run(golden_model, "--compare", "photos/0.png", "photos/1.png", "--output-dir", "maps")
+        run(narrow_model, "--compare", "photos/0.png", "photos/1.png", "--output-dir", "maps")
     assert not (photos / "maps").exists()
 
 
-def test_names_are_shown_as_they_are(golden_model, photos, capsys):
+def test_names_are_shown_as_they_are(narrow_model, photos, capsys):
     names = ["[draft] :smile:.png", "new\nline.png", os.fsdecode(b"\xff.png")]
     for name in names:
         (photos / name).write_bytes((photos / "photos" / "0.png").read_bytes())
     regions = ["--region", "[/old]:1,2,3,4", "--region", "[b]bold[/b]:1,2,3,4", "--region", "new\nregion:1,2,3,4"]
-    run(golden_model, *names, *regions)
+    run(narrow_model, *names, *regions)
     shown = ["[draft] :smile:.png", r"'new\nline.png'", r"'\udcff.png'"]
     out = capsys.readouterr().out
     for each in (*shown, "[/old]", "[b]bold[/b]", r"'new\nregion'"):
         assert each in out
     for first, second in ((0, 1), (1, 2)):
-        run(golden_model, "--compare", names[first], names[second], "--output-dir", "maps", *regions)
+        run(narrow_model, "--compare", names[first], names[second], "--output-dir", "maps", *regions)
         out = capsys.readouterr().out
         assert re.search(rf"region +{re.escape(shown[first])} +{re.escape(shown[second])} +change", out)
         assert "[/old]" in out

@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
     """A model folder with the golden weights."""
     folder = tmp_path_factory.mktemp("model")
     network = build_model((None, None), "float32")
-    set_golden_weights(network, GOLDEN["variables"])
+    set_golden_weights(network)
     export.write_model(network, folder, SIZE, {"image_size": SIZE})
     return folder
 

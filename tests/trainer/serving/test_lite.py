@@ -2,8 +2,9 @@
 
 import pathlib
 import re
-import subprocess
+import runpy
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -96,15 +97,20 @@ def test_wrong_arguments_are_named_before_anything_is_loaded(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("size", [SIZE, (120, 100), (30, 70)])
-def test_client_of_the_guide_prepares_and_restores_as_the_trainer(written, golden_model, tmp_path, size):
+def test_client_of_the_guide_prepares_and_restores_as_the_trainer(
+    written, golden_model, tmp_path, monkeypatch, size
+):
     (tmp_path / "model.tflite").hardlink_to(written / "none")
     pixels = np.asarray(
         Image.fromarray(IMAGE[0, :8, :10].astype(np.uint8)).resize(size[::-1], Image.Resampling.BICUBIC)
     )
     Image.fromarray(pixels).save(tmp_path / "photo.png")
     program = pathlib.Path("docs/serving/client_tflite.py").absolute()
-    arguments = [sys.executable, program, "model.tflite", "photo.png", "map.png"]
-    subprocess.run(arguments, cwd=tmp_path, check=True, capture_output=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(program), "model.tflite", "photo.png", "map.png"])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(?s).*tf.lite.Interpreter is deprecated", UserWarning)
+        runpy.run_path(str(program), run_name="__main__")
     levels = np.asarray(Image.open(tmp_path / "map.png")).astype(float)
     network = export.load_model(golden_model)
     expected = preprocess.restore_map(
