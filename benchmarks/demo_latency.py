@@ -27,7 +27,7 @@ from trainer.demo.app import build_app
 from trainer.demo.listen import LOOPBACK_NAMES, listen
 from trainer.demo.serve import build_server
 from trainer.model import build_model
-from trainer.models import find_model
+from trainer.models.find import find_model
 from trainer.prediction.predictor import Predictor
 
 SIZE = (3000, 4000)

@@ -23,11 +23,11 @@ import tensorflow as tf
 from trainer import metrics, preprocess
 from trainer.artifacts import Manifest
 from trainer.data.tfrecords import Example, read
-from trainer.models import find_model
+from trainer.models.export_options import QUANTIZATIONS
+from trainer.models.find import find_model
+from trainer.models.lite import convert, interpreter
+from trainer.models.saved_model import load_model
 from trainer.progress import Tracker
-from trainer.serving.export import load_model
-from trainer.serving.export_options import QUANTIZATIONS
-from trainer.serving.lite import convert, interpreter
 
 Maps = npt.NDArray[np.float32]
 SCORES = ("cc", "kld", "sim", "nss")

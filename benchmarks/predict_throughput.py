@@ -37,10 +37,10 @@ from skimage import data
 from trainer.artifacts import MODEL_CONFIG, WEIGHTS, write_json
 from trainer.config import parse_image_size
 from trainer.model import build_model
+from trainer.picture import read_picture
+from trainer.predict_config import DEFAULTS, MEGAPIXEL
 from trainer.prediction.inputs import Input, find_inputs
-from trainer.prediction.picture import read_picture
 from trainer.prediction.predict import predict
-from trainer.prediction.predict_config import DEFAULTS, MEGAPIXEL
 from trainer.prediction.predictor import Predictor
 from trainer.prediction.results import name_results
 

@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from pipeline.settings import IMAGE
+from pipeline.graph.environment import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
@@ -13,7 +13,7 @@ def collect_training(
     curve: dsl.Output[dsl.HTML],
 ) -> str:
     """Take the model where the job `gcp_resources` wrote it, without a copy; its URI."""
-    from pipeline.training import summary
+    from pipeline.plan.step import summary
     from trainer.errors import reported
     from trainer.reports.curve import write_curve
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from pipeline.settings import IMAGE
+from pipeline.graph.environment import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
@@ -22,7 +22,7 @@ def fingerprint(
     """
     from trainer.data import fetch
     from trainer.errors import reported
-    from trainer.published import weight_sources
+    from trainer.models import weight_sources
 
     with reported():
         model = weight_sources.fingerprint(base_model_uri) if base_model_uri else ""

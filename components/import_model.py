@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from pipeline.settings import IMAGE
+from pipeline.graph.environment import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
@@ -12,7 +12,7 @@ def import_model(
     """Make a model of the weights that `fingerprint` is the digest of, by which caching goes; its URI."""
     from trainer.config import check
     from trainer.errors import reported
-    from trainer.published.start import import_checked
+    from trainer.models.start import import_checked
 
     with reported():
         imported = import_checked(base_model_uri, model.path, dataset, image_size)

@@ -4,7 +4,7 @@ from typing import NamedTuple, Optional
 
 from kfp import dsl
 
-from pipeline.settings import IMAGE
+from pipeline.graph.environment import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
@@ -55,8 +55,8 @@ def plan_training(
     ],
 ):
     """Resolve the accelerator, check that everything fits it, and estimate time and cost."""
-    from pipeline import training
-    from pipeline.job import AcceleratorConfig
+    from pipeline.plan.settings import AcceleratorConfig
+    from pipeline.plan.step import Folders, Target, plan_step
     from trainer.config import TrainConfig
     from trainer.errors import reported
 
@@ -82,13 +82,13 @@ def plan_training(
             provisioning=provisioning,
             reduction_servers=reduction_servers,
         )
-        target = training.Target(platform=platform, location=location, image_pattern=image_pattern)
-        folders = training.Folders(
+        target = Target(platform=platform, location=location, image_pattern=image_pattern)
+        folders = Folders(
             dataset=dataset.path,
             base_model=base_model and base_model.path,
             workspace=workspace.path,
             checkpoint_dir=checkpoint_dir,
             initial_weights_fingerprint=initial_weights_fingerprint,
         )
-        job = training.plan(step, config, machines, target, folders, plan.path)
+        job = plan_step(step, config, machines, target, folders, plan.path)
         return job.outputs(timeout_hours, max_wait_hours, training_labels, workspace.uri)

@@ -4,7 +4,7 @@ from typing import Optional
 
 from kfp import dsl
 
-from pipeline.settings import IMAGE
+from pipeline.graph.environment import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]

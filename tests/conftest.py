@@ -27,18 +27,18 @@ OTHERS = (
 
 HERE = pathlib.Path(__file__).parent
 LONG = (
-    "pipeline/test_run.py",
-    "pipeline/test_real_data.py",
+    "pipeline/local/test_run.py",
+    "pipeline/local/test_real_data.py",
     "trainer/training/test_train.py",
     "trainer/training/test_distributed.py",
     "components/test_components.py",
-    "trainer/serving/test_lite.py",
+    "trainer/models/test_lite.py",
     "trainer/test_demo_page.py",
     "trainer/training/test_step.py",
-    "trainer/published/test_importing.py",
+    "trainer/models/test_importing.py",
     "trainer/test_main.py",
     "trainer/training/test_checkpoints.py",
-    "trainer/serving/test_export.py",
+    "trainer/models/test_saved_model.py",
     "trainer/evaluation/test_evaluate.py",
     "trainer/data/test_batches.py",
     "trainer/prediction/test_predict.py",

@@ -19,8 +19,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 UV = (sys.executable, ROOT / "requirements" / "uv.py", "pip")
 PROGRAM = """
 import keras, tensorflow
-import components.train_model, pipeline.dag
-import trainer.evaluation.evaluate, trainer.serving.export, trainer.training.train
+import components.train_model, pipeline.graph.dag
+import trainer.evaluation.evaluate, trainer.models.saved_model, trainer.training.train
 print(tensorflow.__version__, float(keras.ops.sum(tensorflow.ones((2, 3)))))
 """
 OFF_HOST = {

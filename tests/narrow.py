@@ -17,11 +17,11 @@ from tests.narrow_tasks.sitecustomize import WIDTHS
 from trainer import model
 from trainer.artifacts import Manifest
 from trainer.config import TrainConfig
-from trainer.serving import export
+from trainer.models import saved_model
 from trainer.training import loop, train
 
 SHALLOW = {**WIDTHS, "VGG16_BLOCKS": ((16,), (32,), (64,), (128,), (128,))}
-"""Less to trace; but `trainer.published.weights` knows no network of so few layers."""
+"""Less to trace; but `trainer.models.weights` knows no network of so few layers."""
 
 
 @contextlib.contextmanager
@@ -78,7 +78,7 @@ def unoptimized() -> Iterator[None]:
 def unexported() -> Iterator[None]:
     """Within it, trainings write no SavedModel."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(export, "write_saved_model", lambda *_: None)
+        patch.setattr(saved_model, "write_saved_model", lambda *_: None)
         yield
 
 

@@ -21,7 +21,7 @@ STANDARD_LIBRARY_ONLY = (
     "trainer.datasets",
     "trainer.artifacts",
     "trainer.errors",
-    "trainer.prediction.predict_config",
+    "trainer.predict_config",
     "trainer.commands.predict",
 )
 TRAINER_MODULES = sorted(
@@ -47,7 +47,7 @@ def loaded(modules, *packages):
 
 
 def test_pipeline_definition_loads_no_tensorflow_or_keras():
-    modules, _ = modules_after("import pipeline.dag")
+    modules, _ = modules_after("import pipeline.graph.dag")
     assert not loaded(modules, "tensorflow", "keras")
     assert loaded(modules, "kfp")
 

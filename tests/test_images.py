@@ -16,7 +16,7 @@ import yaml
 from packaging.specifiers import SpecifierSet
 
 from pipeline.__main__ import parse
-from pipeline.settings import Environment, load
+from pipeline.graph.environment import Environment, load
 from tests.images import DOCKERFILE, SEARCH_PATHS, environment_of, stages
 from trainer import artifacts
 from trainer.accelerators import ACCELERATORS
@@ -145,8 +145,8 @@ def test_build_without_a_commit_is_refused():
 
 
 def test_every_package_is_copied():
-    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    assert {name.partition(".")[0] for name in packages} <= set(copied())
+    find = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]
+    assert {pattern.removesuffix("*") for pattern in find["include"]} <= set(copied())
 
 
 def test_only_what_is_copied_is_sent_to_the_builder():

@@ -5,8 +5,10 @@ import tomllib
 
 import pytest
 
-from pipeline import publish, settings, submit, version_folder
-from pipeline.parameters import validate
+from pipeline.graph.environment import CONFIGS, Environment, load_environment
+from pipeline.graph.parameters import validate
+from pipeline.registry import staging
+from pipeline.vertex import publish, submit
 from tests.infra import FILES, FOLDER, PROJECT, blocks, environment_text, filled
 
 DEFAULT_NAME = "msinet"
@@ -223,7 +225,7 @@ def test_longest_names_are_within_the_clouds_limits():
 def test_output_is_an_environment_that_the_pipeline_takes(tmp_path):
     path = tmp_path / "prod.toml"
     path.write_text(environment_text())
-    environment = settings.load(str(path))
+    environment = load_environment(str(path))
     assert environment.target == "vertex"
     assert environment.project == PROJECT
     assert environment.bucket == f"gs://{PROJECT}-msinet-runs"
@@ -238,22 +240,22 @@ def test_output_is_an_environment_that_the_pipeline_takes(tmp_path):
 def test_runs_go_where_files_may_expire_and_models_do_not(tmp_path):
     path = tmp_path / "prod.toml"
     path.write_text(environment_text())
-    job = submit.prepare(settings.load(str(path)), {}).job
+    job = submit.prepare(load_environment(str(path)), {}).job
     assert job["runtimeConfig"]["gcsOutputDirectory"] == f"gs://{PROJECT}-msinet-runs/runs"
-    assert version_folder.STAGING == "models"
+    assert staging.STAGING == "models"
 
 
 def test_every_key_of_an_environment_that_the_cloud_decides_is_in_the_output(tmp_path):
     keys = set(re.findall(r"(?m)^(\w+) =", environment_text().partition("[labels]")[0]))
-    all_keys = {name for name in settings.Environment.__dataclass_fields__ if name not in ("name", "parameters")}
+    all_keys = {name for name in Environment.__dataclass_fields__ if name not in ("name", "parameters")}
     # Peering with a network, another address of the API, and whom to tell are nobody's default.
     assert keys | {"labels"} == all_keys - {"network", "endpoint", "notify"}
 
 
 def test_example_environment_has_every_key_with_a_comment():
-    text = (settings.CONFIGS / "vertex.toml").read_text()
-    fields = {name for name in settings.Environment.__dataclass_fields__ if name != "name"}
+    text = (CONFIGS / "vertex.toml").read_text()
+    fields = {name for name in Environment.__dataclass_fields__ if name != "name"}
     assert set(tomllib.loads(text)) == fields
     for paragraph in re.split(r"\n\n+", text.strip()):
         assert paragraph.startswith("# "), paragraph
-    settings.load("vertex")
+    load_environment("vertex")

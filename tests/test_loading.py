@@ -106,7 +106,7 @@ import pipeline.__main__, trainer.__main__
 from components import *
 from components import (collect_training, evaluate_model, fetch_dataset, fingerprint, import_model, plan_training,
     train_model, upload_model)
-from pipeline.job import AcceleratorConfig
+from pipeline.plan.settings import AcceleratorConfig
 from trainer.config import EvaluateConfig, TrainConfig
 from trainer.errors import reported
 

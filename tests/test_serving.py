@@ -23,8 +23,8 @@ from tests.golden.weights import set_golden_weights
 from tests.images import stages
 from trainer import preprocess
 from trainer.model import build_model
-from trainer.prediction.picture import read_picture
-from trainer.serving import export
+from trainer.models import saved_model
+from trainer.picture import read_picture
 
 ROOT = pathlib.Path(__file__).parent.parent
 GUIDE = (ROOT / "docs" / "serving.md").read_text()
@@ -44,8 +44,8 @@ def network():
 def exports(network, tmp_path_factory):
     """The export of a version, and the one for batch prediction."""
     folder = tmp_path_factory.mktemp("exports")
-    for name, default in zip(("msinet", "msinet-bytes"), export.SIGNATURES, strict=True):
-        export.write_saved_model(network, SIZE, folder / name, default)
+    for name, default in zip(("msinet", "msinet-bytes"), saved_model.SIGNATURES, strict=True):
+        saved_model.write_saved_model(network, SIZE, folder / name, default)
     return folder
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.registry_address import Address
+from pipeline.registry.address import Address
 from tests.images import DOCKERFILE, stages
 from tests.serving_server import Handler
 

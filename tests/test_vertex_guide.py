@@ -10,11 +10,11 @@ import tomllib
 
 import pytest
 
-from pipeline import experiments, runs, settings
-from pipeline import vertex as api
+from pipeline import cloud as api
 from pipeline.__main__ import TAKE_ASSIGNMENTS, main, parse
 from pipeline.commands.flags import given_parameters
-from pipeline.parameters import STEPS, settings_of
+from pipeline.graph.parameters import STEPS, settings_of
+from pipeline.vertex import experiments, runs
 from tests.infra import blocks, environment_text
 from tests.test_images import BUILD
 from tests.test_makefile import ROOT, make
@@ -157,7 +157,7 @@ def followed(vertex, tmp_path, monkeypatch):
     monkeypatch.setattr(experiments, "POLL_S", 0.0)
     path = pathlib.Path(write_config(vertex.environment, tmp_path))
     assert path.name == "prod.toml"
-    monkeypatch.setattr(settings, "CONFIGS", tmp_path)
+    monkeypatch.setattr("pipeline.graph.environment.CONFIGS", tmp_path)
     return vertex
 
 
@@ -175,7 +175,7 @@ def test_guide_can_be_followed_to_its_end(followed, capsys):
     for command in local_commands():
         arguments = pipeline_arguments(command)
         if arguments[0] == "registry":
-            continue  # tests/pipeline/test_vertex_registry.py has versions to look at
+            continue  # tests/pipeline/registry/test_vertex.py has versions to look at
         before = changes(followed)
         last = ("RUNNING", {}) if "cancel" in arguments else ("SUCCEEDED", {})
         followed.state["script"] = [PENDING, last]

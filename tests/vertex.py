@@ -259,7 +259,7 @@ def vertex(bucket, monkeypatch):
 
 
 def environment(url, bucket):
-    from pipeline.settings import Environment
+    from pipeline.graph.environment import Environment
 
     return Environment(
         name="prod",

@@ -96,11 +96,11 @@ def add_settings(parser: argparse.ArgumentParser, config: type) -> None:
 
 
 MODEL = "Model folder, or a registered name with or without @VERSION or @ALIAS, here or on gs://"
-"""What `trainer.models.find_model` takes, for a flag's help."""
+"""What `trainer.models.find.find_model` takes, for a flag's help."""
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Give `parser` the flag of the model to use, as `trainer.models.find_model` takes it."""
+    """Give `parser` the flag of the model to use, as `trainer.models.find.find_model` takes it."""
     parser.add_argument("--model", default="", help=f"{MODEL} (default: {MODEL_NAME}).")
 
 

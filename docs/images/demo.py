@@ -23,7 +23,7 @@ from tests.browser import launch
 from trainer.demo.app import build_app
 from trainer.demo.listen import LOOPBACK_NAMES, listen
 from trainer.demo.serve import build_server
-from trainer.models import find_model
+from trainer.models.find import find_model
 from trainer.prediction.predictor import Predictor
 
 FOLDER = pathlib.Path(__file__).parent

@@ -12,7 +12,7 @@ import sys
 from PIL import Image
 from skimage import data
 
-from trainer.models import find_model
+from trainer.models.find import find_model
 from trainer.prediction.predictor import Predictor
 from trainer.reports.charts import blend
 

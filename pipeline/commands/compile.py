@@ -8,7 +8,8 @@ import argparse
 import pathlib
 from collections.abc import Sequence
 
-from pipeline import parameters, settings
+from pipeline.graph import parameters
+from pipeline.graph.environment import load_environment
 from trainer.config import check, check_choice
 
 HELP = "write pipeline.yaml and pipeline-kubeflow.yaml"
@@ -24,16 +25,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
-    from pipeline import compile as compiling
+    from pipeline.graph import compile as compiling
 
     if parsed.target:
         check_choice("target", parsed.target, FILES)
-    given = settings.load(parsed.env) if parsed.env else None
+    given = load_environment(parsed.env) if parsed.env else None
     target = parsed.target or ("vertex" if parsed.output or given else "")
     if given and not parsed.target and given.target in FILES:
         target = given.target
     for each in [target] if target else FILES:
-        environment = given or settings.load(each)
+        environment = given or load_environment(each)
         check(
             environment.target == each,
             f"environment {environment.name} is for target {environment.target}, not {each}",

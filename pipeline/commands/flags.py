@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from pipeline.parameters import PARAMETERS, Value, convert
+from pipeline.graph.parameters import PARAMETERS, Value, convert
 from trainer.errors import UserError
 
 

@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline import plan
-from pipeline.job import AcceleratorConfig
+from pipeline.plan import plan
+from pipeline.plan.settings import AcceleratorConfig
 from trainer import accelerators, datasets
 from trainer.config import FetchConfig, TrainConfig, check, parse_image_size
 

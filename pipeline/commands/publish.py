@@ -20,9 +20,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
-    from pipeline import publish, settings
+    from pipeline.graph.environment import load_environment
+    from pipeline.vertex import publish
 
-    environment = settings.load(parsed.env)
+    environment = load_environment(parsed.env)
     address = publish.publish(environment, parsed.tag or publish.DEFAULT_TAGS)
     print(address)
     print(f"Submit it with: python -m pipeline submit --env {parsed.env} --template {address}")

@@ -4,7 +4,7 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from pipeline.parameters import PARAMETERS
+from pipeline.graph.parameters import PARAMETERS
 from trainer.config import check
 
 HELP = "look at the registry"
@@ -21,9 +21,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
-    from pipeline.registry import connect
+    from pipeline.registry.folder import connect
     from trainer.artifacts import DEFAULT, REGISTRY
-    from trainer.models import number_of
+    from trainer.models.find import number_of
 
     registry, name = connect(parsed.registry), parsed.model_name
     versions, aliases = registry.versions(name), registry.aliases(name)

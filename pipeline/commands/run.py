@@ -36,8 +36,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
     from rich.console import Console
 
-    from pipeline import run
-    from pipeline.local_run import prepare
+    from pipeline.local import run
+    from pipeline.local.prepare import prepare
 
     given = given_parameters(parsed, others)
     return run.execute(prepare(parsed.env, parsed.run_dir, parsed.resume, given), Console())

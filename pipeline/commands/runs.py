@@ -24,9 +24,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
-    from pipeline import checks, dag, runs, settings, vertex
+    from pipeline import cloud
+    from pipeline.graph import dag
+    from pipeline.graph.environment import load_environment
+    from pipeline.vertex import checks, runs
 
-    environment = settings.load(parsed.env)
+    environment = load_environment(parsed.env)
     checks.check_environment(environment)
     if parsed.action == "list":
         check(parsed.limit >= 1, f"limit is {parsed.limit}; it must be at least 1")
@@ -36,12 +39,12 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
     if parsed.action == "cancel":
         check(bool(parsed.run), "which run? write `python -m pipeline runs cancel RUN`")
         runs.cancel(environment, parsed.run)
-        print(f"{parsed.run} is being cancelled: {vertex.run_link(environment, parsed.run)}")
+        print(f"{parsed.run} is being cancelled: {cloud.run_link(environment, parsed.run)}")
         return 0
     run = parsed.run or _latest(environment)
     job = runs.find(environment, run)
     titles = runs.titles_of(job)
-    print(f"Run:     {run}\nConsole: {vertex.run_link(environment, run)}")
+    print(f"Run:     {run}\nConsole: {cloud.run_link(environment, run)}")
     if parsed.wait:
         return runs.follow(environment, run, titles)
     print(f"State:   {runs.state_of(job)}\nCreated: {job.create_time:%Y-%m-%d %H:%M} UTC")
@@ -56,7 +59,8 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
 
 
 def _latest(environment: Any) -> str:
-    from pipeline import dag, runs
+    from pipeline.graph import dag
+    from pipeline.vertex import runs
 
     found = runs.latest(environment, dag.NAME, 1)
     check(bool(found), f"there is no run of {dag.NAME} in {environment.project}, {environment.location}")
@@ -64,7 +68,7 @@ def _latest(environment: Any) -> str:
 
 
 def _line(job: Any) -> str:
-    from pipeline import runs
+    from pipeline.vertex import runs
 
     schedule = f"  by schedule {job.schedule_name.rpartition('/')[2]}" if job.schedule_name else ""
     run = job.name.rpartition("/")[2]

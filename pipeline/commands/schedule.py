@@ -39,12 +39,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
-    from pipeline import checks, schedule, settings
+    from pipeline.graph.environment import load_environment
+    from pipeline.vertex import checks, schedule
 
     given = given_parameters(parsed, others)
     changes = parsed.action in ("create", "replace")
     check(changes or not given, f"{parsed.action} takes no parameters; see `python -m pipeline schedule --help`")
-    environment = settings.load(parsed.env)
+    environment = load_environment(parsed.env)
     checks.check_environment(environment)
     if parsed.action == "list":
         for each in schedule.named(environment):
@@ -64,7 +65,7 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
 
 
 def _put(parsed: argparse.Namespace, environment: Any, name: str, given: Any) -> int:
-    from pipeline import checks, schedule
+    from pipeline.vertex import checks, schedule
 
     is_new = parsed.action == "create"
     check(is_new or not parsed.dry_run, "--dry-run is for create")
@@ -90,7 +91,7 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, given: Any) ->
 
 
 def _show(environment: Any, found: Any) -> None:
-    from pipeline import runs
+    from pipeline.vertex import runs
 
     _describe(environment, found)
     job = found.create_pipeline_job_request.pipeline_job
@@ -103,11 +104,12 @@ def _show(environment: Any, found: Any) -> None:
 
 
 def _describe(environment: Any, found: Any) -> None:
-    from pipeline import schedule, vertex
+    from pipeline import cloud
+    from pipeline.vertex import schedule
 
     number = schedule.id_of(found)
     print(f"Schedule:  {found.display_name} ({number}), {_state(found)}")
-    print(f"Console:   {vertex.schedule_link(environment, number)}")
+    print(f"Console:   {cloud.schedule_link(environment, number)}")
     try:
         when = schedule.timing_of(found)
     except UserError:
@@ -123,6 +125,6 @@ def _describe(environment: Any, found: Any) -> None:
 
 
 def _state(found: Any) -> str:
-    from pipeline import runs
+    from pipeline.vertex import runs
 
     return runs.state_of(found)

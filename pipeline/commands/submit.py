@@ -27,11 +27,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
-    from pipeline import checks, experiments, runs, settings, submit, vertex
-    from pipeline.template import Template
+    from pipeline import cloud
+    from pipeline.graph.environment import load_environment
+    from pipeline.vertex import checks, experiments, runs, submit
+    from pipeline.vertex.template import Template
 
     given = given_parameters(parsed, others)
-    environment = settings.load(parsed.env)
+    environment = load_environment(parsed.env)
     submission = submit.prepare(environment, given, parsed.template, parsed.cache, parsed.job_id)
     if parsed.dry_run:
         print(json.dumps(submission.request, indent=2))
@@ -42,7 +44,7 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
     experiment = experiments.ensure(environment)
     submit.send(submission)
     print(f"Run:     {submission.run}")
-    print(f"Console: {vertex.run_link(environment, submission.run)}", flush=True)
+    print(f"Console: {cloud.run_link(environment, submission.run)}", flush=True)
     if experiment:
         experiments.add(environment, experiment, submission.run)
     if parsed.wait:

@@ -20,14 +20,14 @@ from components.import_model import import_model
 from components.plan_training import plan_training
 from components.train_model import train_model
 from components.upload_model import upload_model
-from pipeline.job import AcceleratorConfig, JobConfig
+from pipeline.plan.settings import AcceleratorConfig, JobConfig
 from tests.narrow import narrowed, quick_trainings, shared_steps
 from tests.tiny import write_salicon
 from trainer import artifacts
 from trainer.__main__ import main
 from trainer.accelerators import ACCELERATORS
 from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
-from trainer.published import weight_sources
+from trainer.models import weight_sources
 
 COMPONENTS = {
     each.name: each

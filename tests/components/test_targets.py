@@ -10,10 +10,9 @@ from kfp import dsl
 
 from components.plan_training import plan_training
 from components.train_model import train_model
-from pipeline import settings
-from pipeline.dag import build
-from pipeline.parameters import PARAMETERS, PER_STEP
-from pipeline.settings import TARGET_NAMES
+from pipeline.graph.dag import build
+from pipeline.graph.environment import TARGET_NAMES, load_environment
+from pipeline.graph.parameters import PARAMETERS, PER_STEP
 from tests.prepared import write_prepared
 from trainer import __main__ as trainer
 from trainer.accelerators import ACCELERATORS
@@ -53,7 +52,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pipelines():
-    specs = {target: build(target, settings.load(target)).pipeline_spec for target in TARGET_NAMES}
+    specs = {target: build(target, load_environment(target)).pipeline_spec for target in TARGET_NAMES}
     return {target: json_format.MessageToDict(spec) for target, spec in specs.items()}
 
 

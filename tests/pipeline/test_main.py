@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from pipeline.__main__ import main
-from pipeline.parameters import PARAMETERS
+from pipeline.graph.parameters import PARAMETERS
 from trainer.errors import UserError
 
 

@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(parsed: argparse.Namespace) -> None:
     from trainer.demo.listen import listen
-    from trainer.models import find_model
+    from trainer.models.find import find_model
 
     bound = listen(parsed.host, parsed.port)
     with bound:

@@ -31,7 +31,7 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.artifacts import prepared_by_name
     from trainer.evaluation.evaluate import evaluate
     from trainer.evaluation.gate import require_baseline
-    from trainer.models import find_model
+    from trainer.models.find import find_model
     from trainer.reports.report import write_report
     from trainer.reports.terminal import print_evaluation
 

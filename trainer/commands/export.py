@@ -5,7 +5,7 @@ import pathlib
 
 from trainer.errors import UserError
 from trainer.loading import load_tensorflow
-from trainer.serving.export_options import FORMATS, QUANTIZATIONS, SAVED_MODEL, SIGNATURES, TFLITE
+from trainer.models.export_options import FORMATS, QUANTIZATIONS, SAVED_MODEL, SIGNATURES, TFLITE
 from trainer.settings_cli import add_model, output_path
 
 HELP = "write a model for servers or telephones"
@@ -43,15 +43,15 @@ def execute(parsed: argparse.Namespace) -> None:
             raise UserError(f"--{flag.replace('_', '-')} is of the format {of}, and --format is {parsed.format}")
 
     from trainer.config import parse_image_size
-    from trainer.models import find_model, image_size_of
+    from trainer.models.find import find_model, image_size_of
 
     size = parsed.image_size and parse_image_size(parsed.image_size)
     folder = find_model(parsed.model)
     size = size or image_size_of(folder)
 
     load_tensorflow()
-    from trainer.serving.export import load_model, write_saved_model
-    from trainer.serving.lite import write_lite
+    from trainer.models.lite import write_lite
+    from trainer.models.saved_model import load_model, write_saved_model
 
     print(f"exporting {folder} as {parsed.format}", flush=True)  # it takes up to a minute
     model = load_model(folder)

@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.published.start import import_checked
+    from trainer.models.start import import_checked
 
     imported = import_checked(parsed.source, parsed.output_dir, parsed.dataset, parsed.image_size)
     print(imported.report)

@@ -21,7 +21,7 @@ from typing import Any
 from trainer.artifacts import write_json
 from trainer.config import check
 from trainer.loading import load_tensorflow
-from trainer.prediction.predict_config import DEFAULTS, PredictConfig
+from trainer.predict_config import DEFAULTS, PredictConfig
 from trainer.settings_cli import STDOUT, add_model, add_settings, output_dir, output_file, settings
 
 HELP = "write the saliency maps of images, measure regions, compare designs"
@@ -111,7 +111,7 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     """Predict each image; what came of it for a machine."""
     from rich.console import Console
 
-    from trainer.models import find_model
+    from trainer.models.find import find_model
     from trainer.prediction.inputs import find_inputs, shown
     from trainer.prediction.predict import as_json
     from trainer.prediction.regions_table import measures_table
@@ -170,7 +170,7 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     """Compare two designs; where they differ for a machine."""
     from rich.console import Console
 
-    from trainer.models import find_model
+    from trainer.models.find import find_model
     from trainer.prediction.designs import as_json, compare_designs, read_designs
     from trainer.prediction.inputs import find_inputs, shown
     from trainer.prediction.regions_table import changes_table

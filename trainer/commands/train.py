@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.models import find_model
+    from trainer.models.find import find_model
     from trainer.reports.curve import write_curve
     from trainer.training.start import train_checked
 

@@ -15,7 +15,7 @@ from scipy import ndimage
 from trainer.data.layout import POINTS, Item
 from trainer.data.sources import Member
 from trainer.errors import UserError, first_line
-from trainer.prediction.picture import READERS
+from trainer.picture import READERS
 
 Pixels = NDArray[np.uint8]
 Points = NDArray[np.int64]

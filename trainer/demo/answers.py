@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from PIL import Image
 from starlette.responses import Response
 
+from trainer.picture import read_picture
 from trainer.prediction import render
-from trainer.prediction.picture import read_picture
 from trainer.prediction.png import encode_map
 from trainer.prediction.predictor import Predictor
 

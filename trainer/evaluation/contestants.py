@@ -9,7 +9,7 @@ from trainer import artifacts, storage
 from trainer.errors import UserError
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import PerImage
-from trainer.models import find_model
+from trainer.models.find import find_model
 
 KINDS = (
     "a run (runs/TIME), an evaluation (the folder that `python -m trainer evaluate` wrote), a registered version "

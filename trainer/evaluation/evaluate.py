@@ -53,7 +53,7 @@ def evaluate(
     manifests = _check(config, datasets, pathlib.Path(output))
     load_tensorflow()
     from trainer.evaluation.scoring import Network, Scorer
-    from trainer.serving.export import load_model
+    from trainer.models.saved_model import load_model
 
     folders = {CANDIDATE: candidate} | ({CHAMPION: champion} if champion is not None else {})
     networks = {model: Network(load_model(folder)) for model, folder in folders.items()}

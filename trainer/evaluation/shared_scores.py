@@ -152,7 +152,7 @@ class Networks:
             raise UserError(f"no longer there: {', '.join(self.gone)}; name the model's own folder or its version")
         load_tensorflow()
         from trainer.evaluation.scoring import Network
-        from trainer.serving.export import load_model
+        from trainer.models.saved_model import load_model
 
         return {each.label: Network(load_model(each.model)) for each in self._contestants if each.model}
 

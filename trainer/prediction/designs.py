@@ -11,9 +11,9 @@ from PIL import Image
 
 from trainer.artifacts import replacing
 from trainer.errors import UserError
+from trainer.picture import Pixels
 from trainer.prediction import render
 from trainer.prediction.inputs import Input, shown
-from trainer.prediction.picture import Pixels
 from trainer.prediction.predict import open_input
 from trainer.prediction.regions import Measure, Region, measure
 from trainer.prediction.restore import restore

@@ -13,7 +13,7 @@ from typing import Any
 
 from trainer import storage
 from trainer.errors import UserError, first_line
-from trainer.prediction.picture import SUFFIXES
+from trainer.picture import SUFFIXES
 
 
 @dataclasses.dataclass(frozen=True)

@@ -19,9 +19,9 @@ import numpy as np
 from PIL import Image
 
 from trainer.errors import PlaceError, UserError
+from trainer.picture import Picture, Pixels
+from trainer.predict_config import DEFAULTS, MEGAPIXEL, PredictConfig
 from trainer.prediction.inputs import Input
-from trainer.prediction.picture import Picture, Pixels
-from trainer.prediction.predict_config import DEFAULTS, MEGAPIXEL, PredictConfig
 from trainer.prediction.regions import Measure, Region, measure
 from trainer.prediction.restore import Map, restore
 from trainer.prediction.results import OVER_IMAGE, write_result

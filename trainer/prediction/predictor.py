@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from trainer import preprocess
 from trainer.errors import UserError
-from trainer.models import image_size_of
+from trainer.models.find import image_size_of
+from trainer.models.saved_model import load_model
 from trainer.prediction.restore import Map, restore
-from trainer.serving.export import load_model
 
 
 class Predictor:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from trainer.prediction.predict_config import DEFAULTS
+from trainer.predict_config import DEFAULTS
 from trainer.reports.charts import CHANGE, DIMMED, HEAT, OPACITY, bands, blend
 
 Pixels = npt.NDArray[np.uint8]

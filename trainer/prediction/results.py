@@ -10,11 +10,11 @@ from PIL import Image
 
 from trainer.artifacts import replacing
 from trainer.errors import UserError
+from trainer.picture import Pixels
+from trainer.predict_config import DEFAULTS, FORMATS, PredictConfig
 from trainer.prediction import render
 from trainer.prediction.inputs import Input, shown
-from trainer.prediction.picture import Pixels
 from trainer.prediction.png import encode_map
-from trainer.prediction.predict_config import DEFAULTS, FORMATS, PredictConfig
 from trainer.prediction.restore import Map
 
 GREY = {"png": 255, "png16": 65535}

@@ -8,7 +8,7 @@ from PIL import Image
 
 from trainer.artifacts import replacing
 from trainer.errors import UserError
-from trainer.prediction.picture import Pixels
+from trainer.picture import Pixels
 from trainer.prediction.render import contact_sheet
 from trainer.prediction.restore import Map
 

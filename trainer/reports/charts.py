@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
-from trainer.prediction.predict_config import DEFAULTS
+from trainer.predict_config import DEFAULTS
 
 HEAT = matplotlib.colormaps["inferno"]
 CHANGE = matplotlib.colormaps["managua"]

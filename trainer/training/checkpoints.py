@@ -20,7 +20,7 @@ import keras
 import numpy as np
 
 from trainer.errors import UserError
-from trainer.training.folder import Folder
+from trainer.folder import Folder
 
 KEEP = 2
 """Checkpoints kept: the latest, and one to fall back to should that be damaged."""

@@ -9,7 +9,7 @@ from trainer import accelerators, storage
 from trainer.artifacts import MODEL_CONFIG, WEIGHTS, Manifest, is_taken, read_json
 from trainer.config import NO_FILE, TrainConfig, check
 from trainer.errors import UserError
-from trainer.published import weight_sources
+from trainer.models import weight_sources
 
 Path = str | os.PathLike[str]
 

@@ -9,8 +9,8 @@ from trainer.artifacts import WEIGHTS
 from trainer.config import TrainConfig, check
 from trainer.errors import UserError, first_line
 from trainer.model import build_model
-from trainer.published import weight_files, weight_sources, weights
-from trainer.published.weight_files import Array
+from trainer.models import weight_files, weight_sources, weights
+from trainer.models.weight_files import Array
 
 
 def initial_model(

@@ -14,15 +14,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer import accelerators
+from trainer import accelerators, footprint
 from trainer.artifacts import HISTORY, Manifest, replacing
 from trainer.config import TrainConfig, with_batch
 from trainer.data import memory
 from trainer.data.batches import Split
 from trainer.errors import UserError, first_line
 from trainer.model import build_model
-from trainer.serving.export import write_model
-from trainer.training import footprint, initial, precision, schedule, strategy
+from trainer.models.saved_model import write_model
+from trainer.training import initial, precision, schedule, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.checks import check_output, check_training
 from trainer.training.lineage import lineage

@@ -14,12 +14,13 @@ import tensorflow as tf
 
 from tests.narrow import quick_trainings, unexported
 from tests.prepared import write_prepared
+from trainer import footprint
 from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, WEIGHTS, Manifest
 from trainer.config import TrainConfig, with_batch
 from trainer.data import memory
 from trainer.errors import UserError
-from trainer.published import weight_sources
-from trainer.training import footprint, loop
+from trainer.models import weight_sources
+from trainer.training import loop
 from trainer.training.compiled import Compiled
 from trainer.training.strategy import Devices
 from trainer.training.train import train

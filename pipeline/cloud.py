@@ -1,0 +1,162 @@
+"""Talks to Vertex AI: the clients of an environment, what their errors mean, and links to the console."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pipeline.graph.environment import Environment
+from trainer.errors import UserError
+from trainer.storage import LOGIN
+
+CONSOLE = "https://console.cloud.google.com/vertex-ai"
+ROLES = {
+    "iam.serviceaccounts.actas": "roles/iam.serviceAccountUser on the service account that runs the pipeline",
+    "act as": "roles/iam.serviceAccountUser on the service account that runs the pipeline",
+    "storage.buckets": "roles/storage.bucketViewer on the bucket",
+    "storage.": "roles/storage.objectAdmin on the bucket",
+    "artifactregistry.repositories.downloadartifacts": "roles/artifactregistry.reader on the repository",
+    "artifactregistry.": "roles/artifactregistry.writer on the repository",
+    "aiplatform.": "roles/aiplatform.user on the project",
+}
+"""What a refusal names, in lower case -> the role with the least rights that would do; the first that fits."""
+
+PAUSE_S = 1.0
+"""Pause before a request is tried again for the first time; later ones are longer."""
+RETRY_S = 60.0
+TIMEOUT_S = 60.0
+"""How long one request may take."""
+
+
+def connect(environment: Environment) -> None:
+    """Let google-cloud-aiplatform work in the environment's project, location and bucket."""
+    from google.cloud import aiplatform
+
+    aiplatform.init(
+        project=environment.project,
+        location=environment.location,
+        staging_bucket=environment.bucket,
+        service_account=environment.service_account or None,
+        network=environment.network or None,
+        credentials=_credentials(environment),
+        api_endpoint=environment.endpoint or None,
+        api_transport="rest",
+    )
+
+
+def client(kind: Any, environment: Environment) -> Any:
+    """A client of one of the API's services, such as `aiplatform_v1.PipelineServiceClient`."""
+    from google.api_core.client_options import ClientOptions
+
+    address = environment.endpoint or f"{environment.location}-aiplatform.googleapis.com"
+    options = ClientOptions(api_endpoint=address)
+    # REST and not gRPC, everywhere: what the tests see on the wire is what Vertex gets.
+    return kind(credentials=_credentials(environment), transport="rest", client_options=options)
+
+
+def _credentials(environment: Environment) -> Any:
+    """None for the machine's own ones; those that send nothing to an http:// endpoint, where tokens never go."""
+    from google.auth.credentials import AnonymousCredentials
+
+    anonymous: Any = AnonymousCredentials
+    return anonymous() if environment.endpoint.startswith("http://") else None
+
+
+def parent_of(environment: Environment) -> str:
+    """What the names of all resources of the environment begin with."""
+    return f"projects/{environment.project}/locations/{environment.location}"
+
+
+def run_link(environment: Environment, run: str) -> str:
+    """Where the console shows a run."""
+    where = f"{CONSOLE}/pipelines/locations/{environment.location}/runs/{run}"
+    return f"{where}?project={environment.project}"
+
+
+def schedule_link(environment: Environment, schedule: str) -> str:
+    """Where the console shows a schedule."""
+    where = f"{CONSOLE}/locations/{environment.location}/pipelines/schedules/{schedule}"
+    return f"{where}?project={environment.project}"
+
+
+def transient() -> tuple[type[Exception], ...]:
+    """Errors after which the same request may well succeed; it may have been carried out all the same."""
+    import requests  # type: ignore[import-untyped]
+    from google.api_core import exceptions
+    from google.auth.exceptions import TransportError
+
+    http = (requests.ConnectionError, requests.Timeout)
+    return (exceptions.ServerError, exceptions.TooManyRequests, exceptions.RetryError, TransportError, *http)
+
+
+def reading() -> Any:
+    """How requests that change nothing are tried again: for `RETRY_S`, after errors that may pass."""
+    from google.api_core import retry
+
+    again = retry.if_exception_type(*transient())
+    return retry.Retry(predicate=again, initial=PAUSE_S, maximum=PAUSE_S * 16, timeout=RETRY_S)
+
+
+@contextmanager
+def reported_errors(what: str = "") -> Iterator[None]:
+    """Turn what a service, or the way to it, answers into a `UserError`; `what`, if given, was asked for."""
+    import requests
+    from google.api_core import exceptions
+    from google.auth.exceptions import GoogleAuthError
+
+    try:
+        yield
+    except (exceptions.GoogleAPIError, GoogleAuthError, requests.RequestException) as error:
+        raise UserError(f"{what}: {explain(error)}" if what else explain(error)) from None
+
+
+def explain(error: BaseException) -> str:
+    """What an error of a service, or on the way to it, says, and what to do."""
+    import requests
+    from google.api_core import exceptions
+    from google.auth.exceptions import GoogleAuthError, TransportError
+
+    if isinstance(error, exceptions.RetryError) and error.cause is not None:
+        return explain(error.cause)
+    if isinstance(error, exceptions.GoogleAPICallError):
+        return _explain_status(int(error.code or 500), error.message or str(error))
+    if isinstance(error, requests.HTTPError):
+        return _explain_status(error.response.status_code, error.response.text)
+    if isinstance(error, GoogleAuthError) and not isinstance(error, TransportError):
+        said = _one_line(str(error))
+        return f"there are no credentials, or they have expired ({said}): {LOGIN}"
+    return f"cannot reach the service ({brief(error)}); check the network, then try again"
+
+
+def brief(error: BaseException) -> str:
+    """One line of what went wrong."""
+    return f"{type(error).__name__}: {_one_line(str(error))}"
+
+
+def _one_line(message: str) -> str:
+    """A message without the address that the client puts before it, which is long and helps nobody."""
+    return " ".join(re.sub(r"\b(GET|POST|PATCH|DELETE) https?://\S+: ", "", message).split())
+
+
+def _explain_status(status: int, message: str) -> str:
+    said = f"{_one_line(message)} ({status})"
+    if status == 401:
+        return f"the credentials are not accepted: {said}; {LOGIN}"
+    if status == 403:
+        return f"no permission: {said}; {_remedy(message)}"
+    if status == 404:
+        return f"there is no such thing: {said}; check project, location and name"
+    if status == 429:
+        return f"too much is asked for: {said}; wait, or raise the quota (console: IAM & Admin, Quotas)"
+    if status >= 500:
+        return f"the service fails: {said}; try again in a few minutes"
+    return f"the request is refused: {said}"
+
+
+def _remedy(message: str) -> str:
+    if re.search(r"SERVICE_DISABLED|has not been used in project|it is disabled", message):
+        found = re.search(r"[a-z]+\.googleapis\.com", message)
+        name = found[0] if found else "aiplatform.googleapis.com"
+        return f"switch the API on with `gcloud services enable {name}`"
+    role = next((role for named, role in ROLES.items() if named in message.lower()), ROLES["aiplatform."])
+    return f"have its owner give your account {role}"

@@ -1,0 +1,82 @@
+"""The process in which kfp.local runs the pipeline; `pipeline.local.run` starts it.
+
+`python -m pipeline.local.worker RUN_DIR` leads a process group of its own, with its tasks in it, and ends that
+group when its standard input does:
+so no training goes on alone when the process that shows its progress is gone, however that one ended.
+"""
+
+import json
+import logging
+import os
+import pathlib
+import signal
+import sys
+import threading
+import warnings
+from typing import Any
+
+
+def main(run_dir: pathlib.Path) -> None:
+    """Run the pipeline with the parameters of `run_dir`; the output goes to stdout."""
+    threading.Thread(target=_end_with_stdin, daemon=True).start()
+    from kfp import local
+
+    from pipeline.graph.dag import build
+    from pipeline.local.prepare import CACHE, Run
+    from pipeline.local.progress import STEPS_LINE
+
+    run = Run.load(run_dir)
+    # kfp.local tells of a cached task through the root logger, outside of its own set-up of it.
+    logging.basicConfig(stream=sys.stdout, format="%(asctime)s - %(levelname)s - %(message)s", level=logging.INFO)
+    # kfp.local warns that it has no use for display names, and that images should be called python.
+    warnings.filterwarnings("ignore", module="kfp")
+    pipeline = build("local")
+    print(STEPS_LINE + json.dumps(outline(pipeline.pipeline_spec)), flush=True)
+    local.init(
+        runner=local.SubprocessRunner(use_venv=False),
+        pipeline_root=str(run_dir),
+        enable_caching=True,
+        cache_root=str(run_dir.parent / CACHE),
+    )
+    try:
+        pipeline(**run.parameters)
+    except RuntimeError as error:
+        raise SystemExit(f"error: {error}") from None
+
+
+def outline(spec: Any) -> dict[str, Any]:
+    """A compiled pipeline's `steps`, task -> display name in the order in which kfp.local runs them, and its
+    `groups`: the task that stands for a branch or a nested pipeline -> the tasks in it.
+    """
+    from google.protobuf import json_format  # type: ignore[import-untyped]
+    from kfp.local import graph_utils
+
+    from pipeline.vertex.template import Template
+
+    titles = Template(json_format.MessageToDict(spec)).titles()
+    steps: dict[str, str] = {}
+    groups: dict[str, list[str]] = {}
+
+    def walk(dag: Any, around: tuple[str, ...]) -> None:
+        for name in reversed(graph_utils.topological_sort_tasks(dag.tasks)):
+            component = spec.components[dag.tasks[name].component_ref.name]
+            if component.WhichOneof("implementation") == "dag":
+                groups[name] = []
+                walk(component.dag, (*around, name))
+                continue
+            steps[name] = titles[name]
+            for group in around:
+                groups[group].append(name)
+
+    walk(spec.root.dag, ())
+    return {"steps": steps, "groups": groups}
+
+
+def _end_with_stdin() -> None:
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))

@@ -1,0 +1,122 @@
+"""What must hold before anything is sent to Vertex AI: the environment is complete and its parts fit together."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pipeline import cloud
+from pipeline.graph.environment import Environment
+from pipeline.graph.parameters import Value, settings_of, steps_of
+from pipeline.plan.plan import DataSize, Plan, check_timeout, make_plan
+from pipeline.plan.settings import LABEL, AcceleratorConfig, JobConfig
+from trainer import datasets
+from trainer.config import FetchConfig, TrainConfig, check, parse_image_size
+from trainer.errors import UserError
+
+REGION = r"[a-z]+-[a-z]+[0-9]+"
+TAG = r"[\w][\w.-]{0,127}"
+REPOSITORY = r"[a-z0-9.:-]+(/[a-z0-9._-]+)+"
+FORMS = {
+    "project": (r"[a-z][a-z0-9.:-]*[a-z0-9]", "a project's id, such as my-project"),
+    "location": (REGION, "a region, such as us-central1"),
+    "service_account": (r"[^@\s]+@[^@\s]+", "an e-mail address"),
+    "network": (r"projects/\d+/global/networks/[^/\s]+", "projects/NUMBER/global/networks/NAME"),
+    "image_repository": (REPOSITORY, "LOCATION-docker.pkg.dev/PROJECT/REPOSITORY"),
+    "image_tag": (TAG, "a tag of the images, such as latest or v1.2"),
+    "experiment": (r"[a-z0-9][a-z0-9-]{0,127}", "lower-case letters, digits and -"),
+}
+"""What each key of an environment for Vertex looks like, when it is not empty."""
+CONTINENTS = {"US": "us-", "EU": "europe-", "ASIA": "asia-"}
+"""Multi-regions of Cloud Storage, and how the regions in them begin."""
+DUAL_REGIONS = {
+    "ASIA1": ("asia-northeast1", "asia-northeast2"),
+    "EUR4": ("europe-north1", "europe-west4"),
+    "EUR5": ("europe-west1", "europe-west2"),
+    "EUR7": ("europe-west2", "europe-west3"),
+    "EUR8": ("europe-west3", "europe-west6"),
+    "NAM4": ("us-central1", "us-east1"),
+}
+"""Predefined dual-regions (Cloud Storage: Bucket locations); others list their two regions themselves."""
+
+
+def check_environment(environment: Environment) -> None:
+    """Raise `UserError` unless the environment is one for Vertex whose keys are what Vertex takes."""
+    check(
+        environment.target == "vertex",
+        f"environment {environment.name} is for target {environment.target}; take one for Vertex AI with --env",
+    )
+    for name, (form, title) in FORMS.items():
+        value = getattr(environment, name)
+        check(
+            not value or bool(re.fullmatch(form, value)),
+            f"{name} of environment {environment.name} is {value!r}; write {title}",
+        )
+    for key, value in environment.labels.items():
+        check(
+            key[:1].isalpha() and bool(LABEL.fullmatch(key) and LABEL.fullmatch(value)),
+            f"labels of environment {environment.name} have {key!r} = {value!r}; keys and values are at most 63 "
+            "lower-case letters, digits, _ and -, and a key begins with a letter",
+        )
+
+
+def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, Plan]:
+    """The plan of each training step, from all parameters and the size of its data set as the table has it.
+
+    Raises `UserError` where something does not fit. A part of a data set is planned as if it were all of it, but
+    may take longer than `timeout_hours`.
+    """
+    found = {}
+    for step, title in steps_of(values).items():
+        data = FetchConfig(**settings_of(FetchConfig, step, values))
+        training = TrainConfig(**settings_of(TrainConfig, step, values))
+        row = datasets.get(data.dataset)
+        try:
+            machines = AcceleratorConfig(**settings_of(AcceleratorConfig, step, values))
+            size = DataSize(
+                images=min(row.n_train, data.max_examples or row.n_train),
+                valid_images=row.n_valid,
+                image_size=parse_image_size(data.image_size) if data.image_size else row.image_size,
+            )
+            found[step] = make_plan(machines, training, size, location=environment.location)
+            if not (data.max_examples or data.accepts_partial):
+                check_timeout(found[step], JobConfig(**settings_of(JobConfig, step, values)).timeout_hours)
+        except UserError as error:
+            raise UserError(f"{title.lower()}: {error}") from None
+    return found
+
+
+def check_bucket(environment: Environment) -> None:
+    """Raise `UserError` unless the bucket exists and has its data where the runs are."""
+    from google.api_core.exceptions import NotFound
+
+    name = environment.bucket.removeprefix("gs://").partition("/")[0]
+    with cloud.reported_errors(f"bucket gs://{name}"):
+        try:
+            found = _bucket(environment, name)
+        except NotFound:
+            raise UserError(
+                f"bucket gs://{name} does not exist; create it with `gcloud storage buckets create gs://{name} "
+                f"--location={environment.location}`"
+            ) from None
+    place, others = str(found.location), found.data_locations or ()
+    check(
+        bucket_fits(place, others, environment.location),
+        f"bucket gs://{name} is in {place.lower()}, but runs are in {environment.location}; take a bucket there, "
+        "or set location to where the bucket is",
+    )
+
+
+def _bucket(environment: Environment, name: str) -> Any:
+    from google.cloud import storage
+
+    client = storage.Client(project=environment.project)
+    return client.get_bucket(name, timeout=cloud.TIMEOUT_S, retry=cloud.reading())
+
+
+def bucket_fits(place: str, regions: Any, location: str) -> bool:
+    """Whether a bucket in `place`, a region or several, has its data in the region `location`."""
+    place = place.upper()
+    if place in CONTINENTS and not regions:
+        return location.startswith(CONTINENTS[place])
+    among = {*(each.lower() for each in regions), *DUAL_REGIONS.get(place, ()), place.lower()}
+    return location in among

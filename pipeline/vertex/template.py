@@ -1,0 +1,145 @@
+"""Compiled pipelines as what is submitted: where they come from, their parameters, and caching."""
+
+import copy
+import dataclasses
+import pathlib
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipeline import cloud
+from pipeline.graph import compile as compiling
+from pipeline.graph.dag import NEVER_CACHED
+from pipeline.graph.environment import Environment
+from pipeline.graph.parameters import TYPE_NAMES, Value
+from trainer.config import check, nearest
+from trainer.errors import UserError
+
+TYPES: dict[str, type] = {"STRING": str, "NUMBER_INTEGER": int, "NUMBER_DOUBLE": float, "BOOLEAN": bool}
+"""Types of a compiled pipeline's parameters."""
+CACHING = ("as-compiled", "on", "off")
+UNCACHED = re.compile(rf"comp-({'|'.join(NEVER_CACHED)})(-\d+)?")
+"""Names of components whose result must never come from a cache."""
+VERSION = r"https?://.+/(?P<package>[^/]+)/(?P<version>sha256:[0-9a-f]{64})"
+WRITE_VERSION = "write it as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/sha256:DIGEST"
+
+
+@dataclasses.dataclass(frozen=True)
+class Template:
+    """A compiled pipeline: its specification, and its address where a registry has it."""
+
+    spec: dict[str, Any]
+    uri: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the pipeline."""
+        return str(self.spec["pipelineInfo"]["name"])
+
+    @property
+    def parameters(self) -> dict[str, dict[str, Any]]:
+        """The definition of each parameter: `parameterType`, `isOptional`, `defaultValue`."""
+        return dict(self.spec["root"].get("inputDefinitions", {}).get("parameters", {}))
+
+    def defaults(self) -> dict[str, Any]:
+        """The parameters' defaults, each as its type."""
+        found = {}
+        for name, definition in self.parameters.items():
+            if "defaultValue" in definition:
+                kind = TYPES.get(definition["parameterType"])
+                found[name] = kind(definition["defaultValue"]) if kind else definition["defaultValue"]
+        return found
+
+    def check_values(self, values: Mapping[str, Value]) -> None:
+        """Raise `UserError` unless the pipeline takes parameters of these names and types, and needs no more."""
+        for name, value in values.items():
+            check(
+                name in self.parameters, f"the template has no parameter {name!r}{nearest(name, self.parameters)}"
+            )
+            wanted = TYPES.get(self.parameters[name]["parameterType"])
+            # A flag is a number to Python, and a whole number is one that may have a fraction.
+            fits = type(value) is wanted or (wanted is float and type(value) is int)
+            title = TYPE_NAMES[wanted] if wanted else self.parameters[name]["parameterType"]
+            check(fits, f"{name} is {value!r}; the template wants {title}")
+        for name, definition in self.parameters.items():
+            is_needed = "defaultValue" not in definition and not definition.get("isOptional")
+            check(name in values or not is_needed, f"the template needs a value for {name}, which has no default")
+
+    def titles(self) -> dict[str, str]:
+        """What a person calls each task, by its name in the specification.
+
+        A task without a display name that is alone in a nested pipeline goes by the display name of that.
+        """
+        return dict(_titles(self.spec, self.spec["root"], ""))
+
+    def cached(self, how: str) -> "Template":
+        """The same template with all caching as compiled, on (but for NEVER_CACHED), or off."""
+        if how == "as-compiled":
+            return self
+        spec = copy.deepcopy(self.spec)
+        for _, task in _tasks(spec):
+            may_be = UNCACHED.fullmatch(task["componentRef"]["name"]) is None
+            task["cachingOptions"] = {"enableCache": True} if how == "on" and may_be else {}
+        return Template(spec, self.uri)
+
+
+def _tasks(spec: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for component in (spec["root"], *spec.get("components", {}).values()):
+        yield from component.get("dag", {}).get("tasks", {}).items()
+
+
+def _titles(spec: Mapping[str, Any], component: Mapping[str, Any], around: str) -> Iterator[tuple[str, str]]:
+    """The titles of a component's tasks, and of those in them; `around` is what the component itself is called."""
+    tasks = component.get("dag", {}).get("tasks", {})
+    for key, task in tasks.items():
+        title = task.get("taskInfo", {}).get("name", key)
+        has_own = title != key
+        yield key, around if around and not has_own and len(tasks) == 1 else title
+        inner = spec.get("components", {}).get(task["componentRef"]["name"], {})
+        yield from _titles(spec, inner, title if has_own else around)
+
+
+def load(environment: Environment, where: str = "") -> Template:
+    """The template at `where`: a file, or an address in Artifact Registry; compiled for `environment` if empty."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "pipeline.yaml"
+        if not where:
+            compiling.write(environment, path)
+        elif re.match("https?://", where):
+            _download(environment, where, path)
+        else:
+            path = pathlib.Path(where)
+        return Template(_read(path, where), where if re.match("https?://", where) else "")
+
+
+def _download(environment: Environment, address: str, path: pathlib.Path) -> None:
+    from pipeline.vertex.publish import registry_client
+
+    found = re.fullmatch(VERSION, address)
+    if found is None:
+        # Vertex AI has answered 500 for tags; and a tag may have moved since somebody looked.
+        raise UserError(f"template {address} is not one version of a template; {WRITE_VERSION}")
+    repository = address.removesuffix(f"/{found['package']}/{found['version']}")
+    with cloud.reported_errors():
+        client = registry_client(repository)
+        client.download_pipeline(found["package"], version=found["version"], file_name=str(path))
+
+
+def _read(path: pathlib.Path, where: str) -> dict[str, Any]:
+    import yaml
+    from google.protobuf import json_format  # type: ignore[import-untyped]
+    from kfp.pipeline_spec import pipeline_spec_pb2
+
+    remedy = f"{where} is not a pipeline compiled for Vertex AI; `python -m pipeline compile` writes one"
+    try:
+        with path.open() as file:
+            spec = yaml.safe_load(file)
+        json_format.ParseDict(spec, pipeline_spec_pb2.PipelineSpec())
+        assert isinstance(spec, dict)
+        check(bool(spec["root"] and spec["pipelineInfo"]["name"]), remedy)
+    except OSError as error:
+        raise UserError(f"template {where}: {error.strerror}; {remedy}") from None
+    except (yaml.YAMLError, json_format.ParseError, UnicodeDecodeError, AttributeError, TypeError, KeyError):
+        raise UserError(remedy) from None
+    return spec

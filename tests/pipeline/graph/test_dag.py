@@ -1,0 +1,315 @@
+import dataclasses
+
+import pytest
+import yaml
+
+from pipeline.__main__ import main
+from pipeline.commands.compile import FILES
+from pipeline.graph import compile as compiling
+from pipeline.graph.dag import build
+from pipeline.graph.environment import CONFIGS, IMAGE, TARGET_NAMES, load_environment
+from pipeline.graph.parameters import PARAMETERS
+from pipeline.local.worker import outline
+from trainer.errors import UserError
+
+GOLDEN = CONFIGS.parent / "pipeline.yaml"
+CHAINS = {
+    "local": ["plan-training", "train-model"],
+    "vertex": ["plan-training", "custom-training-job", "collect-training"],
+    "kubeflow": ["plan-training", "train-model"],
+}
+"""The tasks of a training step on each target."""
+TRAINING = {name for chain in CHAINS.values() for name in chain}
+TYPES = {bool: "BOOLEAN", int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", str: "STRING"}
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """Target -> the pipeline as YAML has it; behind it there may be what is particular to Kubernetes."""
+    folder = tmp_path_factory.mktemp("compiled")
+    for target in TARGET_NAMES:
+        compiling.write(load_environment(target), folder / f"{target}.yaml")
+    return {target: next(yaml.safe_load_all((folder / f"{target}.yaml").read_text())) for target in TARGET_NAMES}
+
+
+def defaults(target):
+    """What the environment of `target` says of parameters."""
+    environment = load_environment(target)
+    return {**environment.derived, **environment.parameters}
+
+
+def tasks(pipeline):
+    """All tasks by their names, those in branches too, but not the tasks that stand for the branches."""
+    found = {}
+
+    def walk(dag):
+        for name, task in dag["tasks"].items():
+            component = pipeline["components"][task["componentRef"]["name"]]
+            if "dag" in component:
+                walk(component["dag"])
+            else:
+                found[name] = task
+
+    walk(pipeline["root"]["dag"])
+    return found
+
+
+def containers(pipeline):
+    """The containers of the tasks that have one."""
+    executors = pipeline["deploymentSpec"]["executors"]
+    return {name: each["container"] for name, each in executors.items() if "container" in each}
+
+
+def given(source):
+    """The pipeline parameter that an input is, in a branch or outside; None where it is none."""
+    name = source.get("componentInputParameter", "").removeprefix("pipelinechannel--")
+    return name if name in PARAMETERS else None
+
+
+@pytest.mark.parametrize(("target", "name"), FILES.items())
+def test_golden_file_is_what_the_code_compiles_to(target, name):
+    compiling.check(load_environment(target), GOLDEN.with_name(name))
+
+
+def test_check_names_what_differs(tmp_path):
+    stale = tmp_path / "pipeline.yaml"
+    stale.write_text(GOLDEN.read_text().replace("defaultValue: 42.0", "defaultValue: 43.0"))
+    with pytest.raises(UserError, match=r"(?s)make compile.*-.*43\.0.*\+.*42\.0"):
+        main(["compile", "--check", "--output", str(stale)])
+
+
+def test_parameters_that_the_target_refuses_are_not_compiled(tmp_path):
+    mine, output = tmp_path / "mine.toml", tmp_path / "pipeline.yaml"
+    mine.write_text((CONFIGS / "kubeflow.toml").read_text() + 'profile_steps = "10-20"\n')
+    with pytest.raises(UserError, match="profile_steps is 10-20, but only on Vertex AI does a run have a folder"):
+        main(["compile", "--target", "kubeflow", "--env", str(mine), "--output", str(output)])
+    assert not output.exists()
+
+
+def test_golden_file_may_be_of_another_sdk_version(tmp_path):
+    older = tmp_path / "pipeline.yaml"
+    older.write_text(GOLDEN.read_text().replace("sdkVersion: kfp-", "sdkVersion: kfp-0"))
+    assert main(["compile", "--check", "--output", str(older)]) == 0
+
+
+@pytest.mark.parametrize("target", TARGET_NAMES)
+def test_parameters_have_types_defaults_and_descriptions(compiled, target):
+    inputs = compiled[target]["root"]["inputDefinitions"]["parameters"]
+    assert set(inputs) == set(PARAMETERS)
+    for name, parameter in PARAMETERS.items():
+        assert inputs[name]["defaultValue"] == defaults(target).get(name, parameter.default)
+        assert inputs[name]["description"].split() == parameter.help.split()
+        assert inputs[name]["parameterType"] == TYPES[parameter.kind]
+        assert inputs[name]["isOptional"]
+
+
+def types(pipeline):
+    """Type and description of each parameter; the defaults are the environment's."""
+    inputs = pipeline["root"]["inputDefinitions"]["parameters"]
+    return {name: (each["parameterType"], each["description"]) for name, each in inputs.items()}
+
+
+def shared(pipeline):
+    """The tasks that are not a training step's."""
+    return {name: task for name, task in tasks(pipeline).items() if name.removesuffix("-2") not in TRAINING}
+
+
+def test_targets_differ_in_training_steps_alone(compiled):
+    local, *others = compiled.values()
+    for other in others:
+        assert set(shared(other)) == set(shared(local))
+        assert types(other) == types(local)
+        for name, task in shared(other).items():
+            assert task["taskInfo"] == shared(local)[name]["taskInfo"]
+            assert task["inputs"].get("parameters") == shared(local)[name]["inputs"].get("parameters")
+            assert set(task["inputs"].get("artifacts", {})) == set(
+                shared(local)[name]["inputs"].get("artifacts", {})
+            )
+
+
+@pytest.mark.parametrize(("target", "chain"), CHAINS.items())
+def test_training_step_is_the_tasks_of_its_target(compiled, target, chain):
+    found = [name for name in tasks(compiled[target]) if name not in shared(compiled[target])]
+    assert sorted(found) == sorted([*chain, *(f"{name}-2" for name in chain)])
+    titles = {tasks(compiled[target])[name]["taskInfo"]["name"] for name in chain}
+    assert {"Base training: plan", "Base training"} <= titles
+
+
+def test_steps_are_in_the_order_of_the_design():
+    outlined = outline(build("local").pipeline_spec)
+    order = list(outlined["steps"])
+    twice = ["fingerprint", "fetch-dataset", "plan-training", "train-model"]
+    once = ["import-model", "importer", "evaluate-model", "upload-model"]
+    assert sorted(order) == sorted([*twice, *(f"{name}-2" for name in twice), *once])
+    assert order.index("fingerprint") < order.index("fetch-dataset") < order.index("plan-training")
+    assert order.index("plan-training") < order.index("train-model") < order.index("plan-training-2")
+    assert order.index("fetch-dataset-2") < order.index("plan-training")
+    assert order[-5:] == ["importer", "plan-training-2", "train-model-2", "evaluate-model", "upload-model"]
+    groups = [members for name, members in outlined["groups"].items() if "branches" not in name]
+    assert sorted(map(sorted, groups)) == [["import-model"], ["importer"], ["plan-training", "train-model"]]
+    titles = list(outlined["steps"].values())
+    assert titles.count("Base model") == 1
+    assert len(set(titles)) == len(titles)
+
+
+@pytest.mark.parametrize(("target", "chain"), CHAINS.items())
+def test_fine_tuning_starts_from_the_base_model_and_base_training_from_none(compiled, target, chain):
+    found = tasks(compiled[target])
+    artifacts = {name: task["inputs"].get("artifacts", {}) for name, task in found.items()}
+    trained = chain[-1]
+    starts = [name for name in chain if name in ("plan-training", "train-model")]
+    for name in starts:
+        assert "base_model" not in artifacts[name]
+        base_model = artifacts[f"{name}-2"]["base_model"]["taskOutputArtifact"]
+        assert base_model == {"producerTask": "named-model", "outputArtifactKey": "Output"}
+    inner = compiled[target]["components"]["comp-named-model"]["dag"]["outputs"]["artifacts"]["Output"]
+    assert inner["artifactSelectors"] == [{"producerSubtask": "importer", "outputArtifactKey": "artifact"}]
+    candidate = artifacts["evaluate-model"]["model"]["taskOutputArtifact"]
+    assert candidate["producerTask"] == artifacts["upload-model"]["model"]["taskOutputArtifact"]["producerTask"]
+    assert candidate["producerTask"] == f"{trained}-2"
+
+
+@pytest.mark.parametrize(("target", "chain"), CHAINS.items())
+def test_base_model_is_trained_or_imported_by_the_one_parameter(compiled, target, chain):
+    pipeline = compiled[target]
+    named = pipeline["root"]["dag"]["tasks"]["named-model"]["inputs"]["parameters"]
+    chosen = named["uri"]["taskOutputParameter"]
+    branches = pipeline["components"][f"comp-{chosen['producerTask']}"]["dag"]
+    selectors = branches["outputs"]["parameters"][chosen["outputParameterKey"]]["valueFromOneof"]
+    told = {}
+    for each in selectors["parameterSelectors"]:
+        branch = branches["tasks"][each["producerSubtask"]]
+        dag = pipeline["components"][branch["componentRef"]["name"]]["dag"]
+        told[branch["triggerPolicy"]["condition"]] = sorted(dag["tasks"])
+    uri = "inputs.parameter_values['pipelinechannel--base_model_uri'] == ''"
+    assert told == {uri: sorted(chain), f"!({uri})": ["import-model"]}
+
+
+@pytest.mark.parametrize("target", TARGET_NAMES)
+def test_importers_are_such_as_kubeflow_can_run(compiled, target):
+    pipeline = compiled[target]
+    found = 0
+    for name, task in tasks(pipeline).items():
+        label = pipeline["components"][task["componentRef"]["name"]]["executorLabel"]
+        importer = pipeline["deploymentSpec"]["executors"][label].get("importer")
+        if importer is None:
+            continue
+        found += 1
+        # Kubeflow looks the URI up in the inputs of the pipeline around it. It records an importer by its display
+        # name, but other tasks look for it by its own.
+        if parameter := importer["artifactUri"].get("runtimeParameter"):
+            assert set(task["inputs"]["parameters"][parameter]) == {"componentInputParameter"}
+        assert task["taskInfo"]["name"] == name
+    assert found == 1
+
+
+@pytest.mark.parametrize("target", TARGET_NAMES)
+def test_all_data_is_fetched_before_anything_is_trained(compiled, target):
+    dag = compiled[target]["root"]["dag"]["tasks"]
+    branches = next(task for name, task in dag.items() if name.startswith("condition"))
+    assert {"fetch-dataset", "fetch-dataset-2"} <= set(branches["dependentTasks"])
+
+
+def test_only_the_base_data_may_be_left_out(compiled):
+    for name, wanted in (("fingerprint", "base_model_uri"), ("fingerprint-2", None)):
+        inputs = tasks(compiled["vertex"])[name]["inputs"]["parameters"]
+        assert given(inputs["base_model_uri"]) == wanted
+        assert (inputs["base_model_uri"].get("runtimeValue") is None) == bool(wanted)
+
+
+@pytest.mark.parametrize(("target", "chain"), CHAINS.items())
+def test_training_is_cached_by_the_digest_of_the_initial_weights(compiled, target, chain):
+    found = tasks(compiled[target])
+    assert given(found["fingerprint"]["inputs"]["parameters"]["initial_weights"]) == "initial_weights"
+    unused = found["fingerprint-2"]["inputs"]["parameters"]["initial_weights"]
+    assert unused == {"runtimeValue": {"constant": "none"}}
+    for name in chain:
+        if name in ("plan-training", "train-model"):
+            digest, tuned = (
+                found[each]["inputs"]["parameters"]["initial_weights_fingerprint"] for each in (name, f"{name}-2")
+            )
+            assert digest == {"componentInputParameter": "pipelinechannel--fingerprint-weights"}
+            assert tuned["taskOutputParameter"] == {
+                "outputParameterKey": "weights",
+                "producerTask": "fingerprint-2",
+            }
+
+
+@pytest.mark.parametrize("target", TARGET_NAMES)
+def test_only_what_follows_from_its_inputs_is_cached(compiled, target):
+    cached = {name for name, task in tasks(compiled[target]).items() if task["cachingOptions"].get("enableCache")}
+    data = {"fetch-dataset", "fetch-dataset-2"}
+    training = {name for chain in CHAINS[target] for name in (chain, f"{chain}-2")}
+    assert cached == (data if target == "local" else data | training | {"import-model"})
+
+
+def test_parameter_goes_to_the_component_argument_of_its_name(compiled):
+    used = set()
+    renamed = {"training_service_account", "training_network", "restart_training", "persistent_resource"}
+    for name, task in tasks(compiled["vertex"]).items():
+        step = "finetune" if name.endswith("-2") else "base"
+        for argument, source in task["inputs"].get("parameters", {}).items():
+            if parameter := given(source):
+                assert parameter in (argument, f"{step}_{argument}") or parameter in renamed
+                used.add(parameter)
+    assert used == set(PARAMETERS)
+
+
+def test_job_takes_its_machines_from_the_plan_at_run_time(compiled):
+    job = tasks(compiled["vertex"])["custom-training-job-2"]["inputs"]["parameters"]
+    pools = job["worker_pool_specs"]["taskOutputParameter"]
+    assert pools == {"outputParameterKey": "worker_pool_specs", "producerTask": "plan-training-2"}
+    assert job["service_account"] == {"componentInputParameter": "training_service_account"}
+    plan = tasks(compiled["vertex"])["plan-training-2"]["inputs"]["parameters"]
+    assert plan["accelerator"] == {"componentInputParameter": "finetune_accelerator"}
+
+
+def test_node_on_kubeflow_is_chosen_at_run_time(compiled):
+    executors = compiled["kubeflow"]["deploymentSpec"]["executors"]
+    for name in ("exec-train-model", "exec-train-model-2"):
+        container = executors[name]["container"]
+        assert "image" in container["image"]
+        assert container["resources"]["accelerator"]["resourceType"].startswith("{{$.inputs.parameters")
+        assert container["resources"]["accelerator"]["resourceCount"].startswith("{{$.inputs.parameters")
+
+
+def test_every_task_of_ours_runs_the_image_of_the_environment(compiled):
+    for target, pipeline in compiled.items():
+        images = {name: each["image"] for name, each in containers(pipeline).items()}
+        ours = {image for name, image in images.items() if not name.startswith(("exec-custom", "exec-train"))}
+        assert ours == {load_environment(target).image}
+
+
+def test_tasks_of_other_machines_have_sizes_and_retries(compiled):
+    executors = compiled["vertex"]["deploymentSpec"]["executors"]
+    fetching = executors["exec-fetch-dataset"]["container"]["resources"]
+    assert (fetching["cpuLimit"], fetching["memoryLimit"]) == (8.0, 16.0)
+    assert tasks(compiled["vertex"])["fetch-dataset"]["retryPolicy"]["maxRetryCount"] == 2
+    assert "retryPolicy" not in tasks(compiled["vertex"])["custom-training-job"]
+
+
+def test_mail_goes_to_those_who_are_to_be_told(tmp_path):
+    told = dataclasses.replace(load_environment("vertex"), notify=["owner@example.org"])
+    compiling.write(told, tmp_path / "told.yaml")
+    spec = yaml.safe_load((tmp_path / "told.yaml").read_text())
+    mail = spec["root"]["dag"]["tasks"]["vertex-pipelines-notification-email"]
+    assert mail["triggerPolicy"]["strategy"] == "ALL_UPSTREAM_TASKS_COMPLETED"
+    assert mail["inputs"]["parameters"]["recipients"]["runtimeValue"]["constant"] == ["owner@example.org"]
+    inner = spec["components"]["comp-exit-handler-1"]["dag"]["tasks"]
+    assert {"fetch-dataset", "custom-training-job-2", "upload-model"} <= set(inner)
+    assert {"custom-training-job", "import-model"} <= set(tasks(spec))
+    images = {each["image"] for each in containers(spec).values()}
+    assert IMAGE not in images
+
+
+def test_parameters_of_an_environment_are_the_defaults_of_its_pipeline(tmp_path):
+    mine = dataclasses.replace(load_environment("vertex"), parameters={"base_epochs": 7})
+    compiling.write(mine, tmp_path / "mine.yaml")
+    inputs = yaml.safe_load((tmp_path / "mine.yaml").read_text())["root"]["inputDefinitions"]["parameters"]
+    assert inputs["base_epochs"]["defaultValue"] == 7
+    assert inputs["finetune_epochs"]["defaultValue"] == PARAMETERS["finetune_epochs"].default
+
+
+def test_no_task_installs_anything(compiled):
+    for container in containers(compiled["vertex"]).values():
+        assert "pip install" not in " ".join(container["command"])

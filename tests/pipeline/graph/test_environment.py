@@ -1,0 +1,84 @@
+import dataclasses
+
+import pytest
+
+from pipeline.graph.environment import CONFIGS, IMAGE, Environment, load_environment
+from pipeline.graph.parameters import PARAMETERS, validate
+from trainer.errors import UserError
+
+ENVIRONMENTS = sorted(path.stem for path in CONFIGS.glob("*.toml"))
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text):
+        path = tmp_path / "mine.toml"
+        path.write_text(text)
+        return str(path)
+
+    return write
+
+
+def test_the_three_environments_are_there():
+    assert {"local", "sample", "vertex"} <= set(ENVIRONMENTS)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_every_environment_of_the_project_is_valid(name):
+    environment = load_environment(name)
+    validate(environment.parameters)
+    assert environment.image.endswith(f"{IMAGE}:{environment.image_tag}")
+
+
+def test_local_environment_trains_with_the_papers_settings():
+    assert load_environment("local").parameters == {}
+
+
+def test_file_given_by_its_path_is_an_environment(write):
+    environment = load_environment(write("[parameters]\nbase_epochs = 2\nbase_learning_rate = 1\n"))
+    assert (environment.name, environment.target) == ("mine", "local")
+    assert environment.parameters == {"base_epochs": 2, "base_learning_rate": 1.0}
+
+
+def test_image_has_its_repository_and_tag():
+    environment = Environment("mine", image_repository="host/project", image_tag="v1")
+    assert environment.image == f"host/project/{IMAGE}:v1"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("projekt = 'x'", "unknown key 'projekt'; did you mean 'project'"),
+        ("base_epochs = 2", r"unknown key 'base_epochs'.*go below \[parameters\]"),
+        ("project = 3", r"project is 3; it must be text \(str\)"),
+        ("notify = 'me@example.org'", "notify is 'me@example.org'; it must be a list of texts"),
+        ("[labels]\nteam = 3", "labels has 3; it must be a table of texts"),
+        ("target = 'vertx'", "target is 'vertx'; choose one of local, vertex, kubeflow; did you mean 'vertex'"),
+        ("target = 'vertex'", "project is empty; target vertex needs one"),
+        ("[parameters]\nbase_epoch = 2", "unknown parameter 'base_epoch'; did you mean 'base_epochs'"),
+        ("[parameters]\nbase_epochs = 'two'", "base_epochs is 'two'; it must be a whole number"),
+        ("target = ", "mine.toml: "),
+    ],
+)
+def test_mistake_in_a_file_is_named_with_the_file(write, text, message):
+    with pytest.raises(UserError, match=f"mine.toml: .*{message}" if ".toml" not in message else message):
+        load_environment(write(text))
+
+
+def test_unknown_environment_is_refused_with_the_nearest_one():
+    with pytest.raises(UserError, match=r"unknown environment 'vertx'; did you mean 'vertex'.*known: kubeflow"):
+        load_environment("vertx")
+
+
+def test_image_names_are_in_the_settings_alone():
+    root = CONFIGS.parent
+    sources = [path for folder in ("pipeline", "components", "trainer") for path in (root / folder).rglob("*.py")]
+    assert len(sources) > 10
+    assert [path.name for path in sources if IMAGE in path.read_text()] == ["environment.py"]
+
+
+def test_environment_is_frozen_and_names_no_parameter_of_its_own():
+    fields = {field.name for field in dataclasses.fields(Environment)}
+    assert not fields & set(PARAMETERS)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        load_environment("local").target = "vertex"

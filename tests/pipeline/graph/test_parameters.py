@@ -1,0 +1,116 @@
+import dataclasses
+
+import pytest
+
+from pipeline.graph.parameters import (
+    PARAMETERS,
+    PER_STEP,
+    STEPS,
+    WORDS,
+    PipelineConfig,
+    convert,
+    docstring,
+    validate,
+)
+from pipeline.plan.settings import AcceleratorConfig, JobConfig
+from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
+from trainer.errors import UserError
+
+CONFIGS = (FetchConfig, TrainConfig, EvaluateConfig, PipelineConfig, AcceleratorConfig, JobConfig)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_every_setting_is_a_parameter_with_its_default_type_and_description(config):
+    for field in dataclasses.fields(config):
+        names = [f"{step}_{field.name}" for step in STEPS] if field.name in PER_STEP else [field.name]
+        for name in names:
+            parameter = PARAMETERS[name]
+            assert parameter.kind is field.type
+            assert field.metadata["help"] in parameter.help
+            if name != "finetune_dataset":
+                assert parameter.default == field.default
+
+
+def test_there_is_no_parameter_without_a_setting():
+    fields = {field.name for config in CONFIGS for field in dataclasses.fields(config)}
+    assert {parameter.field for parameter in PARAMETERS.values()} == fields
+
+
+def test_defaults_are_valid():
+    validate({})
+    validate({name: parameter.default for name, parameter in PARAMETERS.items()})
+
+
+def test_values_that_are_no_places_are_those_of_parameters():
+    for name, words in WORDS.items():
+        assert PARAMETERS[name].default in words
+    validate({"checkpoint_dir": "gs://bucket/state"})
+
+
+def test_docstring_describes_every_parameter():
+    lines = docstring("Summary.").splitlines()
+    for name, parameter in PARAMETERS.items():
+        assert f"    {name}: {parameter.help}" in lines
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("base_epochs", "3", 3),
+        ("base_epochs", 3, 3),
+        ("base_learning_rate", "1e-4", 1e-4),
+        ("gate_margin", 1, 1.0),
+        ("evaluate_base", "True", True),
+        ("evaluate_base", False, False),
+        ("gate", "cc", "cc"),
+    ],
+)
+def test_value_is_converted_to_the_parameters_type(name, value, expected):
+    converted = convert(name, value)
+    assert converted == expected
+    assert type(converted) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("base_epochs", "3.5", "int"),
+        ("base_epochs", 3.0, "int"),
+        ("base_epochs", True, "int"),
+        ("gate_margin", "much", "float"),
+        ("gate_margin", True, "float"),
+        ("evaluate_base", "maybe", "bool"),
+        ("evaluate_base", 1, "bool"),
+        ("gate", 3, "str"),
+    ],
+)
+def test_value_of_another_type_is_refused_with_the_expected_one(name, value, wanted):
+    with pytest.raises(UserError, match=rf"{name} is {value!r}; it must be .*\({wanted}\)"):
+        convert(name, value)
+
+
+def test_unknown_parameter_is_refused_with_the_nearest_one():
+    with pytest.raises(UserError, match=r"unknown parameter 'base_epoch'; did you mean 'base_epochs'\?"):
+        convert("base_epoch", 3)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"base_dataset": "salicn"}, "base training: unknown data set 'salicn'; did you mean 'salicon'"),
+        ({"finetune_image_size": "100x100"}, "fine-tuning: image_size is 100x100.*divisible by 8.*96x96"),
+        ({"base_batch_size": -1}, "base training: batch_size is -1; it must be at least 0"),
+        ({"finetune_learning_rate": -1.0}, "fine-tuning: learning_rate is -1; it must be above 0"),
+        ({"precision": "float8"}, "precision is 'float8'; choose one of"),
+        ({"gate": "klt"}, "gate is 'klt'.*did you mean 'kld'"),
+        ({"gate_margin": -0.1}, "gate_margin is -0.1"),
+        ({"gate_confidence": 95.0}, "gate_confidence is 95; it must be from 0 to 0.999"),
+        ({"max_examples": -1}, "max_examples is -1"),
+        ({"model_name": "../mine"}, "model_name is '../mine'"),
+        ({"registry": "gs://bucket/models"}, "registry is 'gs://bucket/models'"),
+        ({"checkpoint_dir": "s3://b/c"}, "checkpoint_dir is 's3://b/c'; give a folder or a gs:// address"),
+    ],
+)
+def test_value_out_of_range_is_refused(values, message):
+    with pytest.raises(UserError, match=message):
+        validate(values)

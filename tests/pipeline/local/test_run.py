@@ -1,0 +1,383 @@
+"""Real runs of the pipeline by kfp.local, on a few tiny images."""
+
+import dataclasses
+import io
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+
+import h5py
+import pytest
+from rich.console import Console
+
+from pipeline.graph.parameters import STEPS
+from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run, prepare
+from pipeline.local.progress import ANSI, Progress, Step
+from pipeline.local.run import LOG, execute
+from pipeline.registry.folder import LocalRegistry
+from tests.narrow_tasks import sitecustomize as narrow_tasks
+from tests.reference_graph import frozen, write_graph
+from trainer import artifacts
+from trainer.artifacts import CHALLENGER, DEFAULT
+from trainer.errors import UserError
+from trainer.evaluation.contestants import find_contestants
+from trainer.loading import LOADING
+from trainer.models import weight_sources
+
+TIMEOUT_S = 600
+NARROW = pathlib.Path(narrow_tasks.__file__).parent
+EPOCHS = 3
+RESUME = (sys.executable, "-m", "pipeline", "run", "--resume")
+
+
+def command(run_dir, base_source, finetune_source, *others):
+    return [
+        *(sys.executable, "-m", "pipeline", "run", "--run-dir", str(run_dir)),
+        *("--finetune-dataset", "salicon", "--allow-partial-data", "true", "initial_weights=none"),
+        *(f"base_source={base_source}", f"finetune_source={finetune_source}"),
+        *(f"{step}_{setting}" for step in STEPS for setting in ("image_size=32x40", "batch_size=2")),
+        *(f"base_epochs={EPOCHS}", "finetune_epochs=1", "precision=float32"),
+        *others,
+    ]
+
+
+def environment(narrow=True):
+    """A run's environment; its tasks take the narrow network unless its size is the point."""
+    paths = [*([str(NARROW)] if narrow else []), os.environ.get("PYTHONPATH", "")]
+    return os.environ | {"COLUMNS": "160", "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+def run(folder, *arguments, narrow=True):
+    return subprocess.run(
+        arguments, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment(narrow)
+    )
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory):
+    """Where runs start: those in its folder `runs` take the data that one of them has fetched from the cache."""
+    return tmp_path_factory.mktemp("workplace")
+
+
+@pytest.fixture(scope="module")
+def first(workplace, moved):
+    """The first run there, with nothing in the registry."""
+    return run(workplace, *command("runs/first", moved, moved))
+
+
+def test_first_run_registers_the_default(first, workplace):
+    assert first.returncode == 0, first.stdout + first.stderr
+    registry = LocalRegistry(workplace / "models")
+    assert registry.aliases("msinet") == {DEFAULT: 1}
+    assert (workplace / "models" / "msinet" / "1" / "saved_model.pb").is_file()
+    lineage = registry.default("msinet").record["lineage"]
+    assert lineage["data"]["finetune"]["counts"] == {"train": 6, "valid": 3}
+    assert lineage["run"].startswith("msinet-")
+    assert lineage["folder"] == str(workplace / "runs" / "first")
+
+
+def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, workplace):
+    lines = first.stdout.splitlines()
+    steps = re.findall(r"(?m)^\[(.+)\] done after", first.stdout)
+    assert len(steps) == 11
+    assert set(STEPS.values()) | {"Evaluation", "Registration"} <= set(steps)
+    loading = re.findall(rf"(?m)^\[(.+)\] {re.escape(LOADING)}$", first.stdout)
+    with_data = [f"{title}: data" for title in STEPS.values()]
+    assert sorted(loading) == sorted([*with_data, *STEPS.values(), "Evaluation"])
+    assert any(line.startswith(f"[{STEPS['base']}] epoch {EPOCHS}/{EPOCHS}: loss") for line in lines)
+    assert ["candidate", "centre", "bias", "uniform"] in [line.split() for line in lines]
+    assert any(line.startswith("KLD ↓") for line in lines)
+    assert "Registered: msinet version 1 (default)" in lines
+    assert f"Report:     {pathlib.Path('runs/first/report.html')}" in lines
+    assert "executor_input" not in first.stdout
+    assert not first.stderr
+
+
+def test_run_folder_has_what_people_look_at(first, workplace):
+    folder = workplace / "runs" / "first"
+    for name in SHOWN.values():
+        assert "<html" in (folder / name).read_text().lower()
+    assert "Executing task 'upload-model'" in (folder / LOG).read_text()
+    assert not (folder / CHECKPOINTS).exists()
+
+
+def test_terminal_shows_every_step_with_its_state_and_last_line(first, workplace):
+    console = Console(file=io.StringIO(), force_terminal=True, width=160)
+    log = (workplace / "runs" / "first" / LOG).read_text().splitlines()
+    with Progress(console) as progress:
+        for line in log[: next(index for index, line in enumerate(log) if "epoch 2/" in line) + 1]:
+            progress.feed(line)
+    shown = ANSI.sub("", console.file.getvalue())
+    assert re.search(r"(?m)^Base training: data +done +\d+ s", shown)
+    assert re.search(rf"(?m)^Base training +running +\d+ s +training, epoch 2/{EPOCHS}: ", shown)
+    assert re.search(r"(?m)^Evaluation +waiting", shown)
+    assert "executor_input" not in shown
+
+
+def test_going_on_with_a_run_keeps_its_parameters_but_for_those_given(first, workplace, monkeypatch):
+    monkeypatch.chdir(workplace)
+    again = prepare("", "", "runs/first", {"gate": "always"})
+    assert again.folder == workplace / "runs" / "first"
+    assert again.parameters == Run.load(again.folder).parameters | {"gate": "always"}
+    assert prepare("local", "runs/first", "", {}).environment == "local"
+    with pytest.raises(UserError, match="was started in environment local, not sample"):
+        prepare("sample", "runs/first", "", {})
+
+
+def test_finished_run_whose_outputs_were_removed_says_what_to_do(tmp_path):
+    run = Run(tmp_path / "gone", "sample", {}, finished=True)
+    run.save()
+    with pytest.raises(
+        UserError, match=r"gone has finished, but its outputs .* were removed; start a new run, or"
+    ):
+        execute(run, Console(file=io.StringIO()))
+
+
+def test_environment_is_the_sample_unless_a_source_is_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert prepare("", "", "", {}).environment == "sample"
+    assert prepare("", "", "", {"base_source": "gs://bucket/salicon"}).environment == "local"
+    explicit = prepare("sample", "", "", {"base_source": "gs://bucket/salicon", "base_epochs": 1})
+    assert explicit.parameters["base_source"] == "gs://bucket/salicon"
+    assert explicit.parameters["finetune_source"] == "sample"
+
+
+def test_step_that_ends_without_a_reason_is_reported_by_its_last_lines():
+    step = Step("Fine-tuning", lines=deque(["epoch 1", "Traceback (most recent call last):", "ValueError: 3"]))
+    assert step.failure().endswith("Traceback (most recent call last):\nValueError: 3")
+    assert Step("Fine-tuning", lines=deque(["epoch 1", "Killed"])).failure().endswith("epoch 1\nKilled")
+
+
+def test_finished_run_shows_its_result_again_and_does_nothing_else(first, workplace):
+    folder = workplace / "runs" / "first"
+    log = (folder / LOG).read_bytes()
+    again = run(workplace, *RESUME, "runs/first")
+    assert again.returncode == 0
+    assert "Run runs/first has finished" in again.stdout
+    result = first.stdout[first.stdout.index("Report:") :]
+    assert again.stdout.endswith(result)
+    assert (folder / LOG).read_bytes() == log
+    assert len(LocalRegistry(workplace / "models").versions("msinet")) == 1
+
+
+def test_folder_of_a_run_is_shown_as_it_is_called(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    registered = {"parameterValues": {"version": 1, "alias": DEFAULT}}
+    uploaded = tmp_path / "[draft] run" / "msinet-1" / "upload-model"
+    uploaded.mkdir(parents=True)
+    (uploaded / "executor_output.json").write_text(json.dumps(registered))
+    console = Console(file=io.StringIO(), width=200)
+    run = Run(tmp_path / "[draft] run", "local", {}, finished=True)
+    run.save()
+    execute(run, console)
+    assert console.file.getvalue().startswith("Run [draft] run has finished")
+
+
+def test_failed_attempt_shows_nothing_of_the_one_before(first, workplace):
+    folder = workplace / "runs" / "again"
+    shutil.copytree(workplace / "runs" / "first", folder)
+    failed = run(workplace, *RESUME, "runs/again", "base_batch_size=999")
+    assert failed.returncode == 1
+    assert re.search(r"(?m)^Base training: plan failed: .*999", failed.stdout)
+    assert not re.search("(?m)^(KLD|Report:|The candidate)", failed.stdout)
+    # The data was not fetched again, and is what people see there.
+    kept = {"data_base.html", "data_finetune.html"}
+    assert {each.name for each in folder.glob("*.html")} == kept
+    assert (folder / "data_base.html").read_bytes() == (workplace / "runs/first/data_base.html").read_bytes()
+    with pytest.raises(UserError, match=r"the run .*again has not come to its evaluation; finish it with"):
+        find_contestants([str(folder), str(workplace / "runs" / "first")])
+
+
+def test_other_parameters_make_a_finished_run_unfinished(first, workplace, monkeypatch):
+    monkeypatch.chdir(workplace)
+    assert prepare("", "", "runs/first", {}).finished
+    assert not prepare("", "", "runs/first", {"gate": "always"}).finished
+    # Only what starts again needs what it starts from.
+    stored = dataclasses.replace(Run.load(pathlib.Path("runs/first")), folder=pathlib.Path("runs/kept"))
+    stored.parameters["registry"] = "runs/first/log.txt"
+    stored.folder.mkdir()
+    stored.save()
+    assert prepare("", "", "runs/kept", {}).finished
+    with pytest.raises(UserError, match=r"cannot write runs/first/log\.txt/msinet"):
+        prepare("", "", "runs/kept", {"gate": "always"})
+
+
+def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
+    write_graph(workplace / "msi-net.pb", frozen())
+    start = (sys.executable, "-m", "pipeline", "run", "--run-dir", "runs/tuned", "--base-model-uri", "msi-net.pb")
+    data = ("--finetune-dataset", "salicon", f"finetune_source={moved}", "allow_partial_data=true")
+    size = ("base_image_size=32x40", "finetune_image_size=32x40", "finetune_batch_size=2", "finetune_epochs=1")
+    tuned = run(workplace, *start, *data, *size, "precision=float32", "model_name=tuned", narrow=False)
+    assert tuned.returncode == 0, tuned.stdout + tuned.stderr
+    steps = re.findall(r"(?m)^\[(.+)\] done after", tuned.stdout)
+    assert {"Base model: import", "Base model", STEPS["finetune"]} <= set(steps)
+    assert not {STEPS["base"], f"{STEPS['base']}: plan"} & set(steps)
+    assert "salicon: not needed, a model takes the place of base training" in tuned.stdout
+    assert re.search(r"its own graph and the imported network differ by \S+ at most", tuned.stdout)
+    assert "Registered: tuned version 1 (default)" in tuned.stdout
+    lineage = LocalRegistry(workplace / "models").default("tuned").record["lineage"]
+    assert list(lineage["data"]) == ["finetune"]
+    imported = lineage["model"]["base_model"]["imported"]
+    assert (imported["source"], imported["kind"]) == ("msi-net.pb", "frozen graph")
+    assert imported["fingerprint"] == weight_sources.fingerprint(str(workplace / "msi-net.pb"))
+    assert not (workplace / "runs" / "tuned" / "curve_base.html").exists()
+
+
+def test_base_model_that_is_not_there_is_refused_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"base_model_uri is 'lost\.pb': there is no lost\.pb; give"):
+        prepare("", "", "", {"base_model_uri": "lost.pb"})
+    pathlib.Path("README.md").touch()
+    with pytest.raises(UserError, match=r"base_model_uri is 'README\.md': README\.md is of no kind"):
+        prepare("", "", "", {"base_model_uri": "README.md"})
+    assert prepare("", "", "", {"base_model_uri": "gs://bucket/msi-net"}).environment == "sample"
+    only = {"base_model_uri": "gs://bucket/msi-net", "finetune_source": "sample"}
+    assert prepare("local", "", "", only).parameters["base_model_uri"] == "gs://bucket/msi-net"
+    with pytest.raises(UserError, match="salicon has no source of its own: give base_source"):
+        prepare("local", "", "", {**only, "evaluate_base": True})
+
+
+def test_accelerator_that_this_machine_does_not_name_is_refused_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        UserError, match="fine-tuning: accelerator is 'l4', but a local run trains on this machine"
+    ):
+        prepare("sample", "", "", {"finetune_accelerator": "l4"})
+
+
+def test_profile_that_has_no_folder_is_refused_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"profile_steps is 1-2, .* `python -m trainer train --profile-steps 1-2"):
+        prepare("sample", "", "", {"profile_steps": "1-2"})
+
+
+def test_registry_that_cannot_be_used_is_refused_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("file").touch()
+    for registry in ("file", "file/models"):
+        with pytest.raises(UserError, match=rf"cannot write {registry}/msinet/aliases\.json: .*Not a directory"):
+            prepare("sample", "", "", {"registry": registry})
+    assert prepare("sample", "", "", {"registry": "new"}).parameters["registry"] == "new"
+    artifacts.write_json(pathlib.Path("models/mine/aliases.json"), {DEFAULT: 3})
+    pathlib.Path("models/mine/7").mkdir()
+    with pytest.raises(
+        UserError, match=r"model 'mine' has no version 3 in models \(versions: 7\).*set-default VERSION"
+    ):
+        prepare("sample", "", "", {"model_name": "mine"})
+    assert {each.name for each in tmp_path.iterdir()} == {"file", "models"}
+
+
+def wait_for(path, pattern):
+    """The text of the file at `path`, as soon as it has `pattern`."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        text = path.read_text() if path.exists() else ""
+        if re.search(pattern, text):
+            return text
+        time.sleep(0.05)
+    raise AssertionError(f"{pattern} is not in {text}")
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 10
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def processes_of(folder):
+    """Numbers of the running processes that have `folder` in their command."""
+    found = []
+    for each in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            arguments = (each / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if str(folder).encode() in arguments and int(each.name) != os.getpid():
+            found.append(int(each.name))
+    return found
+
+
+def arrays(path):
+    """Name -> bytes of every array in an HDF5 file."""
+    found = {}
+    with h5py.File(path) as file:
+        file.visititems(
+            lambda name, each: found.update({name: each[()].tobytes()} if hasattr(each, "shape") else {})
+        )
+    return found
+
+
+def test_killed_run_leaves_no_process_and_goes_on_to_the_same_model(first, workplace, moved):
+    assert first.returncode == 0
+    folder = workplace / "runs" / "second"
+    arguments = command("runs/second", moved, moved)
+    process = subprocess.Popen(arguments, cwd=workplace, stdout=subprocess.DEVNULL, env=environment())
+    wait_for(folder / LOG, rf"training, epoch 2/{EPOCHS}: ")
+    # The checkpoint of the epoch before is written beside the training.
+    wait_until(lambda: list((folder / CHECKPOINTS / "base").glob("after-epoch-*.npz")))
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: not processes_of(folder))
+    assert not processes_of(folder)
+
+    resumed = run(workplace, *arguments)
+    assert resumed.returncode == 0, resumed.stdout
+    assert "Base training: data] nothing changed; taken from an earlier run" in resumed.stdout
+    assert "[Base training] epoch 1/" not in resumed.stdout
+    # It is the same, so it is not better.
+    assert "Registered: msinet version 2 (challenger)" in resumed.stdout
+    versions = LocalRegistry(workplace / "models").versions("msinet")
+    assert versions[0].record["metrics"] == versions[1].record["metrics"]
+    weights, resumed_weights = (arrays(version.model / artifacts.WEIGHTS) for version in versions)
+    assert len(weights) > 30
+    assert resumed_weights == weights
+    assert LocalRegistry(workplace / "models").aliases("msinet") == {DEFAULT: 1, CHALLENGER: 2}
+
+
+def test_interrupted_run_ends_its_tasks_and_says_how_to_go_on(tmp_path, moved):
+    arguments = command("mine", moved, moved)
+    process = subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment())
+    wait_for(tmp_path / "mine" / LOG, "Executing task 'fetch-dataset'")
+    second = run(tmp_path, *arguments)
+    assert second.returncode == 1
+    assert second.stderr == "error: the run mine is running; wait for its end, or stop it\n"
+    os.kill(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Interrupted." in output
+    assert "make run-pipeline RESUME=mine" in output
+    assert "Traceback" not in output
+    assert not processes_of(tmp_path / "mine")
+
+
+def test_model_below_the_centre_bias_fails_the_run_with_that_reason(first, workplace, moved, fixed):
+    assert first.returncode == 0
+    started = ("base_model_uri=models/msinet/1", "model_name=bad")
+    failed = run(workplace, *command("runs/bad", moved, fixed, *started))
+    assert failed.returncode == 1
+    assert re.search(r"(?m)^Evaluation failed: The candidate is below the centre bias in KLD \(", failed.stdout)
+    assert any(line.startswith("KLD ↓") for line in failed.stdout.splitlines())
+    assert "Report:     runs/bad/report.html" in failed.stdout
+    assert (workplace / "runs" / "bad" / "report.html").stat().st_size > 1000
+    assert "Traceback" not in failed.stdout + failed.stderr
+    assert LocalRegistry(workplace / "models").versions("bad") == []
+
+
+def test_users_mistake_in_a_task_is_the_reason_without_a_traceback(workplace, moved):
+    (workplace / "empty").mkdir()
+    failed = run(workplace, *command("runs/lost", workplace / "empty", moved))
+    assert failed.returncode == 1
+    assert re.search(r"(?m)^Base training: source failed: .*empty", failed.stdout)
+    assert "Log:        runs/lost/log.txt" in failed.stdout
+    assert "Go on with: make run-pipeline RESUME=runs/lost" in failed.stdout
+    assert "Traceback" not in failed.stdout + failed.stderr
+    stored = Run.load(workplace / "runs" / "lost")
+    assert stored.parameters["base_epochs"] == EPOCHS
+    assert json.loads((workplace / "runs" / "lost" / "run.json").read_text())["environment"] == "local"

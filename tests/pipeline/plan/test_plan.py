@@ -1,0 +1,207 @@
+import dataclasses
+
+import pytest
+
+from pipeline.plan.plan import DataSize, Plan, check_timeout, comparison, make_plan, markdown
+from pipeline.plan.settings import AcceleratorConfig
+from trainer import footprint
+from trainer.accelerators import ACCELERATORS
+from trainer.config import TrainConfig
+from trainer.errors import UserError
+
+SALICON = DataSize(images=10_000, valid_images=0, image_size=(240, 320))
+TRAINING = TrainConfig(batch_size=0)
+START_H = 300 / 3600
+
+
+def planned(accelerator="l4", machines=None, **changes):
+    """The plan of SALICON's training with `changes` of the data, of the settings, and of where it is."""
+    data, training = (
+        dataclasses.replace(
+            config,
+            **{each.name: changes.pop(each.name) for each in dataclasses.fields(config) if each.name in changes},
+        )
+        for config in (SALICON, TRAINING)
+    )
+    return make_plan(AcceleratorConfig(accelerator, **(machines or {})), training, data, **changes)
+
+
+@pytest.mark.parametrize("row", ACCELERATORS.values(), ids=list(ACCELERATORS))
+@pytest.mark.parametrize("image_size", [(240, 320), (360, 360)])
+def test_default_batch_fits_every_accelerator(row, image_size):
+    made = planned(row.name, {"provisioning": "spot"}, image_size=image_size)
+    assert made.replicas == row.chips
+    assert made.batch_size == row.chips * row.chip.per_replica_batch
+    assert made.steps_per_epoch == 10_000 // made.batch_size
+    assert made.precision == row.chip.precision
+    assert 0 < made.memory_bytes <= made.usable_memory_bytes == 0.9 * row.chip.memory_bytes
+    assert made.hours > START_H
+    assert made.cost_usd == pytest.approx(made.hours * row.usd_per_hour("spot"))
+    assert len(made.basis) >= 3
+
+
+def test_time_and_cost_on_a_gpu_are_those_worked_by_hand():
+    """A T4 in float16: 16 x 249.3 GFLOP at 65 TFLOP/s is 61.4 ms, longer than 16 x 0.913 GB at 320 GB/s; twice
+    that at half the peak. 625 steps an epoch, 10 epochs, 5 minutes to start, 0.73 USD/h and 15% of it.
+    """
+    made = planned("t4", batch_size=16)
+    assert made.seconds_per_step == pytest.approx(0.12273, rel=1e-4)
+    assert made.hours == pytest.approx((300 + 6250 * 0.12273) / 3600, rel=1e-4)
+    assert made.cost_usd == pytest.approx(0.2964 * 0.8395, rel=1e-3)
+    assert made.memory_bytes == pytest.approx(16 / 32 * 3.17e9 + 398.88e6)
+
+
+def test_time_and_cost_on_a_tpu_are_those_worked_by_hand():
+    """Four v5e at 360 x 360, 1.6875 times the pixels: 16 x 1.6875 x 249.3 GFLOP at 197 TFLOP/s is 34.2 ms,
+    longer than 16 x 1.6875 x 0.913 GB at 819 GB/s. 12 steps of 64 and 4 validation batches at a third of a step.
+    """
+    made = planned("v5e-4", images=800, valid_images=200, image_size=(360, 360), batch_size=64)
+    assert made.batch_per_replica == 16
+    assert made.seconds_per_step == pytest.approx(0.068336, rel=1e-4)
+    assert made.hours == pytest.approx((300 + 10 * (12 + 4 / 3) * 0.068336) / 3600, rel=1e-4)
+    assert made.cost_usd == pytest.approx(made.hours * 4.8 * 1.15)
+    assert made.memory_bytes == pytest.approx(16 * 1.6875 * 3.17e9 / 32 + 398.88e6)
+
+
+def test_time_on_a_cpu_is_the_measured_one_over_its_processors():
+    """1.57 s an image on two cores; 16 vCPUs that do half of a core each are four such pairs."""
+    made = planned("cpu", batch_size=1)
+    assert made.seconds_per_step == pytest.approx(1.57 / 4)
+    assert "1.57 s" in made.basis[0]
+
+
+def test_workers_and_reduction_servers_are_paid_for():
+    two = planned("l4", {"workers": 2}, batch_size=64)
+    helped = planned("l4", {"workers": 2, "reduction_servers": 3}, batch_size=64)
+    assert (two.replicas, two.batch_per_replica) == (2, 32)
+    assert two.cost_usd == pytest.approx(two.hours * 2 * 0.9817, rel=1e-3)
+    assert helped.cost_usd - two.cost_usd == pytest.approx(two.hours * 3 * 0.6518, rel=1e-3)
+
+
+def test_cost_is_not_known_where_no_price_is():
+    made = planned("l4", {"provisioning": "flex-start"})
+    assert made.cost_usd is None
+    assert "| Cost | not known |" in markdown(made)
+
+
+def test_default_batch_is_smaller_where_there_are_few_images():
+    assert planned("a100-8", images=100).batch_per_replica == 12
+
+
+def test_float32_is_slower_than_bfloat16_where_both_are():
+    assert planned(precision="float32").seconds_per_step > planned(precision="bfloat16").seconds_per_step
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "what", "message"),
+    [
+        (
+            "v5e-4",
+            {"batch_size": 10},
+            "batch_size is 10, which 4 replicas of v5e-4 cannot share; set it to 8 or 12",
+        ),
+        (
+            "v5e-4",
+            {"batch_size": 1},
+            "batch_size is 1, which 4 replicas of v5e-4 cannot share; set it to 4, or to 0",
+        ),
+        (
+            "l4-8",
+            {"batch_size": 104, "images": 99},
+            "batch_size is 104 over 8 replicas, but there are 99 training images; make it smaller",
+        ),
+        ("l4-8", {"images": 5}, "batch_size is 8 over 8 replicas, but there are 5 training images"),
+        (
+            "v5e-1",
+            {"batch_size": 160},
+            r"160 images of 240x320 a chip in bfloat16 take about 16.2 GB, and v5e-1 has 14.4 GB .* at most 141, "
+            "or accumulation to 2",
+        ),
+        ("t4", {"image_size": (4800, 3040)}, "take about 19.2 GB, and t4 has 14.4 GB.*take smaller images"),
+        (
+            "t4",
+            {"precision": "bfloat16"},
+            r"t4 \(NVIDIA T4\) has no bfloat16; set precision to float16 or float32",
+        ),
+        ("l4", {"image_size": (240, 322)}, "image_size is 240x322: .* the nearest size is 240x320"),
+        (
+            "v5e-4",
+            {"location": "europe-west4"},
+            "v5e-4 cannot be had for training in europe-west4; it can in us-central1, us-east1, us-west1",
+        ),
+        (
+            "l4",
+            {"platform": "local"},
+            "accelerator is 'l4', but a local run trains on this machine; set it to cpu",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_numbers_and_a_remedy(accelerator, what, message):
+    with pytest.raises(UserError, match=message):
+        planned(accelerator, **what)
+
+
+def test_batch_named_as_the_largest_fits_and_the_next_does_not():
+    row = ACCELERATORS["v5e-4"]
+    most = footprint.largest_batch(row.chip, (240, 320), "bfloat16")
+    assert planned("v5e-4", batch_size=4 * most).batch_per_replica == most
+    with pytest.raises(UserError, match=f"set batch_size to at most {4 * most}, or accumulation to 2$"):
+        planned("v5e-4", batch_size=4 * (most + 1))
+
+
+def test_parts_of_a_batch_need_the_memory_of_one_part():
+    """256 images do not fit an L4, 8 parts of 32 do; by default each part is what the chip takes."""
+    with pytest.raises(UserError, match="set batch_size to at most 214, or accumulation to 2"):
+        planned(batch_size=256)
+    made = planned(batch_size=256, accumulation=8)
+    assert (made.batch_size, made.memory_bytes) == (256, planned(batch_size=32).memory_bytes)
+    assert planned(accumulation=4).batch_size == 4 * 32
+    with pytest.raises(UserError, match="batch_size is 4, which 1 replicas of l4, in 3 parts each"):
+        planned(batch_size=4, accumulation=3)
+
+
+def test_kubeflow_has_one_pod_and_its_own_regions():
+    with pytest.raises(UserError, match="workers is 2, but on Kubeflow a training step is one pod; set it to 1"):
+        planned("l4", {"workers": 2}, platform="kubeflow")
+    planned("v5e-4", location="europe-west4", platform="kubeflow")
+
+
+def test_only_a_run_on_vertex_has_a_folder_for_a_profile():
+    assert planned(profile_steps="10-20").batch_size == 32
+    with pytest.raises(UserError, match=r"profile_steps is 10-20, but only on Vertex AI .* --logs-dir DIR"):
+        planned(profile_steps="10-20", platform="kubeflow")
+
+
+def test_timeout_is_longer_than_the_training():
+    check_timeout(planned("cpu", batch_size=1), 24)
+    with pytest.raises(UserError, match=r"training takes about 11\.0 h, but timeout_hours is 2; raise it"):
+        check_timeout(planned("cpu", batch_size=1), 2)
+    with pytest.raises(UserError, match="timeout_hours is 200; with provisioning flex-start it is 168 at most"):
+        check_timeout(planned("l4", {"provisioning": "flex-start"}), 200)
+
+
+def test_comparison_has_a_plan_or_a_reason_for_every_accelerator():
+    machines = {"provisioning": "standard"}
+    compared = comparison(machines, TrainConfig(batch_size=160), SALICON, location="us-central1")
+    assert list(compared) == list(ACCELERATORS)
+    assert isinstance(compared["v5e-4"], Plan)
+    assert compared["v5e-4"].batch_size == 160
+    assert "at most 141" in compared["v5e-1"]
+    assert "set it to spot or flex-start" in compared["h100"]
+
+
+def test_plan_for_people_has_every_figure_and_what_it_rests_on():
+    made = planned("v5e-4", {"provisioning": "spot"}, batch_size=64, valid_images=5000, location="us-west1")
+    text = markdown(made)
+    for part in (
+        "| Accelerator | v5e-4: 1 x ct5lp-hightpu-4t, 4 x TPU v5e each, spot |",
+        "| Batch | 64 images in a step, 16 on each replica |",
+        "| Precision | bfloat16 |",
+        "| Steps | 10 epochs of 156 = 1560 |",
+        "| Memory | 2.0 GB of 14.4 GB on each chip |",
+        "| Time | about 6 min |",
+        "an assumption",
+        "us-west1 has its own prices",
+    ):
+        assert part in text
+    assert all(f"- {sentence}\n" in text for sentence in made.basis)

@@ -1,0 +1,119 @@
+import pytest
+
+from pipeline.plan.settings import AcceleratorConfig, JobConfig, parse_labels
+from trainer.errors import UserError
+
+
+def test_defaults_are_valid():
+    AcceleratorConfig()
+    JobConfig()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"accelerator": "l4-4", "workers": 3, "reduction_servers": 4},
+        {"accelerator": "a100", "workers": 2, "provisioning": "flex-start"},
+        {"accelerator": "h100", "provisioning": "spot"},
+        {"accelerator": "v5e-8", "provisioning": "spot"},
+    ],
+)
+def test_machines_that_vertex_ai_lends_are_accepted(settings):
+    AcceleratorConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"accelerator": "v5e-3"}, "unknown accelerator 'v5e-3'; did you mean 'v5e-"),
+        ({"workers": 0}, "workers is 0; it must be at least 1"),
+        ({"workers": 2}, "workers is 2, but cpu trains on one machine; set it to 1, or take GPUs"),
+        (
+            {"accelerator": "v5e-4", "workers": 2},
+            "workers is 2, but v5e-4 trains on one machine; set it to 1, or take v5e-4 or v5e-8 for more chips",
+        ),
+        (
+            {"provisioning": "spto"},
+            "provisioning is 'spto'; choose one of standard, spot, flex-start; did you mean",
+        ),
+        (
+            {"accelerator": "h100-4"},
+            r"provisioning is 'standard', which is not offered for h100-4 \(a3-highgpu-4g\); set it to spot",
+        ),
+        (
+            {"accelerator": "t4", "provisioning": "flex-start"},
+            r"'flex-start', which is not offered for t4 \(n1-standard-8\); set it to standard or spot",
+        ),
+        ({"accelerator": "v5e-1", "provisioning": "flex-start"}, "'flex-start', which is not offered for v5e-1"),
+        ({"reduction_servers": -1}, "reduction_servers is -1; it must be at least 0"),
+        (
+            {"accelerator": "l4", "reduction_servers": 2},
+            "reduction_servers is 2, but .* several GPU machines, and workers is 1; set it to 0",
+        ),
+        (
+            {"accelerator": "l4", "workers": 2, "reduction_servers": 2, "provisioning": "flex-start"},
+            "with provisioning flex-start all machines of a job must be the same; set it to 0",
+        ),
+    ],
+)
+def test_machines_that_do_not_go_together_are_refused(settings, message):
+    with pytest.raises(UserError, match=message):
+        AcceleratorConfig(**settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("timeout_hours", 0.5),
+        ("max_wait_hours", 0.0),
+        ("persistent_resource", "gpus-1"),
+        ("training_service_account", "trainer@proj.iam.gserviceaccount.com"),
+        ("training_network", "projects/123/global/networks/default"),
+        ("training_labels", "team=vision,cost-centre=42"),
+    ],
+)
+def test_setting_of_a_job_is_accepted(name, value):
+    assert getattr(JobConfig(**{name: value}), name) == value
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"timeout_hours": 0.0}, "timeout_hours is 0; it must be above 0"),
+        ({"timeout_hours": float("nan")}, "timeout_hours is nan; it must be above 0"),
+        ({"max_wait_hours": -1.0}, "max_wait_hours is -1; it must be at least 0"),
+        ({"persistent_resource": "GPUs"}, "persistent_resource is 'GPUs'; write the id of"),
+        ({"tensorboard": "board"}, "tensorboard is 'board'; write projects/PROJECT/locations/LOCATION/tensorb"),
+        (
+            {"tensorboard": "projects/p/locations/l/tensorboards/1"},
+            "tensorboard is given, but no training_service_account",
+        ),
+        ({"training_service_account": "me"}, "training_service_account is 'me'; write an e-mail address"),
+        ({"training_network": "default"}, "training_network is 'default'; write projects/NUMBER/global/networks"),
+        ({"training_labels": "Team=Vision"}, "training_labels has 'Team=Vision'; write key=value in lower-case"),
+    ],
+)
+def test_setting_of_a_job_that_vertex_ai_would_refuse_is_refused(settings, message):
+    with pytest.raises(UserError, match=message):
+        JobConfig(**settings)
+
+
+def test_labels_are_read():
+    assert parse_labels("") == {}
+    assert parse_labels("team=vision, run=a_1-b,empty=") == {"team": "vision", "run": "a_1-b", "empty": ""}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("team", "has 'team'; write key=value"),
+        ("1team=x", "has '1team=x'"),
+        ("=x", "has '=x'"),
+        ("team=" + "x" * 64, "at most 63"),
+        ("team=a,team=b", "has 'team' twice"),
+        (",".join(f"k{number}=x" for number in range(65)), "has 65 labels; Vertex AI takes at most 64"),
+    ],
+)
+def test_label_that_vertex_ai_would_refuse_is_refused(text, message):
+    with pytest.raises(UserError, match=message):
+        parse_labels(text)

@@ -1,0 +1,237 @@
+"""What reaches Vertex AI: plans as the real protos, and as the real launcher sends them."""
+
+import json
+
+import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.protobuf import json_format
+
+from pipeline.plan.plan import (
+    REDUCTION_SERVER_IMAGE,
+    DataSize,
+    accelerator_limit,
+    accelerator_type,
+    make_plan,
+    node_selector,
+    scheduling_strategy,
+    worker_pool_specs,
+)
+from pipeline.plan.settings import AcceleratorConfig
+from tests.vertex import LOCATION, PARENT, PROJECT, route
+from trainer.accelerators import ACCELERATORS
+from trainer.config import TrainConfig
+
+IMAGE = "us-central1-docker.pkg.dev/proj/msinet/msinet-gpu:v1"
+COMMAND = ["python", "-m", "trainer", "train"]
+ARGS = ["--epochs=10", "--base-model=", "--deterministic=True"]
+
+DOCUMENTED = {
+    "cpu": ("n1-standard-16", "", 0),
+    "t4": ("n1-standard-8", "NVIDIA_TESLA_T4", 1),
+    "t4-2": ("n1-standard-16", "NVIDIA_TESLA_T4", 2),
+    "t4-4": ("n1-standard-32", "NVIDIA_TESLA_T4", 4),
+    "v100": ("n1-standard-8", "NVIDIA_TESLA_V100", 1),
+    "v100-2": ("n1-standard-16", "NVIDIA_TESLA_V100", 2),
+    "v100-4": ("n1-standard-32", "NVIDIA_TESLA_V100", 4),
+    "v100-8": ("n1-standard-64", "NVIDIA_TESLA_V100", 8),
+    "l4": ("g2-standard-8", "NVIDIA_L4", 1),
+    "l4-2": ("g2-standard-24", "NVIDIA_L4", 2),
+    "l4-4": ("g2-standard-48", "NVIDIA_L4", 4),
+    "l4-8": ("g2-standard-96", "NVIDIA_L4", 8),
+    "a100": ("a2-highgpu-1g", "NVIDIA_TESLA_A100", 1),
+    "a100-2": ("a2-highgpu-2g", "NVIDIA_TESLA_A100", 2),
+    "a100-4": ("a2-highgpu-4g", "NVIDIA_TESLA_A100", 4),
+    "a100-8": ("a2-highgpu-8g", "NVIDIA_TESLA_A100", 8),
+    "a100-80gb": ("a2-ultragpu-1g", "NVIDIA_A100_80GB", 1),
+    "a100-80gb-2": ("a2-ultragpu-2g", "NVIDIA_A100_80GB", 2),
+    "a100-80gb-4": ("a2-ultragpu-4g", "NVIDIA_A100_80GB", 4),
+    "a100-80gb-8": ("a2-ultragpu-8g", "NVIDIA_A100_80GB", 8),
+    "h100": ("a3-highgpu-1g", "NVIDIA_H100_80GB", 1),
+    "h100-2": ("a3-highgpu-2g", "NVIDIA_H100_80GB", 2),
+    "h100-4": ("a3-highgpu-4g", "NVIDIA_H100_80GB", 4),
+    "h100-8": ("a3-highgpu-8g", "NVIDIA_H100_80GB", 8),
+    "v5e-1": ("ct5lp-hightpu-1t", "1x1", 1),
+    "v5e-4": ("ct5lp-hightpu-4t", "2x2", 4),
+    "v5e-8": ("ct5lp-hightpu-8t", "2x4", 8),
+}
+"""Machine type, accelerator type or topology, and count, of Vertex AI's page on compute for custom training."""
+
+
+def documented(name):
+    """The MachineSpec as JSON of the API."""
+    machine, what, count = DOCUMENTED[name]
+    if name == "cpu":
+        return {"machineType": machine}
+    if name.startswith("v5e"):
+        return {"machineType": machine, "tpuTopology": what}
+    return {"machineType": machine, "acceleratorType": what, "acceleratorCount": count}
+
+
+def planned(accelerator, **machines):
+    config = AcceleratorConfig(accelerator, **{"provisioning": "spot", **machines})
+    return make_plan(config, TrainConfig(batch_size=0), DataSize(10_000, 0, (240, 320)))
+
+
+def pools_of(plan, env=None):
+    return worker_pool_specs(plan, IMAGE, COMMAND, ARGS, env or {})
+
+
+def as_proto(pools):
+    """The CustomJobSpec of `pools`; raises for a field or a value of an enumeration that it does not have."""
+    from google.cloud.aiplatform_v1.types import CustomJobSpec
+
+    parsed = json_format.ParseDict({"worker_pool_specs": json.loads(json.dumps(pools))}, CustomJobSpec.pb()())
+    return CustomJobSpec(parsed)
+
+
+def test_every_accelerator_is_documented():
+    assert list(DOCUMENTED) == list(ACCELERATORS)
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_worker_pools_are_a_custom_job_spec(name):
+    (pool,) = as_proto(pools_of(planned(name), {"TPU": "local"})).worker_pool_specs
+    machine, what, count = DOCUMENTED[name]
+    assert pool.replica_count == 1
+    assert pool.machine_spec.machine_type == machine
+    assert pool.machine_spec.tpu_topology == (what if name.startswith("v5e") else "")
+    assert pool.machine_spec.accelerator_count == (0 if name.startswith("v5e") else count)
+    assert list(pool.container_spec.command) == COMMAND
+    assert list(pool.container_spec.args) == ARGS
+    assert [(each.name, each.value) for each in pool.container_spec.env] == [("TPU", "local")]
+
+
+def test_unknown_field_is_refused_by_the_proto():
+    with pytest.raises(json_format.ParseError, match="spot"):
+        as_proto([{**pools_of(planned("l4"))[0], "spot": True}])
+
+
+def test_several_machines_and_reduction_servers_are_further_pools():
+    leader, workers, servers = pools_of(planned("a100-2", workers=4, reduction_servers=3))
+    assert leader == {**workers, "replica_count": 1}
+    assert workers["replica_count"] == 3
+    assert servers == {
+        "machine_spec": {"machine_type": "n1-highcpu-16"},
+        "replica_count": 3,
+        "container_spec": {"image_uri": REDUCTION_SERVER_IMAGE},
+    }
+    assert len(as_proto([leader, workers, servers]).worker_pool_specs) == 3
+
+
+@pytest.mark.parametrize(
+    ("provisioning", "strategy"), [("standard", "STANDARD"), ("spot", "SPOT"), ("flex-start", "FLEX_START")]
+)
+def test_strategy_is_one_of_the_apis(provisioning, strategy):
+    from google.cloud.aiplatform_v1.types import Scheduling
+
+    assert scheduling_strategy(planned("a100", provisioning=provisioning)) == strategy
+    assert Scheduling.Strategy[strategy] != Scheduling.Strategy.STRATEGY_UNSPECIFIED
+
+
+@pytest.mark.parametrize(
+    ("name", "provisioning", "resource", "limit", "selector"),
+    [
+        ("cpu", "standard", "", "0", {}),
+        ("cpu", "spot", "", "0", {"cloud.google.com/gke-spot": "true"}),
+        ("t4-4", "standard", "nvidia.com/gpu", "4", {"cloud.google.com/gke-accelerator": "nvidia-tesla-t4"}),
+        (
+            "a100-80gb",
+            "flex-start",
+            "nvidia.com/gpu",
+            "1",
+            {
+                "cloud.google.com/gke-accelerator": "nvidia-a100-80gb",
+                "cloud.google.com/gke-flex-start": "true",
+            },
+        ),
+        (
+            "v5e-8",
+            "spot",
+            "google.com/tpu",
+            "8",
+            {
+                "cloud.google.com/gke-tpu-accelerator": "tpu-v5-lite-podslice",
+                "cloud.google.com/gke-tpu-topology": "2x4",
+                "cloud.google.com/gke-spot": "true",
+            },
+        ),
+    ],
+)
+def test_pod_asks_for_its_chips_and_its_node(name, provisioning, resource, limit, selector):
+    plan = planned(name, provisioning=provisioning)
+    assert (accelerator_type(plan), accelerator_limit(plan)) == (resource, limit)
+    assert node_selector(plan) == selector
+
+
+# === What the launcher sends ===
+
+
+@route("POST", "customJobs")
+def create_custom_job(server, request):
+    return {"name": f"{PARENT}/customJobs/1", "state": "JOB_STATE_PENDING"}
+
+
+@route("GET", "customJobs/1")
+def get_custom_job(server, request):
+    return {"name": f"{PARENT}/customJobs/1", "state": "JOB_STATE_SUCCEEDED"}
+
+
+@pytest.fixture
+def launch(vertex, tmp_path, monkeypatch):
+    """Run the container of CustomTrainingJobOp as Vertex AI does, and return the job that it created."""
+    from google.cloud import aiplatform
+    from google.cloud.aiplatform_v1.types import CustomJob
+    from google_cloud_pipeline_components.container.v1.custom_job import launcher
+    from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
+
+    client = aiplatform.gapic.JobServiceClient(
+        credentials=AnonymousCredentials(),
+        transport="rest",
+        client_options={"api_endpoint": vertex.environment.endpoint},
+    )
+    # The launcher asks the location's public address, with the account of the machine.
+    monkeypatch.setattr(aiplatform.gapic, "JobServiceClient", lambda **kwargs: client)
+    spec = json_format.MessageToDict(CustomTrainingJobOp.pipeline_spec)
+    inputs = spec["components"]["comp-custom-training-job"]["inputDefinitions"]["parameters"]
+    container = spec["deploymentSpec"]["executors"]["exec-custom-training-job"]["container"]
+    defaults = {name: each.get("defaultValue", "") for name, each in inputs.items()}
+    place = {"project": PROJECT, "location": LOCATION, "persistent_resource_id": "", "display_name": "msinet-base"}
+
+    def run(**given):
+        arguments = []
+        for argument in container["args"]:
+            for name, value in {**defaults, **place, **given}.items():
+                text = value if isinstance(value, str) else json.dumps(value)
+                argument = argument.replace(f"{{{{$.inputs.parameters['{name}']}}}}", text)
+            output = "{{$.outputs.parameters['gcp_resources'].output_file}}"
+            arguments.append(argument.replace(output, str(tmp_path / "out" / "gcp_resources")))
+        assert not any("{{" in argument for argument in arguments)
+        launcher.main(arguments)
+        (tmp_path / "out" / "gcp_resources").unlink()
+        # The client writes enumerations as numbers: read and write it again, with names.
+        sent = json_format.ParseDict(vertex.sent("POST", "customJobs")[-1].body, CustomJob.pb()())
+        return json_format.MessageToDict(sent)
+
+    return run
+
+
+def test_launcher_sends_the_documented_machine_of_every_accelerator(launch):
+    for name in DOCUMENTED:
+        plan = planned(name)
+        sent = launch(worker_pool_specs=pools_of(plan), strategy=scheduling_strategy(plan))
+        (pool,) = sent["jobSpec"]["workerPoolSpecs"]
+        assert pool["machineSpec"] == documented(name)
+        assert int(pool["replicaCount"]) == 1
+        assert pool["containerSpec"] == {"imageUri": IMAGE, "command": COMMAND, "args": ARGS}
+        assert sent["jobSpec"]["scheduling"]["strategy"] == "SPOT"
+
+
+def test_launcher_sends_the_pools_of_several_machines_in_their_order(launch):
+    plan = planned("l4-4", workers=3, reduction_servers=2, provisioning="standard")
+    sent = launch(worker_pool_specs=pools_of(plan), strategy=scheduling_strategy(plan), timeout="3600s")
+    leader, workers, servers = sent["jobSpec"]["workerPoolSpecs"]
+    assert [int(pool["replicaCount"]) for pool in (leader, workers, servers)] == [1, 2, 2]
+    assert leader["machineSpec"] == workers["machineSpec"] == documented("l4-4")
+    assert servers["machineSpec"] == {"machineType": "n1-highcpu-16"}
+    assert servers["containerSpec"] == {"imageUri": REDUCTION_SERVER_IMAGE}
+    assert sent["jobSpec"]["scheduling"]["timeout"] == "3600s"

@@ -1,0 +1,45 @@
+import re
+
+import pytest
+
+from pipeline.registry import labels
+from trainer.config import HIGHER_IS_BETTER
+from trainer.datasets import DATASETS
+
+KEY, VALUE = r"[a-z][a-z0-9_-]{0,62}", r"[a-z0-9_-]{0,63}"
+"""https://cloud.google.com/resource-manager/docs/labels-overview#requirements"""
+
+
+def record(**lineage):
+    scores = dict.fromkeys(HIGHER_IS_BETTER, -1.23456)
+    data = {
+        step: {"dataset": name, "source": "gs://Data/Set.zip", "fingerprint": "f" * 64}
+        for step, name in zip(("base", "finetune"), DATASETS, strict=False)
+    }
+    given = {"run": "Msinet-2026.01.01", "code_version": "0.1.0+5F2A-dirty", "data": data, **lineage}
+    return {"metrics": dict.fromkeys(DATASETS, scores), "reason": "It is better.", "lineage": given}
+
+
+@pytest.mark.parametrize("run", ["msinet-1", "Ärger/Über Nacht", "x" * 200, ""])
+def test_labels_keep_to_googles_rules(run):
+    found = labels.of(record(run=run))
+    assert all(re.fullmatch(KEY, key) for key in found)
+    assert all(re.fullmatch(VALUE, value) for value in found.values())
+    assert len(found) <= 64
+
+
+def test_labels_have_run_code_data_and_every_metric():
+    found = labels.of(record())
+    assert found["run"] == "msinet-2026-01-01"
+    assert found["code"] == "0-1-0-5f2a-dirty"
+    assert found["data_base"] == "salicon-" + "f" * 55
+    assert found["salicon_kld"] == "-1_2346"
+    assert {f"{name}_{metric}" for name in DATASETS for metric in HIGHER_IS_BETTER} <= set(found)
+
+
+def test_description_says_why_and_from_what():
+    first, made, base, *others = labels.describe(record()).splitlines()
+    assert first == "It is better."
+    assert made == "Run Msinet-2026.01.01, code 0.1.0+5F2A-dirty."
+    assert base == "base: salicon from gs://Data/Set.zip"
+    assert others[-1].endswith("information_gain -1.2346")

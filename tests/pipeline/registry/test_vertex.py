@@ -1,0 +1,382 @@
+import json
+
+import pytest
+
+from pipeline.__main__ import main
+from pipeline.graph.parameters import PipelineConfig
+from pipeline.local import prepare
+from pipeline.registry.address import VERTEX
+from pipeline.registry.folder import connect
+from pipeline.registry.versions import NO_VERSION
+from pipeline.registry.vertex import METRICS_SCHEMA, VertexRegistry
+from tests.vertex import DROP, LOCATION, PARENT, PROJECT
+from trainer import artifacts
+from trainer.artifacts import CHALLENGER, DEFAULT
+from trainer.errors import UserError
+from trainer.models.find import find_model
+
+SERVING = "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"
+LABELS = {
+    "managed_by": "msinet-pipelines",
+    "run": "msinet-1",
+    "code": "0-1-0-5f2a",
+    "data_base": "salicon-aa01",
+    "data_finetune": "fixationadd1000-bb02",
+    "fixationadd1000_kld": "0_4321",
+    "fixationadd1000_information_gain": "-0_1000",
+    "salicon_kld": "0_5000",
+}
+DESCRIPTION = """The candidate becomes the default: there is no default model yet.
+Run msinet-1, code 0.1.0+5f2a.
+base: salicon from gs://data/salicon
+finetune: fixationadd1000 from gs://data/add1000
+fixationadd1000: kld 0.4321, information_gain -0.1000
+salicon: kld 0.5000"""
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr("pipeline.registry.vertex.WAITS_S", (0.0, 0.0, 0.0))
+
+
+@pytest.fixture
+def address(vertex, bucket):
+    return f"{VERTEX}{PROJECT}/{LOCATION}?endpoint={vertex.environment.endpoint}&staging=gs://{bucket.name}/models"
+
+
+@pytest.fixture
+def registry(address):
+    return connect(address)
+
+
+def record(name="msinet-1"):
+    data = {
+        "base": {"dataset": "salicon", "source": "gs://data/salicon", "fingerprint": "aa01"},
+        "finetune": {"dataset": "fixationadd1000", "source": "gs://data/add1000", "fingerprint": "bb02"},
+    }
+    return {
+        "metrics": {"fixationadd1000": {"kld": 0.4321, "information_gain": -0.1}, "salicon": {"kld": 0.5}},
+        "compared_with": NO_VERSION,
+        "reason": "The candidate becomes the default: there is no default model yet.",
+        "lineage": {"run": name, "code_version": "0.1.0+5f2a", "data": data, "model": {"epochs": 1}},
+    }
+
+
+def add(registry, model, name="msinet-1", promote=True, champion=NO_VERSION):
+    """Register what the run of this name has made."""
+    return registry.add("msinet", model, record(name), promote, champion)
+
+
+def uploads(vertex):
+    return vertex.sent("POST", "models:upload")
+
+
+# === A version ===
+
+
+def test_first_version_is_uploaded_without_a_parent(vertex, registry, model, bucket):
+    assert add(registry, model) == (1, DEFAULT)
+    (request,) = uploads(vertex)
+    assert request.path == f"/v1/{PARENT}/models:upload"
+    assert request.body == {
+        "model": {
+            "displayName": "msinet",
+            "artifactUri": f"gs://{bucket.name}/models/msinet/msinet-1",
+            "containerSpec": {"imageUri": SERVING},
+            "versionAliases": ["default"],
+            "versionDescription": DESCRIPTION,
+            "labels": LABELS,
+        },
+    }
+
+
+def test_later_version_is_uploaded_below_the_first(vertex, registry, model):
+    add(registry, model)
+    assert add(registry, model, "msinet-2", champion=1) == (2, DEFAULT)
+    _, second = uploads(vertex)
+    assert second.body["parentModel"].endswith("/models/4000")
+    assert second.body["model"]["versionAliases"] == ["default"]
+    assert second.body["model"]["labels"]["run"] == "msinet-2"
+    assert registry.aliases("msinet") == {DEFAULT: 2}
+
+
+def test_folder_is_a_savedmodel_with_the_trainers_model_inside(registry, model, bucket):
+    add(registry, model)
+    folder = "models/msinet/msinet-1/"
+    found = {blob.name.removeprefix(folder): blob.download_as_bytes() for blob in bucket.list_blobs(prefix=folder)}
+    version = json.loads(found.pop("assets.extra/version.json"))
+    assert version.pop("created").startswith("20")
+    assert version == record()
+    assert found == {
+        "saved_model.pb": b"graph",
+        "variables/variables.index": b"index",
+        "assets.extra/model.weights.h5": b"weights",
+        "assets.extra/config.json": b'{"best_epoch": 1}',
+        "assets.extra/history.jsonl": b'{"epoch": 1}\n',
+    }
+
+
+def test_version_keeps_the_scores_of_each_image(registry, model, bucket, tmp_path):
+    for name in (artifacts.EVALUATION, artifacts.PER_IMAGE):
+        (tmp_path / name).write_text(name)
+    registry.add("msinet", model, record(), True, NO_VERSION, evaluation=tmp_path)
+    for folder in (registry.default("msinet").model, find_model(f"gs://{bucket.name}/models/msinet/msinet-1")):
+        for name in (artifacts.EVALUATION, artifacts.PER_IMAGE):
+            assert (folder / name).read_text() == name
+
+
+def test_each_data_set_becomes_an_evaluation_of_the_version(vertex, registry, model):
+    add(registry, model)
+    first, second = vertex.sent("POST", "evaluations:import")
+    assert first.path.endswith("/models/4000@1/evaluations:import")
+    assert first.body["modelEvaluation"] == {
+        "displayName": "fixationadd1000",
+        "metricsSchemaUri": METRICS_SCHEMA,
+        "metrics": {"kld": 0.4321, "information_gain": -0.1},
+        "metadata": {"pipeline_job_id": "msinet-1", "evaluation_dataset_type": "fixationadd1000"},
+    }
+    assert second.body["modelEvaluation"]["displayName"] == "salicon"
+
+
+def test_version_whose_evaluation_is_refused_is_registered_all_the_same(vertex, registry, model, capsys):
+    vertex.fail(400, times=2, path="evaluations:import", message="Invalid Metrics Format")
+    assert add(registry, model) == (1, DEFAULT)
+    first, second = capsys.readouterr().out.splitlines()[-2:]
+    assert "the evaluation on fixationadd1000" in first
+    assert "the evaluation on salicon" in second
+    assert second.endswith("Invalid Metrics Format)")
+
+
+def test_model_without_export_is_refused_before_anything_is_sent(vertex, registry, tmp_path):
+    with pytest.raises(UserError, match="has no saved_model"):
+        registry.add("msinet", tmp_path, record(), True, NO_VERSION)
+    assert not vertex.requests
+
+
+def test_folder_off_cloud_storage_needs_a_place_to_be_kept(vertex, model):
+    with pytest.raises(UserError, match=r"not on Cloud Storage.*staging=gs://"):
+        add(VertexRegistry(PROJECT, LOCATION, vertex.environment.endpoint), model)
+    assert not vertex.requests
+
+
+def test_local_run_without_a_place_for_its_model_is_refused_before_it_starts():
+    with pytest.raises(UserError, match=r"staging=gs://BUCKET/FOLDER"):
+        prepare.prepare("sample", "", "", {"registry": f"{VERTEX}{PROJECT}/{LOCATION}"})
+
+
+# === Default and challenger ===
+
+
+def test_registry_without_versions_has_no_default(registry):
+    assert registry.default("msinet") is None
+    assert registry.versions("msinet") == []
+    assert registry.aliases("msinet") == {}
+
+
+def test_model_that_is_not_promoted_becomes_the_challenger(vertex, registry, model):
+    add(registry, model)
+    assert add(registry, model, "msinet-2", promote=False, champion=1) == (2, CHALLENGER)
+    assert uploads(vertex)[-1].body["model"]["versionAliases"] == [CHALLENGER]
+    assert registry.aliases("msinet") == {DEFAULT: 1, CHALLENGER: 2}
+
+
+def test_model_compared_with_a_default_that_has_moved_since_does_not_become_it(registry, model):
+    add(registry, model)
+    add(registry, model, "msinet-2", champion=1)
+    assert add(registry, model, "msinet-3", champion=1) == (3, CHALLENGER)
+    assert registry.aliases("msinet") == {DEFAULT: 2, CHALLENGER: 3}
+
+
+def test_first_version_is_the_default_even_if_it_was_not_promoted(vertex, registry, model):
+    assert add(registry, model, promote=False) == (1, DEFAULT)
+    assert uploads(vertex)[0].body["model"]["versionAliases"] == [CHALLENGER]
+    assert registry.default("msinet").number == 1
+
+
+def test_default_is_fetched_as_the_trainer_reads_it(registry, model):
+    add(registry, model)
+    default = registry.default("msinet")
+    assert default.number == 1
+    assert default.record["lineage"] == record()["lineage"]
+    assert {each.name: each.read_bytes() for each in default.model.iterdir() if each.name != "version.json"} == {
+        artifacts.WEIGHTS: b"weights",
+        artifacts.MODEL_CONFIG: b'{"best_epoch": 1}',
+        artifacts.HISTORY: b'{"epoch": 1}\n',
+    }
+
+
+def test_alias_is_moved(vertex, registry, model):
+    add(registry, model)
+    add(registry, model, "msinet-2", champion=1)
+    registry.set_alias("msinet", DEFAULT, 1)
+    (request,) = vertex.sent("POST", ":mergeVersionAliases")
+    assert request.path.endswith("/models/4000@1:mergeVersionAliases")
+    assert request.body["versionAliases"] == [DEFAULT]
+    assert registry.aliases("msinet") == {DEFAULT: 1}
+
+
+def test_alias_of_a_version_that_does_not_exist_is_refused(vertex, registry, model):
+    add(registry, model)
+    with pytest.raises(UserError, match=r"no version 5 .*versions: 1"):
+        registry.set_alias("msinet", DEFAULT, 5)
+    assert not vertex.sent("POST", ":mergeVersionAliases")
+
+
+# === Models of others ===
+
+
+def foreign(vertex, name="msinet", number="7000", **fields):
+    version = {
+        "name": f"{PARENT}/models/{number}",
+        "displayName": name,
+        "versionId": "1",
+        "versionAliases": ["default"],
+        "versionCreateTime": "2026-01-01T00:00:00Z",
+        **fields,
+    }
+    vertex.kept("models")[number] = {"versions": {"1": version}}
+
+
+def test_model_of_the_same_name_that_is_not_ours_is_left_alone(vertex, registry, model):
+    foreign(vertex)
+    with pytest.raises(UserError, match=r"models/7000\) was not made by this pipeline"):
+        add(registry, model)
+    assert not uploads(vertex)
+
+
+def test_two_models_of_one_name_are_both_named(vertex, registry, model):
+    foreign(vertex, number="7000", labels={"managed_by": "msinet-pipelines"})
+    foreign(vertex, number="7001", labels={"managed_by": "msinet-pipelines"})
+    with pytest.raises(UserError, match=r"2 models .*models/7000, .*models/7001"):
+        add(registry, model)
+    assert not uploads(vertex)
+
+
+def test_default_that_holds_no_model_of_ours_is_said(vertex, registry, bucket):
+    foreign(vertex, labels={"managed_by": "msinet-pipelines"}, artifactUri=f"gs://{bucket.name}/elsewhere")
+    with pytest.raises(UserError, match=r"version 1.*nothing of ours is in gs://.*set-default"):
+        registry.default("msinet")
+
+
+# === Failures ===
+
+
+@pytest.mark.parametrize("status", [DROP, 429, 500, 503])
+@pytest.mark.parametrize("path", ["models", "models:upload", "evaluations", "evaluations:import"])
+def test_passing_failure_is_waited_out(vertex, registry, model, status, path):
+    vertex.fail(status, times=2, path=f"/{path}")
+    assert add(registry, model) == (1, DEFAULT)
+    assert len(vertex.kept("models")["4000"]["versions"]) == 1
+
+
+@pytest.mark.parametrize("status", [DROP, 503])
+@pytest.mark.parametrize("versions", [0, 1])
+def test_upload_whose_answer_is_lost_makes_one_version(vertex, registry, model, status, versions):
+    for number in range(versions):
+        add(registry, model, f"earlier-{number}")
+    vertex.fail(status, path="models:upload", after=True)
+    assert add(registry, model, champion=versions) == (versions + 1, DEFAULT)
+    (kept,) = vertex.kept("models").values()
+    assert len(kept["versions"]) == versions + 1
+    assert len(uploads(vertex)) == versions + 1
+
+
+def test_evaluation_whose_answer_is_lost_is_attached_once(vertex, registry, model):
+    vertex.fail(DROP, path="evaluations:import", after=True)
+    add(registry, model)
+    (kept,) = vertex.kept("evaluations").values()
+    assert [each["displayName"] for each in kept] == ["fixationadd1000", "salicon"]
+
+
+def test_lost_sight_of_an_upload_under_way_makes_one_version(vertex, registry, model):
+    vertex.state["pending"] = 1
+    vertex.fail(DROP, path="/operations/")
+    assert add(registry, model) == (1, DEFAULT)
+    assert len(uploads(vertex)) == 1
+
+
+def test_run_that_registers_again_finds_its_version(vertex, registry, model, bucket):
+    def written():
+        return {blob.name: blob.generation for blob in bucket.list_blobs()}
+
+    assert add(registry, model) == (1, DEFAULT)
+    before = written()
+    assert add(registry, model) == (1, DEFAULT)
+    assert len(uploads(vertex)) == 1
+    assert written() == before
+
+
+def test_failure_that_does_not_pass_is_reported(vertex, registry, model):
+    vertex.fail(503, times=99)
+    with pytest.raises(UserError, match="503"):
+        add(registry, model)
+
+
+def test_missing_permission_is_not_tried_again(vertex, registry, model):
+    vertex.fail(403, path="models:upload", message="Permission 'aiplatform.models.upload' denied")
+    with pytest.raises(UserError, match=r"aiplatform\.models\.upload"):
+        add(registry, model)
+    assert len(uploads(vertex)) == 1
+
+
+def test_bucket_that_does_not_exist_is_reported_before_the_upload(vertex, model):
+    registry = VertexRegistry(PROJECT, LOCATION, vertex.environment.endpoint, staging="gs://nowhere-at-all/models")
+    with pytest.raises(UserError, match=r"nowhere-at-all.*404"):
+        add(registry, model)
+    assert not uploads(vertex)
+
+
+# === Addresses ===
+
+
+@pytest.mark.parametrize(
+    ("address", "complaint"),
+    [
+        ("vertex://", "project is ''"),
+        ("vertex://proj", "location is ''"),
+        ("vertex://proj/us-central1/models", "location is 'us-central1/models'"),
+        ("vertex://Proj x/us-central1", "project is 'Proj x'"),
+        ("vertex://proj/us-central1?zone=a", "unknown: zone"),
+        ("vertex://proj/us-central1?serving=tpu", "serving is 'tpu'; choose cpu or gpu"),
+        ("vertex://proj/us-central1?serving", "serving is ''"),
+        ("vertex://proj/us-central1?staging=/tmp", "staging is '/tmp'"),
+    ],
+)
+def test_malformed_address_is_refused(address, complaint):
+    for refused in (connect, lambda registry: PipelineConfig(registry=registry)):
+        with pytest.raises(UserError) as raised:
+            refused(address)
+        assert complaint in str(raised.value)
+
+
+def test_address_is_taken_for_the_pipelines_registry():
+    assert PipelineConfig(registry="vertex://proj/us-central1").registry == "vertex://proj/us-central1"
+
+
+@pytest.mark.parametrize(
+    ("location", "serving", "image"),
+    [
+        ("us-central1", "gpu", "us-docker.pkg.dev/vertex-ai/prediction/tf2-gpu.2-15:latest"),
+        ("europe-west4", "cpu", "europe-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"),
+        ("asia-northeast1", "cpu", "asia-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"),
+        ("europe-west4", "europe-docker.pkg.dev/proj/own:1", "europe-docker.pkg.dev/proj/own:1"),
+    ],
+)
+def test_serving_container_is_near_or_the_named_one(location, serving, image):
+    assert connect(f"vertex://proj/{location}?serving={serving}").image == image
+
+
+# === Command line ===
+
+
+def test_versions_are_listed_shown_and_named_from_the_command_line(registry, model, address, bucket, capsys):
+    add(registry, model)
+    add(registry, model, "msinet-2", promote=False, champion=1)
+    capsys.readouterr()
+    assert main(["registry", "set-default", "2", "--registry", address]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith(f"  gs://{bucket.name}/models/msinet/msinet-1")
+    assert second.endswith(f"  gs://{bucket.name}/models/msinet/msinet-2  challenger, default")
+    assert main(["registry", "show", "--registry", address]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["version"], shown["lineage"]["run"]) == (2, "msinet-2")

@@ -1,0 +1,94 @@
+"""Templates, uploaded with kfp's client to a registry on loopback and submitted from there."""
+
+import dataclasses
+import pathlib
+
+import pytest
+import yaml
+
+from pipeline.__main__ import main
+from pipeline.graph import compile as compiling
+from pipeline.vertex import publish, submit
+from tests.vertex import DROP, write_config
+from trainer.errors import UserError
+
+
+def test_upload_is_the_compiled_pipeline_with_its_tags(vertex, tmp_path, capsys):
+    config = write_config(vertex.environment, tmp_path)
+    assert main(["publish", "--env", config, "--tag", "latest", "--tag", "v1.2"]) == 0
+    address = capsys.readouterr().out.splitlines()[0]
+    (version,) = vertex.kept("templates")
+    assert address == f"{vertex.environment.template_repository}/msinet/{version}"
+    assert vertex.kept("tags") == {"latest": version, "v1.2": version}
+    compiled = tmp_path / "compiled.yaml"
+    compiling.write(vertex.environment, compiled)
+    assert vertex.kept("templates")[version] == compiled.read_text()
+
+
+def test_published_version_is_submitted_by_its_digest(vertex, tmp_path):
+    address = publish.publish(vertex.environment)
+    config = write_config(vertex.environment, tmp_path)
+    assert main(["submit", "--env", config, "--template", address, "base_epochs=2"]) == 0
+    (request,) = vertex.sent("POST", "/pipelineJobs")
+    assert request.body["templateUri"] == address
+    assert request.body["runtimeConfig"]["parameterValues"]["base_epochs"] == 2
+    assert request.body["pipelineSpec"] == yaml.safe_load(next(iter(vertex.kept("templates").values())))
+
+
+def test_same_pipeline_is_the_same_version(vertex):
+    assert publish.publish(vertex.environment, ["a"]) == publish.publish(vertex.environment, ["b"])
+    assert set(vertex.kept("tags")) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (403, r"no permission: .*roles/artifactregistry.writer on the repository"),
+        (404, "there is no such thing"),
+        (503, "the service fails"),
+        (DROP, "cannot reach the service"),
+    ],
+)
+def test_refused_upload_says_what_to_do(vertex, status, message):
+    vertex.fail(status, message="Permission 'artifactregistry.repositories.uploadArtifacts' denied")
+    with pytest.raises(UserError, match=message):
+        publish.publish(vertex.environment)
+    assert not vertex.kept("templates")
+
+
+def test_version_that_is_not_there_is_named(vertex):
+    address = f"{vertex.environment.template_repository}/msinet/sha256:{'0' * 64}"
+    with pytest.raises(UserError, match=r"no such thing: .*was not found"):
+        submit.prepare(vertex.environment, {}, address)
+
+
+def test_credentials_are_needed_for_the_real_registry(vertex):
+    environment = dataclasses.replace(vertex.environment, template_repository="https://us-kfp.pkg.dev/p/templates")
+    with pytest.raises(UserError, match=r"there are no credentials.*gcloud auth application-default login"):
+        publish.publish(environment)
+
+
+@pytest.mark.parametrize(
+    ("repository", "tags", "message"),
+    [
+        ("", ["latest"], "names no template_repository; add it to its TOML file"),
+        ("https://us-docker.pkg.dev/p/r", ["latest"], "write https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY"),
+        ("http://us-kfp.pkg.dev/p/r", ["latest"], "template_repository is 'http://us-kfp.pkg.dev/p/r'"),
+        ("https://us-kfp.pkg.dev/p/r", ["a,b"], "tag 'a,b' is not one"),
+        ("https://us-kfp.pkg.dev/p/r", ["sha256:1"], "tag 'sha256:1' is not one"),
+    ],
+)
+def test_mistake_is_named_before_anything_is_sent(vertex, repository, tags, message):
+    environment = dataclasses.replace(vertex.environment, template_repository=repository)
+    with pytest.raises(UserError, match=message):
+        publish.publish(environment, tags)
+    assert not vertex.requests
+
+
+def test_tokens_of_kfp_in_the_home_folder_are_not_sent_to_loopback(vertex, monkeypatch, tmp_path):
+    path = tmp_path / "registry_credentials.json"
+    path.write_text('"secret"')
+    monkeypatch.setattr("kfp.registry.registry_client.LOCAL_REGISTRY_CREDENTIAL", str(path))
+    publish.publish(vertex.environment)
+    assert "secret" not in str(vertex.requests[0].headers)
+    assert not list(pathlib.Path.cwd().glob("msinet_*.yaml"))

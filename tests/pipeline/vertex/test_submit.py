@@ -1,0 +1,481 @@
+"""Submitting, on the wire: the real client against a server on loopback."""
+
+import copy
+import dataclasses
+import json
+import re
+import signal
+
+import pytest
+import requests
+import yaml
+
+from pipeline import cloud as api
+from pipeline.__main__ import main
+from pipeline.vertex import experiments, runs, submit
+from tests.vertex import DROP, NAMES, PARENT, SERVICE_ACCOUNT, write_config
+from tests.vertex_pipelines import PENDING, small
+from trainer.errors import UserError
+
+SPEC = small(count="NUMBER_INTEGER", rate="NUMBER_DOUBLE", title="STRING", fast="BOOLEAN")
+PARAMETERS = SPEC["root"]["inputDefinitions"]["parameters"]
+PARAMETERS["count"]["defaultValue"] = 3.0
+del PARAMETERS["rate"]["isOptional"]
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(api, "PAUSE_S", 0.001)
+    monkeypatch.setattr(runs, "POLL_S", 0.0)
+    monkeypatch.setattr(experiments, "POLL_S", 0.0)
+
+
+@pytest.fixture
+def small_file(tmp_path):
+    path = tmp_path / "small.yaml"
+    path.write_text(yaml.safe_dump(SPEC))
+    return str(path)
+
+
+@pytest.fixture
+def prod(vertex):
+    """The environment of the server, without the parameters of our own pipeline."""
+    return dataclasses.replace(vertex.environment, parameters={})
+
+
+@pytest.fixture
+def submission(prod, small_file):
+    return submit.prepare(prod, {"rate": 0.5}, small_file)
+
+
+def created(vertex):
+    return vertex.sent("POST", "/pipelineJobs")
+
+
+def test_request_is_what_the_api_documents(vertex, prod, submission):
+    submit.send(submission)
+    (request,) = created(vertex)
+    assert request.path == f"/v1/{PARENT}/pipelineJobs"
+    assert request.query == {"pipelineJobId": submission.run}
+    assert request.body == {
+        "displayName": "small-prod",
+        "labels": {"managed_by": "msinet-pipelines", "team": "vision"},
+        "runtimeConfig": {"gcsOutputDirectory": f"{prod.bucket}/runs", "parameterValues": {"rate": 0.5}},
+        "pipelineSpec": SPEC,
+        "serviceAccount": SERVICE_ACCOUNT,
+    }
+    assert re.fullmatch(r"small-\d{14}-[0-9a-f]{4}", submission.run)
+
+
+def test_network_and_template_are_passed_on(vertex, prod, small_file):
+    network = "projects/123/global/networks/main"
+    submit.send(submit.prepare(dataclasses.replace(prod, network=network), {"rate": 1}, small_file))
+    assert created(vertex)[0].body["network"] == network
+
+
+def test_own_pipeline_is_compiled_for_the_environment(vertex, tmp_path, capsys):
+    path = write_config(vertex.environment, tmp_path)
+    assert main(["submit", "--env", path, "--base-epochs", "2", "finetune_learning_rate=1"]) == 0
+    body = created(vertex)[0].body
+    assert body["pipelineSpec"]["pipelineInfo"]["name"] == "msinet"
+    executors = body["pipelineSpec"]["deploymentSpec"]["executors"].values()
+    images = {each["container"]["image"] for each in executors if "container" in each}
+    assert vertex.environment.image in images
+    values = body["runtimeConfig"]["parameterValues"]
+    assert values == {
+        "base_epochs": 2,
+        "finetune_learning_rate": 1,
+        "base_source": vertex.environment.parameters["base_source"],
+        "registry": "vertex://proj/us-central1",
+        "training_service_account": SERVICE_ACCOUNT,
+        "training_labels": "managed_by=msinet-pipelines,team=vision",
+    }
+    run = next(iter(vertex.kept("runs")))
+    link = f"https://console.cloud.google.com/vertex-ai/pipelines/locations/us-central1/runs/{run}?project=proj"
+    base, finetune, *rest = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"Base training: 1 x cpu, standard, about [\d.]+ (h|min), about [\d.]+ USD", base)
+    assert finetune.startswith("Fine-tuning: 1 x cpu, standard, about ")
+    assert rest[:2] == [f"Run:     {run}", f"Console: {link}"]
+
+
+def test_accelerator_that_the_region_does_not_have_is_refused(vertex):
+    elsewhere = dataclasses.replace(vertex.environment, location="europe-north1")
+    with pytest.raises(UserError, match="v5e-4 cannot be had for training in europe-north1; it can in us-"):
+        submit.prepare(elsewhere, {"base_accelerator": "v5e-4"})
+
+
+def test_dry_run_prints_the_request_and_sends_nothing(vertex, prod, small_file, tmp_path, capsys):
+    path = write_config(vertex.environment, tmp_path)
+    assert main(["submit", "--env", path, "--dry-run", "--job-id", "mine-1"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert not vertex.requests
+    assert main(["submit", "--env", path, "--job-id", "mine-1"]) == 0
+    assert (printed["parent"], printed["pipelineJobId"]) == (PARENT, "mine-1")
+    assert printed["pipelineJob"] == created(vertex)[0].body
+
+
+# === Failures: never a second run ===
+
+
+@pytest.mark.parametrize("status", [DROP, 429, 500, 503, 504])
+@pytest.mark.parametrize("after", [False, True], ids=["lost-before", "carried-out"])
+def test_failure_that_passes_is_retried_for_the_same_run(vertex, submission, status, after):
+    vertex.fail(status, times=2, method="POST", after=after)
+    said = []
+    submit.send(submission, said.append)
+    assert list(vertex.kept("runs")) == [submission.run]
+    assert len({request.query["pipelineJobId"] for request in created(vertex)}) == 1
+    # The second attempt learns that the first one got through.
+    assert len(said) == (1 if after else 2)
+    assert all(line.endswith("trying again, for the same run") for line in said)
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "expected"),
+    [
+        (400, "bad spec", r"the request is refused: bad spec \(400\)"),
+        (401, "who", r"credentials"),
+        (
+            403,
+            "Permission 'aiplatform.pipelineJobs.create' denied",
+            r"no permission: .*roles/aiplatform.user on the project",
+        ),
+        (403, "You do not have permission to act as service_account: x", "roles/iam.serviceAccountUser"),
+        (
+            403,
+            "Vertex AI API has not been used in project 1 before or it is disabled. aiplatform.googleapis.com",
+            "gcloud services enable aiplatform.googleapis.com",
+        ),
+        (404, "no project", r"there is no such thing: .*check project, location and name"),
+    ],
+)
+def test_refusal_is_final_and_says_what_to_do(vertex, submission, status, message, expected):
+    vertex.fail(status, times=9, method="POST", message=message)
+    with pytest.raises(UserError, match=expected):
+        submit.send(submission)
+    assert len(created(vertex)) == 1
+    assert not vertex.kept("runs")
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (429, r"too much is asked for: .* \(429\); wait, or raise the quota"),
+        (503, r"the service fails: .* \(503\); try again in a few minutes"),
+        (DROP, r"cannot reach the service .*check the network"),
+    ],
+)
+def test_failure_that_stays_ends_in_an_error_and_no_run(vertex, submission, status, expected):
+    vertex.fail(status, times=99, method="POST")
+    with pytest.raises(UserError, match=expected):
+        submit.send(submission, lambda line: None)
+    assert len(created(vertex)) == submit.ATTEMPTS
+    assert not vertex.kept("runs")
+
+
+def test_run_that_stands_although_every_answer_was_lost_has_been_submitted(vertex, submission):
+    vertex.fail(DROP, method="POST", after=True)
+    vertex.fail(DROP, times=submit.ATTEMPTS - 1, method="POST")
+    submit.send(submission, lambda line: None)
+    assert list(vertex.kept("runs")) == [submission.run]
+
+
+def test_outcome_that_cannot_be_known_is_said_with_the_way_to_find_out(vertex, submission, monkeypatch):
+    monkeypatch.setattr(api, "RETRY_S", 0.01)
+    vertex.fail(DROP, times=999)
+    with pytest.raises(
+        UserError, match=rf"is not known. Look at .*--job-id {submission.run}: that starts no second"
+    ):
+        submit.send(submission, lambda line: None)
+
+
+def test_id_given_for_a_run_that_exists_is_refused_before_a_second_is_asked_for(vertex, prod, small_file):
+    submit.send(submit.prepare(prod, {"rate": 0.5}, small_file, run="mine"))
+    with pytest.raises(UserError, match="there is a run mine already: https://console"):
+        submit.send(submit.prepare(prod, {"rate": 0.5}, small_file, run="mine"))
+    assert len(created(vertex)) == 1
+
+
+def test_run_of_somebody_else_with_the_same_id_is_no_success(vertex, prod, small_file, submission):
+    other = submit.prepare(prod, {"rate": 0.7}, small_file)
+    submit.send(dataclasses.replace(other, run=submission.run))
+    vertex.fail(503, method="POST")
+    with pytest.raises(UserError, match="already exists"):
+        submit.send(submission, lambda line: None)
+
+
+def test_expired_credentials_are_named_before_anything_is_sent(vertex, prod, small_file, expired_credentials):
+    # Tokens go to https alone, and these are refused before there is one.
+    environment = dataclasses.replace(prod, endpoint="https://127.0.0.1:1")
+    with pytest.raises(UserError, match=r"have expired .*invalid_grant.*gcloud auth application-default login"):
+        submit.send(submit.prepare(environment, {"rate": 0.5}, small_file))
+    assert {request.path for request in vertex.requests} == {"/token"}
+
+
+def test_missing_credentials_are_named(prod, small_file, monkeypatch):
+    environment = dataclasses.replace(prod, endpoint="https://127.0.0.1:1")
+    with pytest.raises(UserError, match=r"there are no credentials.*gcloud auth application-default login"):
+        submit.send(submit.prepare(environment, {"rate": 0.5}, small_file))
+
+
+# === What is found before anything is sent ===
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"rat": 0.5}, "no parameter 'rat'; did you mean 'rate'"),
+        ({}, "needs a value for rate"),
+        ({"rate": "0.5"}, "rate is '0.5'; the template wants a number"),
+        ({"rate": True}, "rate is True; the template wants a number"),
+        ({"rate": 1, "count": 1.5}, "count is 1.5; the template wants a whole number"),
+        ({"rate": 1, "count": True}, "count is True; the template wants a whole number"),
+        ({"rate": 1, "title": 3}, "title is 3; the template wants text"),
+        ({"rate": 1, "fast": "true"}, "fast is 'true'; the template wants true or false"),
+    ],
+)
+def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, small_file, values, message):
+    with pytest.raises(UserError, match=message):
+        submit.prepare(prod, values, small_file)
+    assert not vertex.requests
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["base_epochs=three"], "base_epochs is 'three'; it must be a whole number"),
+        (["base_epocs=3"], "did you mean 'base_epochs'"),
+        (["base_accelerator=a1000"], "a100"),
+        (["base_accelerator=v5e-1", "base_workers=2"], "workers is 2, but v5e-1 trains on one machine"),
+        (["base_accelerator=t4", "provisioning=flex-start"], "provisioning is 'flex-start', which is not offered"),
+        (
+            ["base_accelerator=l4-4", "base_batch_size=6"],
+            "base training: batch_size is 6, which 4 replicas of l4-4",
+        ),
+        (
+            ["base_batch_size=4", "accumulation=3"],
+            "base training: batch_size is 4, which 1 replicas of cpu, in 3 parts each .* cannot share",
+        ),
+        (["finetune_accelerator=l4", "finetune_batch_size=900"], "fine-tuning: .*there are 800 training images"),
+        (["base_epochs=100000"], "base training: training takes about .* but timeout_hours is 168"),
+        (["base_source=/data/salicon"], "base_source is '/data/salicon', which machines on Vertex AI do not see"),
+        (["base_source="], "give base_source"),
+        (["base_source=", "base_model_uri=gs://bucket/msi-net", "evaluate_base=true"], "give base_source"),
+        (
+            ["base_model_uri=models/msinet"],
+            "base_model_uri is 'models/msinet', which machines on Vertex AI do not",
+        ),
+        (
+            ["registry=models"],
+            "registry is 'models', a folder that machines .* do not share; give vertex://proj/us-c",
+        ),
+        (["registry="], "registry is 'models', a folder that machines on Vertex AI do not share"),
+        (["checkpoint_dir=/data/c"], "checkpoint_dir is '/data/c', which machines .* give a gs:// address"),
+        (["initial_weights=~/vgg.h5"], "initial_weights is '~/vgg.h5', which machines .* give a gs:// address"),
+        (["--cache", "maybe"], "caching is 'maybe'; choose one of as-compiled, on, off"),
+        (["--job-id", "Mine!"], "job id is 'Mine!'"),
+        (["--template", "nowhere.yaml"], "template nowhere.yaml: No such file"),
+        (["--template", "https://us-kfp.pkg.dev/p/r/msinet/latest"], "not one version of a template.*sha256"),
+    ],
+)
+def test_mistake_on_the_command_line_is_named_before_any_request(vertex, tmp_path, arguments, message):
+    with pytest.raises(UserError, match=message):
+        main(["submit", "--env", write_config(vertex.environment, tmp_path), *arguments])
+    assert not vertex.requests
+
+
+def test_places_that_machines_on_vertex_reach_are_accepted(vertex):
+    for reached in (
+        {"registry": "vertex://other/us-central1", "initial_weights": "none"},
+        {"registry": "/gcs/bucket/models", "checkpoint_dir": "/gcs/bucket/state"},
+        {"checkpoint_dir": "gs://bucket/state", "initial_weights": "gs://bucket/vgg16_notop.h5"},
+        {"base_source": "/data/salicon", "base_model_uri": "gs://bucket/msi-net"},
+    ):
+        values = submit.prepare(vertex.environment, reached).job["runtimeConfig"]["parameterValues"]
+        assert reached.items() <= values.items()
+
+
+def test_batch_that_fits_in_parts_alone_is_accepted(vertex):
+    parts = {"base_accelerator": "l4", "base_batch_size": 256, "accumulation": 8, "finetune_batch_size": 8}
+    base, _ = submit.estimates(submit.prepare(vertex.environment, parts))
+    assert base.startswith("Base training: 1 x l4, ")
+
+
+def test_sample_set_is_smaller_than_what_is_planned_so_its_time_is_not_refused(vertex):
+    submission = submit.prepare(vertex.environment, {"base_source": "sample", "base_epochs": 100_000})
+    assert submission.job["runtimeConfig"]["parameterValues"]["base_epochs"] == 100_000
+
+
+def test_model_in_place_of_base_training_needs_neither_its_data_nor_its_machines(vertex):
+    instead = {"base_source": "", "base_epochs": 100_000, "base_model_uri": "gs://bucket/msi-net"}
+    submission = submit.prepare(vertex.environment, instead)
+    (line,) = submit.estimates(submission)
+    assert line.startswith("Fine-tuning: ")
+
+
+@pytest.mark.parametrize(
+    "content", ["", "just text", "a: 1", "root: {}\n---\nplatforms: {}", "root: [\n", "pipelineInfo: {name: x}"]
+)
+def test_file_that_is_no_compiled_pipeline_is_refused(prod, tmp_path, content):
+    path = tmp_path / "other.yaml"
+    path.write_text(content)
+    with pytest.raises(UserError, match=r"other.yaml is not a pipeline compiled for Vertex AI"):
+        submit.prepare(prod, {}, str(path))
+
+
+# === Caching ===
+
+
+@pytest.mark.parametrize(
+    ("caching", "expected"),
+    [
+        ("as-compiled", {"look": {}, "work": {"enableCache": True}}),
+        ("on", {"look": {}, "work": {"enableCache": True}}),
+        ("off", {"look": {}, "work": {}}),
+    ],
+)
+def test_caching_has_three_states_and_the_source_is_always_looked_at(prod, small_file, caching, expected):
+    job = submit.prepare(prod, {"rate": 1}, small_file, caching).job
+    tasks = job["pipelineSpec"]["root"]["dag"]["tasks"]
+    assert {name: task.get("cachingOptions", {}) for name, task in tasks.items()} == expected
+
+
+def test_caching_switched_on_reaches_tasks_that_are_compiled_without(prod, tmp_path):
+    spec = copy.deepcopy(SPEC)
+    del spec["root"]["dag"]["tasks"]["work"]["cachingOptions"]
+    path = tmp_path / "uncached.yaml"
+    path.write_text(yaml.safe_dump(spec))
+    job = submit.prepare(prod, {"rate": 1}, str(path), "on").job
+    tasks = job["pipelineSpec"]["root"]["dag"]["tasks"]
+    assert {name: task["cachingOptions"] for name, task in tasks.items()} == {
+        "look": {},
+        "work": {"enableCache": True},
+    }
+
+
+def test_caching_switched_on_leaves_out_what_depends_on_the_source_and_the_registry_of_now(vertex):
+    def cached(caching):
+        spec = submit.prepare(vertex.environment, {}, "", caching).job["pipelineSpec"]
+        tasks = spec["root"]["dag"]["tasks"].items()
+        return {name for name, task in tasks if task.get("cachingOptions", {}).get("enableCache")}
+
+    now = {"fingerprint", "fingerprint-2", "importer", "evaluate-model", "upload-model"}
+    assert not cached("on") & now
+    assert {"fetch-dataset", "custom-training-job-2"} <= cached("on")
+    assert not cached("off")
+
+
+# === Following ===
+
+STATES = [
+    PENDING,
+    ("RUNNING", {"look": "RUNNING", "work": "PENDING"}),
+    ("RUNNING", {"look": "SUCCEEDED", "work": "RUNNING"}),
+    ("RUNNING", {"look": "SUCCEEDED", "work": "RUNNING"}),
+]
+
+
+def followed(vertex, prod, small_file, last):
+    vertex.state["script"] = [*STATES, last]
+    submission = submit.prepare(prod, {"rate": 0.5}, small_file)
+    submit.send(submission)
+    said = []
+    status = runs.follow(prod, submission.run, {"look": "Look", "work": "Work"}, said.append)
+    return status, said
+
+
+def test_waiting_shows_each_change_once_and_ends_with_success(vertex, prod, small_file):
+    status, said = followed(vertex, prod, small_file, ("SUCCEEDED", {"look": "SUCCEEDED", "work": "SUCCEEDED"}))
+    assert status == 0
+    assert said == [
+        "Run pending",
+        "Run running",
+        "[Look] running",
+        "[Look] succeeded after 1 h 2 min",
+        "[Work] running",
+        "[Work] succeeded after 1 h 2 min",
+        "Run succeeded after 1 h 2 min",
+    ]
+
+
+def test_failed_run_ends_with_the_task_that_failed_and_its_message(vertex, prod, small_file):
+    tasks = {"look": "SUCCEEDED", "work": ("FAILED", "The replica workerpool0-0 exited with code 1")}
+    status, said = followed(vertex, prod, small_file, ("FAILED", tasks))
+    assert status == 1
+    assert said[-2:] == [
+        "Run failed after 1 h 2 min",
+        "Work failed: The replica workerpool0-0 exited with code 1",
+    ]
+
+
+def test_run_that_fails_before_any_task_says_what_it_says_itself(vertex, prod, small_file):
+    status, said = followed(vertex, prod, small_file, ("FAILED", {}))
+    assert (status, said[-1]) == (1, "The DAG failed because of []")
+
+
+def test_cancelled_run_has_a_status_of_its_own(vertex, prod, small_file):
+    status, said = followed(vertex, prod, small_file, ("CANCELLED", {"look": "SUCCEEDED", "work": "CANCELLED"}))
+    assert (status, said[-1]) == (2, "Run cancelled after 1 h 2 min")
+
+
+@pytest.mark.parametrize("status", [DROP, 429, 500, 503])
+def test_waiting_survives_failures_to_ask(vertex, prod, small_file, status):
+    vertex.fail(status, times=3, method="GET")
+    ended, said = followed(vertex, prod, small_file, ("SUCCEEDED", {}))
+    assert ended == 0
+    assert sum("asking again" in line for line in said) == 3
+
+
+def test_waiting_gives_up_after_its_patience_and_says_that_the_run_goes_on(vertex, prod, small_file, monkeypatch):
+    monkeypatch.setattr(runs, "PATIENCE_S", 0.01)
+    vertex.fail(503, times=999, method="GET")
+    with pytest.raises(UserError, match=r"run small-\S+ goes on, see https://console.*the service fails"):
+        followed(vertex, prod, small_file, ("SUCCEEDED", {}))
+
+
+def test_interrupt_ends_the_waiting_and_not_the_run(vertex, prod, submission):
+    submit.send(submission)
+    said = []
+
+    def say(line):
+        said.append(line)
+        if line == "Run pending":
+            signal.raise_signal(signal.SIGINT)
+
+    assert runs.follow(prod, submission.run, {}, say) == 130
+    assert said[-2].startswith(f"No longer followed; run {submission.run} goes on.")
+    assert f"python -m pipeline runs cancel {submission.run} --env prod" in said[-1]
+    assert not vertex.sent("POST", ":cancel")
+
+
+def test_submit_with_wait_ends_with_the_status_of_the_run(vertex, tmp_path, capsys):
+    vertex.state["script"] = [("FAILED", {"fetch-dataset": ("FAILED", "no such bucket")})]
+    assert main(["submit", "--env", write_config(vertex.environment, tmp_path), "--wait"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "Base training: data failed: no such bucket"
+
+
+# === Experiments ===
+
+
+def test_experiment_is_made_once_and_groups_the_runs(vertex, tmp_path):
+    path = write_config(dataclasses.replace(vertex.environment, experiment="retraining"), tmp_path)
+    for _ in range(2):
+        assert main(["submit", "--env", path]) == 0
+    contexts = f"{NAMES}/metadataStores/default/contexts"
+    assert vertex.kept("children") == {"retraining": [f"{contexts}/{run}" for run in vertex.kept("runs")]}
+    (made,) = vertex.sent("POST", "metadataStores/default/contexts")[:1]
+    assert made.query == {"contextId": "retraining"}
+    assert made.body["schemaTitle"] == "system.Experiment"
+    assert sum(each.path.endswith("/contexts") for each in vertex.sent("POST")) == 1
+
+
+def test_run_that_cannot_be_grouped_has_started_all_the_same(vertex, tmp_path, capsys):
+    vertex.fail(403, method="POST", path=":addContextChildren", message="Permission denied")
+    path = write_config(dataclasses.replace(vertex.environment, experiment="retraining"), tmp_path)
+    assert main(["submit", "--env", path]) == 0
+    assert "The run has started, but is not in experiment retraining: no permission" in capsys.readouterr().out
+
+
+def test_server_of_the_tests_refuses_what_it_does_not_have(vertex):
+    answer = requests.get(f"{vertex.environment.endpoint}/v1/{PARENT}/endpoints", timeout=5)
+    assert answer.status_code == 404

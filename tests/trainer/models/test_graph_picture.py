@@ -1,0 +1,183 @@
+"""Pictures read by graph operations are those that Pillow reads, and what is none is empty instead of an error."""
+
+import io
+import struct
+import subprocess
+import sys
+import zlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from trainer import picture
+from trainer.models import graph_picture
+
+RANDOM = np.random.default_rng(0)
+NOISE = RANDOM.integers(0, 256, (24, 36, 4), np.uint8)
+SMOOTH = np.asarray(Image.fromarray(NOISE[:6, :9, :3]).resize((36, 24)))
+DEEP = RANDOM.integers(0, 65536, (24, 36), np.uint16)
+NOT_DECODED = "Input is empty"
+"""What TensorFlow says of no bytes."""
+
+
+def encode(image, kind, **options):
+    content = io.BytesIO()
+    image.save(content, kind, **options)
+    return content.getvalue()
+
+
+def jpeg(orientation=None, endian="<", **options):
+    tags = Image.Exif()
+    tags.endian = endian
+    tags[0x010F] = "a maker, so that the orientation is not the first tag"
+    if orientation is not None:
+        tags[picture.ORIENTATION] = orientation
+    return encode(Image.fromarray(SMOOTH), "JPEG", exif=tags, **options)
+
+
+PICTURES = {
+    "grey PNG": encode(Image.fromarray(NOISE[..., 0]), "PNG"),
+    "grey PNG with alpha": encode(Image.fromarray(NOISE[..., :2], "LA"), "PNG"),
+    "PNG with alpha": encode(Image.fromarray(NOISE), "PNG"),
+    "PNG with one bit": encode(Image.fromarray(NOISE[..., 0] > 99), "PNG"),
+    "PNG with a palette": encode(Image.fromarray(SMOOTH).quantize(16), "PNG"),
+    "PNG with a transparent palette": encode(Image.fromarray(SMOOTH).quantize(16), "PNG", transparency=3),
+    "BMP": encode(Image.fromarray(NOISE[..., :3]), "BMP"),
+    "BMP of 32 bits, whose last byte is no alpha": encode(Image.fromarray(NOISE), "BMP"),
+    "grey JPEG": encode(Image.fromarray(SMOOTH[..., 0]), "JPEG"),
+    "CMYK JPEG": encode(Image.fromarray(SMOOTH).convert("CMYK"), "JPEG"),
+    "progressive JPEG behind an ICC profile": jpeg(6, progressive=True, icc_profile=bytes(70_000)),
+}
+ANNOUNCED = struct.pack(">4sIIBBBBB", b"IHDR", 2**16, 2**16, 8, 2, 0, 0, 0)
+BAD = {
+    "nothing": b"",
+    "one byte": b"\xff",
+    "text": b"no picture",
+    "a cut JPEG": jpeg()[:400],
+    "the start of a JPEG": jpeg()[:4],
+    "a cut PNG": PICTURES["PNG with alpha"][:100],
+    "a WebP": encode(Image.fromarray(SMOOTH), "WEBP"),
+    "a GIF, whose frames may be larger than it announces": encode(Image.fromarray(SMOOTH).quantize(64), "GIF"),
+    "a BMP with a palette": encode(Image.fromarray(SMOOTH).quantize(64), "BMP"),
+    "a PNG that announces 4 gigapixels": (
+        b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + ANNOUNCED + struct.pack(">I", zlib.crc32(ANNOUNCED))
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def read():
+    compiled = tf.function(graph_picture.read_picture, [tf.TensorSpec((), tf.string)])
+    traced = compiled.get_concrete_function()  # now, with the limits as they are
+    return lambda content: traced(tf.constant(content)).numpy()
+
+
+@pytest.mark.parametrize("endian", "<>")
+@pytest.mark.parametrize("orientation", [None, *range(10), 700])
+def test_jpegs_are_turned_as_pillow_turns_them(read, orientation, endian):
+    content = jpeg(orientation, endian)
+    expected = picture.read_picture(content, "it")
+    assert expected.shape[:2] == ((36, 24) if orientation in (5, 6, 7, 8) else (24, 36))
+    np.testing.assert_array_equal(read(content), expected)
+
+
+@pytest.mark.parametrize("kind", PICTURES)
+def test_each_kind_has_the_pixels_that_pillow_reads(read, kind):
+    np.testing.assert_array_equal(read(PICTURES[kind]), picture.read_picture(PICTURES[kind], kind))
+
+
+def test_sixteen_bits_become_eight_within_one_level(read):
+    content = encode(Image.fromarray(DEEP), "PNG")
+    expected = picture.read_picture(content, "it").astype(int)
+    assert np.abs(read(content) - expected).max() <= 1
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_is_no_picture_is_empty(read, kind):
+    assert read(BAD[kind]).shape == (0, 0, 3)
+
+
+def test_exif_is_looked_for_at_the_start_alone(read):
+    start = jpeg(6)
+    segment = b"\xff\xfe\0\2"  # an empty comment
+    near, far = (start[:2] + segment * count + start[2:] for count in (40, 65))
+    assert (read(near).shape, read(far).shape) == ((36, 24, 3), (24, 36, 3))
+
+
+def test_damaged_exif_leaves_the_picture_as_it_is(read):
+    whole = jpeg(6)
+    start = whole.index(b"Exif")
+    upright = read(jpeg(1))
+    for at in range(start, start + 60):
+        damaged = whole[:at] + b"\xff" + whole[at + 1 :]
+        assert read(damaged).shape in {(24, 36, 3), (36, 24, 3)}
+    np.testing.assert_array_equal(read(whole.replace(b"Exif", b"Exit")), upright)
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MOST_PIXELS", 24 * 36 - 1), ("MOST_SIDE_PX", 35)])
+def test_largest_picture_is_the_one_that_predict_reads(read, monkeypatch, limit, value):
+    monkeypatch.setattr(graph_picture, limit, value)
+    limited = tf.function(graph_picture._decode.python_function, [tf.TensorSpec((), tf.string)])
+    for content in (jpeg(), *(PICTURES[kind] for kind in ("grey PNG", "BMP"))):
+        assert read(content).size
+        with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_DECODED):
+            limited(content)
+
+
+# === What is refused is not decoded ===
+
+
+def animation():
+    """A WebP of six frames: TensorFlow 2.20 writes beyond its buffer when it decodes one."""
+    frames = [Image.fromarray(np.roll(SMOOTH, shift, axis=1)) for shift in range(6)]
+    return encode(frames[0], "WEBP", save_all=True, append_images=frames[1:])
+
+
+def gif(n_frames, side_px):
+    """A GIF of equal frames; decoding takes a byte for each pixel of each frame."""
+    one = encode(Image.new("P", (side_px, side_px)), "GIF")
+    start = one.index(struct.pack("<cHHHH", b",", 0, 0, side_px, side_px))
+    return one[:start] + one[start:-1] * n_frames + one[-1:]
+
+
+LARGE = {
+    "a GIF of 400 MB in 100 frames": gif(100, 2000),
+    "a PNG of 144 MB in 12,000 rows": encode(Image.new("1", (12_000, 12_000)), "PNG"),
+}
+SERVE = """
+import pathlib, re, sys
+import tensorflow as tf
+
+def peak_mb():
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1]) // 1024
+
+read = tf.saved_model.load(sys.argv[1]).read
+first, *refused = (tf.constant(pathlib.Path(path).read_bytes()) for path in sys.argv[2:])
+assert tf.size(read(first)) > 0
+before = peak_mb()
+for content in refused:
+    for _ in range(40):
+        assert tf.size(read(content)) == 0
+        assert peak_mb() - before < 100  # the GIF alone would take 400
+"""
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_decoder_gets_nothing_of_what_is_refused(kind):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_DECODED):
+        graph_picture._decode(tf.constant(LARGE[kind]))
+
+
+def test_exported_reader_outlives_what_it_refuses_and_takes_no_memory_for_it(tmp_path):
+    module = tf.Module()
+    module.read = tf.function(graph_picture.read_picture, [tf.TensorSpec((), tf.string)])
+    tf.saved_model.save(module, str(tmp_path / "reader"))
+    contents = (jpeg(), animation(), *LARGE.values())
+    paths = [tmp_path / str(index) for index in range(len(contents))]
+    for path, content in zip(paths, contents, strict=True):
+        path.write_bytes(content)
+    arguments = [sys.executable, "-c", SERVE, tmp_path / "reader", *paths]
+    finished = subprocess.run(arguments, capture_output=True, text=True, timeout=300)
+    assert finished.returncode == 0, finished.stderr

@@ -1,0 +1,244 @@
+"""Models of published weights: what is imported answers as its source does."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import reference_graph
+from tests import weight_files as written
+from tests.gcs import upload
+from tests.prepared import write_prepared
+from trainer import datasets, storage
+from trainer.__main__ import main
+from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, VERSION_EXTRA, WEIGHTS, Manifest
+from trainer.config import TrainConfig
+from trainer.errors import UserError
+from trainer.models import frozen_graph, weight_sources
+from trainer.models.importing import compare, import_model
+from trainer.models.saved_model import load_model
+from trainer.reports.curve import write_curve
+from trainer.training.lineage import lineage
+
+GOLDEN = np.load("tests/golden/msinet_reference.npz")
+SIZE = "32x40"
+
+
+@pytest.fixture(scope="module")
+def definition():
+    return reference_graph.frozen()
+
+
+@pytest.fixture(scope="module")
+def saved_model(definition, tmp_path_factory):
+    return reference_graph.write_saved_model(tmp_path_factory.mktemp("published") / "msi-net", definition)
+
+
+@pytest.fixture(scope="module")
+def imported(saved_model, tmp_path_factory):
+    """What the command makes of the frozen SavedModel, and what it prints."""
+    folder = tmp_path_factory.mktemp("imported") / "model"
+    done = import_model(str(saved_model), folder, image_size=SIZE)
+    return folder, done
+
+
+def images():
+    return GOLDEN["small_image"].astype(np.float32)
+
+
+def test_imported_model_answers_as_the_golden_file_says(imported):
+    answered = load_model(imported[0])(images()).numpy()
+    np.testing.assert_allclose(answered, GOLDEN["small_prediction"], atol=1e-4)
+
+
+def test_imported_model_is_a_model_folder_that_says_where_it_comes_from(imported, saved_model):
+    folder, done = imported
+    assert {each.name for each in folder.iterdir()} == {WEIGHTS, SAVED_MODEL, MODEL_CONFIG, HISTORY}
+    config = json.loads((folder / MODEL_CONFIG).read_text())
+    assert config == done.summary
+    assert (config["dataset"], config["image_size"], config["best_epoch"]) == ("salicon", [32, 40], 0)
+    facts = config["imported"]
+    assert (facts["source"], facts["kind"]) == (str(saved_model), "frozen SavedModel")
+    assert 0 <= facts["difference"] < 1e-4
+    with weight_sources.opened(str(saved_model)) as found:
+        assert facts["fingerprint"] == found.fingerprint
+
+
+def test_report_names_every_array_with_its_layer_and_shape(imported):
+    lines = imported[1].report.splitlines()
+    assert len([line for line in lines if line.startswith("  ")]) == 46
+    assert lines[1].split() == ["conv1/conv1_1/kernel", "conv1_conv1_1/kernel", "3x3x3x64"]
+    assert "46 arrays with 24,934,209 weights" in lines
+    assert lines[-1].startswith("its own graph and the imported network differ by ")
+
+
+def test_training_that_starts_from_it_says_so_and_its_curve_is_refused_with_the_reason(imported, tmp_path):
+    manifest = Manifest.load(write_prepared(tmp_path / "data"))
+    rests_on = lineage(TrainConfig(), manifest, "float32", imported[0])
+    assert rests_on["base_model"] == imported[1].summary
+    assert rests_on["identity"]["base"] == [imported[1].summary["identity"], 0]
+    with pytest.raises(UserError, match="holds no epoch"):
+        write_curve(imported[0], tmp_path / "curve.html")
+
+
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+def test_graphs_for_processors_and_for_gpus_answer_here_as_the_golden_file_says(data_format, tmp_path):
+    graph = reference_graph.frozen(data_format=data_format)
+    found = frozen_graph.read(reference_graph.write_graph(tmp_path / "model.pb", graph))
+    assert not found.obstacle
+    np.testing.assert_allclose(found.answer(images()[:1]), GOLDEN["small_prediction"][:1], atol=1e-4)
+
+
+def changed(definition, path, change):
+    graph = tf.compat.v1.GraphDef.FromString(definition.SerializeToString())
+    change(graph)
+    return frozen_graph.read(reference_graph.write_graph(path, graph))
+
+
+def test_graph_that_resizes_otherwise_is_another_network(imported, definition, tmp_path):
+    def half_pixel(graph):
+        for node in graph.node:
+            if node.op == "ResizeBilinear":
+                node.attr["half_pixel_centers"].b = True
+
+    graph = changed(definition, tmp_path / "other.pb", half_pixel)
+    network = load_model(imported[0])
+    with pytest.raises(UserError, match=r"other has the weights .* answers otherwise: 0\.\d+ at most on 0\.\.1"):
+        compare(network, graph, (64, 80), "other")
+
+
+def test_graph_with_operations_of_files_is_not_run(definition, tmp_path):
+    def reading(graph):
+        path = graph.node.add(name="path", op="Const")
+        path.attr["dtype"].type = tf.string.as_datatype_enum
+        path.attr["value"].tensor.CopyFrom(tf.make_tensor_proto("/etc/hostname"))
+        graph.node.add(name="reader", op="ReadFile", input=["path"])
+        next(node for node in graph.node if node.name == "output").input.append("^reader")
+
+    graph = changed(definition, tmp_path / "reading.pb", reading)
+    difference, said = compare(None, graph, (32, 40), "it")
+    assert difference is None
+    assert said == (
+        "its answer was not compared: it has operations that a graph by others is not trusted with: ReadFile"
+    )
+
+
+def test_graph_of_another_image_size_is_not_compared(imported, definition, tmp_path):
+    def fixed(graph):
+        for node in graph.node:
+            if node.op == "Placeholder":
+                for dimension, size in zip(node.attr["shape"].shape.dim, (1, 8, 8, 3), strict=True):
+                    dimension.size = size
+
+    graph = changed(definition, tmp_path / "fixed.pb", fixed)
+    difference, said = compare(load_model(imported[0]), graph, (32, 40), "it")
+    assert difference is None
+    assert "its graph does not run here (its input is (1, 8, 8, 3), not (1, 32, 40, 3))" in said
+
+
+def test_encoder_alone_is_refused_with_what_it_is_good_for(tmp_path):
+    encoder = {layer: pair for layer, pair in written.by_layer().items() if layer.startswith("conv")}
+    path = written.write_legacy(tmp_path / "encoder.h5", encoder)
+    with pytest.raises(UserError, match=r"holds the weights of an encoder alone.*initial_weights"):
+        import_model(str(path), tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_place_to_write_to_and_names_are_checked_first(tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine").touch()
+    with pytest.raises(UserError, match="model exists already"):
+        import_model("nothing", tmp_path / "model")
+    with pytest.raises(UserError, match="unknown data set 'salicn'"):
+        import_model("nothing", tmp_path / "other", "salicn")
+    with pytest.raises(
+        UserError, match=r"there is no nothing; give a frozen graph .*, or a model's folder or name"
+    ):
+        import_model("nothing", tmp_path / "other")
+
+
+# === Where weights are ===
+
+
+def test_sources_on_cloud_storage_are_found_and_have_the_same_fingerprint(bucket, tmp_path):
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "saved_model.pb").write_bytes(b"graph")
+    (tmp_path / "model.ckpt.index").write_bytes(b"index")
+    (tmp_path / "model.ckpt.data-00000-of-00001").write_bytes(b"data")
+    (tmp_path / "model.ckpt-2.index").write_bytes(b"another")
+    (tmp_path / "model.pb").write_bytes(b"bare")
+    for name in ("saved", "model.ckpt.index", "model.ckpt.data-00000-of-00001", "model.ckpt-2.index", "model.pb"):
+        upload(bucket, tmp_path / name, f"deep/{name}")
+    for name in ("saved", "model.ckpt", "model.ckpt.index", "model.pb"):
+        with (
+            weight_sources.opened(f"gs://{bucket.name}/deep/{name}") as there,
+            weight_sources.opened(str(tmp_path / name)) as here,
+        ):
+            assert there.fingerprint == here.fingerprint
+            assert there.path != here.path
+            kept = there.path.parent
+        assert not kept.exists()
+    with (
+        pytest.raises(UserError, match=r"there are no weights at gs://.*/deep/other\.pb"),
+        weight_sources.opened(f"gs://{bucket.name}/deep/other.pb"),
+    ):
+        pass
+
+
+def test_folder_on_cloud_storage_is_listed_once(bucket, tmp_path, monkeypatch):
+    listed, list_objects = [], storage.list_objects
+    monkeypatch.setattr(storage, "list_objects", lambda source: listed.append(source) or list_objects(source))
+    (tmp_path / "model.pb").write_bytes(b"bare")
+    address = upload(bucket, tmp_path / "model.pb", "deep/model.pb")
+    with weight_sources.opened(address) as found:
+        assert found.path.read_bytes() == b"bare"
+    assert weight_sources.fingerprint(address) == found.fingerprint
+    assert listed == [f"gs://{bucket.name}/deep"] * 2
+    for whole in (f"gs://{bucket.name}", f"gs://{bucket.name}/"):
+        with pytest.raises(UserError, match=rf"{whole} is a whole bucket; name what is in it"):
+            weight_sources.fingerprint(whole)
+
+
+def test_models_of_a_registry_are_found_by_name(imported, tmp_path, monkeypatch, bucket):
+    monkeypatch.chdir(tmp_path)
+    version = tmp_path / "models" / "msinet" / "3"
+    (version / VERSION_EXTRA).mkdir(parents=True)
+    (version / "saved_model.pb").touch()
+    for name in (WEIGHTS, MODEL_CONFIG):
+        (version / VERSION_EXTRA / name).write_bytes((imported[0] / name).read_bytes())
+    (tmp_path / "models" / "msinet" / "aliases.json").write_text('{"default": 3}')
+    for source in ("msinet", "msinet@3", str(version), "models/msinet"):
+        weight_sources.check_local(source)
+        with weight_sources.opened(source) as found:
+            assert found.model is not None
+            assert found.model.resolve() == version / VERSION_EXTRA
+    with pytest.raises(UserError, match="msinet has no version 4; it has 3"):
+        weight_sources.check_local("msinet@4")
+    with pytest.raises(UserError, match=r"there is no other\.pb"):
+        weight_sources.check_local("other.pb")
+    (tmp_path / "README.md").touch()
+    with pytest.raises(UserError, match=r"README\.md is of no kind that can be read"):
+        weight_sources.check_local("README.md")
+
+
+# === The command ===
+
+
+def test_command_takes_a_model_of_this_project_which_keeps_its_configuration(imported, tmp_path, capsys):
+    folder, done = imported
+    main(["import-weights", str(folder), "--output-dir", str(tmp_path / "again"), "--dataset", "cat2000"])
+    assert json.loads((tmp_path / "again" / MODEL_CONFIG).read_text()) == done.summary
+    ours, theirs = (load_model(each)(images()).numpy() for each in (folder, tmp_path / "again"))
+    np.testing.assert_array_equal(ours, theirs)
+    said = capsys.readouterr().out
+    assert "its answer was not compared: it holds weights alone" in said
+    assert f"wrote the model to {tmp_path / 'again'}" in said
+
+
+def test_help_tells_the_size_of_each_data_set(capsys):
+    with pytest.raises(SystemExit):
+        main(["import-weights", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for name, row in datasets.DATASETS.items():
+        assert f"{name} {row.image_size[0]}x{row.image_size[1]}" in text

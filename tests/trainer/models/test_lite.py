@@ -1,0 +1,123 @@
+"""TFLite files: they answer as the network does, with LiteRT's own operations, and smaller ones nearly so."""
+
+import pathlib
+import re
+import runpy
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from trainer import preprocess
+from trainer.__main__ import main
+from trainer.errors import UserError
+from trainer.models import lite, saved_model
+
+GOLDEN = np.load("tests/golden/msinet_reference.npz")
+SIZE = (64, 80)
+IMAGE = np.random.default_rng(1).integers(0, 256, (1, *SIZE, 3)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def written(golden_model, tmp_path_factory):
+    """What the command writes with each quantization that is tried here."""
+    place = tmp_path_factory.mktemp("lite")
+    for quantization in ("none", "dynamic"):
+        arguments = ["--format", "tflite", "--quantization", quantization, "--output", str(place / quantization)]
+        main(["export", "--model", str(golden_model), *arguments])
+    return place
+
+
+@pytest.fixture(scope="module")
+def expected(golden_model):
+    return saved_model.load_model(golden_model)(IMAGE).numpy()
+
+
+def operations(path):
+    """Names of a file's operations: those of LiteRT, which other than custom ones are known without their name."""
+    with pytest.warns(UserWarning, match=r"tf\.lite\.Interpreter is deprecated"):
+        runner = tf.lite.Interpreter(str(path))
+    return {each["op_name"] for each in runner._get_ops_details()}
+
+
+def test_float32_answers_as_the_network_and_as_the_reference(written, expected):
+    run = lite.interpreter((written / "none").read_bytes())
+    answered = run(IMAGE)
+    assert answered.shape == (1, *SIZE, 1)
+    assert np.abs(answered - expected).max() < 1e-4
+    # And as TensorFlow 1 did.
+    for image, reference in zip(GOLDEN["small_image"], GOLDEN["small_prediction"], strict=True):
+        assert np.abs(run(image[None].astype(np.float32))[0] - reference).max() < 1e-3
+
+
+def test_dynamic_range_is_a_quarter_as_large_and_nearly_the_same(written, expected):
+    sizes = {name: (written / name).stat().st_size for name in ("none", "dynamic")}
+    assert sizes["none"] < 100.5e6
+    assert sizes["dynamic"] < sizes["none"] / 3.9
+    answered = lite.interpreter((written / "dynamic").read_bytes())(IMAGE)
+    assert 1e-4 < np.abs(answered - expected).max() < 0.2
+    assert np.corrcoef(answered.ravel(), expected.ravel())[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("quantization", ["none", "dynamic"])
+def test_operations_are_the_plain_ones_of_a_network(written, quantization):
+    plain = r"ADD|CONV_2D|MAX_POOL_2D|CONCATENATION|MEAN|RESIZE_BILINEAR|REDUCE_MIN|REDUCE_MAX|SUB|DIV|DELEGATE"
+    found = operations(written / quantization)
+    assert "RESIZE_BILINEAR" in found  # and nothing of the decoder's phases
+    assert all(re.fullmatch(plain, each) for each in found), found
+
+
+def test_file_that_answers_otherwise_is_not_written(golden_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(lite, "convert", lambda *_: b"")
+    monkeypatch.setattr(lite, "interpreter", lambda _: lambda image: np.full((1, *SIZE, 1), np.nan, np.float32))
+    with pytest.raises(UserError, match=r"by nan on 0\.\.1; .*it is not written"):
+        lite.write_lite(saved_model.load_model(golden_model), SIZE, tmp_path / "it", "none")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--output", "there"], "error: there is there already"),
+        (["--quantization", "dynamic"], "--quantization is of the format tflite, and --format is saved-model"),
+        (["--format", "tflite", "--default-signature", "serve_bytes"], "--default-signature is of the format"),
+        (["--format", "tflite", "--image-size", "60x80"], "the nearest size is 64x80"),
+        (["--model", "nowhere"], "error: there is no model at"),
+    ],
+)
+def test_wrong_arguments_are_named_before_anything_is_loaded(tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    with pytest.raises(SystemExit, match=message):
+        main(["export", "--output", "new", *arguments])
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+@pytest.mark.parametrize("size", [SIZE, (120, 100), (30, 70)])
+def test_client_of_the_guide_prepares_and_restores_as_the_trainer(
+    written, golden_model, tmp_path, monkeypatch, size
+):
+    (tmp_path / "model.tflite").hardlink_to(written / "none")
+    pixels = np.asarray(
+        Image.fromarray(IMAGE[0, :8, :10].astype(np.uint8)).resize(size[::-1], Image.Resampling.BICUBIC)
+    )
+    Image.fromarray(pixels).save(tmp_path / "photo.png")
+    program = pathlib.Path("docs/serving/client_tflite.py").absolute()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(program), "model.tflite", "photo.png", "map.png"])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(?s).*tf.lite.Interpreter is deprecated", UserWarning)
+        runpy.run_path(str(program), run_name="__main__")
+    levels = np.asarray(Image.open(tmp_path / "map.png")).astype(float)
+    network = saved_model.load_model(golden_model)
+    expected = preprocess.restore_map(
+        network(preprocess.prepare_stimulus(pixels, SIZE)[None]).numpy()[0, ..., 0], size
+    )
+    assert levels.shape == size
+    if size == SIZE:
+        assert np.abs(levels - expected).mean() < 0.2
+    else:  # Pillow enlarges and shrinks somewhat otherwise than TensorFlow 1
+        assert np.corrcoef(levels.ravel(), expected.ravel())[0, 1] > 0.97

@@ -1,0 +1,293 @@
+"""Weights found by name and shape in files of every kind."""
+
+import h5py
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests import reference_graph
+from tests import weight_files as written
+from tests.golden.weights import golden_weights
+from trainer.errors import UserError
+from trainer.model import build_model
+from trainer.models import weight_files, weights
+
+SLOTS = {
+    "conv1/conv1_1/kernel/Adam": np.ones((3, 3, 3, 64), np.float32),
+    "Adam/m/conv1/conv1_1/kernel": np.ones((3, 3, 3, 64), np.float32),
+    "beta1_power": np.float32(0.9),
+}
+
+
+@pytest.fixture(scope="module")
+def wanted():
+    return weights.shapes(build_model((None, None)))
+
+
+@pytest.fixture(scope="module")
+def definition():
+    return reference_graph.frozen()
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    return reference_graph.write_checkpoint(
+        tmp_path_factory.mktemp("checkpoint") / "model_salicon_cpu.ckpt", SLOTS
+    )
+
+
+def matched(path, wanted):
+    return weights.match(weight_files.read(path).arrays, wanted, str(path))
+
+
+def assert_golden(found):
+    assert len(found.values) == 46
+    for layer, (kernel, bias) in written.by_layer().items():
+        np.testing.assert_array_equal(found.values[layer, "kernel"], kernel)
+        np.testing.assert_array_equal(found.values[layer, "bias"], bias)
+
+
+def test_layers_are_those_of_the_network(wanted):
+    assert {layer for layer, _ in wanted} == set(weights.LAYERS)
+    assert {each.name for each in build_model((None, None)).layers if each.weights} == set(weights.LAYERS)
+    assert set(weights.ATTRIBUTES.values()) == set(weights.LAYERS)
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("port.weights.h5", written.write_port),
+        ("older.weights.h5", written.write_unnamed_port),
+        ("oldest.weights.h5", written.write_numbered_port),
+        ("legacy.h5", written.write_legacy),
+        ("whole.h5", lambda path: written.write_legacy(path, group="model_weights")),
+    ],
+)
+def test_every_layout_of_keras_gives_each_layer_its_weights(name, write, tmp_path, wanted):
+    assert_golden(matched(write(tmp_path / name), wanted))
+
+
+def test_own_file_gives_each_layer_its_weights(tmp_path, wanted):
+    model = build_model((None, None))
+    weights.assign(
+        model,
+        weights.Matched(
+            {
+                (layer, role): value
+                for layer, pair in written.by_layer().items()
+                for role, value in zip(("kernel", "bias"), pair, strict=True)
+            },
+            [],
+            {},
+        ),
+    )
+    model.save_weights(tmp_path / "own.weights.h5")
+    assert_golden(matched(tmp_path / "own.weights.h5", wanted))
+
+
+def test_frozen_graph_gives_each_layer_its_weights(definition, tmp_path, wanted):
+    found = matched(reference_graph.write_graph(tmp_path / "model.pb", definition), wanted)
+    assert_golden(found)
+    assert found.rows[0] == weights.Row("conv1/conv1_1/kernel", "conv1_conv1_1", "kernel", (3, 3, 3, 64))
+    assert not found.ignored
+
+
+@pytest.mark.parametrize("inner", ["", "saved_model.pb"])
+def test_frozen_saved_model_under_a_scope_gives_each_layer_its_weights(definition, tmp_path, wanted, inner):
+    folder = reference_graph.write_saved_model(tmp_path / "saved", definition, "import")
+    found = matched(folder / inner, wanted)
+    assert_golden(found)
+    assert found.rows[0].name == "import/conv1/conv1_1/kernel"
+
+
+def test_graph_inside_functions_gives_each_layer_its_weights(definition, tmp_path, wanted):
+    """As in the published SavedModel: signature -> function -> function, and the constants in the last."""
+
+    def whole(images):
+        return tf.graph_util.import_graph_def(definition, {"input": images}, ["output:0"], name="")[0]
+
+    spec = tf.TensorSpec((None, None, None, 3), tf.float32, "input_1")
+    module = tf.Module()
+    module.serve = tf.function(lambda images: tf.function(whole)(images), input_signature=[spec])
+    tf.saved_model.save(module, str(tmp_path), signatures=module.serve)
+    contents = weight_files.read(tmp_path)
+    assert contents.kind == "frozen SavedModel"
+    assert not contents.graph.obstacle
+    library = contents.graph.definition.library.function
+    assert "RestoreV2" in {node.op for function in library for node in function.node_def}
+    assert {node.op for node in contents.graph.definition.node} & {"PartitionedCall", "StatefulPartitionedCall"}
+    assert_golden(weights.match(contents.arrays, wanted, "published"))
+
+
+@pytest.mark.parametrize("ending", ["", ".index", ".data-00000-of-00001"])
+def test_checkpoint_gives_each_layer_its_weights_and_leaves_the_optimizers(checkpoint, wanted, ending):
+    found = matched(checkpoint.with_name(checkpoint.name + ending), wanted)
+    assert_golden(found)
+    assert found.ignored == dict.fromkeys(SLOTS, "an optimizer's")
+
+
+def test_folder_with_one_checkpoint_is_that_checkpoint(checkpoint, wanted):
+    assert_golden(matched(checkpoint.parent, wanted))
+
+
+def test_checkpoint_of_objects_gives_each_layer_its_weights(tmp_path, wanted):
+    prefix = tf.train.Checkpoint(model=written.Port()).write(str(tmp_path / "port"))
+    assert_golden(matched(tmp_path.joinpath(prefix), wanted))
+
+
+def vgg16(roles=("kernel", "bias")):
+    """The encoder under the names of VGG16's layers in Keras."""
+    encoder = {layer: written.by_layer()[layer] for layer in weights.ENCODER}
+    return {f"block{layer[4]}_conv{layer[-1]}": pair for layer, pair in encoder.items()}
+
+
+def test_vgg16_of_keras_is_an_encoder_whose_first_kernel_takes_bgr(tmp_path, wanted):
+    top = {"predictions": (np.ones((4096, 1000), np.float32), np.ones(1000, np.float32))}
+    path = written.write_legacy(tmp_path / "vgg16.h5", vgg16() | top, roles=("W_1:0", "b_1:0"))
+    found = matched(path, wanted)
+    assert found.is_encoder
+    kernels = written.by_layer()
+    np.testing.assert_array_equal(found.values["conv1_conv1_1", "kernel"], kernels["conv1_conv1_1"][0][:, :, ::-1])
+    np.testing.assert_array_equal(found.values["conv5_conv5_3", "kernel"], kernels["conv5_conv5_3"][0])
+    assert set(found.ignored.values()) == {"of no layer"}
+
+
+@pytest.mark.parametrize("scope", ["", "vgg_16/conv{block}/"])
+def test_vgg16_of_the_reference_and_of_slim_is_an_encoder_that_takes_rgb(tmp_path, wanted, scope):
+    tensors = {}
+    for layer in weights.ENCODER:
+        for role, value in zip(("weights", "biases"), written.by_layer()[layer], strict=True):
+            tensors[f"{scope.format(block=layer[4])}{layer[6:]}/{role}"] = value
+    path = tmp_path / "vgg16_hybrid.ckpt"
+    tf.raw_ops.SaveV2(
+        prefix=str(path), tensor_names=list(tensors), shape_and_slices=[""] * 26, tensors=list(tensors.values())
+    )
+    found = matched(path, wanted)
+    assert found.is_encoder
+    np.testing.assert_array_equal(found.values["conv1_conv1_1", "kernel"], written.by_layer()["conv1_conv1_1"][0])
+
+
+# === What is refused ===
+
+
+def arrays(**changes):
+    """The golden arrays as a graph has them, with `changes`: a name with `_` for `/` -> array or None."""
+    values = {**golden_weights()}
+    for name, value in changes.items():
+        values[name.replace("__", "/")] = value
+    return [weight_files.Array(name, value, name) for name, value in values.items() if value is not None]
+
+
+def test_all_that_is_missing_is_listed(wanted):
+    with pytest.raises(
+        UserError, match=r"2 of 46 are missing: aspp_conv2/bias \(256,\), decoder_conv4/kernel \(3, 3, 32, 1\)$"
+    ):
+        weights.match(arrays(aspp__conv2__bias=None, decoder__conv4__kernel=None), wanted, "it")
+
+
+def test_constants_under_other_names_are_named(wanted):
+    folded = weight_files.Array("Conv2D_7/folded", golden_weights()["aspp/conv1_2/kernel"], "Conv2D_7/folded")
+    without = arrays(aspp__conv1_2__kernel=None)
+    with pytest.raises(UserError, match=r"names that say no layer: Conv2D_7/folded \(3, 3, 1280, 256\)"):
+        weights.match([*without, folded], wanted, "it")
+
+
+def test_every_other_shape_is_listed(wanted):
+    kernel = golden_weights()["conv1/conv1_1/kernel"]
+    wrong = arrays(conv1__conv1_1__kernel=kernel.transpose(3, 2, 0, 1), aspp__conv2__bias=np.ones(9, np.float32))
+    message = (
+        r"2 do not fit: conv1/conv1_1/kernel is \(64, 3, 3, 3\), conv1_conv1_1/kernel is \(3, 3, 3, 64\); aspp/"
+    )
+    with pytest.raises(UserError, match=message):
+        weights.match(wrong, wanted, "it")
+
+
+def test_values_that_are_not_finite_are_refused(wanted):
+    with pytest.raises(UserError, match="aspp/conv2/bias has values that are not finite"):
+        weights.match(arrays(aspp__conv2__bias=np.full(256, np.nan, np.float32)), wanted, "it")
+
+
+def test_two_arrays_of_one_name_must_agree(wanted):
+    twice = [*arrays(), *[weight_files.Array(f"copy/{each.name}", each.value, each.name) for each in arrays()]]
+    assert len(weights.match(twice, wanted, "it").values) == 46
+    twice[-1] = weight_files.Array("copy", twice[-1].value + 1, twice[-1].called)
+    with pytest.raises(
+        UserError, match="copy is not what decoder/conv4/bias is, and both are called decoder_conv4/bias"
+    ):
+        weights.match(twice, wanted, "it")
+
+
+def test_numbered_layers_of_another_count_are_another_network(tmp_path, wanted):
+    path = written.write_numbered_port(tmp_path / "fewer.weights.h5")
+    with h5py.File(path, "r+") as file:
+        del file["layers/conv2d_22"]
+    with pytest.raises(
+        UserError, match="does not hold the weights of MSI-Net, nor of VGG16: it has layers/conv2d/vars/0"
+    ):
+        matched(path, wanted)
+
+
+def test_another_network_is_refused(tmp_path, wanted):
+    other = keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Conv2D(5, 3)])
+    other.save_weights(tmp_path / "other.weights.h5")
+    with pytest.raises(
+        UserError, match=r"does not hold the weights of MSI-Net, nor of VGG16: it has .* \(3, 3, 3, 5\)"
+    ):
+        matched(tmp_path / "other.weights.h5", wanted)
+
+
+def test_graph_without_constants_is_refused(tmp_path, wanted):
+    with tf.Graph().as_default() as graph:
+        tf.identity(tf.compat.v1.placeholder(tf.float32, (None, 3)), "output")
+    path = reference_graph.write_graph(tmp_path / "empty.pb", graph.as_graph_def())
+    with pytest.raises(UserError, match="it has no array of floats"):
+        matched(path, wanted)
+
+
+def cut(path, size):
+    path.write_bytes(path.read_bytes()[:size])
+    return path
+
+
+def test_cut_files_are_refused_as_damaged(tmp_path, definition):
+    with pytest.raises(UserError, match="is damaged or no graph of TensorFlow"):
+        weight_files.read(cut(reference_graph.write_graph(tmp_path / "cut.pb", definition), 1_000_000))
+    with pytest.raises(UserError, match="is damaged or no HDF5 file of Keras"):
+        weight_files.read(cut(written.write_port(tmp_path / "cut.weights.h5"), 1_000_000))
+    prefix = reference_graph.write_checkpoint(tmp_path / "cut.ckpt")
+    cut(tmp_path / "cut.ckpt.data-00000-of-00001", 1_000_000)
+    with pytest.raises(UserError, match="is damaged or no checkpoint"):
+        weight_files.read(prefix)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("text.pb", "is damaged or no graph of TensorFlow"),
+        ("empty.pb", "holds no graph"),
+        ("text.h5", "is damaged or no HDF5 file of Keras"),
+        ("text.weights.h5", "is damaged or no HDF5 file of Keras"),
+        ("saved_model.pb", "is damaged or no graph of TensorFlow"),
+        ("text.ckpt.index", "is damaged or no checkpoint"),
+        ("text.ckpt.data-00000-of-00001", r"is a part of a checkpoint; .*text\.ckpt\.index"),
+        ("model.zip", "is an archive; unpack it"),
+        ("model.pth", r"is of no kind that can be read; give a frozen graph \(\.pb"),
+    ],
+)
+def test_what_is_no_such_file_is_refused_with_the_kinds(tmp_path, name, message):
+    (tmp_path / name).write_text("" if name == "empty.pb" else "no weights at all")
+    with pytest.raises(UserError, match=message):
+        weight_files.read(tmp_path / name)
+
+
+def test_what_is_not_there_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"there is no .*nothing\.pb; give a frozen graph"):
+        weight_files.read(tmp_path / "nothing.pb")
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(UserError, match=r"is a folder without saved_model\.pb \(it has notes\.txt\)"):
+        weight_files.read(tmp_path)
+    for name in ("a.ckpt.index", "b.ckpt.index"):
+        (tmp_path / name).touch()
+    with pytest.raises(UserError, match=r"has several checkpoints; name one: a\.ckpt, b\.ckpt"):
+        weight_files.read(tmp_path)

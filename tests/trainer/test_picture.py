@@ -1,0 +1,133 @@
+"""Pictures of every kind become what people see, as RGB."""
+
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.golden.inputs import image
+from trainer.errors import UserError
+from trainer.picture import Picture, read_picture
+
+PIXELS = image(1, 1, 30, 44)[0]
+ORIENTATIONS = {
+    1: PIXELS,
+    2: PIXELS[:, ::-1],
+    3: PIXELS[::-1, ::-1],
+    4: PIXELS[::-1],
+    5: PIXELS.swapaxes(0, 1),
+    6: PIXELS[::-1].swapaxes(0, 1),
+    7: PIXELS[::-1, ::-1].swapaxes(0, 1),
+    8: PIXELS[:, ::-1].swapaxes(0, 1),
+}
+"""EXIF orientation -> what people see of the pixels."""
+
+
+def encoded(picture, format="PNG", **options):
+    buffer = io.BytesIO()
+    (picture if isinstance(picture, Image.Image) else Image.fromarray(picture)).save(buffer, format, **options)
+    return buffer.getvalue()
+
+
+def read(data, **options):
+    return read_picture(data, "x.png", **options)
+
+
+@pytest.mark.parametrize(
+    ("format", "options"), [("PNG", {}), ("WEBP", {"lossless": True}), ("TIFF", {}), ("BMP", {}), ("PPM", {})]
+)
+def test_pixels_of_lossless_formats_are_kept(format, options):
+    if format == "PPM":
+        with pytest.raises(UserError, match=r"x.png is not a JPEG, PNG, WebP, GIF, TIFF or BMP$"):
+            read(encoded(PIXELS, format))
+    else:
+        np.testing.assert_array_equal(read(encoded(PIXELS, format, **options)), PIXELS)
+
+
+@pytest.mark.parametrize(("format", "mode"), [("JPEG", "RGB"), ("JPEG", "CMYK"), ("JPEG", "L"), ("WEBP", "RGB")])
+def test_lossy_formats_are_close(format, mode):
+    smooth = np.full((32, 48, 3), (180, 180, 180), np.uint8)
+    decoded = read(encoded(Image.fromarray(smooth).convert(mode), format))
+    np.testing.assert_allclose(decoded.astype(int), smooth, atol=2)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGBA"])
+@pytest.mark.parametrize("format", ["PNG", "TIFF", "GIF"])
+def test_every_mode_becomes_rgb(mode, format):
+    white = Image.new("RGB", (9, 5), "white").convert(mode)
+    np.testing.assert_array_equal(read(encoded(white, format)), np.full((5, 9, 3), 255))
+
+
+@pytest.mark.parametrize("orientation", ORIENTATIONS)
+@pytest.mark.parametrize("format", ["PNG", "TIFF", "WEBP"])
+def test_photographs_are_upright(orientation, format):
+    tags = Image.Exif()
+    tags[0x0112] = orientation
+    options = {"lossless": True} if format == "WEBP" else {}
+    data = encoded(PIXELS, format, exif=tags.tobytes(), **options)
+    np.testing.assert_array_equal(read(data), ORIENTATIONS[orientation])
+    assert Picture(data, "x").size == ORIENTATIONS[orientation].shape[:2]
+
+
+@pytest.mark.parametrize("format", ["PNG", "WEBP", "TIFF"])
+def test_transparency_is_over_white(format):
+    pixels = np.zeros((2, 3, 4), np.uint8)
+    pixels[..., 3] = [[0, 51, 255]] * 2
+    options = {"lossless": True, "exact": True} if format == "WEBP" else {}
+    decoded = read(encoded(pixels, format, **options))
+    np.testing.assert_array_equal(decoded[0, :, 0], [255, 204, 0])
+
+
+def test_a_transparent_colour_of_a_palette_is_white():
+    picture = Image.fromarray(np.array([[0, 1]], np.uint8)).convert("P")
+    picture.putpalette([10, 20, 30, 40, 50, 60])
+    for each in ("PNG", "GIF"):
+        decoded = read(encoded(picture, each, transparency=0))
+        np.testing.assert_array_equal(decoded, [[[255, 255, 255], [40, 50, 60]]])
+
+
+@pytest.mark.parametrize("format", ["PNG", "TIFF"])
+def test_sixteen_bits_are_divided_by_257(format):
+    values = np.array([[0, 257, 25700, 65535, 128]], np.uint16)
+    decoded = read(encoded(values, format))
+    np.testing.assert_array_equal(decoded[0], np.repeat([[0], [1], [100], [255], [0]], 3, axis=1))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.float32])
+def test_other_ranges_are_scaled_to_their_largest_value(dtype):
+    values = np.array([[-5, 0, 500, 1000]], dtype)
+    np.testing.assert_array_equal(read(encoded(values, "TIFF"))[0, :, 0], [0, 0, 128, 255])
+
+
+def test_values_that_are_not_finite_are_black():
+    values = np.array([[np.nan, np.inf, 1]], np.float32)
+    np.testing.assert_array_equal(read(encoded(values, "TIFF"))[0, :, 0], [0, 0, 255])
+
+
+@pytest.mark.parametrize("format", ["GIF", "WEBP", "PNG", "TIFF"])
+def test_of_an_animation_the_first_frame_is_read(format):
+    frames = [Image.new("RGB", (8, 6), color) for color in ("white", "black", "red")]
+    options = {"lossless": True} if format == "WEBP" else {}
+    data = encoded(frames[0], format, save_all=True, append_images=frames[1:], **options)
+    np.testing.assert_array_equal(read(data), np.full((6, 8, 3), 255))
+
+
+def test_a_picture_larger_than_allowed_is_refused_with_numbers():
+    data = encoded(PIXELS)
+    assert read(data, most_pixels=30 * 44).shape == PIXELS.shape
+    message = "x.png is 44 pixels wide and 30 high, 0 megapixels; at most 0.001319 are allowed: shrink it"
+    with pytest.raises(UserError, match=message):
+        read(data, most_pixels=30 * 44 - 1)
+
+
+def test_a_png_is_upright_by_tags_behind_its_pixels():
+    tags = Image.Exif()
+    tags[0x0112] = 6
+    data = encoded(PIXELS)
+    content = tags.tobytes().removeprefix(b"Exif\0\0")
+    chunk = b"eXIf" + content
+    behind = struct.pack(">I", len(content)) + chunk + struct.pack(">I", zlib.crc32(chunk)) + data[-12:]
+    np.testing.assert_array_equal(read(data[:-12] + behind), ORIENTATIONS[6])

@@ -1,0 +1,142 @@
+"""What `trainer.picture` does, in TensorFlow's operations, for an exported model that reads by itself.
+
+Only operations that TensorFlow 2.15 has on processors. Other than there, WebP, TIFF and GIF are not read (of a GIF
+TensorFlow decodes every frame at whatever size it has, without a limit); nor are BMPs with a palette, whose
+numbers TensorFlow takes for shades of grey. Ignored are the transparent colour of a PNG without a palette, and an
+orientation outside a JPEG's EXIF.
+"""
+
+import tensorflow as tf
+
+from trainer.picture import MOST_PIXELS, MOST_SIDE_PX, ORIENTATION
+
+HEADER_BYTES = 2**18
+"""How far into a JPEG its EXIF is looked for; a segment of a JPEG has at most a quarter of it."""
+MOST_SEGMENTS = 64
+"""After so many segments of a JPEG its EXIF, which is to be the first, is looked for no more."""
+EXIF, LITTLE_ENDIAN = 0x45786966, 0x4949  # "Exif", "II"
+SEGMENT, APP1, START_OF_SCAN = 0xFF, 0xFFE1, 0xFFDA
+
+
+def read_picture(encoded: tf.Tensor) -> tf.Tensor:
+    """Decode a JPEG, PNG or BMP.
+
+    Args:
+        encoded: scalar string, a file's content.
+
+    Returns:
+        (h, w, 3) uint8 RGB, upright by its EXIF orientation; transparency is over white. (0, 0, 3) of anything
+        else, of what is damaged, and of more than MOST_PIXELS or MOST_SIDE_PX: an error would be that of all
+        pictures of a batch, which a server makes of several callers' requests.
+    """
+    nothing = tf.data.Dataset.from_tensors(tf.zeros((0, 0, 3), tf.uint8))
+    # A graph has no other way to go on after an error.
+    decoded = tf.data.Dataset.from_tensors(encoded).map(_decode).ignore_errors()
+    return decoded.concatenate(nothing).take(1).get_single_element()
+
+
+@tf.function(autograph=False)  # type: ignore[untyped-decorator]
+def _decode(encoded: tf.Tensor) -> tf.Tensor:
+    header = _Bytes(encoded)
+    height, width = _size(encoded, header)
+    sides_fit = tf.maximum(height, width) <= MOST_SIDE_PX
+    fits = sides_fit & (height * width > 0) & (height * width <= MOST_PIXELS)
+    # TensorFlow may run a decoder before an assertion, because decoders have no state. The data itself makes them
+    # wait: they get no bytes of a picture that is refused, and each fails on that without decoding anything.
+    encoded = tf.where(fits, encoded, b"")
+    picture = tf.cond(
+        header.is_jpeg,
+        lambda: tf.io.decode_jpeg(encoded, dct_method="INTEGER_ACCURATE"),  # as Pillow does
+        lambda: tf.io.decode_image(encoded, expand_animations=False),
+    )
+    picture.set_shape((None, None, None))
+    return _upright(_rgb(picture, header), _orientation(header))
+
+
+class _Bytes:
+    """The numbers in a file's header; zeros behind its end."""
+
+    def __init__(self, encoded: tf.Tensor) -> None:
+        content = tf.io.decode_raw(tf.strings.substr(encoded, 0, HEADER_BYTES), tf.uint8)
+        self._bytes = tf.pad(tf.cast(content, tf.int64), [[0, 1]])
+
+    def number(self, at: tf.Tensor, length: int, little: bool | tf.Tensor = False) -> tf.Tensor:
+        """The unsigned number of `length` bytes at each place of `at`, of its shape, int64."""
+        places = tf.cast(at, tf.int64)[..., None] + tf.range(length, dtype=tf.int64)
+        digits = tf.gather(self._bytes, tf.minimum(places, tf.size(self._bytes, tf.int64) - 1))
+        weights = [256**power for power in range(length)]
+        ordered = tf.where(little, tf.constant(weights, tf.int64), tf.constant(weights[::-1], tf.int64))
+        return tf.reduce_sum(digits * ordered, axis=-1)
+
+    @property
+    def is_jpeg(self) -> tf.Tensor:
+        return self.number(0, 2) == 0xFFD8
+
+    @property
+    def is_png(self) -> tf.Tensor:
+        return self.number(0, 4) == 0x89504E47
+
+
+def _size(encoded: tf.Tensor, header: _Bytes) -> tuple[tf.Tensor, tf.Tensor]:
+    """(h, w) that the picture's header announces, int64, 0 where it is of no known kind."""
+
+    def of_jpeg() -> tf.Tensor:
+        return tf.cast(tf.image.extract_jpeg_shape(encoded)[:2], tf.int64)
+
+    def of_png() -> tf.Tensor:
+        return tf.stack([header.number(20, 4), header.number(16, 4)])
+
+    def of_bmp() -> tf.Tensor:
+        height = header.number(22, 4, True)
+        # A negative height begins at the top.
+        return tf.stack([tf.minimum(height, 2**32 - height), header.number(18, 4, True)])
+
+    is_bmp = (header.number(0, 2) == 0x424D) & (header.number(28, 2, True) >= 24)  # one without a palette
+    kinds = [(header.is_jpeg, of_jpeg), (header.is_png, of_png), (is_bmp, of_bmp)]
+    height, width = tf.unstack(tf.case(kinds, lambda: tf.zeros(2, tf.int64)))
+    return height, width
+
+
+def _rgb(picture: tf.Tensor, header: _Bytes) -> tf.Tensor:
+    """(h, w, c) with any channels to (h, w, 3): grey repeated, a PNG's transparency over white."""
+    channels = tf.shape(picture)[2]
+    colours = tf.where(channels < 3, 1, 3)
+    rgb = picture[..., :colours]
+
+    def over_white() -> tf.Tensor:
+        opacity = tf.cast(picture[..., -1:], tf.float32) / 255
+        return tf.cast(tf.round(255 - (255 - tf.cast(rgb, tf.float32)) * opacity), tf.uint8)
+
+    rgb = tf.cond(header.is_png & (channels % 2 == 0), over_white, lambda: rgb)
+    return tf.ensure_shape(tf.tile(rgb, [1, 1, 3 // colours]), (None, None, 3))
+
+
+def _orientation(header: _Bytes) -> tf.Tensor:
+    """The EXIF orientation of a JPEG, 1 to 8; 1 where it has none, or a damaged one, or is no JPEG."""
+
+    def goes_on(at: tf.Tensor) -> tf.Tensor:
+        marker, is_exif = header.number(at, 2), header.number(at + 4, 4) == EXIF
+        is_segment = header.number(at, 1) == SEGMENT
+        return is_segment & (marker != START_OF_SCAN) & ~((marker == APP1) & is_exif)
+
+    def behind(at: tf.Tensor) -> tuple[tf.Tensor]:
+        return (at + 2 + header.number(at + 2, 2),)
+
+    # A segment: marker, length, content.
+    (at,) = tf.while_loop(goes_on, behind, (tf.constant(2, tf.int64),), maximum_iterations=MOST_SEGMENTS)
+    tiff = at + 10
+    little = header.number(tiff, 2) == LITTLE_ENDIAN
+    directory = tiff + header.number(tiff + 4, 4, little)
+    entries = directory + 2 + 12 * tf.range(header.number(directory, 2, little))
+    has_it = header.number(entries, 2, little) == ORIENTATION
+    orientation = tf.concat([header.number(tf.boolean_mask(entries, has_it) + 8, 2, little), [1]], axis=0)[0]
+    is_one = (header.number(at + 4, 4) == EXIF) & (orientation >= 1) & (orientation <= 8)
+    return tf.where(is_one, orientation, 1)
+
+
+def _upright(picture: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
+    """(h, w, 3) turned and mirrored as the EXIF orientation asks: transposed first from 5 on."""
+    order = tf.where(orientation >= 5, [1, 0, 2], [0, 1, 2])
+    mirrored = tf.stack([tf.reduce_any(orientation == [3, 4, 7, 8]), tf.reduce_any(orientation == [2, 3, 6, 7])])
+    upright = tf.reverse(tf.transpose(picture, order), tf.where(mirrored)[:, 0])
+    return tf.ensure_shape(upright, (None, None, 3))

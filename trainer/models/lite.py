@@ -1,0 +1,102 @@
+"""The network as a TFLite file, for LiteRT on telephones and small machines: a prepared image in, its map out.
+
+It has operations of LiteRT's own only, none of TensorFlow's. What each quantization costs: docs/benchmarks.md.
+"""
+
+import pathlib
+import warnings
+from collections.abc import Callable
+
+import keras
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+from trainer.artifacts import replacing
+from trainer.errors import UserError
+from trainer.models.export_options import QUANTIZATIONS
+
+TOLERANCE = 1e-3
+"""Largest difference allowed between the network and its conversion to float32."""
+Maps = npt.NDArray[np.float32]
+
+
+def write_lite(model: keras.Model, image_size: tuple[int, int], path: pathlib.Path, quantization: str) -> float:
+    """Convert a network, run the conversion on an image of noise, and write it.
+
+    Args:
+        model: of free size, as `export.load_model` gives it.
+        image_size: (H, W) of the file's only input, pixels, divisible by 8.
+        path: file to write. Its input `input` is (1, H, W, 3) float32 RGB in 0..255, its output `output`
+            (1, H, W, 1) float32 in [0, 1].
+        quantization: one of QUANTIZATIONS.
+
+    Returns:
+        Largest difference from the network on that image.
+
+    Raises:
+        UserError: if the conversion does not answer as the network does.
+    """
+    content = convert(model, image_size, quantization)
+    image = np.random.default_rng(0).integers(0, 256, (1, *image_size, 3)).astype(np.float32)
+    difference = float(np.abs(interpreter(content)(image) - model(image).numpy()).max())
+    # Of a quantized network only the quality on real images says what it is worth.
+    if not difference <= (TOLERANCE if quantization == QUANTIZATIONS[0] else 1):
+        raise UserError(
+            f"the conversion differs from the network by {difference:.2g} on 0..1; {path} is not written"
+        )
+    with replacing(path) as partial:
+        partial.write_bytes(content)
+    return difference
+
+
+def convert(model: keras.Model, image_size: tuple[int, int], quantization: str) -> bytes:
+    """The content of a TFLite file; arguments as those of `write_lite`."""
+    specification = tf.TensorSpec((1, *image_size, 3), tf.float32, "input")
+    network = tf.function(_plain_form(model), input_signature=[specification])
+    constant = convert_variables_to_constants_v2(network.get_concrete_function())
+
+    @tf.function(input_signature=[specification])  # type: ignore[untyped-decorator]
+    def named(image: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"output": constant(image)[0]}
+
+    converter = tf.lite.TFLiteConverter.from_concrete_functions([named.get_concrete_function()], tf.Module())
+    if quantization != QUANTIZATIONS[0]:
+        converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    if quantization == "float16":
+        converter.target_spec.supported_types = [tf.float16]
+    content: bytes = converter.convert()
+    return content
+
+
+def interpreter(content: bytes, threads: int | None = None) -> Callable[[Maps], Maps]:
+    """A function from prepared images (1, H, W, 3) to maps (1, H, W, 1), which runs the file's `content`."""
+    with warnings.catch_warnings():
+        # It is there in TensorFlow 2.20 all the same; its successor is a package of its own.
+        warnings.filterwarnings("ignore", "(?s).*tf.lite.Interpreter is deprecated", UserWarning)
+        runner = tf.lite.Interpreter(model_content=content, num_threads=threads)
+    run = runner.get_signature_runner()
+    return lambda image: run(input=image)["output"]
+
+
+def _plain_form(model: keras.Model) -> Callable[[tf.Tensor], tf.Tensor]:
+    """`model` with its decoder in the reference's form: maps doubled, then convolved.
+
+    `layers.convolve_doubled` is the same function with kernels four times as large, which are made of the weights
+    by operations that LiteRT does not have; and it has the doubling.
+    """
+    encoder = keras.Model(model.input, model.get_layer("aspp_conv2").output)
+
+    def convolution(x: tf.Tensor, name: str) -> tf.Tensor:
+        layer = model.get_layer(name)
+        return tf.nn.conv2d(x, layer.kernel, strides=1, padding="SAME") + layer.bias
+
+    def network(image: tf.Tensor) -> tf.Tensor:
+        x = encoder(image)
+        for index in (1, 2, 3):
+            x = tf.raw_ops.ResizeBilinear(images=x, size=[2 * x.shape[1], 2 * x.shape[2]])  # TensorFlow 1's rule
+            x = tf.nn.relu(convolution(x, f"decoder_conv{index}"))
+        return model.get_layer("output")(convolution(x, "decoder_conv4"))
+
+    return network

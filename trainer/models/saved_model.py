@@ -1,0 +1,134 @@
+"""A trained network as a SavedModel that serves, and back as a Keras model."""
+
+import functools
+import os
+import pathlib
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from trainer import preprocess
+from trainer.artifacts import MODEL_CONFIG, SAVED_MODEL, WEIGHTS, replacing, write_json
+from trainer.errors import UserError, first_line
+from trainer.model import build_model
+from trainer.models import graph_picture
+from trainer.models.export_options import SIGNATURES
+from trainer.training.initial import load_weights
+
+TOLERANCE = 1e-5
+"""Largest difference allowed between the model and its reloaded export."""
+PREPARED = tf.TensorSpec((None, None, None, 3), tf.float32, "input")
+ENCODED = tf.TensorSpec((None,), tf.string, "image_bytes")
+
+
+class _Servable(tf.Module):  # type: ignore[misc]
+    """The signatures of the export around a network of free size."""
+
+    def __init__(self, model: keras.Model, image_size: tuple[int, int]) -> None:
+        super().__init__(name="msinet")
+        self._image_size = image_size
+        self._variables = [variable.value for variable in model.variables]  # tracked, hence saved
+        self._network = functools.partial(model)  # not tracked, or every variable would be saved twice
+
+    @tf.function(input_signature=[PREPARED], autograph=False)  # type: ignore[untyped-decorator]
+    def serving_default(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Prepared images (N, H, W, 3), 0..255, to maps (N, H, W, 1) in [0, 1]; H and W divisible by 8."""
+        return {"output": self._network(images)}
+
+    @tf.function(input_signature=[ENCODED], autograph=False)  # type: ignore[untyped-decorator]
+    def serve_bytes(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Encoded images to 8-bit PNG maps of the upright images' own sizes; no bytes for what is no picture.
+
+        Two at a time, so that memory does not grow with their number, and one is read while another is predicted.
+        """
+        return {"saliency_bytes": tf.map_fn(self._serve_one, image_bytes, parallel_iterations=2)}
+
+    def _serve_one(self, encoded: tf.Tensor) -> tf.Tensor:
+        image = graph_picture.read_picture(encoded)
+        return tf.cond(tf.size(image) > 0, lambda: self._encoded_map(image), lambda: tf.constant(b""))
+
+    def _encoded_map(self, image: tf.Tensor) -> tf.Tensor:
+        prediction = self._network(preprocess.prepare_stimulus(image, self._image_size)[None])[0]
+        return tf.io.encode_png(preprocess.restore_map(prediction, tf.shape(image)[:2]))
+
+
+def load_model(folder: str | os.PathLike[str]) -> keras.Model:
+    """The network of a model folder in float32, of free height and width (divisible by 8).
+
+    Args:
+        folder: holds WEIGHTS, as `write_model` leaves it.
+
+    Raises:
+        UserError: if there are no weights, or if they are of another network.
+    """
+    model = build_model((None, None), "float32")
+    load_weights(model, pathlib.Path(folder) / WEIGHTS)
+    return model
+
+
+def write_model(
+    model: keras.Model, folder: pathlib.Path, image_size: tuple[int, int], summary: dict[str, Any]
+) -> None:
+    """Write WEIGHTS, SAVED_MODEL and MODEL_CONFIG into `folder`.
+
+    Args:
+        model: in float32 and of free size; its weights are read back from the file that was written of them.
+        folder: an existing folder.
+        image_size: (H, W) to which `serve_bytes` fits an image.
+        summary: goes into MODEL_CONFIG.
+
+    Raises:
+        UserError: as `write_saved_model`.
+    """
+    model.save_weights(folder / WEIGHTS)
+    load_weights(model, folder / WEIGHTS)
+    write_saved_model(model, image_size, folder / SAVED_MODEL)
+    write_json(folder / MODEL_CONFIG, summary)
+
+
+def write_saved_model(
+    model: keras.Model, image_size: tuple[int, int], path: pathlib.Path, default: str = SIGNATURES[0]
+) -> None:
+    """Write a SavedModel with both SIGNATURES, reload it, and compare it with the network.
+
+    Args:
+        model: of free size, as `load_model` gives it.
+        image_size: (H, W) to which `serve_bytes` fits an image.
+        path: folder to write; it counts when the comparison has passed.
+        default: which of the SIGNATURES `serving_default` is: the one of requests that name none. With
+            `serve_bytes` the export takes encoded images only.
+
+    Raises:
+        UserError: if it cannot be written, or if the reloaded export answers otherwise than the network.
+    """
+    servable = _Servable(model, image_size)
+    signatures = {name: getattr(servable, name) for name in SIGNATURES}
+    with replacing(path) as partial:
+        try:
+            tf.saved_model.save(servable, str(partial), signatures | {SIGNATURES[0]: signatures[default]})
+        except tf.errors.OpError as error:
+            raise UserError(
+                f"cannot write {path} ({first_line(error)}); make room, or name another folder"
+            ) from None
+        _verify(model, partial, image_size, default)
+
+
+def _verify(model: keras.Model, path: pathlib.Path, image_size: tuple[int, int], default: str) -> None:
+    signatures = tf.saved_model.load(str(path)).signatures
+    stimulus = np.random.default_rng(0).integers(0, 256, (1, *image_size, 3)).astype(np.float32)
+    expected = model(stimulus).numpy()
+    difference = 0.0
+    if default == SIGNATURES[0]:
+        answered = signatures[default](input=tf.constant(stimulus))["output"].numpy()
+        difference = float(np.abs(answered - expected).max())
+    encoded = tf.io.encode_png(tf.cast(stimulus[0], tf.uint8))
+    served = signatures["serve_bytes"](image_bytes=encoded[None])["saliency_bytes"][0]
+    levels = tf.io.decode_png(served).numpy().astype(int)
+    level_difference = np.abs(levels - preprocess.restore_map(expected[0], image_size)).max()
+    if not (difference <= TOLERANCE and level_difference <= 1):
+        raise UserError(
+            f"the export answers otherwise than the network: {difference:.2g} at most on 0..1, {level_difference} "
+            f"grey levels; it does not count as exported, and {path.parent} has none of it"
+        )
