@@ -21,11 +21,12 @@ import httpx
 import numpy as np
 from PIL import Image
 
-from trainer.artifacts import MODEL_CONFIG, WEIGHTS, write_json
+from trainer.artifacts import MODEL_CONFIG, WEIGHTS
 from trainer.config import parse_image_size
 from trainer.demo.app import build_app
 from trainer.demo.listen import LOOPBACK_NAMES, listen
 from trainer.demo.serve import build_server
+from trainer.files import write_json
 from trainer.model import build_model
 from trainer.models.find import find_model
 from trainer.prediction.predictor import Predictor

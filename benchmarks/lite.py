@@ -22,11 +22,11 @@ import tensorflow as tf
 
 from trainer import metrics, preprocess
 from trainer.artifacts import Manifest
+from trainer.config import QUANTIZATIONS
 from trainer.data.tfrecords import Example, read
-from trainer.models.export_options import QUANTIZATIONS
 from trainer.models.find import find_model
 from trainer.models.lite import convert, interpreter
-from trainer.models.saved_model import load_model
+from trainer.models.load import load_model
 from trainer.progress import Tracker
 
 Maps = npt.NDArray[np.float32]

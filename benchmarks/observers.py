@@ -207,7 +207,7 @@ def mixtures(
 
 def predictions(models: Sequence[str], images: Sequence[Observed], size: Size) -> dict[str, list[Map]]:
     """Each model's map of each image at the image's size, as `evaluate` scores it."""
-    from trainer.models.saved_model import load_model
+    from trainer.models.load import load_model
 
     made: dict[str, list[Map]] = {}
     for folder in models:

@@ -34,11 +34,11 @@ import numpy as np
 from PIL import Image
 from skimage import data
 
-from trainer.artifacts import MODEL_CONFIG, WEIGHTS, write_json
-from trainer.config import parse_image_size
+from trainer.artifacts import MODEL_CONFIG, WEIGHTS
+from trainer.config import MEGAPIXEL, PREDICT_DEFAULTS, parse_image_size
+from trainer.files import write_json
 from trainer.model import build_model
 from trainer.picture import read_picture
-from trainer.predict_config import DEFAULTS, MEGAPIXEL
 from trainer.prediction.inputs import Input, find_inputs
 from trainer.prediction.predict import predict
 from trainer.prediction.predictor import Predictor
@@ -113,8 +113,8 @@ def throughput(predictor: Predictor, inputs: Sequence[Input], results: pathlib.P
     prepared: list[np.ndarray] = []
 
     def bare(_: Sequence[Input]) -> None:
-        for start in range(0, len(prepared), DEFAULTS.batch_size):
-            predictor.predict_prepared(np.stack(prepared[start : start + DEFAULTS.batch_size]))
+        for start in range(0, len(prepared), PREDICT_DEFAULTS.batch_size):
+            predictor.predict_prepared(np.stack(prepared[start : start + PREDICT_DEFAULTS.batch_size]))
 
     def whole(images: Sequence[Input]) -> None:
         for outcome in predict(predictor, images, name_results(images, results, ["png"])):
@@ -122,7 +122,7 @@ def throughput(predictor: Predictor, inputs: Sequence[Input], results: pathlib.P
 
     clocks = {"bare network": Clock(bare), "predict": Clock(whole)}
     turns = [inputs[start : start + TURN_IMAGES] for start in range(0, len(inputs), TURN_IMAGES)]
-    for number, images in enumerate([turns[0][: 2 * DEFAULTS.batch_size], *turns]):
+    for number, images in enumerate([turns[0][: 2 * PREDICT_DEFAULTS.batch_size], *turns]):
         most = 10**9
         prepared[:] = [predictor.prepare(read_picture(each.read(most), each.name)) for each in images]
         if number == 1:  # what came before has warmed up

@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from pipeline.graph.environment import IMAGE
+from components import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]

@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from pipeline.graph.environment import IMAGE
+from components import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
@@ -21,7 +21,7 @@ def evaluate_model(
     report: dsl.Output[dsl.HTML],
 ) -> None:
     """Evaluate on the validation images; a candidate below the centre bias fails, after its report is written."""
-    from pipeline.registry.folder import compare
+    from pipeline.registry.register import compare
     from trainer.config import EvaluateConfig
     from trainer.errors import reported
     from trainer.evaluation.gate import require_baseline

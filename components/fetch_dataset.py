@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from pipeline.graph.environment import IMAGE
+from components import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
@@ -17,9 +17,9 @@ def fetch_dataset(
     preview: dsl.Output[dsl.HTML],
 ) -> None:
     """Fetch what `fingerprint` is the digest of, by which caching goes; nothing where that is empty."""
-    from trainer.config import FetchConfig, check
+    from trainer.config import FetchConfig
     from trainer.data import fetch
-    from trainer.errors import reported
+    from trainer.errors import check, reported
     from trainer.reports.preview import write_preview
 
     with reported():

@@ -2,7 +2,7 @@
 
 from kfp import dsl
 
-from pipeline.graph.environment import IMAGE
+from components import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
@@ -10,8 +10,7 @@ def import_model(
     base_model_uri: str, dataset: str, image_size: str, fingerprint: str, model: dsl.Output[dsl.Model]
 ) -> str:
     """Make a model of the weights that `fingerprint` is the digest of, by which caching goes; its URI."""
-    from trainer.config import check
-    from trainer.errors import reported
+    from trainer.errors import check, reported
     from trainer.models.start import import_checked
 
     with reported():

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from kfp import dsl
 
-from pipeline.graph.environment import IMAGE
+from components import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
@@ -20,7 +20,7 @@ def upload_model(
     """Register `model`; it becomes the default if the evaluation says so, else the challenger."""
     import pathlib
 
-    from pipeline.registry.folder import connect, lineage, register
+    from pipeline.registry.register import connect, lineage, register
     from trainer.artifacts import MANIFEST
     from trainer.errors import reported
 

@@ -1,11 +1,10 @@
-"""Talks to Vertex AI: the clients of an environment, what their errors mean, and links to the console."""
+"""Talks to Vertex AI: its clients, what their errors mean, and links to the console."""
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
-from pipeline.graph.environment import Environment
 from trainer.errors import UserError
 from trainer.storage import LOGIN
 
@@ -28,55 +27,68 @@ TIMEOUT_S = 60.0
 """How long one request may take."""
 
 
-def connect(environment: Environment) -> None:
-    """Let google-cloud-aiplatform work in the environment's project, location and bucket."""
+class Place(Protocol):
+    """A project in a location."""
+
+    @property
+    def project(self) -> str:
+        """Its id."""
+
+    @property
+    def location(self) -> str:
+        """The region."""
+
+    @property
+    def endpoint(self) -> str:
+        """Address of the API, if it is not the location's public one; else empty."""
+
+
+def connect(place: Place) -> None:
+    """Let google-cloud-aiplatform work in a project and location."""
     from google.cloud import aiplatform
 
     aiplatform.init(
-        project=environment.project,
-        location=environment.location,
-        staging_bucket=environment.bucket,
-        service_account=environment.service_account or None,
-        network=environment.network or None,
-        credentials=_credentials(environment),
-        api_endpoint=environment.endpoint or None,
+        project=place.project,
+        location=place.location,
+        credentials=_credentials(place),
+        api_endpoint=place.endpoint or None,
         api_transport="rest",
     )
 
 
-def client(kind: Any, environment: Environment) -> Any:
+def client(kind: Any, place: Place) -> Any:
     """A client of one of the API's services, such as `aiplatform_v1.PipelineServiceClient`."""
     from google.api_core.client_options import ClientOptions
 
-    address = environment.endpoint or f"{environment.location}-aiplatform.googleapis.com"
+    address = place.endpoint or f"{place.location}-aiplatform.googleapis.com"
     options = ClientOptions(api_endpoint=address)
     # REST and not gRPC, everywhere: what the tests see on the wire is what Vertex gets.
-    return kind(credentials=_credentials(environment), transport="rest", client_options=options)
+    return kind(credentials=_credentials(place), transport="rest", client_options=options)
 
 
-def _credentials(environment: Environment) -> Any:
+def _credentials(place: Place) -> Any:
     """None for the machine's own ones; those that send nothing to an http:// endpoint, where tokens never go."""
     from google.auth.credentials import AnonymousCredentials
 
     anonymous: Any = AnonymousCredentials
-    return anonymous() if environment.endpoint.startswith("http://") else None
+    return anonymous() if place.endpoint.startswith("http://") else None
 
 
-def parent_of(environment: Environment) -> str:
-    """What the names of all resources of the environment begin with."""
-    return f"projects/{environment.project}/locations/{environment.location}"
+def parent_of(place: Place) -> str:
+    """What the names of all resources there begin with."""
+    return f"projects/{place.project}/locations/{place.location}"
 
 
-def run_link(environment: Environment, run: str) -> str:
+def run_link(place: Place, run: str) -> str:
     """Where the console shows a run."""
-    where = f"{CONSOLE}/pipelines/locations/{environment.location}/runs/{run}"
-    return f"{where}?project={environment.project}"
+    where = f"{CONSOLE}/pipelines/locations/{place.location}/runs/{run}"
+    return f"{where}?project={place.project}"
 
 
-def schedule_link(environment: Environment, schedule: str) -> str:
+def schedule_link(place: Place, schedule: str) -> str:
     """Where the console shows a schedule."""
-    where = f"{CONSOLE}/locations/{environment.location}/pipelines/schedules/{schedule}"
-    return f"{where}?project={environment.project}"
+    where = f"{CONSOLE}/locations/{place.location}/pipelines/schedules/{schedule}"
+    return f"{where}?project={place.project}"
 
 
 def transient() -> tuple[type[Exception], ...]:

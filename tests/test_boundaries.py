@@ -21,7 +21,7 @@ STANDARD_LIBRARY_ONLY = (
     "trainer.datasets",
     "trainer.artifacts",
     "trainer.errors",
-    "trainer.predict_config",
+    "trainer.files",
     "trainer.commands.predict",
 )
 TRAINER_MODULES = sorted(

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.prepared import write_prepared
-from trainer import artifacts, processor
+from trainer import artifacts, files, processor
 from trainer.config import HIGHER_IS_BETTER
 from trainer.errors import UserError
 from trainer.evaluation import per_image
@@ -141,7 +141,7 @@ def write_model(folder: pathlib.Path) -> None:
     (folder / artifacts.SAVED_MODEL / "saved_model.pb").touch()
     (folder / artifacts.WEIGHTS).touch()
     known = {"dataset": "osie", "best_epoch": 1, "valid_loss": 1.0, "image_size": [32, 40], "identity": {}}
-    artifacts.write_json(folder / artifacts.MODEL_CONFIG, known)
+    files.write_json(folder / artifacts.MODEL_CONFIG, known)
     row = {"best": True, "loss": 1, "valid_loss": 1, "seconds": 1, "steps": 1, "images_per_s": 1, "epoch": 1}
     (folder / artifacts.HISTORY).write_text(json.dumps(row))
 
@@ -163,7 +163,7 @@ def write_evaluation(folder: pathlib.Path, data: pathlib.Path, seed: int) -> Non
         "promote": True,
         "model_folders": {CANDIDATE: "gone"},
     }
-    artifacts.write_json(folder / artifacts.EVALUATION, {"datasets": {"osie": result}, **said})
+    files.write_json(folder / artifacts.EVALUATION, {"datasets": {"osie": result}, **said})
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 
-from trainer.config import look_up
+from trainer.errors import look_up
 
 # === Prices: where, when and from where ===
 

@@ -5,15 +5,11 @@ names are made from them.
 """
 
 import dataclasses
-import difflib
 import math
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
-from trainer.errors import UserError
-
-Row = TypeVar("Row")
+from trainer.errors import UserError, check, check_choice, look_up
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 LEARNING_RATE_SCALING = ("auto", "none", "sqrt", "linear", "capped")
@@ -38,38 +34,25 @@ HIGHER_IS_BETTER = {
 POINT_METRICS = ("auc_judd", "shuffled_auc", "nss", "information_gain")
 """Those that need fixations."""
 DENSITY_METRICS = tuple(metric for metric in HIGHER_IS_BETTER if metric not in POINT_METRICS)
+PREDICT_FORMATS = {
+    "png": ".png",
+    "png16": "-16bit.png",
+    "npy": ".npy",
+    "overlay": "-overlay.png",
+    "contour": "-contour.png",
+}
+"""What `predict` can write -> what the names of its files end with."""
+MEGAPIXEL = 10**6
+EXPORT_FORMATS = ("saved-model", "tflite")
+SIGNATURES = ("serving_default", "serve_bytes")
+"""Of a SavedModel: of prepared images, and of encoded ones."""
+QUANTIZATIONS = ("none", "float16", "dynamic")
+"""Of a TFLite file: float32; weights in float16; weights in 8 bits, and so the arithmetic where it can be."""
 
 
 def setting(default: Any, help: str) -> Any:
     """A dataclass field with its default and the one sentence that describes it to a user."""
     return dataclasses.field(default=default, metadata={"help": help})
-
-
-def check(condition: bool, message: str) -> None:
-    """Raise `UserError(message)` unless `condition` holds."""
-    if not condition:
-        raise UserError(message)
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the known name closest to `name` but for case, or nothing."""
-    folded = {each.casefold(): each for each in known}
-    close = difflib.get_close_matches(name.casefold(), folded, n=1)
-    return f"; did you mean {folded[close[0]]!r}?" if close else ""
-
-
-def look_up(what: str, name: str, rows: Mapping[str, Row]) -> Row:
-    """`rows[name]`; a `UserError` that names the nearest known one otherwise."""
-    try:
-        return rows[name]
-    except KeyError:
-        raise UserError(f"unknown {what} {name!r}{nearest(name, rows)} (known: {', '.join(rows)})") from None
-
-
-def check_choice(what: str, value: str, choices: Iterable[str]) -> None:
-    """Raise `UserError` naming the choices, and the nearest one, unless `value` is one of them."""
-    choices = tuple(choices)
-    check(value in choices, f"{what} is {value!r}; choose one of {', '.join(choices)}{nearest(value, choices)}")
 
 
 def parse_image_size(text: str) -> tuple[int, int]:
@@ -220,3 +203,52 @@ def with_batch(config: TrainConfig, batch_size: int) -> TrainConfig:
     if scaling == "auto":
         scaling = "none" if config.batch_size else "capped"
     return dataclasses.replace(config, batch_size=batch_size, learning_rate_scaling=scaling)
+
+
+@dataclasses.dataclass(frozen=True)
+class PredictConfig:
+    """What `predict` makes of each image."""
+
+    format: str = setting(
+        "png",
+        "What to write into the output folder, one or several with commas: png (grey, 8 bits), png16 (16 bits), "
+        "npy (float32, 0..1), overlay (heat colours over the image), contour (lines around the attention).",
+    )
+    opacity: float = setting(0.88, "Opacity of the overlay's brightest colour, 0 to 1.")
+    contour_levels: str = setting("25,50,75", "Percentages of the attention that the contours enclose.")
+    batch_size: int = setting(8, "Images that the network takes at once.")
+    most_megapixels: float = setting(
+        100.0, "A larger image is refused; each megapixel takes 15 MB of memory, of a TIFF of floats 24 MB."
+    )
+
+    def __post_init__(self) -> None:
+        for name in self.formats:
+            look_up("format", name, PREDICT_FORMATS)
+        check(0 <= self.opacity <= 1, f"opacity is {self.opacity:g}; give a number from 0 to 1")
+        check(
+            all(0 < level < 100 for level in self.levels),
+            f"contour_levels is {self.contour_levels!r}; give percentages between 0 and 100",
+        )
+        check(self.batch_size >= 1, f"batch_size is {self.batch_size}; give 1 or more")
+        check(self.most_megapixels > 0, f"most_megapixels is {self.most_megapixels:g}; give more than 0")
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """Of PREDICT_FORMATS, each once."""
+        return tuple(dict.fromkeys(name.strip() for name in self.format.split(",")))
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The contours' percentages, 0..100."""
+        try:
+            return tuple(float(level) for level in self.contour_levels.split(","))
+        except ValueError:
+            return (0.0,)  # refused above
+
+    @property
+    def most_pixels(self) -> int:
+        """Pixels of the largest image that is read."""
+        return int(self.most_megapixels * MEGAPIXEL)
+
+
+PREDICT_DEFAULTS = PredictConfig()

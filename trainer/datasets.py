@@ -7,7 +7,7 @@ is one a folder of fixations, files of one image having the same path below them
 
 import dataclasses
 
-from trainer.config import look_up
+from trainer.errors import look_up
 
 
 @dataclasses.dataclass(frozen=True)

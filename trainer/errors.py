@@ -1,8 +1,12 @@
-"""Errors that a user can cause and mend."""
+"""Errors that a user can cause and correct, and the checks that raise them. Standard library only."""
 
+import difflib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import TypeVar
+
+Row = TypeVar("Row")
 
 
 class UserError(Exception):
@@ -32,3 +36,30 @@ def reported() -> Iterator[None]:
     except KeyboardInterrupt:
         print("interrupted; a training goes on from its last checkpoint with the same command", file=sys.stderr)
         raise SystemExit(130) from None
+
+
+def check(condition: bool, message: str) -> None:
+    """Raise `UserError(message)` unless `condition` holds."""
+    if not condition:
+        raise UserError(message)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the known name closest to `name` but for case, or nothing."""
+    folded = {each.casefold(): each for each in known}
+    close = difflib.get_close_matches(name.casefold(), folded, n=1)
+    return f"; did you mean {folded[close[0]]!r}?" if close else ""
+
+
+def look_up(what: str, name: str, rows: Mapping[str, Row]) -> Row:
+    """`rows[name]`; a `UserError` that names the nearest known one otherwise."""
+    try:
+        return rows[name]
+    except KeyError:
+        raise UserError(f"unknown {what} {name!r}{nearest(name, rows)} (known: {', '.join(rows)})") from None
+
+
+def check_choice(what: str, value: str, choices: Iterable[str]) -> None:
+    """Raise `UserError` naming the choices, and the nearest one, unless `value` is one of them."""
+    choices = tuple(choices)
+    check(value in choices, f"{what} is {value!r}; choose one of {', '.join(choices)}{nearest(value, choices)}")

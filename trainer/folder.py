@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import IO, Any
 
 from trainer import storage
-from trainer.artifacts import replacing
 from trainer.errors import UserError
+from trainer.files import replacing
 
 PROBE = ".writable"
 LEFTOVERS = ".partial-*"

@@ -5,7 +5,7 @@ The counts are those of the whole training step compiled by XLA for a TPU v5e at
 """
 
 from trainer.accelerators import STEP_FLOP, Accelerator, Chip
-from trainer.config import check
+from trainer.errors import check
 
 PIXELS = 240 * 320
 BYTES = {"float32": 1.313e9, "bfloat16": 0.913e9, "float16": 0.913e9}

@@ -22,8 +22,8 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
+from trainer.config import MEGAPIXEL, PREDICT_DEFAULTS
 from trainer.errors import UserError, first_line
-from trainer.predict_config import DEFAULTS, MEGAPIXEL
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -38,7 +38,7 @@ READERS: dict[str, type[ImageFile]] = {
 """Called themselves: Image.open has limits of its own, and for a JPEG looks for more pictures in it."""
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".tif", ".tiff", ".bmp")
 """What names of such files end with."""
-MOST_PIXELS = DEFAULTS.most_pixels
+MOST_PIXELS = PREDICT_DEFAULTS.most_pixels
 """Pixels of the largest picture that is read unless told otherwise."""
 MOST_SIDE_PX = 65_535
 """JPEG's; what is made of a picture grows with its sides, too."""

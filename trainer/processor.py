@@ -2,7 +2,7 @@
 
 import pathlib
 
-from trainer.config import check
+from trainer.errors import check
 
 CPU_INFO = pathlib.Path("/proc/cpuinfo")
 NEEDED = "avx"

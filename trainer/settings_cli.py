@@ -6,9 +6,9 @@ import pathlib
 import sys
 from typing import Any, TypeVar
 
-from trainer.artifacts import MODEL_NAME, check_place
-from trainer.config import nearest
-from trainer.errors import UserError
+from trainer.artifacts import MODEL_NAME
+from trainer.errors import UserError, nearest
+from trainer.files import check_place
 
 STDOUT = "-"
 """A file's name that means the standard output."""

@@ -12,9 +12,9 @@ import sys
 from PIL import Image
 from skimage import data
 
+from trainer.heat import blend
 from trainer.models.find import find_model
 from trainer.prediction.predictor import Predictor
-from trainer.reports.charts import blend
 
 HEIGHT_PX, GAP_PX = 260, 6
 OUTPUT = pathlib.Path(__file__).with_name("predictions.jpg")

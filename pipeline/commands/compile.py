@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pipeline.graph import parameters
 from pipeline.graph.environment import load_environment
-from trainer.config import check, check_choice
+from trainer.errors import check, check_choice
 
 HELP = "write pipeline.yaml and pipeline-kubeflow.yaml"
 FILES = {"vertex": "pipeline.yaml", "kubeflow": "pipeline-kubeflow.yaml"}

@@ -12,7 +12,8 @@ from typing import Any
 from pipeline.plan import plan
 from pipeline.plan.settings import AcceleratorConfig
 from trainer import accelerators, datasets
-from trainer.config import FetchConfig, TrainConfig, check, parse_image_size
+from trainer.config import FetchConfig, TrainConfig, parse_image_size
+from trainer.errors import check
 
 HELP = "compare the accelerators: time, cost, what fits"
 TRAINING = ("epochs", "precision", "accumulation")

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 
 from pipeline.graph.parameters import PARAMETERS
-from trainer.config import check
+from trainer.errors import check
 
 HELP = "look at the registry"
 
@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
-    from pipeline.registry.folder import connect
+    from pipeline.registry.register import connect
     from trainer.artifacts import DEFAULT, REGISTRY
     from trainer.models.find import number_of
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.commands.flags import add_environment
-from trainer.config import check
+from trainer.errors import check
 
 HELP = "list, show or cancel runs on Vertex AI"
 SHOWN = 10
@@ -43,7 +43,7 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
         return 0
     run = parsed.run or _latest(environment)
     job = runs.find(environment, run)
-    titles = runs.titles_of(job)
+    titles = runs.titles_of_job(job)
     print(f"Run:     {run}\nConsole: {cloud.run_link(environment, run)}")
     if parsed.wait:
         return runs.follow(environment, run, titles)

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.commands.flags import add_environment, add_parameters, add_template, given_parameters
-from trainer.config import check
-from trainer.errors import UserError
+from trainer.errors import UserError, check
 
 HELP = "schedule runs on Vertex AI"
 ACTIONS = ("create", "list", "show", "pause", "resume", "replace", "delete")

@@ -29,8 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
     from pipeline import cloud
     from pipeline.graph.environment import load_environment
+    from pipeline.graph.titles import titles_of
     from pipeline.vertex import checks, experiments, runs, submit
-    from pipeline.vertex.template import Template
 
     given = given_parameters(parsed, others)
     environment = load_environment(parsed.env)
@@ -48,6 +48,6 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
     if experiment:
         experiments.add(environment, experiment, submission.run)
     if parsed.wait:
-        return runs.follow(environment, submission.run, Template(submission.job["pipelineSpec"]).titles())
+        return runs.follow(environment, submission.run, titles_of(submission.job["pipelineSpec"]))
     print(f"Status:  {runs.command(environment, 'show', submission.run)}")
     return 0

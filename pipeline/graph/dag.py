@@ -20,12 +20,13 @@ from typing import Any
 
 from kfp import dsl
 
+from components import IMAGE
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
 from components.fingerprint import fingerprint
 from components.import_model import import_model
 from components.upload_model import upload_model
-from pipeline.graph.environment import IMAGE, Environment
+from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import PARAMETERS, STEPS, docstring, settings_of, signature
 from pipeline.graph.targets import TARGETS, Channel, Step
 from trainer.config import EvaluateConfig, FetchConfig

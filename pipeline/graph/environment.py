@@ -10,14 +10,12 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from components import IMAGE
 from pipeline.graph.parameters import Value, convert
 from pipeline.registry.labels import OWNER
-from trainer.config import check, check_choice, nearest
-from trainer.errors import UserError
+from trainer.errors import UserError, check, check_choice, nearest
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
-IMAGE = "msinet-cpu"
-"""Name of the image that runs the tasks; an environment puts its repository before it and a tag behind it."""
 TARGET_NAMES = ("local", "vertex", "kubeflow")
 NEEDED = {
     "local": (),

@@ -14,8 +14,8 @@ from pipeline.plan.settings import AcceleratorConfig, JobConfig
 from pipeline.registry.address import VERTEX, Address
 from trainer import datasets
 from trainer.artifacts import MODEL_NAME
-from trainer.config import NO_FILE, SAMPLE, EvaluateConfig, FetchConfig, TrainConfig, check, nearest, setting
-from trainer.errors import UserError
+from trainer.config import NO_FILE, SAMPLE, EvaluateConfig, FetchConfig, TrainConfig, setting
+from trainer.errors import UserError, check, nearest
 from trainer.settings_cli import boolean
 
 Value = bool | int | float | str

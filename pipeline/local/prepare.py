@@ -11,10 +11,9 @@ from pipeline.graph.environment import load_environment
 from pipeline.graph.parameters import Value
 from pipeline.registry.address import VERTEX, Address
 from pipeline.registry.folder import LocalRegistry
-from trainer import artifacts
+from trainer import artifacts, files
 from trainer.artifacts import RUN_FILE
-from trainer.config import check
-from trainer.errors import UserError
+from trainer.errors import UserError, check
 from trainer.models import weight_sources
 
 RUNS = pathlib.Path("runs")
@@ -51,13 +50,13 @@ class Run:
 
     @classmethod
     def load(cls, folder: pathlib.Path) -> "Run":
-        content = artifacts.read_json(folder / RUN_FILE, f"{folder} is not a run; name one below {RUNS}/")
+        content = files.read_json(folder / RUN_FILE, f"{folder} is not a run; name one below {RUNS}/")
         earlier = tuple(content.get("earlier", ()))
         return cls(folder, content["environment"], content["parameters"], content.get("finished", False), earlier)
 
     def save(self) -> None:
         content = {name: value for name, value in vars(self).items() if name != "folder"}
-        artifacts.write_json(
+        files.write_json(
             self.folder / RUN_FILE, {**content, "code_version": artifacts.code_version(), "command": sys.argv[1:]}
         )
 
@@ -77,7 +76,7 @@ class Run:
     def cached_output(self, key: str, name: str) -> pathlib.Path | None:
         """What a task that was in the cache wrote in an earlier attempt, or run, where it is still there."""
         for record in (self.folder.parent / CACHE).glob(f"{key}*.json"):
-            path = pathlib.Path(artifacts.read_json(record, "remove it")[name]["uri"])
+            path = pathlib.Path(files.read_json(record, "remove it")[name]["uri"])
             return path if path.exists() else None
         return None
 
@@ -145,7 +144,7 @@ def _require_registry(location: str, name: str) -> None:
         )
         return
     registry = LocalRegistry.at(location)
-    artifacts.check_place(registry.root / name / artifacts.ALIASES)
+    files.check_place(registry.root / name / artifacts.ALIASES)
     registry.default(name)
 
 

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run
 from pipeline.local.progress import ANSI, Progress
-from trainer import artifacts
+from trainer import artifacts, files
 from trainer.errors import UserError
 
 LOG = "log.txt"
@@ -132,7 +132,7 @@ def _print_end(run: Run, console: Console) -> int:
             f"run {_shown(run.folder)} has finished, but its outputs ({artifacts.RUN_ATTEMPTS}) were removed; "
             "start a new run, or give this one a parameter that differs to run it again"
         )
-    registered = artifacts.read_json(uploaded, "run the pipeline again")["parameterValues"]
+    registered = files.read_json(uploaded, "run the pipeline again")["parameterValues"]
     _print_fact(console, "Registered", f"{run.model_name} version {registered['version']} ({registered['alias']})")
     _print_fact(console, "Run folder", _shown(run.folder))
     return 0
@@ -142,7 +142,7 @@ def _print_scores(run: Run, console: Console) -> None:
     if (path := run.output("evaluate-model", f"evaluation/{artifacts.EVALUATION}")) is not None:
         from trainer.reports.terminal import print_evaluation
 
-        print_evaluation(artifacts.read_json(path, "run the pipeline again"), console)
+        print_evaluation(files.read_json(path, "run the pipeline again"), console)
         _print_fact(console, "Report", _shown(run.folder / "report.html"))
 
 

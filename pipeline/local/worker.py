@@ -51,9 +51,9 @@ def outline(spec: Any) -> dict[str, Any]:
     from google.protobuf import json_format  # type: ignore[import-untyped]
     from kfp.local import graph_utils
 
-    from pipeline.vertex.template import Template
+    from pipeline.graph.titles import titles_of
 
-    titles = Template(json_format.MessageToDict(spec)).titles()
+    titles = titles_of(json_format.MessageToDict(spec))
     steps: dict[str, str] = {}
     groups: dict[str, list[str]] = {}
 

@@ -2,7 +2,8 @@
 
 from pipeline.plan.settings import AcceleratorConfig
 from trainer.accelerators import Accelerator
-from trainer.config import PRECISIONS, TrainConfig, check, check_choice
+from trainer.config import PRECISIONS, TrainConfig
+from trainer.errors import check, check_choice
 
 
 def check_platform(platform: str, machines: AcceleratorConfig, training: TrainConfig) -> None:

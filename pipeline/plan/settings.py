@@ -6,8 +6,8 @@ import re
 
 from trainer import accelerators
 from trainer.accelerators import FLEX_START, PROVISIONING
-from trainer.config import check, check_choice, setting
-from trainer.errors import UserError
+from trainer.config import setting
+from trainer.errors import UserError, check, check_choice
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,12 +4,13 @@ import dataclasses
 import pathlib
 from typing import Any, NamedTuple
 
-from pipeline.plan import fit
+from pipeline.plan import fit, worker_pools
 from pipeline.plan import plan as planning
 from pipeline.plan.plan import DataSize, Plan
 from pipeline.plan.settings import AcceleratorConfig, parse_labels
-from trainer import artifacts, footprint
-from trainer.config import TrainConfig, check
+from trainer import artifacts, files, footprint
+from trainer.config import TrainConfig
+from trainer.errors import check
 
 MODEL = "model"
 """Folder of the model in a training step's workspace; `components/collect_training.py` names its address."""
@@ -79,16 +80,16 @@ class Job:
             planning.check_timeout(self.plan, timeout_hours)
         image = self.target.image_pattern.format(self.plan.accelerator.image)
         return Outputs(
-            worker_pool_specs=planning.worker_pool_specs(self.plan, image, COMMAND, self.arguments, {}),
-            strategy=planning.scheduling_strategy(self.plan),
+            worker_pool_specs=worker_pools.worker_pool_specs(self.plan, image, COMMAND, self.arguments, {}),
+            strategy=worker_pools.scheduling_strategy(self.plan),
             timeout=f"{round(3600 * timeout_hours)}s",
             max_wait_duration=f"{round(3600 * max_wait_hours)}s",
             labels=parse_labels(labels),
             job_dir=job_dir,
             image=image,
-            accelerator_type=planning.accelerator_type(self.plan),
-            accelerator_limit=planning.accelerator_limit(self.plan),
-            node_selector=planning.node_selector(self.plan),
+            accelerator_type=worker_pools.accelerator_type(self.plan),
+            accelerator_limit=worker_pools.accelerator_limit(self.plan),
+            node_selector=worker_pools.node_selector(self.plan),
         )
 
 
@@ -111,7 +112,7 @@ def plan_step(
     else:
         made = planning.make_plan(machines, config, data, location=target.location, platform=target.platform)
         text = planning.markdown(made)
-    with artifacts.replacing(markdown) as partial:
+    with files.replacing(markdown) as partial:
         partial.write_text(text)
     print(text)
     return Job(made, target, _arguments(step, config, folders, "" if here else machines.accelerator))
@@ -157,4 +158,4 @@ def summary(workspace: str, gcp_resources: str) -> dict[str, Any]:
     """
     config = pathlib.Path(workspace) / MODEL / artifacts.MODEL_CONFIG
     check(config.is_file(), f"the training job wrote no model to {config.parent}; see the log of {gcp_resources}")
-    return dict(artifacts.read_json(config, "train again"))
+    return dict(files.read_json(config, "train again"))

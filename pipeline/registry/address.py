@@ -5,7 +5,7 @@ import re
 import urllib.parse
 from typing import Self
 
-from trainer.config import check
+from trainer.errors import check
 
 VERTEX = "vertex://"
 """Begins such an address; any other is a folder."""

@@ -1,6 +1,6 @@
-"""The model registry: versions of a model, and which of them is the default. No TensorFlow needed.
+"""A model registry in a folder: versions of a model, and which of them is the default.
 
-`LocalRegistry` is a folder in TensorFlow Serving's layout, which Serving can be pointed at as it is:
+The folder has TensorFlow Serving's layout, which Serving can be pointed at as it is:
 
     <root>/<name>/aliases.json              {"default": 3, "challenger": 4}
     <root>/<name>/<version>/                a SavedModel
@@ -14,16 +14,14 @@ import fcntl
 import os
 import pathlib
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
 
-from pipeline.registry.address import VERTEX
-from pipeline.registry.versions import NO_VERSION, VERSION, Registry, Version, check_model, files_of
-from trainer import artifacts, storage
+from pipeline.registry.versions import NO_VERSION, VERSION, Version, check_model, files_of
+from trainer import artifacts, files, storage
 from trainer.artifacts import ALIASES, CHALLENGER, DEFAULT, REGISTRY
-from trainer.config import EvaluateConfig, check
-from trainer.errors import UserError
+from trainer.errors import UserError, check
 from trainer.models.find import NEEDED
 
 
@@ -44,7 +42,7 @@ class LocalRegistry:
     def aliases(self, name: str) -> dict[str, int]:
         path = self.root / name / ALIASES
         remedy = f"remove {path}, and name the default with `python -m pipeline registry set-default VERSION`"
-        return dict(artifacts.read_json(path, remedy)) if path.exists() else {}
+        return dict(files.read_json(path, remedy)) if path.exists() else {}
 
     def default(self, name: str) -> Version | None:
         """As of `Registry`; `UserError` where the alias names a version that is not there."""
@@ -110,16 +108,16 @@ class LocalRegistry:
         missing = ", ".join(each for each in (VERSION, *NEEDED) if not (model / each).is_file())
         remedy = f"put it back, or remove {place}"
         check(not missing, f"version {number} of model {name!r} is not whole, {model} has no {missing}; {remedy}")
-        return Version(number, model, str(place), artifacts.read_json(model / VERSION, remedy))
+        return Version(number, model, str(place), files.read_json(model / VERSION, remedy))
 
     def _write_alias(self, name: str, alias: str, version: int) -> None:
-        artifacts.write_json(self.root / name / ALIASES, {**self.aliases(name), alias: version})
+        files.write_json(self.root / name / ALIASES, {**self.aliases(name), alias: version})
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[pathlib.Path]:
         """The folder of `name`, for one writer at a time; what a killed writer left behind is removed."""
         folder = self.root / name
-        artifacts.check_place(folder / ALIASES)
+        files.check_place(folder / ALIASES)
         folder.mkdir(parents=True, exist_ok=True)
         lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
         try:
@@ -136,13 +134,13 @@ def _write(
 ) -> None:
     """Write the folder of a version."""
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    with artifacts.replacing(place) as partial:
+    with files.replacing(place) as partial:
         shutil.copytree(model / artifacts.SAVED_MODEL, partial)
         extra = partial / artifacts.VERSION_EXTRA
         extra.mkdir(exist_ok=True)
         for file in files_of(model, evaluation).values():
             shutil.copy(file, extra)
-        artifacts.write_json(extra / VERSION, {"created": created, **record})
+        files.write_json(extra / VERSION, {"created": created, **record})
 
 
 def _is_of_one_run(known: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
@@ -150,65 +148,3 @@ def _is_of_one_run(known: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
     ours, theirs = (each.get("lineage", {}) for each in (record, known))
     is_same_run = any(ours.get(key) and ours[key] == theirs.get(key) for key in ("run", "folder"))
     return is_same_run and known["metrics"] == record["metrics"]
-
-
-def connect(location: str = "") -> Registry:
-    """The registry at `location`: a folder (`models` in the working directory if it is empty), or vertex://..."""
-    if location.startswith(VERTEX):
-        from pipeline.registry.vertex import VertexRegistry
-
-        return VertexRegistry.at(location)
-    return LocalRegistry.at(location)
-
-
-def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
-    """What a model was made from: the run, the code, the prepared data of each step, and its settings."""
-    manifests = {step: artifacts.Manifest.load(folder) for step, folder in data.items()}
-    return {
-        "run": run,
-        # A run on this machine that goes on has another name, in the same folder.
-        "folder": model.partition(f"/{run}/")[0],
-        "code_version": artifacts.code_version(),
-        "data": {
-            step: {
-                "dataset": manifest.dataset,
-                "source": manifest.source,
-                "fingerprint": manifest.fingerprint,
-                "image_size": manifest.image_size,
-                "counts": manifest.counts,
-            }
-            for step, manifest in manifests.items()
-        },
-        "model": artifacts.read_json(pathlib.Path(model) / artifacts.MODEL_CONFIG, "train the model again"),
-    }
-
-
-def compare(
-    config: EvaluateConfig, location: str, name: str, model: str, data: Sequence[str], output: str
-) -> tuple[dict[str, Any], int]:
-    """Evaluate a candidate beside the current default of model `name`.
-
-    `data` are prepared data sets, the first of which decides. Returns the evaluation, and the number of the
-    version the candidate was compared with, `NO_VERSION` where there is none.
-    """
-    from trainer.evaluation.evaluate import evaluate
-
-    champion = connect(location).default(name)
-    folders = artifacts.prepared_by_name(data)
-    judged = evaluate(config, model, folders, output, champion.model if champion else None)
-    return judged, champion.number if champion else NO_VERSION
-
-
-def register(
-    registry: Registry, name: str, model: str, evaluation: str, champion: int, facts: Mapping[str, Any]
-) -> tuple[int, str]:
-    """Register an evaluated model; returns its version and the alias it got."""
-    folder = pathlib.Path(evaluation)
-    judged = artifacts.read_json(folder / artifacts.EVALUATION, "evaluate the model first")
-    record = {
-        "metrics": {dataset: result["models"]["candidate"] for dataset, result in judged["datasets"].items()},
-        "compared_with": champion,
-        "reason": judged["reason"],
-        "lineage": facts,
-    }
-    return registry.add(name, pathlib.Path(model), record, judged["promote"], champion, folder)

@@ -13,7 +13,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.registry.versions import VERSION
 from trainer import artifacts
-from trainer.config import check
+from trainer.errors import check
 
 REMOTE = "gs://"
 MOUNT = pathlib.Path("/gcs")

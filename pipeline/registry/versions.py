@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from trainer import artifacts
-from trainer.config import check
+from trainer.errors import check
 
 VERSION = "version.json"
 NO_VERSION = 0

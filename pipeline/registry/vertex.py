@@ -13,12 +13,11 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pipeline import cloud
-from pipeline.graph.environment import Environment
 from pipeline.registry import labels, staging
 from pipeline.registry.address import FORM, Address
 from pipeline.registry.versions import NO_VERSION, Version, check_model, files_of
 from trainer.artifacts import CHALLENGER, DEFAULT, SAVED_MODEL
-from trainer.config import check
+from trainer.errors import check
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
 """Vertex has no schema for saliency. Of its schemas this one is the nearest, since a map is a regression of each
@@ -105,20 +104,16 @@ class VertexRegistry(Address):
 
     # === Vertex ===
 
-    @property
-    def _environment(self) -> Environment:
-        return Environment("registry", project=self.project, location=self.location, endpoint=self.endpoint)
-
     @contextmanager
     def _connected(self) -> Iterator[None]:
         with cloud.reported_errors():
-            cloud.connect(self._environment)
+            cloud.connect(self)
             yield
 
     def _client(self) -> Any:
         from google.cloud.aiplatform_v1 import ModelServiceClient
 
-        return cloud.client(ModelServiceClient, self._environment)
+        return cloud.client(ModelServiceClient, self)
 
     def _entries(self, name: str) -> list[Any]:
         """The versions of the one model with this display name, as Vertex describes them, oldest first."""

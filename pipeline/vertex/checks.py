@@ -10,8 +10,8 @@ from pipeline.graph.parameters import Value, settings_of, steps_of
 from pipeline.plan.plan import DataSize, Plan, check_timeout, make_plan
 from pipeline.plan.settings import LABEL, AcceleratorConfig, JobConfig
 from trainer import datasets
-from trainer.config import FetchConfig, TrainConfig, check, parse_image_size
-from trainer.errors import UserError
+from trainer.config import FetchConfig, TrainConfig, parse_image_size
+from trainer.errors import UserError, check
 
 REGION = r"[a-z]+-[a-z]+[0-9]+"
 TAG = r"[\w][\w.-]{0,127}"

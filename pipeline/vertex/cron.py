@@ -6,8 +6,7 @@ import re
 import zoneinfo
 from collections.abc import Iterator
 
-from trainer.config import check, nearest
-from trainer.errors import UserError
+from trainer.errors import UserError, check, nearest
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")

@@ -9,7 +9,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.graph import compile as compiling
 from pipeline.graph.environment import Environment
-from trainer.config import check
+from trainer.errors import check
 
 REPOSITORY = r"https://[a-z0-9-]+-kfp\.pkg\.dev/[^/]+/[^/]+"
 LOOPBACK = r"http://127\.0\.0\.1:\d+/.+"

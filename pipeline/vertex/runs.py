@@ -8,6 +8,7 @@ from typing import Any
 
 from pipeline import cloud
 from pipeline.graph.environment import Environment
+from pipeline.graph.titles import titles_of
 from trainer.errors import UserError
 
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
@@ -156,11 +157,9 @@ def changes(job: Any, titles: Mapping[str, str], known: dict[int, str]) -> list[
     return lines
 
 
-def titles_of(job: Any) -> dict[str, str]:
+def titles_of_job(job: Any) -> dict[str, str]:
     """What people call the run's tasks, by their names."""
-    from pipeline.vertex.template import Template
-
-    return Template(_json(job)["pipelineSpec"]).titles()
+    return titles_of(_json(job)["pipelineSpec"])
 
 
 def parameters_of(job: Any) -> dict[str, Any]:

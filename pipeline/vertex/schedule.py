@@ -18,8 +18,7 @@ from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import Value
 from pipeline.vertex import cron, runs
 from pipeline.vertex.submit import ATTEMPTS, compose
-from trainer.config import check
-from trainer.errors import UserError
+from trainer.errors import UserError, check
 
 NEXT = 3
 """How many of the next runs are shown."""

@@ -23,8 +23,7 @@ from pipeline.registry.labels import OWNER
 from pipeline.vertex import checks, runs, template
 from pipeline.vertex.template import Template
 from trainer.artifacts import REGISTRY
-from trainer.config import check, check_choice
-from trainer.errors import UserError
+from trainer.errors import UserError, check, check_choice
 
 RUN_ID = r"[a-z][a-z0-9-]{0,127}"
 ATTEMPTS = 5

@@ -13,8 +13,7 @@ from pipeline.graph import compile as compiling
 from pipeline.graph.dag import NEVER_CACHED
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import TYPE_NAMES, Value
-from trainer.config import check, nearest
-from trainer.errors import UserError
+from trainer.errors import UserError, check, nearest
 
 TYPES: dict[str, type] = {"STRING": str, "NUMBER_INTEGER": int, "NUMBER_DOUBLE": float, "BOOLEAN": bool}
 """Types of a compiled pipeline's parameters."""
@@ -66,13 +65,6 @@ class Template:
             is_needed = "defaultValue" not in definition and not definition.get("isOptional")
             check(name in values or not is_needed, f"the template needs a value for {name}, which has no default")
 
-    def titles(self) -> dict[str, str]:
-        """What a person calls each task, by its name in the specification.
-
-        A task without a display name that is alone in a nested pipeline goes by the display name of that.
-        """
-        return dict(_titles(self.spec, self.spec["root"], ""))
-
     def cached(self, how: str) -> "Template":
         """The same template with all caching as compiled, on (but for NEVER_CACHED), or off."""
         if how == "as-compiled":
@@ -87,17 +79,6 @@ class Template:
 def _tasks(spec: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for component in (spec["root"], *spec.get("components", {}).values()):
         yield from component.get("dag", {}).get("tasks", {}).items()
-
-
-def _titles(spec: Mapping[str, Any], component: Mapping[str, Any], around: str) -> Iterator[tuple[str, str]]:
-    """The titles of a component's tasks, and of those in them; `around` is what the component itself is called."""
-    tasks = component.get("dag", {}).get("tasks", {})
-    for key, task in tasks.items():
-        title = task.get("taskInfo", {}).get("name", key)
-        has_own = title != key
-        yield key, around if around and not has_own and len(tasks) == 1 else title
-        inner = spec.get("components", {}).get(task["componentRef"]["name"], {})
-        yield from _titles(spec, inner, title if has_own else around)
 
 
 def load(environment: Environment, where: str = "") -> Template:

@@ -23,7 +23,7 @@ from components.upload_model import upload_model
 from pipeline.plan.settings import AcceleratorConfig, JobConfig
 from tests.narrow import narrowed, quick_trainings, shared_steps
 from tests.tiny import write_salicon
-from trainer import artifacts
+from trainer import artifacts, files
 from trainer.__main__ import main
 from trainer.accelerators import ACCELERATORS
 from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
@@ -291,7 +291,7 @@ def test_job_of_a_plan_trains_and_its_model_is_collected_where_it_lies(tmp_path,
     model, curve = artifact(dsl.Model, tmp_path / "elsewhere"), artifact(dsl.HTML, tmp_path / "curve")
     uri = collect_training.python_func("projects/1/customJobs/2", workspace, model, curve)
     assert uri == model.uri == f"{workspace.path}/model"
-    assert artifacts.read_json(pathlib.Path(model.uri) / artifacts.MODEL_CONFIG, "")["dataset"] == DATASET
+    assert files.read_json(pathlib.Path(model.uri) / artifacts.MODEL_CONFIG, "")["dataset"] == DATASET
     assert model.metadata["best_epoch"] == 1
     assert "<html" in pathlib.Path(curve.path).read_text().lower()
 

@@ -7,9 +7,10 @@ import pytest
 from tests.golden.weights import set_golden_weights
 from tests.narrow import narrowed
 from tests.trainer import predictable
-from trainer.artifacts import MODEL_CONFIG, WEIGHTS, write_json
+from trainer.artifacts import MODEL_CONFIG, WEIGHTS
 from trainer.config import EvaluateConfig
 from trainer.evaluation.evaluate import evaluate
+from trainer.files import write_json
 from trainer.model import build_model
 from trainer.prediction.predictor import Predictor
 

@@ -9,10 +9,11 @@ import numpy as np
 from PIL import Image
 
 from tests.trainer import predictable
-from trainer.artifacts import MODEL_CONFIG, write_json
+from trainer.artifacts import MODEL_CONFIG
 from trainer.demo.app import build_app
 from trainer.demo.listen import listen, names
 from trainer.demo.serve import build_server
+from trainer.files import write_json
 from trainer.prediction.predictor import Predictor
 
 SIZE = (64, 96)

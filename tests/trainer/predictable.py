@@ -8,7 +8,7 @@ import numpy as np
 from scipy.ndimage import gaussian_filter
 
 from tests.narrow import narrowed
-from trainer import artifacts, preprocess
+from trainer import artifacts, files, preprocess
 from trainer.data import tfrecords
 from trainer.model import build_model
 
@@ -26,7 +26,7 @@ def network(seed: int) -> keras.Model:
 def write_model(folder: pathlib.Path, model: keras.Model) -> pathlib.Path:
     folder.mkdir(parents=True)
     model.save_weights(folder / artifacts.WEIGHTS)
-    artifacts.write_json(folder / artifacts.MODEL_CONFIG, {"train": {"epochs": 2}, "dataset": "salicon"})
+    files.write_json(folder / artifacts.MODEL_CONFIG, {"train": {"epochs": 2}, "dataset": "salicon"})
     return folder
 
 

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from trainer.artifacts import check_place, replacing
 from trainer.errors import PlaceError, UserError
+from trainer.files import check_place, replacing
 
 NOWHERE = "/proc/none"
 """A file system that takes no files of anyone."""

@@ -14,13 +14,12 @@ from playwright.sync_api import sync_playwright
 
 from tests.browser import Watched, launch
 from tests.trainer.demo import Held, encoded, picture, serving, write_model
-from trainer import preprocess
+from trainer import heat, preprocess
 from trainer.demo import answers, uploads
 from trainer.demo.app import MOST_WAITING
+from trainer.evaluation.wording import MINUS, TIMES
 from trainer.prediction import render
 from trainer.prediction.regions import Region, measure
-from trainer.reports import charts
-from trainer.reports.pages import MINUS, TIMES
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -481,9 +480,9 @@ def test_difference_is_painted_as_python_paints_it(opened, predictor):
     difference = b / b.mean() - a / a.mean()
     strong = np.abs(difference) > 0.2 * np.abs(difference).max()
     assert strong.any()
-    expected = np.rint(255 * charts.CHANGE(difference / np.abs(difference).max() / 2 + 0.5)[..., :3])
+    expected = np.rint(255 * heat.CHANGE(difference / np.abs(difference).max() / 2 + 0.5)[..., :3])
     assert np.abs(colors[..., :3] - expected)[strong].max() <= 3
-    expected = 255 * charts.OPACITY * np.sqrt(np.abs(difference) / np.abs(difference).max())
+    expected = 255 * heat.OPACITY * np.sqrt(np.abs(difference) / np.abs(difference).max())
     assert np.abs(colors[..., 3] - expected).max() <= 2
 
 

@@ -16,7 +16,8 @@ import pathlib
 import sys
 from typing import Any
 
-from trainer.config import HIGHER_IS_BETTER, MOST_CONFIDENCE, check
+from trainer.config import HIGHER_IS_BETTER, MOST_CONFIDENCE
+from trainer.errors import check
 from trainer.settings_cli import STDOUT, output_file
 
 HELP = "compare models, and say how certain it is which is better"
@@ -55,7 +56,7 @@ def execute(parsed: argparse.Namespace) -> None:
     if parsed.json == STDOUT:
         print(json.dumps(answer, indent=2))
     elif parsed.json:
-        from trainer.artifacts import write_json
+        from trainer.files import write_json
 
         write_json(pathlib.Path(parsed.json), answer)
 

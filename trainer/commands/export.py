@@ -3,11 +3,12 @@
 import argparse
 import pathlib
 
+from trainer.config import EXPORT_FORMATS, QUANTIZATIONS, SIGNATURES
 from trainer.errors import UserError
 from trainer.loading import load_tensorflow
-from trainer.models.export_options import FORMATS, QUANTIZATIONS, SAVED_MODEL, SIGNATURES, TFLITE
 from trainer.settings_cli import add_model, output_path
 
+SAVED_MODEL, TFLITE = EXPORT_FORMATS
 HELP = "write a model for servers or telephones"
 
 
@@ -16,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=output_path, required=True, metavar="PATH", help="Folder, or file, to write."
     )
-    parser.add_argument("--format", default=SAVED_MODEL, choices=FORMATS, help="(default: %(default)s)")
+    parser.add_argument("--format", default=SAVED_MODEL, choices=EXPORT_FORMATS, help="(default: %(default)s)")
     parser.add_argument(
         "--image-size", default="", metavar="HxW", help="The network's input, pixels (default: the training's)."
     )
@@ -51,7 +52,8 @@ def execute(parsed: argparse.Namespace) -> None:
 
     load_tensorflow()
     from trainer.models.lite import write_lite
-    from trainer.models.saved_model import load_model, write_saved_model
+    from trainer.models.load import load_model
+    from trainer.models.saved_model import write_saved_model
 
     print(f"exporting {folder} as {parsed.format}", flush=True)  # it takes up to a minute
     model = load_model(folder)

@@ -18,10 +18,10 @@ import pathlib
 import sys
 from typing import Any
 
-from trainer.artifacts import write_json
-from trainer.config import check
+from trainer.config import PREDICT_DEFAULTS, PredictConfig
+from trainer.errors import check
+from trainer.files import write_json
 from trainer.loading import load_tensorflow
-from trainer.predict_config import DEFAULTS, PredictConfig
 from trainer.settings_cli import STDOUT, add_model, add_settings, output_dir, output_file, settings
 
 HELP = "write the saliency maps of images, measure regions, compare designs"
@@ -93,7 +93,7 @@ def execute(parsed: argparse.Namespace) -> None:
 def _check_compares(parsed: argparse.Namespace, config: PredictConfig) -> None:
     """Raise `UserError` for options that say what to make of single images."""
     given = ["contact_sheet"] if parsed.contact_sheet else []
-    given += [name for name in OF_IMAGES if getattr(config, name) != getattr(DEFAULTS, name)]
+    given += [name for name in OF_IMAGES if getattr(config, name) != getattr(PREDICT_DEFAULTS, name)]
     flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
     check(not given, f"{flags}: for images, not for --compare, which writes the picture of the difference")
 

@@ -14,9 +14,8 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from trainer.artifacts import Manifest
-from trainer.config import check_choice
 from trainer.data import memory, tfrecords
-from trainer.errors import UserError
+from trainer.errors import UserError, check_choice
 from trainer.progress import LOG_EVERY_S, Tracker
 from trainer.tracing import without_autograph
 

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from trainer import datasets, storage
-from trainer.artifacts import SPLITS, Manifest, SourceObject, code_version, is_taken, replacing
+from trainer.artifacts import SPLITS, Manifest, SourceObject, code_version
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample, sources
 from trainer.errors import UserError
+from trainer.files import is_taken, replacing
 from trainer.loading import load_tensorflow
 
 BUCKET_MOUNT = pathlib.Path("/gcs")

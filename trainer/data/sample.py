@@ -30,7 +30,7 @@ from scipy import io as mat
 from scipy import ndimage
 
 from trainer import datasets
-from trainer.artifacts import replacing
+from trainer.files import replacing
 from trainer.progress import Tracker
 
 VERSION = 1

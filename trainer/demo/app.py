@@ -16,6 +16,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from trainer import heat
 from trainer.demo import answers, patterns, uploads
 from trainer.demo.headers import SecurityHeaders
 from trainer.demo.queue import FullError, Queue
@@ -23,7 +24,6 @@ from trainer.demo.uploads import RefusedError
 from trainer.errors import UserError
 from trainer.prediction import render
 from trainer.prediction.predictor import Predictor
-from trainer.reports import charts
 
 PAGE = pathlib.Path(__file__).parent / "page"
 COLORS = pathlib.Path(__file__).parents[1] / "reports" / "templates" / "colors.css"
@@ -81,10 +81,10 @@ class _App:
                 "image_size": self.predictor.image_size,
                 "most_bytes": uploads.MOST_BYTES,
                 "most_pixels": answers.MOST_PIXELS,
-                "heat": _colors(charts.HEAT),
-                "change": _colors(charts.CHANGE),
-                "opacity": charts.OPACITY,
-                "dimmed": charts.DIMMED,
+                "heat": _colors(heat.HEAT),
+                "change": _colors(heat.CHANGE),
+                "opacity": heat.OPACITY,
+                "dimmed": heat.DIMMED,
                 "levels": render.LEVELS,
                 "lines": render.level_colors(render.LEVELS),
             }

@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from trainer.config import HIGHER_IS_BETTER, check_choice
-from trainer.evaluation import confidence
+from trainer.config import HIGHER_IS_BETTER
+from trainer.errors import check_choice
+from trainer.evaluation import confidence, wording
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import CENTER_BIAS, PerImage
 from trainer.evaluation.shared_scores import Shared
 from trainer.metrics import LABELS
 from trainer.progress import Tracker
-from trainer.reports import score_rows
 
 DIFFERING = 6
 """Images that are shown, those on which the models differ most."""
@@ -96,10 +96,10 @@ def _differences(table: PerImage, labels: list[str], metric: str, level: float) 
     adjusted = confidence.holm([gain.p_value for gain in gains])
     found = {}
     for label, gain, p_value in zip(others, gains, adjusted, strict=True):
-        certain = score_rows.certainty(gain)
+        certain = wording.certainty(gain)
         # One comparison follows the gate's rule, the interval alone.
-        if len(others) > 1 and certain != score_rows.SAME and p_value >= 1 - level:
-            certain = score_rows.NOT_CERTAIN
+        if len(others) > 1 and certain != wording.SAME and p_value >= 1 - level:
+            certain = wording.NOT_CERTAIN
         found[label] = Difference(**dataclasses.asdict(gain), p_adjusted=p_value, certain=certain)
     return found
 
@@ -120,23 +120,23 @@ def _verdict(label: str, first: str, found: dict[str, Difference], metric: str, 
     """Whether a model is better than the first one, in one metric with the numbers, in the others by name."""
     gain = found[metric]
     name, percent = LABELS[metric], f"{100 * level:g}%"
-    if gain.certain == score_rows.SAME:
+    if gain.certain == wording.SAME:
         return f"{label} has the same {name} as {first} on every image."
     if gain.low is None:
         return (
             f"{gain.n_images:,} images are too few to be {percent} certain which of {label} and {first} has the "
             f"better {name}; it takes {confidence.fewest(level)}."
         )
-    how = f"{gain.certain} than" if gain.certain != score_rows.NOT_CERTAIN else "not certainly different from"
-    p_value = score_rows.p_value(gain.p_adjusted)
+    how = f"{gain.certain} than" if gain.certain != wording.NOT_CERTAIN else "not certainly different from"
+    p_value = wording.p_value(gain.p_adjusted)
     numbers = (
-        f"gain {score_rows.signed(gain.mean)}, {percent} interval {score_rows.signed(gain.low)} to "
-        f"{score_rows.signed(gain.high)}, p {p_value if '<' in p_value else f'= {p_value}'}; better on "
+        f"gain {wording.signed(gain.mean)}, {percent} interval {wording.signed(gain.low)} to "
+        f"{wording.signed(gain.high)}, p {p_value if '<' in p_value else f'= {p_value}'}; better on "
         f"{gain.better_on:,} of {gain.n_images:,} images"
     )
     sentence = f"{label} is {how} {first} in {name} ({numbers})."
     others = []
-    for tone in score_rows.TONES:
+    for tone in wording.CERTAINTIES:
         named = [LABELS[each] for each, other in found.items() if other.certain == tone and each != metric]
         if named:
             others.append(f"{tone} in {', '.join(named)}")

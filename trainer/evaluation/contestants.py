@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from trainer import artifacts, storage
+from trainer import artifacts, files, storage
 from trainer.errors import UserError
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import PerImage
@@ -99,7 +99,7 @@ def _evaluation_of(run: pathlib.Path) -> pathlib.Path:
 
 def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path | None = None) -> Contestant:
     """The candidate of an evaluation folder; `model` is its folder, where the evaluation need not be asked."""
-    content = artifacts.read_json(folder / artifacts.EVALUATION, REMEDY)
+    content = files.read_json(folder / artifacts.EVALUATION, REMEDY)
     tables = per_image.read(folder / artifacts.PER_IMAGE, REMEDY)
     try:
         measured = {

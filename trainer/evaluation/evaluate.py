@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from trainer import artifacts
+from trainer import artifacts, files
 from trainer.config import DENSITY_METRICS, HIGHER_IS_BETTER, POINT_METRICS, EvaluateConfig
 from trainer.errors import UserError
 from trainer.evaluation import confidence, gate, per_image
@@ -53,13 +53,13 @@ def evaluate(
     manifests = _check(config, datasets, pathlib.Path(output))
     load_tensorflow()
     from trainer.evaluation.scoring import Network, Scorer
-    from trainer.models.saved_model import load_model
+    from trainer.models.load import load_model
 
     folders = {CANDIDATE: candidate} | ({CHAMPION: champion} if champion is not None else {})
     networks = {model: Network(load_model(folder)) for model, folder in folders.items()}
     decides = next(iter(datasets))
     results: dict[str, dict[str, Any]] = {}
-    with artifacts.replacing(output) as partial:
+    with files.replacing(output) as partial:
         partial.mkdir()
         for name, folder in datasets.items():
             scorer = Scorer(pathlib.Path(folder), manifests[name], networks)
@@ -74,7 +74,7 @@ def evaluate(
             inside = pathlib.Path(artifacts.PREDICTIONS, name)
             results[name]["pictures"] = _draw(scorer, table, groups, partial, inside)
         evaluation = _conclude(config, results, decides, folders)
-        artifacts.write_json(partial / artifacts.EVALUATION, evaluation)
+        files.write_json(partial / artifacts.EVALUATION, evaluation)
     return evaluation
 
 
@@ -109,7 +109,7 @@ def _check(
     """The manifests, after everything that can be known to be wrong before hours of work is ruled out."""
     if not datasets:
         raise UserError("no data set to evaluate on; name at least one prepared folder")
-    if artifacts.is_taken(output):
+    if files.is_taken(output):
         raise UserError(f"{output} is there already; name another folder for the evaluation, or remove it")
     manifests = artifacts.load_manifests(datasets)
     first, manifest = next(iter(manifests.items()))
@@ -177,7 +177,7 @@ def _draw(
     """Write the pictures of each group's images, once where an image is in two; what they are."""
     (folder / inside).mkdir(parents=True)
     names = dict.fromkeys(name for members in groups.values() for name in members)
-    files = scorer.draw({name: folder / inside / f"{table.images.index(name):06d}" for name in names})
+    pictures = scorer.draw({name: folder / inside / f"{table.images.index(name):06d}" for name in names})
     return [
         {
             "group": group,
@@ -185,7 +185,7 @@ def _draw(
             "scores": {
                 model: table.of_image(model, name) for model in (CANDIDATE, CHAMPION) if model in table.scores
             },
-            "files": {what: (inside / file.name).as_posix() for what, file in files[name].items()},
+            "files": {what: (inside / file.name).as_posix() for what, file in pictures[name].items()},
         }
         for group, members in groups.items()
         for name in members
@@ -195,4 +195,4 @@ def _draw(
 def _model_config(folder: Path) -> Any:
     """What the model folder says of how it was trained; None where it says nothing."""
     path = pathlib.Path(folder) / artifacts.MODEL_CONFIG
-    return artifacts.read_json(path, "train the model again") if path.exists() else None
+    return files.read_json(path, "train the model again") if path.exists() else None

@@ -6,13 +6,13 @@ import pathlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from trainer import artifacts, metrics
+from trainer import artifacts, files, metrics
 from trainer.config import HIGHER_IS_BETTER
 from trainer.errors import UserError
+from trainer.evaluation import wording
 from trainer.evaluation.contestants import Contestant, Measured
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, PerImage
 from trainer.loading import load_tensorflow
-from trainer.reports import pages
 
 AT_NETWORK_SIZE = ("cc", "kld", "sim")
 """Metrics that are computed at the size of the network's input, so that two sizes give two figures."""
@@ -108,7 +108,7 @@ def _notes(measured: Mapping[str, Measured], n_images: int, data: list[Any], siz
     if len(sizes) > 1:
         notes.append(
             f"Left out: {_labels(AT_NETWORK_SIZE)}, which depend on the size of the network's input, here "
-            f"{' and '.join(map(pages.size, sizes))}; with --dataset-dir all are evaluated at one size."
+            f"{' and '.join(map(wording.size, sizes))}; with --dataset-dir all are evaluated at one size."
         )
     return notes
 
@@ -152,7 +152,7 @@ class Networks:
             raise UserError(f"no longer there: {', '.join(self.gone)}; name the model's own folder or its version")
         load_tensorflow()
         from trainer.evaluation.scoring import Network
-        from trainer.models.saved_model import load_model
+        from trainer.models.load import load_model
 
         return {each.label: Network(load_model(each.model)) for each in self._contestants if each.model}
 
@@ -177,11 +177,11 @@ def _size_notes(contestants: Sequence[Contestant], image_size: tuple[int, int]) 
         path = each.model / artifacts.MODEL_CONFIG if each.model else None
         if path is None or not path.is_file():
             continue
-        trained = tuple(artifacts.read_json(path, REMEDY).get("image_size", image_size))
+        trained = tuple(files.read_json(path, REMEDY).get("image_size", image_size))
         if trained != image_size:
             notes.append(
-                f"{each.label} was trained at {pages.size(trained)}, this data is {pages.size(image_size)}: at "
-                "its own size it may be better."
+                f"{each.label} was trained at {wording.size(trained)}, this data is {wording.size(image_size)}: "
+                "at its own size it may be better."
             )
     return notes
 
@@ -194,5 +194,5 @@ def draw(networks: Networks, shared: Shared, images: Collection[str], folder: pa
         return {}
     folder.mkdir(parents=True)
     stems = {image: folder / f"{index:06d}" for index, image in enumerate(images)}
-    files: Files = networks.scorer(shared.folder).draw(stems)
-    return files
+    drawn: Files = networks.scorer(shared.folder).draw(stems)
+    return drawn

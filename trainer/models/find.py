@@ -16,9 +16,9 @@ from trainer.artifacts import (
     VERSION_EXTRA,
     WEIGHTS,
     SourceObject,
-    read_json,
 )
 from trainer.errors import UserError
+from trainer.files import read_json
 
 NEEDED = (WEIGHTS, MODEL_CONFIG)
 """What every model has."""

@@ -11,14 +11,14 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer.artifacts import HISTORY, MODEL_CONFIG, code_version, read_json, replacing
+from trainer.artifacts import HISTORY, MODEL_CONFIG, code_version
 from trainer.errors import UserError, first_line
+from trainer.files import read_json, replacing
 from trainer.model import build_model
 from trainer.models import weight_files, weight_sources, weights
 from trainer.models.frozen_graph import Graph
 from trainer.models.saved_model import write_model
-from trainer.models.start import check_import
-from trainer.models.weight_sources import Found
+from trainer.models.weight_sources import Found, check_import
 from trainer.models.weights import Matched
 
 TOLERANCE = 1e-4

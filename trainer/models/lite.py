@@ -13,9 +13,9 @@ import numpy.typing as npt
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
-from trainer.artifacts import replacing
+from trainer.config import QUANTIZATIONS
 from trainer.errors import UserError
-from trainer.models.export_options import QUANTIZATIONS
+from trainer.files import replacing
 
 TOLERANCE = 1e-3
 """Largest difference allowed between the network and its conversion to float32."""

@@ -1,7 +1,6 @@
 """A trained network as a SavedModel that serves, and back as a Keras model."""
 
 import functools
-import os
 import pathlib
 from typing import Any
 
@@ -10,12 +9,12 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import preprocess
-from trainer.artifacts import MODEL_CONFIG, SAVED_MODEL, WEIGHTS, replacing, write_json
+from trainer.artifacts import MODEL_CONFIG, SAVED_MODEL, WEIGHTS
+from trainer.config import SIGNATURES
 from trainer.errors import UserError, first_line
-from trainer.model import build_model
+from trainer.files import replacing, write_json
 from trainer.models import graph_picture
-from trainer.models.export_options import SIGNATURES
-from trainer.training.initial import load_weights
+from trainer.models.load import load_weights
 
 TOLERANCE = 1e-5
 """Largest difference allowed between the model and its reloaded export."""
@@ -52,20 +51,6 @@ class _Servable(tf.Module):  # type: ignore[misc]
     def _encoded_map(self, image: tf.Tensor) -> tf.Tensor:
         prediction = self._network(preprocess.prepare_stimulus(image, self._image_size)[None])[0]
         return tf.io.encode_png(preprocess.restore_map(prediction, tf.shape(image)[:2]))
-
-
-def load_model(folder: str | os.PathLike[str]) -> keras.Model:
-    """The network of a model folder in float32, of free height and width (divisible by 8).
-
-    Args:
-        folder: holds WEIGHTS, as `write_model` leaves it.
-
-    Raises:
-        UserError: if there are no weights, or if they are of another network.
-    """
-    model = build_model((None, None), "float32")
-    load_weights(model, pathlib.Path(folder) / WEIGHTS)
-    return model
 
 
 def write_model(

@@ -7,6 +7,7 @@ import dataclasses
 import enum
 import functools
 import hashlib
+import os
 import pathlib
 import re
 import tempfile
@@ -14,10 +15,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Self
 
-from trainer import storage
+from trainer import datasets, storage
 from trainer.artifacts import VERSION_EXTRA, WEIGHTS, SourceObject
-from trainer.config import NO_FILE
+from trainer.config import NO_FILE, parse_image_size
 from trainer.errors import UserError
+from trainer.files import is_taken
 from trainer.models.find import find_model
 
 KINDS = (
@@ -241,3 +243,19 @@ def _model(source: str, remote: _Remote | None) -> pathlib.Path | None:
         if remote or _is_there(path) or "@" in source:
             raise
         raise UserError(f"there is no {source}; give {KINDS}, or a model's folder or name") from None
+
+
+def check_import(
+    source: str, output: str | os.PathLike[str], dataset: str = "salicon", image_size: str = ""
+) -> tuple[int, int]:
+    """(H, W) to which images are fitted; the arguments are those of `import_checked`.
+
+    Raises:
+        UserError: for what can be known to be wrong before the weights are read.
+    """
+    size = parse_image_size(image_size) if image_size else datasets.get(dataset).image_size
+    if is_taken(pathlib.Path(output)):
+        raise UserError(f"{output} exists already; remove it, or name another folder")
+    if not storage.is_remote(source):
+        check_local(source)
+    return size

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from trainer.artifacts import replacing
 from trainer.errors import UserError
+from trainer.files import replacing
 from trainer.picture import Pixels
 from trainer.prediction import render
 from trainer.prediction.inputs import Input, shown

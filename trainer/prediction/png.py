@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from trainer.heat import bands
 from trainer.prediction.restore import Map
-from trainer.reports.charts import bands
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 GREY = 0

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from PIL import Image
 
+from trainer.config import MEGAPIXEL, PREDICT_DEFAULTS, PredictConfig
 from trainer.errors import PlaceError, UserError
 from trainer.picture import Picture, Pixels
-from trainer.predict_config import DEFAULTS, MEGAPIXEL, PredictConfig
 from trainer.prediction.inputs import Input
 from trainer.prediction.regions import Measure, Region, measure
 from trainer.prediction.restore import Map, restore
@@ -75,7 +75,7 @@ def predict(
     predictor: "Predictor",
     inputs: Sequence[Input],
     paths: Sequence[Paths],
-    config: PredictConfig = DEFAULTS,
+    config: PredictConfig = PREDICT_DEFAULTS,
     regions: Sequence[Region] = (),
     thumbnail_px: int = 0,
 ) -> Generator[Outcome, None, None]:
@@ -107,7 +107,7 @@ def predict(
 
 
 def failures(
-    inputs: Sequence[Input], config: PredictConfig = DEFAULTS, regions: Sequence[Region] = ()
+    inputs: Sequence[Input], config: PredictConfig = PREDICT_DEFAULTS, regions: Sequence[Region] = ()
 ) -> list[Outcome]:
     """What `predict` would yield where it can read none of the images; nothing where it can read one.
 

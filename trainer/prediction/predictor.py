@@ -12,7 +12,7 @@ import tensorflow as tf
 from trainer import preprocess
 from trainer.errors import UserError
 from trainer.models.find import image_size_of
-from trainer.models.saved_model import load_model
+from trainer.models.load import load_model
 from trainer.prediction.restore import Map, restore
 
 

@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from trainer.predict_config import DEFAULTS
-from trainer.reports.charts import CHANGE, DIMMED, HEAT, OPACITY, bands, blend
+from trainer.config import PREDICT_DEFAULTS
+from trainer.heat import CHANGE, DIMMED, HEAT, OPACITY, bands, blend
 
 Pixels = npt.NDArray[np.uint8]
 Map = npt.NDArray[np.floating]
 Color = tuple[int, int, int]
 
-LEVELS = DEFAULTS.levels
+LEVELS = PREDICT_DEFAULTS.levels
 """Shares of the attention, percent, that contours enclose."""
 INK, PAPER = (24, 24, 27), (255, 255, 255)
 FONT = pathlib.Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from PIL import Image
 
-from trainer.artifacts import replacing
+from trainer.config import PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
 from trainer.errors import UserError
+from trainer.files import replacing
 from trainer.picture import Pixels
-from trainer.predict_config import DEFAULTS, FORMATS, PredictConfig
 from trainer.prediction import render
 from trainer.prediction.inputs import Input, shown
 from trainer.prediction.png import encode_map
@@ -37,7 +37,10 @@ def name_results(
     stems = [str(pathlib.PurePosixPath(each.key).with_suffix("")) if each.key else "" for each in inputs]
     shared = Counter(stems)
     named = [each.key if shared[stem] > 1 else stem for each, stem in zip(inputs, stems, strict=True)]
-    paths = [{each: pathlib.Path(output_dir, name + FORMATS[each]) for each in formats if name} for name in named]
+    paths = [
+        {each: pathlib.Path(output_dir, name + PREDICT_FORMATS[each]) for each in formats if name}
+        for name in named
+    ]
     owners: dict[pathlib.Path, Input] = {}
     for image, path in (
         (image, path) for image, each in zip(inputs, paths, strict=True) for path in each.values()
@@ -62,9 +65,9 @@ def protect(inputs: Sequence[Input], written: Mapping[str, Iterable[str | os.Pat
 
 
 def write_result(
-    path: pathlib.Path, format: str, map: Map, image: Pixels | None, config: PredictConfig = DEFAULTS
+    path: pathlib.Path, format: str, map: Map, image: Pixels | None, config: PredictConfig = PREDICT_DEFAULTS
 ) -> None:
-    """Write a map (h, w), 0..1, in one of FORMATS; those OVER_IMAGE need the image (h, w, 3)."""
+    """Write a map (h, w), 0..1, in one of PREDICT_FORMATS; those OVER_IMAGE need the image (h, w, 3)."""
     with replacing(path) as partial:
         if format == "npy":
             np.save(partial, map)

@@ -6,8 +6,8 @@ from typing import Self
 
 from PIL import Image
 
-from trainer.artifacts import replacing
 from trainer.errors import UserError
+from trainer.files import replacing
 from trainer.picture import Pixels
 from trainer.prediction.render import contact_sheet
 from trainer.prediction.restore import Map

@@ -10,6 +10,7 @@ import numpy as np
 from PIL import Image
 
 from trainer.config import HIGHER_IS_BETTER
+from trainer.evaluation import wording
 from trainer.evaluation.compare import Result
 from trainer.evaluation.contestants import Contestant
 from trainer.evaluation.per_image import CENTER_BIAS
@@ -23,8 +24,8 @@ TITLES = {"stimulus": "Stimulus", "density": "Ground truth"}
 TONES = {
     "better": ("good", "Better"),
     "worse": ("bad", "Worse"),
-    score_rows.NOT_CERTAIN: ("plain", "Not certain"),
-    score_rows.SAME: ("plain", "The same"),
+    wording.NOT_CERTAIN: ("plain", "Not certain"),
+    wording.SAME: ("plain", "The same"),
 }
 """Colour and headline of a verdict."""
 

@@ -6,11 +6,9 @@ from typing import Any
 
 import jinja2
 
-from trainer import artifacts
-from trainer.reports import charts
+from trainer import files, heat
+from trainer.evaluation.wording import TIMES, size
 
-TIMES = "\N{MULTIPLICATION SIGN}"
-MINUS = "\N{MINUS SIGN}"
 Facts = list[tuple[str, Any]]
 """(name, value) pairs."""
 
@@ -23,8 +21,8 @@ def write(html: str | os.PathLike[str], template: str, **values: Any) -> None:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
-    page = environment.get_template(template).render(heat_stops=charts.HEAT_STOPS, **values)
-    with artifacts.replacing(html) as partial:
+    page = environment.get_template(template).render(heat_stops=heat.HEAT_STOPS, **values)
+    with files.replacing(html) as partial:
         partial.write_text(page, encoding="utf-8")
 
 
@@ -58,10 +56,6 @@ def flatten(config: dict[str, Any], prefix: str = "") -> Facts:
 
 def counts(counts: dict[str, int]) -> str:
     return f"{counts['train']:,} training and {counts['valid']:,} validation"
-
-
-def size(size: tuple[int, int]) -> str:
-    return f"{size[0]} {TIMES} {size[1]}"
 
 
 def duration(seconds: float) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from trainer import artifacts
+from trainer.evaluation import wording
 from trainer.reports import charts, pages
 
 PREVIEW_IMAGES = {"train": 15, "valid": 10}
@@ -42,7 +43,7 @@ def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str])
         tiles=[
             ("Training images", f"{manifest.counts['train']:,}", f"of {expected['train']:,}"),
             ("Validation images", f"{manifest.counts['valid']:,}", f"of {expected['valid']:,}"),
-            ("Network input", pages.size(manifest.image_size), f"height {pages.TIMES} width, pixels"),
+            ("Network input", wording.size(manifest.image_size), f"height {wording.TIMES} width, pixels"),
             (
                 "Ground truth",
                 manifest.ground_truth,

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from trainer import artifacts
+from trainer import artifacts, files
 from trainer.config import HIGHER_IS_BETTER
-from trainer.evaluation import per_image
+from trainer.evaluation import per_image, wording
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import PerImage
 from trainer.metrics import LABELS
@@ -40,7 +40,7 @@ def write_report(evaluation: Path, html: Path) -> None:
     """Write the page of an evaluation folder; `UserError` where it is not one."""
     folder = pathlib.Path(evaluation)
     remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
-    content = artifacts.read_json(folder / artifacts.EVALUATION, remedy)
+    content = files.read_json(folder / artifacts.EVALUATION, remedy)
     tables = per_image.read(folder / artifacts.PER_IMAGE, remedy)
     sets = [_describe_set(folder, name, tables[name], content) for name in content["datasets"]]
     pages.write(
@@ -94,7 +94,7 @@ def _influence(content: dict[str, Any], result: dict[str, Any]) -> str:
     """On how many images the candidate is better, and on how many the decision hangs."""
     metric, count = result["influence"]["metric"], result["influence"]["turning_point"]
     gain = Gain(**result["gains"][metric])
-    if score_rows.certainty(gain) == score_rows.SAME:
+    if wording.certainty(gain) == wording.SAME:
         return f"The {LABELS[metric]} of both is the same on every image."
     counted = (
         f"The candidate's {LABELS[metric]} is better on {gain.better_on:,} of {gain.n_images:,} images and worse "

@@ -4,10 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from trainer.config import HIGHER_IS_BETTER
+from trainer.evaluation import wording
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import Scores
+from trainer.evaluation.wording import NOT_CERTAIN, SAME, certainty, p_value, signed
 from trainer.metrics import LABELS
-from trainer.reports import pages
 
 MEANINGS = {
     "auc_judd": "fixations told from all pixels",
@@ -19,7 +20,6 @@ MEANINGS = {
     "information_gain": "bits per fixation above the centre bias",
 }
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
-NOT_CERTAIN, SAME = "not certain", "the same"
 TONES = {"better": "good", "worse": "bad", NOT_CERTAIN: "soft", SAME: "soft"}
 """Whether a gain is certain, and the colour for it."""
 
@@ -42,19 +42,6 @@ def half_width(interval: Sequence[float] | None, digits: int = 3) -> str:
     return f"{PLUS_MINUS}{half}" if half.strip("0.") else ""
 
 
-def certainty(gain: Gain) -> str:
-    """`better` or `worse` where the interval says so, SAME where no image differs, else NOT_CERTAIN."""
-    if not (gain.better_on or gain.worse_on):
-        return SAME
-    if gain.low is not None and gain.low > 0:
-        return "better"
-    return "worse" if gain.high is not None and gain.high < 0 else NOT_CERTAIN
-
-
-def p_value(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
 def score_row(
     metric: str,
     models: Sequence[str],
@@ -70,7 +57,7 @@ def score_row(
     best = (max if HIGHER_IS_BETTER[metric] else min)(shown.values(), key=float)
     cells = [
         {
-            "text": shown[model].replace("-", pages.MINUS),
+            "text": shown[model].replace("-", wording.MINUS),
             "half": half_width(intervals[model][metric]),
             "best": shown[model] == best,
             "minor": model in minor,
@@ -105,9 +92,3 @@ def gain_row(
         "p": p_value(gain.p_value if p_adjusted is None else p_adjusted),
         "better_on": f"{gain.better_on:,} of {gain.n_images:,}",
     }
-
-
-def signed(value: float | None) -> str:
-    """Four decimals, with a sign unless they show 0."""
-    text = f"{value:+.4f}"
-    return (text if text.strip("+-0.") else "0.0000").replace("-", pages.MINUS)

@@ -6,9 +6,10 @@ import pathlib
 from typing import Any
 
 from trainer import accelerators, storage
-from trainer.artifacts import MODEL_CONFIG, WEIGHTS, Manifest, is_taken, read_json
-from trainer.config import NO_FILE, TrainConfig, check
-from trainer.errors import UserError
+from trainer.artifacts import MODEL_CONFIG, WEIGHTS, Manifest
+from trainer.config import NO_FILE, TrainConfig
+from trainer.errors import UserError, check
+from trainer.files import is_taken, read_json
 from trainer.models import weight_sources
 
 Path = str | os.PathLike[str]

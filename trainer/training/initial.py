@@ -6,10 +6,11 @@ import pathlib
 import keras
 
 from trainer.artifacts import WEIGHTS
-from trainer.config import TrainConfig, check
-from trainer.errors import UserError, first_line
+from trainer.config import TrainConfig
+from trainer.errors import UserError, check, first_line
 from trainer.model import build_model
-from trainer.models import weight_files, weight_sources, weights
+from trainer.models import weight_files, weight_sources
+from trainer.models.load import assign_arrays, load_weights
 from trainer.models.weight_files import Array
 
 
@@ -32,10 +33,10 @@ def initial_model(
     if base_model is not None:
         load_weights(model, pathlib.Path(base_model) / WEIGHTS)
     elif source == "imagenet":
-        _assign(model, _imagenet(), "ImageNet's VGG16")
+        assign_arrays(model, _imagenet(), "ImageNet's VGG16")
     elif not from_scratch:
         with weight_sources.opened(source) as found:
-            _assign(model, weight_files.read(found.path).arrays, source)
+            assign_arrays(model, weight_files.read(found.path).arrays, source)
     return model
 
 
@@ -52,25 +53,6 @@ def fingerprint(config: TrainConfig, base_model: str | os.PathLike[str] | None, 
     changed = f"the weights at {source} changed since the run was planned (their digest was {expected}, now it is "
     check(not expected or found == expected, f"{changed}{found or 'none'}); run the pipeline again")
     return found
-
-
-def load_weights(model: keras.Model, path: pathlib.Path) -> None:
-    """Read weights of the whole network.
-
-    Raises:
-        UserError: if there are none at `path` or they are of another network.
-    """
-    if not path.is_file():
-        raise UserError(f"{path} does not exist; give the folder of a model that `train` wrote")
-    matched = _assign(model, weight_files.read(path).arrays, str(path))
-    if matched.is_encoder:
-        raise UserError(f"{path} {weights.ENCODER_ALONE}")
-
-
-def _assign(model: keras.Model, arrays: list[Array], what: str) -> weights.Matched:
-    matched = weights.match(arrays, weights.shapes(model), what)
-    weights.assign(model, matched)
-    return matched
 
 
 def _imagenet() -> list[Array]:

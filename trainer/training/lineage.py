@@ -5,8 +5,9 @@ import os
 import pathlib
 from typing import Any
 
-from trainer.artifacts import MODEL_CONFIG, Manifest, code_version, read_json
+from trainer.artifacts import MODEL_CONFIG, Manifest, code_version
 from trainer.config import TrainConfig
+from trainer.files import read_json
 
 CHANGEABLE = ("epochs", "checkpoint_minutes", "precision", "accumulation", "profile_steps")
 """Settings that may differ when a run goes on; what precision came to may not."""

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from trainer import processor
-from trainer.config import check_choice
+from trainer.errors import check_choice
 from trainer.training.strategy import Devices
 
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}

@@ -11,8 +11,7 @@ import tensorflow as tf
 
 from trainer import accelerators
 from trainer.accelerators import Chip
-from trainer.config import check
-from trainer.errors import UserError, first_line
+from trainer.errors import UserError, check, first_line
 
 WORKER_JOBS = ("chief", "worker")
 """Jobs of TF_CONFIG that train, in the order of their ranks. Vertex AI names a Reduction Server as well."""

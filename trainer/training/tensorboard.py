@@ -22,7 +22,7 @@ from tensorboard.util import tensor_util  # type: ignore[import-untyped]
 from trainer import storage
 from trainer.config import parse_profile_steps
 from trainer.errors import UserError, first_line
-from trainer.reports.charts import HEAT
+from trainer.heat import HEAT
 from trainer.training.meter import Meter
 
 VERTEX_LOGS = "AIP_TENSORBOARD_LOG_DIR"

@@ -15,11 +15,12 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import accelerators, footprint
-from trainer.artifacts import HISTORY, Manifest, replacing
+from trainer.artifacts import HISTORY, Manifest
 from trainer.config import TrainConfig, with_batch
 from trainer.data import memory
 from trainer.data.batches import Split
 from trainer.errors import UserError, first_line
+from trainer.files import replacing
 from trainer.model import build_model
 from trainer.models.saved_model import write_model
 from trainer.training import initial, precision, schedule, strategy

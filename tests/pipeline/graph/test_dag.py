@@ -3,11 +3,12 @@ import dataclasses
 import pytest
 import yaml
 
+from components import IMAGE
 from pipeline.__main__ import main
 from pipeline.commands.compile import FILES
 from pipeline.graph import compile as compiling
 from pipeline.graph.dag import build
-from pipeline.graph.environment import CONFIGS, IMAGE, TARGET_NAMES, load_environment
+from pipeline.graph.environment import CONFIGS, TARGET_NAMES, load_environment
 from pipeline.graph.parameters import PARAMETERS
 from pipeline.local.worker import outline
 from trainer.errors import UserError

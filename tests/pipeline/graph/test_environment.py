@@ -2,7 +2,8 @@ import dataclasses
 
 import pytest
 
-from pipeline.graph.environment import CONFIGS, IMAGE, Environment, load_environment
+from components import IMAGE
+from pipeline.graph.environment import CONFIGS, Environment, load_environment
 from pipeline.graph.parameters import PARAMETERS, validate
 from trainer.errors import UserError
 

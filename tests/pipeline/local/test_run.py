@@ -24,7 +24,7 @@ from pipeline.local.run import LOG, execute
 from pipeline.registry.folder import LocalRegistry
 from tests.narrow_tasks import sitecustomize as narrow_tasks
 from tests.reference_graph import frozen, write_graph
-from trainer import artifacts
+from trainer import artifacts, files
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.evaluation.contestants import find_contestants
@@ -265,7 +265,7 @@ def test_registry_that_cannot_be_used_is_refused_before_anything_starts(tmp_path
         with pytest.raises(UserError, match=rf"cannot write {registry}/msinet/aliases\.json: .*Not a directory"):
             prepare("sample", "", "", {"registry": registry})
     assert prepare("sample", "", "", {"registry": "new"}).parameters["registry"] == "new"
-    artifacts.write_json(pathlib.Path("models/mine/aliases.json"), {DEFAULT: 3})
+    files.write_json(pathlib.Path("models/mine/aliases.json"), {DEFAULT: 3})
     pathlib.Path("models/mine/7").mkdir()
     with pytest.raises(
         UserError, match=r"model 'mine' has no version 3 in models \(versions: 7\).*set-default VERSION"

@@ -6,17 +6,16 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.protobuf import json_format
 
-from pipeline.plan.plan import (
+from pipeline.plan.plan import DataSize, make_plan
+from pipeline.plan.settings import AcceleratorConfig
+from pipeline.plan.worker_pools import (
     REDUCTION_SERVER_IMAGE,
-    DataSize,
     accelerator_limit,
     accelerator_type,
-    make_plan,
     node_selector,
     scheduling_strategy,
     worker_pool_specs,
 )
-from pipeline.plan.settings import AcceleratorConfig
 from tests.vertex import LOCATION, PARENT, PROJECT, route
 from trainer.accelerators import ACCELERATORS
 from trainer.config import TrainConfig

@@ -7,9 +7,10 @@ import shutil
 import pytest
 
 from pipeline.__main__ import main
-from pipeline.registry.folder import LocalRegistry, connect, lineage, register
+from pipeline.registry.folder import LocalRegistry
+from pipeline.registry.register import connect, lineage, register
 from pipeline.registry.versions import NO_VERSION
-from trainer import artifacts
+from trainer import artifacts, files
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 
@@ -129,7 +130,7 @@ def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model
         "promote": False,
         "reason": "The current default stays.",
     }
-    artifacts.write_json(tmp_path / "evaluation" / artifacts.EVALUATION, evaluation)
+    files.write_json(tmp_path / "evaluation" / artifacts.EVALUATION, evaluation)
     (tmp_path / "evaluation" / artifacts.PER_IMAGE).write_text("dataset,image,model,kld\n")
     facts = {"run": "msinet-1"}
     outcome = register(registry, "msinet", str(model), str(tmp_path / "evaluation"), NO_VERSION, facts)

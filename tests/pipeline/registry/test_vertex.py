@@ -6,7 +6,7 @@ from pipeline.__main__ import main
 from pipeline.graph.parameters import PipelineConfig
 from pipeline.local import prepare
 from pipeline.registry.address import VERTEX
-from pipeline.registry.folder import connect
+from pipeline.registry.register import connect
 from pipeline.registry.versions import NO_VERSION
 from pipeline.registry.vertex import METRICS_SCHEMA, VertexRegistry
 from tests.vertex import DROP, LOCATION, PARENT, PROJECT

@@ -6,8 +6,8 @@ import pytest
 
 from pipeline import cloud
 from pipeline.__main__ import main
+from pipeline.graph.titles import titles_of
 from pipeline.vertex import runs, submit
-from pipeline.vertex.template import Template
 from tests.vertex import DROP, NAMES, write_config
 from trainer.errors import UserError
 
@@ -139,10 +139,10 @@ def test_tasks_inside_another_one_are_shown_and_those_around_them_are_not(vertex
 def test_notified_run_has_the_titles_of_its_inner_tasks(vertex):
     told = dataclasses.replace(vertex.environment, notify=("me@example.org",))
     job = submit.prepare(told, {}).job
-    assert Template(job["pipelineSpec"]).titles()["evaluate-model"] == "Evaluation"
+    assert titles_of(job["pipelineSpec"])["evaluate-model"] == "Evaluation"
 
 
 def test_task_without_a_title_goes_by_that_of_its_nested_pipeline(vertex):
-    titles = Template(submit.prepare(vertex.environment, {}).job["pipelineSpec"]).titles()
+    titles = titles_of(submit.prepare(vertex.environment, {}).job["pipelineSpec"])
     assert titles["importer"] == "Base model"
     assert titles["condition-branches-1"] == "condition-branches-1"

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from tests.trainer.reports.test_report import Page, assert_self_contained
-from trainer import artifacts
+from trainer import artifacts, files
 from trainer.__main__ import main
 from trainer.config import HIGHER_IS_BETTER, EvaluateConfig
 from trainer.errors import UserError
@@ -173,7 +173,7 @@ def test_without_the_data_there_is_a_page_without_pictures(evaluated, other, tmp
         for result in content["datasets"].values():
             result["folder"] = str(tmp_path / "gone")
         moved.append(tmp_path / folder.name)
-        artifacts.write_json(moved[-1] / artifacts.EVALUATION, content)
+        files.write_json(moved[-1] / artifacts.EVALUATION, content)
         shutil.copy(folder / artifacts.PER_IMAGE, moved[-1])
     page = tmp_path / "page.html"
     main(["compare", *map(str, moved), "--html", str(page)])

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from tests.gcs import upload
-from trainer import artifacts
+from trainer import artifacts, files
 from trainer.errors import UserError
 from trainer.evaluation.contestants import find_contestants
 
@@ -20,7 +20,7 @@ def version(evaluated, models, tmp_path):
         shutil.copy(evaluated / name, extra)
     for name in (artifacts.WEIGHTS, artifacts.MODEL_CONFIG):
         (extra / name).symlink_to(models["good"] / name)
-    artifacts.write_json(tmp_path / "models" / "msinet" / artifacts.ALIASES, {artifacts.DEFAULT: 3})
+    files.write_json(tmp_path / "models" / "msinet" / artifacts.ALIASES, {artifacts.DEFAULT: 3})
     return extra
 
 
@@ -30,7 +30,7 @@ def run(evaluated, tmp_path):
     for attempt in ("msinet-2026-01-01", "msinet-2026-01-02"):
         (tmp_path / "runs" / "mine" / attempt / "evaluate-model").mkdir(parents=True)
     (tmp_path / "runs" / "mine" / "msinet-2026-01-02" / "evaluate-model" / "evaluation").symlink_to(evaluated)
-    artifacts.write_json(tmp_path / "runs" / "mine" / artifacts.RUN_FILE, {})
+    files.write_json(tmp_path / "runs" / "mine" / artifacts.RUN_FILE, {})
     return tmp_path / "runs" / "mine"
 
 
@@ -52,7 +52,7 @@ def test_each_kind_brings_its_scores_and_its_model(evaluated, models, datasets, 
 
 def test_evaluation_before_the_last_start_of_a_run_is_not_its_own(evaluated, run):
     for earlier in (["msinet-2026-01-01", "msinet-2026-01-02"], ["msinet-2026-01-02"]):
-        artifacts.write_json(run / artifacts.RUN_FILE, {"earlier": earlier})
+        files.write_json(run / artifacts.RUN_FILE, {"earlier": earlier})
         with pytest.raises(
             UserError, match=r"mine has not come to its evaluation; finish it with .*RESUME=.*mine"
         ):
@@ -86,7 +86,7 @@ def test_data_and_models_that_are_gone_are_not_offered(evaluated, datasets, tmp_
     content["datasets"]["fixationadd1000"]["folder"] = str(datasets["salicon"])  # of another size by now
     content["datasets"]["fixationadd1000"]["manifest"]["image_size"] = [240, 320]
     moved = tmp_path / "moved"
-    artifacts.write_json(moved / artifacts.EVALUATION, content)
+    files.write_json(moved / artifacts.EVALUATION, content)
     shutil.copy(evaluated / artifacts.PER_IMAGE, moved)
     found, _ = find_contestants([str(moved), str(evaluated)])
     assert found.model is None
@@ -115,10 +115,10 @@ def test_data_and_models_that_are_gone_are_not_offered(evaluated, datasets, tmp_
 )
 def test_what_is_none_is_named(names, message, evaluated, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    artifacts.write_json(tmp_path / "started" / artifacts.RUN_FILE, {})
+    files.write_json(tmp_path / "started" / artifacts.RUN_FILE, {})
     content = json.loads((evaluated / artifacts.EVALUATION).read_text())
     del content["datasets"]["salicon"]["folder"]
-    artifacts.write_json(tmp_path / "old" / artifacts.EVALUATION, content)
+    files.write_json(tmp_path / "old" / artifacts.EVALUATION, content)
     shutil.copy(evaluated / artifacts.PER_IMAGE, tmp_path / "old")
     places = {"EVALUATION": str(evaluated), "RUN": str(tmp_path / "started"), "OLD": str(tmp_path / "old")}
     for word, place in places.items():

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from tests.trainer import predictable
-from trainer import artifacts, metrics, preprocess
+from trainer import artifacts, files, metrics, preprocess
 from trainer.config import HIGHER_IS_BETTER, EvaluateConfig
 from trainer.data import tfrecords
 from trainer.errors import GateError, UserError
@@ -157,7 +157,7 @@ def test_default_of_real_data_stays_where_the_sample_decides(models, datasets, t
     champion = tmp_path / "champion"
     champion.mkdir()
     (champion / artifacts.WEIGHTS).symlink_to(models["bad"] / artifacts.WEIGHTS)
-    artifacts.write_json(champion / artifacts.MODEL_CONFIG, {"source": "gs://data/add1000"})
+    files.write_json(champion / artifacts.MODEL_CONFIG, {"source": "gs://data/add1000"})
     config = EvaluateConfig(gate_confidence=0.0)
     for source, promoted in (("gs://data/add1000", True), ("sample", False)):
         dataclasses.replace(manifest, source=source).save(drawn)

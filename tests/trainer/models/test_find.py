@@ -5,8 +5,9 @@ import pathlib
 import pytest
 
 from tests.gcs import upload
-from trainer.artifacts import ALIASES, MODEL_CONFIG, VERSION_EXTRA, WEIGHTS, write_json
+from trainer.artifacts import ALIASES, MODEL_CONFIG, VERSION_EXTRA, WEIGHTS
 from trainer.errors import UserError
+from trainer.files import write_json
 from trainer.models.find import find_model
 
 

@@ -17,7 +17,7 @@ from trainer.config import TrainConfig
 from trainer.errors import UserError
 from trainer.models import frozen_graph, weight_sources
 from trainer.models.importing import compare, import_model
-from trainer.models.saved_model import load_model
+from trainer.models.load import load_model
 from trainer.reports.curve import write_curve
 from trainer.training.lineage import lineage
 

@@ -14,7 +14,7 @@ from PIL import Image
 from trainer import preprocess
 from trainer.__main__ import main
 from trainer.errors import UserError
-from trainer.models import lite, saved_model
+from trainer.models import lite, load
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 SIZE = (64, 80)
@@ -33,7 +33,7 @@ def written(golden_model, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def expected(golden_model):
-    return saved_model.load_model(golden_model)(IMAGE).numpy()
+    return load.load_model(golden_model)(IMAGE).numpy()
 
 
 def operations(path):
@@ -74,7 +74,7 @@ def test_file_that_answers_otherwise_is_not_written(golden_model, tmp_path, monk
     monkeypatch.setattr(lite, "convert", lambda *_: b"")
     monkeypatch.setattr(lite, "interpreter", lambda _: lambda image: np.full((1, *SIZE, 1), np.nan, np.float32))
     with pytest.raises(UserError, match=r"by nan on 0\.\.1; .*it is not written"):
-        lite.write_lite(saved_model.load_model(golden_model), SIZE, tmp_path / "it", "none")
+        lite.write_lite(load.load_model(golden_model), SIZE, tmp_path / "it", "none")
     assert not list(tmp_path.iterdir())
 
 
@@ -112,7 +112,7 @@ def test_client_of_the_guide_prepares_and_restores_as_the_trainer(
         warnings.filterwarnings("ignore", "(?s).*tf.lite.Interpreter is deprecated", UserWarning)
         runpy.run_path(str(program), run_name="__main__")
     levels = np.asarray(Image.open(tmp_path / "map.png")).astype(float)
-    network = saved_model.load_model(golden_model)
+    network = load.load_model(golden_model)
     expected = preprocess.restore_map(
         network(preprocess.prepare_stimulus(pixels, SIZE)[None]).numpy()[0, ..., 0], size
     )

@@ -20,6 +20,7 @@ from trainer.artifacts import MODEL_CONFIG, SAVED_MODEL, WEIGHTS
 from trainer.errors import UserError
 from trainer.model import build_model
 from trainer.models import saved_model
+from trainer.models.load import load_model
 from trainer.picture import MOST_SIDE_PX, read_picture
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
@@ -62,7 +63,7 @@ def test_export_answers_as_the_reference_without_this_project(folder, tmp_path):
 def test_served_bytes_are_the_restored_maps_of_images_of_several_sizes(folder, serve_bytes):
     images = [image(1, 1, 97, 131)[0], image(2, 1, 40, 200)[0]]
     answers = serve_bytes(*(tf.io.encode_png(each).numpy() for each in images))
-    network = saved_model.load_model(folder)
+    network = load_model(folder)
     for each, answer in zip(images, answers, strict=True):
         expected = preprocess.restore_map(
             network(preprocess.prepare_stimulus(each, SIZE)[None]).numpy()[0], each.shape[:2]
@@ -102,7 +103,7 @@ def test_map_of_a_turned_photograph_is_upright(folder, serve_bytes):
     content = io.BytesIO()
     Image.fromarray(image(1, 1, 40, 96)[0]).save(content, "JPEG", exif=tags, quality=95)
     (answer,) = serve_bytes(content.getvalue())
-    network = saved_model.load_model(folder)
+    network = load_model(folder)
     upright = read_picture(content.getvalue(), "it")
     expected = preprocess.restore_map(
         network(preprocess.prepare_stimulus(upright, SIZE)[None]).numpy()[0], (96, 40)
@@ -118,7 +119,7 @@ def test_weights_are_in_the_export_once(folder):
 
 
 def test_export_that_answers_otherwise_does_not_count(folder, tmp_path, monkeypatch):
-    network = saved_model.load_model(folder)
+    network = load_model(folder)
     load = tf.saved_model.load
 
     def load_with_another_bias(path):
@@ -139,7 +140,7 @@ def test_model_config_holds_the_summary(folder):
 
 def test_full_disk_is_named_and_leaves_nothing(folder, tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    network = saved_model.load_model(folder)
+    network = load_model(folder)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, limits[1]))
     try:
         with pytest.raises(UserError, match=r"cannot write .*export \(.*\); make room, or name another folder"):

@@ -15,9 +15,9 @@ from tests.gcs import answering, serving, upload
 from tests.golden.inputs import image
 from trainer import preprocess
 from trainer.__main__ import main
+from trainer.config import PredictConfig
 from trainer.errors import UserError
-from trainer.models import saved_model
-from trainer.predict_config import PredictConfig
+from trainer.models import load
 from trainer.prediction import predict, render
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.regions import parse_region
@@ -49,7 +49,7 @@ def pixels(path):
 
 def test_maps_are_the_golden_postprocessing_of_the_networks_answer(narrow_model, photos):
     run(narrow_model, "photos", "--output-dir", "maps", "--format", "png,png16,npy", "--batch-size", 3)
-    network = tf.function(saved_model.load_model(narrow_model))
+    network = tf.function(load.load_model(narrow_model))
     for index, size in enumerate(SIZES):
         stem = f"maps/{'more/' if index == 3 else ''}{index}"
         prepared = preprocess.prepare_stimulus(image(index, 1, *size)[0], (64, 80))

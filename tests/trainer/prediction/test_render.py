@@ -7,9 +7,9 @@ import pytest
 from PIL import Image
 
 from trainer.errors import UserError
+from trainer.heat import DIMMED, HEAT
 from trainer.prediction import render
 from trainer.prediction.sheet import PER_PAGE, Sheet
-from trainer.reports.charts import DIMMED, HEAT
 
 Y, X = np.mgrid[:120, :160]
 MAP = np.exp(-((X - 50) ** 2 + (Y - 60) ** 2) / 800).astype(np.float32)

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from tests.trainer import predictable
-from trainer import artifacts
+from trainer import artifacts, files
 from trainer.config import HIGHER_IS_BETTER
 from trainer.errors import UserError
 from trainer.evaluation import confidence
@@ -175,7 +175,7 @@ def test_names_are_escaped(evaluated, tmp_path):
     content["datasets"]["salicon"]["manifest"]["source"] = "gs://<b>bold</b>"
     for name in (artifacts.PER_IMAGE, artifacts.PREDICTIONS):
         (tmp_path / name).symlink_to(evaluated / name)
-    artifacts.write_json(tmp_path / artifacts.EVALUATION, content)
+    files.write_json(tmp_path / artifacts.EVALUATION, content)
     report.write_report(tmp_path, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<script" not in text

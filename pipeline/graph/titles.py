@@ -1,0 +1,23 @@
+"""The titles of a compiled pipeline's tasks."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def titles_of(spec: Mapping[str, Any]) -> dict[str, str]:
+    """What a person calls each task, by its name in the compiled pipeline `spec`.
+
+    A task without a display name that is alone in a nested pipeline has the display name of that pipeline.
+    """
+    return dict(_titles(spec, spec["root"], ""))
+
+
+def _titles(spec: Mapping[str, Any], component: Mapping[str, Any], around: str) -> Iterator[tuple[str, str]]:
+    """The titles of a component's tasks, and of those in them; `around` is what the component itself is called."""
+    tasks = component.get("dag", {}).get("tasks", {})
+    for key, task in tasks.items():
+        title = task.get("taskInfo", {}).get("name", key)
+        has_own = title != key
+        yield key, around if around and not has_own and len(tasks) == 1 else title
+        inner = spec.get("components", {}).get(task["componentRef"]["name"], {})
+        yield from _titles(spec, inner, title if has_own else around)

@@ -1,0 +1,124 @@
+"""Files that are written whole or not at all, and JSON. Standard library only."""
+
+import errno
+import json
+import os
+import pathlib
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from trainer.errors import PlaceError, UserError
+
+
+def write_json(path: pathlib.Path, value: Any) -> None:
+    """Write JSON beside `path`, then rename."""
+    with replacing(path) as partial:
+        partial.write_text(json.dumps(value, indent=2) + "\n")
+
+
+def read_json(path: pathlib.Path, remedy: str) -> Any:
+    """The JSON in `path`; a `UserError` that ends with `remedy` where there is none."""
+    try:
+        return json.loads(path.read_text())
+    except (FileNotFoundError, NotADirectoryError):
+        raise UserError(f"{path} does not exist: {remedy}") from None
+    except ValueError as error:
+        raise UserError(f"{path} is not JSON ({error}): {remedy}") from None
+
+
+def is_taken(output: pathlib.Path) -> bool:
+    """Whether something is at `output` already, an empty folder excepted."""
+    return output.exists() and not (output.is_dir() and not any(output.iterdir()))
+
+
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Raise `PlaceError` where nothing can be written to `path`, before there is anything to write."""
+    place = pathlib.Path(path).absolute()
+    there = place.parent
+    try:
+        place.exists()  # which a name that is too long does not even answer
+        there = next(each for each in place.parents if each.exists())
+        with tempfile.TemporaryFile(dir=there):  # permissions alone do not say it, least of all on a mount
+            pass
+    except OSError as error:
+        raise PlaceError(
+            f"cannot write {path}: nothing can be written to {there} ({error.strerror}); name another place"
+        ) from None
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
+    """A path beside `path` to write a file or a folder to; renamed on success, removed on failure.
+
+    The partial path ends as `path` does, for writers that look at the suffix. An existing file, or an empty
+    folder, at `path` is replaced.
+
+    Raises:
+        PlaceError: nothing can be written there, which is known before the caller has written anything.
+        UserError: the disk is full, or may not be written.
+    """
+    path = pathlib.Path(path)
+    # Random, because process ids repeat in containers: an earlier task that was killed while it wrote here had the
+    # same one, and so may a task on another machine that writes here now.
+    partial = path.with_name(f".partial-{secrets.token_hex(4)}-{path.name}")
+    with _explained(path, PlaceError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.touch()
+        partial.unlink()
+    try:
+        with _explained(path, partial=partial):
+            yield partial
+        with _explained(path, PlaceError):
+            _rename(partial, path)
+    finally:
+        if partial.is_dir():
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def _explained(
+    path: pathlib.Path, otherwise: type[UserError] | None = None, partial: pathlib.Path | None = None
+) -> Iterator[None]:
+    """Translate `OSError` to `UserError`.
+
+    Args:
+        path: what the message calls the output.
+        otherwise: what errors become that are neither a full disk nor a missing permission; they pass if None.
+        partial: where the block writes the output; a missing permission elsewhere is reported for that file.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            raise UserError(
+                f"no space left to write {path} ({error.strerror}); free some, or name a folder on another disk"
+            ) from None
+        if isinstance(error, PermissionError):
+            if partial and error.filename and not _is_within(error.filename, partial, path):
+                remedy = "give yourself the right to (chmod, chown)"
+                raise UserError(f"may not access {error.filename} ({error.strerror}); {remedy}") from None
+            raise UserError(f"may not write {path} ({error.strerror}); name a folder you can write") from None
+        if otherwise is None:
+            raise
+        raise otherwise(f"cannot write {path} ({error.strerror}); name another place") from None
+
+
+def _is_within(name: object, *places: pathlib.Path) -> bool:
+    """Whether the file that an `OSError` names is one of `places`, or lies below one."""
+    return any(pathlib.Path(str(name)).absolute().is_relative_to(each.absolute()) for each in places)
+
+
+def _rename(partial: pathlib.Path, path: pathlib.Path) -> None:
+    try:
+        partial.replace(path)
+    except OSError:
+        # Cloud Storage mounted as a file system cannot rename folders; the copy is then as good as it gets.
+        if not partial.is_dir() or (path.is_dir() and any(path.iterdir())):
+            raise
+        shutil.copytree(partial, path, dirs_exist_ok=True)
