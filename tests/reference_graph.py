@@ -11,14 +11,24 @@ v1 = tf.compat.v1
 MEAN = (103.939, 116.779, 123.68)
 
 
-def build(data_format="NHWC", half_pixel_centers=False):
-    """Build the graph with the golden weights in the default one.
+def weights_of(network):
+    """The weights of an MSI-Net in Keras by the reference's names, as `golden_weights`."""
+    return {
+        f"{layer.name.replace('_', '/', 1)}/{variable.name}": variable.numpy()
+        for layer in network.layers
+        for variable in layer.weights
+    }
+
+
+def build(weights=None, data_format="NHWC", half_pixel_centers=False):
+    """Build the graph in the default one.
 
     Args:
+        weights: as `golden_weights`, which they are by default.
         data_format: NHWC, or NCHW as the author's models for GPUs have it.
         half_pixel_centers: how maps are doubled; the reference does it without.
     """
-    weights = golden_weights()
+    weights = weights or golden_weights()
     channels = data_format.index("C")
 
     def convolution(x, name, dilation=1, relu=True):

@@ -38,7 +38,7 @@ def test_few_real_images_from_a_bucket_make_a_version_that_beats_the_centre_bias
         [
             *(sys.executable, "-m", "pipeline", "run", "--run-dir", "run", *small),
             *(f"base_source={base}", f"finetune_source={finetune}", f"initial_weights={vgg16}"),
-            *("allow_partial_data=true", "max_examples=12", "base_epochs=2", "finetune_epochs=1"),
+            *("allow_partial_data=true", "max_examples=8", "base_epochs=1", "finetune_epochs=1"),
             "evaluate_base=true",
         ],
         cwd=tmp_path,

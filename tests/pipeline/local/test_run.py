@@ -22,13 +22,15 @@ from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run, prepare
 from pipeline.local.progress import ANSI, Progress, Step
 from pipeline.local.run import LOG, execute
 from pipeline.registry.folder import LocalRegistry
+from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize as narrow_tasks
-from tests.reference_graph import frozen, write_graph
+from tests.reference_graph import frozen, weights_of, write_graph
 from trainer import artifacts, files
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.evaluation.contestants import find_contestants
 from trainer.loading import LOADING
+from trainer.model import build_model
 from trainer.models import weight_sources
 
 TIMEOUT_S = 600
@@ -48,15 +50,15 @@ def command(run_dir, base_source, finetune_source, *others):
     ]
 
 
-def environment(narrow=True):
-    """A run's environment; its tasks take the narrow network unless its size is the point."""
-    paths = [*([str(NARROW)] if narrow else []), os.environ.get("PYTHONPATH", "")]
-    return os.environ | {"COLUMNS": "160", "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+def environment():
+    """A run's environment, in which its tasks take the narrow network."""
+    paths = os.pathsep.join(filter(None, (str(NARROW), os.environ.get("PYTHONPATH", ""))))
+    return os.environ | {"COLUMNS": "160", "PYTHONPATH": paths}
 
 
-def run(folder, *arguments, narrow=True):
+def run(folder, *arguments):
     return subprocess.run(
-        arguments, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment(narrow)
+        arguments, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment()
     )
 
 
@@ -210,11 +212,13 @@ def test_other_parameters_make_a_finished_run_unfinished(first, workplace, monke
 
 
 def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
-    write_graph(workplace / "msi-net.pb", frozen())
+    with narrowed():
+        weights = weights_of(build_model((None, None), "float32"))
+    write_graph(workplace / "msi-net.pb", frozen(weights=weights))
     start = (sys.executable, "-m", "pipeline", "run", "--run-dir", "runs/tuned", "--base-model-uri", "msi-net.pb")
     data = ("--finetune-dataset", "salicon", f"finetune_source={moved}", "allow_partial_data=true")
     size = ("base_image_size=32x40", "finetune_image_size=32x40", "finetune_batch_size=2", "finetune_epochs=1")
-    tuned = run(workplace, *start, *data, *size, "precision=float32", "model_name=tuned", narrow=False)
+    tuned = run(workplace, *start, *data, *size, "precision=float32", "model_name=tuned")
     assert tuned.returncode == 0, tuned.stdout + tuned.stderr
     steps = re.findall(r"(?m)^\[(.+)\] done after", tuned.stdout)
     assert {"Base model: import", "Base model", STEPS["finetune"]} <= set(steps)

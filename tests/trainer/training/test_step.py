@@ -24,15 +24,16 @@ def batch():
     return {"stimulus": tf.constant(image(1, 4, *SIZE)), "density": tf.constant(fixation_map(1, 4, *SIZE))}
 
 
-def network(policy="float32"):
+def full_network(policy="float32"):
+    """With all filters: with few, the noise of half precision does not average out."""
     return build_model(SIZE, policy, "he_normal", seed=1)
 
 
-def narrow_network(policy):
+def network(policy="float32"):
     """With a quarter of the filters, since float64 takes minutes with all; the same weights in any precision."""
     with narrowed():
-        model = network(policy)
-        model.set_weights(network().get_weights())
+        model, of_float32 = (build_model(SIZE, each, "he_normal", seed=1) for each in (policy, "float32"))
+    model.set_weights(of_float32.get_weights())
     return model
 
 
@@ -67,7 +68,7 @@ def exact(batch):
     """
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(convolution, "_has_dilated_gradient", lambda: False)
-        model = narrow_network("float64")
+        model = network("float64")
         return step.gradients(model, optimizer_of(model), batch, batch_size=4)
 
 
@@ -77,7 +78,7 @@ float32 before it enters the network: the loss, shifting and scaling the map. Th
 
 
 def test_parts_sum_to_the_whole(batch, exact, by_keras):
-    model = narrow_network("float64")
+    model = network("float64")
     loss, computed = step.gradients(model, optimizer_of(model), batch, batch_size=4, accumulation=2)
     assert float(loss) == pytest.approx(float(exact[0]), rel=4 * rounding.UNIT)  # the sums of four images' losses
     np.testing.assert_allclose(flat(computed), flat(exact[1]), atol=1e-6 * np.abs(flat(exact[1])).max())
@@ -106,7 +107,7 @@ def test_step_as_on_a_gpu_is_that_of_a_processor(batch, exact, monkeypatch):
     """Compiled by XLA, with deterministic operations asked for."""
     monkeypatch.setattr(pooling, "own_gradient", True)
     monkeypatch.setattr(convolution, "chip", True)
-    model = narrow_network("float64")
+    model = network("float64")
     compute = functools.partial(step.gradients, model, optimizer_of(model), batch_size=4)
     with determinism.operations(deterministic=True):
         loss, computed = tf.function(compute, jit_compile=True)(batch)
@@ -116,7 +117,7 @@ def test_step_as_on_a_gpu_is_that_of_a_processor(batch, exact, monkeypatch):
 
 def test_float32_has_the_gradients_of_float64_but_for_activations_that_rounding_turns(batch, exact):
     """One of n active ones moves a gradient by 1/sqrt(n) of it; the smallest layer has n = 5,120."""
-    model = narrow_network("float32")
+    model = network("float32")
     loss, computed = step.gradients(model, optimizer_of(model), batch, batch_size=4)
     assert float(loss) == pytest.approx(float(exact[0]), rel=HEAD)
     largest = max(np.linalg.norm(expected) for expected in exact[1])
@@ -126,8 +127,10 @@ def test_float32_has_the_gradients_of_float64_but_for_activations_that_rounding_
 
 
 @pytest.mark.parametrize("resolved", ["float16", pytest.param("bfloat16", marks=rounding.needs_bfloat16)])
-def test_half_precision_points_the_same_way(batch, whole, resolved, monkeypatch):
-    model = network(precision.POLICIES[resolved])
+def test_half_precision_points_the_same_way(batch, resolved, monkeypatch):
+    full = full_network()
+    whole = step.gradients(full, optimizer_of(full), batch, batch_size=4)
+    model = full_network(precision.POLICIES[resolved])
     optimizer = optimizer_of(model, resolved)
     compute = functools.partial(step.gradients, model, optimizer, batch_size=4)
     # TensorFlow's own kernels for processors have no gradient of a dilated convolution in float16.
