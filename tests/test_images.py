@@ -16,7 +16,7 @@ import yaml
 from packaging.specifiers import SpecifierSet
 
 from pipeline.__main__ import parse
-from pipeline.graph.environment import Environment, load
+from pipeline.graph.environment import Environment, load_environment
 from tests.images import DOCKERFILE, SEARCH_PATHS, environment_of, stages
 from trainer import artifacts
 from trainer.accelerators import ACCELERATORS
@@ -236,7 +236,7 @@ def test_build_begins_with_a_check_that_it_makes_the_images_that_the_environment
     assert all("waitFor" in step for step in others)
     assert all(step["waitFor"] == [check["id"]] for step in steps("build-"))
     assert check["name"] == STAGES["base"].base
-    environment = load("vertex")
+    environment = load_environment("vertex")
     values = {"_ENV": "vertex", "_IMAGE_REPOSITORY": environment.image_repository, "_TAG": environment.image_tag}
 
     def run(**given):

@@ -71,11 +71,11 @@ def test_unknown_environment_is_refused_with_the_nearest_one():
         load_environment("vertx")
 
 
-def test_image_names_are_in_the_settings_alone():
+def test_image_names_are_in_one_place_alone():
     root = CONFIGS.parent
     sources = [path for folder in ("pipeline", "components", "trainer") for path in (root / folder).rglob("*.py")]
     assert len(sources) > 10
-    assert [path.name for path in sources if IMAGE in path.read_text()] == ["environment.py"]
+    assert [path.parent.name for path in sources if IMAGE in path.read_text()] == ["components"]
 
 
 def test_environment_is_frozen_and_names_no_parameter_of_its_own():
