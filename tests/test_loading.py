@@ -12,11 +12,11 @@ from PIL import Image
 
 from tests.prepared import write_prepared
 from trainer import artifacts, files, processor
-from trainer.config import HIGHER_IS_BETTER
 from trainer.errors import UserError
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
 from trainer.loading import LOADING
+from trainer.metric_table import METRICS
 
 WANTED = ["--output-dir=new"]
 TRAINER = [
@@ -150,7 +150,7 @@ def write_evaluation(folder: pathlib.Path, data: pathlib.Path, seed: int) -> Non
     """What an evaluation of some network leaves."""
     folder.mkdir()
     random = np.random.default_rng(seed)
-    columns = [{metric: random.random(8) for metric in HIGHER_IS_BETTER} for _ in range(2)]
+    columns = [{metric: random.random(8) for metric in METRICS} for _ in range(2)]
     table = PerImage(
         [f"{index}.jpg" for index in range(8)], dict(zip((CANDIDATE, CENTER_BIAS), columns, strict=True))
     )

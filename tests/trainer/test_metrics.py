@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from trainer import metrics
-from trainer.config import HIGHER_IS_BETTER
+from trainer.metric_table import METRICS
 
 GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "metrics_reference.npz")
 CASES = range(6)
@@ -45,7 +45,7 @@ def test_agrees_with_pysaliency(index: int) -> None:
         "sim": metrics.sim(prediction, density),
         "information_gain": metrics.information_gain(prediction, fixations, centred_gaussian(prediction.shape)),
     }
-    assert list(answers) == list(HIGHER_IS_BETTER)
+    assert list(answers) == list(METRICS)
     for name, answer in answers.items():
         assert answer == pytest.approx(float(GOLDEN[f"{index}_{name}"]), abs=1e-6), name
 

@@ -53,9 +53,7 @@ def test_each_kind_brings_its_scores_and_its_model(evaluated, models, datasets, 
 def test_evaluation_before_the_last_start_of_a_run_is_not_its_own(evaluated, run):
     for earlier in (["msinet-2026-01-01", "msinet-2026-01-02"], ["msinet-2026-01-02"]):
         files.write_json(run / artifacts.RUN_FILE, {"earlier": earlier})
-        with pytest.raises(
-            UserError, match=r"mine has not come to its evaluation; finish it with .*RESUME=.*mine"
-        ):
+        with pytest.raises(UserError, match=r"mine has no evaluation yet; finish it with .*RESUME=.*mine"):
             find_contestants([str(run), str(evaluated)])
 
 
@@ -75,7 +73,7 @@ def test_model_that_is_called_as_a_baseline_is_told_from_it(evaluated, models, t
     names = ["./uniform", "mine/centre_bias"]
     assert [each.label for each in find_contestants(names)] == names
     assert [each.label for each in find_contestants([str(evaluated), names[1]])][1] == names[1]
-    with pytest.raises(UserError, match=r"uniform is what the figures call something else; write \./uniform"):
+    with pytest.raises(UserError, match=r"the name uniform has another meaning in reports; write \./uniform"):
         find_contestants([str(evaluated), "uniform"])
 
 
@@ -97,19 +95,19 @@ def test_data_and_models_that_are_gone_are_not_offered(evaluated, datasets, tmp_
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["EVALUATION"], "compare takes two or more models"),
+        (["EVALUATION"], "compare needs two or more models"),
         (["EVALUATION", "EVALUATION/"], "evaluation is named twice"),
         (
             ["EVALUATION", "nowhere"],
-            r"nowhere is nothing to compare \(.*\); name a run \(runs/TIME\), an evaluation",
+            r"nowhere cannot be compared \(.*\); name a run \(runs/TIME\), an evaluation",
         ),
         (
             ["EVALUATION", "RUN"],
-            r"has not come to its evaluation; finish it with `make run-pipeline RESUME=.*started",
+            r"has no evaluation yet; finish it with `make run-pipeline RESUME=.*started",
         ),
         (
             ["EVALUATION", "OLD"],
-            r"old was written by an earlier version \(it has no 'folder'\); evaluate the model",
+            r"old is from an earlier version \(it has no 'folder'\); evaluate the model",
         ),
     ],
 )
@@ -142,7 +140,7 @@ def test_version_of_a_registry_on_cloud_storage_is_downloaded(evaluated, version
         assert found.label == name
         assert (found.model / artifacts.WEIGHTS).is_file()
         assert len(found.measured["salicon"].table.images) == 10
-    with pytest.raises(UserError, match=r"msinet@7 is nothing to compare \(.* has no version 7; it has 3 "):
+    with pytest.raises(UserError, match=r"msinet@7 cannot be compared \(.* has no version 7; it has 3 "):
         find_contestants([f"{registry}/msinet@7", str(evaluated)])
     with pytest.raises(UserError, match=r"^there is nothing at gs://.*/models/other; `gcloud storage ls"):
         find_contestants([f"{registry}/other", str(evaluated)])

@@ -1,4 +1,4 @@
-"""The file of each image's scores."""
+"""The table of scores, and its file."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import pytest
 from trainer.errors import UserError
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import PerImage
+from trainer.metric_table import METRICS
 
 ROWS = {
     "a, b.jpg": {"candidate": {"kld": 0.1 + 0.2, "cc": -0.5, "nss": 1.25}, "uniform": {"kld": 2.0, "cc": 0.0}},
@@ -46,6 +47,14 @@ def test_images_come_in_the_order_asked_for(table):
     turned = table.only(["é.jpg", "a, b.jpg"])
     assert turned.images == ["é.jpg", "a, b.jpg"]
     assert turned.scores["uniform"]["kld"].tolist() == [2.5, 2.0]
+
+
+def test_file_from_before_a_metric_existed_is_read(table, tmp_path, monkeypatch):
+    with monkeypatch.context() as earlier:
+        earlier.setattr(per_image, "METRICS", {name: row for name, row in METRICS.items() if name != "nss"})
+        per_image.write(tmp_path / "scores.csv", "salicon", table)
+    read = per_image.read(tmp_path / "scores.csv", "")["salicon"]
+    assert read.of_image("candidate", "a, b.jpg") == {"kld": 0.1 + 0.2, "cc": -0.5}
 
 
 @pytest.mark.parametrize("content", ["", "image\na\n", "dataset,image,model,kld\nx,y,z,many\n"])

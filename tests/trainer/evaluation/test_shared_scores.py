@@ -24,8 +24,8 @@ def measured(
 
 def contestants(*sets):
     return [
-        Contestant(f"m{index}", f"models/m{index}", None, each, {"model": f"m{index}"})
-        for index, each in enumerate(sets)
+        Contestant(f"m{index}", f"models/m{index}", None, evaluations, {"model": f"m{index}"})
+        for index, evaluations in enumerate(sets)
     ]
 
 
@@ -44,7 +44,9 @@ def test_images_are_paired_by_name_and_what_is_missing_is_counted():
     assert found.table.images == ["b", "d"]
     np.testing.assert_array_equal(found.table.scores["m0"]["nss"], [98, 100])
     np.testing.assert_array_equal(found.table.scores["m1"]["nss"], [99, 101])
-    assert found.notes[0].startswith("Compared on the 2 images that all were evaluated on (m0 on 4, m1 on 3)")
+    assert found.notes[0].startswith(
+        "Compared on the 2 images that all models were evaluated on (m0 on 4, m1 on 3). sAUC "
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,8 +78,8 @@ def test_data_set_that_one_was_not_evaluated_on_is_left_out():
     found = find_shared(sets)
     assert list(found) == ["osie"]
     assert found["osie"].notes == [
-        "Left out: cat, on which m1 was not evaluated.",
-        "Left out: dog, on which m0 was not evaluated.",
+        "Left out: cat (m1 was not evaluated on it).",
+        "Left out: dog (m0 was not evaluated on it).",
     ]
 
 
@@ -85,8 +87,8 @@ def test_data_set_that_one_was_not_evaluated_on_is_left_out():
     ("second", "message"),
     [
         ({}, "models/m1 is a model without scores"),
-        ({"cat": measured()}, "osie, on which m1 was not evaluated; cat, on which m0 was not"),
-        ({"osie": measured("xyz")}, r"no image and metric in common \(images: m0 4, m1 3\)"),
+        ({"cat": measured()}, r"osie \(m1 was not evaluated on it\); cat \(m0 was not evaluated on it\)"),
+        ({"osie": measured("xyz")}, "no image and metric in common; images: m0 4, m1 3"),
         ({"osie": measured(size=(8, 8), metrics=("kld",))}, "no image and metric in common"),
     ],
 )
