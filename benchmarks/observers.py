@@ -214,7 +214,8 @@ def score_all(
 
     def of_split(index: int, number: int) -> dict[str, list[float]]:
         first, truth = halves.split(index, number)
-        rows = {"centre bias": dict.fromkeys(METRICS, truth[BASELINE])}
+        center_bias: Map = truth[BASELINE]
+        rows = {"centre bias": dict.fromkeys(METRICS, center_bias)}
         for n, choices in chosen.items():
             mixed = mixtures(halves.images[index], first[:n], truth, set(choices.values()))
             rows[count(n)] = {metric: mixed[choice] for metric, choice in choices.items()}

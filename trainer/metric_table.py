@@ -7,9 +7,9 @@ labels follow from the rows.
 import dataclasses
 
 FIXATIONS, OTHER_COUNTS, DENSITY, BASELINE = "fixations", "other_counts", "density", "baseline"
-"""What a metric may need of an image; each is also the name of its argument in `trainer/metrics.py`.
+"""The possible needs of a metric; these are also the names of its arguments in `trainer/metrics.py`.
 
-FIXATIONS: points (n, 2). OTHER_COUNTS: how many fixations of the other images fall on each pixel, (H, W).
+FIXATIONS: points (n, 2). OTHER_COUNTS: number of fixations of all other images per pixel, (H, W).
 DENSITY: the image's own saliency map, (H, W). BASELINE: the centre bias of the training images, (H, W).
 """
 
@@ -21,10 +21,10 @@ class Metric:
     label: str
     """Its name in the literature."""
     meaning: str
-    """What it measures, in a few words for a report."""
+    """A few words for reports."""
     higher_is_better: bool
     needs: tuple[str, ...]
-    """Exactly one of FIXATIONS and DENSITY, and perhaps others. With FIXATIONS it is computed at the size of the
+    """Either FIXATIONS or DENSITY, and any others. With FIXATIONS the metric is computed at the size of the
     original image, with DENSITY at the input size of the network."""
     function: str = ""
     """Name of its function in `trainer/metrics.py`; empty if that is the metric's own name."""

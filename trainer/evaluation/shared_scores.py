@@ -44,7 +44,7 @@ def find_shared(contestants: Sequence[Contestant]) -> dict[str, Shared]:
     for contestant in contestants:
         if not contestant.measured:
             raise UserError(f"{contestant.name} is a model without scores; {REMEDY}")
-    found, left_out = {}, []
+    by_dataset, left_out = {}, []
     for dataset in dict.fromkeys(dataset for contestant in contestants for dataset in contestant.measured):
         missing = [contestant.label for contestant in contestants if dataset not in contestant.measured]
         if missing:
@@ -53,17 +53,17 @@ def find_shared(contestants: Sequence[Contestant]) -> dict[str, Shared]:
             continue
         shared = _shared({contestant.label: contestant.measured[dataset] for contestant in contestants})
         if any(shared.table.scores.values()):
-            found[dataset] = shared
+            by_dataset[dataset] = shared
         else:
             counts = ", ".join(
                 f"{each.label} {len(each.measured[dataset].table.images):,}" for each in contestants
             )
             left_out.append(f"{dataset} (no image and metric in common; images: {counts})")
-    if not found:
+    if not by_dataset:
         raise UserError(f"the models have no scores in common: {'; '.join(left_out)}; {REMEDY}")
-    for shared in found.values():
+    for shared in by_dataset.values():
         shared.notes.extend(f"Left out: {dataset}." for dataset in left_out)
-    return found
+    return by_dataset
 
 
 def _shared(measured: Mapping[str, Measured]) -> Shared:
