@@ -28,7 +28,7 @@ N = 60
 
 
 def shared(**columns):
-    """Models with the same scores in KLD and, turned, in CC."""
+    """Models with the same scores in KLD and, negated, in CC."""
     scores = {label: {"cc": -np.asarray(values), "kld": np.asarray(values)} for label, values in columns.items()}
     images = [f"{index}.jpg" for index in range(len(next(iter(columns.values()))))]
     return Shared(PerImage(images, scores), ["A note."], None)
@@ -50,7 +50,7 @@ def test_the_others_are_compared_with_the_first(first):
     assert (result.metric, result.n_images, result.notes) == ("kld", N, ["A note."])
     assert list(result.differences) == ["b", "c", "d"]
     for metric in ("cc", "kld"):
-        outcomes = {label: each[metric].significance for label, each in result.differences.items()}
+        outcomes = {label: gains[metric].significance for label, gains in result.differences.items()}
         assert outcomes == {"b": "better", "c": "worse", "d": "not significant"}
     expected = confidence.gain(better, first, higher_is_better=False)
     difference = result.differences["b"]["kld"]
@@ -67,19 +67,19 @@ def test_the_others_are_compared_with_the_first(first):
     assert result.verdicts["d"].startswith("d is not significantly different from a in KLD")
 
 
-def test_p_values_are_those_of_several_comparisons(first):
+def test_p_values_are_corrected_for_several_comparisons(first):
     others = {f"m{index}": shifted(first, -0.014, seed=index) for index in range(1, 9)}
     alone = compare("osie", shared(a=first, m1=others["m1"])).differences["m1"]["kld"]
     assert alone.p_adjusted == alone.p_value < 0.05
     assert alone.significance == "better"
     among = compare("osie", shared(a=first, **others)).differences
-    raw = [each["kld"].p_value for each in among.values()]
-    assert [each["kld"].p_adjusted for each in among.values()] == pytest.approx(confidence.holm(raw))
+    raw = [gains["kld"].p_value for gains in among.values()]
+    assert [gains["kld"].p_adjusted for gains in among.values()] == pytest.approx(confidence.holm(raw))
     assert among["m1"]["kld"].low > 0
     assert among["m1"]["kld"].significance == "not significant"
 
 
-def test_images_are_those_with_the_largest_span(first):
+def test_images_with_the_largest_range_of_scores_are_shown(first):
     b, c = first.copy(), first.copy()
     b[7] += 0.5
     c[3] -= 0.7
@@ -89,7 +89,7 @@ def test_images_are_those_with_the_largest_span(first):
     assert differing["3.jpg"] == pytest.approx({"a": first[3], "b": first[3], "c": first[3] - 0.7})
 
 
-def test_the_same_model_twice_is_said_to_be_the_same(first):
+def test_equal_models_are_the_same(first):
     result = compare("osie", shared(a=first, b=first.copy()))
     assert result.verdicts == {"b": "b has the same KLD as a on every image."}
     assert {each.significance for each in result.differences["b"].values()} == {"the same"}
@@ -111,7 +111,7 @@ def test_metric_that_was_not_measured_is_refused(first):
         compare("osie", shared(a=first, b=first), metric="nss")
 
 
-def test_terminal_shows_models_as_they_are_called(first):
+def test_terminal_does_not_interpret_names_as_markup(first):
     console = Console(file=io.StringIO(), width=80)
     print_comparison({"osie": compare("osie", shared(**{"[old] a": first, "b": first}))}, 0.95, console)
     assert "[old] a" in console.file.getvalue().splitlines()[1]
@@ -137,37 +137,37 @@ def test_terminal_shows_scores_gains_notes_and_verdicts(first):
 
 @pytest.fixture(scope="module")
 def other(models, datasets, tmp_path_factory):
-    """An evaluation of the other model on one of the data sets."""
+    """An evaluation of the other model on one of the datasets."""
     output = tmp_path_factory.mktemp("other") / "msinet" / "2"
     evaluate(EvaluateConfig(gate="always"), models["bad"], {"salicon": datasets["salicon"]}, output)
     return output
 
 
-def test_evaluations_are_compared_with_what_they_hold(evaluated, other, tmp_path, capsys):
-    page, file = tmp_path / "page.html", tmp_path / "answer.json"
+def test_evaluations_are_compared_by_their_stored_scores(evaluated, other, tmp_path, capsys):
+    page, file = tmp_path / "page.html", tmp_path / "comparison.json"
     main(["compare", str(evaluated), str(other), "--html", str(page), "--json", str(file)])
     printed = capsys.readouterr().out
     assert "msinet/2 is significantly worse than evaluation in KLD (gain" in printed
     assert "Left out: fixationadd1000 (msinet/2 was not evaluated on it)." in printed
-    answer = json.loads(file.read_text())
+    comparison = json.loads(file.read_text())
     folders = {"evaluation": evaluated, "msinet/2": other}
     contents = {name: json.loads((each / artifacts.EVALUATION).read_text()) for name, each in folders.items()}
-    (found,) = answer["datasets"].values()
+    (compared,) = comparison["datasets"].values()
     for name, content in contents.items():
-        assert found["means"][name] == pytest.approx(content["datasets"]["salicon"]["models"]["candidate"])
-    # The evaluation has compared the same two models, the other way round.
+        assert compared["means"][name] == pytest.approx(content["datasets"]["salicon"]["models"]["candidate"])
+    # The evaluation compared the same two models in the other direction.
     gains = contents["evaluation"]["datasets"]["salicon"]["gains"]
     assert list(gains) == list(METRICS)
     for metric, gain in gains.items():
-        assert found["differences"]["msinet/2"][metric]["mean"] == pytest.approx(-gain["mean"], abs=1e-9)
-        assert found["differences"]["msinet/2"][metric]["worse_on"] == gain["better_on"]
+        assert compared["differences"]["msinet/2"][metric]["mean"] == pytest.approx(-gain["mean"], abs=1e-9)
+        assert compared["differences"]["msinet/2"][metric]["worse_on"] == gain["better_on"]
 
     shown = Page(page)
     assert_self_contained(shown)
     assert "Gain of msinet/2 over evaluation" in shown.text
     for panel in ("Stimulus", "Ground truth", "evaluation", "msinet/2"):
         assert shown.text.count(f"<figcaption>{panel}</figcaption>") == 6
-    assert answer["models"]["msinet/2"]["named"] == str(other)
+    assert comparison["models"]["msinet/2"]["named"] == str(other)
 
 
 def test_without_the_data_there_is_a_page_without_pictures(evaluated, other, tmp_path, capsys):
@@ -189,15 +189,15 @@ def test_without_the_data_there_is_a_page_without_pictures(evaluated, other, tmp
     assert text.count('<article class="example">') == 6
 
 
-def test_models_are_evaluated_afresh_on_the_data_that_is_named(models, datasets, capsys):
+def test_dataset_dir_evaluates_the_models_again(models, datasets, capsys):
     data = str(datasets["fixationadd1000"])
     main(["compare", *map(str, models.values()), "--dataset-dir", data, "--json", "-"])
     printed = capsys.readouterr()
-    answer = json.loads(printed.out)
-    (found,) = answer["datasets"].values()
-    assert set(found["means"]) == {"good", "bad", "centre_bias"}
-    assert found["means"]["good"]["kld"] < 0.01 < found["means"]["bad"]["kld"]
-    assert found["differences"]["bad"]["kld"]["worse_on"] == 4
+    comparison = json.loads(printed.out)
+    (compared,) = comparison["datasets"].values()
+    assert set(compared["means"]) == {"good", "bad", "centre_bias"}
+    assert compared["means"]["good"]["kld"] < 0.01 < compared["means"]["bad"]["kld"]
+    assert compared["differences"]["bad"]["kld"]["worse_on"] == 4
     assert "bad is significantly worse than good in KLD" in printed.err
 
 
@@ -212,7 +212,7 @@ def test_models_are_evaluated_afresh_on_the_data_that_is_named(models, datasets,
         (["good", "bad", "--dataset-dir", "."], "is not a prepared data ?set"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(arguments, message, models, tmp_path, monkeypatch):
+def test_error_is_one_line_and_writes_nothing(arguments, message, models, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments = [str(models[each]) if each in models else each for each in arguments]
     with pytest.raises(SystemExit, match=f"^error: .*{message}"):

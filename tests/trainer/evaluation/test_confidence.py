@@ -1,4 +1,4 @@
-"""Intervals and p-values, compared with known values and with each other."""
+"""Intervals and p-values, compared with published values and with each other."""
 
 import numpy as np
 import pytest
@@ -43,9 +43,9 @@ def test_order_of_the_images_does_not_matter():
 def test_p_value_agrees_with_the_interval(n, level):
     outcomes = set()
     for seed in range(200):
-        found = gain(scores(n, seed, mean=4 / n), np.zeros(n), higher_is_better=True, level=level)
-        excludes_0 = found.low > 0 or found.high < 0
-        assert excludes_0 == (found.p_value < 1 - level)
+        result = gain(scores(n, seed, mean=4 / n), np.zeros(n), higher_is_better=True, level=level)
+        excludes_0 = result.low > 0 or result.high < 0
+        assert excludes_0 == (result.p_value < 1 - level)
         outcomes.add(excludes_0)
     assert outcomes == {True, False}
 
@@ -67,8 +67,8 @@ def test_interval_of_equal_scores_is_their_mean(values, p_value):
 def test_interval_needs_two_images():
     assert MIN_IMAGES == 2
     assert interval([0.5, 0.6]) is not None
-    found = gain([0.5], [0.4], higher_is_better=True)
-    assert (found.low, found.high, found.p_value) == (None, None, 1)
+    result = gain([0.5], [0.4], higher_is_better=True)
+    assert (result.low, result.high, result.p_value) == (None, None, 1)
 
 
 def test_gain_is_positive_if_ours_is_better():
@@ -81,9 +81,9 @@ def test_gain_is_positive_if_ours_is_better():
 
 
 def test_equal_models_have_no_gain():
-    found = gain(scores(20), scores(20), higher_is_better=True)
-    assert (found.mean, found.low, found.high, found.p_value) == (0, 0, 0, 1)
-    assert (found.better_on, found.worse_on) == (0, 0)
+    result = gain(scores(20), scores(20), higher_is_better=True)
+    assert (result.mean, result.low, result.high, result.p_value) == (0, 0, 0, 1)
+    assert (result.better_on, result.worse_on) == (0, 0)
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,9 @@ def scores_alone(example, network, examples):
     restored = np.clip(preprocess.resize_back(prediction, example.original_size), 0, 1)
     others = np.concatenate(
         [
-            metrics.scale_points(each.fixations, each.original_size, example.original_size)
-            for each in examples
-            if each.index != example.index
+            metrics.scale_points(other.fixations, other.original_size, example.original_size)
+            for other in examples
+            if other.index != example.index
         ]
     )
     return {
@@ -61,7 +61,7 @@ def scores_alone(example, network, examples):
     }
 
 
-def test_scores_are_those_of_each_image_alone(good, datasets, rows, result):
+def test_scores_equal_those_of_each_image_alone(good, datasets, rows, result):
     examples = list(tfrecords.read(datasets["salicon"], "valid"))
     expected = [scores_alone(example, good, examples) for example in examples]
     written = [row for row in rows if (row["dataset"], row["model"]) == ("salicon", "candidate")]
@@ -74,7 +74,7 @@ def test_scores_are_those_of_each_image_alone(good, datasets, rows, result):
         assert means[metric] == pytest.approx(np.mean([scores[metric] for scores in expected]), abs=1e-4)
 
 
-def test_every_model_has_every_metric_where_there_are_fixations(result):
+def test_every_model_has_every_metric_with_fixations(result):
     models = result["datasets"]["salicon"]["models"]
     assert list(models) == ["candidate", "champion", "centre_bias", "uniform"]
     for scores in models.values():
@@ -83,7 +83,7 @@ def test_every_model_has_every_metric_where_there_are_fixations(result):
     assert result["datasets"]["salicon"]["n_images_with_fixations"] == 10
 
 
-def test_point_metrics_are_absent_where_there_are_only_maps(result, rows):
+def test_metrics_that_need_fixations_are_absent_without_them(result, rows):
     for scores in result["datasets"]["fixationadd1000"]["models"].values():
         assert set(scores) == DENSITY_METRICS
     maps_only = [row for row in rows if row["dataset"] == "fixationadd1000"]
@@ -102,7 +102,7 @@ def test_baselines_score_as_their_definitions_say(result):
     assert models["candidate"]["cc"] > 0.99
 
 
-def test_intervals_and_gains_are_those_of_the_scores_of_each_image(result, rows):
+def test_intervals_and_gains_follow_from_the_scores_of_each_image(result, rows):
     columns = {
         model: [float(row["kld"]) for row in rows if (row["dataset"], row["model"]) == ("salicon", model)]
         for model in ("candidate", "champion")
@@ -124,17 +124,17 @@ def test_pictures_show_the_images_with_the_largest_gains(result, rows):
     gains = {image: klds[image, "champion"] - klds[image, "candidate"] for image in images}
     expected = sorted(gains, key=gains.get, reverse=True)[:3]
     salicon = result["datasets"]["salicon"]
-    assert [each["image"] for each in salicon["pictures"] if each["group"] == "gains"] == expected
-    groups = {each["group"] for each in result["datasets"]["fixationadd1000"]["pictures"]}
+    assert [picture["image"] for picture in salicon["pictures"] if picture["group"] == "gains"] == expected
+    groups = {picture["group"] for picture in result["datasets"]["fixationadd1000"]["pictures"]}
     assert groups.isdisjoint({"gains", "losses"})
 
 
-def test_the_evaluation_says_where_its_data_and_its_models_lie(result, models, datasets):
+def test_evaluation_has_the_paths_of_its_data_and_models(result, models, datasets):
     assert result["model_folders"] == {"candidate": str(models["good"]), "champion": str(models["bad"])}
     assert result["datasets"]["salicon"]["folder"] == str(datasets["salicon"])
 
 
-def test_the_first_data_set_decides_and_the_better_candidate_is_promoted(result):
+def test_first_dataset_decides_and_the_better_candidate_is_promoted(result):
     assert result["decides"] == "salicon"
     assert (result["passed_baseline"], result["beats_champion"], result["promote"]) == (True, True, True)
     assert "KLD" in result["reason"]
@@ -149,7 +149,7 @@ def test_the_returned_evaluation_is_the_written_one(models, datasets, tmp_path):
     assert returned["promote"]
 
 
-def test_default_of_real_data_stays_where_the_sample_decides(models, datasets, tmp_path):
+def test_default_of_real_data_stays_if_the_sample_set_decides(models, datasets, tmp_path):
     drawn = shutil.copytree(datasets["fixationadd1000"], tmp_path / "drawn")
     manifest = artifacts.Manifest.load(drawn)
     champion = tmp_path / "champion"
@@ -184,7 +184,7 @@ def test_pictures_of_best_median_and_worst_images_show_the_image_without_padding
                 assert image.size == tuple(reversed(content))
 
 
-def test_a_candidate_below_the_centre_bias_is_written_and_then_refused(good, models, tmp_path):
+def test_candidate_worse_than_the_centre_bias_is_written_and_then_refused(good, models, tmp_path):
     dataset = predictable.write_dataset(tmp_path / "dataset", good, n_valid=3, inverted=True)
     np.save(dataset / artifacts.CENTER_BIAS, np.ones((120, 160), np.float32))
     result = evaluate(EvaluateConfig(gate="always"), models["good"], {"salicon": dataset}, tmp_path / "evaluation")
@@ -213,7 +213,7 @@ def test_a_gate_on_fixations_is_refused_before_anything_is_loaded(datasets, tmp_
         ("no model", "no-model"),
     ],
 )
-def test_what_is_wrong_is_named_and_nothing_is_left(case, message, good, datasets, tmp_path):
+def test_error_leaves_nothing(case, message, good, datasets, tmp_path):
     chosen = {"salicon": datasets["salicon"]}
     output = tmp_path / "out" / "evaluation"
     if case == "no data set":
@@ -253,7 +253,7 @@ def test_one_image_alone_has_no_shuffled_auc(good, models, tmp_path):
     assert not (tmp_path / "gated").exists()
 
 
-def test_the_reason_says_that_the_default_may_have_seen_the_images(good, models, tmp_path):
+def test_reason_warns_that_the_default_may_have_been_trained_on_the_images(good, models, tmp_path):
     dataset = predictable.write_dataset(tmp_path / "dataset", good, n_valid=2)
     manifest = artifacts.Manifest.load(dataset)
     dataclasses.replace(manifest, split="shuffle").save(dataset)

@@ -66,7 +66,7 @@ def test_the_gate_decides(settings, candidate, champion, beats, promote):
         (means(1.6, cc=0.25), True),
     ],
 )
-def test_only_a_candidate_worse_in_both_kld_and_cc_is_below_the_baseline(candidate, passed):
+def test_only_a_candidate_worse_in_both_kld_and_cc_fails_the_baseline(candidate, passed):
     decision = decided({"gate": "always"}, candidate, None)
     assert decision.passed_baseline is passed
     assert decision.promote is passed

@@ -19,7 +19,7 @@ def table():
     return PerImage.of(ROWS)
 
 
-def test_what_is_read_is_what_was_written(table, tmp_path):
+def test_read_returns_what_write_wrote(table, tmp_path):
     per_image.write(tmp_path / "scores.csv", "salicon", table)
     per_image.write(tmp_path / "scores.csv", "osie", table.only(["é.jpg"]))
     read = per_image.read(tmp_path / "scores.csv", "")
@@ -31,22 +31,22 @@ def test_what_is_read_is_what_was_written(table, tmp_path):
     assert read["osie"].of_image("candidate", "é.jpg") == ROWS["é.jpg"]["candidate"]
 
 
-def test_means_are_over_the_images_that_have_the_score(table):
+def test_means_leave_out_images_without_a_score(table):
     assert table.means("candidate")["nss"] == 1.25
     assert table.means("candidate")["cc"] == -0.125
     assert "nss" not in table.means("uniform")
     np.testing.assert_array_equal(table.values("candidate", "nss"), [1.25])
 
 
-def test_metric_that_no_image_has_is_absent(table):
+def test_metric_without_scores_is_absent(table):
     assert "nss" not in table.only(["é.jpg"]).scores["candidate"]
     assert "sim" not in table.scores["candidate"]
 
 
-def test_images_come_in_the_order_asked_for(table):
-    turned = table.only(["é.jpg", "a, b.jpg"])
-    assert turned.images == ["é.jpg", "a, b.jpg"]
-    assert turned.scores["uniform"]["kld"].tolist() == [2.5, 2.0]
+def test_only_keeps_the_order_of_its_argument(table):
+    reordered = table.only(["é.jpg", "a, b.jpg"])
+    assert reordered.images == ["é.jpg", "a, b.jpg"]
+    assert reordered.scores["uniform"]["kld"].tolist() == [2.5, 2.0]
 
 
 def test_file_from_before_a_metric_existed_is_read(table, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The HTML pages: what they show, and that they need nothing but themselves."""
+"""The HTML pages: their content, and that they need no other file."""
 
 import base64
 import html.parser
@@ -21,7 +21,7 @@ from trainer.reports.preview import write_preview
 
 
 class Page(html.parser.HTMLParser):
-    """What a page refers to, and the text of its table cells."""
+    """The references of a page, and the text of its table cells."""
 
     def __init__(self, path: pathlib.Path) -> None:
         super().__init__()
@@ -48,13 +48,13 @@ class Page(html.parser.HTMLParser):
             self._cell = None
 
     def images(self) -> list[Image.Image]:
-        return [Image.open(io.BytesIO(base64.b64decode(each.split(",", 1)[1]))) for each in self.references]
+        return [Image.open(io.BytesIO(base64.b64decode(uri.split(",", 1)[1]))) for uri in self.references]
 
 
 def assert_self_contained(page: Page) -> None:
-    """No script and nothing to load; light, dark and narrow screens have their own rules."""
+    """The page loads nothing, has no script, and has styles for dark and for narrow screens."""
     assert page.references
-    assert all(each.startswith("data:image/") for each in page.references)
+    assert all(uri.startswith("data:image/") for uri in page.references)
     assert not {"script", "link", "iframe"} & set(page.tags)
     assert "url(" not in page.text
     assert "@import" not in page.text
@@ -71,7 +71,7 @@ def page(evaluated, tmp_path_factory):
     return Page(folder / "report.html")
 
 
-def test_report_is_one_file_that_needs_no_other(page):
+def test_report_is_one_self_contained_file(page):
     assert_self_contained(page)
 
 
@@ -93,12 +93,12 @@ def test_report_shows_every_mean_with_its_interval_and_marks_the_best(page, eval
             assert ("best" in classes) == (model == "candidate"), (metric, model)
 
 
-def test_report_leaves_out_point_metrics_of_maps_alone(page):
+def test_report_leaves_out_metrics_without_fixations(page):
     assert [page.text.count(f'<th scope="row">{label}') for label in ("NSS", "KLD")] == [2, 4]
     assert "this dataset has only maps" in page.text
 
 
-def test_report_tells_the_decision_and_where_things_came_from(page, evaluated):
+def test_report_shows_the_decision_and_the_origins(page, evaluated):
     content = json.loads((evaluated / artifacts.EVALUATION).read_text())
     assert "Becomes the default" in page.text
     assert content["reason"].replace("'", "&#39;") in page.text
@@ -195,7 +195,7 @@ def test_curve_shows_every_epoch_and_marks_the_best(epochs, best, tmp_path):
     assert len(page.cells) == 5 * epochs
 
 
-def test_curve_light_and_dark_pictures_differ_in_their_ink_alone(tmp_path):
+def test_curve_light_and_dark_charts_differ_only_in_colour(tmp_path):
     write_curve(history(tmp_path, 3), tmp_path / "curve.html")
     dark, light = (np.asarray(image) for image in Page(tmp_path / "curve.html").images())
     np.testing.assert_array_equal(dark[..., 3], light[..., 3])
@@ -210,7 +210,7 @@ def test_curve_light_and_dark_pictures_differ_in_their_ink_alone(tmp_path):
         (write_curve, "has no epoch"),
     ],
 )
-def test_a_folder_of_another_kind_is_an_error_and_writes_nothing(write, message, tmp_path):
+def test_wrong_folder_is_an_error_and_writes_nothing(write, message, tmp_path):
     with pytest.raises(UserError, match=message):
         write(tmp_path, tmp_path / "page.html")
     assert not list(tmp_path.iterdir())

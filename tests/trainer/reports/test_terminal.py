@@ -1,4 +1,4 @@
-"""The scores on a terminal and in a log."""
+"""Scores on a terminal and in a log."""
 
 import io
 import json
@@ -30,5 +30,5 @@ def test_every_score_is_shown_with_its_interval_within_80_characters(evaluated, 
     assert all(len(line) <= 80 for line in lines[:-1])
 
 
-def test_the_verdict_is_last_and_whole(lines):
+def test_last_line_is_the_whole_reason(lines):
     assert lines[-1].startswith("The candidate becomes the default: the candidate's KLD is 0.0")
