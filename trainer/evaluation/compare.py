@@ -31,7 +31,7 @@ class Difference(Gain):
     p_adjusted: float
     """The p-value, corrected for the number of comparisons (Holm)."""
     significance: str
-    """One of `wording.OUTCOMES`, by `p_adjusted`; for two models this is what the interval says."""
+    """As `wording.significance`, but by `p_adjusted`; for two models both agree."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,12 +132,12 @@ def _verdict(label: str, first: str, differences: dict[str, Difference], metric:
     preposition = "from" if gain.significance == wording.NOT_SIGNIFICANT else "than"
     sentence = f"{label} is {PHRASES[gain.significance]} {preposition} {first} in {name} ({numbers})."
     others = []
-    for outcome, phrase in PHRASES.items():
-        metrics = [
-            other for other in differences if differences[other].significance == outcome and other != metric
+    for significance, phrase in PHRASES.items():
+        same = [
+            other for other, gain in differences.items() if gain.significance == significance and other != metric
         ]
-        if metrics:
-            others.append(f"{phrase} in {', '.join(METRICS[other].label for other in metrics)}")
+        if same:
+            others.append(f"{phrase} in {', '.join(METRICS[other].label for other in same)}")
     return f"{sentence} It is {'; '.join(others)}." if others else sentence
 
 

@@ -45,8 +45,7 @@ def evaluate(
         champion: Model folder of the current default, if there is one.
 
     Returns:
-        The content of `artifacts.EVALUATION`. It is also written for a candidate that is worse than the centre
-        bias; call `gate.require_baseline` to refuse such a candidate.
+        The content of `artifacts.EVALUATION`; `gate.require_baseline` refuses one worse than the centre bias.
 
     Raises:
         UserError: a folder is not valid, the gate's metric cannot be computed, or a prediction is not finite.

@@ -5,11 +5,10 @@ from trainer.evaluation.confidence import MIN_IMAGES, Gain
 TIMES = "\N{MULTIPLICATION SIGN}"
 MINUS = "\N{MINUS SIGN}"
 BETTER, WORSE, NOT_SIGNIFICANT, SAME = "better", "worse", "not significant", "the same"
-OUTCOMES = (BETTER, WORSE, NOT_SIGNIFICANT, SAME)
 
 
 def significance(gain: Gain) -> str:
-    """One of OUTCOMES: BETTER or WORSE if the interval excludes 0, SAME if the scores are equal on every image."""
+    """BETTER or WORSE if the interval excludes 0, else NOT_SIGNIFICANT; SAME if no image has a difference."""
     if not (gain.better_on or gain.worse_on):
         return SAME
     if gain.low is not None and gain.low > 0:

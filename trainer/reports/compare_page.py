@@ -23,7 +23,7 @@ TONES = {
     wording.NOT_SIGNIFICANT: ("plain", "No significant difference"),
     wording.SAME: ("plain", "The same"),
 }
-"""Outcome -> colour and headline."""
+"""Significance -> colour and headline."""
 
 
 def write_comparison(

@@ -10,7 +10,7 @@ from trainer.metric_table import METRICS
 
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 TONES = {wording.BETTER: "good", wording.WORSE: "bad", wording.NOT_SIGNIFICANT: "soft", wording.SAME: "soft"}
-"""Outcome -> colour."""
+"""Significance -> colour."""
 
 Intervals = Mapping[str, Sequence[float] | None]
 """Metric -> low and high; None for too few images."""
