@@ -22,6 +22,7 @@ STANDARD_LIBRARY_ONLY = (
     "trainer.artifacts",
     "trainer.errors",
     "trainer.files",
+    "trainer.metric_table",
     "trainer.commands.predict",
 )
 TRAINER_MODULES = sorted(

@@ -12,11 +12,11 @@ from PIL import Image
 
 from tests.prepared import write_prepared
 from trainer import artifacts, files, processor
-from trainer.config import HIGHER_IS_BETTER
 from trainer.errors import UserError
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
 from trainer.loading import LOADING
+from trainer.metric_table import METRICS
 
 WANTED = ["--output-dir=new"]
 TRAINER = [
@@ -40,9 +40,9 @@ TRAINER = [
         "no model at models/nosuch",
     ),
     (["evaluate", "--model=model", "--dataset-dir=data", "--gate=klt", *WANTED], "did you mean 'kld'?"),
-    (["evaluate", "--model=model", "--dataset-dir=data", "--output-dir=pictures"], "pictures is there already"),
+    (["evaluate", "--model=model", "--dataset-dir=data", "--output-dir=pictures"], "pictures exists already"),
     (["evaluate", "--model=model", "--dataset-dir=maps", "--gate=nss", *WANTED], "the gate nss needs fixations"),
-    (["compare", "one", "nosuch"], "nosuch is nothing to compare"),
+    (["compare", "one", "nosuch"], "nosuch cannot be compared"),
     (["compare", "one", "model"], "model is a model without scores"),
     (["compare", "model", "other", "--dataset-dir=nowhere"], "nowhere is not a prepared data set"),
     (["compare", "one", "two", "--metric=klt"], "did you mean 'kld'?"),
@@ -150,7 +150,7 @@ def write_evaluation(folder: pathlib.Path, data: pathlib.Path, seed: int) -> Non
     """What an evaluation of some network leaves."""
     folder.mkdir()
     random = np.random.default_rng(seed)
-    columns = [{metric: random.random(8) for metric in HIGHER_IS_BETTER} for _ in range(2)]
+    columns = [{metric: random.random(8) for metric in METRICS} for _ in range(2)]
     table = PerImage(
         [f"{index}.jpg" for index in range(8)], dict(zip((CANDIDATE, CENTER_BIAS), columns, strict=True))
     )

@@ -10,30 +10,16 @@ import re
 from typing import Any
 
 from trainer.errors import UserError, check, check_choice, look_up
+from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 LEARNING_RATE_SCALING = ("auto", "none", "sqrt", "linear", "capped")
 SCHEDULES = ("constant", "cosine")
 CACHES = ("auto", "memory", "disk")
-MOST_CONFIDENCE = 0.999
-"""Of intervals; the resamples that they are made of tell no more."""
 SAMPLE = "sample"
 """The source that is no place: the sample set is drawn."""
 NO_FILE = ("imagenet", "none")
 """Initial weights that are no file and no address."""
-HIGHER_IS_BETTER = {
-    "auc_judd": True,
-    "shuffled_auc": True,
-    "nss": True,
-    "cc": True,
-    "kld": False,
-    "sim": True,
-    "information_gain": True,
-}
-"""The evaluation metrics, in the order in which they are shown."""
-POINT_METRICS = ("auc_judd", "shuffled_auc", "nss", "information_gain")
-"""Those that need fixations."""
-DENSITY_METRICS = tuple(metric for metric in HIGHER_IS_BETTER if metric not in POINT_METRICS)
 PREDICT_FORMATS = {
     "png": ".png",
     "png16": "-16bit.png",
@@ -178,7 +164,8 @@ class EvaluateConfig:
     gate: str = setting(
         "kld",
         "The metric in which a candidate must beat the current default model to take its place: "
-        f"{', '.join(DENSITY_METRICS)}, or where the data that decides has fixations {', '.join(POINT_METRICS)}; "
+        f"{', '.join(metrics_that_need(DENSITY))}, or where the data that decides has fixations "
+        f"{', '.join(metrics_that_need(FIXATIONS))}; "
         "`always` promotes every candidate, `never` none.",
     )
     gate_margin: float = setting(0.0, "By how much the candidate must be better in the gate's metric.")
@@ -189,11 +176,11 @@ class EvaluateConfig:
     )
 
     def __post_init__(self) -> None:
-        check_choice("gate", self.gate, (*HIGHER_IS_BETTER, "always", "never"))
+        check_choice("gate", self.gate, (*METRICS, "always", "never"))
         _check_number("gate_margin", self.gate_margin, 0)
         check(
-            0 <= self.gate_confidence <= MOST_CONFIDENCE,
-            f"gate_confidence is {self.gate_confidence:g}; it must be from 0 to {MOST_CONFIDENCE}, such as 0.95",
+            0 <= self.gate_confidence < 1,
+            f"gate_confidence is {self.gate_confidence:g}; it must be at least 0 and below 1, such as 0.95",
         )
 
 

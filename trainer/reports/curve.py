@@ -1,4 +1,4 @@
-"""The page of a training: the curve of its losses, its epochs, its settings."""
+"""The page of a training run: its loss curve, its epochs and its settings."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from trainer.reports import charts, pages
 
 
 def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> None:
-    """Write the page of a model folder's training history."""
+    """Write the page of a model folder's training history; `UserError` if it has none."""
     folder = pathlib.Path(model)
     history = _read_history(folder / artifacts.HISTORY)
     best = max((i for i, row in enumerate(history) if row["best"]), default=len(history) - 1)
@@ -55,5 +55,5 @@ def _read_history(path: pathlib.Path) -> list[dict[str, Any]]:
     except ValueError as error:
         raise UserError(f"{path} is not JSON lines ({error}); train the model again") from None
     if not rows:
-        raise UserError(f"{path} holds no epoch; name the folder of a model that was trained")
+        raise UserError(f"{path} has no epoch; name the folder of a trained model")
     return rows

@@ -104,7 +104,7 @@ def test_unknown_parameter_is_refused_with_the_nearest_one():
         ({"precision": "float8"}, "precision is 'float8'; choose one of"),
         ({"gate": "klt"}, "gate is 'klt'.*did you mean 'kld'"),
         ({"gate_margin": -0.1}, "gate_margin is -0.1"),
-        ({"gate_confidence": 95.0}, "gate_confidence is 95; it must be from 0 to 0.999"),
+        ({"gate_confidence": 95.0}, "gate_confidence is 95; it must be at least 0 and below 1"),
         ({"max_examples": -1}, "max_examples is -1"),
         ({"model_name": "../mine"}, "model_name is '../mine'"),
         ({"registry": "gs://bucket/models"}, "registry is 'gs://bucket/models'"),

@@ -366,7 +366,9 @@ def test_model_below_the_centre_bias_fails_the_run_with_that_reason(first, workp
     started = ("base_model_uri=models/msinet/1", "model_name=bad")
     failed = run(workplace, *command("runs/bad", moved, fixed, *started))
     assert failed.returncode == 1
-    assert re.search(r"(?m)^Evaluation failed: The candidate is below the centre bias in KLD \(", failed.stdout)
+    assert re.search(
+        r"(?m)^Evaluation failed: The candidate is worse than the centre bias in KLD \(", failed.stdout
+    )
     assert any(line.startswith("KLD ↓") for line in failed.stdout.splitlines())
     assert "Report:     runs/bad/report.html" in failed.stdout
     assert (workplace / "runs" / "bad" / "report.html").stat().st_size > 1000

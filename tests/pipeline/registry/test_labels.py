@@ -3,15 +3,15 @@ import re
 import pytest
 
 from pipeline.registry import labels
-from trainer.config import HIGHER_IS_BETTER
 from trainer.datasets import DATASETS
+from trainer.metric_table import METRICS
 
 KEY, VALUE = r"[a-z][a-z0-9_-]{0,62}", r"[a-z0-9_-]{0,63}"
 """https://cloud.google.com/resource-manager/docs/labels-overview#requirements"""
 
 
 def record(**lineage):
-    scores = dict.fromkeys(HIGHER_IS_BETTER, -1.23456)
+    scores = dict.fromkeys(METRICS, -1.23456)
     data = {
         step: {"dataset": name, "source": "gs://Data/Set.zip", "fingerprint": "f" * 64}
         for step, name in zip(("base", "finetune"), DATASETS, strict=False)
@@ -34,7 +34,7 @@ def test_labels_have_run_code_data_and_every_metric():
     assert found["code"] == "0-1-0-5f2a-dirty"
     assert found["data_base"] == "salicon-" + "f" * 55
     assert found["salicon_kld"] == "-1_2346"
-    assert {f"{name}_{metric}" for name in DATASETS for metric in HIGHER_IS_BETTER} <= set(found)
+    assert {f"{name}_{metric}" for name in DATASETS for metric in METRICS} <= set(found)
 
 
 def test_description_says_why_and_from_what():
