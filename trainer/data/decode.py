@@ -15,7 +15,7 @@ from scipy import ndimage
 from trainer.data.layout import POINTS, Item
 from trainer.data.sources import Member
 from trainer.errors import UserError, first_line
-from trainer.picture import READERS
+from trainer.picture import open_header
 
 Pixels = NDArray[np.uint8]
 Points = NDArray[np.int64]
@@ -24,6 +24,8 @@ Points = NDArray[np.int64]
 MAX_POINT_LEVELS = 16
 MAX_POINT_SHARE = 0.02
 """A map with at most so many distinct values, and less than this share of its pixels above 0, is points."""
+MAX_PIXELS = 180_000_000
+"""Pixels of the largest image that is decoded."""
 DECODED_BY_TENSORFLOW = {"JPEG": ("L", "RGB"), "PNG": ("1", "L", "LA", "P", "RGB", "RGBA", "I;16", "I")}
 """Formats and modes for which TensorFlow answers as the reference does, which decodes with it."""
 
@@ -110,16 +112,21 @@ def _decode_map(member: Member, stimulus_size: tuple[int, int]) -> Pixels:
 def _open(member: Member) -> tuple[Image.Image, bytes]:
     data = member.read()
     try:
-        # Among Pillow's other decoders is one that runs Ghostscript, whatever the file is called.
-        return Image.open(io.BytesIO(data), formats=tuple(READERS)), data
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        picture = open_header(data)
+    except (OSError, ValueError, SyntaxError) as error:
         raise _undecodable(member, error) from None
+    if picture.width * picture.height > MAX_PIXELS:
+        raise UserError(
+            f"{member.origin} has {picture.width} x {picture.height} pixels (width x height), more than "
+            f"{MAX_PIXELS:,}; shrink it, or remove it with its other files"
+        )
+    return picture, data
 
 
 def _undecodable(member: Member, error: Exception) -> UserError:
     # TensorFlow's text begins with the name of its operation, and Pillow's has the address of what it read from.
     text = re.sub(r"^\{\{.*?\}\} | <_io\.BytesIO object at 0x[0-9a-f]+>", "", first_line(error))
-    return UserError(f"{member.origin} does not decode as a picture ({text}); get it again")
+    return UserError(f"{member.origin} does not decode as a picture ({text}); download or export it again")
 
 
 def _scaled(values: NDArray[Any]) -> Pixels:
@@ -194,7 +201,7 @@ def _read_mat(member: Member) -> list[Points]:
     ) as e:
         raise UserError(
             f"{member.origin} is not a file of fixations, it has no `gaze` with `fixations` of (x, y) ({e!r}); "
-            "get it again"
+            "download or export it again"
         ) from None
     return [each[:, ::-1] - 1 for each in observers]
 

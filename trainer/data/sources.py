@@ -149,7 +149,7 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
 
 
 def _damaged(origin: str, error: Exception) -> UserError:
-    return UserError(f"{origin} is cut short or damaged ({error}); get it again")
+    return UserError(f"{origin} is cut short or damaged ({error}); copy or download it again")
 
 
 # === TAR ===

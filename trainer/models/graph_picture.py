@@ -7,8 +7,9 @@ orientation outside a JPEG's EXIF.
 """
 
 import tensorflow as tf
+from PIL.ExifTags import Base
 
-from trainer.picture import MOST_PIXELS, MOST_SIDE_PX, ORIENTATION
+from trainer.picture import MAX_PIXELS, MAX_SIDE_PX
 
 HEADER_BYTES = 2**18
 """How far into a JPEG its EXIF is looked for; a segment of a JPEG has at most a quarter of it."""
@@ -26,7 +27,7 @@ def read_picture(encoded: tf.Tensor) -> tf.Tensor:
 
     Returns:
         (h, w, 3) uint8 RGB, upright by its EXIF orientation; transparency is over white. (0, 0, 3) of anything
-        else, of what is damaged, and of more than MOST_PIXELS or MOST_SIDE_PX: an error would be that of all
+        else, of what is damaged, and of more than MAX_PIXELS or MAX_SIDE_PX: an error would be that of all
         pictures of a batch, which a server makes of several callers' requests.
     """
     nothing = tf.data.Dataset.from_tensors(tf.zeros((0, 0, 3), tf.uint8))
@@ -39,8 +40,8 @@ def read_picture(encoded: tf.Tensor) -> tf.Tensor:
 def _decode(encoded: tf.Tensor) -> tf.Tensor:
     header = _Bytes(encoded)
     height, width = _size(encoded, header)
-    sides_fit = tf.maximum(height, width) <= MOST_SIDE_PX
-    fits = sides_fit & (height * width > 0) & (height * width <= MOST_PIXELS)
+    sides_fit = tf.maximum(height, width) <= MAX_SIDE_PX
+    fits = sides_fit & (height * width > 0) & (height * width <= MAX_PIXELS)
     # TensorFlow may run a decoder before an assertion, because decoders have no state. The data itself makes them
     # wait: they get no bytes of a picture that is refused, and each fails on that without decoding anything.
     encoded = tf.where(fits, encoded, b"")
@@ -128,7 +129,7 @@ def _orientation(header: _Bytes) -> tf.Tensor:
     little = header.number(tiff, 2) == LITTLE_ENDIAN
     directory = tiff + header.number(tiff + 4, 4, little)
     entries = directory + 2 + 12 * tf.range(header.number(directory, 2, little))
-    has_it = header.number(entries, 2, little) == ORIENTATION
+    has_it = header.number(entries, 2, little) == Base.Orientation
     orientation = tf.concat([header.number(tf.boolean_mask(entries, has_it) + 8, 2, little), [1]], axis=0)[0]
     is_one = (header.number(at + 4, 4) == EXIF) & (orientation >= 1) & (orientation <= 8)
     return tf.where(is_one, orientation, 1)

@@ -88,7 +88,7 @@ def test_points_are_found_however_they_are_marked(dtype):
 
 @pytest.mark.parametrize("content", [b"", b"no picture", b"\x89PNG\r\n\x1a\n" + b"x" * 50])
 def test_a_picture_that_does_not_decode_is_named(content):
-    with pytest.raises(UserError, match=r"bad\.png in set\.zip does not decode .*get it again") as raised:
+    with pytest.raises(UserError, match=r"bad\.png in set\.zip does not decode .*it again") as raised:
         decode.decode_stimulus(file(content, "bad.png"))
     assert "0x" not in str(raised.value)
 
@@ -110,7 +110,7 @@ def test_nothing_but_pictures_of_the_known_formats_is_decoded(tmp_path, monkeypa
     monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)  # Pillow looks for it once
     eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 80 60\n%%EndComments\nshowpage\n%%EOF\n"
     for content in (eps, picture(stimulus(0), "PCX").read(), picture(stimulus(0), "TGA").read()):
-        with pytest.raises(UserError, match=r"003\.png in set\.zip does not decode as a picture .*get it again"):
+        with pytest.raises(UserError, match=r"003\.png in set\.zip does not decode as a picture .*it again"):
             decode.decode_stimulus(file(content, "003.png"))
     assert not called.exists()
 

@@ -59,7 +59,7 @@ def test_members_of_a_zip_are_not_unpacked(tmp_path):
 def test_an_archive_that_is_cut_short_is_named(archive, tmp_path, keep):
     content = archive.read_bytes()
     archive.write_bytes(content[: int(len(content) * keep)])
-    with pytest.raises(UserError, match=rf"{archive.name} is cut short or damaged .*get it again"):
+    with pytest.raises(UserError, match=rf"{archive.name} is cut short or damaged .*it again"):
         read(archive, tmp_path / "scratch")
 
 
@@ -68,7 +68,7 @@ def test_a_tarball_that_is_cut_between_members_is_named(tmp_path):
     with tarfile.open(archive) as opened:
         end = opened.getmembers()[-1].offset
     archive.write_bytes(archive.read_bytes()[:end])
-    with pytest.raises(UserError, match=r"x\.tar is cut short or damaged .*get it again"):
+    with pytest.raises(UserError, match=r"x\.tar is cut short or damaged .*it again"):
         read(archive, tmp_path / "scratch")
 
 
@@ -80,7 +80,7 @@ def test_a_member_of_a_zip_with_another_checksum_is_named(tmp_path, compression)
     content = bytearray(archive.read_bytes())
     content[2000] ^= 0xFF
     archive.write_bytes(content)
-    with pytest.raises(UserError, match=r"stimuli/1\.png in x\.zip is cut short or damaged .*get it again"):
+    with pytest.raises(UserError, match=r"stimuli/1\.png in x\.zip is cut short or damaged .*it again"):
         read(archive, tmp_path / "scratch")
 
 
@@ -89,7 +89,7 @@ def test_a_gzip_with_another_checksum_at_its_end_is_named(tmp_path):
     content = bytearray(archive.read_bytes())
     content[-8] ^= 0xFF
     archive.write_bytes(content)
-    with pytest.raises(UserError, match=r"x\.tar\.gz is cut short or damaged .*CRC.*get it again"):
+    with pytest.raises(UserError, match=r"x\.tar\.gz is cut short or damaged .*CRC.*it again"):
         read(archive, tmp_path / "scratch")
 
 

@@ -21,7 +21,7 @@ from trainer.errors import UserError
 from trainer.model import build_model
 from trainer.models import saved_model
 from trainer.models.load import load_model
-from trainer.picture import MOST_SIDE_PX, read_picture
+from trainer.picture import MAX_SIDE_PX, read_picture
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 SIZE = (64, 80)
@@ -79,7 +79,7 @@ def peak_memory_kb():
 
 
 @pytest.mark.skipif(not pathlib.Path("/proc/self/clear_refs").exists(), reason="the peak is measured on Linux")
-@pytest.mark.parametrize("size", [(10, 20_000), (20_000, 10), (1, MOST_SIDE_PX)])
+@pytest.mark.parametrize("size", [(10, 20_000), (20_000, 10), (1, MAX_SIDE_PX)])
 def test_map_of_a_strip_takes_no_more_than_its_own_size(serve_bytes, size):
     strip = tf.io.encode_png(np.full((*size, 3), 90, np.uint8)).numpy()
     pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak is what the process has now
