@@ -59,7 +59,7 @@ TRAINER = [
     (["demo", "--model=nosuch", "--port=0"], "there is no model at models/nosuch"),
     (["demo", "--model=model", "--port=70000"], "70000 is no port"),
     (["import-weights", "nosuch.h5", *WANTED], "there is no nosuch.h5"),
-    (["import-weights", "text.png", *WANTED], "text.png is of no kind that can be read"),
+    (["import-weights", "text.png", *WANTED], "text.png cannot be read as weights"),
     (["import-weights", "weights.h5", "--dataset=salicn", *WANTED], "did you mean 'salicon'?"),
     (["import-weights", "weights.h5", "--image-size=241x320", *WANTED], "the nearest size is 240x320"),
     (["import-weights", "weights.h5", "--output-dir=pictures"], "pictures exists already"),

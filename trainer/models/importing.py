@@ -18,7 +18,7 @@ from trainer.model import build_model
 from trainer.models import weight_files, weight_sources, weights
 from trainer.models.frozen_graph import Graph
 from trainer.models.saved_model import write_model
-from trainer.models.weight_sources import Found, check_import
+from trainer.models.weight_sources import LocalWeights, check_import
 from trainer.models.weights import Matched
 
 TOLERANCE = 1e-4
@@ -107,7 +107,7 @@ def compare(
 
 
 def _summary(
-    found: Found, matched: Matched, dataset: str, size: tuple[int, int], facts: dict[str, Any]
+    found: LocalWeights, matched: Matched, dataset: str, size: tuple[int, int], facts: dict[str, Any]
 ) -> dict[str, Any]:
     """MODEL_CONFIG of the imported model; `identity` is what a training that starts from it must agree with."""
     if found.model is not None:
@@ -126,7 +126,7 @@ def _summary(
     }
 
 
-def _write(output: pathlib.Path, network: keras.Model, found: Found, summary: dict[str, Any]) -> None:
+def _write(output: pathlib.Path, network: keras.Model, found: LocalWeights, summary: dict[str, Any]) -> None:
     with replacing(output) as folder:
         folder.mkdir()
         history = found.model and found.model / HISTORY

@@ -236,7 +236,7 @@ def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
 
 def test_base_model_that_is_not_there_is_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"base_model_uri is 'lost\.pb': there is no lost\.pb; give"):
+    with pytest.raises(UserError, match=r"base_model_uri is 'lost\.pb': lost\.pb does not exist; give"):
         prepare("", "", "", {"base_model_uri": "lost.pb"})
     pathlib.Path("README.md").touch()
     with pytest.raises(UserError, match=r"base_model_uri is 'README\.md': README\.md is of no kind"):

@@ -153,7 +153,7 @@ def test_place_to_write_to_and_names_are_checked_first(tmp_path):
     with pytest.raises(UserError, match="unknown data set 'salicn'"):
         import_model("nothing", tmp_path / "other", "salicn")
     with pytest.raises(
-        UserError, match=r"there is no nothing; give a frozen graph .*, or a model's folder or name"
+        UserError, match=r"nothing does not exist; give a frozen graph .*, or a model's folder or name"
     ):
         import_model("nothing", tmp_path / "other")
 
@@ -196,7 +196,7 @@ def test_folder_on_cloud_storage_is_listed_once(bucket, tmp_path, monkeypatch):
     assert weight_sources.fingerprint(address) == found.fingerprint
     assert listed == [f"gs://{bucket.name}/deep"] * 2
     for whole in (f"gs://{bucket.name}", f"gs://{bucket.name}/"):
-        with pytest.raises(UserError, match=rf"{whole} is a whole bucket; name what is in it"):
+        with pytest.raises(UserError, match=rf"{whole} is a whole bucket; name the weights in it"):
             weight_sources.fingerprint(whole)
 
 
@@ -215,10 +215,10 @@ def test_models_of_a_registry_are_found_by_name(imported, tmp_path, monkeypatch,
             assert found.model.resolve() == version / VERSION_EXTRA
     with pytest.raises(UserError, match="msinet has no version 4; it has 3"):
         weight_sources.check_local("msinet@4")
-    with pytest.raises(UserError, match=r"there is no other\.pb"):
+    with pytest.raises(UserError, match=r"other\.pb does not exist"):
         weight_sources.check_local("other.pb")
     (tmp_path / "README.md").touch()
-    with pytest.raises(UserError, match=r"README\.md is of no kind that can be read"):
+    with pytest.raises(UserError, match=r"README\.md cannot be read as weights"):
         weight_sources.check_local("README.md")
 
 

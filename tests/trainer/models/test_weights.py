@@ -270,9 +270,9 @@ def test_cut_files_are_refused_as_damaged(tmp_path, definition):
         ("text.weights.h5", "is damaged or no HDF5 file of Keras"),
         ("saved_model.pb", "is damaged or no graph of TensorFlow"),
         ("text.ckpt.index", "is damaged or no checkpoint"),
-        ("text.ckpt.data-00000-of-00001", r"is a part of a checkpoint; .*text\.ckpt\.index"),
+        ("text.ckpt.data-00000-of-00001", r"is a part of a checkpoint whose .*text\.ckpt\.index"),
         ("model.zip", "is an archive; unpack it"),
-        ("model.pth", r"is of no kind that can be read; give a frozen graph \(\.pb"),
+        ("model.pth", r"cannot be read as weights; give a frozen graph \(\.pb"),
     ],
 )
 def test_what_is_no_such_file_is_refused_with_the_kinds(tmp_path, name, message):
@@ -282,7 +282,7 @@ def test_what_is_no_such_file_is_refused_with_the_kinds(tmp_path, name, message)
 
 
 def test_what_is_not_there_is_refused(tmp_path):
-    with pytest.raises(UserError, match=r"there is no .*nothing\.pb; give a frozen graph"):
+    with pytest.raises(UserError, match=r"nothing\.pb does not exist; give a frozen graph"):
         weight_files.read(tmp_path / "nothing.pb")
     (tmp_path / "notes.txt").touch()
     with pytest.raises(UserError, match=r"is a folder without saved_model\.pb \(it has notes\.txt\)"):
