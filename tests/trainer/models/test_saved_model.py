@@ -129,7 +129,7 @@ def test_export_that_answers_otherwise_does_not_count(folder, tmp_path, monkeypa
         return loaded
 
     monkeypatch.setattr(tf.saved_model, "load", load_with_another_bias)
-    with pytest.raises(UserError, match="it does not count as exported"):
+    with pytest.raises(UserError, match="nothing was exported"):
         saved_model.write_model(network, tmp_path, SIZE, {})
     assert [path.name for path in tmp_path.iterdir()] == [WEIGHTS]
 
@@ -143,7 +143,9 @@ def test_full_disk_is_named_and_leaves_nothing(folder, tmp_path):
     network = load_model(folder)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, limits[1]))
     try:
-        with pytest.raises(UserError, match=r"cannot write .*export \(.*\); make room, or name another folder"):
+        with pytest.raises(
+            UserError, match=r"cannot write .*export \(.*\); free some space, or name another folder"
+        ):
             saved_model.write_saved_model(network, SIZE, tmp_path / "export")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
