@@ -188,7 +188,7 @@ def repeat(prepared: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
 
 def make_sample(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
     """Draw the sample set, unpack it and prepare it; the prepared data set and the unpacked folders."""
-    sample.draw("salicon", folder / "archives")
+    sample.generate("salicon", folder / "archives")
     for archive in ("images", "maps"):
         with zipfile.ZipFile(folder / "archives" / f"{archive}.zip") as opened:
             opened.extractall(folder / "source" / archive)

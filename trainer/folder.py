@@ -1,11 +1,11 @@
-"""One flat folder of files that are written whole, on a local path (`/gcs/...` too) or on Cloud Storage (`gs://`)."""
+"""A flat folder of files that are written whole, on a local path (`/gcs/...` too) or on Cloud Storage (`gs://`)."""
 
 import io
 import os
 import pathlib
 from collections.abc import Callable
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO
 
 from trainer import storage
 from trainer.errors import UserError
@@ -13,11 +13,11 @@ from trainer.files import replacing
 
 PROBE = ".writable"
 LEFTOVERS = ".partial-*"
-"""What `replacing` leaves of a write that was killed."""
+"""Files that `replacing` leaves if the process is killed while it writes."""
 
 
 class Folder:
-    """Names, and the bytes behind them. Every method raises `UserError` for what the user can put right."""
+    """Reads and writes files by their names. Every method raises `UserError` for what the user can correct."""
 
     def __init__(self, address: str | os.PathLike[str]) -> None:
         self.address = os.fspath(address).rstrip("/")
@@ -28,56 +28,52 @@ class Folder:
         return f"{self.address}/{name}"
 
     def prepare(self) -> None:
-        """See that files can be written and removed here, and remove what writes that were cut off have left.
+        """Check that files can be written and removed here, and remove the leftovers of interrupted writes.
 
-        Nobody else may be writing here.
+        No other process may be writing here.
         """
         self.write(PROBE, lambda file: None)
         self.remove(PROBE)
-        if not self._remote:  # an object is there when it is whole
+        if not self._remote:  # an object exists only once it is complete
             for path in pathlib.Path(self.address).glob(LEFTOVERS):
                 path.unlink()
 
     def names(self) -> list[str]:
-        """The names of the files; none where there is no folder."""
+        """The names of the files; empty if the folder does not exist."""
         if not self._remote:
             folder = pathlib.Path(self.address)
             return [path.name for path in folder.iterdir()] if folder.is_dir() else []
-        bucket, path = storage.split(self.address)
+        path = storage.split(self.address)[1]
         root = f"{path}/" if path else ""
-        with storage.explained(self.address):
-            blobs = storage.client().list_blobs(bucket, prefix=root, delimiter="/", retry=storage.retry())
-            return [blob.name.removeprefix(root) for blob in blobs]
+        return [blob.name.removeprefix(root) for blob in storage.list_blobs(self.address, root, delimiter="/")]
 
     def read(self, name: str) -> IO[bytes]:
-        """The file, open; `FileNotFoundError` where there is none.
+        """Open a file; raises `FileNotFoundError` if it does not exist.
 
-        From Cloud Storage it is loaded into memory, and what arrives is compared with the object's checksum.
+        From Cloud Storage it is loaded into memory, and its checksum is verified.
         """
         if not self._remote:
             try:
                 return pathlib.Path(self.address, name).open("rb")
             except PermissionError:
                 raise UserError(f"may not read {self.path(name)}; give yourself the right to (chmod)") from None
-        from google.api_core.exceptions import NotFound
-
-        with storage.explained(self.path(name)):
-            try:
-                return io.BytesIO(self._blob(name).download_as_bytes(checksum="crc32c", retry=storage.retry()))
-            except NotFound:
-                raise FileNotFoundError(self.path(name)) from None
+        try:
+            return io.BytesIO(storage.read_object(self.path(name)))
+        except storage.MissingError:
+            raise FileNotFoundError(self.path(name)) from None
 
     def write(self, name: str, write: Callable[[IO[bytes]], None]) -> None:
-        """Put a file in place of any of that name: the whole of what `write` writes into it, or nothing.
+        """Write a file, replacing any of that name: either everything that `write` writes into it, or nothing.
 
-        For Cloud Storage it is put together in memory.
+        For Cloud Storage the content is collected in memory.
         """
         if self._remote:
             content = io.BytesIO()
             write(content)
             with storage.explained(self.path(name), write=True):
                 options = {"rewind": True, "checksum": "crc32c", "retry": storage.retry()}
-                self._blob(name, write=True).upload_from_file(content, **options)
+                blob = storage.blob_at(self.path(name), storage.client(write=True))
+                blob.upload_from_file(content, **options)
             return
         try:
             with replacing(self.path(name)) as partial, partial.open("wb") as file:
@@ -88,18 +84,12 @@ class Folder:
             raise UserError(f"cannot write {self.path(name)}: {error.strerror or error}") from None
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there."""
+        """Remove a file if it exists."""
         if not self._remote:
             try:
                 pathlib.Path(self.address, name).unlink(missing_ok=True)
             except OSError as error:
                 raise UserError(f"cannot remove {self.path(name)}: {error.strerror}") from None
             return
-        from google.api_core.exceptions import NotFound
-
-        with storage.explained(self.path(name), write=True), suppress(NotFound):
-            self._blob(name, write=True).delete(retry=storage.retry())
-
-    def _blob(self, name: str, write: bool = False) -> Any:
-        bucket, path = storage.split(self.address)
-        return storage.client(write).bucket(bucket).blob(f"{path}/{name}" if path else name)
+        with suppress(storage.MissingError), storage.explained(self.path(name), write=True):
+            storage.blob_at(self.path(name), storage.client(write=True)).delete(retry=storage.retry())

@@ -1,6 +1,6 @@
-"""From the bytes of any picture that people have to RGB pixels as they see them.
+"""Decode image files that people have to RGB pixels as they see them.
 
-Data sets are read by `decode.py`, as the reference reads them: without orientation tags and transparency.
+Datasets are read by `decode.py`, as the reference reads them: without orientation tags and transparency.
 """
 
 import io
@@ -13,36 +13,23 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
-from PIL.BmpImagePlugin import BmpImageFile
-from PIL.GifImagePlugin import GifImageFile
+from PIL import ExifTags, Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
-from PIL.JpegImagePlugin import JpegImageFile
-from PIL.PngImagePlugin import PngImageFile
-from PIL.TiffImagePlugin import TiffImageFile
-from PIL.WebPImagePlugin import WebPImageFile
 
 from trainer.config import MEGAPIXEL, PREDICT_DEFAULTS
 from trainer.errors import UserError, first_line
 
 Pixels = npt.NDArray[np.uint8]
 
-READERS: dict[str, type[ImageFile]] = {
-    "JPEG": JpegImageFile,
-    "PNG": PngImageFile,
-    "WEBP": WebPImageFile,
-    "GIF": GifImageFile,
-    "TIFF": TiffImageFile,
-    "BMP": BmpImageFile,
-}
-"""Called themselves: Image.open has limits of its own, and for a JPEG looks for more pictures in it."""
+FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")
+"""The only formats that Pillow may decode."""
+NAMES = "JPEG, PNG, WebP, GIF, TIFF or BMP"
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".tif", ".tiff", ".bmp")
-"""What names of such files end with."""
-MOST_PIXELS = PREDICT_DEFAULTS.most_pixels
-"""Pixels of the largest picture that is read unless told otherwise."""
-MOST_SIDE_PX = 65_535
-"""JPEG's; what is made of a picture grows with its sides, too."""
-ORIENTATION = 0x0112
+"""File name endings of these formats."""
+MAX_PIXELS = PREDICT_DEFAULTS.most_pixels
+"""Pixels of the largest image that is read by default."""
+MAX_SIDE_PX = 65_535
+"""JPEG's limit; memory grows with the sides too."""
 UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -52,128 +39,136 @@ UPRIGHT = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""EXIF orientation -> what makes it upright."""
+"""EXIF orientation -> the operation that turns the pixels upright."""
 OTHER_FORMATS = {
-    b"%pdf": "a PDF; export its pages as pictures",
-    b"<!doctype html": "a web page; save the picture itself",
-    b"<html": "a web page; save the picture itself",
+    b"%pdf": "a PDF; export its pages as images",
+    b"<!doctype html": "a web page; save the image itself",
+    b"<html": "a web page; save the image itself",
     b"<svg": "an SVG drawing; export it as PNG",
     b"<?xml": "XML, perhaps an SVG drawing; export it as PNG",
-    b"pk\3\4": "a ZIP archive or an office document; export its pictures",
+    b"pk\3\4": "a ZIP archive or an office document; export its images",
 }
-"""What other files begin with, in lower case -> what they are and what to do."""
-logging.getLogger("PIL").addHandler(logging.NullHandler())  # what it says is raised, too
+"""First bytes of other files in lower case -> their format and what to do."""
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # Pillow also raises what it logs
+Image.MAX_IMAGE_PIXELS = None  # `Picture` checks the size itself, before decoding and with a limit that users set
 _filters = threading.Lock()
 """Held while warnings are ignored, which is a state of the whole process."""
 
 
-def read_picture(data: bytes, origin: str, most_pixels: int = MOST_PIXELS) -> Pixels:
+def read_picture(data: bytes, origin: str, max_pixels: int = MAX_PIXELS) -> Pixels:
     """Decode a JPEG, PNG, WebP, GIF, TIFF or BMP.
 
     Args:
         data: the file's content.
-        origin: what to call it in a message.
-        most_pixels: a larger picture is refused before it is decoded.
+        origin: the file's name in error messages.
+        max_pixels: a larger image is refused before it is decoded.
 
     Returns:
-        (h, w, 3) uint8 RGB, upright by its EXIF orientation; transparency is over white, of an animation it is the
-        first frame, grey of 16 bits is divided by 257, of 32 bits or floats by its largest value.
+        (h, w, 3) uint8 RGB, upright by its EXIF orientation. Transparent pixels are blended with white. Of an
+        animation it is the first frame. 16-bit grey levels are divided by 257; 32-bit and float levels by their
+        maximum.
 
     Raises:
-        UserError: the data is not such a picture, is damaged, or too large.
+        UserError: the data is not such an image, is damaged, or too large.
     """
-    return Picture(data, origin, most_pixels).decode()
+    return Picture(data, origin, max_pixels).decode()
 
 
 class Picture:
-    """A picture of which only the header is read yet; arguments and errors are `read_picture`'s."""
+    """An image whose header has been read; arguments and errors are those of `read_picture`."""
 
-    def __init__(self, data: bytes, origin: str, most_pixels: int = MOST_PIXELS) -> None:
+    def __init__(self, data: bytes, origin: str, max_pixels: int = MAX_PIXELS) -> None:
         self._origin = origin
         self._picture = _open(data, origin)
         width, height = self._picture.size
-        found = f"{origin} is {width:,} pixels wide and {height:,} high"
-        if width * height > most_pixels:
+        shape = f"{origin} is {width:,} pixels wide and {height:,} high"
+        if width * height > max_pixels:
             megapixels = f"{width * height / MEGAPIXEL:,.0f} megapixels"
-            allowed = f"{most_pixels / MEGAPIXEL:,g}"
+            allowed = f"{max_pixels / MEGAPIXEL:,g}"
             raise UserError(
-                f"{found}, {megapixels}; at most {allowed} are allowed: shrink it (`predict --most-megapixels` "
-                "takes larger ones)"
+                f"{shape}, {megapixels}; at most {allowed} are allowed: shrink it (or raise the limit with "
+                "`predict --most-megapixels`)"
             )
-        if max(width, height) > MOST_SIDE_PX:
-            raise UserError(f"{found}; a side has at most {MOST_SIDE_PX:,}: cut it into parts")
+        if max(width, height) > MAX_SIDE_PX:
+            raise UserError(f"{shape}; a side has at most {MAX_SIDE_PX:,}: cut it into parts")
         if min(width, height) < 1:
-            raise UserError(f"{found}, so it has no pixels; get it again")
-        self._orientation = _orientation(self._picture, data)
+            raise UserError(f"{shape}, so it has no pixels; download or export it again")
 
     @property
     def size(self) -> tuple[int, int]:
-        """(h, w) of the pixels as they will be decoded."""
+        """(h, w) of the upright pixels. EXIF tags behind a PNG's pixels are known after `decode` only."""
         width, height = self._picture.size
-        return (width, height) if self._orientation >= 5 else (height, width)
+        return (width, height) if _orientation(self._picture) >= 5 else (height, width)
 
     def decode(self) -> Pixels:
-        """(h, w, 3) uint8 RGB; once only, since the decoder's memory goes with it."""
+        """(h, w, 3) uint8 RGB. Can be called once, because it frees the decoder's memory."""
         try:
-            upright = UPRIGHT.get(self._orientation)
+            self._picture.load()
+            method = UPRIGHT.get(_orientation(self._picture))
             picture = _rgb(self._picture)
-            pixels = np.asarray(picture if upright is None else picture.transpose(upright))
-        except Exception as error:  # each format of Pillow's raises what its parsing meets, down to struct.error
-            raise _damaged(self._origin, self._picture.format or "a picture", error) from None
+            return np.asarray(picture if method is None else picture.transpose(method))
+        except Exception as error:  # Pillow's decoders raise whatever their parsing meets, down to struct.error
+            raise _damaged(self._origin, self._picture.format, first_line(error)) from None
         finally:
             self._picture.close()
-        return pixels
+
+
+def open_header(data: bytes) -> ImageFile:
+    """Open an image of FORMATS with Pillow, without decoding it; raises whatever Pillow raises."""
+    with _quiet():
+        return Image.open(io.BytesIO(data), formats=FORMATS)
 
 
 def _open(data: bytes, origin: str) -> ImageFile:
     if not data:
-        raise UserError(f"{origin} is empty (0 bytes); get it again")
-    for name, reader in READERS.items():
-        accepts = Image.OPEN[name][1]
-        if accepts is None or accepts(data[:16]) is not True:
-            continue
-        try:
-            with _quiet():
-                if name == "PNG":
-                    reader(io.BytesIO(data)).verify()  # checksums, which decoding does not look at
-                return reader(io.BytesIO(data))
-        except Exception as error:
-            raise _damaged(origin, name, error) from None
+        raise UserError(f"{origin} is empty (0 bytes); download or export it again")
+    try:
+        picture = open_header(data)
+        if picture.format == "PNG":
+            picture.verify()  # checksums, which decoding ignores
+            picture = open_header(data)
+        return picture
+    except UnidentifiedImageError:
+        raise _unknown(data, origin) from None
+    except Exception as error:
+        raise _damaged(origin, _format(data), first_line(error)) from None
+
+
+def _format(data: bytes) -> str | None:
+    """Which of FORMATS a file's first bytes announce."""
+    accepts = {name: Image.OPEN[name][1] for name in FORMATS}
+    return next((name for name, accept in accepts.items() if accept and accept(data[:16]) is True), None)
+
+
+def _unknown(data: bytes, origin: str) -> UserError:
+    if name := _format(data):
+        return _damaged(origin, name, "its header is damaged")
     start = data[:64].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    known = next((f" but {what}" for magic, what in OTHER_FORMATS.items() if start.startswith(magic)), "")
+    kind = next((f" but {other}" for magic, other in OTHER_FORMATS.items() if start.startswith(magic)), "")
     if data[4:8] == b"ftyp":
-        known = " but perhaps HEIC, AVIF or a video; export it as JPEG"
-    raise UserError(f"{origin} is not a JPEG, PNG, WebP, GIF, TIFF or BMP{known}")
+        kind = " but perhaps HEIC, AVIF or a video; export it as JPEG"
+    return UserError(f"{origin} is not a {NAMES}{kind}")
 
 
-def _damaged(origin: str, format: str, error: Exception) -> UserError:
-    text = first_line(error)
-    if "this driver" in text:  # Pillow's word for any other parsing that failed
-        text = "its header is damaged"
-    return UserError(f"{origin} does not decode as {format} ({text}); get it again")
+def _damaged(origin: str, format: str | None, reason: str) -> UserError:
+    return UserError(f"{origin} does not decode as {format} ({reason}); download or export it again")
 
 
-def _orientation(picture: ImageFile, data: bytes) -> int:
-    """The EXIF orientation, without decoding the pixels; 1 where there is none, or Pillow turns them itself."""
-    tags = Image.Exif()
+def _orientation(picture: ImageFile) -> int:
+    """The EXIF orientation, without decoding the pixels; 1 if there is none, or if Pillow applies it itself."""
+    if picture.format == "TIFF" or (picture.format == "PNG" and "exif" not in picture.info):
+        return 1  # Pillow turns a TIFF itself, and would decode a PNG to look for tags behind its pixels
     try:
         with _quiet():
-            if picture.format == "PNG":  # of which Pillow reads the tags by decoding all of it
-                start = data.rfind(b"eXIf")
-                if start > 0:
-                    length = int.from_bytes(data[start - 4 : start])
-                    tags.load(data[start + 4 : start + 4 + length])
-            elif picture.format != "TIFF":
-                tags = picture.getexif()
-            found = int(tags.get(ORIENTATION, 1))
+            orientation = int(picture.getexif().get(ExifTags.Base.Orientation, 1))
     except Exception:
-        found = 1  # a damaged tag says nothing about the pixels
-    return found if found in UPRIGHT else 1
+        return 1  # a damaged tag says nothing about the pixels
+    return orientation if orientation in UPRIGHT else 1
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without Pillow's warnings of tags that do not concern the pixels."""
+    """Ignore Pillow's warnings about tags that do not concern the pixels."""
     with _filters, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -183,7 +178,7 @@ def _rgb(picture: Image.Image) -> Image.Image:
     if picture.mode.startswith(("I", "F")):
         return Image.fromarray(_eight_bits(np.asarray(picture), picture.mode)).convert("RGB")
     if picture.has_transparency_data:
-        # `convert` would copy what is RGBA already, and a name would keep the white: each takes 4 bytes a pixel.
+        # `convert` would copy an RGBA image, and a variable would keep the white one: each takes 4 bytes a pixel.
         rgba = picture if picture.mode == "RGBA" else picture.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), rgba).convert("RGB")
     return picture if picture.mode == "RGB" else picture.convert("RGB")
@@ -191,6 +186,6 @@ def _rgb(picture: Image.Image) -> Image.Image:
 
 def _eight_bits(values: npt.NDArray[Any], mode: str) -> Pixels:
     finite = np.nan_to_num(values.astype(np.float32), copy=False, nan=0, posinf=0, neginf=0)
-    largest = 65535.0 if mode.startswith("I;16") else max(float(finite.max()), 1e-12)
-    levels: Pixels = np.round(np.clip(finite, 0, largest) / largest * 255).astype(np.uint8)
+    maximum = 65535.0 if mode.startswith("I;16") else max(float(finite.max()), 1e-12)
+    levels: Pixels = np.round(np.clip(finite, 0, maximum) / maximum * 255).astype(np.uint8)
     return levels

@@ -1,7 +1,7 @@
-"""Files on local paths and on Cloud Storage (`gs://`) behind one small interface: list and download.
+"""Files on local paths and on Cloud Storage (`gs://`): list, read and download them.
 
-A *source* is a folder, a `gs://` prefix, or one archive in either place. Transient failures are retried by
-google-cloud-storage; what remains is a `UserError` that says what to do.
+A *source* is a folder, a `gs://` prefix, or one archive in either place. google-cloud-storage retries transient
+failures; all other failures are `UserError`s that say what to do.
 """
 
 import atexit
@@ -22,12 +22,14 @@ from trainer.errors import UserError
 from trainer.progress import Tracker
 
 REMOTE = "gs://"
+MOUNT = "/gcs"
+"""Where Vertex AI mounts Cloud Storage: /gcs/BUCKET/..."""
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 RETRY_S = 60.0
 """How long transient failures are retried."""
 WORKERS = 8
 CHUNK_BYTES = 32 * 2**20
-"""Larger objects are downloaded in so large pieces at once."""
+"""Larger objects are downloaded in pieces of this size, several at a time."""
 MEGABYTE = 10**6
 POLL_S = 0.5
 LOGIN = "log in with `gcloud auth application-default login`"
@@ -39,40 +41,70 @@ def is_remote(source: str) -> bool:
 
 
 def is_archive(name: str) -> bool:
-    """Whether `name` ends as an archive that can be read does."""
+    """Whether `name` has the suffix of an archive that can be read."""
     return name.lower().endswith(ARCHIVES)
 
 
 def is_junk(name: str) -> bool:
-    """Whether operating systems leave such files everywhere: hidden ones, `__MACOSX`, `Thumbs.db`."""
+    """Whether an operating system made the file: a hidden file, `__MACOSX` or `Thumbs.db`."""
     parts = [part for part in name.split("/") if part != ".."]
     return any(part.startswith(".") or part in ("__MACOSX", "Thumbs.db") for part in parts)
 
 
 def list_objects(source: str) -> list[SourceObject]:
-    """The files at `source` (a folder, a file, a `gs://` prefix or object), sorted by name.
+    """List the files of a source (a folder, an archive, a `gs://` prefix or archive), sorted by name.
 
-    Names are relative to a folder or prefix; one file has its own name. Hidden files are left out. On Cloud
-    Storage this reads the listing only; locally every file is read for its checksum.
+    Names are relative to the folder or prefix; an archive has its own name. Hidden files are left out. On Cloud
+    Storage only the listing is read; local files are read for their checksums.
 
     Raises:
-        UserError: there is nothing, or it may not be read.
+        UserError: the source is empty, does not exist, or may not be read.
     """
     objects = _list_remote(source) if is_remote(source) else _list_local(pathlib.Path(source).expanduser())
-    return sorted(objects, key=lambda each: each.name)
+    return sorted(objects, key=lambda entry: entry.name)
+
+
+def find_objects(address: str) -> list[tuple[str, int]]:
+    """The object at a `gs://` address, or else the objects below it: addresses and sizes in bytes, sorted.
+
+    Raises:
+        UserError: nothing exists there, or it may not be listed.
+    """
+    bucket_name, path = split(address)
+    sizes = {blob.name: blob.size for blob in list_blobs(address, path) if not blob.name.endswith("/")}
+    names = [path] if path in sizes else sorted(name for name in sizes if not path or name.startswith(f"{path}/"))
+    if not names:
+        raise _nothing_at(address)
+    return [(f"{REMOTE}{bucket_name}/{name}", sizes[name]) for name in names]
+
+
+def read_object(address: str, connected: Any = None) -> bytes:
+    """The content of the object at a `gs://` address; its checksum is verified.
+
+    Args:
+        address: gs://BUCKET/PATH.
+        connected: a `client()` to use again; finding the credentials for a new one takes time.
+
+    Raises:
+        MissingError: the object or its bucket does not exist.
+        UserError: it may not be read, or arrives damaged.
+    """
+    with explained(address):
+        content: bytes = blob_at(address, connected or client()).download_as_bytes(retry=retry())
+    return content
 
 
 def download(source: str, objects: list[SourceObject], folder: pathlib.Path) -> None:
     """Copy `objects`, listed at the `gs://` source, to their names below `folder`; checksums are verified.
 
     Raises:
-        UserError: an object is gone, may not be read, or arrives with another checksum than listed.
+        UserError: an object is gone, may not be read, or its checksum differs from the listed one.
     """
-    for each in objects:
-        if not (folder / each.name).resolve().is_relative_to(folder.resolve()):
-            raise UserError(f"{source} has an object named {each.name!r}, which climbs out of it; rename it")
-        (folder / each.name).parent.mkdir(parents=True, exist_ok=True)
-    total_mb = round(sum(each.size_bytes for each in objects) / MEGABYTE)
+    for entry in objects:
+        if not (folder / entry.name).resolve().is_relative_to(folder.resolve()):
+            raise UserError(f"{source} has an object named {entry.name!r}, which climbs out of it; rename it")
+        (folder / entry.name).parent.mkdir(parents=True, exist_ok=True)
+    total_mb = round(sum(entry.size_bytes for entry in objects) / MEGABYTE)
     shown_mb = 0
     with (
         explained(source),
@@ -83,50 +115,17 @@ def download(source: str, objects: list[SourceObject], folder: pathlib.Path) -> 
         for group in _groups(objects):
             transfer = background.submit(_transfer, source, group, folder)
             while wait([transfer], timeout=POLL_S).not_done:
-                arrived_bytes = done_bytes + sum(_written_bytes(folder / each.name) for each in group)
+                arrived_bytes = done_bytes + sum(_written_bytes(folder / entry.name) for entry in group)
                 tracker.advance(round(arrived_bytes / MEGABYTE) - shown_mb)
                 shown_mb = round(arrived_bytes / MEGABYTE)
             transfer.result()
-            done_bytes += sum(each.size_bytes for each in group)
+            done_bytes += sum(entry.size_bytes for entry in group)
         tracker.advance(total_mb - shown_mb)
     _verify(source, objects, folder)
 
 
-def find_objects(address: str) -> list[tuple[str, int]]:
-    """The object at a `gs://` address, else those below it: their addresses and sizes in bytes, sorted.
-
-    Raises:
-        UserError: there is nothing, or it may not be listed.
-    """
-    bucket_name, path = split(address)
-    with explained(address):
-        found = (
-            client()
-            .bucket(bucket_name)
-            .list_blobs(prefix=path, fields="items(name,size),nextPageToken", retry=retry())
-        )
-        sizes = {blob.name: blob.size for blob in found if not blob.name.endswith("/")}
-    below = [name for name in sizes if not path or name.startswith(f"{path}/")]
-    chosen = [path] if path in sizes else sorted(below)
-    if not chosen:
-        raise _nothing(address, bucket_name)
-    return [(f"{REMOTE}{bucket_name}/{name}", sizes[name]) for name in chosen]
-
-
-def read_object(address: str, connected: Any) -> bytes:
-    """The content of the object at a `gs://` address by a `client()`; its checksum is verified.
-
-    Raises:
-        UserError: it is gone, may not be read, or arrives damaged.
-    """
-    bucket_name, path = split(address)
-    with explained(address):
-        content: bytes = connected.bucket(bucket_name).blob(path).download_as_bytes(retry=retry())
-    return content
-
-
 def download_for_now(source: str, objects: list[SourceObject]) -> pathlib.Path:
-    """`download` to a folder that is removed when this process ends."""
+    """Download to a temporary folder that is removed when this process ends; see `download`."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="msinet-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     download(source, objects, folder)
@@ -150,20 +149,20 @@ def _list_local(path: pathlib.Path) -> list[SourceObject]:
         raise UserError(f"source {path} does not exist; give a folder, an archive, a gs:// address, or `sample`")
     if path.is_file() and not is_archive(path.name):
         raise UserError(f"source {path} is neither a folder nor an archive ({', '.join(ARCHIVES)})")
-    found = {path.name: path} if path.is_file() else dict(_walk(path))
-    if not found:
-        raise UserError(f"source {path} is an empty folder; put the data set's archives or folders into it")
+    paths = {path.name: path} if path.is_file() else dict(_walk(path))
+    if not paths:
+        raise UserError(f"source {path} is an empty folder; put the dataset's archives or folders into it")
     try:
         with ThreadPoolExecutor(WORKERS) as pool:
-            checksums = list(pool.map(checksum, found.values()))
+            checksums = list(pool.map(checksum, paths.values()))
     except PermissionError as error:
         raise UserError(f"may not read {error.filename}; give yourself the right to (chmod, chown)") from None
-    sizes = [each.stat().st_size for each in found.values()]
-    return [SourceObject(*each) for each in zip(found, sizes, checksums, strict=True)]
+    sizes = [file.stat().st_size for file in paths.values()]
+    return [SourceObject(*facts) for facts in zip(paths, sizes, checksums, strict=True)]
 
 
 def _walk(folder: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
-    # Links are followed: a data set's folders may well lie on several disks.
+    # Links are followed, because the folders of a dataset may lie on several disks.
     for parent, _, names in os.walk(folder, followlinks=True):
         for name in names:
             path = pathlib.Path(parent, name)
@@ -175,9 +174,16 @@ def _walk(folder: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
 # === Cloud Storage ===
 
 
+class MissingError(UserError):
+    """An object, or its bucket, that does not exist."""
+
+
 def client(write: bool = False) -> Any:
-    """A client with the default credentials, or an anonymous one; STORAGE_EMULATOR_HOST is honoured by it."""
-    # Off Google Cloud nobody answers for the metadata server; once and for a second is enough to find that out.
+    """A Cloud Storage client with the default credentials, or an anonymous one if there are none.
+
+    With STORAGE_EMULATOR_HOST set, requests go to that server.
+    """
+    # Outside Google Cloud no metadata server replies; one try of one second is enough to find that out.
     os.environ.setdefault("GCE_METADATA_TIMEOUT", "1")
     os.environ.setdefault("GCE_METADATA_DETECT_RETRIES", "1")
     import google.auth
@@ -194,62 +200,80 @@ def client(write: bool = False) -> Any:
 
 
 def retry() -> Any:
-    """What google-cloud-storage retries, for `RETRY_S`."""
+    """google-cloud-storage's retry rule, for `RETRY_S`."""
     from google.cloud.storage.retry import DEFAULT_RETRY
 
     return DEFAULT_RETRY.with_timeout(RETRY_S)
 
 
 def split(source: str) -> tuple[str, str]:
-    """Bucket and path (without a slash at its end) of a `gs://` address."""
+    """Bucket and path (without a trailing slash) of a `gs://` address."""
     bucket, _, path = source.removeprefix(REMOTE).partition("/")
     if not bucket:
         raise UserError(f"source {source!r} names no bucket; write gs://BUCKET/PATH")
     return bucket, path.rstrip("/")
 
 
+def blob_at(address: str, connected: Any) -> Any:
+    """google-cloud-storage's handle of the object at a `gs://` address, by a `client()`."""
+    bucket, path = split(address)
+    return connected.bucket(bucket).blob(path)
+
+
+def list_blobs(address: str, prefix: str, **options: Any) -> list[Any]:
+    """The objects (name, size, crc32c) in the bucket of `address` whose names begin with `prefix`.
+
+    Args:
+        address: gs://BUCKET/...; error messages name it.
+        prefix: of the names, without the bucket.
+        options: `Client.list_blobs` takes them, such as `delimiter`.
+
+    Raises:
+        UserError: the bucket does not exist or may not be listed.
+    """
+    fields = "items(name,size,crc32c),nextPageToken"
+    with explained(address):
+        bucket = split(address)[0]
+        return list(client().list_blobs(bucket, prefix=prefix, fields=fields, retry=retry(), **options))
+
+
 def _root(path: str) -> str:
-    """What the names of a source's objects begin with, their relative names left out."""
+    """The common beginning of the names of a source's objects; their relative names follow it."""
     root = path.rpartition("/")[0] if is_archive(path) else path
     return f"{root}/" if root else ""
 
 
 def _list_remote(source: str) -> list[SourceObject]:
-    bucket_name, path = split(source)
+    bucket, path = split(source)
     root = _root(path)
-    with explained(source):
-        bucket = client().bucket(bucket_name)
-        if is_archive(path):
-            # To read one object takes fewer rights than to list a bucket.
-            blob = bucket.get_blob(path, retry=retry())
-            blobs = [blob] if blob else []
-            if not blobs:
-                # A missing bucket would look the same; this raises NotFound for it.
-                list(bucket.list_blobs(max_results=1, retry=retry()))
-        else:
-            fields = "items(name,size,crc32c),nextPageToken"
-            blobs = list(bucket.list_blobs(prefix=root, fields=fields, retry=retry()))
-    named = [(blob.name.removeprefix(root), blob) for blob in blobs]
+    if is_archive(path):
+        with explained(source):
+            # Reading one object takes fewer rights than listing a bucket.
+            blob = client().bucket(bucket).get_blob(path, retry=retry())
+        blobs = [blob] if blob else []
+        if not blobs:
+            list_blobs(source, root, max_results=1)  # raises an error if the bucket does not exist
+    else:
+        blobs = list_blobs(source, root)
     objects = [
-        SourceObject(name, blob.size, base64.b64decode(blob.crc32c).hex())
-        for name, blob in named
-        if not name.endswith("/") and not is_junk(name)
+        SourceObject(blob.name.removeprefix(root), blob.size, base64.b64decode(blob.crc32c).hex())
+        for blob in blobs
+        if not blob.name.endswith("/") and not is_junk(blob.name.removeprefix(root))
     ]
     if not objects:
-        raise _nothing(source, bucket_name)
+        raise _nothing_at(source)
     return objects
 
 
-def _nothing(source: str, bucket_name: str) -> UserError:
-    return UserError(
-        f"there is nothing at {source}; `gcloud storage ls {REMOTE}{bucket_name}` shows what the bucket has"
-    )
+def _nothing_at(address: str) -> UserError:
+    bucket = split(address)[0]
+    return UserError(f"there is nothing at {address}; `gcloud storage ls {REMOTE}{bucket}` lists the bucket")
 
 
 def _groups(objects: list[SourceObject]) -> Iterator[list[SourceObject]]:
-    """Large objects one by one, for these are downloaded in pieces, and the others by the hundred."""
-    small = [each for each in objects if each.size_bytes <= CHUNK_BYTES]
-    yield from ([each] for each in objects if each.size_bytes > CHUNK_BYTES)
+    """Large objects one by one, since they are downloaded in pieces, and the others in groups of 100."""
+    small = [entry for entry in objects if entry.size_bytes <= CHUNK_BYTES]
+    yield from ([entry] for entry in objects if entry.size_bytes > CHUNK_BYTES)
     yield from (small[start : start + 100] for start in range(0, len(small), 100))
 
 
@@ -258,15 +282,15 @@ def _transfer(source: str, objects: list[SourceObject], folder: pathlib.Path) ->
 
     bucket_name, path = split(source)
     bucket = client().bucket(bucket_name)
-    pairs = [(bucket.blob(_root(path) + each.name), str(folder / each.name)) for each in objects]
-    # Threads: nothing is computed here but checksums, which leave the interpreter to others.
+    pairs = [(bucket.blob(_root(path) + entry.name), str(folder / entry.name)) for entry in objects]
+    # Threads suffice: only checksums are computed, without holding the interpreter's lock.
     threads = {"max_workers": WORKERS, "worker_type": transfer_manager.THREAD}
     options = {"retry": retry()}
     if objects[0].size_bytes <= CHUNK_BYTES:
         transfer_manager.download_many(pairs, download_kwargs=options, raise_exception=True, **threads)
         return
     for blob, target in pairs:
-        blob.reload(retry=retry())  # for the size, and the checksum that the whole is compared with
+        blob.reload(retry=retry())  # gets the size, and the checksum that the downloaded file must have
         transfer_manager.download_chunks_concurrently(
             blob, target, chunk_size=CHUNK_BYTES, download_kwargs=options, **threads
         )
@@ -277,23 +301,23 @@ def _written_bytes(path: pathlib.Path) -> int:
         status = path.stat()
     except FileNotFoundError:
         return 0
-    # Pieces go into a sparse file, which may have its full length at once.
+    # Pieces are written into a sparse file, which can have its full length from the start.
     return min(status.st_size, status.st_blocks * 512)
 
 
 def _verify(source: str, objects: list[SourceObject], folder: pathlib.Path) -> None:
-    for each in objects:
-        actual = checksum(folder / each.name)
-        if actual != each.crc32c:
+    for entry in objects:
+        actual = checksum(folder / entry.name)
+        if actual != entry.crc32c:
             raise UserError(
-                f"{each.name} of {source} arrived with checksum {actual}, listed is {each.crc32c}: it changed "
-                "meanwhile or was damaged on the way; try again"
+                f"{entry.name} of {source} arrived with checksum {actual}, listed is {entry.crc32c}: "
+                "it changed meanwhile or was damaged in transit; try again"
             )
 
 
 @contextmanager
 def explained(source: str, write: bool = False) -> Iterator[None]:
-    """Turn what Cloud Storage answers for `source` into a `UserError` with a remedy."""
+    """Turn errors of Cloud Storage about `source` into a `UserError` that says what to do."""
     import google.auth.exceptions
     from google.api_core import exceptions
     from google.cloud.storage.exceptions import DataCorruption
@@ -302,21 +326,21 @@ def explained(source: str, write: bool = False) -> Iterator[None]:
     try:
         yield
     except exceptions.NotFound:
-        raise UserError(
+        raise MissingError(
             f"{source}: there is no bucket {bucket!r}, or no such object in it; check the address"
         ) from None
     except (exceptions.Forbidden, exceptions.Unauthorized, google.auth.exceptions.InvalidOperation) as error:
-        # The last one is what comes of a 401 without credentials: there is nothing to renew.
+        # InvalidOperation follows a 401 without credentials, because there is nothing to renew.
         verb, role = ("write", "User") if write else ("read", "Viewer")
         raise UserError(
             f"no permission to {verb} {source} ({getattr(error, 'code', 401)}): {LOGIN}, or have its owner give "
             f"your account the role Storage Object {role} on the bucket {bucket!r}"
         ) from None
     except google.auth.exceptions.RefreshError as error:
-        raise UserError(f"the credentials for {source} are not accepted any more ({error}): {LOGIN}") from None
+        raise UserError(f"the credentials for {source} have expired ({error}): {LOGIN}") from None
     except DataCorruption as error:
         text = " ".join(str(error).split())
-        raise UserError(f"{source} arrived damaged, its checksum differs ({text}); try again") from None
+        raise UserError(f"{source} arrived damaged: its checksum differs ({text}); try again") from None
     except (
         exceptions.RetryError,
         exceptions.ServerError,
@@ -332,8 +356,8 @@ def explained(source: str, write: bool = False) -> Iterator[None]:
 
 
 def _in_short(error: Exception) -> str:
-    """What a network's error comes down to; libraries wrap it several times, with all addresses and retries."""
+    """The innermost cause of a network error; libraries wrap it several times, with addresses and retries."""
     inner = error
-    while isinstance(next_one := getattr(inner, "reason", None) or next(iter(inner.args), None), Exception):
-        inner = next_one
+    while isinstance(cause := getattr(inner, "reason", None) or next(iter(inner.args), None), Exception):
+        inner = cause
     return f"{type(inner).__name__}: {str(inner).rpartition(': ')[2][:100]}"

@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
     from pipeline.registry.register import connect
     from trainer.artifacts import DEFAULT, REGISTRY
-    from trainer.models.find import number_of
+    from trainer.models.registry_layout import number_of
 
     registry, name = connect(parsed.registry), parsed.model_name
     versions, aliases = registry.versions(name), registry.aliases(name)

@@ -22,7 +22,7 @@ from pipeline.registry.versions import NO_VERSION, VERSION, Version, check_model
 from trainer import artifacts, files, storage
 from trainer.artifacts import ALIASES, CHALLENGER, DEFAULT, REGISTRY
 from trainer.errors import UserError, check
-from trainer.models.find import NEEDED
+from trainer.models.registry_layout import NEEDED
 
 
 @dataclasses.dataclass(frozen=True)

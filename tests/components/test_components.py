@@ -137,7 +137,7 @@ def test_initial_weights_are_looked_at_where_they_are_a_file(source, tmp_path):
     assert digests[0] != digests[1]
     for word in ("imagenet", "none"):
         assert fingerprint.python_func(DATASET, source, "", False, word)[2] == ""
-    with pytest.raises(SystemExit, match=r"^error: there is no .*nowhere\.h5"):
+    with pytest.raises(SystemExit, match=r"^error: .*nowhere\.h5 does not exist"):
         fingerprint.python_func(DATASET, source, "", False, str(tmp_path / "nowhere.h5"))
 
 
@@ -167,7 +167,7 @@ def test_model_is_taken_for_the_base_model_as_it_was_when_it_was_looked_at(model
     with pytest.raises(SystemExit, match=r"^error: .* changed while it was imported"):
         import_model.python_func(model.path, DATASET, "32x40", "other", artifact(dsl.Model, tmp_path / "again"))
     (tmp_path / "text.pb").write_text("no graph")
-    with pytest.raises(SystemExit, match=r"^error: .*text\.pb is damaged or no graph of TensorFlow"):
+    with pytest.raises(SystemExit, match=r"^error: .*text\.pb is damaged or not a graph of TensorFlow"):
         import_model.python_func(
             str(tmp_path / "text.pb"), DATASET, "", "", artifact(dsl.Model, tmp_path / "text")
         )

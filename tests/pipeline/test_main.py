@@ -33,7 +33,7 @@ def elsewhere(tmp_path, monkeypatch):
         (["--resume", "nowhere"], "nowhere is not a run"),
         (["--resume"], "there is no run below"),
         (["base_source=nowhere"], "base_source is 'nowhere', and there is no such file or folder"),
-        (["initial_weights=~/nothing.h5"], "initial_weights is '~/nothing.h5': there is no ~/nothing.h5; give"),
+        (["initial_weights=~/nothing.h5"], "initial_weights is '~/nothing.h5': ~/nothing.h5 does not exist; give"),
     ],
 )
 def test_mistake_is_named_before_anything_is_written(elsewhere, arguments, message):

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from tests.golden.inputs import image
+from tests.trainer import malformed
 from trainer.errors import UserError
 from trainer.picture import Picture, read_picture
 
@@ -117,10 +118,10 @@ def test_of_an_animation_the_first_frame_is_read(format):
 
 def test_a_picture_larger_than_allowed_is_refused_with_numbers():
     data = encoded(PIXELS)
-    assert read(data, most_pixels=30 * 44).shape == PIXELS.shape
+    assert read(data, max_pixels=30 * 44).shape == PIXELS.shape
     message = "x.png is 44 pixels wide and 30 high, 0 megapixels; at most 0.001319 are allowed: shrink it"
     with pytest.raises(UserError, match=message):
-        read(data, most_pixels=30 * 44 - 1)
+        read(data, max_pixels=30 * 44 - 1)
 
 
 def test_a_png_is_upright_by_tags_behind_its_pixels():
@@ -131,3 +132,14 @@ def test_a_png_is_upright_by_tags_behind_its_pixels():
     chunk = b"eXIf" + content
     behind = struct.pack(">I", len(content)) + chunk + struct.pack(">I", zlib.crc32(chunk)) + data[-12:]
     np.testing.assert_array_equal(read(data[:-12] + behind), ORIENTATIONS[6])
+
+
+def test_pillows_own_limit_does_not_count():
+    header = malformed.png(20_000, 10_000, malformed.chunk(b"IDAT", b""))
+    assert Picture(header, "x", max_pixels=200_000_000).size == (10_000, 20_000)
+
+
+def test_of_a_jpeg_with_several_images_the_first_is_read():
+    first, second = (Image.new("RGB", (8, 6), color) for color in ("white", "black"))
+    data = encoded(first, "MPO", save_all=True, append_images=[second])
+    np.testing.assert_array_equal(read(data), np.full((6, 8, 3), 255))

@@ -1,4 +1,4 @@
-"""Batches of prepared images: a split is read and decoded once, then every epoch takes them by their index."""
+"""Batches of prepared images: a split is read and decoded once; then each epoch gathers images by their index."""
 
 import errno
 import math
@@ -21,15 +21,15 @@ from trainer.tracing import without_autograph
 
 CACHES = ("auto", "memory", "disk")
 RESERVE_BYTES = 2_500_000_000
-"""Memory left alone by `auto`: what TensorFlow, the network and its optimizer take at a small batch."""
+"""Memory that `auto` leaves free for TensorFlow, the network and its optimizer with a small batch."""
 PARALLEL_SHARDS = 4
 DECODED_TOGETHER = 16
 PARALLEL_GATHERS = 8
-"""Calls that gather images at a time, at most: one copies about 5 GB/s, and its result waits in memory."""
+"""Maximum number of parallel gather calls: one copies about 5 GB/s, and its result waits in memory."""
 ALIGNMENT = 64
-"""Bytes; TensorFlow takes an array that begins at a multiple of it without a copy."""
+"""Bytes; TensorFlow shares an array that begins at a multiple of this, and copies others."""
 GATHER_IMAGES = 8
-"""A call gathers at least about so many images: it costs as much as copying one."""
+"""A call gathers at least about this many images, because a call costs as much as copying one."""
 
 # === The decoded split ===
 
@@ -55,20 +55,20 @@ class Split:
         cache: str = "auto",
         reserve_bytes: int = RESERVE_BYTES,
     ) -> Self:
-        """Read the shards of a split side by side, and decode them on all cores.
+        """Read the shards of a split in parallel, and decode them on all cores.
 
         Args:
-            folder: a prepared data set.
+            folder: a prepared dataset.
             manifest: its manifest.
             split: train or valid.
-            cache: where the H * W * 4 bytes of each image go. `memory`; `disk`, a file in the folder for temporary
-                files (TMPDIR) that has no name and vanishes with the process, however that ends; or `auto`: memory
-                if it is available now, disk otherwise.
-            reserve_bytes: memory that `auto` leaves for the rest of the training.
+            cache: where the H * W * 4 bytes of each image are kept. `memory`; `disk`: a file without a name in the
+                folder for temporary files (TMPDIR), which disappears with the process, however that ends; or
+                `auto`: memory if enough is available now, else disk.
+            reserve_bytes: memory that `auto` leaves free for the rest of the training.
 
         Raises:
-            UserError: the images fit neither in memory nor on the disk, or the shards are missing, damaged, or do
-                not hold each image of the split exactly once.
+            UserError: neither memory nor the disk has room for the images, or the shards are missing, damaged, or
+                do not hold each image of the split exactly once.
         """
         count, (height, width) = manifest.counts[split], manifest.image_size
         stimulus_bytes = count * height * width * 3
@@ -80,33 +80,33 @@ class Split:
 
 
 def _allocate(split: str, n_bytes: int, cache: str, reserve_bytes: int) -> NDArray[np.uint8]:
-    """(n_bytes,) uint8 in memory or in a nameless file; says in a line which it is."""
+    """(n_bytes,) uint8 in memory or in a file without a name; prints a line that says which."""
     check_choice("cache", cache, CACHES)
     available = memory.available_bytes()
     size = f"{split}: {n_bytes / 1e9:.2f} GB of decoded images"
-    has = f"{available / 1e9:.2f} GB of memory are available"
+    room = f"{available / 1e9:.2f} GB of memory are available"
     if cache == "memory" and n_bytes > available:
-        raise UserError(f"{size}, but {has}; set cache to disk or auto, or take a machine with more memory")
+        raise UserError(f"{size}, but {room}; set cache to disk or auto, or use a machine with more memory")
     if cache == "memory" or (cache == "auto" and n_bytes + reserve_bytes <= available):
-        print(f"{size} in memory; {has}", flush=True)
-        room = np.empty(n_bytes + ALIGNMENT, np.uint8)
-        return room[-room.ctypes.data % ALIGNMENT :][:n_bytes]
+        print(f"{size} in memory; {room}", flush=True)
+        store = np.empty(n_bytes + ALIGNMENT, np.uint8)
+        return store[-store.ctypes.data % ALIGNMENT :][:n_bytes]
     place = tempfile.gettempdir()
     with tempfile.TemporaryFile() as file:
         try:
             file.truncate(max(n_bytes, 1))
             if hasattr(os, "posix_fallocate"):  # not on a Mac
-                # Taken now: a write to a mapped page for which there is no room would kill the process.
+                # Allocated now: on a full disk, writing to a mapped page would kill the process.
                 os.posix_fallocate(file.fileno(), 0, max(n_bytes, 1))
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise
             raise UserError(
-                f"{size}: no space left for them in {place} ({error.strerror}), and {has}, of which "
-                f"{reserve_bytes / 1e9:.2f} are left for the network; free some, or name a folder on another disk "
-                "by the variable TMPDIR"
+                f"{size}: no space left for them in {place} ({error.strerror}), and {room}, of which "
+                f"{reserve_bytes / 1e9:.2f} are reserved for the network; free some, or set TMPDIR to a folder "
+                "on another disk"
             ) from None
-        print(f"{size} in a temporary file in {place}; {has}", flush=True)
+        print(f"{size} in a temporary file in {place}; {room}", flush=True)
         return np.memmap(file, np.uint8, "r+", shape=(n_bytes,)) if n_bytes else np.empty(0, np.uint8)
 
 
@@ -118,6 +118,41 @@ def _fill(
     split: str,
 ) -> None:
     """Put every record of the split at its index."""
+    count, start = len(stimulus), time.monotonic()
+    times_seen = np.zeros(count, np.int64)
+    with ExitStack() as stack:
+        tracker = None
+        try:
+            for batch in _decoded(folder, manifest, split).as_numpy_iterator():
+                indices = batch["index"]
+                unknown = indices[(indices < 0) | (indices >= count)]
+                if unknown.size:
+                    raise UserError(
+                        f"{folder} has {count} images in {split}, but a record is number {unknown[0]}; "
+                        f"{tfrecords.REMEDY}"
+                    )
+                stimulus[indices], density[indices] = batch["stimulus"], batch["density"]
+                np.add.at(times_seen, indices, 1)
+                if tracker is not None:
+                    tracker.advance(len(indices))
+                elif time.monotonic() - start > LOG_EVERY_S:
+                    done = min(int(times_seen.sum()), count)
+                    tracker = stack.enter_context(Tracker(f"decode {split}", count, "images", done))
+        except (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError) as error:
+            raise UserError(
+                f"a shard in {folder} is incomplete or damaged ({error.message.splitlines()[0]}); "
+                f"{tfrecords.REMEDY}"
+            ) from None
+    wrong = np.flatnonzero(times_seen != 1)
+    if wrong.size:
+        raise UserError(
+            f"the shards of {split} in {folder} hold image {wrong[0]} of {count} {times_seen[wrong[0]]} times "
+            f"instead of once ({wrong.size} such images); {tfrecords.REMEDY}"
+        )
+
+
+def _decoded(folder: str | os.PathLike[str], manifest: Manifest, split: str) -> tf.data.Dataset:
+    """The parsed records of a split in batches of DECODED_TOGETHER, in any order."""
     paths = [str(path) for path in tfrecords.shard_paths(folder, split)]
     records = tf.data.TFRecordDataset(paths, num_parallel_reads=min(PARALLEL_SHARDS, len(paths)))
     options = _options()
@@ -128,38 +163,7 @@ def _fill(
         return tfrecords.parse(record, manifest.image_size)
 
     decoded = records.map(parse, num_parallel_calls=os.cpu_count())
-    batches = decoded.batch(DECODED_TOGETHER).prefetch(2).with_options(options)
-    seen, start = np.zeros(len(stimulus), np.int64), time.monotonic()
-    with ExitStack() as stack:
-        tracker = None
-        try:
-            for batch in batches.as_numpy_iterator():
-                indices = batch["index"]
-                unknown = indices[(indices < 0) | (indices >= len(seen))]
-                if unknown.size:
-                    raise UserError(
-                        f"{folder} has {len(seen)} images in {split}, but a record is number {unknown[0]}; "
-                        f"{tfrecords.REMEDY}"
-                    )
-                stimulus[indices], density[indices] = batch["stimulus"], batch["density"]
-                np.add.at(seen, indices, 1)
-                if tracker is not None:
-                    tracker.advance(len(indices))
-                elif time.monotonic() - start > LOG_EVERY_S:
-                    tracker = stack.enter_context(
-                        Tracker(f"decode {split}", len(seen), "images", min(int(seen.sum()), len(seen)))
-                    )
-        except (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError) as error:
-            raise UserError(
-                f"a shard in {folder} is cut short or damaged ({error.message.splitlines()[0]}); "
-                f"{tfrecords.REMEDY}"
-            ) from None
-    wrong = np.flatnonzero(seen != 1)
-    if wrong.size:
-        raise UserError(
-            f"the shards of {split} in {folder} hold image {wrong[0]} of {len(seen)} {seen[wrong[0]]} times "
-            f"instead of once ({wrong.size} such images); {tfrecords.REMEDY}"
-        )
+    return decoded.batch(DECODED_TOGETHER).prefetch(2).with_options(options)
 
 
 # === Batches ===
@@ -180,21 +184,21 @@ def training_batches(
     first_replica: int = 0,
     n_replicas: int = 1,
 ) -> tf.data.Dataset:
-    """One epoch, in the order that `epoch_order` gives, whatever the replicas.
+    """One epoch in the order of `epoch_order`, which does not depend on the number of replicas.
 
-    The images that do not fill a batch are left out of this epoch (another order leaves out others). The batch of
-    a step is cut into `n_replicas` equal slices, one for each replica; what comes out are the slices of the
-    replicas here, one after another, step after step, as `Strategy.distribute_datasets_from_function` takes them.
+    Images that do not fill a batch are left out of this epoch (another epoch leaves out others). The batch of a
+    step is cut into `n_replicas` equal slices, one for each replica. The dataset yields the slices of the replicas
+    here, replica by replica and step by step, as `Strategy.distribute_datasets_from_function` expects them.
 
     Args:
         split: the decoded images.
         batch_size: B, images of a step over all replicas; a multiple of `n_replicas`.
         seed: of the run.
         epoch: counted from 0.
-        skip_steps: steps already taken, when a run goes on in the middle of an epoch; skipping reads nothing.
-        n_replicas_here: replicas that this process feeds.
-        first_replica: number of the first of them among all, from 0.
-        n_replicas: replicas of the whole job.
+        skip_steps: steps already taken, if a run resumes in the middle of an epoch; skipping reads nothing.
+        n_replicas_here: number of replicas that this process feeds.
+        first_replica: index of the first of them among all, from 0.
+        n_replicas: number of replicas of the whole job.
 
     Returns:
         Dicts of index (b,) int64, stimulus (b, H, W, 3) uint8 and density (b, H, W, 1) uint8; b is
@@ -208,17 +212,17 @@ def training_batches(
 def validation_batches(
     split: Split, batch_size: int, n_replicas_here: int = 1, first_replica: int = 0, n_replicas: int = 1
 ) -> tf.data.Dataset:
-    """The whole split in its order, each image on one replica; the last batch is filled up with zeros.
+    """The whole split in order, each image on one replica; the last batch is padded with zeros.
 
     Args:
         split: the decoded images.
-        batch_size: as the others, of `training_batches`.
-        n_replicas_here: see there.
-        first_replica: see there.
-        n_replicas: see there.
+        batch_size: as in `training_batches`.
+        n_replicas_here: as in `training_batches`.
+        first_replica: as in `training_batches`.
+        n_replicas: as in `training_batches`.
 
     Returns:
-        Dicts as of `training_batches`, with mask (b,) float32: 1 for an image, 0 for what fills up.
+        Dicts as of `training_batches`, with mask (b,) float32: 1 for an image, 0 for padding.
     """
     order = np.full(math.ceil(len(split) / batch_size) * batch_size, -1)
     order[: len(split)] = np.arange(len(split))
@@ -226,9 +230,9 @@ def validation_batches(
 
     @without_autograph
     def masked(batch: dict[str, tf.Tensor], mask: tf.Tensor) -> dict[str, tf.Tensor]:
-        there = tf.cast(mask, tf.uint8)[:, None, None, None]
-        filled = {key: batch[key] * there for key in ("stimulus", "density")}
-        return {**batch, **filled, "mask": mask}
+        is_image = tf.cast(mask, tf.uint8)[:, None, None, None]
+        padded = {key: batch[key] * is_image for key in ("stimulus", "density")}
+        return {**batch, **padded, "mask": mask}
 
     gathered = _gathered(split, np.maximum(slices, 0))
     masks = tf.data.Dataset.from_tensor_slices((slices >= 0).astype(np.float32))
@@ -238,7 +242,7 @@ def validation_batches(
 def _slices(
     order: NDArray[np.int64], batch_size: int, skip_steps: int, here: int, first: int, n_replicas: int
 ) -> NDArray[np.int64]:
-    """(steps * here, b) indices: a row for each step and replica here."""
+    """(steps * here, b) indices: one row for each step and replica here."""
     assert batch_size % n_replicas == 0, f"{n_replicas} replicas cannot share {batch_size} images"
     by_replica = order.reshape(-1, n_replicas, batch_size // n_replicas)
     return by_replica[skip_steps:, first : first + here].reshape(-1, batch_size // n_replicas)
@@ -265,16 +269,14 @@ def _gathered(split: Split, slices: NDArray[np.int64]) -> tf.data.Dataset:
 def _tensor(images: NDArray[np.uint8]) -> tf.Tensor:
     """The images as a tensor that shares their memory.
 
-    Gathering from it takes no Python: TensorFlow would wait for ever for a Python function that is under way when
-    an epoch is left in the middle.
+    Gathering from it needs no Python function. TensorFlow would wait forever for one that is running when an epoch
+    is left in the middle.
     """
     return tf.experimental.dlpack.from_dlpack(images.__dlpack__())
 
 
 def _options() -> tf.data.Options:
-    """Threads apart from those of the steps; and the graph as it is, since to rewrite it TensorFlow would copy all
-    images.
-    """
+    """Threads of its own, apart from those of the steps, and no graph rewriting, which would copy all images."""
     options = tf.data.Options()
     options.threading.private_threadpool_size = os.cpu_count() or 1
     options.threading.max_intra_op_parallelism = 1

@@ -1,4 +1,4 @@
-"""From the files of one image to arrays: the stimulus, its map as a density, and its fixated pixels."""
+"""Decode the files of one image: the stimulus, its map as a density, and its fixated pixels."""
 
 import io
 import re
@@ -15,7 +15,7 @@ from scipy import ndimage
 from trainer.data.layout import POINTS, Item
 from trainer.data.sources import Member
 from trainer.errors import UserError, first_line
-from trainer.picture import READERS
+from trainer.picture import open_header
 
 Pixels = NDArray[np.uint8]
 Points = NDArray[np.int64]
@@ -23,9 +23,11 @@ Points = NDArray[np.int64]
 
 MAX_POINT_LEVELS = 16
 MAX_POINT_SHARE = 0.02
-"""A map with at most so many distinct values, and less than this share of its pixels above 0, is points."""
+"""A map with at most this number of values, and less than this share of its pixels above 0, is points."""
+MAX_PIXELS = 180_000_000
+"""Pixels of the largest image that is decoded."""
 DECODED_BY_TENSORFLOW = {"JPEG": ("L", "RGB"), "PNG": ("1", "L", "LA", "P", "RGB", "RGBA", "I;16", "I")}
-"""Formats and modes for which TensorFlow answers as the reference does, which decodes with it."""
+"""Formats and modes that TensorFlow decodes, as the reference does; Pillow decodes the others."""
 
 
 @dataclass(frozen=True)
@@ -35,20 +37,20 @@ class Decoded:
     stimulus: Pixels
     """(h, w, 3) RGB."""
     density: Pixels
-    """(h', w'), not all zero, of the stimulus' aspect ratio."""
+    """(h', w'), not all zero, with the stimulus's aspect ratio."""
     fixations: Points | None
-    """In pixels of the stimulus; None where only a density is known."""
+    """In pixels of the stimulus; None if only a density is known."""
     ground_truth: str
-    """What the map was: `density` or `points`."""
+    """The form of the map's file: `density` or `points`."""
 
 
 def decode(item: Item, blur_sigma_px: float) -> Decoded:
     """Read and check the files of one image.
 
-    Where the map is points, they become the fixations, and the density by a Gaussian of `blur_sigma_px` pixels.
+    If the map is points, these are the fixations; a Gaussian of `blur_sigma_px` pixels makes the density.
 
     Raises:
-        UserError: a file cannot be decoded, the map is empty, or of another aspect ratio than the stimulus.
+        UserError: a file cannot be decoded, or the map is empty or has another aspect ratio than the stimulus.
     """
     stimulus = decode_stimulus(item.stimulus)
     size = (stimulus.shape[0], stimulus.shape[1])
@@ -60,16 +62,16 @@ def decode(item: Item, blur_sigma_px: float) -> Decoded:
     if not is_points(levels):
         return Decoded(stimulus, levels, fixations, "density")
     points = _rescaled(np.argwhere(levels), levels.shape, size)
-    # A file of fixations knows repeated ones, which a picture cannot show.
+    # A file of fixations may list a pixel repeatedly, which an image cannot show.
     fixations = points if fixations is None else fixations
     return Decoded(stimulus, blur(fixations, size, blur_sigma_px), fixations, "points")
 
 
-# === Pictures ===
+# === Images ===
 
 
 def decode_stimulus(member: Member) -> Pixels:
-    """(h, w, 3) uint8 RGB of a picture of any format and mode; transparency and orientation tags are ignored."""
+    """(h, w, 3) uint8 RGB of an image of any format and mode; transparency and orientation tags are ignored."""
     picture, data = _open(member)
     try:
         if picture.mode in DECODED_BY_TENSORFLOW.get(picture.format or "", ()):
@@ -82,11 +84,11 @@ def decode_stimulus(member: Member) -> Pixels:
 
 
 def _decode_map(member: Member, stimulus_size: tuple[int, int]) -> Pixels:
-    """(h, w) uint8 of a map; a `UserError` where it is empty or does not fit the stimulus."""
+    """(h, w) uint8 of a map; `UserError` if it is empty or does not fit the stimulus."""
     picture, data = _open(member)
     try:
         if picture.mode.startswith(("I", "F")):
-            # TensorFlow would keep the upper 8 of 16 bits, and lose points that are marked by 1.
+            # TensorFlow would keep the upper 8 of 16 bits, and lose points whose value is 1.
             levels = _scaled(np.asarray(picture))
         elif picture.mode in DECODED_BY_TENSORFLOW.get(picture.format or "", ()):
             levels = np.asarray(tf.io.decode_image(data, channels=1, expand_animations=False))[..., 0]
@@ -96,11 +98,11 @@ def _decode_map(member: Member, stimulus_size: tuple[int, int]) -> Pixels:
         raise _undecodable(member, error) from None
     height, width = stimulus_size
     ratio = min(levels.shape[0] / height, levels.shape[1] / width)
-    # One pixel is what rounding may do to a side.
+    # Rounding may change a side by one pixel.
     if max(abs(levels.shape[0] - height * ratio), abs(levels.shape[1] - width * ratio)) > 1:
         raise UserError(
-            f"{member.origin} is {levels.shape[0]} x {levels.shape[1]} pixels (height x width), its image "
-            f"{height} x {width}, another aspect ratio; replace it by the map of this image"
+            f"{member.origin} is {levels.shape[0]} x {levels.shape[1]} pixels (height x width), but its "
+            f"image is {height} x {width}, another aspect ratio; replace it by the map of this image"
         )
     if not levels.any():
         raise UserError(f"{member.origin} is empty, all its pixels are 0; replace it, or remove it with its image")
@@ -110,24 +112,29 @@ def _decode_map(member: Member, stimulus_size: tuple[int, int]) -> Pixels:
 def _open(member: Member) -> tuple[Image.Image, bytes]:
     data = member.read()
     try:
-        # Among Pillow's other decoders is one that runs Ghostscript, whatever the file is called.
-        return Image.open(io.BytesIO(data), formats=tuple(READERS)), data
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        picture = open_header(data)
+    except (OSError, ValueError, SyntaxError) as error:
         raise _undecodable(member, error) from None
+    if picture.width * picture.height > MAX_PIXELS:
+        raise UserError(
+            f"{member.origin} has {picture.width} x {picture.height} pixels (width x height), more than "
+            f"{MAX_PIXELS:,}; shrink it, or remove it with its other files"
+        )
+    return picture, data
 
 
 def _undecodable(member: Member, error: Exception) -> UserError:
-    # TensorFlow's text begins with the name of its operation, and Pillow's has the address of what it read from.
+    # TensorFlow's text begins with the name of its operation, and Pillow's contains a memory address.
     text = re.sub(r"^\{\{.*?\}\} | <_io\.BytesIO object at 0x[0-9a-f]+>", "", first_line(error))
-    return UserError(f"{member.origin} does not decode as a picture ({text}); get it again")
+    return UserError(f"{member.origin} does not decode as an image ({text}); download or export it again")
 
 
 def _scaled(values: NDArray[Any]) -> Pixels:
-    """Values of any range as uint8, their largest at 255; where it is above 0, so are theirs that are."""
-    largest = values.max()
-    if largest <= 0:
+    """Scale to uint8 with the maximum at 255, rounding up so that no positive value becomes 0."""
+    maximum = values.max()
+    if maximum <= 0:
         return np.zeros(values.shape, np.uint8)
-    scaled: Pixels = np.ceil(np.clip(values, 0, None) / largest * 255).astype(np.uint8)
+    scaled: Pixels = np.ceil(np.clip(values, 0, None) / maximum * 255).astype(np.uint8)
     return scaled
 
 
@@ -135,15 +142,15 @@ def _scaled(values: NDArray[Any]) -> Pixels:
 
 
 def is_points(map: Pixels) -> bool:
-    """Whether a map (h, w) marks fixated pixels; a density otherwise."""
+    """Whether a map (h, w) marks fixated pixels; otherwise it is a density."""
     is_sparse = np.count_nonzero(map) < MAX_POINT_SHARE * map.size
     return bool(is_sparse and len(np.unique(map)) <= MAX_POINT_LEVELS)
 
 
 def blur(points: Points, size: tuple[int, int], sigma_px: float) -> Pixels:
-    """Density (h, w) of fixated pixels: each marked once, blurred, the peak at 255.
+    """Density (h, w) of fixated pixels, uint8: the binary map, blurred, with its maximum at 255.
 
-    As the reference makes it (Kroner et al., download.py: `gaussian_filter` of the binary map).
+    The reference does the same (Kroner et al., download.py: `gaussian_filter` of the binary map).
     """
     marked = np.zeros(size, np.float32)
     marked[tuple(points.T)] = 1
@@ -153,17 +160,17 @@ def blur(points: Points, size: tuple[int, int], sigma_px: float) -> Pixels:
 
 
 def read_fixations(member: Member, size: tuple[int, int]) -> Points:
-    """Fixated pixels in a stimulus of `size` (h, w), from a `.mat` file or a picture; at least one."""
+    """Fixated pixels in a stimulus of `size` (h, w), from a `.mat` file or an image; at least one."""
     if member.path.lower().endswith(POINTS):
         points = np.concatenate(read_observers(member, size))
     else:
         levels = _decode_map(member, size)
-        # Points that went through JPEG have faint neighbours.
+        # JPEG gives points faint neighbours.
         marked = levels > (0 if is_points(levels) else 127)
         if np.count_nonzero(marked) >= MAX_POINT_SHARE * levels.size:
             raise UserError(
-                f"{member.origin} is a density, but lies among fixations while there are maps elsewhere; remove "
-                "the one or the other folder"
+                f"{member.origin} is a density in a folder of fixations, and there is another folder of maps; "
+                "remove one of the two"
             )
         points = _rescaled(np.argwhere(marked), levels.shape, size)
     if not len(points):
@@ -172,17 +179,19 @@ def read_fixations(member: Member, size: tuple[int, int]) -> Points:
 
 
 def read_observers(member: Member, size: tuple[int, int]) -> list[Points]:
-    """The fixated pixels of each observer in a stimulus of `size` (h, w), from a `.mat` file as SALICON's."""
-    return [np.clip(each, 0, np.array(size) - 1) for each in _read_mat(member)]
+    """The fixated pixels of each observer in a stimulus of `size` (h, w), from a `.mat` file like SALICON's."""
+    return [np.clip(points, 0, np.array(size) - 1) for points in _read_mat(member)]
 
 
 def _read_mat(member: Member) -> list[Points]:
-    """Each of SALICON's `gaze` structs, whose (x, y) count from 1; CAT2000's binary matrix `fixLocs` as one."""
+    """Points of each of SALICON's `gaze` structs, whose (x, y) count from 1, or of CAT2000's matrix `fixLocs`."""
     try:
         content = mat.loadmat(io.BytesIO(member.read()), variable_names=["gaze", "fixLocs"])
         if "fixLocs" in content:
             return [np.argwhere(content["fixLocs"])]
-        observers = [np.asarray(each, np.int64).reshape(-1, 2) for each in content["gaze"]["fixations"].ravel()]
+        observers = [
+            np.asarray(points, np.int64).reshape(-1, 2) for points in content["gaze"]["fixations"].ravel()
+        ]
     except (
         OSError,
         ValueError,
@@ -191,16 +200,16 @@ def _read_mat(member: Member) -> list[Points]:
         IndexError,
         NotImplementedError,
         mat.matlab.MatReadError,
-    ) as e:
+    ) as error:
         raise UserError(
-            f"{member.origin} is not a file of fixations, it has no `gaze` with `fixations` of (x, y) ({e!r}); "
-            "get it again"
+            f"{member.origin} is not a file of fixations: it has no `gaze` with `fixations` of (x, y) "
+            f"({error!r}); download or export it again"
         ) from None
-    return [each[:, ::-1] - 1 for each in observers]
+    return [points[:, ::-1] - 1 for points in observers]
 
 
 def _rescaled(points: Points, size: tuple[int, ...], target_size: tuple[int, int]) -> Points:
-    """Pixels of a picture of `size` as the pixels at the same places of one of `target_size`, both (h, w)."""
+    """Points in an image of `size` moved to the same places of one of `target_size`, both (h, w)."""
     return rescale_points(points, (0, 0, *target_size), (size[0], size[1]))
 
 

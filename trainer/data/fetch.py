@@ -1,6 +1,6 @@
-"""From source to a prepared data set: find what belongs together, check it, write it.
+"""Fetch a dataset: find the files of each image at the source, check them, and write a prepared dataset.
 
-TensorFlow is loaded when all files are found and paired, so that fingerprints and most mistakes take no time.
+TensorFlow is loaded once all files are found and paired, so that fingerprints and most errors take no time.
 """
 
 import hashlib
@@ -9,6 +9,7 @@ import pathlib
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from trainer import datasets, storage
 from trainer.artifacts import SPLITS, Manifest, SourceObject, code_version
@@ -18,21 +19,21 @@ from trainer.errors import UserError
 from trainer.files import is_taken, replacing
 from trainer.loading import load_tensorflow
 
-BUCKET_MOUNT = pathlib.Path("/gcs")
-"""Where Vertex AI mounts Cloud Storage."""
+if TYPE_CHECKING:
+    from trainer.data.prepare import Facts
 
 
 def fingerprint(dataset: str, source: str) -> str:
-    """A digest (hex) of what is at the source now: names, sizes and checksums of its files.
+    """A digest (hex) of the names, sizes and checksums of all files at the source.
 
-    The same files have the same fingerprint wherever they are. On Cloud Storage this reads the listing only.
+    It does not depend on the place of the files. On Cloud Storage only the listing is read.
 
     Args:
-        dataset: name of the data set's row.
+        dataset: a name in `trainer.datasets.DATASETS`.
         source: as `FetchConfig.source`.
 
     Raises:
-        UserError: unknown data set, or nothing that may be read at the source.
+        UserError: the dataset is unknown, or the source is empty or may not be read.
     """
     row = datasets.get(dataset)
     source = _resolved(dataset, row, source)
@@ -40,11 +41,11 @@ def fingerprint(dataset: str, source: str) -> str:
 
 
 def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str]) -> Manifest:
-    """Make the prepared data set `output`, a folder that must not exist or be empty.
+    """Write the prepared dataset `output`, a folder that must be empty or not exist.
 
     Raises:
-        UserError: whatever is wrong with the source (see `storage`, `sources`, `layout`, `decode`), or with the
-            place to write to. Nothing is left at `output` then, nor beside it.
+        UserError: the source has an error (see `storage`, `sources`, `layout`, `decode`), or the output cannot be
+            written. Nothing is left at `output` or next to it.
     """
     row = datasets.get(config.dataset)
     source = _resolved(config.dataset, row, config.source)
@@ -58,7 +59,7 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str]) -> Manife
         place = source
         if source == SAMPLE:
             place = str(scratch / SAMPLE)
-            sample.draw(config.dataset, place)
+            sample.generate(config.dataset, place)
             objects = storage.list_objects(place)
         with sources.opened(place, objects, scratch) as members:
             items = layout.find_items(members, row, source)
@@ -68,32 +69,43 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str]) -> Manife
             from trainer.data.prepare import prepare
 
             facts = prepare(items, row.blur_sigma_px, image_size, partial, config.dataset)
-        manifest = Manifest(
-            dataset=config.dataset,
-            source=source,
-            fingerprint=sample.fingerprint(config.dataset) if source == SAMPLE else _digest(objects),
-            image_size=image_size,
-            counts={split: len(items[split]) for split in SPLITS},
-            expected_counts={"train": row.n_train, "valid": row.n_valid},
-            split=row.split,
-            ground_truth=facts.ground_truth,
-            blur_sigma_px=row.blur_sigma_px if facts.ground_truth == "points" else 0.0,
-            has_fixations=facts.has_fixations,
-            original_sizes=dict(sorted(facts.original_sizes.items())),
-            shards=facts.shards,
-            objects=objects,
-            code_version=code_version(),
-        )
+        manifest = _manifest(config.dataset, row, source, objects, image_size, facts)
         manifest.save(partial)
     return manifest
 
 
+def _manifest(
+    dataset: str,
+    row: datasets.Dataset,
+    source: str,
+    objects: list[SourceObject],
+    image_size: tuple[int, int],
+    facts: "Facts",
+) -> Manifest:
+    return Manifest(
+        dataset=dataset,
+        source=source,
+        fingerprint=sample.fingerprint(dataset) if source == SAMPLE else _digest(objects),
+        image_size=image_size,
+        counts=facts.counts,
+        expected_counts={"train": row.n_train, "valid": row.n_valid},
+        split=row.split,
+        ground_truth=facts.ground_truth,
+        blur_sigma_px=row.blur_sigma_px if facts.ground_truth == "points" else 0.0,
+        has_fixations=facts.has_fixations,
+        original_sizes=dict(sorted(facts.original_sizes.items())),
+        shards=facts.shards,
+        objects=objects,
+        code_version=code_version(),
+    )
+
+
 def leave_out(output: str | os.PathLike[str]) -> None:
-    """Make the folder `output` without a data set, for a run that needs none there; it says so."""
+    """Write a folder `output` without a dataset, with a file that says so, for a run that does not need one."""
     folder = pathlib.Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "not-fetched.txt").write_text(
-        "A model takes the place of base training, so its data is not needed.\n"
+        "A model replaces base training, so the data of base training is not needed.\n"
     )
 
 
@@ -101,19 +113,19 @@ def _resolved(dataset: str, row: datasets.Dataset, source: str) -> str:
     if source or row.source:
         return source or row.source
     raise UserError(
-        f"{dataset} has no source of its own: give its folder or archive, a gs:// address, or `{SAMPLE}` as source"
+        f"{dataset} has no default source: give its folder or archive, a gs:// address, or `{SAMPLE}` as source"
     )
 
 
 def _digest(objects: Iterable[SourceObject]) -> str:
-    lines = sorted(f"{each.name}\t{each.size_bytes}\t{each.crc32c}\n" for each in objects)
+    lines = sorted(f"{file.name}\t{file.size_bytes}\t{file.crc32c}\n" for file in objects)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 @contextmanager
 def _scratch(output: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A folder for downloads, removed afterwards: beside the output, where there is room for data."""
-    # A mounted bucket would upload everything that is unpacked into it.
-    on_bucket = output.absolute().is_relative_to(BUCKET_MOUNT)
+    """A temporary folder for downloads, next to the output, because that disk has room for data."""
+    # On a mounted bucket every unpacked file would be uploaded.
+    on_bucket = output.absolute().is_relative_to(storage.MOUNT)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=None if on_bucket else output.parent) as folder:
         yield pathlib.Path(folder)

@@ -1,14 +1,14 @@
-"""Which files of a source belong together, and which images are for training.
+"""Find which files of a source belong together, and split the images into training and validation.
 
-One rule for every data set. The folder that a file lies in, at any depth, says what it is; for an archive whose
-members lie in no such folder the archive's own name does:
+One rule for all datasets: the folder of a file, at any depth, tells what it holds. In an archive without such
+folders, the archive's own name tells it:
 
-| folder or archive              | holds                                                      |
-|--------------------------------|------------------------------------------------------------|
-| `stimuli`, `images`            | stimuli                                                    |
-| `saliency`, `maps`             | maps                                                       |
-| `fixation`, `fixations`        | fixations: `.mat`, or pictures of the fixated pixels; maps |
-|                                | where there are no others                                  |
+| folder or archive              | holds                                                       |
+|--------------------------------|-------------------------------------------------------------|
+| `stimuli`, `images`            | stimuli                                                     |
+| `saliency`, `maps`             | maps                                                        |
+| `fixation`, `fixations`        | fixations: `.mat` files, or images of the fixated pixels;   |
+|                                | these images are the maps if there are no others            |
 
 Files of one image have the same path below that folder, apart from their suffixes.
 """
@@ -34,10 +34,10 @@ ROLES = {
     "fixations": "fixations",
     "fixationlocs": "fixations",
 }
-"""What a folder of this name holds; the last two words without a space are CAT2000's."""
+"""Folder name -> what it holds; `fixationmaps` and `fixationlocs` are CAT2000's."""
 SPLIT_FOLDERS = {"train": "train", "val": "valid", "valid": "valid", "test": "test"}
-LEFT_OUT = "output"
-"""CAT2000 has folders of this name with pictures made from its stimuli."""
+IGNORED = "output"
+"""CAT2000 has folders of this name with images made from its stimuli."""
 PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif")
 POINTS = ".mat"
 SEED = 42
@@ -48,16 +48,18 @@ class Item:
     """The files of one image."""
 
     name: str
-    """Path of the stimulus below its folder (and below train/ or val/ where the split is given)."""
+    """Path of the stimulus below its folder (and below train/ or val/ if the split is given)."""
     stimulus: Member
     map: Member | None
-    """Density or points; None where `fixations` are all there is."""
+    """Density or points; None if there are only `fixations`."""
     fixations: Member | None
-    """A `.mat` file or a picture, where there is one beside the map."""
+    """A `.mat` file or an image, if there is one in addition to the map."""
 
 
 @dataclass(frozen=True)
 class _Place:
+    """What a path says about a file."""
+
     role: str
     split: str
     name: str
@@ -65,26 +67,26 @@ class _Place:
 
 
 def find_items(members: Sequence[Member], row: Dataset, source: str) -> dict[str, list[Item]]:
-    """The images of each split: sorted by name where the split is given, else as the seeded shuffle orders them.
+    """The images of each split: sorted by name if the split is given, else in the order of the seeded shuffle.
 
     Raises:
-        UserError: a file has no counterpart, two files have one name, or there are no stimuli or no maps.
+        UserError: a file has no counterpart, two files have the same name, or there are no stimuli or no maps.
     """
-    found: dict[str, dict[str, tuple[str, Member]]] = {role: {} for role in ROLES.values()}
+    files: dict[str, dict[str, tuple[str, Member]]] = {role: {} for role in ROLES.values()}
     for member in members:
         place = _place(member.path, row)
         if place is None or place.split == "test":
             continue
-        known = found[place.role].setdefault(place.key, (place.name, member))
-        if known[1] is not member:
+        first = files[place.role].setdefault(place.key, (place.name, member))
+        if first[1] is not member:
             raise UserError(
-                f"two files of one name: {known[1].origin} and {member.origin} would both be the {place.role} "
-                f"of {place.key!r}; remove one of them"
+                f"two files with the same name: {first[1].origin} and {member.origin} would both be the "
+                f"{place.role} of {place.key!r}; remove one of them"
             )
-    stimuli, maps, fixations = found["stimulus"], found["map"], found["fixations"]
+    stimuli, maps, fixations = files["stimulus"], files["map"], files["fixations"]
     if not maps:
-        maps = {key: each for key, each in fixations.items() if not each[0].lower().endswith(POINTS)}
-        fixations = {key: each for key, each in fixations.items() if key not in maps}
+        maps = {key: file for key, file in fixations.items() if not file[0].lower().endswith(POINTS)}
+        fixations = {key: file for key, file in fixations.items() if key not in maps}
     _check_pairs(stimuli, maps, fixations, source, members)
     items = {
         key: Item(name, stimulus, _member(maps, key), _member(fixations, key))
@@ -97,8 +99,8 @@ def find_items(members: Sequence[Member], row: Dataset, source: str) -> dict[str
     return {"train": [ordered[index] for index in train], "valid": [ordered[index] for index in valid]}
 
 
-def _member(found: dict[str, tuple[str, Member]], key: str) -> Member | None:
-    return found[key][1] if key in found else None
+def _member(files: dict[str, tuple[str, Member]], key: str) -> Member | None:
+    return files[key][1] if key in files else None
 
 
 def _in_split(items: dict[str, Item], split: str) -> list[Item]:
@@ -106,7 +108,7 @@ def _in_split(items: dict[str, Item], split: str) -> list[Item]:
 
 
 def _place(path: str, row: Dataset) -> _Place | None:
-    """What the file at `path` is, or None where it is nothing that is looked for."""
+    """What the file at `path` is; None if it is none of the roles."""
     *folders, file = path.split("/")
     depth = max((i for i, folder in enumerate(folders) if folder.lower() in ROLES), default=None)
     if depth is None:
@@ -115,13 +117,13 @@ def _place(path: str, row: Dataset) -> _Place | None:
     below = folders[depth + 1 :]
     suffix = pathlib.PurePosixPath(file).suffix
     kinds = (*PICTURES, POINTS) if role == "fixations" else PICTURES
-    if suffix.lower() not in kinds or LEFT_OUT in (folder.lower() for folder in below):
+    if suffix.lower() not in kinds or IGNORED in (folder.lower() for folder in below):
         return None
     split = ""
     if row.split == "given":
         labels = [SPLIT_FOLDERS[folder.lower()] for folder in folders if folder.lower() in SPLIT_FOLDERS]
         if not labels:
-            raise UserError(f"{path} lies neither in train/ nor in val/, which this data set is split by; move it")
+            raise UserError(f"{path} is neither in train/ nor in val/, which split this dataset; move it")
         split = labels[-1]
         below = [folder for folder in below if SPLIT_FOLDERS.get(folder.lower()) != split]
     stem = file[: len(file) - len(suffix)]
@@ -142,7 +144,7 @@ def _check_pairs(
     if not stimuli:
         example = f", such as {members[0].path}" if members else ""
         raise UserError(
-            f"{source} has no stimuli: none of its {len(members)} files{example} is a picture in a folder or "
+            f"{source} has no stimuli: none of its {len(members)} files{example} is an image in a folder or "
             "archive named stimuli or images"
         )
     if not maps and not fixations:
@@ -150,12 +152,12 @@ def _check_pairs(
             f"{source} has {len(stimuli)} images but no maps: put them into a folder or archive named saliency, "
             "maps, fixation or fixations"
         )
-    for what, found in (("map", maps), ("fixations file", fixations)):
-        if not found:
+    for what, keys in (("map", maps), ("fixations file", fixations)):
+        if not keys:
             continue
-        lonely, orphans = sorted(set(stimuli) - set(found)), sorted(set(found) - set(stimuli))
-        if lonely:
-            raise UserError(f"image without a {what}: {_some(lonely)}; add what is missing or remove the image")
+        incomplete, orphans = sorted(set(stimuli) - set(keys)), sorted(set(keys) - set(stimuli))
+        if incomplete:
+            raise UserError(f"image without a {what}: {_some(incomplete)}; add the {what} or remove the image")
         if orphans:
             raise UserError(f"{what} without an image: {_some(orphans)}; add the image or remove the {what}")
 
@@ -169,10 +171,10 @@ def _some(keys: Sequence[str]) -> str:
 
 
 def split_indices(names: Sequence[str], row: Dataset) -> tuple[list[int], list[int]]:
-    """Indices of the training and of the validation images among the sorted `names`, in the shuffle's order.
+    """Indices of the training and of the validation images among the sorted `names`, in shuffled order.
 
-    `shuffle` shuffles all of them, `shuffle_per_category` those of each folder alike (Kroner et al., data.py:
-    `np.random.RandomState(42)`). Of another number of images than the row's, the same share is for training.
+    `shuffle` shuffles all of them; `shuffle_per_category` shuffles each folder with the same seed (Kroner et al.,
+    data.py: `np.random.RandomState(42)`). The share for training is the row's, for any number of images.
     """
     groups: dict[str, list[int]] = {}
     for index, name in enumerate(names):
@@ -190,21 +192,21 @@ def split_indices(names: Sequence[str], row: Dataset) -> tuple[list[int], list[i
 
 
 def check_counts(items: dict[str, list[Item]], row: Dataset, source: str, allow_partial_data: bool) -> None:
-    """Raise `UserError` unless the splits are as large as the row says, or not empty where others are allowed."""
+    """Raise `UserError` if a split is empty or, unless partial data is allowed, has not the row's size."""
     n_train, n_valid = len(items["train"]), len(items["valid"])
-    found = f"{source} has {n_train} training and {n_valid} validation images"
+    counts = f"{source} has {n_train} training and {n_valid} validation images"
     if not n_train or not n_valid:
-        raise UserError(f"{found}; both are needed, so give it more")
+        raise UserError(f"{counts}; both are needed: add images")
     if (n_train, n_valid) != (row.n_train, row.n_valid) and not allow_partial_data:
         raise UserError(
-            f"{found}, the complete data set has {row.n_train} and {row.n_valid}; get the rest, or accept it "
-            "as it is by setting allow_partial_data"
+            f"{counts}, the complete dataset has {row.n_train} and {row.n_valid}; add the rest, or set "
+            "allow_partial_data to train on these"
         )
 
 
 def limited(items: Sequence[Item], max_examples: int) -> list[Item]:
-    """At most `max_examples` of the items (0: all), drawn by a seeded permutation, in their order."""
+    """At most `max_examples` of the items (0: all), chosen by a seeded permutation, in their order."""
     if not 0 < max_examples < len(items):
         return list(items)
-    drawn = np.random.RandomState(SEED).permutation(len(items))[:max_examples]
-    return [items[index] for index in sorted(drawn)]
+    chosen = np.random.RandomState(SEED).permutation(len(items))[:max_examples]
+    return [items[index] for index in sorted(chosen)]

@@ -1,4 +1,4 @@
-"""How much memory this process can still take, as Linux and its control groups say."""
+"""Available memory of this process, from Linux and its control groups."""
 
 import os
 import pathlib
@@ -8,12 +8,12 @@ CGROUPS = pathlib.Path("/sys/fs/cgroup")
 
 
 def available_bytes(proc: pathlib.Path = PROC, cgroups: pathlib.Path = CGROUPS) -> int:
-    """Bytes that can be allocated now without swapping and without being killed for it.
+    """Bytes that can be allocated now without swapping and without an out-of-memory kill.
 
-    The least of the machine's MemAvailable and of what each control group above this process leaves: its limit
-    less its use, where file pages that were not used lately do not count, since the kernel drops them on demand.
-    Groups of version 1 and 2 are read, and in a container that sees its own group as the root too. A machine
-    without procfs is taken to have half of its memory left.
+    The minimum of the machine's MemAvailable and of the free memory of each control group above this process: its
+    limit minus its use. Inactive file pages do not count as use, because the kernel drops them on demand. Control
+    groups of versions 1 and 2 are read, also in a container that sees its own group as the root. On a machine
+    without procfs the result is half of its memory.
 
     Args:
         proc: where procfs is mounted.
@@ -41,7 +41,7 @@ def _memory_groups(own: str, cgroups: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _left(folder: pathlib.Path, limit: str, usage: str, droppable: str) -> list[int]:
-    """What one group leaves, in bytes; nothing where it is not there or sets no limit."""
+    """Free memory of one group in bytes; empty if the group does not exist or has no limit."""
     if not (folder / limit).exists() or (maximum := (folder / limit).read_text().strip()) == "max":
         return []
     used = int((folder / usage).read_text()) - _fields(folder / "memory.stat").get(droppable, 0)
@@ -49,5 +49,5 @@ def _left(folder: pathlib.Path, limit: str, usage: str, droppable: str) -> list[
 
 
 def _fields(path: pathlib.Path) -> dict[str, int]:
-    """Lines of a name, a number and possibly a unit."""
+    """Parse lines of a name, a number and possibly a unit."""
     return {words[0]: int(words[1]) for line in path.read_text().splitlines() if (words := line.split())}

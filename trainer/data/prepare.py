@@ -1,7 +1,7 @@
-"""From the files of each image to shards at the network's input size, in one pass.
+"""Prepare images: from the files of each image to shards at the network's input size, in one pass.
 
-Images are prepared by threads, a bounded number at a time, and written in order: the memory needed does not
-depend on how many there are, and the same files give the same bytes.
+Threads prepare a bounded number of images at a time, and the records are written in order. Memory therefore does
+not depend on the number of images, and the same files give the same bytes.
 """
 
 import os
@@ -31,7 +31,7 @@ FloatMap = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class _Prepared:
-    """What becomes of one image."""
+    """One prepared image."""
 
     origin: str
     record: bytes
@@ -39,25 +39,26 @@ class _Prepared:
     has_fixations: bool
     original_size: tuple[int, int]
     share: FloatMap | None
-    """The map's part in the centre bias; None for validation images."""
+    """The map's contribution to the centre bias; None for validation images."""
 
 
 @dataclass
 class Facts:
-    """What is known of a data set once all of its images are prepared."""
+    """Facts about a dataset, collected while its images are prepared."""
 
     first: _Prepared | None = None
     shards: dict[str, list[str]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
     original_sizes: Counter[str] = field(default_factory=Counter)
     bias: FloatMap = field(default_factory=lambda: np.zeros(CENTER_BIAS_SIZE))
 
     def add(self, image: _Prepared) -> None:
-        """Take note of one more image; a `UserError` where its map is of another kind than the others."""
+        """Add an image; raises `UserError` if its map is of another kind than the others."""
         first = self.first = self.first or image
         if image.ground_truth != first.ground_truth:
             raise UserError(
-                f"{image.origin} is {image.ground_truth}, but {first.origin} is {first.ground_truth}: the maps of "
-                "a data set must all be fixated pixels or all densities; replace the one or the other"
+                f"{image.origin} is {image.ground_truth}, but {first.origin} is {first.ground_truth}: all maps of "
+                "a dataset must be fixated pixels, or all must be densities; replace one of the two kinds"
             )
         self.original_sizes["x".join(map(str, image.original_size))] += 1
         if image.share is not None:
@@ -65,11 +66,13 @@ class Facts:
 
     @property
     def ground_truth(self) -> str:
+        """`density` or `points`, of all images."""
         assert self.first is not None
         return self.first.ground_truth
 
     @property
     def has_fixations(self) -> bool:
+        """Whether fixated pixels are known."""
         assert self.first is not None
         return self.first.has_fixations
 
@@ -89,14 +92,14 @@ def prepare(
     """Write the shards of all splits, and the centre bias of the training images, into `folder`.
 
     Args:
-        items: for each split its images, in the order of their examples; none is empty.
-        blur_sigma_px: what makes points a density, in original pixels.
+        items: split -> its images, in the order of their examples; no split is empty.
+        blur_sigma_px: standard deviation of the Gaussian that turns points into a density, in original pixels.
         image_size: (H, W) of the network's input, pixels.
         folder: an existing folder.
-        dataset: name to show with the progress.
+        dataset: its name, for the progress line.
 
     Raises:
-        UserError: an image or its map cannot be used (see `decode`), or the maps are not all of one kind.
+        UserError: an image or its map cannot be used (see `decode`), or the maps are of different kinds.
         OSError: the folder cannot be written to.
     """
     facts = Facts()
@@ -114,7 +117,7 @@ def prepare(
                     facts.add(image)
                     writer.write(image.record)
                     tracker.advance()
-            facts.shards[split] = writer.names
+            facts.shards[split], facts.counts[split] = writer.names, len(split_items)
     np.save(folder / CENTER_BIAS, facts.center_bias())
     return facts
 
@@ -128,8 +131,8 @@ def _prepare_one(
     density = _rounded(preprocess.prepare_map(image.density, image_size))
     if not density.any():
         raise UserError(
-            f"the map of {item.stimulus.origin} is empty once it is {image_size[0]} x {image_size[1]} pixels; "
-            "take a larger image_size, or replace the map"
+            f"the map of {item.stimulus.origin} is empty after shrinking it to {image_size[0]} x {image_size[1]} "
+            "pixels; use a larger image_size, or replace the map"
         )
     fixations = np.zeros((0, 2), np.int64) if image.fixations is None else image.fixations
     example = tfrecords.Example(
@@ -156,7 +159,7 @@ def _rounded(values: NDArray[np.float32]) -> NDArray[np.uint8]:
 
 
 def _share(density: NDArray[np.uint8], box: tuple[int, int, int, int]) -> FloatMap:
-    """The image's part of a prepared map in relative coordinates, `CENTER_BIAS_SIZE`, summing to 1."""
+    """The unpadded part `box` of a prepared map, resized to `CENTER_BIAS_SIZE` and summing to 1, float64."""
     top, left, height, width = box
     content = density[top : top + height, left : left + width].astype(np.float32)
     resized = Image.fromarray(content).resize(CENTER_BIAS_SIZE[::-1], Image.Resampling.BOX)
@@ -170,7 +173,7 @@ InOrder = Callable[[Callable[[int], _Prepared], Sequence[int]], Iterator[_Prepar
 
 @contextmanager
 def _pool() -> Iterator[InOrder]:
-    """A function that maps another in threads, twice as many calls in flight as there are threads at most."""
+    """A function that maps another one in threads, with at most twice as many pending calls as threads."""
     n_workers = min(os.cpu_count() or 1, MAX_WORKERS)
     pool = ThreadPoolExecutor(n_workers)
 
@@ -186,5 +189,5 @@ def _pool() -> Iterator[InOrder]:
     try:
         yield in_order
     finally:
-        # After an error nothing that has not begun needs to.
+        # After an error, calls that have not begun are cancelled.
         pool.shutdown(cancel_futures=True)

@@ -1,11 +1,11 @@
-"""The sample set: odd-one-out patterns, so that everything can be tried before there is any data.
+"""Generate the sample set: synthetic odd-one-out patterns, to try everything without data.
 
 Grids of items on a plain ground in which one differs in colour, orientation or size, after P3 (Kotseruba et al.
-2019, "Do saliency models detect odd-one-out targets?") and SID4VAM (Berga et al. 2019). The odd item is known, so
-is the map: most fixations fall on it, the others near the centre. It shows that the whole thing works and learns;
-it claims nothing about people.
+2019, "Do saliency models detect odd-one-out targets?") and SID4VAM (Berga et al. 2019). The odd item is known, and
+so is the map: most fixations are on it, the others near the centre. The set shows that training works; it says
+nothing about people.
 
-Every byte follows from the settings below, and an image depends on no other one.
+Every byte follows from the settings below, and no image depends on another.
 """
 
 import colorsys
@@ -34,11 +34,11 @@ from trainer.files import replacing
 from trainer.progress import Tracker
 
 VERSION = 1
-"""To be raised when the same settings draw something else."""
+"""Raise it when the same settings give other images."""
 SUPERSAMPLING = 3
 JPEG_QUALITY = 92
 EPOCH = (1980, 1, 1, 0, 0, 0)
-"""Time of every file in a ZIP archive, the earliest that it can hold."""
+"""Time of every file in a ZIP archive: the earliest that the format allows."""
 MAT_HEADER = b"MATLAB 5.0 MAT-file, odd-one-out sample"
 
 Files = TypeVar("Files")
@@ -48,20 +48,20 @@ Pixels = NDArray[np.uint8]
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What is drawn for one data set."""
+    """Settings of one dataset's sample. Their names and values are part of its fingerprint."""
 
     seed: int
     n_train: int
     n_valid: int
     kinds: dict[str, float]
-    """How often the odd item differs in `color`, `orientation` or `size`; the shares sum to 1."""
+    """Share of the images whose odd item differs in `color`, `orientation` or `size`; they sum to 1."""
     size: tuple[int, int] = (240, 320)
     """(height, width) of the images, pixels."""
     n_observers: int = 12
     n_fixations: tuple[int, int] = (4, 8)
-    """Fewest fixations of an observer, and one more than the most."""
+    """Minimum number of fixations of an observer, and the maximum plus one."""
     on_target: float = 0.9
-    """Share of the fixations that fall on the odd item."""
+    """Share of the fixations on the odd item."""
     scatter_px: float = 7.0
     """Standard deviation of the fixations around the odd item, pixels."""
 
@@ -74,49 +74,49 @@ SAMPLES: dict[str, Settings] = {
 
 @dataclasses.dataclass(frozen=True)
 class Pattern:
-    """One stimulus and where it is looked at."""
+    """One stimulus and its fixations."""
 
     stimulus: Image.Image
     target: tuple[int, int]
     """(y, x) of the odd item's centre, pixels."""
     gaze: list[Points]
-    """For each observer the fixations in their order, (n, 2) as (y, x), pixels."""
+    """For each observer the fixations in order, (n, 2) as (y, x), pixels."""
 
 
 def settings(dataset: str) -> Settings:
-    """The settings for `dataset`; one without its own gets the fine-tuning set's with a seed of its own."""
+    """The settings for `dataset`: those of SAMPLES, or else fixationadd1000's with another seed."""
     datasets.get(dataset)
     fallback = dataclasses.replace(SAMPLES["fixationadd1000"], seed=zlib.crc32(dataset.encode()))
     return SAMPLES.get(dataset, fallback)
 
 
 def fingerprint(dataset: str) -> str:
-    """A digest (hex) that changes exactly when `draw` would write something else; draws nothing."""
+    """A digest (hex) that changes exactly when `generate` would write other files; it generates nothing."""
     row = datasets.get(dataset)
     facts = [VERSION, dataset, dataclasses.asdict(settings(dataset)), row.blur_sigma_px, row.map_suffix]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def draw(dataset: str, folder: str | os.PathLike[str]) -> None:
+def generate(dataset: str, folder: str | os.PathLike[str]) -> None:
     """Write the sample set into `folder`, laid out as the source of `dataset` is.
 
     salicon: `images.zip`, `maps.zip` (densities) and `fixations.zip`, each split into train/ and val/; every
-    other data set: `add1000.tar.gz` with `stimuli/N.jpg` and `fixation/N.png`, fixated pixels being 255.
+    other data set: `add1000.tar.gz` with `stimuli/N.jpg` and `fixation/N.png`, in which fixated pixels are 255.
     """
     folder = pathlib.Path(folder)
     if dataset == "salicon":
-        _draw_salicon(dataset, folder)
+        _write_salicon(dataset, folder)
     else:
-        _draw_tarball(dataset, folder)
+        _write_tarball(dataset, folder)
 
 
-def _draw_salicon(dataset: str, folder: pathlib.Path) -> None:
-    wanted = settings(dataset)
+def _write_salicon(dataset: str, folder: pathlib.Path) -> None:
+    n_train = settings(dataset).n_train
     sigma_px = datasets.get(dataset).blur_sigma_px
 
     def files(pattern: Pattern) -> tuple[bytes, bytes, bytes]:
-        looked_at = Image.fromarray(density(pattern, sigma_px))
-        return _encode(pattern.stimulus, "JPEG"), _encode(looked_at, "PNG"), _gaze_file(pattern)
+        fixated = Image.fromarray(density(pattern, sigma_px))
+        return _encode(pattern.stimulus, "JPEG"), _encode(fixated, "PNG"), _gaze_file(pattern)
 
     with (
         replacing(folder / "images.zip") as images_path,
@@ -126,15 +126,15 @@ def _draw_salicon(dataset: str, folder: pathlib.Path) -> None:
         zipfile.ZipFile(maps_path, "w") as maps,
         zipfile.ZipFile(fixations_path, "w") as fixations,
     ):
-        for index, (image, looked_at, gaze) in _drawn(dataset, files):
-            split = "train" if index < wanted.n_train else "val"
+        for index, (image, fixated, gaze) in _patterns(dataset, files):
+            split = "train" if index < n_train else "val"
             stem = f"{split}/popout_{index + 1:06d}"
             _add_to_zip(images, f"images/{stem}.jpg", image)
-            _add_to_zip(maps, f"{stem}.png", looked_at)
+            _add_to_zip(maps, f"{stem}.png", fixated)
             _add_to_zip(fixations, f"{stem}.mat", gaze)
 
 
-def _draw_tarball(dataset: str, folder: pathlib.Path) -> None:
+def _write_tarball(dataset: str, folder: pathlib.Path) -> None:
     suffix = datasets.get(dataset).map_suffix
 
     def files(pattern: Pattern) -> tuple[bytes, bytes]:
@@ -146,37 +146,40 @@ def _draw_tarball(dataset: str, folder: pathlib.Path) -> None:
         gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=1) as packed,
         tarfile.open(fileobj=packed, mode="w") as archive,
     ):
-        for index, (image, points) in _drawn(dataset, files):
+        for index, (image, points) in _patterns(dataset, files):
             _add_to_tar(archive, f"stimuli/{index + 1}.jpg", image)
             _add_to_tar(archive, f"fixation/{index + 1}{suffix}.png", points)
 
 
-def _drawn(dataset: str, files: Callable[[Pattern], Files]) -> Iterator[tuple[int, Files]]:
-    """The number of each pattern and what `files` makes of it, in order; threads draw several at a time."""
-    wanted = settings(dataset)
-    count = wanted.n_train + wanted.n_valid
-    with Tracker(f"draw {dataset} sample", count, "images") as tracker, ThreadPoolExecutor(os.cpu_count()) as pool:
-        for drawn in enumerate(pool.map(lambda index: files(draw_pattern(wanted, index)), range(count))):
-            yield drawn
+def _patterns(dataset: str, files: Callable[[Pattern], Files]) -> Iterator[tuple[int, Files]]:
+    """The number of each pattern and the result of `files` for it, in order; several at a time in threads."""
+    chosen = settings(dataset)
+    count = chosen.n_train + chosen.n_valid
+    with (
+        Tracker(f"generate {dataset} sample", count, "images") as tracker,
+        ThreadPoolExecutor(os.cpu_count()) as pool,
+    ):
+        for numbered in enumerate(pool.map(lambda index: files(generate_pattern(chosen, index)), range(count))):
+            yield numbered
             tracker.advance()
 
 
 # === Patterns ===
 
 
-def draw_pattern(wanted: Settings, index: int) -> Pattern:
-    """Pattern number `index`."""
-    random = np.random.default_rng([wanted.seed, index])
-    kind = str(random.choice(list(wanted.kinds), p=list(wanted.kinds.values())))
+def generate_pattern(settings: Settings, index: int) -> Pattern:
+    """Pattern number `index`, from 0."""
+    random = np.random.default_rng([settings.seed, index])
+    kind = str(random.choice(list(settings.kinds), p=list(settings.kinds.values())))
     outline = _outline(random, kind)
     ground, common, odd = _colors(random)
-    centers, spacing_px = _grid(random, wanted.size)
+    centers, spacing_px = _grid(random, settings.size)
     target = int(random.integers(len(centers)))
     radius_px = spacing_px * float(random.uniform(0.2, 0.24) if kind == "size" else random.uniform(0.25, 0.31))
     tilt = float(random.uniform(0, np.pi))
     turn = float(random.choice([-1, 1]) * random.uniform(0.4, 0.5) * np.pi)
 
-    height, width = wanted.size
+    height, width = settings.size
     canvas = Image.new("RGB", (width * SUPERSAMPLING, height * SUPERSAMPLING), ground)
     pencil = ImageDraw.Draw(canvas)
     for place, center in enumerate(centers):
@@ -186,13 +189,13 @@ def draw_pattern(wanted: Settings, index: int) -> Pattern:
         rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
         corners = (center + scale * outline @ rotation) * SUPERSAMPLING
         pencil.polygon([(x, y) for y, x in corners.tolist()], fill=odd if is_odd and kind == "color" else common)
-    gaze = _look(random, wanted, centers[target])
+    gaze = _look(random, settings, centers[target])
     y, x = centers[target].round().astype(int).tolist()
     return Pattern(canvas.reduce(SUPERSAMPLING), (y, x), gaze)
 
 
 def _outline(random: np.random.Generator, kind: str) -> NDArray[np.float64]:
-    """Corners of an item, (n, 2), at most 1 from the centre; one with a direction where orientation counts."""
+    """Corners of an item, (n, 2), at most 1 from the centre; elongated if orientation is the difference."""
     angles = np.linspace(0, 2 * np.pi, 60, endpoint=False)
     disc = np.stack([np.sin(angles), np.cos(angles)], axis=1)
     bar = np.array([[-0.26, -1.1], [-0.26, 1.1], [0.26, 1.1], [0.26, -1.1]])
@@ -203,10 +206,10 @@ def _outline(random: np.random.Generator, kind: str) -> NDArray[np.float64]:
 
 
 def _colors(random: np.random.Generator) -> tuple[tuple[int, int, int], ...]:
-    """RGB of the ground, the common items, which are cool, and the odd one, which is warm.
+    """RGB of the ground, of the common items, which are cool, and of the odd one, which is warm.
 
-    Warm among cool is what a network without ImageNet's weights finds out within minutes; with hues drawn at
-    random it takes several times as long.
+    A network without ImageNet's weights learns warm among cool within minutes; random hues take several times as
+    long.
     """
     is_dark = random.random() < 0.5
     hue = random.uniform(0.36, 0.72)  # green to blue
@@ -238,13 +241,13 @@ def _grid(random: np.random.Generator, size: tuple[int, int]) -> tuple[NDArray[n
 # === Ground truth ===
 
 
-def _look(random: np.random.Generator, wanted: Settings, target: NDArray[np.float64]) -> list[Points]:
-    size = np.array(wanted.size)
+def _look(random: np.random.Generator, settings: Settings, target: NDArray[np.float64]) -> list[Points]:
+    size = np.array(settings.size)
     gaze = []
-    for _ in range(wanted.n_observers):
-        count = int(random.integers(*wanted.n_fixations))
-        on_target = random.random((count, 1)) < wanted.on_target
-        near_target = random.normal(target, wanted.scatter_px, (count, 2))
+    for _ in range(settings.n_observers):
+        count = int(random.integers(*settings.n_fixations))
+        on_target = random.random((count, 1)) < settings.on_target
+        near_target = random.normal(target, settings.scatter_px, (count, 2))
         near_center = random.normal(size / 2, size / 5, (count, 2))
         points = np.where(on_target, near_target, near_center)
         gaze.append(np.clip(points.round().astype(np.int64), 0, size - 1))
@@ -252,7 +255,7 @@ def _look(random: np.random.Generator, wanted: Settings, target: NDArray[np.floa
 
 
 def fixated_pixels(pattern: Pattern) -> Pixels:
-    """Map (h, w) of 0 and 255, the latter where anybody fixated."""
+    """Map (h, w) of 0 and 255; 255 is a pixel that an observer fixated."""
     pixels = np.zeros((pattern.stimulus.height, pattern.stimulus.width), np.uint8)
     pixels[tuple(np.concatenate(pattern.gaze).T)] = 255
     return pixels
@@ -267,7 +270,7 @@ def density(pattern: Pattern, sigma_px: float) -> Pixels:
 
 
 def _gaze_file(pattern: Pattern) -> bytes:
-    """SALICON's `.mat`: a struct array `gaze`, an element for each observer; (x, y) counted from 1."""
+    """SALICON's `.mat`: a struct array `gaze`, one element for each observer; (x, y) counted from 1."""
     gaze = np.zeros((len(pattern.gaze), 1), [("location", "O"), ("timestamp", "O"), ("fixations", "O")])
     for observer, points in zip(gaze[:, 0], pattern.gaze, strict=True):
         observer["fixations"] = (points[:, ::-1] + 1).astype(np.uint16)
@@ -276,7 +279,7 @@ def _gaze_file(pattern: Pattern) -> bytes:
     buffer = io.BytesIO()
     size = np.array([[pattern.stimulus.height, pattern.stimulus.width]], np.uint16)
     mat.savemat(buffer, {"gaze": gaze, "resolution": size}, do_compression=True)
-    # The first 116 bytes are a text in which scipy puts the time.
+    # The first 116 bytes are a text into which scipy writes the time.
     return MAT_HEADER.ljust(116) + buffer.getvalue()[116:]
 
 
@@ -285,7 +288,7 @@ def _gaze_file(pattern: Pattern) -> bytes:
 
 def _encode(image: Image.Image, format: str) -> bytes:
     buffer = io.BytesIO()
-    # `subsampling` 0 keeps the colours of small items; PNG takes no notice of it.
+    # `subsampling` 0 keeps the colours of small items; PNG ignores it.
     image.save(buffer, format, quality=JPEG_QUALITY, subsampling=0)
     return buffer.getvalue()
 

@@ -1,6 +1,6 @@
-"""The files of a source, whether they lie in folders or in archives, on this machine or on Cloud Storage.
+"""Open a source: its files, in folders or in archives, local or on Cloud Storage.
 
-Members of ZIP archives are read where they are; tarballs, which know no random access, are unpacked in one stream.
+Members of ZIP archives are read in place. Tarballs, which have no random access, are unpacked in one pass.
 """
 
 import gzip
@@ -31,7 +31,7 @@ DAMAGED = (
     zipfile.BadZipFile,
     zlib.error,
 )
-"""What Python raises for archives that are cut short, damaged, encrypted or packed in unknown ways."""
+"""Python's exceptions for archives that are truncated, damaged, encrypted or of an unknown compression."""
 TAR_END = bytes(512)
 
 
@@ -40,11 +40,11 @@ class Member:
     """One file of a source."""
 
     path: str
-    """Path that says what it is: within a folder its own; within an archive the archive's stem comes first."""
+    """Path below the source; for a member of an archive it begins with the archive's stem."""
     origin: str
-    """What to call it in a message."""
+    """Its name in messages."""
     read: Callable[[], bytes]
-    """Its content; may be called from any thread while the source is open. Raises `UserError` where damaged."""
+    """Returns its content, in any thread while the source is open; raises `UserError` if it is damaged."""
 
 
 @contextmanager
@@ -53,8 +53,8 @@ def opened(source: str, objects: list[SourceObject], scratch: pathlib.Path) -> I
 
     Args:
         source: a local folder or archive, or a `gs://` prefix or archive.
-        objects: what `storage.list_objects(source)` says.
-        scratch: an existing folder for downloads and unpacked tarballs; left to the caller to remove.
+        objects: the result of `storage.list_objects(source)`.
+        scratch: an existing folder for downloads and unpacked tarballs; the caller removes it.
 
     Raises:
         UserError: an archive is damaged, or has a member that is unsafe to unpack.
@@ -67,16 +67,16 @@ def opened(source: str, objects: list[SourceObject], scratch: pathlib.Path) -> I
         folder = path.parent if path.is_file() else path
     with ExitStack() as archives:
         members: list[Member] = []
-        for number, each in enumerate(objects):
-            path = folder / each.name
+        for number, file in enumerate(objects):
+            path = folder / file.name
             if path.name.lower().endswith(".zip"):
-                members += archives.enter_context(_opened_zip(path, each.name))
+                members += archives.enter_context(_opened_zip(path, file.name))
             elif storage.is_archive(path.name):
-                members += _unpack_tar(path, each.name, scratch / f"unpacked-{number}")
+                members += _unpack_tar(path, file.name, scratch / f"unpacked-{number}")
                 if storage.is_remote(source):
-                    path.unlink()  # unpacked, it would only take room
+                    path.unlink()  # frees disk space
             else:
-                members.append(Member(each.name, each.name, _file_reader(path, each.name)))
+                members.append(Member(file.name, file.name, _file_reader(path, file.name)))
         yield sorted(members, key=lambda member: member.path)
 
 
@@ -85,29 +85,30 @@ def _file_reader(path: pathlib.Path, origin: str) -> Callable[[], bytes]:
         try:
             return path.read_bytes()
         except OSError as error:
-            raise UserError(f"cannot read {origin} ({error.strerror}); it has been changed or removed") from None
+            raise UserError(f"cannot read {origin} ({error.strerror}); it was changed or removed") from None
 
     return read
 
 
 def _path(archive: str, member: str) -> str:
-    """Path of an archive's member with the archive's stem in front, which may be what says its role."""
+    """Path of an archive's member behind the archive's stem, which may tell the member's role."""
     stem = archive[: -len(next(suffix for suffix in storage.ARCHIVES if archive.lower().endswith(suffix)))]
     return posixpath.join(stem, member)
 
 
 def _safe_name(name: str, archive: str) -> str:
-    """The member's name, normalised; a `UserError` where it would be written outside of the folder unpacked to."""
+    """The member's normalised name; `UserError` if it would be unpacked outside the target folder."""
     normal = posixpath.normpath(name.replace("\\", "/"))
     if normal.startswith(("/", "../")) or normal == ".." or normal[1:2] == ":":
         raise UserError(
-            f"{archive} has a member {name!r}, whose path climbs out of the archive; do not trust it, pack it anew"
+            f"{archive} has a member {name!r}, whose path climbs out of the archive; do not trust it, pack it "
+            "again"
         )
     return normal
 
 
 def _refuse_special(name: str, archive: str, kind: str) -> None:
-    raise UserError(f"{archive} has a member {name!r} that is a {kind}; pack it anew with plain files only")
+    raise UserError(f"{archive} has a member {name!r} that is a {kind}; pack it again with plain files only")
 
 
 # === ZIP ===
@@ -119,7 +120,7 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
         archive = zipfile.ZipFile(path)
     except DAMAGED as error:
         raise _damaged(origin, error) from None
-    # Its bookkeeping of open members is not made for threads; reading them is.
+    # Opening and closing members is not thread-safe; reading them is.
     lock = threading.Lock()
 
     def reader(info: zipfile.ZipInfo) -> Callable[[], bytes]:
@@ -149,7 +150,7 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
 
 
 def _damaged(origin: str, error: Exception) -> UserError:
-    return UserError(f"{origin} is cut short or damaged ({error}); get it again")
+    return UserError(f"{origin} is incomplete or damaged ({error}); copy or download it again")
 
 
 # === TAR ===
@@ -168,10 +169,10 @@ def _unpack_tar(path: pathlib.Path, origin: str, folder: pathlib.Path) -> list[M
 
 
 def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
-    """Name and place of each file, as it is unpacked."""
+    """Unpack the files one by one; yields name and path of each."""
     is_gzip = not origin.lower().endswith(".tar")
     with ExitStack() as stack:
-        # tarfile's own streams take a cut for the end and do not look at checksums; GzipFile does both.
+        # tarfile's own gzip streams accept truncated files and wrong checksums; GzipFile refuses both.
         stream = cast("IO[bytes]", stack.enter_context(gzip.GzipFile(fileobj=raw))) if is_gzip else raw
         try:
             archive = stack.enter_context(tarfile.open(fileobj=stream, mode="r|"))
@@ -183,7 +184,7 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[tup
                     continue
                 target = folder / name
                 if target.exists():
-                    raise UserError(f"{origin} has two members named {name!r}; pack it anew with one of them")
+                    raise UserError(f"{origin} has two members named {name!r}; pack it again with one of them")
                 target.parent.mkdir(parents=True, exist_ok=True)
                 content = archive.extractfile(info)
                 assert content is not None
@@ -196,11 +197,11 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[tup
 
 
 def _drain(stream: IO[bytes], is_gzip: bool) -> None:
-    """Read what is left, so that the checksum at the end is looked at, and a cut between members is seen."""
+    """Read the rest, to verify the final checksum and to notice a file that ends between two members."""
     if is_gzip:
         while stream.read(2**20):
             pass
     else:
         stream.seek(-len(TAR_END), 2)
         if stream.read() != TAR_END:
-            raise EOFError("the marker of its end is missing")
+            raise EOFError("the end-of-archive marker is missing")

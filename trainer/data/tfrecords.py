@@ -1,7 +1,7 @@
-"""Shards of a prepared data set: how an example is written and read.
+"""Write and read the shards of a prepared dataset.
 
-Stimuli are raw bytes and maps zlib-compressed ones. Both are lossless, and to decode them costs next to nothing:
-0.1 ms for a stimulus of 240 x 320 pixels on one core, where PNG takes 1.7 ms and half the room.
+Stimuli are raw bytes and maps are zlib-compressed. Both are lossless and fast to decode: 0.1 ms for a stimulus of
+240 x 320 pixels on one core. PNG would take 1.7 ms, and half of the disk space.
 """
 
 import errno
@@ -21,15 +21,15 @@ from trainer.artifacts import Manifest, shard_name
 from trainer.errors import UserError
 
 SHARD_BYTES = 96 * 10**6
-"""About so large a shard is: large enough to be read in a stream, small enough to be handed to several readers."""
+"""Approximate size of a shard: large enough for sequential reading, small enough for several readers."""
 MIN_SHARDS = 4
-SIZEABLE = 64
-"""From so many examples on there are at least `MIN_SHARDS` shards, so that they can be read in parallel."""
+MIN_EXAMPLES = 64
+"""With this many examples there are at least `MIN_SHARDS` shards, so that they can be read in parallel."""
 MAP_SHARE = 0.1
-"""Size of a compressed map over that of its stimulus, about."""
+"""Approximate size of a compressed map divided by that of its stimulus."""
 ZLIB_LEVEL = 6
-"""A map of 240 x 320: 20.5 kB and 0.4 ms to decode; level 1 has 26 kB and 0.85 ms, level 9 saves no more."""
-REMEDY = "prepare the data set again"
+"""A map of 240 x 320 has 20.5 kB and decodes in 0.4 ms; with level 1: 26 kB, 0.85 ms. Level 9 saves no more."""
+REMEDY = "prepare the dataset again"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Example:
     original_size: tuple[int, int]
     """(h, w) of the stimulus at the source, pixels."""
     fixations: NDArray[np.int64]
-    """(n, 2) of (y, x) in original pixels, repeats kept; n is 0 where only a density is known."""
+    """(n, 2) of (y, x) in original pixels, with repeats; n is 0 if only a density is known."""
     fixations_prepared: NDArray[np.int64]
     """The same points in pixels of the prepared frame."""
 
@@ -56,7 +56,7 @@ class Example:
 
 
 def serialize(example: Example) -> bytes:
-    """The example as a record, the same bytes for the same example."""
+    """The example as a record; equal examples give equal bytes."""
     integers = {
         "index": [example.index],
         "original_size": example.original_size,
@@ -78,16 +78,16 @@ def serialize(example: Example) -> bytes:
 
 
 def shard_count(n_examples: int, image_size: tuple[int, int]) -> int:
-    """How many shards `n_examples` of (H, W) make."""
+    """Number of shards for `n_examples` images of (H, W)."""
     example_bytes = image_size[0] * image_size[1] * 3 * (1 + MAP_SHARE)
-    return max(round(n_examples * example_bytes / SHARD_BYTES), MIN_SHARDS if n_examples >= SIZEABLE else 1)
+    return max(round(n_examples * example_bytes / SHARD_BYTES), MIN_SHARDS if n_examples >= MIN_EXAMPLES else 1)
 
 
 class ShardWriter:
-    """Writes the records of one split, in their order, into evenly filled shards; a context manager.
+    """Writes the records of one split, in order, into evenly filled shards; a context manager.
 
     Raises:
-        OSError: with the errno of what went wrong, as Python's own files do.
+        OSError: a shard cannot be written; it has the errno, like the errors of Python's own files.
     """
 
     def __init__(self, folder: pathlib.Path, split: str, n_examples: int, image_size: tuple[int, int]) -> None:
@@ -116,14 +116,14 @@ class ShardWriter:
             writer.close()
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        # After a failure the first error counts, and not what closing makes of it.
+        # After a failure, the first error is reported and not one of closing.
         with _as_os_error(self._folder) if kind is None else suppress(tf.errors.OpError):
             self._close()
 
 
 @contextmanager
 def _as_os_error(path: pathlib.Path) -> Iterator[None]:
-    """TensorFlow's errors of a file as Python's, the code turned back into the errno it was made from."""
+    """Turn TensorFlow's file errors into `OSError`, with the errno that their code was made from."""
     numbers = {
         tf.errors.ResourceExhaustedError: errno.ENOSPC,
         tf.errors.OutOfRangeError: errno.EFBIG,
@@ -140,11 +140,11 @@ def _as_os_error(path: pathlib.Path) -> Iterator[None]:
 
 
 def parse(serialized: tf.Tensor, image_size: tuple[int, int]) -> dict[str, tf.Tensor]:
-    """What training needs of a record, as graph operations.
+    """The parts of a record that training needs, as graph operations.
 
     Args:
         serialized: scalar string tensor, one record.
-        image_size: (H, W) of the prepared data set (`Manifest.image_size`).
+        image_size: (H, W) of the prepared dataset (`Manifest.image_size`).
 
     Returns:
         `index` int64 (), `stimulus` uint8 (H, W, 3), `density` uint8 (H, W, 1).
@@ -166,20 +166,20 @@ def parse(serialized: tf.Tensor, image_size: tuple[int, int]) -> dict[str, tf.Te
 
 
 def shard_paths(folder: str | os.PathLike[str], split: str) -> list[pathlib.Path]:
-    """The shards of a split of the prepared data set in `folder`, in order; a `UserError` where one is missing."""
+    """The shards of a split of the prepared dataset in `folder`, in order; `UserError` if one is missing."""
     folder = pathlib.Path(folder)
     paths = [folder / name for name in Manifest.load(folder).shards[split]]
     for path in paths:
         if not path.exists():
-            raise UserError(f"{path} is missing, which the manifest names; {REMEDY}")
+            raise UserError(f"{path} is missing, but the manifest names it; {REMEDY}")
     return paths
 
 
 def read(folder: str | os.PathLike[str], split: str) -> Iterator[Example]:
-    """The examples of a split in their order, as arrays, one at a time.
+    """The examples of a split in order, as arrays, one at a time.
 
     Raises:
-        UserError: there is no prepared data set, or a shard of it is missing or damaged.
+        UserError: there is no prepared dataset, or a shard is missing or damaged.
     """
     manifest = Manifest.load(folder)
     for path in shard_paths(folder, split):
@@ -187,7 +187,7 @@ def read(folder: str | os.PathLike[str], split: str) -> Iterator[Example]:
             for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
                 yield _deserialize(record, manifest.image_size)
         except tf.errors.DataLossError as error:
-            raise UserError(f"{path} is cut short or damaged ({error.message}); {REMEDY}") from None
+            raise UserError(f"{path} is incomplete or damaged ({error.message}); {REMEDY}") from None
 
 
 def _deserialize(record: bytes, image_size: tuple[int, int]) -> Example:

@@ -14,5 +14,5 @@ def draw(number: int) -> bytes:
     """Pattern `number` as PNG."""
     wanted = dataclasses.replace(sample.settings("salicon"), size=SIZE)
     buffer = io.BytesIO()
-    sample.draw_pattern(wanted, number % COUNT).stimulus.save(buffer, "PNG")
+    sample.generate_pattern(wanted, number % COUNT).stimulus.save(buffer, "PNG")
     return buffer.getvalue()

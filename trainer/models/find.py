@@ -1,17 +1,15 @@
-"""Where a model is: a folder, a version of the registry in a folder, or either of them on Cloud Storage."""
+"""Find a model by its name: a folder, a version of a registry in a folder, or either of them on Cloud Storage."""
 
 import pathlib
+import posixpath
 import re
-from collections.abc import Mapping
 
 from trainer import storage
 from trainer.artifacts import (
     ALIASES,
     DEFAULT,
-    EVALUATION,
     MODEL_CONFIG,
     MODEL_NAME,
-    PER_IMAGE,
     REGISTRY,
     VERSION_EXTRA,
     WEIGHTS,
@@ -19,97 +17,49 @@ from trainer.artifacts import (
 )
 from trainer.errors import UserError
 from trainer.files import read_json
+from trainer.models import registry_layout
+from trainer.models.registry_layout import KEPT, NEEDED, listed, model_at, model_in, number_of
 
-NEEDED = (WEIGHTS, MODEL_CONFIG)
-"""What every model has."""
-KEPT = (EVALUATION, PER_IMAGE)
-"""What a version has as well where its model was evaluated before it was registered."""
-NEITHER = f"is neither a model, it has no {WEIGHTS}, nor a registered name"
-HOW_TO_GET_ONE = "make one with `make run-pipeline`, which registers it, or name the folder of a model"
+NEITHER = f"is neither a model (it has no {WEIGHTS}) nor a registered name"
+HOW_TO_GET_ONE = "make one with `make run-pipeline`, which registers it, or name a model's folder"
 
 
 def find_model(name: str = "") -> pathlib.Path:
-    """The folder with WEIGHTS and MODEL_CONFIG of a model.
+    """Find the folder of a model, which holds WEIGHTS and MODEL_CONFIG.
 
     Args:
-        name: a model folder; a version's folder (`models/msinet/1`); a registered name with or without a version
-            or an alias, `@3` or `@challenger` (`msinet`, `path/to/models/msinet@default`); each also as `gs://`,
-            which is downloaded to a folder that lasts as long as the process. Empty for the default of
-            MODEL_NAME in the folder REGISTRY. Without a version or alias a name means its `default`.
+        name: one of these, also as `gs://`:
+            a model's folder;
+            a version's folder, such as `models/msinet/1`;
+            a registered name, such as `msinet` or `path/to/models/msinet`, alone or with a version (`@3`) or an
+            alias (`@challenger`); alone it means its `default`.
+            Empty means MODEL_NAME in the folder REGISTRY. A model on Cloud Storage is downloaded to a folder that
+            is removed when the process ends.
 
     Raises:
-        UserError: there is no such model; the message says what there is instead.
+        UserError: there is no such model; the message lists those that exist.
     """
     if storage.is_remote(name):
         return _find_remote(name)
     place, version = _split(name or f"{REGISTRY}/{MODEL_NAME}")
     whole, folder = pathlib.Path(name).expanduser(), pathlib.Path(place).expanduser()
-    for each in (whole, whole / VERSION_EXTRA):  # a folder's own name may have an @ in it
-        if name and (each / WEIGHTS).is_file():
-            return each
+    for candidate in (whole, model_in(whole)):  # a folder's own name may contain an @
+        if name and (candidate / WEIGHTS).is_file():
+            return candidate
     if not folder.exists() and len(folder.parts) == 1:
         folder = pathlib.Path(REGISTRY) / folder
     if whole.is_file():
-        raise UserError(f"{name} is a file, not a model; name the folder of one")
+        raise UserError(f"{name} is a file, not a model; name a model's folder")
     if not folder.is_dir():
         raise UserError(f"there is no model at {folder}; {HOW_TO_GET_ONE}")
-    numbers = sorted(int(each.name) for each in folder.iterdir() if each.name.isdecimal())
+    numbers = registry_layout.version_numbers(folder)
     if not numbers:
         raise UserError(f"{folder} {NEITHER}; {HOW_TO_GET_ONE}")
-    path = folder / ALIASES
-    aliases = read_json(path, "register a model again") if path.is_file() else {}
-    chosen = folder / str(number_of(str(folder), version, numbers, aliases)) / VERSION_EXTRA
-    if not (chosen / WEIGHTS).is_file():
-        raise UserError(f"{chosen} has no {WEIGHTS}; name another version of {_listed(numbers)}")
-    return chosen
-
-
-def _split(name: str) -> tuple[str, str]:
-    """A place, and the version or alias behind its `@`."""
-    found = re.fullmatch(r"(.+)@([^@/]+)", name)
-    return (found[1], found[2]) if found else (name, DEFAULT)
-
-
-def number_of(model: str, version: str, numbers: list[int], aliases: Mapping[str, int]) -> int:
-    """Which of a model's versions, of `numbers`, a number or an alias names; `UserError` where none is it."""
-    number = int(version) if version.isdecimal() else aliases.get(version)
-    if number in numbers:
-        return number
-    known = ", ".join(f"{alias} is {target}" for alias, target in sorted(aliases.items())) or "no aliases"
-    raise UserError(f"{model} has no version {version}; it has {_listed(numbers)} ({known}): name one of these")
-
-
-def _listed(numbers: list[int]) -> str:
-    return ", ".join(map(str, numbers))
-
-
-# === Cloud Storage ===
-
-
-def _find_remote(name: str) -> pathlib.Path:
-    place, version = _split(name.rstrip("/"))
-    objects = {each.name: each for each in storage.list_objects(place)}
-    for prefix in ("", f"{VERSION_EXTRA}/"):
-        if prefix + WEIGHTS in objects:
-            return _download(place, prefix, objects)
-    found = (re.fullmatch(rf"(\d+)/{VERSION_EXTRA}/{WEIGHTS}", each) for each in objects)
-    numbers = sorted(int(each[1]) for each in found if each)
-    if not numbers:
-        raise UserError(f"{place} {NEITHER}; {HOW_TO_GET_ONE}")
-    aliases = {}
-    if ALIASES in objects:
-        aliases = read_json(
-            storage.download_for_now(place, [objects[ALIASES]]) / ALIASES, "register a model again"
-        )
-    return _download(place, f"{number_of(place, version, numbers, aliases)}/{VERSION_EXTRA}/", objects)
-
-
-def _download(place: str, prefix: str, objects: dict[str, SourceObject]) -> pathlib.Path:
-    missing = [name for name in NEEDED if prefix + name not in objects]
-    if missing:
-        raise UserError(f"{place}/{prefix} has no {', '.join(missing)}; give the folder of a whole model")
-    wanted = [prefix + name for name in (*NEEDED, *KEPT) if prefix + name in objects]
-    return storage.download_for_now(place, [objects[name] for name in wanted]) / prefix
+    number = number_of(str(folder), version, numbers, registry_layout.read_aliases(folder))
+    model = model_in(folder / str(number))
+    if not (model / WEIGHTS).is_file():
+        raise UserError(f"{model} has no {WEIGHTS}; name another version of {listed(numbers)}")
+    return model
 
 
 def image_size_of(folder: pathlib.Path) -> tuple[int, int]:
@@ -117,3 +67,37 @@ def image_size_of(folder: pathlib.Path) -> tuple[int, int]:
     remedy = "give the folder of a model that `train` wrote"
     height, width = read_json(folder / MODEL_CONFIG, remedy)["image_size"]
     return height, width
+
+
+def _split(name: str) -> tuple[str, str]:
+    """A place, and the version or alias after its `@`."""
+    match = re.fullmatch(r"(.+)@([^@/]+)", name)
+    return (match[1], match[2]) if match else (name, DEFAULT)
+
+
+# === Cloud Storage ===
+
+
+def _find_remote(name: str) -> pathlib.Path:
+    place, version = _split(name.rstrip("/"))
+    objects = {entry.name: entry for entry in storage.list_objects(place)}
+    for folder in ("", VERSION_EXTRA):
+        if posixpath.join(folder, WEIGHTS) in objects:
+            return _download(place, folder, objects)
+    numbers = registry_layout.listed_numbers(objects)
+    if not numbers:
+        raise UserError(f"{place} {NEITHER}; {HOW_TO_GET_ONE}")
+    aliases = {}
+    if ALIASES in objects:
+        aliases = registry_layout.read_aliases(storage.download_for_now(place, [objects[ALIASES]]))
+    return _download(place, model_at(str(number_of(place, version, numbers, aliases))), objects)
+
+
+def _download(place: str, folder: str, objects: dict[str, SourceObject]) -> pathlib.Path:
+    """Download the model in `folder`, relative to `place`."""
+    paths = {name: posixpath.join(folder, name) for name in (*NEEDED, *KEPT)}
+    missing = [name for name in NEEDED if paths[name] not in objects]
+    if missing:
+        raise UserError(f"{place}/{folder} has no {', '.join(missing)}; give the folder of a whole model")
+    present = [objects[path] for path in paths.values() if path in objects]
+    return storage.download_for_now(place, present) / folder

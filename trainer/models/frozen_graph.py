@@ -1,4 +1,4 @@
-"""Frozen TensorFlow graphs, whose weights are constants: these constants, and what the graph answers."""
+"""Frozen TensorFlow graphs, whose weights are constants: read these constants, and run the graph."""
 
 import dataclasses
 import pathlib
@@ -17,72 +17,49 @@ FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_DOUBLE, types_pb2.
 INPUTS = ("Placeholder", "PlaceholderWithDefault")
 SIGNATURE = "serving_default"
 HARMLESS = {
-    *(
-        "Add",
-        "AddN",
-        "AddV2",
-        "AvgPool",
-        "BatchToSpaceND",
-        "BiasAdd",
-        "Cast",
-        "ConcatV2",
-        "Const",
-        "Conv2D",
-        "Div",
-    ),
-    *(
-        "Equal",
-        "ExpandDims",
-        "Fill",
-        "FloorDiv",
-        "FloorMod",
-        "GatherV2",
-        "Identity",
-        "IdentityN",
-        "Max",
-        "MaxPool",
-    ),
-    *("Maximum", "Mean", "Min", "Minimum", "Mod", "Mul", "Neg", "NoOp", "Pack", "Pad", "PadV2", "PartitionedCall"),
-    *("Placeholder", "PlaceholderWithDefault", "Prod", "Range", "RealDiv", "Relu", "Reshape", "ResizeBilinear"),
-    *("Shape", "ShapeN", "Slice", "SpaceToBatchND", "Split", "Squeeze", "StatefulPartitionedCall", "StridedSlice"),
-    *("Sub", "Sum", "Tile", "Transpose", "Unpack", "ZerosLike"),
-}
-"""Operations that a graph by somebody else may have and still be run here: no files, no Python, no state."""
+    "Add", "AddN", "AddV2", "AvgPool", "BatchToSpaceND", "BiasAdd", "Cast", "ConcatV2", "Const", "Conv2D",
+    "Div", "Equal", "ExpandDims", "Fill", "FloorDiv", "FloorMod", "GatherV2", "Identity", "IdentityN", "Max",
+    "MaxPool", "Maximum", "Mean", "Min", "Minimum", "Mod", "Mul", "Neg", "NoOp", "Pack", "Pad", "PadV2",
+    "PartitionedCall", "Placeholder", "PlaceholderWithDefault", "Prod", "Range", "RealDiv", "Relu", "Reshape",
+    "ResizeBilinear", "Shape", "ShapeN", "Slice", "SpaceToBatchND", "Split", "Squeeze",
+    "StatefulPartitionedCall", "StridedSlice", "Sub", "Sum", "Tile", "Transpose", "Unpack", "ZerosLike",
+}  # fmt: skip
+"""Operations that an untrusted graph may have to be run here: no files, no Python, no state."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Graph:
-    """A graph, and which of its tensors are the images and the maps."""
+    """A graph, and its tensors for the images and the maps."""
 
     definition: graph_pb2.GraphDef
     input: str
     output: str
-    """Names of tensors; empty where they are not known."""
+    """Names of tensors; empty if unknown."""
 
     def constants(self) -> Iterator[tuple[str, np.ndarray]]:
-        """Name and value of each constant of floats, in the graph and in its functions."""
+        """Name and value of each float constant, in the graph and in its functions."""
         for node in _nodes(self.definition):
             if node.op == "Const" and node.attr["dtype"].type in FLOATS:
                 yield node.name, tf.make_ndarray(node.attr["value"].tensor)
 
     @property
     def obstacle(self) -> str:
-        """Why the graph cannot be run here; empty where it can."""
+        """Why the graph cannot be run here; empty if it can."""
         if not (self.input and self.output):
-            return "its input or its output is not known"
+            return "its input or its output is unknown"
         names = {function.signature.name for function in self.definition.library.function}
         others = sorted({node.op for node in _nodes(self._needed())} - HARMLESS - names)
-        told = f"it has operations that a graph by others is not trusted with: {', '.join(others[:10])}"
-        return told if others else ""
+        reason = f"it has operations that are not allowed in an untrusted graph: {', '.join(others[:10])}"
+        return reason if others else ""
 
-    def answer(self, images: np.ndarray) -> np.ndarray:
-        """What the graph makes of (1, H, W, 3) float32 in 0..255: (1, H, W, 1).
+    def run(self, images: np.ndarray) -> np.ndarray:
+        """The maps (1, H, W, 1) of images (1, H, W, 3) float32 in 0..255.
 
         Raises:
-            tf.errors.OpError, ValueError: if it cannot take them.
+            tf.errors.OpError, ValueError: the graph does not run with them.
         """
         config = v1.ConfigProto(allow_soft_placement=True)
-        # A processor has no kernels for graphs made for GPUs, with the channels first; such are turned round.
+        # CPUs have no kernels for graphs made for GPUs, with channels first; Grappler converts these graphs.
         rewriting = config.graph_options.rewrite_options
         rewriting.cpu_layout_conversion = rewriter_config_pb2.RewriterConfig.NCHW_TO_NHWC
         with tf.Graph().as_default() as graph, v1.Session(config=config) as session:
@@ -93,23 +70,21 @@ class Graph:
             return np.asarray(session.run(self.output, {self.input: images}))
 
     def _needed(self) -> graph_pb2.GraphDef:
-        """What the output needs; a SavedModel has beside that what reads and writes the files of its variables."""
+        """The part of the graph that the output needs. A SavedModel also has nodes that read and write files."""
         nodes = {node.name: node for node in self.definition.node}
-        reached, waiting = set[str](), [self.output]
-        while waiting:
-            name = waiting.pop().lstrip("^").partition(":")[0]
+        reached, pending = set[str](), [self.output]
+        while pending:
+            name = pending.pop().lstrip("^").partition(":")[0]
             if name in nodes and name not in reached:
                 reached.add(name)
-                waiting += nodes[name].input
+                pending += nodes[name].input
         needed = graph_pb2.GraphDef(versions=self.definition.versions)
         needed.node.extend(node for node in self.definition.node if node.name in reached)
         functions = {function.signature.name: function for function in self.definition.library.function}
         used, called = set[str](), _called(needed.node) & set(functions)
         while called:
             used |= called
-            called = {each for name in called for each in _called(functions[name].node_def)} & set(
-                functions
-            ) - used
+            called = set().union(*(_called(functions[name].node_def) for name in called)) & set(functions) - used
         needed.library.function.extend(function for name, function in functions.items() if name in used)
         return needed
 
@@ -132,10 +107,10 @@ def _called(nodes: Iterable[node_def_pb2.NodeDef]) -> set[str]:
 
 
 def read(path: pathlib.Path) -> Graph:
-    """The graph in a .pb file; `UserError` where there is none."""
+    """The graph in a .pb file; `UserError` if it holds none."""
     definition = _parse(path, graph_pb2.GraphDef)
     if not definition.node:
-        raise UserError(f"{path} holds no graph; give a frozen one, or the folder of a SavedModel")
+        raise UserError(f"{path} holds no graph; give a frozen graph, or the folder of a SavedModel")
     inputs = [node.name for node in definition.node if node.op in INPUTS]
     used = {name.split(":")[0].lstrip("^") for node in definition.node for name in node.input}
     ends = [node.name for node in definition.node if node.name not in used and node.op not in ("Const", "NoOp")]
@@ -144,16 +119,15 @@ def read(path: pathlib.Path) -> Graph:
 
 
 def read_saved_model(path: pathlib.Path) -> Graph:
-    """The graph of a SavedModel's `saved_model.pb`; `UserError` where there is none."""
+    """The graph of a SavedModel's `saved_model.pb`; `UserError` if it holds none."""
     graphs = _parse(path, saved_model_pb2.SavedModel).meta_graphs
     if not graphs:
         raise UserError(f"{path} holds no SavedModel; copy it again")
     signatures = graphs[0].signature_def
     chosen = signatures[SIGNATURE] if SIGNATURE in signatures else next(iter(signatures.values()), None)
-    ends = (
-        [[each.name for each in side.values()] for side in (chosen.inputs, chosen.outputs)] if chosen else ([], [])
-    )
-    first, last = (each[0] if len(each) == 1 else "" for each in ends)
+    sides = (chosen.inputs, chosen.outputs) if chosen else ({}, {})
+    names = ([tensor.name for tensor in side.values()] for side in sides)
+    first, last = (tensors[0] if len(tensors) == 1 else "" for tensors in names)
     return Graph(graphs[0].graph_def, first, last)
 
 
@@ -166,7 +140,7 @@ def _parse(path: pathlib.Path, kind: type) -> graph_pb2.GraphDef:
         return kind.FromString(path.read_bytes())  # type: ignore[attr-defined]
     except DecodeError as error:
         raise UserError(
-            f"{path} is damaged or no graph of TensorFlow ({first_line(error)}); copy it again"
+            f"{path} is damaged or not a graph of TensorFlow ({first_line(error)}); copy it again"
         ) from None
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None

@@ -1,19 +1,20 @@
-"""What `trainer.picture` does, in TensorFlow's operations, for an exported model that reads by itself.
+"""Decode images in TensorFlow operations, as `trainer.picture` does, for exported models.
 
-Only operations that TensorFlow 2.15 has on processors. Other than there, WebP, TIFF and GIF are not read (of a GIF
-TensorFlow decodes every frame at whatever size it has, without a limit); nor are BMPs with a palette, whose
-numbers TensorFlow takes for shades of grey. Ignored are the transparent colour of a PNG without a palette, and an
-orientation outside a JPEG's EXIF.
+Only operations that TensorFlow 2.15 has on CPUs. Unlike there, WebP, TIFF and GIF are not read (of a GIF
+TensorFlow decodes every frame at any size, without a limit), nor are BMPs with a palette, whose indices TensorFlow
+takes for grey levels. A PNG's tRNS colour key is ignored unless it has a palette, and so is an orientation outside
+a JPEG's EXIF.
 """
 
 import tensorflow as tf
+from PIL.ExifTags import Base
 
-from trainer.picture import MOST_PIXELS, MOST_SIDE_PX, ORIENTATION
+from trainer.picture import MAX_PIXELS, MAX_SIDE_PX
 
 HEADER_BYTES = 2**18
-"""How far into a JPEG its EXIF is looked for; a segment of a JPEG has at most a quarter of it."""
-MOST_SEGMENTS = 64
-"""After so many segments of a JPEG its EXIF, which is to be the first, is looked for no more."""
+"""The part of a JPEG that is searched for EXIF; a segment of a JPEG has at most a quarter of this size."""
+MAX_SEGMENTS = 64
+"""Segments of a JPEG that are searched for EXIF, which should be the first."""
 EXIF, LITTLE_ENDIAN = 0x45786966, 0x4949  # "Exif", "II"
 SEGMENT, APP1, START_OF_SCAN = 0xFF, 0xFFE1, 0xFFDA
 
@@ -25,12 +26,12 @@ def read_picture(encoded: tf.Tensor) -> tf.Tensor:
         encoded: scalar string, a file's content.
 
     Returns:
-        (h, w, 3) uint8 RGB, upright by its EXIF orientation; transparency is over white. (0, 0, 3) of anything
-        else, of what is damaged, and of more than MOST_PIXELS or MOST_SIDE_PX: an error would be that of all
-        pictures of a batch, which a server makes of several callers' requests.
+        (h, w, 3) uint8 RGB, upright by its EXIF orientation; transparent pixels are blended with white. (0, 0, 3)
+        if the image has another format, is damaged, or exceeds MAX_PIXELS or MAX_SIDE_PX: an error would fail the
+        whole batch, into which a server puts the requests of several callers.
     """
     nothing = tf.data.Dataset.from_tensors(tf.zeros((0, 0, 3), tf.uint8))
-    # A graph has no other way to go on after an error.
+    # A graph has no other way to continue after an error.
     decoded = tf.data.Dataset.from_tensors(encoded).map(_decode).ignore_errors()
     return decoded.concatenate(nothing).take(1).get_single_element()
 
@@ -39,10 +40,10 @@ def read_picture(encoded: tf.Tensor) -> tf.Tensor:
 def _decode(encoded: tf.Tensor) -> tf.Tensor:
     header = _Bytes(encoded)
     height, width = _size(encoded, header)
-    sides_fit = tf.maximum(height, width) <= MOST_SIDE_PX
-    fits = sides_fit & (height * width > 0) & (height * width <= MOST_PIXELS)
-    # TensorFlow may run a decoder before an assertion, because decoders have no state. The data itself makes them
-    # wait: they get no bytes of a picture that is refused, and each fails on that without decoding anything.
+    sides_fit = tf.maximum(height, width) <= MAX_SIDE_PX
+    fits = sides_fit & (height * width > 0) & (height * width <= MAX_PIXELS)
+    # TensorFlow may run a decoder before an assertion, because decoders have no state. So the check is made by the
+    # data: of a refused image the decoders get an empty string, on which they fail without decoding anything.
     encoded = tf.where(fits, encoded, b"")
     picture = tf.cond(
         header.is_jpeg,
@@ -54,14 +55,14 @@ def _decode(encoded: tf.Tensor) -> tf.Tensor:
 
 
 class _Bytes:
-    """The numbers in a file's header; zeros behind its end."""
+    """The numbers in a file's header; zeros after its end."""
 
     def __init__(self, encoded: tf.Tensor) -> None:
         content = tf.io.decode_raw(tf.strings.substr(encoded, 0, HEADER_BYTES), tf.uint8)
         self._bytes = tf.pad(tf.cast(content, tf.int64), [[0, 1]])
 
     def number(self, at: tf.Tensor, length: int, little: bool | tf.Tensor = False) -> tf.Tensor:
-        """The unsigned number of `length` bytes at each place of `at`, of its shape, int64."""
+        """The unsigned numbers of `length` bytes at the places `at`, in its shape, int64."""
         places = tf.cast(at, tf.int64)[..., None] + tf.range(length, dtype=tf.int64)
         digits = tf.gather(self._bytes, tf.minimum(places, tf.size(self._bytes, tf.int64) - 1))
         weights = [256**power for power in range(length)]
@@ -78,7 +79,7 @@ class _Bytes:
 
 
 def _size(encoded: tf.Tensor, header: _Bytes) -> tuple[tf.Tensor, tf.Tensor]:
-    """(h, w) that the picture's header announces, int64, 0 where it is of no known kind."""
+    """(h, w) from the image's header, int64; 0 for an unknown format."""
 
     def of_jpeg() -> tf.Tensor:
         return tf.cast(tf.image.extract_jpeg_shape(encoded)[:2], tf.int64)
@@ -88,7 +89,7 @@ def _size(encoded: tf.Tensor, header: _Bytes) -> tuple[tf.Tensor, tf.Tensor]:
 
     def of_bmp() -> tf.Tensor:
         height = header.number(22, 4, True)
-        # A negative height begins at the top.
+        # A negative height means that rows begin at the top.
         return tf.stack([tf.minimum(height, 2**32 - height), header.number(18, 4, True)])
 
     is_bmp = (header.number(0, 2) == 0x424D) & (header.number(28, 2, True) >= 24)  # one without a palette
@@ -98,7 +99,7 @@ def _size(encoded: tf.Tensor, header: _Bytes) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _rgb(picture: tf.Tensor, header: _Bytes) -> tf.Tensor:
-    """(h, w, c) with any channels to (h, w, 3): grey repeated, a PNG's transparency over white."""
+    """(h, w, c) with any channels to (h, w, 3): grey repeated, a PNG's transparent pixels blended with white."""
     channels = tf.shape(picture)[2]
     colours = tf.where(channels < 3, 1, 3)
     rgb = picture[..., :colours]
@@ -112,30 +113,31 @@ def _rgb(picture: tf.Tensor, header: _Bytes) -> tf.Tensor:
 
 
 def _orientation(header: _Bytes) -> tf.Tensor:
-    """The EXIF orientation of a JPEG, 1 to 8; 1 where it has none, or a damaged one, or is no JPEG."""
+    """The EXIF orientation of a JPEG, 1 to 8; 1 if it has none or a damaged one, or for another format."""
 
-    def goes_on(at: tf.Tensor) -> tf.Tensor:
+    def continues(at: tf.Tensor) -> tf.Tensor:
         marker, is_exif = header.number(at, 2), header.number(at + 4, 4) == EXIF
         is_segment = header.number(at, 1) == SEGMENT
         return is_segment & (marker != START_OF_SCAN) & ~((marker == APP1) & is_exif)
 
-    def behind(at: tf.Tensor) -> tuple[tf.Tensor]:
+    def after(at: tf.Tensor) -> tuple[tf.Tensor]:
         return (at + 2 + header.number(at + 2, 2),)
 
-    # A segment: marker, length, content.
-    (at,) = tf.while_loop(goes_on, behind, (tf.constant(2, tf.int64),), maximum_iterations=MOST_SEGMENTS)
+    # A segment consists of marker, length and content.
+    (at,) = tf.while_loop(continues, after, (tf.constant(2, tf.int64),), maximum_iterations=MAX_SEGMENTS)
     tiff = at + 10
     little = header.number(tiff, 2) == LITTLE_ENDIAN
     directory = tiff + header.number(tiff + 4, 4, little)
     entries = directory + 2 + 12 * tf.range(header.number(directory, 2, little))
-    has_it = header.number(entries, 2, little) == ORIENTATION
-    orientation = tf.concat([header.number(tf.boolean_mask(entries, has_it) + 8, 2, little), [1]], axis=0)[0]
-    is_one = (header.number(at + 4, 4) == EXIF) & (orientation >= 1) & (orientation <= 8)
-    return tf.where(is_one, orientation, 1)
+    is_orientation = header.number(entries, 2, little) == Base.Orientation
+    values = header.number(tf.boolean_mask(entries, is_orientation) + 8, 2, little)
+    orientation = tf.concat([values, [1]], axis=0)[0]
+    is_valid = (header.number(at + 4, 4) == EXIF) & (orientation >= 1) & (orientation <= 8)
+    return tf.where(is_valid, orientation, 1)
 
 
 def _upright(picture: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
-    """(h, w, 3) turned and mirrored as the EXIF orientation asks: transposed first from 5 on."""
+    """(h, w, 3) turned and mirrored by the EXIF orientation; from 5 on it is transposed first."""
     order = tf.where(orientation >= 5, [1, 0, 2], [0, 1, 2])
     mirrored = tf.stack([tf.reduce_any(orientation == [3, 4, 7, 8]), tf.reduce_any(orientation == [2, 3, 6, 7])])
     upright = tf.reverse(tf.transpose(picture, order), tf.where(mirrored)[:, 0])

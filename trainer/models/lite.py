@@ -1,6 +1,6 @@
-"""The network as a TFLite file, for LiteRT on telephones and small machines: a prepared image in, its map out.
+"""Write the network as a TFLite file, for LiteRT on mobile devices: from a prepared image to its map.
 
-It has operations of LiteRT's own only, none of TensorFlow's. What each quantization costs: docs/benchmarks.md.
+The file uses built-in operations of LiteRT only. docs/benchmarks.md has accuracy and speed of each quantization.
 """
 
 import pathlib
@@ -18,30 +18,30 @@ from trainer.errors import UserError
 from trainer.files import replacing
 
 TOLERANCE = 1e-3
-"""Largest difference allowed between the network and its conversion to float32."""
+"""Maximum difference allowed between the network and its conversion to float32."""
 Maps = npt.NDArray[np.float32]
 
 
 def write_lite(model: keras.Model, image_size: tuple[int, int], path: pathlib.Path, quantization: str) -> float:
-    """Convert a network, run the conversion on an image of noise, and write it.
+    """Convert a network, compare the conversion with it on an image of noise, and write it.
 
     Args:
-        model: of free size, as `export.load_model` gives it.
+        model: of free size, as `load_model` returns it.
         image_size: (H, W) of the file's only input, pixels, divisible by 8.
         path: file to write. Its input `input` is (1, H, W, 3) float32 RGB in 0..255, its output `output`
             (1, H, W, 1) float32 in [0, 1].
         quantization: one of QUANTIZATIONS.
 
     Returns:
-        Largest difference from the network on that image.
+        Maximum difference from the network on that image.
 
     Raises:
-        UserError: if the conversion does not answer as the network does.
+        UserError: the conversion differs too much from the network.
     """
     content = convert(model, image_size, quantization)
     image = np.random.default_rng(0).integers(0, 256, (1, *image_size, 3)).astype(np.float32)
     difference = float(np.abs(interpreter(content)(image) - model(image).numpy()).max())
-    # Of a quantized network only the quality on real images says what it is worth.
+    # Quantized networks differ more on noise; docs/benchmarks.md has their scores on real images.
     if not difference <= (TOLERANCE if quantization == QUANTIZATIONS[0] else 1):
         raise UserError(
             f"the conversion differs from the network by {difference:.2g} on 0..1; {path} is not written"
@@ -52,7 +52,7 @@ def write_lite(model: keras.Model, image_size: tuple[int, int], path: pathlib.Pa
 
 
 def convert(model: keras.Model, image_size: tuple[int, int], quantization: str) -> bytes:
-    """The content of a TFLite file; arguments as those of `write_lite`."""
+    """The content of a TFLite file; arguments are those of `write_lite`."""
     specification = tf.TensorSpec((1, *image_size, 3), tf.float32, "input")
     network = tf.function(_plain_form(model), input_signature=[specification])
     constant = convert_variables_to_constants_v2(network.get_concrete_function())
@@ -71,9 +71,9 @@ def convert(model: keras.Model, image_size: tuple[int, int], quantization: str) 
 
 
 def interpreter(content: bytes, threads: int | None = None) -> Callable[[Maps], Maps]:
-    """A function from prepared images (1, H, W, 3) to maps (1, H, W, 1), which runs the file's `content`."""
+    """A function from prepared images (1, H, W, 3) to maps (1, H, W, 1) that runs a TFLite file's `content`."""
     with warnings.catch_warnings():
-        # It is there in TensorFlow 2.20 all the same; its successor is a package of its own.
+        # TensorFlow 2.20 still has it; its successor is a separate package.
         warnings.filterwarnings("ignore", "(?s).*tf.lite.Interpreter is deprecated", UserWarning)
         runner = tf.lite.Interpreter(model_content=content, num_threads=threads)
     run = runner.get_signature_runner()
@@ -83,8 +83,8 @@ def interpreter(content: bytes, threads: int | None = None) -> Callable[[Maps], 
 def _plain_form(model: keras.Model) -> Callable[[tf.Tensor], tf.Tensor]:
     """`model` with its decoder in the reference's form: maps doubled, then convolved.
 
-    `layers.convolve_doubled` is the same function with kernels four times as large, which are made of the weights
-    by operations that LiteRT does not have; and it has the doubling.
+    `layers.convolve_doubled` is the same function with kernels four times as large. They are computed from the
+    weights by operations that LiteRT does not have, but LiteRT has the doubling.
     """
     encoder = keras.Model(model.input, model.get_layer("aspp_conv2").output)
 

@@ -1,4 +1,4 @@
-"""A network from the weights in a model's folder, or in any file of weights."""
+"""Load the network of a model's folder, or weights from any file into a network."""
 
 import os
 import pathlib
@@ -13,13 +13,13 @@ from trainer.models.weight_files import Array
 
 
 def load_model(folder: str | os.PathLike[str]) -> keras.Model:
-    """The network of a model folder in float32, of free height and width (divisible by 8).
+    """The network of a model's folder in float32, for any height and width divisible by 8.
 
     Args:
-        folder: holds WEIGHTS, as `write_model` leaves it.
+        folder: a model's folder, which holds WEIGHTS.
 
     Raises:
-        UserError: if there are no weights, or if they are of another network.
+        UserError: there are no weights, or they belong to another network.
     """
     model = build_model((None, None), "float32")
     load_weights(model, pathlib.Path(folder) / WEIGHTS)
@@ -27,10 +27,10 @@ def load_model(folder: str | os.PathLike[str]) -> keras.Model:
 
 
 def load_weights(model: keras.Model, path: pathlib.Path) -> None:
-    """Read weights of the whole network.
+    """Read the weights of the whole network from `path`.
 
     Raises:
-        UserError: if there are none at `path` or they are of another network.
+        UserError: the file does not exist, or belongs to another network.
     """
     if not path.is_file():
         raise UserError(f"{path} does not exist; give the folder of a model that `train` wrote")
@@ -40,7 +40,11 @@ def load_weights(model: keras.Model, path: pathlib.Path) -> None:
 
 
 def assign_arrays(model: keras.Model, arrays: list[Array], what: str) -> weights.Matched:
-    """Give `model` its weights from the arrays of a file, which messages call `what`; what went where."""
+    """Assign the arrays of a file, which messages call `what`, to the layers of `model`.
+
+    Raises:
+        UserError: the arrays belong to another network; see `weights.match`.
+    """
     matched = weights.match(arrays, weights.shapes(model), what)
     weights.assign(model, matched)
     return matched

@@ -1,4 +1,4 @@
-"""A trained network as a SavedModel that serves, and back as a Keras model."""
+"""Write a model's folder, and its network as a SavedModel for servers."""
 
 import functools
 import pathlib
@@ -17,13 +17,13 @@ from trainer.models import graph_picture
 from trainer.models.load import load_weights
 
 TOLERANCE = 1e-5
-"""Largest difference allowed between the model and its reloaded export."""
+"""Maximum difference allowed between the model and its reloaded export."""
 PREPARED = tf.TensorSpec((None, None, None, 3), tf.float32, "input")
 ENCODED = tf.TensorSpec((None,), tf.string, "image_bytes")
 
 
 class _Servable(tf.Module):  # type: ignore[misc]
-    """The signatures of the export around a network of free size."""
+    """The export's signatures around a network of free size."""
 
     def __init__(self, model: keras.Model, image_size: tuple[int, int]) -> None:
         super().__init__(name="msinet")
@@ -38,9 +38,9 @@ class _Servable(tf.Module):  # type: ignore[misc]
 
     @tf.function(input_signature=[ENCODED], autograph=False)  # type: ignore[untyped-decorator]
     def serve_bytes(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Encoded images to 8-bit PNG maps of the upright images' own sizes; no bytes for what is no picture.
+        """Encoded images to 8-bit PNG maps of the upright images' own sizes; an empty string for an invalid image.
 
-        Two at a time, so that memory does not grow with their number, and one is read while another is predicted.
+        Two run at a time: memory does not grow with their number, and one is decoded while another is predicted.
         """
         return {"saliency_bytes": tf.map_fn(self._serve_one, image_bytes, parallel_iterations=2)}
 
@@ -59,10 +59,10 @@ def write_model(
     """Write WEIGHTS, SAVED_MODEL and MODEL_CONFIG into `folder`.
 
     Args:
-        model: in float32 and of free size; its weights are read back from the file that was written of them.
+        model: in float32 and of free size; after the call it has the weights that were read back from the file.
         folder: an existing folder.
         image_size: (H, W) to which `serve_bytes` fits an image.
-        summary: goes into MODEL_CONFIG.
+        summary: content of MODEL_CONFIG.
 
     Raises:
         UserError: as `write_saved_model`.
@@ -79,14 +79,14 @@ def write_saved_model(
     """Write a SavedModel with both SIGNATURES, reload it, and compare it with the network.
 
     Args:
-        model: of free size, as `load_model` gives it.
+        model: of free size, as `load_model` returns it.
         image_size: (H, W) to which `serve_bytes` fits an image.
-        path: folder to write; it counts when the comparison has passed.
-        default: which of the SIGNATURES `serving_default` is: the one of requests that name none. With
-            `serve_bytes` the export takes encoded images only.
+        path: folder to write; it is written only if the comparison succeeds.
+        default: which of the SIGNATURES `serving_default` is, for requests that name no signature. With
+            `serve_bytes` the export accepts encoded images only.
 
     Raises:
-        UserError: if it cannot be written, or if the reloaded export answers otherwise than the network.
+        UserError: it cannot be written, or the reloaded export gives other maps than the network.
     """
     servable = _Servable(model, image_size)
     signatures = {name: getattr(servable, name) for name in SIGNATURES}
@@ -95,7 +95,7 @@ def write_saved_model(
             tf.saved_model.save(servable, str(partial), signatures | {SIGNATURES[0]: signatures[default]})
         except tf.errors.OpError as error:
             raise UserError(
-                f"cannot write {path} ({first_line(error)}); make room, or name another folder"
+                f"cannot write {path} ({first_line(error)}); free some space, or name another folder"
             ) from None
         _verify(model, partial, image_size, default)
 
@@ -106,14 +106,14 @@ def _verify(model: keras.Model, path: pathlib.Path, image_size: tuple[int, int],
     expected = model(stimulus).numpy()
     difference = 0.0
     if default == SIGNATURES[0]:
-        answered = signatures[default](input=tf.constant(stimulus))["output"].numpy()
-        difference = float(np.abs(answered - expected).max())
+        exported = signatures[default](input=tf.constant(stimulus))["output"].numpy()
+        difference = float(np.abs(exported - expected).max())
     encoded = tf.io.encode_png(tf.cast(stimulus[0], tf.uint8))
     served = signatures["serve_bytes"](image_bytes=encoded[None])["saliency_bytes"][0]
     levels = tf.io.decode_png(served).numpy().astype(int)
     level_difference = np.abs(levels - preprocess.restore_map(expected[0], image_size)).max()
     if not (difference <= TOLERANCE and level_difference <= 1):
         raise UserError(
-            f"the export answers otherwise than the network: {difference:.2g} at most on 0..1, {level_difference} "
-            f"grey levels; it does not count as exported, and {path.parent} has none of it"
+            f"the export gives other maps than the network: they differ by up to {difference:.2g} on 0..1, or "
+            f"{level_difference} grey levels; nothing was exported to {path.parent}"
         )

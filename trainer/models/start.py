@@ -1,4 +1,4 @@
-"""Start an import of weights: what can be checked is checked before TensorFlow is loaded for it."""
+"""Start an import of weights with its checks, before TensorFlow is loaded."""
 
 import os
 from typing import Any

@@ -1,8 +1,8 @@
-"""Arrays by name, from the files in which weights of this network are published or kept.
+"""Read arrays by name from files of weights.
 
-Frozen TensorFlow 1 graphs (a SavedModel or a bare .pb), TensorFlow checkpoints (of version 1 and of objects, those
-inside a SavedModel too), and Keras' HDF5 files (its present layout and its legacy one). Nothing here knows what
-the arrays are for, see `trainer/models/weights.py`.
+Frozen TensorFlow 1 graphs (a SavedModel or a bare .pb), TensorFlow checkpoints (version 1 and object-based, also
+those inside a SavedModel), and Keras' HDF5 files (the current layout and the legacy one). This module does not
+know the network; `trainer/models/weights.py` does.
 """
 
 import dataclasses
@@ -29,29 +29,29 @@ class Array:
     """One array of a file."""
 
     name: str
-    """As the file has it."""
+    """The name in the file."""
     value: np.ndarray
     called: str
-    """`layer/kernel`, maybe with scopes before, where the file says what the layer is called; else empty."""
+    """`layer/kernel`, possibly behind scopes, if the file has the layer's name; else empty."""
     place: str = ""
-    """`attribute/kernel`, the way to the layer from object to object, where the file says that."""
+    """`attribute/kernel`, the path of objects to the layer, if the file has it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Contents:
-    """What a file holds."""
+    """Contents of a file of weights."""
 
     kind: str
     arrays: list[Array]
     graph: Graph | None = None
-    """The network itself, where the file has it with its weights as constants."""
+    """The network itself, if the file has it with its weights as constants."""
 
 
 def read(path: pathlib.Path) -> Contents:
-    """All arrays of floats in the file, folder or checkpoint at `path`.
+    """All float arrays in the file, folder or checkpoint at `path`.
 
     Raises:
-        UserError: there is none, it is of no kind that is known, or it is damaged.
+        UserError: it does not exist, is of an unknown kind, or is damaged.
     """
     kind, path = kind_of(path)
     if kind is Kind.SAVED_MODEL:
@@ -93,14 +93,15 @@ def _checkpoint(prefix: pathlib.Path) -> Iterator[Array]:
                 yield Array(name, value, full_names.get(name, name), name.removesuffix(VALUE))
     except (tf.errors.OpError, ValueError, IndexError, RuntimeError, DecodeError) as error:
         raise UserError(
-            f"{prefix} is damaged or no checkpoint ({first_line(error)}); copy its .index and .data files again"
+            f"{prefix} is damaged or not a checkpoint ({first_line(error)}); copy its .index and .data files again"
         ) from None
 
 
 def _full_names(graph: bytes) -> dict[str, str]:
-    """The variables' own names by those in a checkpoint of objects, which go by the way from object to object."""
+    """Key of an object-based checkpoint, which is a path of objects -> the variable's own name."""
     nodes = trackable_object_graph_pb2.TrackableObjectGraph.FromString(graph).nodes
-    return {each.checkpoint_key: each.full_name for node in nodes for each in node.attributes if each.full_name}
+    attributes = (attribute for node in nodes for attribute in node.attributes)
+    return {attribute.checkpoint_key: attribute.full_name for attribute in attributes if attribute.full_name}
 
 
 # === HDF5 ===
@@ -114,12 +115,12 @@ def _hdf5(path: pathlib.Path) -> Contents:
             return Contents("HDF5 file of Keras", list(_keras(file)))
     except (OSError, KeyError, RuntimeError) as error:
         raise UserError(
-            f"{path} is damaged or no HDF5 file of Keras ({first_line(error)}); copy it again"
+            f"{path} is damaged or not an HDF5 file of Keras ({first_line(error)}); copy it again"
         ) from None
 
 
 def _legacy(file: h5py.File) -> Iterator[Array]:
-    """What `save_weights` of Keras 1 and 2 and `save` write: the layers by name, in each its weights in order."""
+    """Read files of `save` and `save_weights` of Keras 1 and 2: layers by name, each with its weights in order."""
     root = file.get("model_weights", file)
     for layer in map(_text, root.attrs["layer_names"]):
         group = root[layer]
@@ -129,9 +130,9 @@ def _legacy(file: h5py.File) -> Iterator[Array]:
 
 
 def _keras(file: h5py.File) -> Iterator[Array]:
-    """What `save_weights` of Keras 3, and of 2.13 on for .weights.h5, writes: groups `vars` by way of attribute.
+    """Read the layout of `save_weights` of Keras 3, and of 2.13 for .weights.h5: groups `vars` by attribute path.
 
-    The group has the layer's name from Keras 3.6 on; before, a layer in a list is known by its place alone.
+    Since Keras 3.6 a group has the layer's name; before, a layer in a list is known only by its place.
     """
     groups: list[str] = []
     file.visit(lambda name: groups.append(name) if name == "vars" or name.endswith("/vars") else None)
@@ -145,7 +146,7 @@ def _keras(file: h5py.File) -> Iterator[Array]:
 
 
 def _role(value: np.ndarray) -> str:
-    """What an array of a convolution is, where only its place says so."""
+    """Role of an array of a convolution, from its shape."""
     return "kernel" if value.ndim > 1 else "bias"
 
 

@@ -224,7 +224,7 @@ def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
     assert {"Base model: import", "Base model", STEPS["finetune"]} <= set(steps)
     assert not {STEPS["base"], f"{STEPS['base']}: plan"} & set(steps)
     assert "salicon: not needed, a model takes the place of base training" in tuned.stdout
-    assert re.search(r"its own graph and the imported network differ by \S+ at most", tuned.stdout)
+    assert re.search(r"its own graph and of the imported network differ by at most \S+ on", tuned.stdout)
     assert "Registered: tuned version 1 (default)" in tuned.stdout
     lineage = LocalRegistry(workplace / "models").default("tuned").record["lineage"]
     assert list(lineage["data"]) == ["finetune"]
@@ -236,7 +236,7 @@ def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
 
 def test_base_model_that_is_not_there_is_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"base_model_uri is 'lost\.pb': there is no lost\.pb; give"):
+    with pytest.raises(UserError, match=r"base_model_uri is 'lost\.pb': lost\.pb does not exist; give"):
         prepare("", "", "", {"base_model_uri": "lost.pb"})
     pathlib.Path("README.md").touch()
     with pytest.raises(UserError, match=r"base_model_uri is 'README\.md': README\.md is of no kind"):

@@ -139,14 +139,14 @@ def rewritten(tmp_path, numbers, size=(32, 40)):
 )
 def test_records_that_are_not_each_image_once_are_damage(tmp_path, numbers, message):
     folder = rewritten(tmp_path, numbers)
-    with pytest.raises(UserError, match=message + ".*; prepare the data set again"):
+    with pytest.raises(UserError, match=message + ".*; prepare the dataset again"):
         Split.load(folder, Manifest.load(folder), "train")
 
 
 def test_records_of_another_size_are_damage(tmp_path):
     folder = rewritten(tmp_path, [0, 1, 2])
     other = dataclasses.replace(Manifest.load(folder), image_size=(32, 48))
-    with pytest.raises(UserError, match=r"prepared is cut short or damaged .*prepare the data set again"):
+    with pytest.raises(UserError, match=r"prepared is incomplete or damaged .*prepare the dataset again"):
         Split.load(folder, other, "train")
 
 
@@ -161,7 +161,7 @@ def test_a_damaged_shard_is_an_error(tmp_path, change):
         "flipped": lambda: shard.write_bytes(content),
         "gone": shard.unlink,
     }[change]()
-    with pytest.raises(UserError, match=r"(is cut short or damaged|is missing).*prepare the data set again"):
+    with pytest.raises(UserError, match=r"(is incomplete or damaged|is missing).*prepare the dataset again"):
         Split.load(folder, Manifest.load(folder), "train")
 
 

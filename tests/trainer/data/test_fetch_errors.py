@@ -64,7 +64,7 @@ def test_no_permission(refused, monkeypatch, source):
 
 
 def test_no_source_given_for_a_data_set_without_one(refused):
-    refused("", "salicon has no source of its own: give its folder", dataset="salicon")
+    refused("", "salicon has no default source: give its folder", dataset="salicon")
 
 
 def test_an_unknown_data_set(refused, tree):
@@ -95,14 +95,14 @@ def test_an_output_that_is_taken(tree, tmp_path):
 def test_an_archive_that_is_cut_short(refused, tree, tmp_path, kind):
     archive = (write_zip if kind == "set.zip" else write_tar)(tmp_path / kind, files(tree))
     archive.write_bytes(archive.read_bytes()[:-100])
-    refused(archive, rf"{kind} is cut short or damaged .*; get it again")
+    refused(archive, rf"{kind} is incomplete or damaged .*it again")
 
 
 def test_a_member_with_a_bad_checksum(refused, tree, tmp_path):
     archive = write_zip(tmp_path / "set.zip", files(tree))
     pixels = files(tree)["stimuli/3.png"]
     archive.write_bytes(archive.read_bytes().replace(pixels, pixels[:-20] + b"x" + pixels[-19:]))
-    refused(archive, r"stimuli/3\.png in set\.zip is cut short or damaged \(Bad CRC-32 .*get it again")
+    refused(archive, r"stimuli/3\.png in set\.zip is incomplete or damaged \(Bad CRC-32 .*it again")
 
 
 def test_an_object_with_a_bad_checksum(refused, tree, tmp_path, monkeypatch):
@@ -124,14 +124,14 @@ def test_a_symbolic_link_in_a_tarball(refused, tree, tmp_path):
     link = tarfile.TarInfo("stimuli/link.png")
     link.type, link.linkname = tarfile.SYMTYPE, "1.png"
     archive = write_tar(tmp_path / "set.tar.gz", files(tree), extra=[link])
-    refused(archive, r"set\.tar\.gz has a member 'stimuli/link\.png' that is a link; pack it anew")
+    refused(archive, r"set\.tar\.gz has a member 'stimuli/link\.png' that is a link; pack it again")
 
 
 def test_a_symbolic_link_in_a_zip(refused, tree, tmp_path):
     link = zipfile.ZipInfo("stimuli/link.png")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
     archive = write_zip(tmp_path / "set.zip", {**files(tree), link: b"1.png"})
-    refused(archive, r"set\.zip has a member 'stimuli/link\.png' that is a symbolic link; pack it anew")
+    refused(archive, r"set\.zip has a member 'stimuli/link\.png' that is a symbolic link; pack it again")
 
 
 # === Images and maps ===
@@ -139,7 +139,7 @@ def test_a_symbolic_link_in_a_zip(refused, tree, tmp_path):
 
 def test_an_image_that_does_not_decode(refused, tree):
     (tree / "stimuli" / "3.png").write_bytes(b"no picture")
-    refused(tree, r"stimuli/3\.png does not decode as a picture .*; get it again")
+    refused(tree, r"stimuli/3\.png does not decode as an image .*it again")
 
 
 def test_an_image_without_a_map_and_a_map_without_an_image(refused, tree):
@@ -152,7 +152,7 @@ def test_an_image_without_a_map_and_a_map_without_an_image(refused, tree):
 
 def test_a_map_of_another_aspect_ratio(refused, tree):
     save(tree / "fixation" / "3.png", point_map((32, 32)))
-    refused(tree, r"fixation/3\.png is 32 x 32 pixels .*its image 24 x 32, another aspect ratio; replace it")
+    refused(tree, r"fixation/3\.png is 32 x 32 pixels .*image is 24 x 32, another aspect ratio; replace it")
 
 
 def test_an_empty_map(refused, tree):
@@ -169,22 +169,28 @@ def test_a_map_that_is_empty_once_it_is_small(refused, tmp_path):
     for index in range(7):
         save(tmp_path / "tree" / "stimuli" / f"{index}.png", stimulus(index, (240, 320)))
         save(tmp_path / "tree" / "maps" / f"{index}.png", faint(index))
-    refused(tmp_path / "tree", r"is empty once it is 8 x 16 pixels; take a larger image_size", image_size="8x16")
+    refused(
+        tmp_path / "tree",
+        r"is empty after shrinking it to 8 x 16 pixels; use a larger image_size",
+        image_size="8x16",
+    )
 
 
 def test_two_files_of_one_name(refused, tree):
     save(tree / "stimuli" / "3.jpg", stimulus(3))
-    refused(tree, r"two files of one name: stimuli/3\.jpg and stimuli/3\.png would both be the stimulus of '3'")
+    refused(
+        tree, r"two files with the same name: stimuli/3\.jpg and stimuli/3\.png would both be the stimulus of '3'"
+    )
 
 
 def test_points_among_densities(refused, tree):
     save(tree / "fixation" / "3.png", density_map(3))
-    refused(tree, r"fixation/\d\.png is (density|points), but fixation/\d\.png is (points|density): the maps")
+    refused(tree, r"fixation/\d\.png is (density|points), but fixation/\d\.png is (points|density): all maps")
 
 
 def test_other_counts_than_the_complete_data_set_has(refused, tree, monkeypatch):
     monkeypatch.setattr("trainer.data.layout.limited", None)  # no more than counting is done before
-    message = r"5 training and 2 validation images, the complete data set has 500 and 200; .*allow_partial_data"
+    message = r"5 training and 2 validation images, the complete dataset has 500 and 200; .*allow_partial_data"
     refused(tree, message, allow_partial_data=False)
 
 

@@ -93,9 +93,12 @@ def test_other_files_and_what_cat2000_has_beside_stimuli_are_nothing():
         ),
         (
             [*pairs("a"), "stimuli/a.png"],
-            "two files of one name: origin of stimuli/a.jpg and origin of stimuli/a.png",
+            "two files with the same name: origin of stimuli/a.jpg and origin of stimuli/a.png",
         ),
-        ([*pairs("a"), "fixation/a.bmp"], "two files of one name: origin of fixation/a.png and .*fixation/a.bmp"),
+        (
+            [*pairs("a"), "fixation/a.bmp"],
+            "two files with the same name: origin of fixation/a.png and .*fixation/a.bmp",
+        ),
         (["stimuli/a.jpg"], "1 images but no maps: put them into"),
         (["pictures/a.jpg", "fixation/a.png"], "no stimuli: none of its 2 files, such as pictures/a.jpg"),
         ([], "no stimuli: none of its 0 files is"),
@@ -107,7 +110,7 @@ def test_files_that_do_not_fit_together_are_named(paths, message):
 
 
 def test_an_image_outside_of_the_given_split_is_named():
-    with pytest.raises(UserError, match=r"images/a\.jpg lies neither in train/ nor in val/"):
+    with pytest.raises(UserError, match=r"images/a\.jpg is neither in train/ nor in val/"):
         find("salicon", "images/a.jpg", "maps/a.png")
 
 

@@ -34,7 +34,7 @@ def pixels(content):
 
 
 def pattern_of(kind, index=0):
-    return sample.draw_pattern(dataclasses.replace(sample.settings("salicon"), kinds={kind: 1.0}), index)
+    return sample.generate_pattern(dataclasses.replace(sample.settings("salicon"), kinds={kind: 1.0}), index)
 
 
 def item_and_ground(pattern):
@@ -45,7 +45,7 @@ def item_and_ground(pattern):
 
 
 def test_salicon_archives_hold_one_stimulus_map_and_fixations_for_each_image(tmp_path):
-    sample.draw("salicon", tmp_path)
+    sample.generate("salicon", tmp_path)
     images, maps, fixations = (read_zip(tmp_path / f"{part}.zip") for part in ("images", "maps", "fixations"))
     stems = [f"{'train' if number <= 4 else 'val'}/popout_{number:06d}" for number in range(1, 7)]
     assert list(images) == [f"images/{stem}.jpg" for stem in stems]
@@ -58,10 +58,10 @@ def test_salicon_archives_hold_one_stimulus_map_and_fixations_for_each_image(tmp
 
 
 def test_gaze_structs_hold_one_based_x_y_of_every_observer(tmp_path):
-    sample.draw("salicon", tmp_path)
+    sample.generate("salicon", tmp_path)
     content = read_zip(tmp_path / "fixations.zip")["train/popout_000001.mat"]
     gaze = scipy.io.loadmat(io.BytesIO(content))["gaze"]
-    pattern = sample.draw_pattern(sample.settings("salicon"), 0)
+    pattern = sample.generate_pattern(sample.settings("salicon"), 0)
     assert gaze.shape == (12, 1)
     for observer, points in zip(gaze[:, 0], pattern.gaze, strict=True):
         np.testing.assert_array_equal(observer["fixations"][:, ::-1].astype(int) - 1, points)
@@ -70,27 +70,27 @@ def test_gaze_structs_hold_one_based_x_y_of_every_observer(tmp_path):
 
 
 def test_tarball_holds_stimuli_and_binary_points(tmp_path):
-    sample.draw("fixationadd1000", tmp_path)
+    sample.generate("fixationadd1000", tmp_path)
     files = read_tar(tmp_path / "add1000.tar.gz")
     assert sorted(files) == sorted(
         f"{part}" for n in range(1, 7) for part in (f"stimuli/{n}.jpg", f"fixation/{n}.png")
     )
     points = pixels(files["fixation/3.png"])
-    expected = sample.draw_pattern(sample.settings("fixationadd1000"), 2).gaze
+    expected = sample.generate_pattern(sample.settings("fixationadd1000"), 2).gaze
     assert set(np.unique(points)) == {0, 255}
     assert set(zip(*np.nonzero(points), strict=True)) == {tuple(point) for each in expected for point in each}
 
 
 def test_maps_carry_the_suffix_of_the_data_set(tmp_path):
-    sample.draw("mit1003", tmp_path)
+    sample.generate("mit1003", tmp_path)
     names = read_tar(tmp_path / "add1000.tar.gz")
     assert {"stimuli/1.jpg", "fixation/1_fixMap.png"} <= set(names)
 
 
 @pytest.mark.parametrize("dataset", ["salicon", "fixationadd1000"])
 def test_two_draws_give_the_same_bytes(tmp_path, dataset):
-    sample.draw(dataset, tmp_path / "first")
-    sample.draw(dataset, tmp_path / "second")
+    sample.generate(dataset, tmp_path / "first")
+    sample.generate(dataset, tmp_path / "second")
     for path in (tmp_path / "first").iterdir():
         content = path.read_bytes()
         assert content == (tmp_path / "second" / path.name).read_bytes()
@@ -100,8 +100,8 @@ def test_two_draws_give_the_same_bytes(tmp_path, dataset):
 
 
 def test_archives_carry_no_time(tmp_path):
-    sample.draw("salicon", tmp_path)
-    sample.draw("fixationadd1000", tmp_path)
+    sample.generate("salicon", tmp_path)
+    sample.generate("fixationadd1000", tmp_path)
     with zipfile.ZipFile(tmp_path / "images.zip") as archive:
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
     with tarfile.open(tmp_path / "add1000.tar.gz") as archive:
@@ -137,7 +137,7 @@ def test_odd_item_shares_the_color_of_the_others_when_something_else_differs(kin
 
 
 def test_sets_show_different_patterns():
-    first, second = (sample.draw_pattern(sample.settings(name), 0) for name in ("salicon", "fixationadd1000"))
+    first, second = (sample.generate_pattern(sample.settings(name), 0) for name in ("salicon", "fixationadd1000"))
     assert not np.array_equal(np.array(first.stimulus), np.array(second.stimulus))
 
 
@@ -150,17 +150,17 @@ def test_fingerprint_follows_the_settings(monkeypatch):
 
 
 def test_interrupted_draw_leaves_nothing(tmp_path, monkeypatch):
-    draw_pattern = sample.draw_pattern
+    generate_pattern = sample.generate_pattern
 
     def fail_at_third(wanted, index):
         if index == 2:
             raise KeyboardInterrupt
-        return draw_pattern(wanted, index)
+        return generate_pattern(wanted, index)
 
-    monkeypatch.setattr(sample, "draw_pattern", fail_at_third)
+    monkeypatch.setattr(sample, "generate_pattern", fail_at_third)
     for dataset in ("salicon", "fixationadd1000"):
         with pytest.raises(KeyboardInterrupt):
-            sample.draw(dataset, tmp_path / "out")
+            sample.generate(dataset, tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 
 

@@ -59,7 +59,7 @@ def test_members_of_a_zip_are_not_unpacked(tmp_path):
 def test_an_archive_that_is_cut_short_is_named(archive, tmp_path, keep):
     content = archive.read_bytes()
     archive.write_bytes(content[: int(len(content) * keep)])
-    with pytest.raises(UserError, match=rf"{archive.name} is cut short or damaged .*get it again"):
+    with pytest.raises(UserError, match=rf"{archive.name} is incomplete or damaged .*it again"):
         read(archive, tmp_path / "scratch")
 
 
@@ -68,7 +68,7 @@ def test_a_tarball_that_is_cut_between_members_is_named(tmp_path):
     with tarfile.open(archive) as opened:
         end = opened.getmembers()[-1].offset
     archive.write_bytes(archive.read_bytes()[:end])
-    with pytest.raises(UserError, match=r"x\.tar is cut short or damaged .*get it again"):
+    with pytest.raises(UserError, match=r"x\.tar is incomplete or damaged .*it again"):
         read(archive, tmp_path / "scratch")
 
 
@@ -80,7 +80,7 @@ def test_a_member_of_a_zip_with_another_checksum_is_named(tmp_path, compression)
     content = bytearray(archive.read_bytes())
     content[2000] ^= 0xFF
     archive.write_bytes(content)
-    with pytest.raises(UserError, match=r"stimuli/1\.png in x\.zip is cut short or damaged .*get it again"):
+    with pytest.raises(UserError, match=r"stimuli/1\.png in x\.zip is incomplete or damaged .*it again"):
         read(archive, tmp_path / "scratch")
 
 
@@ -89,7 +89,7 @@ def test_a_gzip_with_another_checksum_at_its_end_is_named(tmp_path):
     content = bytearray(archive.read_bytes())
     content[-8] ^= 0xFF
     archive.write_bytes(content)
-    with pytest.raises(UserError, match=r"x\.tar\.gz is cut short or damaged .*CRC.*get it again"):
+    with pytest.raises(UserError, match=r"x\.tar\.gz is incomplete or damaged .*CRC.*it again"):
         read(archive, tmp_path / "scratch")
 
 
@@ -116,7 +116,7 @@ def test_a_link_or_device_in_a_tarball_is_refused(tmp_path, kind, word):
     entry = tarfile.TarInfo("stimuli/2.png")
     entry.type, entry.linkname = kind, "stimuli/1.png"
     archive = write_tar(tmp_path / "set" / "x.tar", CONTENT, extra=[entry])
-    with pytest.raises(UserError, match=rf"x\.tar has a member 'stimuli/2\.png' that is a {word}; pack it anew"):
+    with pytest.raises(UserError, match=rf"x\.tar has a member 'stimuli/2\.png' that is a {word}; pack it again"):
         read(archive, tmp_path / "scratch")
 
 
@@ -131,7 +131,7 @@ def test_a_symbolic_link_in_a_zip_is_refused(tmp_path):
 def test_two_members_of_one_name_in_a_tarball_are_refused(tmp_path):
     entry = tarfile.TarInfo("stimuli/1.png")
     archive = write_tar(tmp_path / "x.tar", CONTENT, extra=[entry])
-    with pytest.raises(UserError, match=r"x\.tar has two members named 'stimuli/1\.png'; pack it anew"):
+    with pytest.raises(UserError, match=r"x\.tar has two members named 'stimuli/1\.png'; pack it again"):
         read(archive, tmp_path / "scratch")
 
 

@@ -93,10 +93,10 @@ def test_a_missing_or_damaged_shard_is_named(tmp_path):
     shard = folder / "train-00000-of-00001.tfrecord"
     content = shard.read_bytes()
     shard.write_bytes(content[: len(content) // 2])
-    with pytest.raises(UserError, match=rf"{shard.name} is cut short or damaged .*prepare the data set again"):
+    with pytest.raises(UserError, match=rf"{shard.name} is incomplete or damaged .*prepare the dataset again"):
         list(tfrecords.read(folder, "train"))
     shard.unlink()
-    with pytest.raises(UserError, match=rf"{shard.name} is missing.*prepare the data set again"):
+    with pytest.raises(UserError, match=rf"{shard.name} is missing.*prepare the dataset again"):
         list(tfrecords.read(folder, "train"))
 
 

@@ -56,7 +56,7 @@ def test_a_folder_may_have_an_at_in_its_name(tmp_path):
         ("msinet@3", r"has no version 3; it has 1, 2, 10 \(challenger is 10, default is 2\): name one of these"),
         ("msinet@best", "has no version best; it has 1, 2, 10"),
         ("other", "there is no model at models/other; make one with `make run-pipeline`"),
-        ("models", r"models is neither a model, it has no model.weights.h5, nor a registered name"),
+        ("models", r"models is neither a model \(it has no model.weights.h5\) nor a registered name"),
     ],
 )
 def test_what_there_is_instead_is_said(registry, name, message):

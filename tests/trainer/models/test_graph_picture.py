@@ -9,7 +9,7 @@ import zlib
 import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image
+from PIL import ExifTags, Image
 
 from trainer import picture
 from trainer.models import graph_picture
@@ -33,7 +33,7 @@ def jpeg(orientation=None, endian="<", **options):
     tags.endian = endian
     tags[0x010F] = "a maker, so that the orientation is not the first tag"
     if orientation is not None:
-        tags[picture.ORIENTATION] = orientation
+        tags[ExifTags.Base.Orientation] = orientation
     return encode(Image.fromarray(SMOOTH), "JPEG", exif=tags, **options)
 
 
@@ -116,7 +116,7 @@ def test_damaged_exif_leaves_the_picture_as_it_is(read):
     np.testing.assert_array_equal(read(whole.replace(b"Exif", b"Exit")), upright)
 
 
-@pytest.mark.parametrize(("limit", "value"), [("MOST_PIXELS", 24 * 36 - 1), ("MOST_SIDE_PX", 35)])
+@pytest.mark.parametrize(("limit", "value"), [("MAX_PIXELS", 24 * 36 - 1), ("MAX_SIDE_PX", 35)])
 def test_largest_picture_is_the_one_that_predict_reads(read, monkeypatch, limit, value):
     monkeypatch.setattr(graph_picture, limit, value)
     limited = tf.function(graph_picture._decode.python_function, [tf.TensorSpec((), tf.string)])

@@ -70,7 +70,7 @@ def test_report_names_every_array_with_its_layer_and_shape(imported):
     assert len([line for line in lines if line.startswith("  ")]) == 46
     assert lines[1].split() == ["conv1/conv1_1/kernel", "conv1_conv1_1/kernel", "3x3x3x64"]
     assert "46 arrays with 24,934,209 weights" in lines
-    assert lines[-1].startswith("its own graph and the imported network differ by ")
+    assert lines[-1].startswith("maps of its own graph and of the imported network differ by at most ")
 
 
 def test_training_that_starts_from_it_says_so_and_its_curve_is_refused_with_the_reason(imported, tmp_path):
@@ -87,7 +87,7 @@ def test_graphs_for_processors_and_for_gpus_answer_here_as_the_golden_file_says(
     graph = reference_graph.frozen(data_format=data_format)
     found = frozen_graph.read(reference_graph.write_graph(tmp_path / "model.pb", graph))
     assert not found.obstacle
-    np.testing.assert_allclose(found.answer(images()[:1]), GOLDEN["small_prediction"][:1], atol=1e-4)
+    np.testing.assert_allclose(found.run(images()[:1]), GOLDEN["small_prediction"][:1], atol=1e-4)
 
 
 def changed(definition, path, change):
@@ -104,7 +104,9 @@ def test_graph_that_resizes_otherwise_is_another_network(imported, definition, t
 
     graph = changed(definition, tmp_path / "other.pb", half_pixel)
     network = load_model(imported[0])
-    with pytest.raises(UserError, match=r"other has the weights .* answers otherwise: 0\.\d+ at most on 0\.\.1"):
+    with pytest.raises(
+        UserError, match=r"other has the weights .* maps: the maximum difference is 0\.\d+ on 0\.\.1"
+    ):
         compare(network, graph, (64, 80), "other")
 
 
@@ -120,7 +122,7 @@ def test_graph_with_operations_of_files_is_not_run(definition, tmp_path):
     difference, said = compare(None, graph, (32, 40), "it")
     assert difference is None
     assert said == (
-        "its answer was not compared: it has operations that a graph by others is not trusted with: ReadFile"
+        "its maps were not compared: it has operations that are not allowed in an untrusted graph: ReadFile"
     )
 
 
@@ -153,7 +155,7 @@ def test_place_to_write_to_and_names_are_checked_first(tmp_path):
     with pytest.raises(UserError, match="unknown data set 'salicn'"):
         import_model("nothing", tmp_path / "other", "salicn")
     with pytest.raises(
-        UserError, match=r"there is no nothing; give a frozen graph .*, or a model's folder or name"
+        UserError, match=r"nothing does not exist; give a frozen graph .*, or a model's folder or name"
     ):
         import_model("nothing", tmp_path / "other")
 
@@ -196,7 +198,7 @@ def test_folder_on_cloud_storage_is_listed_once(bucket, tmp_path, monkeypatch):
     assert weight_sources.fingerprint(address) == found.fingerprint
     assert listed == [f"gs://{bucket.name}/deep"] * 2
     for whole in (f"gs://{bucket.name}", f"gs://{bucket.name}/"):
-        with pytest.raises(UserError, match=rf"{whole} is a whole bucket; name what is in it"):
+        with pytest.raises(UserError, match=rf"{whole} is a whole bucket; name the weights in it"):
             weight_sources.fingerprint(whole)
 
 
@@ -215,10 +217,10 @@ def test_models_of_a_registry_are_found_by_name(imported, tmp_path, monkeypatch,
             assert found.model.resolve() == version / VERSION_EXTRA
     with pytest.raises(UserError, match="msinet has no version 4; it has 3"):
         weight_sources.check_local("msinet@4")
-    with pytest.raises(UserError, match=r"there is no other\.pb"):
+    with pytest.raises(UserError, match=r"other\.pb does not exist"):
         weight_sources.check_local("other.pb")
     (tmp_path / "README.md").touch()
-    with pytest.raises(UserError, match=r"README\.md is of no kind that can be read"):
+    with pytest.raises(UserError, match=r"README\.md cannot be read as weights"):
         weight_sources.check_local("README.md")
 
 
@@ -232,7 +234,7 @@ def test_command_takes_a_model_of_this_project_which_keeps_its_configuration(imp
     ours, theirs = (load_model(each)(images()).numpy() for each in (folder, tmp_path / "again"))
     np.testing.assert_array_equal(ours, theirs)
     said = capsys.readouterr().out
-    assert "its answer was not compared: it holds weights alone" in said
+    assert "its maps were not compared: it holds weights alone" in said
     assert f"wrote the model to {tmp_path / 'again'}" in said
 
 

@@ -21,7 +21,7 @@ from trainer.errors import UserError
 from trainer.model import build_model
 from trainer.models import saved_model
 from trainer.models.load import load_model
-from trainer.picture import MOST_SIDE_PX, read_picture
+from trainer.picture import MAX_SIDE_PX, read_picture
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 SIZE = (64, 80)
@@ -79,7 +79,7 @@ def peak_memory_kb():
 
 
 @pytest.mark.skipif(not pathlib.Path("/proc/self/clear_refs").exists(), reason="the peak is measured on Linux")
-@pytest.mark.parametrize("size", [(10, 20_000), (20_000, 10), (1, MOST_SIDE_PX)])
+@pytest.mark.parametrize("size", [(10, 20_000), (20_000, 10), (1, MAX_SIDE_PX)])
 def test_map_of_a_strip_takes_no_more_than_its_own_size(serve_bytes, size):
     strip = tf.io.encode_png(np.full((*size, 3), 90, np.uint8)).numpy()
     pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak is what the process has now
@@ -129,7 +129,7 @@ def test_export_that_answers_otherwise_does_not_count(folder, tmp_path, monkeypa
         return loaded
 
     monkeypatch.setattr(tf.saved_model, "load", load_with_another_bias)
-    with pytest.raises(UserError, match="it does not count as exported"):
+    with pytest.raises(UserError, match="nothing was exported"):
         saved_model.write_model(network, tmp_path, SIZE, {})
     assert [path.name for path in tmp_path.iterdir()] == [WEIGHTS]
 
@@ -143,7 +143,9 @@ def test_full_disk_is_named_and_leaves_nothing(folder, tmp_path):
     network = load_model(folder)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, limits[1]))
     try:
-        with pytest.raises(UserError, match=r"cannot write .*export \(.*\); make room, or name another folder"):
+        with pytest.raises(
+            UserError, match=r"cannot write .*export \(.*\); free some space, or name another folder"
+        ):
             saved_model.write_saved_model(network, SIZE, tmp_path / "export")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -67,7 +67,7 @@ def test_any_file_of_the_whole_network_may_be_the_start(tmp_path):
 
 
 def test_what_is_not_there_is_refused_with_the_kinds(tmp_path):
-    with pytest.raises(UserError, match=r"there is no .*nothing\.h5; give a frozen graph"):
+    with pytest.raises(UserError, match=r"nothing\.h5 does not exist; give a frozen graph"):
         start(tmp_path / "nothing.h5")
 
 

@@ -248,7 +248,7 @@ def test_damaged_shard_is_named(dataset, quick, tmp_path):
     content = bytearray(shard.read_bytes())
     content[len(content) // 2] ^= 255
     shard.write_bytes(content)
-    with pytest.raises(UserError, match=r"prepared is cut short or damaged .*prepare the data set again"):
+    with pytest.raises(UserError, match=r"prepared is incomplete or damaged .*prepare the dataset again"):
         train(CONFIG, copy, tmp_path / "model", tmp_path / "state")
 
 

@@ -1,0 +1,69 @@
+"""Where a registry keeps the models of a name, in a folder or on Cloud Storage. Standard library only.
+
+<root>/<name>/aliases.json               alias -> version, such as {"default": 3, "challenger": 4}
+<root>/<name>/<version>/                 a SavedModel; TensorFlow Serving can be pointed at <root>/<name>
+<root>/<name>/<version>/assets.extra/    the same model as the trainer reads it: NEEDED, and KEPT if evaluated
+"""
+
+import pathlib
+import re
+from collections.abc import Iterable, Mapping
+
+from trainer.artifacts import ALIASES, EVALUATION, MODEL_CONFIG, PER_IMAGE, VERSION_EXTRA, WEIGHTS
+from trainer.errors import UserError
+from trainer.files import read_json
+
+NEEDED = (WEIGHTS, MODEL_CONFIG)
+"""Files of every model."""
+KEPT = (EVALUATION, PER_IMAGE)
+"""Files that a version has too if its model was evaluated before it was registered."""
+PLACE_OF_WEIGHTS = re.compile(rf"(?:(?:(\d+)/)?{re.escape(VERSION_EXTRA)}/)?{re.escape(WEIGHTS)}")
+"""Path of WEIGHTS below the folder of a model, of a version, or of a name; then group 1 is the version."""
+
+
+def model_in(version: pathlib.Path) -> pathlib.Path:
+    """The folder in a version's folder that the trainer reads."""
+    return version / VERSION_EXTRA
+
+
+def model_at(version: str) -> str:
+    """The same for a version's address."""
+    return f"{version.rstrip('/')}/{VERSION_EXTRA}"
+
+
+def holds_model(folder: pathlib.Path) -> bool:
+    """Whether a folder is that of a model, of a version, or of a name that has a version."""
+    candidates = (folder, model_in(folder), *map(model_in, folder.glob("*")))
+    return any((candidate / WEIGHTS).is_file() for candidate in candidates)
+
+
+def version_numbers(folder: pathlib.Path) -> list[int]:
+    """The versions in the folder of a name, in ascending order; none if there is no such folder."""
+    names = (path.name for path in folder.iterdir()) if folder.is_dir() else ()
+    return sorted(int(name) for name in names if name.isdecimal())
+
+
+def listed_numbers(paths: Iterable[str]) -> list[int]:
+    """The same from the paths of all files below that folder; versions without weights are left out."""
+    matches = map(PLACE_OF_WEIGHTS.fullmatch, paths)
+    return sorted(int(match[1]) for match in matches if match and match[1])
+
+
+def read_aliases(folder: pathlib.Path, remedy: str = "register a model again") -> dict[str, int]:
+    """Alias -> version in the folder of a name; a `UserError` that ends with `remedy` if the file is damaged."""
+    path = folder / ALIASES
+    return dict(read_json(path, remedy)) if path.is_file() else {}
+
+
+def number_of(model: str, version: str, numbers: list[int], aliases: Mapping[str, int]) -> int:
+    """The version of `numbers` that a number or an alias names; `UserError` if it names none of them."""
+    number = int(version) if version.isdecimal() else aliases.get(version)
+    if number in numbers:
+        return number
+    targets = ", ".join(f"{alias} is {target}" for alias, target in sorted(aliases.items())) or "no aliases"
+    raise UserError(f"{model} has no version {version}; it has {listed(numbers)} ({targets}): name one of these")
+
+
+def listed(numbers: Iterable[int]) -> str:
+    """Versions for messages: `1, 2, 10`."""
+    return ", ".join(map(str, numbers))
