@@ -28,7 +28,7 @@ def evaluate_model(
     from trainer.reports.report import write_report
 
     with reported():
-        config = EvaluateConfig(gate, gate_margin, gate_confidence)
+        config = EvaluateConfig(gate=gate, gate_margin=gate_margin, gate_confidence=gate_confidence)
         data = [finetune_data.path, *([base_data.path] if evaluate_base else [])]
         judged, champion = compare(config, registry, model_name, model.path, data, evaluation.path)
         write_report(evaluation.path, report.path)

@@ -26,7 +26,13 @@ def fetch_dataset(
         if not fingerprint:
             fetch.leave_out(prepared.path)
             return
-        config = FetchConfig(dataset, source, image_size, allow_partial_data, max_examples)
+        config = FetchConfig(
+            dataset=dataset,
+            source=source,
+            image_size=image_size,
+            allow_partial_data=allow_partial_data,
+            max_examples=max_examples,
+        )
         manifest = fetch.fetch_dataset(config, prepared.path)
         changed = f"the source of {dataset} changed while it was fetched; run the pipeline again"
         check(manifest.fingerprint == fingerprint, changed)

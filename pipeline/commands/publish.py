@@ -19,7 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
+def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from pipeline.graph.environment import load_environment
     from pipeline.vertex import publish
 

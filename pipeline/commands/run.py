@@ -15,7 +15,7 @@ its last checkpoint.
 import argparse
 from collections.abc import Sequence
 
-from pipeline.commands.flags import add_environment, add_parameters, given_parameters
+from pipeline.commands.flags import add_environment, add_parameters, passed_parameters
 
 HELP = "run it on this machine"
 
@@ -33,11 +33,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_parameters(parser)
 
 
-def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
+def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from rich.console import Console
 
     from pipeline.local import run
     from pipeline.local.prepare import prepare
 
-    given = given_parameters(parsed, others)
+    given = passed_parameters(parsed, assignments)
     return run.execute(prepare(parsed.env, parsed.run_dir, parsed.resume, given), Console())

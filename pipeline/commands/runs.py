@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, default=SHOWN, help=f"of list: at most so many (default: {SHOWN})")
 
 
-def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
+def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from pipeline import cloud
     from pipeline.graph import dag
     from pipeline.graph.environment import load_environment

@@ -12,7 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from pipeline.commands.flags import add_environment, add_parameters, add_template, given_parameters
+from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
 from trainer.errors import UserError, check
 
 HELP = "schedule runs on Vertex AI"
@@ -37,11 +37,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_parameters(parser)
 
 
-def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
+def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from pipeline.graph.environment import load_environment
     from pipeline.vertex import checks, schedule
 
-    given = given_parameters(parsed, others)
+    given = passed_parameters(parsed, assignments)
     changes = parsed.action in ("create", "replace")
     check(changes or not given, f"{parsed.action} takes no parameters; see `python -m pipeline schedule --help`")
     environment = load_environment(parsed.env)

@@ -12,7 +12,7 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from pipeline.commands.flags import add_environment, add_parameters, add_template, given_parameters
+from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
 
 HELP = "start a run on Vertex AI"
 
@@ -26,13 +26,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_parameters(parser)
 
 
-def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
+def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from pipeline import cloud
     from pipeline.graph.environment import load_environment
     from pipeline.graph.titles import titles_of
     from pipeline.vertex import checks, experiments, runs, submit
 
-    given = given_parameters(parsed, others)
+    given = passed_parameters(parsed, assignments)
     environment = load_environment(parsed.env)
     submission = submit.prepare(environment, given, parsed.template, parsed.cache, parsed.job_id)
     if parsed.dry_run:

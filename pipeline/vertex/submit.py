@@ -17,18 +17,18 @@ from pipeline import cloud
 from pipeline.graph import dag, parameters
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import STEPS, Value
-from pipeline.plan.plan import duration
 from pipeline.registry.address import VERTEX
 from pipeline.registry.labels import OWNER
 from pipeline.vertex import checks, runs, template
 from pipeline.vertex.template import Template
+from trainer import storage
 from trainer.artifacts import REGISTRY
+from trainer.duration import format_duration
 from trainer.errors import UserError, check, check_choice
 
 RUN_ID = r"[a-z][a-z0-9-]{0,127}"
 ATTEMPTS = 5
-MOUNTED = "/gcs/"
-"""Below it Vertex AI mounts the buckets."""
+MOUNTED = f"{storage.MOUNT}/"
 REACHABLE = ("gs://", MOUNTED)
 """How places begin that machines on Vertex AI reach."""
 
@@ -127,7 +127,8 @@ def estimates(submission: Submission) -> list[str]:
     values = {**chosen.defaults(), **submission.job["runtimeConfig"]["parameterValues"]}
     return [
         f"{STEPS[step]}: {made.workers} x {made.accelerator.name}, {made.config.provisioning}, about "
-        f"{duration(made.hours)}" + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
+        f"{format_duration(3600 * made.hours)}"
+        + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
         for step, made in checks.plans(submission.environment, values).items()
     ]
 

@@ -155,4 +155,4 @@ def test_default_batch_and_its_learning_rate_are_those_of_the_plan_on_every_targ
         config, named, plan = reached(target, accelerator, changes)
         trained = resolved(config, named, accelerator, data)
         assert (trained.batch_size, schedule.peak(trained)) == (batch_size, pytest.approx(rate))
-        assert target == "local" or f"| Batch | {batch_size} images in a step" in plan
+        assert target == "local" or f"| Batch | {batch_size} images per step" in plan

@@ -18,9 +18,6 @@ from trainer.errors import UserError
 from trainer.files import is_taken, replacing
 from trainer.loading import load_tensorflow
 
-BUCKET_MOUNT = pathlib.Path("/gcs")
-"""Where Vertex AI mounts Cloud Storage."""
-
 
 def fingerprint(dataset: str, source: str) -> str:
     """A digest (hex) of what is at the source now: names, sizes and checksums of its files.
@@ -114,6 +111,6 @@ def _digest(objects: Iterable[SourceObject]) -> str:
 def _scratch(output: pathlib.Path) -> Iterator[pathlib.Path]:
     """A folder for downloads, removed afterwards: beside the output, where there is room for data."""
     # A mounted bucket would upload everything that is unpacked into it.
-    on_bucket = output.absolute().is_relative_to(BUCKET_MOUNT)
+    on_bucket = output.absolute().is_relative_to(storage.MOUNT)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=None if on_bucket else output.parent) as folder:
         yield pathlib.Path(folder)

@@ -2,7 +2,14 @@ import dataclasses
 
 import pytest
 
-from pipeline.plan.plan import DataSize, Plan, check_timeout, comparison, make_plan, markdown
+from pipeline.plan.plan import (
+    DataSize,
+    TrainingPlan,
+    check_timeout,
+    compare_accelerators,
+    make_plan,
+    plan_markdown,
+)
 from pipeline.plan.settings import AcceleratorConfig
 from trainer import footprint
 from trainer.accelerators import ACCELERATORS
@@ -23,7 +30,7 @@ def planned(accelerator="l4", machines=None, **changes):
         )
         for config in (SALICON, TRAINING)
     )
-    return make_plan(AcceleratorConfig(accelerator, **(machines or {})), training, data, **changes)
+    return make_plan(AcceleratorConfig(accelerator=accelerator, **(machines or {})), training, data, **changes)
 
 
 @pytest.mark.parametrize("row", ACCELERATORS.values(), ids=list(ACCELERATORS))
@@ -81,7 +88,7 @@ def test_workers_and_reduction_servers_are_paid_for():
 def test_cost_is_not_known_where_no_price_is():
     made = planned("l4", {"provisioning": "flex-start"})
     assert made.cost_usd is None
-    assert "| Cost | not known |" in markdown(made)
+    assert "| Cost | unknown |" in plan_markdown(made)
 
 
 def test_default_batch_is_smaller_where_there_are_few_images():
@@ -127,7 +134,7 @@ def test_float32_is_slower_than_bfloat16_where_both_are():
         (
             "v5e-4",
             {"location": "europe-west4"},
-            "v5e-4 cannot be had for training in europe-west4; it can in us-central1, us-east1, us-west1",
+            "v5e-4 is not available for training in europe-west4; it is in us-central1, us-east1, us-west1",
         ),
         (
             "l4",
@@ -168,7 +175,7 @@ def test_kubeflow_has_one_pod_and_its_own_regions():
 
 def test_only_a_run_on_vertex_has_a_folder_for_a_profile():
     assert planned(profile_steps="10-20").batch_size == 32
-    with pytest.raises(UserError, match=r"profile_steps is 10-20, but only on Vertex AI .* --logs-dir DIR"):
+    with pytest.raises(UserError, match=r"profile_steps is 10-20, but only a run on Vertex AI .* --logs-dir DIR"):
         planned(profile_steps="10-20", platform="kubeflow")
 
 
@@ -176,15 +183,17 @@ def test_timeout_is_longer_than_the_training():
     check_timeout(planned("cpu", batch_size=1), 24)
     with pytest.raises(UserError, match=r"training takes about 11\.0 h, but timeout_hours is 2; raise it"):
         check_timeout(planned("cpu", batch_size=1), 2)
-    with pytest.raises(UserError, match="timeout_hours is 200; with provisioning flex-start it is 168 at most"):
+    with pytest.raises(
+        UserError, match="timeout_hours is 200; with provisioning flex-start it must be at most 168"
+    ):
         check_timeout(planned("l4", {"provisioning": "flex-start"}), 200)
 
 
 def test_comparison_has_a_plan_or_a_reason_for_every_accelerator():
     machines = {"provisioning": "standard"}
-    compared = comparison(machines, TrainConfig(batch_size=160), SALICON, location="us-central1")
+    compared = compare_accelerators(machines, TrainConfig(batch_size=160), SALICON, location="us-central1")
     assert list(compared) == list(ACCELERATORS)
-    assert isinstance(compared["v5e-4"], Plan)
+    assert isinstance(compared["v5e-4"], TrainingPlan)
     assert compared["v5e-4"].batch_size == 160
     assert "at most 141" in compared["v5e-1"]
     assert "set it to spot or flex-start" in compared["h100"]
@@ -192,16 +201,16 @@ def test_comparison_has_a_plan_or_a_reason_for_every_accelerator():
 
 def test_plan_for_people_has_every_figure_and_what_it_rests_on():
     made = planned("v5e-4", {"provisioning": "spot"}, batch_size=64, valid_images=5000, location="us-west1")
-    text = markdown(made)
+    text = plan_markdown(made)
     for part in (
         "| Accelerator | v5e-4: 1 x ct5lp-hightpu-4t, 4 x TPU v5e each, spot |",
-        "| Batch | 64 images in a step, 16 on each replica |",
+        "| Batch | 64 images per step, 16 per replica |",
         "| Precision | bfloat16 |",
         "| Steps | 10 epochs of 156 = 1560 |",
-        "| Memory | 2.0 GB of 14.4 GB on each chip |",
+        "| Memory | 2.0 GB of 14.4 GB per chip |",
         "| Time | about 6 min |",
         "an assumption",
-        "us-west1 has its own prices",
+        "Prices in us-west1 differ.",
     ):
         assert part in text
     assert all(f"- {sentence}\n" in text for sentence in made.basis)

@@ -68,7 +68,7 @@ def test_one_accelerator_shows_its_plan(output):
     text = "\n".join(output("--accelerator", "v5e-4", "--precision", "float32"))
     assert "Training on v5e-4" in text
     assert re.search(r"Precision +float32", text)
-    assert "What this rests on" in text
+    assert "Basis of the estimates" in text
 
 
 @pytest.mark.parametrize(
