@@ -104,7 +104,7 @@ def _check_ours(environment: Environment, chosen: Template, values: Mapping[str,
 def _check_places(environment: Environment, known: Mapping[str, Value]) -> None:
     """Raise `UserError` for a place that the machines of the run cannot read from or write to."""
     not_needed = {f"{step}_source" for step in STEPS if step not in parameters.fetched_steps(known)}
-    places = {name: words for name, words in parameters.WORDS.items() if name not in not_needed}
+    places = {name: words for name, words in parameters.KEYWORDS.items() if name not in not_needed}
     for name, words in {**places, "checkpoint_dir": ("",)}.items():
         value = str(known.get(name, words[0]))
         check(

@@ -10,7 +10,7 @@ from kfp import dsl
 
 from components.plan_training import plan_training
 from components.train_model import train_model
-from pipeline.graph.dag import build
+from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import TARGET_NAMES, load_environment
 from pipeline.graph.parameters import PARAMETERS, PER_STEP
 from tests.prepared import write_prepared
@@ -52,7 +52,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pipelines():
-    specs = {target: build(target, load_environment(target)).pipeline_spec for target in TARGET_NAMES}
+    specs = {target: build_pipeline(target, load_environment(target)).pipeline_spec for target in TARGET_NAMES}
     return {target: json_format.MessageToDict(spec) for target, spec in specs.items()}
 
 

@@ -7,7 +7,7 @@ from components import IMAGE
 from pipeline.__main__ import main
 from pipeline.commands.compile import FILES
 from pipeline.graph import compile as compiling
-from pipeline.graph.dag import build
+from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, TARGET_NAMES, load_environment
 from pipeline.graph.parameters import PARAMETERS
 from pipeline.local.worker import outline
@@ -29,7 +29,7 @@ def compiled(tmp_path_factory):
     """Target -> the pipeline as YAML has it; behind it there may be what is particular to Kubernetes."""
     folder = tmp_path_factory.mktemp("compiled")
     for target in TARGET_NAMES:
-        compiling.write(load_environment(target), folder / f"{target}.yaml")
+        compiling.write_pipeline(load_environment(target), folder / f"{target}.yaml")
     return {target: next(yaml.safe_load_all((folder / f"{target}.yaml").read_text())) for target in TARGET_NAMES}
 
 
@@ -69,7 +69,7 @@ def given(source):
 
 @pytest.mark.parametrize(("target", "name"), FILES.items())
 def test_golden_file_is_what_the_code_compiles_to(target, name):
-    compiling.check(load_environment(target), GOLDEN.with_name(name))
+    compiling.check_pipeline(load_environment(target), GOLDEN.with_name(name))
 
 
 def test_check_names_what_differs(tmp_path):
@@ -82,7 +82,7 @@ def test_check_names_what_differs(tmp_path):
 def test_parameters_that_the_target_refuses_are_not_compiled(tmp_path):
     mine, output = tmp_path / "mine.toml", tmp_path / "pipeline.yaml"
     mine.write_text((CONFIGS / "kubeflow.toml").read_text() + 'profile_steps = "10-20"\n')
-    with pytest.raises(UserError, match="profile_steps is 10-20, but only on Vertex AI does a run have a folder"):
+    with pytest.raises(UserError, match="profile_steps is 10-20, but only a run on Vertex AI has a folder"):
         main(["compile", "--target", "kubeflow", "--env", str(mine), "--output", str(output)])
     assert not output.exists()
 
@@ -137,7 +137,7 @@ def test_training_step_is_the_tasks_of_its_target(compiled, target, chain):
 
 
 def test_steps_are_in_the_order_of_the_design():
-    outlined = outline(build("local").pipeline_spec)
+    outlined = outline(build_pipeline("local").pipeline_spec)
     order = list(outlined["steps"])
     twice = ["fingerprint", "fetch-dataset", "plan-training", "train-model"]
     once = ["import-model", "importer", "evaluate-model", "upload-model"]
@@ -291,7 +291,7 @@ def test_tasks_of_other_machines_have_sizes_and_retries(compiled):
 
 def test_mail_goes_to_those_who_are_to_be_told(tmp_path):
     told = dataclasses.replace(load_environment("vertex"), notify=["owner@example.org"])
-    compiling.write(told, tmp_path / "told.yaml")
+    compiling.write_pipeline(told, tmp_path / "told.yaml")
     spec = yaml.safe_load((tmp_path / "told.yaml").read_text())
     mail = spec["root"]["dag"]["tasks"]["vertex-pipelines-notification-email"]
     assert mail["triggerPolicy"]["strategy"] == "ALL_UPSTREAM_TASKS_COMPLETED"
@@ -305,7 +305,7 @@ def test_mail_goes_to_those_who_are_to_be_told(tmp_path):
 
 def test_parameters_of_an_environment_are_the_defaults_of_its_pipeline(tmp_path):
     mine = dataclasses.replace(load_environment("vertex"), parameters={"base_epochs": 7})
-    compiling.write(mine, tmp_path / "mine.yaml")
+    compiling.write_pipeline(mine, tmp_path / "mine.yaml")
     inputs = yaml.safe_load((tmp_path / "mine.yaml").read_text())["root"]["inputDefinitions"]["parameters"]
     assert inputs["base_epochs"]["defaultValue"] == 7
     assert inputs["finetune_epochs"]["defaultValue"] == PARAMETERS["finetune_epochs"].default

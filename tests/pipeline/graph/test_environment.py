@@ -50,14 +50,14 @@ def test_image_has_its_repository_and_tag():
     ("text", "message"),
     [
         ("projekt = 'x'", "unknown key 'projekt'; did you mean 'project'"),
-        ("base_epochs = 2", r"unknown key 'base_epochs'.*go below \[parameters\]"),
+        ("base_epochs = 2", r"unknown key 'base_epochs'.*belong below \[parameters\]"),
         ("project = 3", r"project is 3; it must be text \(str\)"),
         ("notify = 'me@example.org'", "notify is 'me@example.org'; it must be a list of texts"),
         ("[labels]\nteam = 3", "labels has 3; it must be a table of texts"),
         ("target = 'vertx'", "target is 'vertx'; choose one of local, vertex, kubeflow; did you mean 'vertex'"),
-        ("target = 'vertex'", "project is empty; target vertex needs one"),
+        ("target = 'vertex'", "project is empty; target vertex needs it"),
         ("[parameters]\nbase_epoch = 2", "unknown parameter 'base_epoch'; did you mean 'base_epochs'"),
-        ("[parameters]\nbase_epochs = 'two'", "base_epochs is 'two'; it must be a whole number"),
+        ("[parameters]\nbase_epochs = 'two'", "base_epochs is 'two'; it must be an integer"),
         ("target = ", "mine.toml: "),
     ],
 )

@@ -3,10 +3,10 @@ import dataclasses
 import pytest
 
 from pipeline.graph.parameters import (
+    KEYWORDS,
     PARAMETERS,
     PER_STEP,
     STEPS,
-    WORDS,
     PipelineConfig,
     convert,
     docstring,
@@ -41,8 +41,8 @@ def test_defaults_are_valid():
     validate({name: parameter.default for name, parameter in PARAMETERS.items()})
 
 
-def test_values_that_are_no_places_are_those_of_parameters():
-    for name, words in WORDS.items():
+def test_keywords_are_the_defaults_of_parameters():
+    for name, words in KEYWORDS.items():
         assert PARAMETERS[name].default in words
     validate({"checkpoint_dir": "gs://bucket/state"})
 

@@ -18,9 +18,9 @@ import pytest
 from rich.console import Console
 
 from pipeline.graph.parameters import STEPS
-from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run, prepare
-from pipeline.local.progress import ANSI, Progress, Step
-from pipeline.local.run import LOG, execute
+from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run, prepare_run
+from pipeline.local.progress import ANSI, Progress, StepView
+from pipeline.local.run import LOG, execute_run
 from pipeline.registry.folder import LocalRegistry
 from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize as narrow_tasks
@@ -125,36 +125,36 @@ def test_terminal_shows_every_step_with_its_state_and_last_line(first, workplace
 
 def test_going_on_with_a_run_keeps_its_parameters_but_for_those_given(first, workplace, monkeypatch):
     monkeypatch.chdir(workplace)
-    again = prepare("", "", "runs/first", {"gate": "always"})
+    again = prepare_run("", "", "runs/first", {"gate": "always"})
     assert again.folder == workplace / "runs" / "first"
     assert again.parameters == Run.load(again.folder).parameters | {"gate": "always"}
-    assert prepare("local", "runs/first", "", {}).environment == "local"
+    assert prepare_run("local", "runs/first", "", {}).environment == "local"
     with pytest.raises(UserError, match="was started in environment local, not sample"):
-        prepare("sample", "runs/first", "", {})
+        prepare_run("sample", "runs/first", "", {})
 
 
 def test_finished_run_whose_outputs_were_removed_says_what_to_do(tmp_path):
     run = Run(tmp_path / "gone", "sample", {}, finished=True)
     run.save()
     with pytest.raises(
-        UserError, match=r"gone has finished, but its outputs .* were removed; start a new run, or"
+        UserError, match=r"gone has finished, but its outputs .* were removed; start a new run, or pass"
     ):
-        execute(run, Console(file=io.StringIO()))
+        execute_run(run, Console(file=io.StringIO()))
 
 
 def test_environment_is_the_sample_unless_a_source_is_given(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert prepare("", "", "", {}).environment == "sample"
-    assert prepare("", "", "", {"base_source": "gs://bucket/salicon"}).environment == "local"
-    explicit = prepare("sample", "", "", {"base_source": "gs://bucket/salicon", "base_epochs": 1})
+    assert prepare_run("", "", "", {}).environment == "sample"
+    assert prepare_run("", "", "", {"base_source": "gs://bucket/salicon"}).environment == "local"
+    explicit = prepare_run("sample", "", "", {"base_source": "gs://bucket/salicon", "base_epochs": 1})
     assert explicit.parameters["base_source"] == "gs://bucket/salicon"
     assert explicit.parameters["finetune_source"] == "sample"
 
 
 def test_step_that_ends_without_a_reason_is_reported_by_its_last_lines():
-    step = Step("Fine-tuning", lines=deque(["epoch 1", "Traceback (most recent call last):", "ValueError: 3"]))
+    step = StepView("Fine-tuning", lines=deque(["epoch 1", "Traceback (most recent call last):", "ValueError: 3"]))
     assert step.failure().endswith("Traceback (most recent call last):\nValueError: 3")
-    assert Step("Fine-tuning", lines=deque(["epoch 1", "Killed"])).failure().endswith("epoch 1\nKilled")
+    assert StepView("Fine-tuning", lines=deque(["epoch 1", "Killed"])).failure().endswith("epoch 1\nKilled")
 
 
 def test_finished_run_shows_its_result_again_and_does_nothing_else(first, workplace):
@@ -178,7 +178,7 @@ def test_folder_of_a_run_is_shown_as_it_is_called(tmp_path, monkeypatch):
     console = Console(file=io.StringIO(), width=200)
     run = Run(tmp_path / "[draft] run", "local", {}, finished=True)
     run.save()
-    execute(run, console)
+    execute_run(run, console)
     assert console.file.getvalue().startswith("Run [draft] run has finished")
 
 
@@ -199,16 +199,16 @@ def test_failed_attempt_shows_nothing_of_the_one_before(first, workplace):
 
 def test_other_parameters_make_a_finished_run_unfinished(first, workplace, monkeypatch):
     monkeypatch.chdir(workplace)
-    assert prepare("", "", "runs/first", {}).finished
-    assert not prepare("", "", "runs/first", {"gate": "always"}).finished
+    assert prepare_run("", "", "runs/first", {}).finished
+    assert not prepare_run("", "", "runs/first", {"gate": "always"}).finished
     # Only what starts again needs what it starts from.
     stored = dataclasses.replace(Run.load(pathlib.Path("runs/first")), folder=pathlib.Path("runs/kept"))
     stored.parameters["registry"] = "runs/first/log.txt"
     stored.folder.mkdir()
     stored.save()
-    assert prepare("", "", "runs/kept", {}).finished
+    assert prepare_run("", "", "runs/kept", {}).finished
     with pytest.raises(UserError, match=r"cannot write runs/first/log\.txt/msinet"):
-        prepare("", "", "runs/kept", {"gate": "always"})
+        prepare_run("", "", "runs/kept", {"gate": "always"})
 
 
 def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
@@ -237,15 +237,15 @@ def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
 def test_base_model_that_is_not_there_is_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"base_model_uri is 'lost\.pb': there is no lost\.pb; give"):
-        prepare("", "", "", {"base_model_uri": "lost.pb"})
+        prepare_run("", "", "", {"base_model_uri": "lost.pb"})
     pathlib.Path("README.md").touch()
     with pytest.raises(UserError, match=r"base_model_uri is 'README\.md': README\.md is of no kind"):
-        prepare("", "", "", {"base_model_uri": "README.md"})
-    assert prepare("", "", "", {"base_model_uri": "gs://bucket/msi-net"}).environment == "sample"
+        prepare_run("", "", "", {"base_model_uri": "README.md"})
+    assert prepare_run("", "", "", {"base_model_uri": "gs://bucket/msi-net"}).environment == "sample"
     only = {"base_model_uri": "gs://bucket/msi-net", "finetune_source": "sample"}
-    assert prepare("local", "", "", only).parameters["base_model_uri"] == "gs://bucket/msi-net"
-    with pytest.raises(UserError, match="salicon has no source of its own: give base_source"):
-        prepare("local", "", "", {**only, "evaluate_base": True})
+    assert prepare_run("local", "", "", only).parameters["base_model_uri"] == "gs://bucket/msi-net"
+    with pytest.raises(UserError, match="salicon has no default source; set base_source to a folder"):
+        prepare_run("local", "", "", {**only, "evaluate_base": True})
 
 
 def test_accelerator_that_this_machine_does_not_name_is_refused_before_anything_starts(tmp_path, monkeypatch):
@@ -253,13 +253,13 @@ def test_accelerator_that_this_machine_does_not_name_is_refused_before_anything_
     with pytest.raises(
         UserError, match="fine-tuning: accelerator is 'l4', but a local run trains on this machine"
     ):
-        prepare("sample", "", "", {"finetune_accelerator": "l4"})
+        prepare_run("sample", "", "", {"finetune_accelerator": "l4"})
 
 
 def test_profile_that_has_no_folder_is_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"profile_steps is 1-2, .* `python -m trainer train --profile-steps 1-2"):
-        prepare("sample", "", "", {"profile_steps": "1-2"})
+        prepare_run("sample", "", "", {"profile_steps": "1-2"})
 
 
 def test_registry_that_cannot_be_used_is_refused_before_anything_starts(tmp_path, monkeypatch):
@@ -267,14 +267,14 @@ def test_registry_that_cannot_be_used_is_refused_before_anything_starts(tmp_path
     pathlib.Path("file").touch()
     for registry in ("file", "file/models"):
         with pytest.raises(UserError, match=rf"cannot write {registry}/msinet/aliases\.json: .*Not a directory"):
-            prepare("sample", "", "", {"registry": registry})
-    assert prepare("sample", "", "", {"registry": "new"}).parameters["registry"] == "new"
+            prepare_run("sample", "", "", {"registry": registry})
+    assert prepare_run("sample", "", "", {"registry": "new"}).parameters["registry"] == "new"
     files.write_json(pathlib.Path("models/mine/aliases.json"), {DEFAULT: 3})
     pathlib.Path("models/mine/7").mkdir()
     with pytest.raises(
         UserError, match=r"model 'mine' has no version 3 in models \(versions: 7\).*set-default VERSION"
     ):
-        prepare("sample", "", "", {"model_name": "mine"})
+        prepare_run("sample", "", "", {"model_name": "mine"})
     assert {each.name for each in tmp_path.iterdir()} == {"file", "models"}
 
 
@@ -333,7 +333,7 @@ def test_killed_run_leaves_no_process_and_goes_on_to_the_same_model(first, workp
 
     resumed = run(workplace, *arguments)
     assert resumed.returncode == 0, resumed.stdout
-    assert "Base training: data] nothing changed; taken from an earlier run" in resumed.stdout
+    assert "Base training: data] unchanged; result reused from an earlier run" in resumed.stdout
     assert "[Base training] epoch 1/" not in resumed.stdout
     # It is the same, so it is not better.
     assert "Registered: msinet version 2 (challenger)" in resumed.stdout
@@ -351,7 +351,7 @@ def test_interrupted_run_ends_its_tasks_and_says_how_to_go_on(tmp_path, moved):
     wait_for(tmp_path / "mine" / LOG, "Executing task 'fetch-dataset'")
     second = run(tmp_path, *arguments)
     assert second.returncode == 1
-    assert second.stderr == "error: the run mine is running; wait for its end, or stop it\n"
+    assert second.stderr == "error: the run mine is already running; wait until it ends, or stop it\n"
     os.kill(process.pid, signal.SIGINT)
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 128 + signal.SIGINT
@@ -380,7 +380,7 @@ def test_users_mistake_in_a_task_is_the_reason_without_a_traceback(workplace, mo
     assert failed.returncode == 1
     assert re.search(r"(?m)^Base training: source failed: .*empty", failed.stdout)
     assert "Log:        runs/lost/log.txt" in failed.stdout
-    assert "Go on with: make run-pipeline RESUME=runs/lost" in failed.stdout
+    assert "Resume:     make run-pipeline RESUME=runs/lost" in failed.stdout
     assert "Traceback" not in failed.stdout + failed.stderr
     stored = Run.load(workplace / "runs" / "lost")
     assert stored.parameters["base_epochs"] == EPOCHS
