@@ -1,4 +1,4 @@
-"""Each component as the plain function that it is, on a few tiny images."""
+"""The function of each component, on a few tiny images."""
 
 import ast
 import dataclasses
@@ -56,7 +56,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def source(folder):
-    """People look elsewhere in its validation images, so that any network is better than the centre bias."""
+    """Fixations move in its validation images, so that any network is better than the centre bias."""
     return write_salicon(folder / "source", train_x=12, valid_x=52)
 
 
@@ -118,12 +118,12 @@ def test_data_that_a_model_takes_the_place_of_is_neither_looked_at_nor_fetched(m
     nowhere = str(tmp_path / "nowhere")
     digests = fingerprint.python_func(DATASET, nowhere, model.path, False, "nowhere.h5")
     assert digests == ("", weight_sources.fingerprint(model.path), "")
-    assert "salicon: not needed, a model takes the place of base training" in capsys.readouterr().out
+    assert "salicon: not needed, because base_model_uri replaces base training" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"^error: .*nowhere"):
         fingerprint.python_func(DATASET, nowhere, model.path, True, "none")
     data, preview = artifact(dsl.Dataset, tmp_path / "data"), artifact(dsl.HTML, tmp_path / "preview")
-    wanted = dataclasses.asdict(FetchConfig(DATASET, nowhere))
-    fetch_dataset.python_func(**wanted, fingerprint="", prepared=data, preview=preview)
+    config = dataclasses.asdict(FetchConfig(DATASET, nowhere))
+    fetch_dataset.python_func(**config, fingerprint="", prepared=data, preview=preview)
     assert [each.name for each in (tmp_path / "data").iterdir()] == ["not-fetched.txt"]
 
 
@@ -256,25 +256,25 @@ def test_default_of_vertex_is_fetched_and_judged_in_the_run(prepared, model, tmp
 
 
 def planned(folder, prepared, **changes):
-    """What plan_training answers for a job on Vertex AI, and its workspace."""
+    """The outputs of plan_training for a job on Vertex AI, and its artifacts."""
     workspace, plan = artifact(dsl.Artifact, folder / "workspace"), artifact(dsl.Markdown, folder / "plan")
     where = {"platform": "vertex", "location": "us-central1", "image_pattern": "host/msinet-{}:v1"}
     job = dataclasses.asdict(JobConfig(timeout_hours=2.5, training_labels="team=vision"))
     job = {name: job[name] for name in ("timeout_hours", "max_wait_hours", "training_labels")}
     machines = dataclasses.asdict(AcceleratorConfig())
     arguments = where | job | machines | settings(checkpoint_dir="") | changes
-    answer = plan_training.python_func(
+    outputs = plan_training.python_func(
         step="base", **arguments, dataset=prepared, workspace=workspace, plan=plan, base_model=None
     )
-    return answer, workspace, plan
+    return outputs, workspace, plan
 
 
 def test_job_of_a_plan_trains_and_its_model_is_collected_where_it_lies(tmp_path, prepared, monkeypatch):
-    answer, workspace, plan = planned(tmp_path, prepared)
-    (pool,) = answer.worker_pool_specs
+    outputs, workspace, plan = planned(tmp_path, prepared)
+    (pool,) = outputs.worker_pool_specs
     assert pool["machine_spec"] == ACCELERATORS["cpu"].machine_spec
     assert pool["container_spec"]["image_uri"] == "host/msinet-cpu:v1"
-    assert (answer.timeout, answer.labels, answer.job_dir) == (
+    assert (outputs.timeout, outputs.labels, outputs.job_dir) == (
         "9000s",
         {"team": "vision"},
         workspace.uri,
@@ -319,23 +319,21 @@ def test_plan_refuses_what_does_not_fit(tmp_path, prepared, changes, message):
 
 
 def test_plan_names_the_image_precision_and_batch_of_the_accelerator(tmp_path, prepared):
-    answer, _, plan = planned(tmp_path, prepared, accelerator="v5e-1", batch_size=0)
-    (pool,) = answer.worker_pool_specs
-    assert answer.image == pool["container_spec"]["image_uri"] == "host/msinet-tpu:v1"
+    outputs, _, plan = planned(tmp_path, prepared, accelerator="v5e-1", batch_size=0)
+    (pool,) = outputs.worker_pool_specs
+    assert outputs.image == pool["container_spec"]["image_uri"] == "host/msinet-tpu:v1"
     assert {"--accelerator=v5e-1", "--precision=auto", "--batch-size=0"} <= set(pool["container_spec"]["args"])
-    assert answer.node_selector["cloud.google.com/gke-tpu-topology"] == "1x1"
+    assert outputs.node_selector["cloud.google.com/gke-tpu-topology"] == "1x1"
     text = pathlib.Path(plan.path).read_text()
     assert "| Precision | bfloat16 |" in text
     assert "| Batch | 6 images per step" in text  # all there is, since less than the accelerator's default
 
 
-def test_plan_of_a_run_on_this_machine_leaves_batch_memory_and_precision_to_its_devices(
-    tmp_path, prepared, capsys
-):
-    """A GPU that may be here has float16 and more or less memory than the CPU's row."""
+def test_plan_of_a_local_run_leaves_batch_memory_and_precision_to_its_devices(tmp_path, prepared, capsys):
+    """A GPU on this machine may have float16 and another memory size than the CPU's row."""
     local = {"platform": "local", "location": "", "precision": "float16"}
-    answer, *_ = planned(tmp_path, prepared, **local, batch_size=0)
-    assert answer.worker_pool_specs == []
+    outputs, *_ = planned(tmp_path, prepared, **local, batch_size=0)
+    assert outputs.worker_pool_specs == []
     assert "on this machine: the default batch of its devices;" in capsys.readouterr().out
     planned(tmp_path / "given", prepared, **local, batch_size=4, accumulation=2)
     assert "on this machine: 1 steps per epoch of batch 4;" in capsys.readouterr().out

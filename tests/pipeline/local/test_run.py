@@ -223,7 +223,7 @@ def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
     steps = re.findall(r"(?m)^\[(.+)\] done after", tuned.stdout)
     assert {"Base model: import", "Base model", STEPS["finetune"]} <= set(steps)
     assert not {STEPS["base"], f"{STEPS['base']}: plan"} & set(steps)
-    assert "salicon: not needed, a model takes the place of base training" in tuned.stdout
+    assert "salicon: not needed, because base_model_uri replaces base training" in tuned.stdout
     assert re.search(r"its own graph and the imported network differ by \S+ at most", tuned.stdout)
     assert "Registered: tuned version 1 (default)" in tuned.stdout
     lineage = LocalRegistry(workplace / "models").default("tuned").record["lineage"]
