@@ -78,10 +78,11 @@ def _plan_table(plans: dict[str, TrainingPlan]) -> Any:
     from rich.table import Table
 
     any_plan = next(iter(plans.values()))
+    data, machines = any_plan.data, any_plan.machines
     table = Table(
-        title=f"{any_plan.epochs} epochs of {any_plan.images} images at "
-        f"{any_plan.image_size[0]}x{any_plan.image_size[1]}, {any_plan.config.provisioning}, "
-        f"{any_plan.workers} machine{'s' if any_plan.workers > 1 else ''}",
+        title=f"{any_plan.training.epochs} epochs of {data.images} images at "
+        f"{data.image_size[0]}x{data.image_size[1]}, {machines.provisioning}, "
+        f"{machines.workers} machine{'s' if machines.workers > 1 else ''}",
         box=box.SIMPLE_HEAD,
         collapse_padding=True,
         pad_edge=False,

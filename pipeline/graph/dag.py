@@ -1,4 +1,4 @@
-"""The one description of the DAG.
+"""The DAG of the pipeline, the same on all targets except for the tasks of a training step.
 
 fingerprint(base)          fingerprint(fine-tuning)     never cached: reads the current source
      |                          |

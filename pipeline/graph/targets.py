@@ -50,9 +50,14 @@ class TrainingStepInputs:
     def train_arguments(self) -> dict[str, Channel]:
         """Arguments that plan_training and train_model share."""
         base = {} if self.base_model is None else {"base_model": self.base_model}
-        place = {"checkpoint_dir": self.parameters["checkpoint_dir"], "dataset": self.dataset}
-        place["initial_weights_fingerprint"] = self.initial_weights_fingerprint
-        return {"step": self.name, **settings_of(TrainConfig, self.name, self.parameters), **place, **base}
+        return {
+            "step": self.name,
+            **settings_of(TrainConfig, self.name, self.parameters),
+            "checkpoint_dir": self.parameters["checkpoint_dir"],
+            "initial_weights_fingerprint": self.initial_weights_fingerprint,
+            "dataset": self.dataset,
+            **base,
+        }
 
     def plan(self, environment: Environment, cached: bool) -> Channel:
         """The task that checks the settings and plans the machines of the step."""
@@ -77,7 +82,7 @@ class TrainingStep(Protocol):
 
 
 def local(step: TrainingStepInputs, environment: Environment) -> Channel:
-    """One task in this environment."""
+    """One task on this machine."""
     # Not cached: a working copy's code changes under the same image name, so a cached model could be out of date.
     plan = step.plan(environment, cached=False)
     return step.train("").after(plan).set_caching_options(False)

@@ -18,43 +18,6 @@ from trainer.errors import UserError, check
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainingPlan:
-    """A training step that fits its accelerator, with its estimated memory, time and cost."""
-
-    config: AcceleratorConfig
-    accelerator: Accelerator
-    images: int
-    image_size: tuple[int, int]
-    epochs: int
-    replicas: int
-    """Chips over all workers."""
-    batch_per_replica: int
-    precision: str
-    """float32, bfloat16 or float16."""
-    steps_per_epoch: int
-    memory_bytes: float
-    """Estimated memory use of one chip."""
-    usable_memory_bytes: float
-    seconds_per_step: float
-    hours: float
-    """All billed time: the start of the machines, training and validation."""
-    cost_usd: float | None
-    """None if the price is unknown."""
-    basis: tuple[str, ...]
-    """Sentences that explain the estimates."""
-
-    @property
-    def workers(self) -> int:
-        """Machines that train together."""
-        return self.config.workers
-
-    @property
-    def batch_size(self) -> int:
-        """Images in one step, over all replicas."""
-        return self.batch_per_replica * self.replicas
-
-
-@dataclasses.dataclass(frozen=True)
 class DataSize:
     """Number and size of the images."""
 
@@ -64,6 +27,93 @@ class DataSize:
     """Images evaluated after each epoch."""
     image_size: tuple[int, int]
     """(height, width) of the network's input, pixels."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingPlan:
+    """A training step that fits its accelerator, with estimates of its memory, time and cost."""
+
+    machines: AcceleratorConfig
+    training: TrainConfig
+    data: DataSize
+    location: str
+    """Vertex AI region; empty for any region."""
+    precision: str
+    """float32, bfloat16 or float16."""
+    batch_size: int
+    """Images in one step, over all replicas."""
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The accelerator's row in the table."""
+        return self.machines.row
+
+    @property
+    def replicas(self) -> int:
+        """Chips over all machines."""
+        return self.machines.workers * self.accelerator.chips
+
+    @property
+    def batch_per_replica(self) -> int:
+        """Images in one step on one chip."""
+        return self.batch_size // self.replicas
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Full batches in the training images."""
+        return self.data.images // self.batch_size
+
+    @property
+    def memory_bytes(self) -> float:
+        """Estimated memory use of one chip, which computes one part of its batch at a time."""
+        part = self.batch_per_replica // self.training.accumulation
+        return footprint.memory_bytes(part, self.data.image_size, self.precision)
+
+    @property
+    def usable_memory_bytes(self) -> float:
+        """Memory of one chip that a training can use."""
+        return footprint.usable_bytes(self.accelerator.chip)
+
+    @property
+    def seconds_per_step(self) -> float:
+        """Estimated time of one training step."""
+        chip, size = self.accelerator.chip, self.data.image_size
+        return footprint.step_seconds(chip, self.batch_per_replica, size, self.precision)
+
+    @property
+    def hours(self) -> float:
+        """Estimated billed time: the start of the machines, training and validation."""
+        valid_steps = math.ceil(self.data.valid_images / self.batch_size) * footprint.FORWARD_SHARE
+        epoch_s = (self.steps_per_epoch + valid_steps) * self.seconds_per_step
+        return (footprint.START_SECONDS + self.training.epochs * epoch_s) / 3600
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Estimated cost of all machines; None if the price is unknown."""
+        price = self.accelerator.usd_per_hour(self.machines.provisioning)
+        if price is None:
+            return None
+        total = self.machines.workers * price
+        if self.machines.reduction_servers:
+            reduction = accelerators.REDUCTION_SERVER.usd_per_hour(self.machines.provisioning)
+            assert reduction is not None
+            total += self.machines.reduction_servers * reduction
+        return self.hours * total
+
+    @property
+    def basis(self) -> tuple[str, ...]:
+        """Sentences that explain the estimates."""
+        row, provisioning = self.accelerator, self.machines.provisioning
+        price = row.usd_per_hour(provisioning)
+        hourly = "unknown" if price is None else f"{price:.2f} USD per hour for one {row.machine_type}"
+        has_other_prices = self.location not in ("", accelerators.PRICE_REGION)
+        elsewhere = f" Prices in {self.location} differ." if has_other_prices else ""
+        return (
+            *footprint.basis(row, self.precision),
+            f"The time includes {footprint.START_SECONDS / 60:.0f} minutes for the start (an assumption). It "
+            "excludes waiting for data, checkpoints, and the exchange of gradients between machines.",
+            f"Price ({provisioning}): {hourly}. {accelerators.PRICE_SOURCE}{elsewhere}",
+        )
 
 
 def make_plan(
@@ -92,35 +142,21 @@ def make_plan(
     fit.check_location(row, location if platform == "vertex" else "")
     parse_image_size("x".join(map(str, data.image_size)))
     precision = fit.resolve_precision(row, training.precision)
-    replicas = machines.workers * row.chips
-    batch_size = _batch_size(row, replicas, training, data, precision)
-    per_replica = batch_size // replicas
-    steps = data.images // batch_size
-    step_s = footprint.step_seconds(row.chip, per_replica, data.image_size, precision)
-    validation_s = math.ceil(data.valid_images / batch_size) * step_s * footprint.FORWARD_SHARE
-    hours = (footprint.START_SECONDS + training.epochs * (steps * step_s + validation_s)) / 3600
+    batch_size = _batch_size(machines, training, data, precision)
     return TrainingPlan(
-        config=machines,
-        accelerator=row,
-        images=data.images,
-        image_size=data.image_size,
-        epochs=training.epochs,
-        replicas=replicas,
-        batch_per_replica=per_replica,
+        machines=machines,
+        training=training,
+        data=data,
+        location=location,
         precision=precision,
-        steps_per_epoch=steps,
-        memory_bytes=footprint.memory_bytes(per_replica // training.accumulation, data.image_size, precision),
-        usable_memory_bytes=footprint.usable_bytes(row.chip),
-        seconds_per_step=step_s,
-        hours=hours,
-        cost_usd=_cost(machines, row, hours),
-        basis=_basis(machines, row, precision, location),
+        batch_size=batch_size,
     )
 
 
-def _batch_size(row: Accelerator, replicas: int, training: TrainConfig, data: DataSize, precision: str) -> int:
+def _batch_size(machines: AcceleratorConfig, training: TrainConfig, data: DataSize, precision: str) -> int:
     """The global batch size, the default if the settings have none; raises `UserError` if it does not fit."""
-    parts, size = training.accumulation, data.image_size
+    row, parts, size = machines.row, training.accumulation, data.image_size
+    replicas = machines.workers * row.chips
     batch_size = training.batch_size or footprint.default_batch(
         row.chip, replicas, parts, data.images, size, precision
     )
@@ -150,30 +186,6 @@ def compare_accelerators(
     return {name: attempt(name) for name in accelerators.ACCELERATORS}
 
 
-def _cost(config: AcceleratorConfig, row: Accelerator, hours: float) -> float | None:
-    price = row.usd_per_hour(config.provisioning)
-    if price is None:
-        return None
-    total = config.workers * price
-    if config.reduction_servers:
-        reduction = accelerators.REDUCTION_SERVER.usd_per_hour(config.provisioning)
-        assert reduction is not None
-        total += config.reduction_servers * reduction
-    return hours * total
-
-
-def _basis(config: AcceleratorConfig, row: Accelerator, precision: str, location: str) -> tuple[str, ...]:
-    price = row.usd_per_hour(config.provisioning)
-    hourly = "unknown" if price is None else f"{price:.2f} USD per hour for one {row.machine_type}"
-    elsewhere = f" Prices in {location} differ." if location not in ("", accelerators.PRICE_REGION) else ""
-    return (
-        *footprint.basis(row, precision),
-        f"The time includes {footprint.START_SECONDS / 60:.0f} minutes for the start (an assumption). It excludes "
-        "waiting for data, checkpoints, and the exchange of gradients between machines.",
-        f"Price ({config.provisioning}): {hourly}. {accelerators.PRICE_SOURCE}{elsewhere}",
-    )
-
-
 def check_timeout(plan: TrainingPlan, timeout_hours: float) -> None:
     """Raise `UserError` if Vertex AI would stop the job too early, or does not accept so long a timeout."""
     check(
@@ -182,7 +194,7 @@ def check_timeout(plan: TrainingPlan, timeout_hours: float) -> None:
         "faster accelerator (see `python -m pipeline plan`)",
     )
     check(
-        plan.config.provisioning != FLEX_START or timeout_hours <= MAX_FLEX_START_HOURS,
+        plan.machines.provisioning != FLEX_START or timeout_hours <= MAX_FLEX_START_HOURS,
         f"timeout_hours is {timeout_hours:g}; with provisioning flex-start it must be at most "
         f"{MAX_FLEX_START_HOURS}",
     )
@@ -190,16 +202,17 @@ def check_timeout(plan: TrainingPlan, timeout_hours: float) -> None:
 
 def plan_markdown(plan: TrainingPlan) -> str:
     """The plan as a Markdown page."""
-    row, config = plan.accelerator, plan.config
-    machines = f"{plan.workers} x {row.machine_type}, {row.chips} x {row.chip.title} each"
-    servers = f", {config.reduction_servers} Reduction Servers" if config.reduction_servers else ""
+    row, machines, data = plan.accelerator, plan.machines, plan.data
+    epochs, steps = plan.training.epochs, plan.steps_per_epoch
+    hardware = f"{machines.workers} x {row.machine_type}, {row.chips} x {row.chip.title} each"
+    servers = f", {machines.reduction_servers} Reduction Servers" if machines.reduction_servers else ""
     facts = {
-        "Accelerator": f"{row.name}: {machines}, {config.provisioning}{servers}",
+        "Accelerator": f"{row.name}: {hardware}, {machines.provisioning}{servers}",
         "Replicas": str(plan.replicas),
         "Batch": f"{plan.batch_size} images per step, {plan.batch_per_replica} per replica",
         "Precision": plan.precision,
-        "Data": f"{plan.images} training images at {plan.image_size[0]}x{plan.image_size[1]}",
-        "Steps": f"{plan.epochs} epochs of {plan.steps_per_epoch} = {plan.epochs * plan.steps_per_epoch}",
+        "Data": f"{data.images} training images at {data.image_size[0]}x{data.image_size[1]}",
+        "Steps": f"{epochs} epochs of {steps} = {epochs * steps}",
         "Memory": f"{plan.memory_bytes / 1e9:.1f} GB of {plan.usable_memory_bytes / 1e9:.1f} GB per chip",
         "Step": f"about {1000 * plan.seconds_per_step:.3g} ms",
         "Time": f"about {format_duration(3600 * plan.hours)}",

@@ -105,7 +105,11 @@ def plan_step(
         UserError: if accelerator, batch, image size and precision do not fit together.
     """
     manifest = artifacts.Manifest.load(folders.dataset)
-    data = DataSize(manifest.counts["train"], manifest.counts["valid"], manifest.image_size)
+    data = DataSize(
+        images=manifest.counts["train"],
+        valid_images=manifest.counts["valid"],
+        image_size=manifest.image_size,
+    )
     plan = None
     if target.platform == LOCAL:
         text = _describe_local(machines, config, data)

@@ -28,16 +28,16 @@ def worker_pool_specs(
         return {"machine_spec": row.machine_spec, "replica_count": replicas, "container_spec": container}
 
     pools = [pool(plan.accelerator, 1, container)]
-    if plan.workers > 1:
-        pools.append(pool(plan.accelerator, plan.workers - 1, container))
-    if servers := plan.config.reduction_servers:
+    if plan.machines.workers > 1:
+        pools.append(pool(plan.accelerator, plan.machines.workers - 1, container))
+    if servers := plan.machines.reduction_servers:
         pools.append(pool(accelerators.REDUCTION_SERVER, servers, {"image_uri": REDUCTION_SERVER_IMAGE}))
     return pools
 
 
 def scheduling_strategy(plan: TrainingPlan) -> str:
     """The custom job's `scheduling.strategy`: STANDARD, SPOT or FLEX_START."""
-    return plan.config.provisioning.upper().replace("-", "_")
+    return plan.machines.provisioning.upper().replace("-", "_")
 
 
 def accelerator_type(plan: TrainingPlan) -> str:
@@ -52,5 +52,5 @@ def accelerator_limit(plan: TrainingPlan) -> str:
 
 def node_selector(plan: TrainingPlan) -> dict[str, str]:
     """Labels that the GKE node of the pod must have."""
-    label = NODE_LABELS.get(plan.config.provisioning)
+    label = NODE_LABELS.get(plan.machines.provisioning)
     return {**plan.accelerator.node_selector, **({label: "true"} if label else {})}

@@ -126,7 +126,7 @@ def estimates(submission: Submission) -> list[str]:
         return []
     values = {**chosen.defaults(), **submission.job["runtimeConfig"]["parameterValues"]}
     return [
-        f"{STEPS[step]}: {made.workers} x {made.accelerator.name}, {made.config.provisioning}, about "
+        f"{STEPS[step]}: {made.machines.workers} x {made.accelerator.name}, {made.machines.provisioning}, about "
         f"{format_duration(3600 * made.hours)}"
         + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
         for step, made in checks.plans(submission.environment, values).items()
