@@ -27,10 +27,10 @@ ADDRESS = r"[^@\s,;<>]+@[^@\s,;<>.]+(\.[^@\s,;<>.]+)+"
 MAX_ADDRESSES = 3
 """Limit of Vertex AI's e-mail notification, from its documentation."""
 KEY_TYPES: dict[str, tuple[type, str]] = {
-    "notify": (list, "a list of texts"),
-    "labels": (dict, "a table of texts"),
+    "notify": (list, "a list of strings"),
+    "labels": (dict, "a table of strings"),
 }
-"""Keys of a TOML file whose values are not texts -> their type and its description."""
+"""Keys of a TOML file whose values are not strings -> their type and its description."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _environment(name: str, content: dict[str, Any]) -> Environment:
     fields = {field.name for field in dataclasses.fields(Environment)} - {"name", "parameters"}
     for key, value in content.items():
         check(key in fields, f"unknown key {key!r}{nearest(key, fields)}; parameters belong below [parameters]")
-        kind, description = KEY_TYPES.get(key, (str, "text (str)"))
+        kind, description = KEY_TYPES.get(key, (str, "a string (str)"))
         check(isinstance(value, kind), f"{key} is {value!r}; it must be {description}")
         for item in value.values() if kind is dict else value if kind is list else ():
             check(isinstance(item, str), f"{key} has {item!r}; it must be {description}")

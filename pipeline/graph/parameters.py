@@ -25,6 +25,7 @@ PER_STEP = (
     *("dataset", "source", "image_size", "epochs", "batch_size", "learning_rate"),
     *("accelerator", "workers"),
 )
+"""Settings that differ between the two training steps."""
 FINETUNE_DATASET = "fixationadd1000"
 KEYWORDS = {
     **{f"{step}_source": ("", SAMPLE) for step in STEPS},
@@ -32,7 +33,7 @@ KEYWORDS = {
     "initial_weights": NO_FILE,
 }
 """Parameters that name an input -> their values that are neither a path nor an address."""
-TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "text"}
+TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,7 +128,7 @@ def settings_of(config: type, step: str, values: Mapping[str, Any]) -> dict[str,
 
 
 def convert(name: str, value: object) -> Value:
-    """Convert `value`, a text or a value from a TOML file, to the type of parameter `name`.
+    """Convert `value`, a string or a value from a TOML file, to the type of parameter `name`.
 
     Raises `UserError` for an unknown name, with the nearest known one, and for a value of the wrong type.
     """

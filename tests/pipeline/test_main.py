@@ -10,7 +10,7 @@ from trainer.errors import UserError
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
-    """A mistake must be found before anything is written: tests look at this empty folder."""
+    """An empty working directory, in which tests check that nothing was written."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -37,7 +37,7 @@ def elsewhere(tmp_path, monkeypatch):
         (["initial_weights=~/nothing.h5"], "initial_weights is '~/nothing.h5': there is no ~/nothing.h5; give"),
     ],
 )
-def test_mistake_is_named_before_anything_is_written(elsewhere, arguments, message):
+def test_mistake_is_reported_before_anything_is_written(elsewhere, arguments, message):
     with pytest.raises(UserError, match=message):
         main(["run", *arguments])
     assert not list(elsewhere.iterdir())

@@ -72,7 +72,7 @@ def test_value_is_converted_to_the_parameters_type(name, value, expected):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "wanted"),
+    ("name", "value", "kind"),
     [
         ("base_epochs", "3.5", "int"),
         ("base_epochs", 3.0, "int"),
@@ -84,8 +84,8 @@ def test_value_is_converted_to_the_parameters_type(name, value, expected):
         ("gate", 3, "str"),
     ],
 )
-def test_value_of_another_type_is_refused_with_the_expected_one(name, value, wanted):
-    with pytest.raises(UserError, match=rf"{name} is {value!r}; it must be .*\({wanted}\)"):
+def test_value_of_another_type_is_refused_with_the_expected_one(name, value, kind):
+    with pytest.raises(UserError, match=rf"{name} is {value!r}; it must be .*\({kind}\)"):
         convert(name, value)
 
 

@@ -18,7 +18,7 @@ def test_defaults_are_valid():
         {"accelerator": "v5e-8", "provisioning": "spot"},
     ],
 )
-def test_machines_that_vertex_ai_lends_are_accepted(settings):
+def test_machines_that_vertex_ai_offers_are_accepted(settings):
     AcceleratorConfig(**settings)
 
 
@@ -56,7 +56,7 @@ def test_machines_that_vertex_ai_lends_are_accepted(settings):
         ),
     ],
 )
-def test_machines_that_do_not_go_together_are_refused(settings, message):
+def test_machines_that_do_not_fit_together_are_refused(settings, message):
     with pytest.raises(UserError, match=message):
         AcceleratorConfig(**settings)
 
@@ -96,7 +96,7 @@ def test_setting_of_a_job_is_accepted(name, value):
         ),
     ],
 )
-def test_setting_of_a_job_that_vertex_ai_would_refuse_is_refused(settings, message):
+def test_setting_of_a_job_that_vertex_ai_would_reject_is_refused(settings, message):
     with pytest.raises(UserError, match=message):
         JobConfig(**settings)
 
@@ -117,6 +117,6 @@ def test_labels_are_read():
         (",".join(f"k{number}=x" for number in range(65)), "has 65 labels; Vertex AI accepts at most 64"),
     ],
 )
-def test_label_that_vertex_ai_would_refuse_is_refused(text, message):
+def test_label_that_vertex_ai_would_reject_is_refused(text, message):
     with pytest.raises(UserError, match=message):
         parse_labels(text)
