@@ -20,8 +20,10 @@ STANDARD_LIBRARY_ONLY = (
     "trainer.config",
     "trainer.datasets",
     "trainer.artifacts",
+    "trainer.duration",
     "trainer.errors",
     "trainer.files",
+    "trainer.settings_cli",
     "trainer.commands.predict",
 )
 TRAINER_MODULES = sorted(
