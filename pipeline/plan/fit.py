@@ -7,7 +7,11 @@ from trainer.errors import check
 
 
 def check_platform(platform: str, machines: AcceleratorConfig, training: TrainConfig) -> None:
-    """Raise `UserError` if `platform` (vertex, kubeflow or local) does not support these settings."""
+    """Raise `UserError` if `platform` (vertex, kubeflow or local) does not support these settings.
+
+    Called where settings enter: by `parameters.validate` before a run starts here, and by the plan, because the
+    console and Kubeflow start runs without it.
+    """
     check(
         platform != "kubeflow" or machines.workers == 1,
         f"workers is {machines.workers}, but on Kubeflow a training step is one pod; set it to 1 and "
