@@ -11,8 +11,8 @@ import tomllib
 import pytest
 
 from pipeline import cloud as api
-from pipeline.__main__ import TAKE_ASSIGNMENTS, main, parse
-from pipeline.commands.flags import given_parameters
+from pipeline.__main__ import WITH_ASSIGNMENTS, main, parse
+from pipeline.commands.flags import passed_parameters
 from pipeline.graph.parameters import STEPS, settings_of
 from pipeline.vertex import experiments, runs
 from tests.infra import blocks, environment_text
@@ -144,8 +144,8 @@ def test_tag_of_the_guide_is_the_environments():
 @pytest.mark.parametrize("command", local_commands())
 def test_commands_are_what_the_parser_takes(command):
     parsed, others = parse(pipeline_arguments(command))
-    if parsed.command in TAKE_ASSIGNMENTS:
-        given = given_parameters(parsed, others)
+    if parsed.command in WITH_ASSIGNMENTS:
+        given = passed_parameters(parsed, others)
         assert {word.partition("=")[0] for word in others} <= set(given)
 
 

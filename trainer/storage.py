@@ -22,8 +22,13 @@ from trainer.errors import UserError
 from trainer.progress import Tracker
 
 REMOTE = "gs://"
+<<<<<<< HEAD
 MOUNT = "/gcs"
 """Where Vertex AI mounts Cloud Storage: /gcs/BUCKET/..."""
+=======
+MOUNT = pathlib.Path("/gcs")
+"""Vertex AI mounts Cloud Storage here: /gcs/BUCKET/..."""
+>>>>>>> h-a1
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 RETRY_S = 60.0
 """How long transient failures are retried."""

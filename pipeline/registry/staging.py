@@ -14,10 +14,8 @@ from pipeline import cloud
 from pipeline.registry.versions import VERSION
 from trainer import artifacts
 from trainer.errors import check
+from trainer.storage import MOUNT, REMOTE
 
-REMOTE = "gs://"
-MOUNT = pathlib.Path("/gcs")
-"""Where Vertex mounts Cloud Storage: /gcs/BUCKET/..."""
 STAGING = "models"
 """Folder of versions in the bucket that a trained model lies in, where no other is given."""
 

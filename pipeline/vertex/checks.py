@@ -7,7 +7,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import Value, settings_of, steps_of
-from pipeline.plan.plan import DataSize, Plan, check_timeout, make_plan
+from pipeline.plan.plan import DataSize, TrainingPlan, check_timeout, make_plan
 from pipeline.plan.settings import LABEL, AcceleratorConfig, JobConfig
 from trainer import datasets
 from trainer.config import FetchConfig, TrainConfig, parse_image_size
@@ -59,7 +59,7 @@ def check_environment(environment: Environment) -> None:
         )
 
 
-def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, Plan]:
+def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, TrainingPlan]:
     """The plan of each training step, from all parameters and the size of its data set as the table has it.
 
     Raises `UserError` where something does not fit. A part of a data set is planned as if it were all of it, but

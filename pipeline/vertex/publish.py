@@ -45,7 +45,7 @@ def publish(environment: Environment, tags: Sequence[str] = DEFAULT_TAGS) -> str
         check(bool(re.fullmatch(TAG, tag)), f"tag {tag!r} is not one; use letters, digits, and . _ - within")
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "pipeline.yaml"
-        compiling.write(environment, path)
+        compiling.write_pipeline(environment, path)
         with cloud.reported_errors():
             client = registry_client(environment.template_repository)
             name, version = client.upload_pipeline(str(path), tags=list(tags))

@@ -1,6 +1,5 @@
 """Looks at runs on Vertex AI: follows one until it ends, lists them, and cancels one."""
 
-import datetime
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -9,6 +8,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.graph.environment import Environment
 from pipeline.graph.titles import titles_of
+from trainer.duration import format_duration
 from trainer.errors import UserError
 
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
@@ -182,13 +182,7 @@ def tasks_of(job: Any) -> list[Any]:
 def _took(task: Any) -> str:
     if not (task.start_time and task.end_time):
         return ""
-    return f" after {_duration(task.end_time - task.start_time)}"
-
-
-def _duration(time_taken: datetime.timedelta) -> str:
-    minutes, seconds = divmod(round(time_taken.total_seconds()), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+    return f" after {format_duration((task.end_time - task.start_time).total_seconds())}"
 
 
 def _ending(job: Any, titles: Mapping[str, str], state: str) -> list[str]:

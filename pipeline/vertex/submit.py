@@ -17,18 +17,18 @@ from pipeline import cloud
 from pipeline.graph import dag, parameters
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import STEPS, Value
-from pipeline.plan.plan import duration
 from pipeline.registry.address import VERTEX
 from pipeline.registry.labels import OWNER
 from pipeline.vertex import checks, runs, template
 from pipeline.vertex.template import Template
+from trainer import storage
 from trainer.artifacts import REGISTRY
+from trainer.duration import format_duration
 from trainer.errors import UserError, check, check_choice
 
 RUN_ID = r"[a-z][a-z0-9-]{0,127}"
 ATTEMPTS = 5
-MOUNTED = "/gcs/"
-"""Below it Vertex AI mounts the buckets."""
+MOUNTED = f"{storage.MOUNT}/"
 REACHABLE = ("gs://", MOUNTED)
 """How places begin that machines on Vertex AI reach."""
 
@@ -104,7 +104,7 @@ def _check_ours(environment: Environment, chosen: Template, values: Mapping[str,
 def _check_places(environment: Environment, known: Mapping[str, Value]) -> None:
     """Raise `UserError` for a place that the machines of the run cannot read from or write to."""
     not_needed = {f"{step}_source" for step in STEPS if step not in parameters.fetched_steps(known)}
-    places = {name: words for name, words in parameters.WORDS.items() if name not in not_needed}
+    places = {name: words for name, words in parameters.KEYWORDS.items() if name not in not_needed}
     for name, words in {**places, "checkpoint_dir": ("",)}.items():
         value = str(known.get(name, words[0]))
         check(
@@ -126,8 +126,9 @@ def estimates(submission: Submission) -> list[str]:
         return []
     values = {**chosen.defaults(), **submission.job["runtimeConfig"]["parameterValues"]}
     return [
-        f"{STEPS[step]}: {made.workers} x {made.accelerator.name}, {made.config.provisioning}, about "
-        f"{duration(made.hours)}" + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
+        f"{STEPS[step]}: {made.machines.workers} x {made.accelerator.name}, {made.machines.provisioning}, about "
+        f"{format_duration(3600 * made.hours)}"
+        + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
         for step, made in checks.plans(submission.environment, values).items()
     ]
 

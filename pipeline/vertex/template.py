@@ -86,7 +86,7 @@ def load(environment: Environment, where: str = "") -> Template:
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "pipeline.yaml"
         if not where:
-            compiling.write(environment, path)
+            compiling.write_pipeline(environment, path)
         elif re.match("https?://", where):
             _download(environment, where, path)
         else:

@@ -82,7 +82,7 @@ def test_place_on_cloud_storage_is_refused_unless_it_is_written_there(command, f
         parsed = parser.parse_args([*command, flag, "gs://bucket/x.png"])
         assert getattr(parsed, flag[2:].replace("-", "_")) == "gs://bucket/x.png"
     else:
-        with pytest.raises(UserError, match=r"gs://bucket/x\.png is on Cloud Storage; name a place here"):
+        with pytest.raises(UserError, match=r"gs://bucket/x\.png is on Cloud Storage; name a local path"):
             parser.parse_args([*command, flag, "gs://bucket/x.png"])
     assert not list(tmp_path.iterdir())
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainer import artifacts, files
+from trainer.duration import format_duration
 from trainer.errors import UserError
 from trainer.reports import charts, pages
 
@@ -28,7 +29,7 @@ def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> 
         tiles=[
             ("Best validation loss", f"{valid[best]:.4f}", f"epoch {history[best]['epoch']}"),
             ("Steps", f"{sum(row['steps'] for row in history):,}", ""),
-            ("Time", pages.duration(seconds), "validation included"),
+            ("Time", format_duration(seconds), "validation included"),
             ("Speed", f"{np.mean([row['images_per_s'] for row in history]):.3g}", "training images per second"),
         ],
         curve=charts.loss_curve([row["epoch"] for row in history], [row["loss"] for row in history], valid, best),
@@ -38,7 +39,7 @@ def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> 
                 "best": i == best,
                 "loss": f"{row['loss']:.4f}",
                 "valid_loss": f"{row['valid_loss']:.4f}",
-                "time": pages.duration(row["seconds"]),
+                "time": format_duration(row["seconds"]),
                 "speed": f"{row['images_per_s']:.3g}",
             }
             for i, row in enumerate(history)

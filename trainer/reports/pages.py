@@ -58,11 +58,3 @@ def flatten(config: dict[str, Any], prefix: str = "") -> Facts:
 def counts(counts: dict[str, int]) -> str:
     """The numbers of images of both splits as text."""
     return f"{counts['train']:,} training and {counts['valid']:,} validation"
-
-
-def duration(seconds: float) -> str:
-    """A duration in seconds below two minutes, else in minutes and hours."""
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

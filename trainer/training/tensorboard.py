@@ -2,7 +2,6 @@
 
 import math
 import os
-import pathlib
 import queue
 import socket
 import threading
@@ -26,8 +25,6 @@ from trainer.heat import HEAT
 from trainer.training.meter import Meter
 
 VERTEX_LOGS = "AIP_TENSORBOARD_LOG_DIR"
-MOUNT = pathlib.Path("/gcs")
-"""Vertex AI has the buckets here, by name."""
 FLUSH_S = 5.0
 """Events are sent on so often; Cloud Storage takes about one write of an object a second."""
 FILE_S = 60.0
@@ -47,8 +44,8 @@ def folder_for(logs: str) -> str:
     folder = (logs or os.environ.get(VERTEX_LOGS, "")).rstrip("/")
     if storage.is_remote(folder):
         bucket, _, path = folder.removeprefix(storage.REMOTE).partition("/")
-        if bucket and (MOUNT / bucket).is_dir():
-            return str(MOUNT / bucket / path)
+        if bucket and (storage.MOUNT / bucket).is_dir():
+            return str(storage.MOUNT / bucket / path)
     return folder
 
 

@@ -161,7 +161,7 @@ def test_folder_off_cloud_storage_needs_a_place_to_be_kept(vertex, model):
 
 def test_local_run_without_a_place_for_its_model_is_refused_before_it_starts():
     with pytest.raises(UserError, match=r"staging=gs://BUCKET/FOLDER"):
-        prepare.prepare("sample", "", "", {"registry": f"{VERTEX}{PROJECT}/{LOCATION}"})
+        prepare.prepare_run("sample", "", "", {"registry": f"{VERTEX}{PROJECT}/{LOCATION}"})
 
 
 # === Default and challenger ===

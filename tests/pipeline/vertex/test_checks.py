@@ -47,7 +47,7 @@ def test_key_that_vertex_would_refuse_is_named_with_the_environment(changes, mes
 
 
 def test_empty_image_tag_is_refused():
-    with pytest.raises(UserError, match="image_tag is empty; target vertex needs one"):
+    with pytest.raises(UserError, match="image_tag is empty; target vertex needs it"):
         dataclasses.replace(HERE, image_tag="")
 
 

@@ -21,7 +21,7 @@ def test_upload_is_the_compiled_pipeline_with_its_tags(vertex, tmp_path, capsys)
     assert address == f"{vertex.environment.template_repository}/msinet/{version}"
     assert vertex.kept("tags") == {"latest": version, "v1.2": version}
     compiled = tmp_path / "compiled.yaml"
-    compiling.write(vertex.environment, compiled)
+    compiling.write_pipeline(vertex.environment, compiled)
     assert vertex.kept("templates")[version] == compiled.read_text()
 
 

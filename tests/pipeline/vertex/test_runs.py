@@ -106,7 +106,7 @@ def test_run_that_has_ended_is_not_cancelled(started, config):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["cancel"], r"which run\? write `python -m pipeline runs cancel RUN`"),
+        (["cancel"], r"name the run: `python -m pipeline runs cancel RUN`"),
         (["show", "third"], r"no such thing: .*pipelineJobs/third was not found"),
         (["cancel", "../x"], "run '../x' is not an id; `python -m pipeline runs list` shows them"),
         (["list", "--limit", "0"], "limit is 0; it must be at least 1"),

@@ -227,7 +227,7 @@ def test_change_is_made_in_spite_of_failures_that_pass(vertex, do, verb, method,
 
 def test_delete_removes_one(vertex, do):
     do("create", *MONDAYS)
-    assert do("delete") == ["msinet-prod (7000) is deleted; runs that it started go on"]
+    assert do("delete") == ["msinet-prod (7000) is deleted; runs that it started continue"]
     assert not vertex.kept("schedules")
     with pytest.raises(UserError, match="there is no schedule 'msinet-prod'"):
         do("delete")
@@ -303,7 +303,7 @@ def test_two_of_one_name_are_told_apart_by_id(vertex, do):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["create"], "when[?] write --cron '0 3 [*] [*] 1'"),
+        (["create"], "set the times with --cron, such as --cron '0 3 [*] [*] 1'"),
         (["create", "--cron", "0 3 * *"], "has 4 fields; write five fields"),
         (["create", "--cron", "0 25 * * *"], "hour is '25'; it must be 0 to 23"),
         (["create", "--cron", "0 3 * * 1", "--timezone", "Europe/Londn"], "did you mean 'Europe/London'"),

@@ -93,14 +93,14 @@ def test_own_pipeline_is_compiled_for_the_environment(vertex, tmp_path, capsys):
     run = next(iter(vertex.kept("runs")))
     link = f"https://console.cloud.google.com/vertex-ai/pipelines/locations/us-central1/runs/{run}?project=proj"
     base, finetune, *rest = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"Base training: 1 x cpu, standard, about [\d.]+ (h|min), about [\d.]+ USD", base)
+    assert re.fullmatch(r"Base training: 1 x cpu, standard, about (\d+ h )?\d+ min, about [\d.]+ USD", base)
     assert finetune.startswith("Fine-tuning: 1 x cpu, standard, about ")
     assert rest[:2] == [f"Run:     {run}", f"Console: {link}"]
 
 
 def test_accelerator_that_the_region_does_not_have_is_refused(vertex):
     elsewhere = dataclasses.replace(vertex.environment, location="europe-north1")
-    with pytest.raises(UserError, match="v5e-4 cannot be had for training in europe-north1; it can in us-"):
+    with pytest.raises(UserError, match="v5e-4 is not available for training in europe-north1; it is in us-"):
         submit.prepare(elsewhere, {"base_accelerator": "v5e-4"})
 
 
@@ -228,8 +228,8 @@ def test_missing_credentials_are_named(prod, small_file, monkeypatch):
         ({}, "needs a value for rate"),
         ({"rate": "0.5"}, "rate is '0.5'; the template wants a number"),
         ({"rate": True}, "rate is True; the template wants a number"),
-        ({"rate": 1, "count": 1.5}, "count is 1.5; the template wants a whole number"),
-        ({"rate": 1, "count": True}, "count is True; the template wants a whole number"),
+        ({"rate": 1, "count": 1.5}, "count is 1.5; the template wants an integer"),
+        ({"rate": 1, "count": True}, "count is True; the template wants an integer"),
         ({"rate": 1, "title": 3}, "title is 3; the template wants text"),
         ({"rate": 1, "fast": "true"}, "fast is 'true'; the template wants true or false"),
     ],
@@ -243,7 +243,7 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["base_epochs=three"], "base_epochs is 'three'; it must be a whole number"),
+        (["base_epochs=three"], "base_epochs is 'three'; it must be an integer"),
         (["base_epocs=3"], "did you mean 'base_epochs'"),
         (["base_accelerator=a1000"], "a100"),
         (["base_accelerator=v5e-1", "base_workers=2"], "workers is 2, but v5e-1 trains on one machine"),
@@ -259,8 +259,8 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
         (["finetune_accelerator=l4", "finetune_batch_size=900"], "fine-tuning: .*there are 800 training images"),
         (["base_epochs=100000"], "base training: training takes about .* but timeout_hours is 168"),
         (["base_source=/data/salicon"], "base_source is '/data/salicon', which machines on Vertex AI do not see"),
-        (["base_source="], "give base_source"),
-        (["base_source=", "base_model_uri=gs://bucket/msi-net", "evaluate_base=true"], "give base_source"),
+        (["base_source="], "set base_source"),
+        (["base_source=", "base_model_uri=gs://bucket/msi-net", "evaluate_base=true"], "set base_source"),
         (
             ["base_model_uri=models/msinet"],
             "base_model_uri is 'models/msinet', which machines on Vertex AI do not",
