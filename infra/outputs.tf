@@ -11,7 +11,6 @@ output "environment" {
     image_repository = "${var.location}-docker.pkg.dev/${var.project}/${google_artifact_registry_repository.images.repository_id}"
     image_tag = "v1"
     template_repository = "https://${var.location}-kfp.pkg.dev/${var.project}/${google_artifact_registry_repository.templates.repository_id}"
-    experiment = "${var.name}"
 
     [labels]
     application = "${var.name}"

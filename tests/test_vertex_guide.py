@@ -14,7 +14,7 @@ from pipeline import cloud as api
 from pipeline.__main__ import TAKE_ASSIGNMENTS, main, parse
 from pipeline.commands.flags import given_parameters
 from pipeline.graph.parameters import STEPS, settings_of
-from pipeline.vertex import experiments, runs
+from pipeline.vertex import runs
 from tests.infra import blocks, environment_text
 from tests.test_images import BUILD
 from tests.test_makefile import ROOT, make
@@ -154,7 +154,6 @@ def followed(vertex, tmp_path, monkeypatch):
     """The environment `prod` of the guide: what Terraform writes, but for where the API and the buckets are."""
     monkeypatch.setattr(api, "PAUSE_S", 0.001)
     monkeypatch.setattr(runs, "POLL_S", 0.0)
-    monkeypatch.setattr(experiments, "POLL_S", 0.0)
     path = pathlib.Path(write_config(vertex.environment, tmp_path))
     assert path.name == "prod.toml"
     monkeypatch.setattr("pipeline.graph.environment.CONFIGS", tmp_path)

@@ -71,11 +71,10 @@ def _shown(server, kept):
     run = kept["job"]["name"].rpartition("/")[2]
     details = [_task(1, 0, run, "RUNNING")]
     details += [_task(number, 1, name, how) for number, (name, how) in enumerate(tasks.items(), 2)]
-    context = {"name": f"{NAMES}/metadataStores/default/contexts/{run}"} if kept["asked"] > 1 else {}
     times = {"startTime": NOW, **({"endTime": END} if state in ENDED else {})}
     failed = [name for name, how in tasks.items() if how[0] == "FAILED"]
     error = {"error": {"code": 9, "message": f"The DAG failed because of {failed}"}} if state == "FAILED" else {}
-    detail = {"taskDetails": details if tasks else [], "pipelineRunContext": context}
+    detail = {"taskDetails": details if tasks else []}
     return {**kept["job"], "state": f"PIPELINE_STATE_{state}", "jobDetail": detail, **times, **error}
 
 

@@ -48,8 +48,6 @@ class Environment:
     image_tag: str = "latest"
     template_repository: str = ""
     """Artifact Registry repository of compiled pipelines, as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY."""
-    experiment: str = ""
-    """Vertex experiment that groups the runs; none if empty."""
     endpoint: str = ""
     """Address of the API, where it is not the location's public one."""
     notify: Sequence[str] = ()

@@ -23,7 +23,6 @@ FORMS = {
     "network": (r"projects/\d+/global/networks/[^/\s]+", "projects/NUMBER/global/networks/NAME"),
     "image_repository": (REPOSITORY, "LOCATION-docker.pkg.dev/PROJECT/REPOSITORY"),
     "image_tag": (TAG, "a tag of the images, such as latest or v1.2"),
-    "experiment": (r"[a-z0-9][a-z0-9-]{0,127}", "lower-case letters, digits and -"),
 }
 """What each key of an environment for Vertex looks like, when it is not empty."""
 CONTINENTS = {"US": "us-", "EU": "europe-", "ASIA": "asia-"}

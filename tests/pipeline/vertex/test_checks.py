@@ -36,7 +36,6 @@ def test_environment_of_the_tests_is_complete():
         ({"network": "default"}, "write projects/NUMBER/global/networks/NAME"),
         ({"image_repository": "msinet"}, "write LOCATION-docker.pkg.dev/PROJECT/REPOSITORY"),
         ({"image_tag": ":latest"}, "image_tag of environment prod is ':latest'"),
-        ({"experiment": "My runs"}, "experiment of environment prod is 'My runs'"),
         ({"labels": {"Team": "x"}}, "labels of environment prod have 'Team' = 'x'"),
         ({"labels": {"team": "x" * 64}}, "at most 63 lower-case letters"),
     ],

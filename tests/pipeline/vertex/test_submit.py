@@ -12,8 +12,8 @@ import yaml
 
 from pipeline import cloud as api
 from pipeline.__main__ import main
-from pipeline.vertex import experiments, runs, submit
-from tests.vertex import DROP, NAMES, PARENT, SERVICE_ACCOUNT, write_config
+from pipeline.vertex import runs, submit
+from tests.vertex import DROP, PARENT, SERVICE_ACCOUNT, write_config
 from tests.vertex_pipelines import PENDING, small
 from trainer.errors import UserError
 
@@ -27,7 +27,6 @@ del PARAMETERS["rate"]["isOptional"]
 def no_pauses(monkeypatch):
     monkeypatch.setattr(api, "PAUSE_S", 0.001)
     monkeypatch.setattr(runs, "POLL_S", 0.0)
-    monkeypatch.setattr(experiments, "POLL_S", 0.0)
 
 
 @pytest.fixture
@@ -452,28 +451,6 @@ def test_submit_with_wait_ends_with_the_status_of_the_run(vertex, tmp_path, caps
     vertex.state["script"] = [("FAILED", {"fetch-dataset": ("FAILED", "no such bucket")})]
     assert main(["submit", "--env", write_config(vertex.environment, tmp_path), "--wait"]) == 1
     assert capsys.readouterr().out.splitlines()[-1] == "Base training: data failed: no such bucket"
-
-
-# === Experiments ===
-
-
-def test_experiment_is_made_once_and_groups_the_runs(vertex, tmp_path):
-    path = write_config(dataclasses.replace(vertex.environment, experiment="retraining"), tmp_path)
-    for _ in range(2):
-        assert main(["submit", "--env", path]) == 0
-    contexts = f"{NAMES}/metadataStores/default/contexts"
-    assert vertex.kept("children") == {"retraining": [f"{contexts}/{run}" for run in vertex.kept("runs")]}
-    (made,) = vertex.sent("POST", "metadataStores/default/contexts")[:1]
-    assert made.query == {"contextId": "retraining"}
-    assert made.body["schemaTitle"] == "system.Experiment"
-    assert sum(each.path.endswith("/contexts") for each in vertex.sent("POST")) == 1
-
-
-def test_run_that_cannot_be_grouped_has_started_all_the_same(vertex, tmp_path, capsys):
-    vertex.fail(403, method="POST", path=":addContextChildren", message="Permission denied")
-    path = write_config(dataclasses.replace(vertex.environment, experiment="retraining"), tmp_path)
-    assert main(["submit", "--env", path]) == 0
-    assert "The run has started, but is not in experiment retraining: no permission" in capsys.readouterr().out
 
 
 def test_server_of_the_tests_refuses_what_it_does_not_have(vertex):
