@@ -22,9 +22,6 @@ LABELS = {
     "code": "0-1-0-5f2a",
     "data_base": "salicon-aa01",
     "data_finetune": "fixationadd1000-bb02",
-    "fixationadd1000_kld": "0_4321",
-    "fixationadd1000_information_gain": "-0_1000",
-    "salicon_kld": "0_5000",
 }
 DESCRIPTION = """The candidate becomes the default: there is no default model yet.
 Run msinet-1, code 0.1.0+5f2a.
