@@ -1,9 +1,11 @@
 """Talks to Vertex AI: its clients, what their errors mean, and links to the console."""
 
 import re
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from trainer.errors import UserError
 from trainer.storage import LOGIN
@@ -20,11 +22,14 @@ ROLES = {
 }
 """What a refusal names, in lower case -> the role with the least rights that would do; the first that fits."""
 
-PAUSE_S = 1.0
-"""Pause before a request is tried again for the first time; later ones are longer."""
-RETRY_S = 60.0
+PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+"""Pauses between attempts at a request."""
+SETTLED = 4
+"""After so many pauses, 15 s in all, a model or an evaluation whose response was lost has become visible."""
 TIMEOUT_S = 60.0
-"""How long one request may take."""
+"""Time limit of one request."""
+
+Result = TypeVar("Result")
 
 
 class Place(Protocol):
@@ -63,7 +68,8 @@ def client(kind: Any, place: Place) -> Any:
     address = place.endpoint or f"{place.location}-aiplatform.googleapis.com"
     options = ClientOptions(api_endpoint=address)
     # REST and not gRPC, everywhere: what the tests see on the wire is what Vertex gets.
-    return kind(credentials=_credentials(place), transport="rest", client_options=options)
+    with reported_errors():
+        return kind(credentials=_credentials(place), transport="rest", client_options=options)
 
 
 def _credentials(place: Place) -> Any:
@@ -101,12 +107,62 @@ def transient() -> tuple[type[Exception], ...]:
     return (exceptions.ServerError, exceptions.TooManyRequests, exceptions.RetryError, TransportError, *http)
 
 
-def reading() -> Any:
-    """How requests that change nothing are tried again: for `RETRY_S`, after errors that may pass."""
-    from google.api_core import retry
+def once(
+    call: Callable[[], Result],
+    find: Callable[[], Result | None] = lambda: None,
+    *,
+    repeat_after: int | None = 1,
+    unknown: str = "",
+    pauses_s: Sequence[float] = (),
+) -> Result:
+    """Make something happen exactly once: try, look whether it is there, try again.
 
-    again = retry.if_exception_type(*transient())
-    return retry.Retry(predicate=again, initial=PAUSE_S, maximum=PAUSE_S * 16, timeout=RETRY_S)
+    Args:
+        call: Sends the request.
+        find: Returns the result of an attempt that succeeded although its response was lost; None if none did.
+        repeat_after: How many pauses to make before `call` is repeated. None for a request that must never arrive
+            twice: it is repeated only if each attempt was refused as one too many.
+        unknown: What to tell a user if the request may have succeeded, but `find` cannot tell.
+        pauses_s: Pauses between attempts; `PAUSES_S` if empty.
+
+    Raises the error of the last attempt, or `UserError` with `unknown`.
+    """
+    from google.api_core.exceptions import Conflict, TooManyRequests
+
+    expected: tuple[type[Exception], ...] = (Conflict, *transient())
+    failure: Exception | None = None
+    is_missing = is_refused = True
+    for number, pause_s in enumerate((*(pauses_s or PAUSES_S), 0.0)):
+        may_repeat = is_refused if repeat_after is None else number >= repeat_after
+        if failure is None or (is_missing and may_repeat):
+            try:
+                return call()
+            except expected as error:
+                # The id is taken: by an earlier attempt that succeeded after the last look, or by something else.
+                if failure is None and isinstance(error, Conflict):
+                    raise
+                failure = error
+                is_refused = is_refused and isinstance(error, TooManyRequests)
+        _pause(pause_s, failure)
+        try:
+            if (result := find()) is not None:
+                return result
+        except transient():
+            is_missing = False
+            continue
+        is_missing = True
+        if isinstance(failure, Conflict):
+            raise failure
+    assert failure is not None
+    if unknown and not (is_refused if repeat_after is None else is_missing):
+        raise UserError(f"{explain(failure)}. {unknown}")
+    raise failure
+
+
+def _pause(pause_s: float, failure: Exception) -> None:
+    if pause_s:
+        print(f"{brief(failure)}; trying again in {pause_s:g} s", file=sys.stderr, flush=True)
+        time.sleep(pause_s)
 
 
 @contextmanager

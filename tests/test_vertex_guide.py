@@ -10,7 +10,7 @@ import tomllib
 
 import pytest
 
-from pipeline import cloud as api
+from pipeline import cloud
 from pipeline.__main__ import TAKE_ASSIGNMENTS, main, parse
 from pipeline.commands.flags import given_parameters
 from pipeline.graph.parameters import STEPS, settings_of
@@ -152,7 +152,7 @@ def test_commands_are_what_the_parser_takes(command):
 @pytest.fixture
 def followed(vertex, tmp_path, monkeypatch):
     """The environment `prod` of the guide: what Terraform writes, but for where the API and the buckets are."""
-    monkeypatch.setattr(api, "PAUSE_S", 0.001)
+    monkeypatch.setattr(cloud, "PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
     monkeypatch.setattr(runs, "POLL_S", 0.0)
     path = pathlib.Path(write_config(vertex.environment, tmp_path))
     assert path.name == "prod.toml"

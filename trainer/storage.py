@@ -6,6 +6,7 @@ google-cloud-storage; what remains is a `UserError` that says what to do.
 
 import atexit
 import base64
+import mimetypes
 import os
 import pathlib
 import shutil
@@ -31,6 +32,10 @@ CHUNK_BYTES = 32 * 2**20
 MEGABYTE = 10**6
 POLL_S = 0.5
 LOGIN = "log in with `gcloud auth application-default login`"
+
+
+class MissingError(UserError):
+    """A bucket or an object that does not exist."""
 
 
 def is_remote(source: str) -> bool:
@@ -117,12 +122,30 @@ def read_object(address: str, connected: Any) -> bytes:
     """The content of the object at a `gs://` address by a `client()`; its checksum is verified.
 
     Raises:
-        UserError: it is gone, may not be read, or arrives damaged.
+        MissingError: it does not exist.
+        UserError: it may not be read, or arrives damaged.
     """
     bucket_name, path = split(address)
     with explained(address):
         content: bytes = connected.bucket(bucket_name).blob(path).download_as_bytes(retry=retry())
     return content
+
+
+def write_object(address: str, content: pathlib.Path | bytes, connected: Any) -> None:
+    """Write a file, or bytes, to the object at a `gs://` address by a `client(write=True)`, with a checksum.
+
+    Raises:
+        MissingError: there is no such bucket.
+        UserError: the object may not be written.
+    """
+    bucket_name, path = split(address)
+    blob = connected.bucket(bucket_name).blob(path)
+    with explained(address, write=True):
+        if isinstance(content, bytes):
+            kind = mimetypes.guess_type(path)[0]
+            blob.upload_from_string(content, content_type=kind, checksum="crc32c", retry=retry())
+        else:
+            blob.upload_from_filename(content, checksum="crc32c", retry=retry())
 
 
 def download_for_now(source: str, objects: list[SourceObject]) -> pathlib.Path:
@@ -302,7 +325,7 @@ def explained(source: str, write: bool = False) -> Iterator[None]:
     try:
         yield
     except exceptions.NotFound:
-        raise UserError(
+        raise MissingError(
             f"{source}: there is no bucket {bucket!r}, or no such object in it; check the address"
         ) from None
     except (exceptions.Forbidden, exceptions.Unauthorized, google.auth.exceptions.InvalidOperation) as error:

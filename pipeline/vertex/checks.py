@@ -1,15 +1,14 @@
 """What must hold before anything is sent to Vertex AI: the environment is complete and its parts fit together."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from pipeline import cloud
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import Value, settings_of, steps_of
 from pipeline.plan.plan import DataSize, Plan, check_timeout, make_plan
 from pipeline.plan.settings import LABEL, AcceleratorConfig, JobConfig
-from trainer import datasets
+from trainer import datasets, storage
 from trainer.config import FetchConfig, TrainConfig, parse_image_size
 from trainer.errors import UserError, check
 
@@ -91,28 +90,22 @@ def check_bucket(environment: Environment) -> None:
     name = environment.bucket.removeprefix("gs://").partition("/")[0]
     with cloud.reported_errors(f"bucket gs://{name}"):
         try:
-            found = _bucket(environment, name)
+            # Not `storage.explained`: to look at a bucket takes another role than to read its objects.
+            bucket = storage.client().get_bucket(name, timeout=cloud.TIMEOUT_S, retry=storage.retry())
         except NotFound:
             raise UserError(
                 f"bucket gs://{name} does not exist; create it with `gcloud storage buckets create gs://{name} "
                 f"--location={environment.location}`"
             ) from None
-    place, others = str(found.location), found.data_locations or ()
+    place = str(bucket.location)
     check(
-        bucket_fits(place, others, environment.location),
-        f"bucket gs://{name} is in {place.lower()}, but runs are in {environment.location}; take a bucket there, "
-        "or set location to where the bucket is",
+        bucket_fits(place, bucket.data_locations or (), environment.location),
+        f"bucket gs://{name} is in {place.lower()}, but runs are in {environment.location}; use a bucket "
+        "there, or set location to the bucket's",
     )
 
 
-def _bucket(environment: Environment, name: str) -> Any:
-    from google.cloud import storage
-
-    client = storage.Client(project=environment.project)
-    return client.get_bucket(name, timeout=cloud.TIMEOUT_S, retry=cloud.reading())
-
-
-def bucket_fits(place: str, regions: Any, location: str) -> bool:
+def bucket_fits(place: str, regions: Iterable[str], location: str) -> bool:
     """Whether a bucket in `place`, a region or several, has its data in the region `location`."""
     place = place.upper()
     if place in CONTINENTS and not regions:

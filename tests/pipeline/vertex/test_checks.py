@@ -3,10 +3,10 @@ import json
 
 import pytest
 
-from pipeline import cloud
 from pipeline.vertex import checks
 from tests.gcs import answering, refusing
 from tests.vertex import environment
+from trainer import storage
 from trainer.errors import UserError
 
 HERE = environment("http://127.0.0.1:1", "bucket")
@@ -14,8 +14,7 @@ HERE = environment("http://127.0.0.1:1", "bucket")
 
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch):
-    monkeypatch.setattr(cloud, "PAUSE_S", 0.001)
-    monkeypatch.setattr(cloud, "RETRY_S", 0.05)
+    monkeypatch.setattr(storage, "RETRY_S", 0.05)
 
 
 def test_environment_of_the_tests_is_complete():
