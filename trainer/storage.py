@@ -23,6 +23,8 @@ from trainer.errors import UserError
 from trainer.progress import Tracker
 
 REMOTE = "gs://"
+MOUNT = pathlib.Path("/gcs")
+"""Vertex AI mounts Cloud Storage here: /gcs/BUCKET/..."""
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 RETRY_S = 60.0
 """How long transient failures are retried."""
@@ -32,10 +34,6 @@ CHUNK_BYTES = 32 * 2**20
 MEGABYTE = 10**6
 POLL_S = 0.5
 LOGIN = "log in with `gcloud auth application-default login`"
-
-
-class MissingError(UserError):
-    """A bucket or an object that does not exist."""
 
 
 def is_remote(source: str) -> bool:
@@ -122,30 +120,12 @@ def read_object(address: str, connected: Any) -> bytes:
     """The content of the object at a `gs://` address by a `client()`; its checksum is verified.
 
     Raises:
-        MissingError: it does not exist.
-        UserError: it may not be read, or arrives damaged.
+        UserError: it is gone, may not be read, or arrives damaged.
     """
     bucket_name, path = split(address)
     with explained(address):
         content: bytes = connected.bucket(bucket_name).blob(path).download_as_bytes(retry=retry())
     return content
-
-
-def write_object(address: str, content: pathlib.Path | bytes, connected: Any) -> None:
-    """Write a file, or bytes, to the object at a `gs://` address by a `client(write=True)`, with a checksum.
-
-    Raises:
-        MissingError: there is no such bucket.
-        UserError: the object may not be written.
-    """
-    bucket_name, path = split(address)
-    blob = connected.bucket(bucket_name).blob(path)
-    with explained(address, write=True):
-        if isinstance(content, bytes):
-            kind = mimetypes.guess_type(path)[0]
-            blob.upload_from_string(content, content_type=kind, checksum="crc32c", retry=retry())
-        else:
-            blob.upload_from_filename(content, checksum="crc32c", retry=retry())
 
 
 def download_for_now(source: str, objects: list[SourceObject]) -> pathlib.Path:
@@ -198,6 +178,10 @@ def _walk(folder: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
 # === Cloud Storage ===
 
 
+class MissingError(UserError):
+    """An object, or its bucket, that does not exist."""
+
+
 def client(write: bool = False) -> Any:
     """A client with the default credentials, or an anonymous one; STORAGE_EMULATOR_HOST is honoured by it."""
     # Off Google Cloud nobody answers for the metadata server; once and for a second is enough to find that out.
@@ -221,6 +205,23 @@ def retry() -> Any:
     from google.cloud.storage.retry import DEFAULT_RETRY
 
     return DEFAULT_RETRY.with_timeout(RETRY_S)
+
+
+def write_object(address: str, content: pathlib.Path | bytes, connected: Any) -> None:
+    """Write a file, or bytes, to the object at a `gs://` address by a `client(write=True)`, with a checksum.
+
+    Raises:
+        MissingError: there is no such bucket.
+        UserError: the object may not be written.
+    """
+    bucket_name, path = split(address)
+    blob = connected.bucket(bucket_name).blob(path)
+    with explained(address, write=True):
+        if isinstance(content, bytes):
+            kind = mimetypes.guess_type(path)[0]
+            blob.upload_from_string(content, content_type=kind, checksum="crc32c", retry=retry())
+        else:
+            blob.upload_from_filename(content, checksum="crc32c", retry=retry())
 
 
 def split(source: str) -> tuple[str, str]:

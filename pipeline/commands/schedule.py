@@ -1,9 +1,9 @@
 """\
-Schedule runs on Vertex AI: create, list, show, pause, resume, replace or delete a schedule.
+Schedule runs on Vertex AI: create, list, show, pause, resume, replace or delete.
 
-create and replace take parameters, --template and --cache like `submit`, and --cron with --timezone. Runs of one
-schedule never overlap: a run that is due while another one is unfinished is skipped. replace deletes the old
-schedule only after the new one exists. Without --cron it keeps the old schedule's times, but not its parameters.
+create and replace accept parameters, --template and --cache like `submit`, and --cron with --timezone. Runs of one
+schedule never overlap: a run is skipped if the previous one has not ended. replace deletes the old schedule after
+it has created the new one. Without --cron it keeps the times, but not the parameters; pass them again.
 """
 
 import argparse
@@ -17,26 +17,23 @@ from trainer.errors import check
 
 HELP = "schedule runs on Vertex AI"
 ACTIONS = ("create", "list", "show", "pause", "resume", "replace", "delete")
-DONE = {"pause": "paused", "resume": "active again", "delete": "deleted; runs that it started continue"}
 TIME = "%a %Y-%m-%d %H:%M %Z"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=ACTIONS)
     add_environment(parser)
-    parser.add_argument("--name", default="", help="name or id of the schedule (default: msinet-ENV)")
+    parser.add_argument("--name", default="", help="name or id of the schedule; msinet-ENV if empty")
     parser.add_argument(
         "--cron",
         default="",
-        help="times of the runs as five cron fields: '0 3 * * 1' means Mondays at 3:00 (minute, hour, day, ...)",
+        help="times in five fields: '0 3 * * 1' is 3:00 on Mondays (minute, hour, day, ...)",
     )
     parser.add_argument("--timezone", default="", help="time zone of --cron, such as Europe/London (default: UTC)")
-    parser.add_argument(
-        "--start", default="", help="start no run before this date or time, such as 2026-03-01T12:00"
-    )
-    parser.add_argument("--end", default="", help="start no run at or after this date or time")
+    parser.add_argument("--start", default="", help="first date or time for runs, such as 2026-03-01T12:00")
+    parser.add_argument("--end", default="", help="date or time from which no run starts")
     add_template(parser)
-    parser.add_argument("--dry-run", action="store_true", help="create only: print the request, send nothing")
+    parser.add_argument("--dry-run", action="store_true", help="for create: print the request without sending it")
     add_parameters(parser)
 
 
@@ -44,94 +41,96 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
     from pipeline.graph.environment import load_environment
     from pipeline.vertex import checks, schedule
 
-    parameters = given_parameters(parsed, others)
-    takes_parameters = parsed.action in ("create", "replace")
-    check(
-        takes_parameters or not parameters,
-        f"{parsed.action} takes no parameters; see `python -m pipeline schedule --help`",
-    )
+    given = given_parameters(parsed, others)
+    changes = parsed.action in ("create", "replace")
+    check(changes or not given, f"{parsed.action} takes no parameters; see `python -m pipeline schedule --help`")
     environment = load_environment(parsed.env)
     checks.check_environment(environment)
     if parsed.action == "list":
-        for scheduled in schedule.named(environment):
-            print(_line(scheduled))
+        for entry in schedule.named(environment):
+            print(_line(entry))
         return 0
     name = parsed.name or schedule.default_name(environment)
-    if takes_parameters:
-        return _put(parsed, environment, name, parameters)
-    scheduled = schedule.find(environment, name)
+    if changes:
+        return _put(parsed, environment, name, given)
+    chosen = schedule.find(environment, name)
     if parsed.action == "show":
-        _show(environment, scheduled)
+        _show(environment, chosen)
         return 0
-    getattr(schedule, parsed.action)(environment, scheduled)
-    print(f"{scheduled.display_name} ({schedule.id_of(scheduled)}) is {DONE[parsed.action]}")
+    getattr(schedule, parsed.action)(environment, chosen)
+    done = {"pause": "paused", "resume": "active again", "delete": "deleted; runs that it started continue"}
+    print(f"{chosen.display_name} ({schedule.id_of(chosen)}) is {done[parsed.action]}")
     return 0
 
 
-def _put(parsed: argparse.Namespace, environment: Any, name: str, parameters: Any) -> int:
-    """Create or replace a schedule."""
+def _put(parsed: argparse.Namespace, environment: Any, name: str, given: Any) -> int:
     from pipeline.vertex import checks, schedule
 
     is_new = parsed.action == "create"
-    check(is_new or not parsed.dry_run, "--dry-run works with create only")
+    check(is_new or not parsed.dry_run, "--dry-run is for create")
     check(
         bool(parsed.cron) or not is_new,
-        "--cron is missing; write, for example, --cron '0 3 * * 1' for Mondays at 3:00",
+        "set the times with --cron, such as --cron '0 3 * * 1', and --timezone if it is not UTC",
     )
-    # Mistakes in the times are reported before the old schedule is requested.
-    zone = parsed.timezone or "UTC"
-    timing = schedule.timing(parsed.cron, zone, parsed.start, parsed.end) if parsed.cron else None
+    # Check the times before the request for the old schedule.
+    when = (
+        schedule.timing(parsed.cron, parsed.timezone or "UTC", parsed.start, parsed.end) if parsed.cron else None
+    )
     old = None if is_new else schedule.find(environment, name)
-    if timing is None:
-        kept, limits = schedule.timing_of(old), schedule.future_limits(old)
-        limits = {name: getattr(parsed, name) or limit for name, limit in limits.items()}
-        timing = schedule.timing(kept.expression, parsed.timezone or kept.zone, **limits)
+    if when is None:
+        kept, kept_limits = schedule.timing_of(old), schedule.future_limits(old)
+        limits = {name: getattr(parsed, name) or limit for name, limit in kept_limits.items()}
+        when = schedule.timing(kept.expression, parsed.timezone or kept.zone, **limits)
     title = old.display_name if old else name
-    plan = schedule.prepare(environment, title, timing, parameters, parsed.template, parsed.cache)
+    plan = schedule.prepare(environment, title, when, given, parsed.template, parsed.cache)
     if parsed.dry_run:
         print(json.dumps(plan.request, indent=2))
         return 0
     checks.check_bucket(environment)
-    _describe(environment, schedule.replace(plan, old) if old else schedule.create(plan))
+    created = schedule.replace(plan, old) if old else schedule.create(plan)
+    _describe(environment, created)
     return 0
 
 
-def _line(scheduled: Any) -> str:
-    from pipeline.vertex import runs, schedule
+def _line(entry: Any) -> str:
+    from pipeline.vertex import schedule
 
-    line = (
-        f"{schedule.id_of(scheduled)}  {runs.state_of(scheduled):<9}  {scheduled.cron}  {scheduled.display_name}"
-    )
-    moment = schedule.next_run(scheduled)
+    line = f"{schedule.id_of(entry)}  {_state(entry):<9}  {entry.cron}  {entry.display_name}"
+    moment = schedule.next_run(entry)
     return f"{line}  next run {moment:{TIME}}" if moment else line
 
 
-def _show(environment: Any, scheduled: Any) -> None:
+def _show(environment: Any, entry: Any) -> None:
     from pipeline.vertex import runs
 
-    _describe(environment, scheduled)
-    job = scheduled.create_pipeline_job_request.pipeline_job
+    _describe(environment, entry)
+    job = entry.create_pipeline_job_request.pipeline_job
     for name, value in sorted(runs.parameters_of(job).items()):
         print(f"  {name} = {value:g}" if isinstance(value, float) else f"  {name} = {value}")
     for key, value in sorted(job.labels.items()):
         print(f"  label {key} = {value}")
-    for run in runs.of_schedule(environment, scheduled.name):
+    for run in runs.of_schedule(environment, entry.name):
         print(f"Run {run.name.rpartition('/')[2]}: {runs.state_of(run)}")
 
 
-def _describe(environment: Any, scheduled: Any) -> None:
+def _describe(environment: Any, entry: Any) -> None:
     from pipeline import cloud
-    from pipeline.vertex import runs, schedule
+    from pipeline.vertex import schedule
 
-    number = schedule.id_of(scheduled)
-    timing = schedule.timing_of(scheduled)
-    print(f"Schedule:  {scheduled.display_name} ({number}), {runs.state_of(scheduled)}")
+    number = schedule.id_of(entry)
+    print(f"Schedule:  {entry.display_name} ({number}), {_state(entry)}")
     print(f"Console:   {cloud.schedule_link(environment, number)}")
-    print(f"Times:     {timing.expression} ({timing.zone})")
-    for name, text in schedule.future_limits(scheduled).items():
+    when = schedule.timing_of(entry)
+    print(f"Times:     {when.expression} ({when.zone})")
+    for name, text in schedule.future_limits(entry).items():
         if text:
             print(f"{name.title() + ':':<11}{datetime.datetime.fromisoformat(text):{TIME}}")
-    moment = schedule.next_run(scheduled)
-    if moment:
-        there = moment.astimezone(schedule.time_zone(timing.zone))
+    if moment := schedule.next_run(entry):
+        there = moment.astimezone(schedule.time_zone(when.zone))
         print(f"Next run:  {there:{TIME}}, local time {moment.astimezone():{TIME}}")
+
+
+def _state(entry: Any) -> str:
+    from pipeline.vertex import runs
+
+    return runs.state_of(entry)

@@ -13,10 +13,8 @@ from typing import Any
 from pipeline.registry.versions import VERSION
 from trainer import artifacts, storage
 from trainer.errors import check
-from trainer.storage import REMOTE
+from trainer.storage import MOUNT, REMOTE
 
-MOUNT = pathlib.Path("/gcs")
-"""Vertex AI mounts Cloud Storage here: /gcs/BUCKET/..."""
 STAGING = "models"
 """Default folder of the versions, in the bucket of the trained model."""
 

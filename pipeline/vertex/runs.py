@@ -181,8 +181,8 @@ def _took(task: Any) -> str:
     return f" after {_duration(task.end_time - task.start_time)}"
 
 
-def _duration(elapsed: datetime.timedelta) -> str:
-    minutes, seconds = divmod(round(elapsed.total_seconds()), 60)
+def _duration(time_taken: datetime.timedelta) -> str:
+    minutes, seconds = divmod(round(time_taken.total_seconds()), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
 

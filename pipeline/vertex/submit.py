@@ -19,14 +19,14 @@ from pipeline.graph.parameters import STEPS, Value
 from pipeline.plan.plan import duration
 from pipeline.registry.address import VERTEX
 from pipeline.registry.labels import OWNER
-from pipeline.registry.staging import MOUNT
 from pipeline.vertex import checks, runs, template
 from pipeline.vertex.template import Template
+from trainer import storage
 from trainer.artifacts import REGISTRY
 from trainer.errors import check, check_choice
 
 RUN_ID = r"[a-z][a-z0-9-]{0,127}"
-MOUNTED = f"{MOUNT}/"
+MOUNTED = f"{storage.MOUNT}/"
 """Vertex AI mounts buckets below this path."""
 REACHABLE = ("gs://", MOUNTED)
 """Prefixes of the locations that machines on Vertex AI can access."""
@@ -131,9 +131,9 @@ def estimates(submission: Submission) -> list[str]:
         return []
     values = {**chosen.defaults(), **submission.job["runtimeConfig"]["parameterValues"]}
     return [
-        f"{STEPS[step]}: {plan.workers} x {plan.accelerator.name}, {plan.config.provisioning}, about "
-        f"{duration(plan.hours)}" + ("" if plan.cost_usd is None else f", about {plan.cost_usd:.2f} USD")
-        for step, plan in checks.plans(submission.environment, values).items()
+        f"{STEPS[step]}: {made.workers} x {made.accelerator.name}, {made.config.provisioning}, about "
+        f"{duration(made.hours)}" + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
+        for step, made in checks.plans(submission.environment, values).items()
     ]
 
 

@@ -308,7 +308,7 @@ def test_two_of_one_name_are_told_apart_by_id(vertex, do):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["create"], "--cron is missing; .*'0 3 [*] [*] 1'"),
+        (["create"], "set the times with --cron, such as --cron '0 3 [*] [*] 1'"),
         (["create", "--cron", "0 3 * *"], "has 4 fields; write five fields"),
         (["create", "--cron", "0 3 * * 1", "--timezone", "Europe/Londn"], "did you mean 'Europe/London'"),
         (["create", *MONDAYS, "--start", "tomorrow"], "start is 'tomorrow'; write a date"),
@@ -320,7 +320,7 @@ def test_two_of_one_name_are_told_apart_by_id(vertex, do):
         (["create", *MONDAYS, "base_accelerator=a1000"], "a100"),
         (["create", *MONDAYS, "--cache", "maybe"], "caching is 'maybe'"),
         (["replace", "--cron", "nonsense"], "has 1 fields"),
-        (["replace", *MONDAYS, "--dry-run"], "--dry-run works with create only"),
+        (["replace", *MONDAYS, "--dry-run"], "--dry-run is for create"),
         (["pause", "base_epochs=3"], "pause takes no parameters"),
         (["list", "base_epocs=3"], "did you mean 'base_epochs'"),
     ],
