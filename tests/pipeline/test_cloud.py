@@ -64,7 +64,7 @@ def test_request_that_takes_time_to_show_is_repeated_after_15_seconds(pauses):
 
 def test_request_that_must_not_arrive_twice_is_sent_once():
     service = Service([DOWN])
-    with pytest.raises(UserError, match=r"the service fails: down \(503\).*. It may still appear"):
+    with pytest.raises(UserError, match=r"the service failed: down \(503\).*. It may still appear"):
         service.once(repeat_after=None, unknown="It may still appear")
     assert service.log.count("call") == 1
     assert service.log.count("look") == len(cloud.PAUSES_S) + 1

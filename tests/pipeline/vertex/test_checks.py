@@ -24,7 +24,7 @@ def test_environment_of_the_tests_is_complete():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"target": "local"}, "environment prod is for target local; take one for Vertex AI with --env"),
+        ({"target": "local"}, "environment prod is for target local; choose one for Vertex AI with --env"),
         ({"location": "us-central1-a"}, "location of environment prod is 'us-central1-a'; write a region"),
         ({"location": "US"}, "location of environment prod is 'US'"),
         ({"project": "My Project"}, "project of environment prod is 'My Project'"),
@@ -101,7 +101,7 @@ def test_missing_bucket_is_named_with_the_command_that_creates_it(bucket):
 
 @pytest.mark.parametrize(
     ("status", "message"),
-    [(403, "bucket gs://bucket: no permission"), (503, "bucket gs://bucket: the service fails")],
+    [(403, "bucket gs://bucket: no permission"), (503, "bucket gs://bucket: the service failed")],
 )
 def test_bucket_that_does_not_answer_is_named(monkeypatch, status, message):
     with answering(monkeypatch, refusing(status)), pytest.raises(UserError, match=message):

@@ -107,7 +107,7 @@ def test_run_that_has_ended_is_not_cancelled(started, config):
     ("arguments", "message"),
     [
         (["cancel"], r"which run\? write `python -m pipeline runs cancel RUN`"),
-        (["show", "third"], r"no such thing: .*pipelineJobs/third was not found"),
+        (["show", "third"], r"not found: .*pipelineJobs/third was not found"),
         (["cancel", "../x"], "run '../x' is not a run id; `python -m pipeline runs list` lists them"),
         (["list", "--limit", "0"], "limit is 0; it must be at least 1"),
         (["list", "--env", "local"], "environment local is for target local"),

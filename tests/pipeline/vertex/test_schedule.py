@@ -145,7 +145,7 @@ def test_too_many_requests_are_waited_for(vertex, do):
 
 def test_too_many_requests_for_long_are_an_error(vertex, do):
     vertex.fail(429, times=9999, method="POST")
-    with pytest.raises(UserError, match=r"too much is asked for: .*raise the quota"):
+    with pytest.raises(UserError, match=r"too many requests, or no quota: .*raise the quota"):
         do("create", *MONDAYS)
     assert not vertex.kept("schedules")
 

@@ -146,7 +146,7 @@ def test_failure_that_passes_is_retried_for_the_same_run(vertex, submission, sta
             "Vertex AI API has not been used in project 1 before or it is disabled. aiplatform.googleapis.com",
             "gcloud services enable aiplatform.googleapis.com",
         ),
-        (404, "no project", r"there is no such thing: .*check project, location and name"),
+        (404, "no project", r"not found: .*check project, location and name"),
     ],
 )
 def test_refusal_is_final_and_says_what_to_do(vertex, submission, status, message, expected):
@@ -160,8 +160,8 @@ def test_refusal_is_final_and_says_what_to_do(vertex, submission, status, messag
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
-        (429, r"too much is asked for: .* \(429\); wait, or raise the quota"),
-        (503, r"the service fails: .* \(503\); try again in a few minutes"),
+        (429, r"too many requests, or no quota: .* \(429\); wait, or raise the quota"),
+        (503, r"the service failed: .* \(503\); try again in a few minutes"),
         (DROP, r"cannot reach the service .*check the network"),
     ],
 )
@@ -277,7 +277,7 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
         (["--cache", "maybe"], "caching is 'maybe'; choose one of as-compiled, on, off"),
         (["--job-id", "Mine!"], "job id is 'Mine!'"),
         (["--template", "nowhere.yaml"], "template nowhere.yaml: No such file"),
-        (["--template", "https://us-kfp.pkg.dev/p/r/msinet/latest"], "not one version of a template.*sha256"),
+        (["--template", "https://us-kfp.pkg.dev/p/r/msinet/latest"], "does not name one version.*sha256"),
     ],
 )
 def test_mistake_on_the_command_line_is_named_before_any_request(vertex, tmp_path, arguments, message):
@@ -430,7 +430,7 @@ def test_following_survives_failed_requests(vertex, prod, small_file, status, ca
 
 def test_following_ends_after_an_outage_and_says_that_the_run_continues(vertex, prod, small_file):
     vertex.fail(503, times=999, method="GET")
-    with pytest.raises(UserError, match=r"run small-\S+ continues, see https://console.*the service fails"):
+    with pytest.raises(UserError, match=r"run small-\S+ continues, see https://console.*the service failed"):
         followed(vertex, prod, small_file, ("SUCCEEDED", {}))
 
 
