@@ -120,7 +120,7 @@ class LocalRegistry:
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[pathlib.Path]:
-        """The folder of `name`, for one writer at a time; what a killed writer left behind is removed."""
+        """The folder of `name`, for one writer at a time; removes the leftovers of killed writers."""
         folder = self.root / name
         files.check_place(folder / ALIASES)
         folder.mkdir(parents=True, exist_ok=True)

@@ -117,8 +117,8 @@ def prepare(
     environment: Environment,
     name: str,
     when: Timing,
-    given: Mapping[str, Value],
-    where: str = "",
+    passed: Mapping[str, Value],
+    source: str = "",
     caching: str = "as-compiled",
 ) -> SchedulePlan:
     """The schedule to create; parameters, template, caching and errors are as in `submit.prepare`."""
@@ -126,7 +126,7 @@ def prepare(
         bool(re.fullmatch(r"[^\s\"\\][^\"\\]{0,127}", name)),
         f"name is {name!r}; use 1 to 128 characters other than quotes and backslashes",
     )
-    return SchedulePlan(environment, name, when, compose(environment, given, where, caching))
+    return SchedulePlan(environment, name, when, compose(environment, passed, source, caching))
 
 
 def default_name(environment: Environment) -> str:
@@ -216,6 +216,7 @@ def replace(plan: SchedulePlan, old: Any, say: Callable[[str], None] = print) ->
     try:
         if runs.state_of(old) == PAUSED:
             pause(plan.environment, new)
+            new = find(plan.environment, id_of(new))
         delete(plan.environment, old)
     except UserError as error:
         raise UserError(

@@ -51,8 +51,8 @@ class Submission:
 
 def prepare(
     environment: Environment,
-    given: Mapping[str, Value],
-    where: str = "",
+    passed: Mapping[str, Value],
+    source: str = "",
     caching: str = "as-compiled",
     run: str = "",
 ) -> Submission:
@@ -60,27 +60,27 @@ def prepare(
 
     Args:
         environment: Where to run.
-        given: Parameters that override those of the environment, which override the template's defaults.
-        where: The template: a file, or an address in Artifact Registry. Compiled for the environment if empty.
+        passed: Parameters that override those of the environment, which override the template's defaults.
+        source: The template: a file, or an address in Artifact Registry. Compiled for the environment if empty.
         caching: One of `template.CACHING`.
         run: Id of the run; generated if empty.
 
     Raises `UserError` for anything that the template, the trainer or Vertex AI would refuse.
     """
     check(not run or bool(re.fullmatch(RUN_ID, run)), f"job id is {run!r}; use lower-case letters, digits and -")
-    job = compose(environment, given, where, caching)
+    job = compose(environment, passed, source, caching)
     return Submission(environment, run or new_id(job["pipelineSpec"]["pipelineInfo"]["name"]), job, not run)
 
 
 def compose(
-    environment: Environment, given: Mapping[str, Value], where: str = "", caching: str = "as-compiled"
+    environment: Environment, passed: Mapping[str, Value], source: str = "", caching: str = "as-compiled"
 ) -> dict[str, Any]:
     """The API's PipelineJob for a run, as JSON; arguments and errors as for `prepare`."""
     checks.check_environment(environment)
     check_choice("caching", caching, template.CACHING)
-    chosen = template.load(environment, where).cached(caching)
+    chosen = template.load(environment, source).cached(caching)
     derived = {name: value for name, value in environment.derived.items() if name in chosen.parameters}
-    values = {**derived, **environment.parameters, **given}
+    values = {**derived, **environment.parameters, **passed}
     chosen.check_values(values)
     if chosen.name == dag.NAME:
         _check_ours(environment, chosen, values)

@@ -83,20 +83,20 @@ def _tasks(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield from component.get("dag", {}).get("tasks", {}).values()
 
 
-def load(environment: Environment, where: str = "") -> Template:
-    """The template at `where`: a file, or an address in Artifact Registry; compiled for `environment` if empty.
+def load(environment: Environment, source: str = "") -> Template:
+    """The template at `source`: a file, or an address in Artifact Registry; compiled for `environment` if empty.
 
     Raises `UserError` if it cannot be read or is not a pipeline compiled for Vertex AI.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "pipeline.yaml"
-        if not where:
+        if not source:
             compiling.write(environment, path)
-        elif re.match("https?://", where):
-            _download(environment, where, path)
+        elif re.match("https?://", source):
+            _download(environment, source, path)
         else:
-            path = pathlib.Path(where)
-        return Template(_read(path, where), where if re.match("https?://", where) else "")
+            path = pathlib.Path(source)
+        return Template(_read(path, source), source if re.match("https?://", source) else "")
 
 
 def _download(environment: Environment, address: str, path: pathlib.Path) -> None:
@@ -112,12 +112,12 @@ def _download(environment: Environment, address: str, path: pathlib.Path) -> Non
         client.download_pipeline(parts["package"], version=parts["version"], file_name=str(path))
 
 
-def _read(path: pathlib.Path, where: str) -> dict[str, Any]:
+def _read(path: pathlib.Path, source: str) -> dict[str, Any]:
     import yaml
     from google.protobuf import json_format  # type: ignore[import-untyped]
     from kfp.pipeline_spec import pipeline_spec_pb2
 
-    remedy = f"{where} is not a pipeline compiled for Vertex AI; `python -m pipeline compile` writes one"
+    remedy = f"{source} is not a pipeline compiled for Vertex AI; `python -m pipeline compile` writes one"
     try:
         with path.open() as file:
             spec = yaml.safe_load(file)
@@ -125,7 +125,7 @@ def _read(path: pathlib.Path, where: str) -> dict[str, Any]:
         assert isinstance(spec, dict)
         check(bool(spec["root"] and spec["pipelineInfo"]["name"]), remedy)
     except OSError as error:
-        raise UserError(f"template {where}: {error.strerror}; {remedy}") from None
+        raise UserError(f"template {source}: {error.strerror}; {remedy}") from None
     except (yaml.YAMLError, json_format.ParseError, UnicodeDecodeError, AttributeError, TypeError, KeyError):
         raise UserError(remedy) from None
     return spec

@@ -211,9 +211,7 @@ def test_version_that_is_not_whole_is_said_with_what_it_lacks(registry, model):
     ):
         main(["registry", "list", "--registry", str(registry.root)])
     shutil.rmtree(extra)
-    with pytest.raises(
-        UserError, match=r"has no version\.json, model\.weights\.h5, config\.json; restore it, or"
-    ):
+    with pytest.raises(UserError, match=r"has no version\.json, model\.weights\.h5, config\.json; restore it, or"):
         registry.default("msinet")
     # No reason not to register another.
     assert add(registry, model, champion=1) == (2, DEFAULT)

@@ -275,7 +275,9 @@ def test_two_that_stand_because_the_old_one_cannot_be_deleted_are_named(vertex, 
 def test_paused_one_is_replaced_by_a_paused_one(vertex, do):
     do("create", *MONDAYS)
     do("pause")
-    assert do("replace")[0].startswith("Schedule:  msinet-prod (7001)")
+    lines = do("replace")
+    assert lines[0] == "Schedule:  msinet-prod (7001), paused"
+    assert not [line for line in lines if line.startswith("Next run")]
     assert states(vertex) == {"7001": "PAUSED"}
 
 
