@@ -10,11 +10,10 @@ import tomllib
 
 import pytest
 
-from pipeline import cloud as api
 from pipeline.__main__ import WITH_ASSIGNMENTS, main, parse
 from pipeline.commands.flags import passed_parameters
 from pipeline.graph.parameters import STEPS, settings_of
-from pipeline.vertex import experiments, runs
+from pipeline.vertex import runs
 from tests.infra import blocks, environment_text
 from tests.test_images import BUILD
 from tests.test_makefile import ROOT, make
@@ -152,9 +151,8 @@ def test_commands_are_what_the_parser_takes(command):
 @pytest.fixture
 def followed(vertex, tmp_path, monkeypatch):
     """The environment `prod` of the guide: what Terraform writes, but for where the API and the buckets are."""
-    monkeypatch.setattr(api, "PAUSE_S", 0.001)
+    monkeypatch.setattr(api, "PAUSES_S", (0.001,) * len(api.PAUSES_S))
     monkeypatch.setattr(runs, "POLL_S", 0.0)
-    monkeypatch.setattr(experiments, "POLL_S", 0.0)
     path = pathlib.Path(write_config(vertex.environment, tmp_path))
     assert path.name == "prod.toml"
     monkeypatch.setattr("pipeline.graph.environment.CONFIGS", tmp_path)

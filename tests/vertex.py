@@ -1,7 +1,7 @@
 """Vertex AI on this machine for tests: a server on loopback that answers as the API does, from what it was sent.
 
 It records each request. `fail` lets the next ones fail, as the API or the network would. The routes are in
-tests/vertex_models.py, tests/vertex_pipelines.py and tests/vertex_metadata.py.
+tests/vertex_models.py, tests/vertex_pipelines.py and tests/vertex_templates.py.
 """
 
 import dataclasses
@@ -240,7 +240,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def vertex(bucket, monkeypatch):
     """A FakeVertex, with an environment `prod` that leads to it and to an empty bucket."""
-    from tests import vertex_metadata, vertex_models, vertex_pipelines  # noqa: F401
+    from tests import vertex_models, vertex_pipelines, vertex_templates  # noqa: F401
 
     # The client asks another service, which has no setting for its address.
     number = "google.cloud.aiplatform.utils.resource_manager_utils.get_project_number"

@@ -71,11 +71,10 @@ def _shown(server, kept):
     run = kept["job"]["name"].rpartition("/")[2]
     details = [_task(1, 0, run, "RUNNING")]
     details += [_task(number, 1, name, how) for number, (name, how) in enumerate(tasks.items(), 2)]
-    context = {"name": f"{NAMES}/metadataStores/default/contexts/{run}"} if kept["asked"] > 1 else {}
     times = {"startTime": NOW, **({"endTime": END} if state in ENDED else {})}
     failed = [name for name, how in tasks.items() if how[0] == "FAILED"]
     error = {"error": {"code": 9, "message": f"The DAG failed because of {failed}"}} if state == "FAILED" else {}
-    detail = {"taskDetails": details if tasks else [], "pipelineRunContext": context}
+    detail = {"taskDetails": details if tasks else []}
     return {**kept["job"], "state": f"PIPELINE_STATE_{state}", "jobDetail": detail, **times, **error}
 
 
@@ -125,10 +124,21 @@ def cancel(server, request, run):
 # === Schedules ===
 
 
+def is_cron(text):
+    """Whether `text` has five fields whose numbers are possible, behind a time zone."""
+    found = re.fullmatch(r"(?:TZ=\S+ )?([\d*/,-]+) ([\d*/,-]+) ([\d*/,-]+) ([\w*/,-]+) ([\w*/,-]+)", text)
+    limits = (59, 23, 31, 12, 7)
+    return found and all(
+        int(number) <= limit
+        for field, limit in zip(found.groups(), limits, strict=True)
+        for number in re.findall(r"\d+", field)
+    )
+
+
 @route("POST", "schedules")
 def create_schedule(server, request):
     given = request.body
-    if not re.fullmatch(r"(TZ=\S+ )?\S+ \S+ \S+ \S+ \S+", given["cron"]):
+    if not is_cron(given["cron"]):
         raise ApiError(400, f"cron {given['cron']!r} is not valid")
     if int(given.get("maxConcurrentRunCount", 0)) < 1:
         raise ApiError(400, "maxConcurrentRunCount must be at least 1")

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
-from trainer.errors import UserError, check
+from trainer.errors import check
 
 HELP = "schedule runs on Vertex AI"
 ACTIONS = ("create", "list", "show", "pause", "resume", "replace", "delete")
@@ -48,7 +48,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     checks.check_environment(environment)
     if parsed.action == "list":
         for entry in schedule.named(environment):
-            print(f"{schedule.id_of(entry)}  {_state(entry):<9}  {entry.cron}  {entry.display_name}")
+            print(_line(entry))
         return 0
     name = parsed.name or schedule.default_name(environment)
     if changes:
@@ -78,9 +78,9 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
     )
     old = None if is_new else schedule.find(environment, name)
     if when is None:
-        kept, kept_limits = schedule.timing_of(old), schedule.times_to_come(old)
+        kept, kept_limits = schedule.timing_of(old), schedule.future_limits(old)
         limits = {name: getattr(parsed, name) or limit for name, limit in kept_limits.items()}
-        when = schedule.timing(kept.expression.text, parsed.timezone or kept.zone, **limits)
+        when = schedule.timing(kept.expression, parsed.timezone or kept.zone, **limits)
     title = old.display_name if old else name
     plan = schedule.prepare(environment, title, when, passed, parsed.template, parsed.cache)
     if parsed.dry_run:
@@ -90,6 +90,14 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
     created = schedule.replace(plan, old) if old else schedule.create(plan)
     _describe(environment, created)
     return 0
+
+
+def _line(entry: Any) -> str:
+    from pipeline.vertex import schedule
+
+    line = f"{schedule.id_of(entry)}  {_state(entry):<9}  {entry.cron}  {entry.display_name}"
+    moment = schedule.next_run(entry)
+    return f"{line}  next run {moment:{TIME}}" if moment else line
 
 
 def _show(environment: Any, entry: Any) -> None:
@@ -112,18 +120,14 @@ def _describe(environment: Any, entry: Any) -> None:
     number = schedule.id_of(entry)
     print(f"Schedule:  {entry.display_name} ({number}), {_state(entry)}")
     print(f"Console:   {cloud.schedule_link(environment, number)}")
-    try:
-        when = schedule.timing_of(entry)
-    except UserError:
-        # Created elsewhere, with a cron expression that only Vertex AI understands.
-        print(f"Times:     {entry.cron}")
-        return
-    print(f"Times:     {when.expression.text} ({when.zone})")
-    for name, text in schedule.times_to_come(entry).items():
+    when = schedule.timing_of(entry)
+    print(f"Times:     {when.expression} ({when.zone})")
+    for name, text in schedule.future_limits(entry).items():
         if text:
             print(f"{name.title() + ':':<11}{datetime.datetime.fromisoformat(text):{TIME}}")
-    for moment in when.next_runs() if _state(entry) == schedule.ACTIVE else ():
-        print(f"Next run:  {moment:{TIME}}, here {moment.astimezone():{TIME}}")
+    if moment := schedule.next_run(entry):
+        there = moment.astimezone(schedule.time_zone(when.zone))
+        print(f"Next run:  {there:{TIME}}, local time {moment.astimezone():{TIME}}")
 
 
 def _state(entry: Any) -> str:

@@ -30,7 +30,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from pipeline import cloud
     from pipeline.graph.environment import load_environment
     from pipeline.graph.titles import titles_of
-    from pipeline.vertex import checks, experiments, runs, submit
+    from pipeline.vertex import checks, runs, submit
 
     passed = passed_parameters(parsed, assignments)
     environment = load_environment(parsed.env)
@@ -41,12 +41,9 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     for line in submit.estimates(submission):
         print(line)
     checks.check_bucket(environment)
-    experiment = experiments.ensure(environment)
     submit.send(submission)
     print(f"Run:     {submission.run}")
     print(f"Console: {cloud.run_link(environment, submission.run)}", flush=True)
-    if experiment:
-        experiments.add(environment, experiment, submission.run)
     if parsed.wait:
         return runs.follow(environment, submission.run, titles_of(submission.job["pipelineSpec"]))
     print(f"Status:  {runs.command(environment, 'show', submission.run)}")

@@ -51,8 +51,6 @@ class Environment:
     image_tag: str = "latest"
     template_repository: str = ""
     """Artifact Registry repository of compiled pipelines, as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY."""
-    experiment: str = ""
-    """Vertex experiment that groups the runs; none if empty."""
     endpoint: str = ""
     """Address of the API; the public one of the location if empty."""
     notify: Sequence[str] = ()

@@ -207,13 +207,11 @@ def test_version_that_is_not_whole_is_said_with_what_it_lacks(registry, model):
     extra = registry.versions("msinet")[0].model
     (extra / artifacts.MODEL_CONFIG).unlink()
     with pytest.raises(
-        UserError, match=r"version 1 of model 'msinet' is not whole, .* has no config\.json; put it"
+        UserError, match=r"version 1 of model 'msinet' is incomplete: .* has no config\.json; restore it"
     ):
         main(["registry", "list", "--registry", str(registry.root)])
     shutil.rmtree(extra)
-    with pytest.raises(
-        UserError, match=r"has no version\.json, model\.weights\.h5, config\.json; put it back, or"
-    ):
+    with pytest.raises(UserError, match=r"has no version\.json, model\.weights\.h5, config\.json; restore it, or"):
         registry.default("msinet")
     # No reason not to register another.
     assert add(registry, model, champion=1) == (2, DEFAULT)

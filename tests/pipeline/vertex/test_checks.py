@@ -3,10 +3,10 @@ import json
 
 import pytest
 
-from pipeline import cloud
 from pipeline.vertex import checks
 from tests.gcs import answering, refusing
 from tests.vertex import environment
+from trainer import storage
 from trainer.errors import UserError
 
 HERE = environment("http://127.0.0.1:1", "bucket")
@@ -14,8 +14,7 @@ HERE = environment("http://127.0.0.1:1", "bucket")
 
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch):
-    monkeypatch.setattr(cloud, "PAUSE_S", 0.001)
-    monkeypatch.setattr(cloud, "RETRY_S", 0.05)
+    monkeypatch.setattr(storage, "RETRY_S", 0.05)
 
 
 def test_environment_of_the_tests_is_complete():
@@ -25,7 +24,7 @@ def test_environment_of_the_tests_is_complete():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"target": "local"}, "environment prod is for target local; take one for Vertex AI with --env"),
+        ({"target": "local"}, "environment prod is for target local; choose one for Vertex AI with --env"),
         ({"location": "us-central1-a"}, "location of environment prod is 'us-central1-a'; write a region"),
         ({"location": "US"}, "location of environment prod is 'US'"),
         ({"project": "My Project"}, "project of environment prod is 'My Project'"),
@@ -36,7 +35,6 @@ def test_environment_of_the_tests_is_complete():
         ({"network": "default"}, "write projects/NUMBER/global/networks/NAME"),
         ({"image_repository": "msinet"}, "write LOCATION-docker.pkg.dev/PROJECT/REPOSITORY"),
         ({"image_tag": ":latest"}, "image_tag of environment prod is ':latest'"),
-        ({"experiment": "My runs"}, "experiment of environment prod is 'My runs'"),
         ({"labels": {"Team": "x"}}, "labels of environment prod have 'Team' = 'x'"),
         ({"labels": {"team": "x" * 64}}, "at most 63 lower-case letters"),
     ],
@@ -103,7 +101,7 @@ def test_missing_bucket_is_named_with_the_command_that_creates_it(bucket):
 
 @pytest.mark.parametrize(
     ("status", "message"),
-    [(403, "bucket gs://bucket: no permission"), (503, "bucket gs://bucket: the service fails")],
+    [(403, "bucket gs://bucket: no permission"), (503, "bucket gs://bucket: the service failed")],
 )
 def test_bucket_that_does_not_answer_is_named(monkeypatch, status, message):
     with answering(monkeypatch, refusing(status)), pytest.raises(UserError, match=message):

@@ -19,7 +19,7 @@ DONE = (
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    monkeypatch.setattr(cloud, "PAUSE_S", 0.001)
+    monkeypatch.setattr(cloud, "PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
     monkeypatch.setattr(runs, "POLL_S", 0.0)
 
 
@@ -98,7 +98,7 @@ def test_cancelling_survives_failures_that_pass(started, config, status):
 
 
 def test_run_that_has_ended_is_not_cancelled(started, config):
-    with pytest.raises(UserError, match="run first has succeeded already; there is nothing to cancel"):
+    with pytest.raises(UserError, match=r"run first has already ended \(succeeded\); there is nothing to cancel"):
         main(["runs", "cancel", "first", "--env", config])
     assert not started.sent("POST", ":cancel")
 
@@ -107,8 +107,8 @@ def test_run_that_has_ended_is_not_cancelled(started, config):
     ("arguments", "message"),
     [
         (["cancel"], r"name the run: `python -m pipeline runs cancel RUN`"),
-        (["show", "third"], r"no such thing: .*pipelineJobs/third was not found"),
-        (["cancel", "../x"], "run '../x' is not an id; `python -m pipeline runs list` shows them"),
+        (["show", "third"], r"not found: .*pipelineJobs/third was not found"),
+        (["cancel", "../x"], "run '../x' is not a run id; `python -m pipeline runs list` lists them"),
         (["list", "--limit", "0"], "limit is 0; it must be at least 1"),
         (["list", "--env", "local"], "environment local is for target local"),
     ],
