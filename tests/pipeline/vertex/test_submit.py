@@ -229,7 +229,7 @@ def test_missing_credentials_are_named(prod, small_file, monkeypatch):
         ({"rate": True}, "rate is True; the template wants a number"),
         ({"rate": 1, "count": 1.5}, "count is 1.5; the template wants an integer"),
         ({"rate": 1, "count": True}, "count is True; the template wants an integer"),
-        ({"rate": 1, "title": 3}, "title is 3; the template wants text"),
+        ({"rate": 1, "title": 3}, "title is 3; the template wants a string"),
         ({"rate": 1, "fast": "true"}, "fast is 'true'; the template wants true or false"),
     ],
 )
