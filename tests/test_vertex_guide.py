@@ -151,7 +151,7 @@ def test_commands_are_what_the_parser_takes(command):
 @pytest.fixture
 def followed(vertex, tmp_path, monkeypatch):
     """The environment `prod` of the guide: what Terraform writes, but for where the API and the buckets are."""
-    monkeypatch.setattr(api, "PAUSES_S", (0.001,) * len(api.PAUSES_S))
+    monkeypatch.setattr("pipeline.cloud.PAUSES_S", (0.001,) * 3)
     monkeypatch.setattr(runs, "POLL_S", 0.0)
     path = pathlib.Path(write_config(vertex.environment, tmp_path))
     assert path.name == "prod.toml"
