@@ -63,7 +63,9 @@ def _loop(config: TrainConfig, folder: pathlib.Path, manifest: Manifest) -> Loop
     splits = (Split.load(folder / "data", manifest, name) for name in ("train", "valid"))
     data = Data(str(folder / "data"), manifest, *splits)
     checkpoints = Checkpoints(folder / "state", model, optimizer, {})
-    return Loop(config, data, devices, model, optimizer, checkpoints, Progress(), Board(), Stop())
+    return Loop(
+        config, data, devices, model, optimizer, checkpoints, Progress(), Board(str(folder / "logs")), Stop()
+    )
 
 
 def _measure(training: Loop, turns: int) -> tuple[list[float], list[float]]:
