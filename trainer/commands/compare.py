@@ -16,7 +16,7 @@ import pathlib
 import sys
 from typing import Any
 
-from trainer.config import HIGHER_IS_BETTER, MOST_CONFIDENCE
+from trainer.config import HIGHER_IS_BETTER, MAX_CONFIDENCE
 from trainer.errors import check
 from trainer.settings_cli import STDOUT, output_file
 
@@ -47,8 +47,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(parsed: argparse.Namespace) -> None:
     level = parsed.confidence
     check(
-        0 < level <= MOST_CONFIDENCE,
-        f"--confidence is {level:g}; it must be above 0 and at most {MOST_CONFIDENCE}, such as 0.95",
+        0 < level <= MAX_CONFIDENCE,
+        f"--confidence is {level:g}; it must be above 0 and at most {MAX_CONFIDENCE}, such as 0.95",
     )
     # What is said meanwhile must not get into the JSON.
     with contextlib.redirect_stdout(sys.stderr) if parsed.json == STDOUT else contextlib.nullcontext():

@@ -5,7 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 
-from trainer import processor
+from trainer import cpu
 from trainer.accelerators import ACCELERATORS, get
 from trainer.errors import UserError
 from trainer.training import precision, strategy
@@ -84,14 +84,14 @@ def test_tpu_is_taken_where_the_process_is_set_up_for_it(monkeypatch):
         strategy.connect()
 
 
-def test_processors_do_not_train_together_with_others(monkeypatch):
+def test_cpus_of_several_machines_do_not_train_together(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps({**VERTEX, "task": task("chief", 0)}))
     with pytest.raises(UserError, match="TF_CONFIG has 3 machines, but cpu trains on one"):
         strategy.connect("cpu")
 
 
 @pytest.mark.parametrize("name", ["", "cpu"])
-def test_processor_is_one_replica_and_the_chief(name):
+def test_cpu_is_one_replica_and_the_chief(name):
     found = strategy.connect(name)
     assert (found.kind, found.replicas, found.is_chief) == ("cpu", 1, True)
     assert found.gather([3.0, 4.0]).tolist() == [[3.0, 4.0]]
@@ -124,12 +124,12 @@ def test_automatic_precision_is_the_tables(name):
         ("fma avx512_bf16", "AVX512_CORE_VNNI", "float32"),
     ],
 )
-def test_automatic_precision_of_a_processor_is_what_it_multiplies(monkeypatch, tmp_path, flags, limit, expected):
+def test_automatic_precision_of_a_cpu_follows_its_instructions(monkeypatch, tmp_path, flags, limit, expected):
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     if limit:
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
     (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
-    monkeypatch.setattr(processor, "CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(cpu, "CPU_INFO", tmp_path / "cpuinfo")
     assert precision.resolve("auto", devices("cpu")) == expected
 
 
