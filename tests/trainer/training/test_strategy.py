@@ -49,14 +49,14 @@ def test_first_worker_leads_where_there_is_no_chief(monkeypatch):
         ({"cluster": {"worker": ["a:1"]}}, "TF_CONFIG is malformed.*task"),
         (
             {"cluster": {"worker": ["a:1", "b:1"]}, "task": task("worker", 2)},
-            "this machine is worker 2, but in its cluster are worker 0 to 1",
+            "this machine is worker 2, but its cluster has worker 0 to 1",
         ),
         (
             {**VERTEX, "task": task("ps", 0)},
-            "this machine is ps 0, but in its cluster are chief 0 to 0, worker 0 to 1",
+            "this machine is ps 0, but its cluster has chief 0 to 0, worker 0 to 1",
         ),
         ({"cluster": {"worker": ["a:1", "a:1"]}, "task": task("worker", 0)}, "names a:1 twice"),
-        ({"cluster": {"chief": ["a:1", "b:1"]}, "task": task("chief", 0)}, "has 2 chiefs; give one"),
+        ({"cluster": {"chief": ["a:1", "b:1"]}, "task": task("chief", 0)}, "has 2 chiefs; name one"),
     ],
 )
 def test_tf_config_that_cannot_be_is_refused(monkeypatch, content, message):
@@ -67,9 +67,9 @@ def test_tf_config_that_cannot_be_is_refused(monkeypatch, content, message):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("t4", "t4 has 1 GPUs, but TensorFlow finds 0 here; look at the driver"),
-        ("l4-8", "l4-8 has 8 GPUs, but TensorFlow finds 0 here"),
-        ("v5e-4", "v5e-4 is to be trained on, but there is none here"),
+        ("t4", "t4 has 1 GPUs, but TensorFlow finds 0 on this machine; check the driver"),
+        ("l4-8", "l4-8 has 8 GPUs, but TensorFlow finds 0 on this machine"),
+        ("v5e-4", "cannot train on v5e-4: this machine has none"),
         ("l4-3", "unknown accelerator 'l4-3'; did you mean 'l4-"),
     ],
 )
@@ -80,7 +80,7 @@ def test_accelerator_that_is_not_here_is_an_error_not_a_slow_run(name, message):
 
 def test_tpu_is_taken_where_the_process_is_set_up_for_it(monkeypatch):
     monkeypatch.setenv("PJRT_DEVICE", "TPU")
-    with pytest.raises(UserError, match="a TPU is to be trained on, but there is none here"):
+    with pytest.raises(UserError, match="cannot train on a TPU: this machine has none"):
         strategy.connect()
 
 
