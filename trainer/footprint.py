@@ -102,11 +102,11 @@ def check_shares(batch_size: int, replicas: int, accumulation: int, images: int,
     parts = replicas * accumulation
     lower = batch_size // parts * parts
     near = " or ".join(str(batch) for batch in (lower, lower + parts) if batch)
-    group = f"{replicas} replicas of {accelerator}" if accelerator else f"{replicas} replicas"
-    split = f", in {accumulation} parts each (accumulation)," if accumulation > 1 else ""
+    sharers = f"{replicas} replicas{f' of {accelerator}' if accelerator else ''}"
+    sharers += f", in {accumulation} parts each (accumulation)," if accumulation > 1 else ""
     check(
         batch_size % parts == 0,
-        f"batch_size is {batch_size}, which {group}{split} cannot share; set it to {near}, or to 0 for the default",
+        f"batch_size is {batch_size}, which {sharers} cannot share; set it to {near}, or to 0 for the default",
     )
     check(
         batch_size <= images,

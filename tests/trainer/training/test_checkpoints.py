@@ -369,9 +369,7 @@ def test_no_space_is_said_by_the_next_call_and_the_earlier_checkpoint_stays(save
     checkpoints = run.checkpoints(folder)
     checkpoints.restore()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    message = (
-        r"no space left to write .*step-000006\.npz .*another disk \(a checkpoint takes 0 MB, and there are 3"
-    )
+    message = r"no space left to write .*step-000006\.npz .*another disk \(a checkpoint takes 0 MB; up to 3 exist"
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
         checkpoints.save(Progress(1, 6))
