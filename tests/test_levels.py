@@ -7,9 +7,9 @@ ROOT = pathlib.Path(__file__).parent.parent
 LEVELS = [
     line.split()
     for line in """
-    trainer.errors trainer.progress trainer.metrics trainer.losses
-    trainer.config trainer.datasets trainer.accelerators trainer.files trainer.tracing
-    trainer.artifacts trainer.footprint trainer.processor
+    trainer.errors trainer.duration trainer.metric_table trainer.progress trainer.losses
+    trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files trainer.tracing
+    trainer.artifacts trainer.footprint trainer.cpu
     trainer.storage trainer.loading trainer.settings_cli
     trainer.folder trainer.bicubic trainer.convolution trainer.pooling
     trainer.layers trainer.preprocess trainer.picture trainer.heat

@@ -18,7 +18,7 @@ def test_help_tells_each_setting_with_its_default(capsys):
         main(["train", "--help"])
     assert stop.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "--learning-rate FLOAT Step size of Adam for a batch of one. (default: 1e-05)" in text
+    assert "--learning-rate FLOAT Learning rate of Adam for a batch of one. (default: 1e-05)" in text
 
 
 @pytest.mark.parametrize(
