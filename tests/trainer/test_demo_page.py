@@ -18,7 +18,6 @@ from trainer import heat, preprocess
 from trainer.demo import answers, uploads
 from trainer.demo.app import MOST_WAITING
 from trainer.evaluation.wording import MINUS, TIMES
-from trainer.prediction import render
 from trainer.prediction.regions import Region, measure
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -261,7 +260,7 @@ def test_downloads_are_the_predictors_map_and_what_is_seen(opened, predictor):
     name, content = download(page, f"{FIRST} .save-overlay")
     assert name == "wide.name_overlay.png"
     drawn = np.asarray(Image.open(io.BytesIO(content)))
-    np.testing.assert_array_equal(drawn, render.overlay(pixels, expected, opacity=0.45))
+    np.testing.assert_array_equal(drawn, heat.blend(pixels, expected, opacity=0.45))
 
 
 def test_download_is_of_the_picture_it_was_asked_for(opened, predictor):

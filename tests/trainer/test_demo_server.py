@@ -23,7 +23,7 @@ from trainer.__main__ import main
 from trainer.demo import answers, app, uploads
 from trainer.demo.listen import is_loopback, listen
 from trainer.errors import UserError
-from trainer.prediction import render
+from trainer.heat import blend
 from trainer.prediction.regions import Region, measure
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -86,7 +86,7 @@ def test_downloads_are_what_predict_writes(client, predictor):
     np.testing.assert_array_equal(levels, preprocess.restore_map(expected, (120, 80)))
     overlay = client.post("/overlay.png?opacity=0.35", content=encoded(pixels), headers=BYTES)
     drawn = np.asarray(Image.open(io.BytesIO(overlay.content)))
-    np.testing.assert_array_equal(drawn, render.overlay(pixels, expected, opacity=0.35))
+    np.testing.assert_array_equal(drawn, blend(pixels, expected, opacity=0.35))
 
 
 def test_picture_is_upright_by_its_orientation(client):

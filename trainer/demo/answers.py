@@ -11,17 +11,15 @@ from numpy.typing import NDArray
 from PIL import Image
 from starlette.responses import Response
 
+from trainer.heat import blend
 from trainer.picture import read_picture
 from trainer.prediction import render
-from trainer.prediction.png import encode_map
 from trainer.prediction.predictor import Predictor
 
 MOST_PIXELS = 50_000_000
-"""What the cameras of telephones make at most, but for a few; 600 MB while it is resized."""
+"""What the cameras of telephones make at most, but for a few; 650 MB while its map is resized."""
 MOST_SHOWN_PX = 1024
 """The longer side of the map that the page gets at most; more would be sent and drawn without being seen."""
-
-PNG = "image/png"
 
 
 class Stages:
@@ -64,16 +62,19 @@ def shown_map(predictor: Predictor, data: bytes, origin: str) -> Response:
 def map_png(predictor: Predictor, data: bytes, origin: str) -> Response:
     """The saliency map at the picture's own size as 8 grey bits, as `predict` writes it."""
     whole = predictor.predict(read_picture(data, origin, MOST_PIXELS))
-    return Response(encode_map(whole), media_type=PNG)
+    return _png(render.draw_grey(whole))
 
 
 def overlay_png(predictor: Predictor, data: bytes, origin: str, opacity: float) -> Response:
     """The map in heat colours over the picture at its own size, as `predict` draws it."""
     image = read_picture(data, origin, MOST_PIXELS)
+    return _png(Image.fromarray(blend(image, predictor.predict(image), opacity)))
+
+
+def _png(picture: Image.Image) -> Response:
     buffer = io.BytesIO()
-    drawn = Image.fromarray(render.overlay(image, predictor.predict(image), opacity=opacity))
-    drawn.save(buffer, "PNG", compress_level=1)
-    return Response(buffer.getvalue(), media_type=PNG)
+    picture.save(buffer, "PNG", compress_level=1)
+    return Response(buffer.getvalue(), media_type="image/png")
 
 
 def shrink(map: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -16,7 +16,6 @@ from trainer.prediction import render
 from trainer.prediction.inputs import Input, shown
 from trainer.prediction.predict import open_input
 from trainer.prediction.regions import Measure, Region, measure
-from trainer.prediction.restore import restore
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor
@@ -74,7 +73,7 @@ def compare_designs(
     """
     size = (images[0].shape[0], images[0].shape[1])
     predictions = predictor.predict_prepared(np.stack([predictor.prepare(image) for image in images]))
-    maps = [restore(prediction, size) for prediction in predictions]
+    maps = [predictor.restore(prediction, size) for prediction in predictions]
     if picture is not None:
         second = images[1]
         if second.shape != images[0].shape:
@@ -82,7 +81,7 @@ def compare_designs(
         names = [shown(pathlib.PurePath(each.key).name) for each in designs]
         change = maps[1] / max(maps[1].mean(), 1e-12) - maps[0] / max(maps[0].mean(), 1e-12)
         with replacing(picture) as partial:
-            Image.fromarray(render.difference(second, change, names)).save(partial, "PNG")
+            Image.fromarray(render.draw_difference(second, change, names)).save(partial, "PNG")
     return [Change(*pair) for pair in zip(*(measure(each, regions) for each in maps), strict=True)]
 
 

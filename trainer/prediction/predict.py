@@ -23,7 +23,7 @@ from trainer.errors import PlaceError, UserError
 from trainer.picture import Picture, Pixels
 from trainer.prediction.inputs import Input
 from trainer.prediction.regions import Measure, Region, measure
-from trainer.prediction.restore import Map, restore
+from trainer.prediction.render import Map
 from trainer.prediction.results import OVER_IMAGE, write_result
 from trainer.storage import is_remote
 
@@ -200,13 +200,13 @@ class _Worker:
             assert isinstance(image, Outcome)
             return image
         with self._budget.taken(image.size[0] * image.size[1]):
+            restored = self._predictor.restore(prediction, image.size)
             # Decoded once more, rather than kept while others are read and predicted.
             over_image = any(each in OVER_IMAGE for each in image.paths)
             try:
                 pixels = open_input(image.input, self._config.most_pixels).decode() if over_image else None
             except UserError as error:
                 return Outcome(image.input, str(error))
-            restored = restore(prediction, image.size)
             measures = measure(restored, self._regions)
             for name, path in image.paths.items():
                 try:
@@ -215,7 +215,7 @@ class _Worker:
                     return Outcome(image.input, str(error))
         thumbnail = None
         if image.thumbnail is not None:
-            thumbnail = image.thumbnail, restore(prediction, image.thumbnail.shape[:2])
+            thumbnail = image.thumbnail, self._predictor.restore(prediction, image.thumbnail.shape[:2])
         return Outcome(image.input, "", image.size, image.paths, measures, thumbnail)
 
 

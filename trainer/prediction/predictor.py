@@ -3,6 +3,7 @@
 import functools
 import os
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,15 @@ from trainer import preprocess
 from trainer.errors import UserError
 from trainer.models.find import image_size_of
 from trainer.models.load import load_model
-from trainer.prediction.restore import Map, restore
+from trainer.prediction.render import Map
+
+
+@tf.function(
+    input_signature=[tf.TensorSpec((None, None), tf.float32), tf.TensorSpec((2,), tf.int32)], autograph=False
+)
+def _restore(prediction: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    # As a graph: without one, TensorFlow needs 21 bytes for each pixel of a large image, with it 13.
+    return tf.clip_by_value(preprocess.resize_back(prediction, size), 0, 1)
 
 
 class Predictor:
@@ -37,7 +46,7 @@ class Predictor:
 
     def predict(self, image: npt.NDArray[np.uint8]) -> Map:
         """The saliency map, (h, w) in [0, 1], of an image (h, w, 3) RGB."""
-        return restore(self.predict_prepared(self.prepare(image)[None])[0], (image.shape[0], image.shape[1]))
+        return self.restore(self.predict_prepared(self.prepare(image)[None])[0], image.shape[:2])
 
     def predict_prepared(self, batch: Any) -> Map:
         """Of prepared images (n, H, W, 3), 0..255: maps (n, H, W) in [0, 1], padded; `restore` takes one on.
@@ -52,3 +61,17 @@ class Predictor:
                 "again, or name another model"
             )
         return maps
+
+    @staticmethod
+    def restore(prediction: Map, size: Sequence[int]) -> Map:
+        """Resize a prediction to the size of its image.
+
+        Args:
+            prediction: (H, W), 0..1, of the padded image.
+            size: (h, w) of the image, pixels.
+
+        Returns:
+            (h, w) float32, not rounded, clipped to 0..1 because bicubic interpolation overshoots.
+        """
+        restored: Map = _restore(prediction, tf.constant(size, tf.int32)).numpy()
+        return restored

@@ -26,15 +26,21 @@ HALO = 0.7
 """Opacity of the dark rim that lets a line be seen on any image."""
 
 
-def overlay(image: Pixels, map: Map, opacity: float = OPACITY) -> Pixels:
-    """A map (h, w), 0..1, in heat colours over its image (h, w, 3), which is grey and dimmed: (h, w, 3)."""
-    return blend(image, map, opacity)
+def draw_grey(map: Map, largest: int = 255) -> Image.Image:
+    """A map (h, w), 0..1, as grey levels 0..`largest`, rounded as `preprocess.restore_map` rounds.
+
+    The picture has 8 bits a pixel if `largest` is at most 255, else 16.
+    """
+    levels = np.empty(map.shape, np.uint8 if largest <= 255 else np.uint16)
+    for rows in bands(map.shape):
+        levels[rows] = np.rint(map[rows] * np.float32(largest))
+    return Image.fromarray(levels)
 
 
 # === Contours ===
 
 
-def contour(image: Pixels, map: Map, levels: Sequence[float] = LEVELS) -> Pixels:
+def draw_contours(image: Pixels, map: Map, levels: Sequence[float] = LEVELS) -> Pixels:
     """Lines over an image (h, w, 3) that enclose the given percentages of its map (h, w): (h, w, 3).
 
     A legend says which. Each line encloses the smallest part of the image with so much of the map's sum. It is as
@@ -124,7 +130,7 @@ def _legend(pixels: Pixels, map: Map, entries: Sequence[tuple[str, Color]]) -> N
 # === Differences ===
 
 
-def difference(image: Pixels, change: Map, names: Sequence[str]) -> Pixels:
+def draw_difference(image: Pixels, change: Map, names: Sequence[str]) -> Pixels:
     """Where one design gets more or less attention than another, over the grey and dimmed second one.
 
     Args:
@@ -172,7 +178,9 @@ def _with_scale(pixels: Pixels, largest: float, names: Sequence[str]) -> Pixels:
 # === Contact sheets ===
 
 
-def contact_sheet(entries: Sequence[tuple[str, Pixels, Map]], thumbnail_px: int = 240, columns: int = 3) -> Pixels:
+def draw_contact_sheet(
+    entries: Sequence[tuple[str, Pixels, Map]], thumbnail_px: int = 240, columns: int = 3
+) -> Pixels:
     """A page of images beside their overlays, with their names.
 
     Args:
@@ -187,7 +195,7 @@ def contact_sheet(entries: Sequence[tuple[str, Pixels, Map]], thumbnail_px: int 
     cell_px = 2 * thumbnail_px + gap // 4
     columns = min(columns, len(entries))
     cells = [
-        (name, [_small(each, thumbnail_px) for each in (image, overlay(image, values))])
+        (name, [_small(each, thumbnail_px) for each in (image, blend(image, values))])
         for name, image, values in entries
     ]
     rows = [cells[start : start + columns] for start in range(0, len(cells), columns)]

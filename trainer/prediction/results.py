@@ -11,11 +11,11 @@ from PIL import Image
 from trainer.config import PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
 from trainer.errors import UserError
 from trainer.files import replacing
+from trainer.heat import blend
 from trainer.picture import Pixels
 from trainer.prediction import render
 from trainer.prediction.inputs import Input, shown
-from trainer.prediction.png import encode_map
-from trainer.prediction.restore import Map
+from trainer.prediction.render import Map
 
 GREY = {"png": 255, "png16": 65535}
 """Format of grey levels -> the largest one."""
@@ -72,7 +72,7 @@ def write_result(
         if format == "npy":
             np.save(partial, map)
         elif format in GREY:
-            partial.write_bytes(encode_map(map, GREY[format]))
+            render.draw_grey(map, GREY[format]).save(partial, "PNG", compress_level=1)
         else:
             assert image is not None
             Image.fromarray(_over_image(format, image, map, config)).save(partial, "PNG", compress_level=2)
@@ -80,5 +80,5 @@ def write_result(
 
 def _over_image(format: str, image: Pixels, map: Map, config: PredictConfig) -> Pixels:
     if format == "overlay":
-        return render.overlay(image, map, config.opacity)
-    return render.contour(image, map, config.levels)
+        return blend(image, map, config.opacity)
+    return render.draw_contours(image, map, config.levels)

@@ -9,8 +9,7 @@ from PIL import Image
 from trainer.errors import UserError
 from trainer.files import replacing
 from trainer.picture import Pixels
-from trainer.prediction.render import contact_sheet
-from trainer.prediction.restore import Map
+from trainer.prediction.render import Map, draw_contact_sheet
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 PER_PAGE = 60
@@ -53,7 +52,7 @@ class Sheet:
     def _write(self) -> None:
         path = self.paths[len(self.written)]
         with replacing(path) as partial:
-            Image.fromarray(contact_sheet(self._entries, THUMBNAIL_PX)).save(partial, quality=90)
+            Image.fromarray(draw_contact_sheet(self._entries, THUMBNAIL_PX)).save(partial, quality=90)
         self.written.append(path)
         self._entries.clear()
 

@@ -17,8 +17,9 @@ from trainer import preprocess
 from trainer.__main__ import main
 from trainer.config import PredictConfig
 from trainer.errors import UserError
+from trainer.heat import blend
 from trainer.models import load
-from trainer.prediction import predict, render
+from trainer.prediction import predict
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.regions import parse_region
 from trainer.prediction.sheet import PER_PAGE
@@ -123,7 +124,7 @@ def test_images_on_cloud_storage_are_predicted(narrow_model, predictor, photos, 
     expected = predictor.predict(pixels("photos/0.png"))
     np.testing.assert_allclose(np.load("maps/0.npy"), expected, atol=1e-4)
     np.testing.assert_allclose(
-        pixels("maps/0-overlay.png").astype(int), render.overlay(pixels("photos/0.png"), expected), atol=2
+        pixels("maps/0-overlay.png").astype(int), blend(pixels("photos/0.png"), expected), atol=2
     )
 
 
