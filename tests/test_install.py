@@ -26,7 +26,8 @@ dependencies = ["plain"]
 [project.optional-dependencies]
 cpu = ["processors"]
 gpu = ["cuda"]
-dev = []
+demo = ["server"]
+dev = ["example[demo]"]
 [tool.setuptools]
 packages = []
 """
@@ -46,7 +47,7 @@ def project(tmp_path):
     plain = write_wheel(wheels, "plain")
     (pins / "cpu.txt").write_text(plain + write_wheel(wheels, "processors"))
     (pins / "gpu.txt").write_text(plain + write_wheel(wheels, "cuda"))
-    (pins / "dev.txt").write_text(plain)
+    (pins / "dev.txt").write_text(plain + write_wheel(wheels, "server"))
     (pins / "uv.txt").write_text("")
     environment = tmp_path / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
@@ -64,12 +65,16 @@ def no_settings_of_uv(monkeypatch):
 
 
 def install(project, *arguments, **environment):
+    return make_with_wheels(project, "install", *arguments, **environment)
+
+
+def make_with_wheels(project, *arguments, **environment):
     settings = {
         "PIP_FIND_LINKS": str(project / "wheels"),
         "PIP_NO_INDEX": "1",
         "UV_CACHE_DIR": str(project / "cache"),
     }
-    return make("install", *arguments, folder=project, **settings | environment)
+    return make(*arguments, folder=project, **settings | environment)
 
 
 def installed(project):
@@ -83,7 +88,7 @@ def installed(project):
 def test_pins_are_installed_and_then_nothing_is_to_be_done(project):
     finished = install(project)
     assert finished.returncode == 0, finished.stderr
-    assert installed(project) == {"plain", "processors", "example"}
+    assert installed(project) == {"plain", "processors", "server", "example"}
     assert "Nothing to be done" in install(project).stdout
 
 
@@ -98,14 +103,14 @@ def test_bytecode_is_written_only_where_imports_may_not_write_it(project, forbid
 def test_gpus_replace_the_processors_until_they_are_taken_back(project):
     assert install(project).returncode == 0
     assert install(project, "GPU=1").returncode == 0
-    assert installed(project) == {"plain", "cuda", "example"}
+    assert installed(project) == {"plain", "cuda", "server", "example"}
     # It is remembered, without GPU=1, also where the pins change.
     assert "Nothing to be done" in install(project).stdout
     os.utime(project / "requirements" / "gpu.txt", (2**31, 2**31))
     assert install(project).returncode == 0
-    assert installed(project) == {"plain", "cuda", "example"}
+    assert installed(project) == {"plain", "cuda", "server", "example"}
     assert install(project, "GPU=0").returncode == 0
-    assert installed(project) == {"plain", "processors", "example"}
+    assert installed(project) == {"plain", "processors", "server", "example"}
 
 
 @linux_x86
@@ -116,7 +121,7 @@ def test_failed_installation_for_gpus_is_tried_again_for_gpus(project):
     assert install(project, "GPU=1").returncode != 0
     pins.write_text(right)
     assert install(project).returncode == 0
-    assert installed(project) == {"plain", "cuda", "example"}
+    assert installed(project) == {"plain", "cuda", "server", "example"}
 
 
 def test_packages_of_ones_own_survive_a_change_of_the_pins(project):
@@ -127,7 +132,22 @@ def test_packages_of_ones_own_survive_a_change_of_the_pins(project):
     subprocess.run([*own, "--python", project / ".venv" / "bin" / "python"], check=True, capture_output=True)
     os.utime(project / "pyproject.toml", (2**31, 2**31))
     assert "Nothing to be done" not in install(project).stdout
-    assert installed(project) == {"plain", "processors", "example", "mine"}
+    assert installed(project) == {"plain", "processors", "server", "example", "mine"}
+
+
+def test_demo_installs_its_packages_first(project):
+    (project / "trainer.py").write_text("import server, sys; print('serving', *sys.argv[1:])")
+    finished = make_with_wheels(project, "demo", "ARGS=--port 8080")
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.endswith("serving demo --port 8080\n")
+    assert installed(project) == {"plain", "processors", "server", "example"}
+
+
+def test_pins_without_the_demos_packages_are_named(project):
+    (project / "requirements" / "dev.txt").write_text("")
+    finished = install(project)
+    assert "needs what requirements/ does not pin" in failure(finished, project)
+    assert "server" in finished.stderr
 
 
 # === What cannot be installed ===
@@ -251,14 +271,15 @@ def test_packages_come_from_the_mirror_that_pip_uses(project, mirror, place):
     finished = install(project, **settings)
     assert finished.returncode == 0, finished.stderr
     assert any(path.endswith("/plain-1.0-py3-none-any.whl") for path in asked)
-    assert installed(project) == {"plain", "processors", "example"}
+    assert installed(project) == {"plain", "processors", "server", "example"}
 
 
 def test_mirror_of_uv_brings_uv_itself_too(project, mirror):
     address, asked = mirror
-    shutil.copy(project / "requirements" / "dev.txt", project / "requirements" / "uv.txt")
+    plain, _ = (project / "requirements" / "cpu.txt").read_text().splitlines()
+    (project / "requirements" / "uv.txt").write_text(plain)
     (project / ".venv" / ".uv").unlink()
     finished = install(project, PIP_NO_INDEX="0", PIP_FIND_LINKS="", UV_DEFAULT_INDEX=address)
     assert finished.returncode == 0, finished.stderr
     assert asked[0] == "/index/plain/"
-    assert installed(project) == {"plain", "processors", "example"}
+    assert installed(project) == {"plain", "processors", "server", "example"}

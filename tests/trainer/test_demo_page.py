@@ -18,6 +18,7 @@ from trainer import heat, preprocess
 from trainer.demo import answers, uploads
 from trainer.demo.app import MOST_WAITING
 from trainer.evaluation.wording import MINUS, TIMES
+from trainer.prediction import render
 from trainer.prediction.regions import Region, measure
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -245,6 +246,20 @@ def test_slider_and_views_change_what_is_seen(opened):
     assert drawn == 255  # the map alone is opaque
     page.locator("input[value=overlay]").check(force=True)
     assert canvas.evaluate("each => each.style.opacity") == "0.4"
+
+
+def test_contours_have_the_colours_and_the_rim_of_python(opened):
+    page = opened().page
+    load(page, file("one.png", picture(600, 800)))
+    page.locator("input[value=contour]").check(force=True)
+    drawn = page.locator(f"{FIRST} canvas").evaluate(
+        "each => [...each.getContext('2d').getImageData(0, 0, 800, 600).data]"
+    )
+    colors = {tuple(color) for color in np.reshape(drawn, (-1, 4)).tolist()}
+    assert {(*color, 255) for color in render.level_colors(render.LEVELS)} <= colors
+    # Browsers keep colours multiplied by their opacity, which rounds them.
+    rim = [*render.INK, 255 * render.HALO]
+    assert any(np.abs(np.subtract(color, rim)).max() <= 1 for color in colors)
 
 
 def test_downloads_are_the_predictors_map_and_what_is_seen(opened, predictor):

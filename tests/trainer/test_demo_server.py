@@ -11,15 +11,18 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 
 import httpx
 import numpy as np
 import pytest
+from packaging.requirements import Requirement
 from PIL import Image
 
 from tests.trainer.demo import Held, encoded, picture, serving, write_model
 from trainer import preprocess
 from trainer.__main__ import main
+from trainer.commands import demo
 from trainer.demo import answers, app, uploads
 from trainer.demo.listen import is_loopback, listen
 from trainer.errors import UserError
@@ -303,6 +306,20 @@ def test_port_that_cannot_be_had_is_an_error_with_a_remedy():
         listen("127.0.0.1", 70_000)
     with pytest.raises(UserError, match=r"cannot listen on 192\.0\.2\.1 .*an address of this machine"):
         listen("192.0.2.1", 0)
+
+
+def test_missing_packages_are_an_error_with_a_remedy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)  # as if it were not installed
+    with pytest.raises(SystemExit) as ended:
+        main(["demo", "--port", "0"])
+    expected = "error: the demo needs uvicorn: run `make demo`, or `pip install 'msinet-pipelines[demo]'`"
+    assert ended.value.code == expected
+
+
+def test_command_checks_for_every_package_of_its_extra():
+    pyproject = pathlib.Path(__file__).parents[2] / "pyproject.toml"
+    extra = tomllib.loads(pyproject.read_text())["project"]["optional-dependencies"]["demo"]
+    assert tuple(Requirement(line).name for line in extra) == demo.PACKAGES
 
 
 def test_missing_model_is_an_error_with_a_remedy(tmp_path, monkeypatch):

@@ -4,11 +4,15 @@ The page listens on 127.0.0.1; pictures are not stored and go nowhere else.
 """
 
 import argparse
+import importlib.util
 
+from trainer.errors import check
 from trainer.loading import load_tensorflow
 from trainer.settings_cli import add_model
 
 HELP = "try a model on a local web page"
+PACKAGES = ("starlette", "uvicorn")
+"""Those of the extra `demo`, which the training images do without."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +25,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    check(
+        not missing,
+        f"the demo needs {' and '.join(missing)}: run `make demo`, or `pip install 'msinet-pipelines[demo]'`",
+    )
     from trainer.demo.listen import listen
     from trainer.models.find import find_model
 

@@ -87,6 +87,8 @@ class _App:
                 "dimmed": heat.DIMMED,
                 "levels": render.LEVELS,
                 "lines": render.level_colors(render.LEVELS),
+                "ink": render.INK,
+                "halo": render.HALO,
             }
         )
 

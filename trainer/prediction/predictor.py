@@ -17,12 +17,14 @@ from trainer.models.load import load_model
 from trainer.prediction.render import Map
 
 
-@tf.function(
-    input_signature=[tf.TensorSpec((None, None), tf.float32), tf.TensorSpec((2,), tf.int32)], autograph=False
-)
-def _restore(prediction: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    # As a graph: without one, TensorFlow needs 21 bytes for each pixel of a large image, with it 13.
+def _clipped(prediction: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     return tf.clip_by_value(preprocess.resize_back(prediction, size), 0, 1)
+
+
+# As a graph, TensorFlow needs 13 bytes for each pixel of a large image, else 21.
+_restore = tf.function(
+    _clipped, [tf.TensorSpec((None, None), tf.float32), tf.TensorSpec((2,), tf.int32)], autograph=False
+)
 
 
 class Predictor:

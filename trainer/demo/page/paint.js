@@ -1,8 +1,5 @@
 /** Draws saliency maps on canvases, by the rules of trainer/prediction/render.py. */
 
-const INK = [24, 24, 27];
-const HALO = 0.7;
-
 /** The colours and levels that the server draws with, too. */
 export class Painter {
   #heat;
@@ -10,17 +7,21 @@ export class Painter {
   #opacity;
   #levels;
   #lines;
+  #ink;
+  #halo;
 
   /**
    * `heat` and `change` have 256 colours as #rrggbb, `opacity` is that of the largest difference, `levels` are the
-   * percentages that contours enclose, `lines` their colours.
+   * percentages that contours enclose, `lines` their colours; a rim of colour `ink` and opacity `halo` surrounds each.
    */
-  constructor({ heat, change, opacity, levels, lines }) {
+  constructor({ heat, change, opacity, levels, lines, ink, halo }) {
     this.#heat = heat.map(rgb);
     this.#change = change.map(rgb);
     this.#opacity = opacity;
     this.#levels = levels;
     this.#lines = lines;
+    this.#ink = ink;
+    this.#halo = halo;
   }
 
   /** The colours as CSS gradients. */
@@ -48,7 +49,7 @@ export class Painter {
     draw(canvas, map, (pixels) => {
       const found = thresholds(map, this.#levels).map((threshold, index) => [threshold, this.#lines[index]]);
       // The one that encloses least lies on top.
-      for (const [threshold, color] of found.sort(([a], [b]) => a - b)) drawLine(pixels, map, threshold, color);
+      for (const [threshold, color] of found.sort(([a], [b]) => a - b)) this.#drawLine(pixels, map, threshold, color);
     });
   }
 
@@ -76,6 +77,23 @@ export class Painter {
         pixels[4 * index + 3] = alpha(level);
       }
     });
+  }
+
+  /** A smooth line where the map has the value `threshold`, with a dark rim that lets it be seen on any picture. */
+  #drawLine(pixels, { values, width, height }, threshold, color) {
+    const linePx = Math.max(1.5, Math.min(width, height) / 220);
+    for (let y = 1; y < height - 1; y += 1) {
+      for (let x = 1; x < width - 1; x += 1) {
+        const at = y * width + x;
+        const slope = Math.hypot(values[at + 1] - values[at - 1], values[at + width] - values[at - width]) / 2;
+        const distance = slope > 0 ? Math.abs(values[at] - threshold) / slope : Infinity;
+        const rim = this.#halo * Math.min(Math.max(linePx + 0.5 - distance, 0), 1);
+        if (!rim) continue;
+        const core = Math.min(Math.max(linePx / 2 + 0.5 - distance, 0), 1);
+        pixels.set(color.map((value, part) => value * core + this.#ink[part] * (1 - core)), 4 * at);
+        pixels[4 * at + 3] = 255 * Math.max(core, rim);
+      }
+    }
   }
 }
 
@@ -110,23 +128,6 @@ function draw(canvas, map, fill) {
   const image = new ImageData(map.width, map.height);
   fill(image.data, map);
   canvas.getContext("2d").putImageData(image, 0, 0);
-}
-
-/** A smooth line where the map has the value `threshold`, with a dark rim that lets it be seen on any picture. */
-function drawLine(pixels, { values, width, height }, threshold, color) {
-  const linePx = Math.max(1.5, Math.min(width, height) / 220);
-  for (let y = 1; y < height - 1; y += 1) {
-    for (let x = 1; x < width - 1; x += 1) {
-      const at = y * width + x;
-      const slope = Math.hypot(values[at + 1] - values[at - 1], values[at + width] - values[at - width]) / 2;
-      const distance = slope > 0 ? Math.abs(values[at] - threshold) / slope : Infinity;
-      const rim = HALO * Math.min(Math.max(linePx + 0.5 - distance, 0), 1);
-      if (!rim) continue;
-      const core = Math.min(Math.max(linePx / 2 + 0.5 - distance, 0), 1);
-      pixels.set(color.map((value, part) => value * core + INK[part] * (1 - core)), 4 * at);
-      pixels[4 * at + 3] = 255 * Math.max(core, rim);
-    }
-  }
 }
 
 function rgb(hex) {
