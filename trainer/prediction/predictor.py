@@ -1,4 +1,4 @@
-"""A trained network that answers with the saliency map of any image."""
+"""A trained network that predicts the saliency map of any image."""
 
 import functools
 import os
@@ -28,13 +28,13 @@ _restore = tf.function(
 
 
 class Predictor:
-    """The network of a model folder, loaded once; its methods may be called from any thread."""
+    """The network of a model folder, loaded once; any thread may call its methods."""
 
     def __init__(self, model_folder: str | os.PathLike[str]) -> None:
         folder = pathlib.Path(model_folder)
         self.image_size = height, width = image_size_of(folder)
         """(H, W) of the network's input, pixels."""
-        # The number of images is left open, so that the short last batch is not traced again.
+        # The batch size is left open, so that the smaller last batch is not traced again.
         prepared = tf.TensorSpec((None, height, width, 3), tf.float32)
         self._network = load_model(folder)
         self._forward = tf.function(self._network, [prepared], autograph=False)
@@ -42,16 +42,22 @@ class Predictor:
         self._prepare = tf.function(fit, [tf.TensorSpec((None, None, 3), tf.uint8)], autograph=False)
 
     def prepare(self, image: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-        """An image (h, w, 3) RGB as the network takes it, (H, W, 3) in 0..255, padded."""
+        """Resize and pad an image (h, w, 3) RGB to the network's input, (H, W, 3) in 0..255."""
         prepared: npt.NDArray[np.float32] = self._prepare(image).numpy()
         return prepared
 
     def predict(self, image: npt.NDArray[np.uint8]) -> Map:
-        """The saliency map, (h, w) in [0, 1], of an image (h, w, 3) RGB."""
+        """Predict the saliency map, (h, w) in [0, 1], of an image (h, w, 3) RGB.
+
+        Raises:
+            UserError: the prediction is not finite.
+        """
         return self.restore(self.predict_prepared(self.prepare(image)[None])[0], image.shape[:2])
 
     def predict_prepared(self, batch: Any) -> Map:
-        """Of prepared images (n, H, W, 3), 0..255: maps (n, H, W) in [0, 1], padded; `restore` takes one on.
+        """Predict the maps, (n, H, W) in [0, 1], of prepared images (n, H, W, 3), 0..255.
+
+        The maps are still padded; `restore` brings one to the size of its image.
 
         Raises:
             UserError: a prediction is not finite.
@@ -60,7 +66,7 @@ class Predictor:
         if not np.isfinite(maps).all():
             raise UserError(
                 "the model's prediction is not finite: its weights are damaged or its training diverged; train it "
-                "again, or name another model"
+                "again, or use another model"
             )
         return maps
 

@@ -113,5 +113,5 @@ def test_a_sheet_of_many_images_has_pages(tmp_path):
 
 
 def test_a_sheet_is_a_picture(tmp_path):
-    with pytest.raises(UserError, match=r"all.pdf does not end with .png, .jpg"):
+    with pytest.raises(UserError, match=r"all.pdf must end in .png, .jpg"):
         Sheet(tmp_path / "all.pdf", 1)
