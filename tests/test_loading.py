@@ -57,7 +57,7 @@ TRAINER = [
     (["predict", "--compare", "nosuch.png", "pictures/a.png", "--model=model", "--json=-"], "nosuch.png"),
     (["predict", "--compare", "wide.png", "pictures/a.png", "--model=model", "--json=-"], "the same aspect ratio"),
     (["demo", "--model=nosuch", "--port=0"], "there is no model at models/nosuch"),
-    (["demo", "--model=model", "--port=70000"], "70000 is no port"),
+    (["demo", "--model=model", "--port=70000"], "70000 is not a port"),
     (["import-weights", "nosuch.h5", *WANTED], "there is no nosuch.h5"),
     (["import-weights", "text.png", *WANTED], "text.png is of no kind that can be read"),
     (["import-weights", "weights.h5", "--dataset=salicn", *WANTED], "did you mean 'salicon'?"),

@@ -29,7 +29,7 @@ from trainer.prediction.predictor import Predictor
 FOLDER = pathlib.Path(__file__).parent
 WIDE, NARROW = {"width": 1280, "height": 832}, {"width": 360, "height": 740}
 QUALITY = 88
-A, B = "#pictures > :nth-child(1)", "#pictures > :nth-child(2)"
+A, B = "#images > :nth-child(1)", "#images > :nth-child(2)"
 
 
 @contextmanager
