@@ -12,7 +12,7 @@ COUNT = 100
 
 def draw(number: int) -> bytes:
     """Draw pattern `number`; returns a PNG."""
-    settings = dataclasses.replace(sample.settings("salicon"), size=SIZE)
+    wanted = dataclasses.replace(sample.settings("salicon"), size=SIZE)
     buffer = io.BytesIO()
-    sample.draw_pattern(settings, number % COUNT).stimulus.save(buffer, "PNG")
+    sample.draw_pattern(wanted, number % COUNT).stimulus.save(buffer, "PNG")
     return buffer.getvalue()
