@@ -82,10 +82,14 @@ def pins(name, platform=LINUX, python="3.11"):
 
 
 def required(extra, platform, python):
-    """What pyproject.toml asks for on a platform, with one extra."""
+    """The requirements in pyproject.toml for a platform, with one extra and the extras that it includes."""
     machine = {**platform, "python_version": python, "python_full_version": f"{python}.0"}
-    lines = PROJECT["dependencies"] + PROJECT["optional-dependencies"][extra]
-    return [each for each in map(Requirement, lines) if each.marker is None or each.marker.evaluate(machine)]
+    extras = PROJECT["optional-dependencies"]
+    lines = [*map(Requirement, PROJECT["dependencies"] + extras[extra])]
+    included = [name for line in lines if line.name == PROJECT["name"] for name in line.extras]
+    lines += [Requirement(line) for name in included for line in extras[name]]
+    others = [line for line in lines if line.name != PROJECT["name"]]
+    return [line for line in others if line.marker is None or line.marker.evaluate(machine)]
 
 
 # === Commands ===

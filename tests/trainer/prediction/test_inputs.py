@@ -1,4 +1,4 @@
-"""Which images a command line asks for, and what their results are called."""
+"""Which images a command line names, and how their results are named."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from trainer.errors import UserError
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.results import name_results
 
-MOST_BYTES = 1000
+MAX_BYTES = 1000
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def test_folders_are_searched_and_files_taken_as_given(folder):
     found = find_inputs(["photos"])
     assert [each.key for each in found.inputs] == ["a.jpg", "b/c.PNG", "b/d.webp"]
     assert found.skipped == ["photos/b/notes.txt"]
-    assert [each.read(MOST_BYTES) for each in found.inputs] == [b"a.jpg", b"b/c.PNG", b"b/d.webp"]
+    assert [each.read(MAX_BYTES) for each in found.inputs] == [b"a.jpg", b"b/c.PNG", b"b/d.webp"]
     assert keys("photos/b/notes.txt", "photos/b") == ["notes.txt", "c.PNG", "d.webp"]
 
 
@@ -91,20 +91,20 @@ def test_results_below_the_images_are_no_images(folder):
     pathlib.Path("photos/maps").mkdir()
     pathlib.Path("photos/maps/a.png").write_text("map")
     assert keys("photos", output_dir="photos/maps") == ["a.jpg", "b/c.PNG", "b/d.webp"]
-    with pytest.raises(UserError, match="--output-dir photos is the folder of the images"):
+    with pytest.raises(UserError, match="--output-dir photos is also the folder of the images"):
         find_inputs(["photos"], "photos")
 
 
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ("empty", "empty has no images; those of a folder end with"),
-        ("*.gif", r"there is no file like \*\.gif"),
-        ("photos/**.jpg", r"cannot look for photos/\*\*\.jpg: \*\* is for any folders"),
-        ("", "the name of an image is empty; name a file or a folder"),
-        ("gs://*/x.png", r"gs://\*/x\.png has a pattern, or nothing, for a bucket"),
-        ("gs://any/**.jpg", r"cannot look for gs://any/\*\*\.jpg: \*\* is for any folders"),
-        ("gs://-/x.jpg", r"cannot look for gs://-/x\.jpg: Bucket names must"),
+        ("empty", "empty has no images; in a folder, they must end in"),
+        ("*.gif", r"no file matches \*\.gif; check the pattern"),
+        ("photos/**.jpg", r"cannot search photos/\*\*\.jpg: \*\* stands for any folders"),
+        ("", "the name of an image is empty; give a file or a folder"),
+        ("gs://*/x.png", r"gs://\*/x\.png names no bucket"),
+        ("gs://any/**.jpg", r"cannot search gs://any/\*\*\.jpg: \*\* stands for any folders"),
+        ("gs://-/x.jpg", r"cannot search gs://-/x\.jpg: Bucket names must"),
     ],
 )
 def test_a_place_without_images_is_said_and_does_not_stop_the_others(folder, given, reason):
@@ -131,13 +131,15 @@ def test_a_place_that_is_named_may_be_hidden(folder):
 def test_what_cannot_be_read_is_said_when_it_is_read(folder):
     (missing,) = find_inputs(["missing.png"]).inputs
     with pytest.raises(UserError, match=r"cannot read missing.png: No such file or directory"):
-        missing.read(MOST_BYTES)
+        missing.read(MAX_BYTES)
     pathlib.Path("large.png").write_bytes(bytes(1001))
     for name, reason in (("x" * 300, "File name too long"), ("~nobody-has-this/x.jpg", "No such file")):
         with pytest.raises(UserError, match=f"cannot read {name}: {reason}"):
-            find_inputs([name]).inputs[0].read(MOST_BYTES)
-    with pytest.raises(UserError, match=r"large.png has 1,001 bytes, more than the 1,000"):
-        find_inputs(["large.png"]).inputs[0].read(MOST_BYTES)
+            find_inputs([name]).inputs[0].read(MAX_BYTES)
+    with pytest.raises(
+        UserError, match=r"large.png has 1,001 bytes; the largest allowed image needs at most 1,000"
+    ):
+        find_inputs(["large.png"]).inputs[0].read(MAX_BYTES)
 
 
 def test_what_may_not_be_read_is_said_and_does_not_stop_the_others(folder):
@@ -153,7 +155,7 @@ def test_what_may_not_be_read_is_said_and_does_not_stop_the_others(folder):
             refused, *others = find_inputs([given, "photos/b"]).inputs
             assert [each.key for each in others] == keys("photos/b")
             with pytest.raises(UserError, match=rf"cannot read {given[:13]}.*: Permission denied"):
-                refused.read(MOST_BYTES)
+                refused.read(MAX_BYTES)
         reasons = [each for each in find_inputs(["photos"]).inputs if not each.key]
         assert [each.name for each in reasons] == ["photos/closed"]
 
@@ -173,7 +175,7 @@ def as_nobody():
 def test_names_are_one_line(folder):
     name = os.fsdecode(b"photos/new\nline\xff.jpg")
     pathlib.Path(name).write_text("x")
-    assert find_inputs([name]).inputs[0].shown.isprintable()
+    assert find_inputs([name]).inputs[0].label.isprintable()
 
 
 # === Results ===
@@ -198,9 +200,9 @@ def test_images_of_one_name_keep_their_suffixes(folder):
 @pytest.mark.parametrize(
     ("given", "formats", "output_dir", "message"),
     [
-        (["photos/b/d.webp", "other/d.webp"], ["png"], "maps", "would share the result maps/d.webp.png"),
-        (["x.png", "x-overlay.png"], ["png", "overlay"], "maps", "x.png and x-overlay.png would share"),
-        (["x.png"], ["png"], ".", "the result x.png would take the place of an image"),
+        (["photos/b/d.webp", "other/d.webp"], ["png"], "maps", "would both write maps/d.webp.png"),
+        (["x.png", "x-overlay.png"], ["png", "overlay"], "maps", "x.png and x-overlay.png would both write"),
+        (["x.png"], ["png"], ".", "x.png is an image and would be overwritten; give another --output-dir"),
     ],
 )
 def test_nothing_is_written_over(folder, given, formats, output_dir, message):
@@ -218,12 +220,12 @@ def test_objects_prefixes_and_globs_on_cloud_storage(folder, bucket):
     found = find_inputs([f"{place}/"])
     assert [each.key for each in found.inputs] == ["a.jpg", "b/c.PNG", "b/d.webp"]
     assert found.skipped == [f"{place}/b/notes.txt"]
-    assert [each.read(MOST_BYTES) for each in found.inputs] == [b"a.jpg", b"b/c.PNG", b"b/d.webp"]
+    assert [each.read(MAX_BYTES) for each in found.inputs] == [b"a.jpg", b"b/c.PNG", b"b/d.webp"]
     assert keys(f"{place}/b/d.webp") == ["d.webp"]
     assert keys(f"{place}/*.jpg", f"{place}/b/*") == ["a.jpg", "c.PNG", "d.webp", "notes.txt"]
     with pytest.raises(UserError, match=f"there is nothing at {place}/x.png"):
         find_inputs([f"{place}/x.png"])
-    with pytest.raises(UserError, match="has 5 bytes, more than the 4"):
+    with pytest.raises(UserError, match="has 5 bytes; the largest allowed image needs at most 4"):
         found.inputs[0].read(4)
 
 
@@ -233,5 +235,5 @@ def test_names_of_objects_lead_nowhere_else(folder, monkeypatch, key):
         outside, inside = find_inputs(["gs://any/photos", "photos/a.jpg"]).inputs
     assert outside.name == f"gs://any/photos/{key}"
     assert name_results([outside, inside], "maps", ["png"]) == [{}, {"png": pathlib.Path("maps/a.png")}]
-    with pytest.raises(UserError, match=f"{outside.name} leads out of the folder of the results; rename it"):
-        outside.read(MOST_BYTES)
+    with pytest.raises(UserError, match=f"{outside.name} leads out of the output folder; rename it"):
+        outside.read(MAX_BYTES)

@@ -17,8 +17,9 @@ from trainer import preprocess
 from trainer.__main__ import main
 from trainer.config import PredictConfig
 from trainer.errors import UserError
+from trainer.heat import blend
 from trainer.models import load
-from trainer.prediction import predict, render
+from trainer.prediction import predict
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.regions import parse_region
 from trainer.prediction.sheet import PER_PAGE
@@ -105,7 +106,7 @@ def test_regions_are_measured_in_every_image(narrow_model, photos, capsys):
     assert "photos/0.png     1  all     100.00%  100.00%          1.00  1.00" in out
     assert (
         err
-        == "error: region a:0,0,90,9 leaves photos/2.png, which is 80 pixels wide and 64 high; move it inside\n"
+        == "error: region a:0,0,90,9 is not inside photos/2.png, which is 80 pixels wide and 64 high; move it\n"
     )
 
 
@@ -123,7 +124,7 @@ def test_images_on_cloud_storage_are_predicted(narrow_model, predictor, photos, 
     expected = predictor.predict(pixels("photos/0.png"))
     np.testing.assert_allclose(np.load("maps/0.npy"), expected, atol=1e-4)
     np.testing.assert_allclose(
-        pixels("maps/0-overlay.png").astype(int), render.overlay(pixels("photos/0.png"), expected), atol=2
+        pixels("maps/0-overlay.png").astype(int), blend(pixels("photos/0.png"), expected), atol=2
     )
 
 
@@ -141,20 +142,20 @@ def test_objects_write_below_the_output_folder_alone(narrow_model, photos, monke
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "error: give images, or --compare with two designs"),
-        (["photos", "--compare", "a", "b"], "error: give images, or --compare with two designs, one of them"),
-        (["--compare", "a", "b"], "error: nothing is asked for; give --output-dir, --region or --json"),
+        ([], "error: give either images, or --compare with two designs"),
+        (["photos", "--compare", "a", "b"], "error: give either images, or --compare with two designs"),
+        (["--compare", "a", "b"], "error: nothing to write or measure; give --output-dir, --region or --json"),
         (
             ["--compare", "a", "b", "--contact-sheet", "all.png", "--format", "overlay", "--output-dir", "maps"],
-            "error: --contact-sheet, --format: for images, not for --compare",
+            "error: --contact-sheet, --format cannot be used with --compare",
         ),
-        (["photos"], "error: nothing is asked for; give --output-dir"),
+        (["photos"], "error: nothing to write or measure; give --output-dir"),
         (["photos", "--output-dir", "maps", "--format", "png,jpg"], "error: unknown format 'jpg'"),
         (["photos", "--output-dir", "maps", "--opacity", "2"], "error: opacity is 2"),
         (["photos", "--output-dir", "maps", "--contour-levels", "25,100"], "error: contour_levels is '25,100'"),
         (["photos", "--output-dir", "maps", "--batch-size", "0"], "error: batch_size is 0"),
-        (["photos", "--region", "a:0,0,1,1", "--region", "a:0,0,2,2"], "error: several regions are called a"),
-        (["photos", "--contact-sheet", "all.txt"], "error: --contact-sheet all.txt does not end with"),
+        (["photos", "--region", "a:0,0,1,1", "--region", "a:0,0,2,2"], "error: several regions are named a"),
+        (["photos", "--contact-sheet", "all.txt"], "error: --contact-sheet all.txt must end in"),
         (
             ["--compare", "photos", "photos/0.png", "--json", "-"],
             "error: --compare takes two images, but photos has 4",
@@ -183,9 +184,7 @@ def test_no_output_takes_the_place_of_an_image(photos, arguments):
     (photos / "many").mkdir()
     for number in range(PER_PAGE + 1):
         (photos / "many" / f"x-{number}.png").touch()
-    with pytest.raises(
-        SystemExit, match=r"error: the result .* would take the place of an image; give another --"
-    ):
+    with pytest.raises(SystemExit, match=r"error: .* is an image and would be overwritten; give another --"):
         run("no-model", *arguments)
 
 
@@ -205,7 +204,9 @@ def test_two_designs_are_compared(narrow_model, photos, capsys):
 
 
 def test_designs_of_other_shapes_are_refused_with_numbers(narrow_model, photos):
-    message = r"0.png is 100 pixels wide and 40 high, photos/1.png 50 and 120, another aspect ratio"
+    message = (
+        r"0.png is 100 pixels wide and 40 high, photos/1.png is 50 wide and 120 high; .* the same aspect ratio"
+    )
     with pytest.raises(SystemExit, match=message):
         run(narrow_model, "--compare", "photos/0.png", "photos/1.png", "--output-dir", "maps")
     assert not (photos / "maps").exists()
@@ -238,10 +239,10 @@ def test_images_that_are_read_and_not_written_do_not_add_up(predictor, photos):
     ahead, done = [0], 0
 
     def counting(each):
-        def read(most_bytes):
+        def read(max_bytes):
             with counted:
                 ahead[0] += 1
-            return each.read(most_bytes)
+            return each.read(max_bytes)
 
         return dataclasses.replace(each, read=read)
 
@@ -260,7 +261,7 @@ def test_only_so_many_pixels_are_in_work_at_once():
     changed = threading.Lock()
 
     def work(pixels_):
-        with budget.taken(pixels_):
+        with budget.reserve(pixels_):
             with changed:
                 at_once[0] += pixels_
                 most[0] = max(most[0], at_once[0])

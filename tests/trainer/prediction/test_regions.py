@@ -43,11 +43,11 @@ def test_the_smallest_region_is_a_pixel():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1,2,3,4", "region '1,2,3,4' is not NAME:X,Y,WIDTH,HEIGHT"),
-        ("a:1,2,3", "is not NAME:X,Y,WIDTH,HEIGHT"),
-        ("a:1,2,3%,4", "is not NAME:X,Y,WIDTH,HEIGHT"),
-        ("a:1,2,nan,4", "is not NAME:X,Y,WIDTH,HEIGHT"),
-        ("a:1,2,0,4", "is empty, its width or height is not above 0"),
+        ("1,2,3,4", "region '1,2,3,4' is not of the form NAME:X,Y,WIDTH,HEIGHT"),
+        ("a:1,2,3", "is not of the form NAME:X,Y,WIDTH,HEIGHT"),
+        ("a:1,2,3%,4", "is not of the form NAME:X,Y,WIDTH,HEIGHT"),
+        ("a:1,2,nan,4", "is not of the form NAME:X,Y,WIDTH,HEIGHT"),
+        ("a:1,2,0,4", "is empty: width and height must be above 0"),
     ],
 )
 def test_what_is_no_region_is_said(text, message):
@@ -57,5 +57,5 @@ def test_what_is_no_region_is_said(text, message):
 
 @pytest.mark.parametrize("text", ["a:-1,0,5,5", "a:16,0,5,5", "a:0,6,5,5", "a:60%,0%,50%,10%"])
 def test_a_region_outside_names_the_images_size(text):
-    with pytest.raises(UserError, match=r"region a:.* leaves x.png, which is 20 pixels wide and 10 high"):
+    with pytest.raises(UserError, match=r"region a:.* is not inside x.png, which is 20 pixels wide and 10 high"):
         parse_region(text).box((10, 20), "x.png")

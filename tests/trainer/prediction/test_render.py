@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from trainer.errors import UserError
-from trainer.heat import DIMMED, HEAT
+from trainer.heat import DIMMED, HEAT, blend
 from trainer.prediction import render
 from trainer.prediction.sheet import PER_PAGE, Sheet
 
@@ -17,17 +17,17 @@ GREY = np.full((120, 160, 3), 100, np.uint8)
 
 
 def test_overlay_is_the_dimmed_image_where_nobody_looks_and_the_heat_where_all_do():
-    drawn = render.overlay(GREY, MAP, opacity=1)
+    drawn = blend(GREY, MAP, opacity=1)
     np.testing.assert_array_equal(drawn[0, -1], [round(100 * DIMMED)] * 3)
     np.testing.assert_allclose(drawn[60, 50], np.array(HEAT(1.0)[:3]) * 255, atol=1)
-    np.testing.assert_allclose(render.overlay(GREY, MAP, opacity=0), np.full(GREY.shape, 62), atol=0)
+    np.testing.assert_allclose(blend(GREY, MAP, opacity=0), np.full(GREY.shape, 62), atol=0)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 300), (300, 1), (5, 70_000)])
 def test_pictures_of_any_shape_are_drawn(size):
     image, map_ = np.zeros((*size, 3), np.uint8), np.ones(size, np.float32)
-    assert render.overlay(image, map_).shape == (*size, 3)
-    assert render.contour(image, map_).shape == (*size, 3)
+    assert blend(image, map_).shape == (*size, 3)
+    assert render.draw_contours(image, map_).shape == (*size, 3)
 
 
 def test_thresholds_enclose_the_shares():
@@ -53,7 +53,7 @@ def test_contours_take_the_memory_that_is_said():
     image = np.zeros((*map_.shape, 3), np.uint8)
     tracemalloc.start()
     try:
-        render.contour(image, map_)
+        render.draw_contours(image, map_)
         assert tracemalloc.get_traced_memory()[1] <= 5 * map_.size
     finally:
         tracemalloc.stop()
@@ -61,7 +61,7 @@ def test_contours_take_the_memory_that_is_said():
 
 def test_contours_are_drawn_where_the_thresholds_are_crossed():
     (threshold,) = render.thresholds(MAP, [50])
-    drawn = render.contour(GREY, MAP, [50])
+    drawn = render.draw_contours(GREY, MAP, [50])
     (color,) = render.level_colors([50])
     line = (drawn == color).all(axis=-1)
     radii = np.hypot(*(np.argwhere(line) - [60, 50]).T)
@@ -76,7 +76,7 @@ def test_contours_are_drawn_where_the_thresholds_are_crossed():
 def test_the_legend_lies_where_the_fewest_look(vertical, horizontal):
     map_ = np.ones((300, 400), np.float32)
     map_[vertical, horizontal] = 0.5
-    drawn = render.contour(np.full((300, 400, 3), 100, np.uint8), map_, [50])
+    drawn = render.draw_contours(np.full((300, 400, 3), 100, np.uint8), map_, [50])
     dark = (drawn < 60).all(axis=-1)
     expected = np.zeros_like(dark)
     expected[vertical, horizontal] = True
@@ -85,11 +85,11 @@ def test_the_legend_lies_where_the_fewest_look(vertical, horizontal):
 
 
 def test_of_a_flat_map_no_contours_are_drawn():
-    np.testing.assert_array_equal(render.contour(GREY, np.ones_like(MAP))[:60], GREY[:60])
+    np.testing.assert_array_equal(render.draw_contours(GREY, np.ones_like(MAP))[:60], GREY[:60])
 
 
 def test_difference_is_blue_where_the_second_has_more_and_orange_where_less():
-    drawn = render.difference(GREY, MAP - MAP[:, ::-1], ("a", "b"))
+    drawn = render.draw_difference(GREY, MAP - MAP[:, ::-1], ("a", "b"))
     assert drawn.shape[0] > 120
     more, less = (drawn[60, x + (drawn.shape[1] - 160) // 2].astype(int) for x in (50, 109))
     assert more[2] > more[0] + 50
@@ -97,7 +97,7 @@ def test_difference_is_blue_where_the_second_has_more_and_orange_where_less():
 
 
 def test_no_difference_is_no_colour():
-    drawn = render.difference(GREY, np.zeros_like(MAP), ("a", "b"))
+    drawn = render.draw_difference(GREY, np.zeros_like(MAP), ("a", "b"))
     left = (drawn.shape[1] - 160) // 2
     np.testing.assert_array_equal(drawn[:120, left : left + 160], np.full_like(GREY, 62))
 
@@ -113,5 +113,5 @@ def test_a_sheet_of_many_images_has_pages(tmp_path):
 
 
 def test_a_sheet_is_a_picture(tmp_path):
-    with pytest.raises(UserError, match=r"all.pdf does not end with .png, .jpg"):
+    with pytest.raises(UserError, match=r"all.pdf must end in .png, .jpg"):
         Sheet(tmp_path / "all.pdf", 1)
