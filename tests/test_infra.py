@@ -27,11 +27,11 @@ def resources(prefix):
 def texts(value):
     """Every text in a parsed value."""
     if isinstance(value, dict):
-        for each in value.values():
-            yield from texts(each)
+        for item in value.values():
+            yield from texts(item)
     elif isinstance(value, list):
-        for each in value:
-            yield from texts(each)
+        for item in value:
+            yield from texts(item)
     else:
         yield str(value)
 
@@ -96,8 +96,8 @@ def test_everything_waits_for_the_apis():
 
 
 def test_buckets_are_private_and_uniform_in_one_region_without_versions():
-    found = resources("google_storage_bucket")
-    buckets = {name: body for name, body in found.items() if name[0] == "google_storage_bucket"}
+    bucket_resources = resources("google_storage_bucket")
+    buckets = {name: body for name, body in bucket_resources.items() if name[0] == "google_storage_bucket"}
     assert len(buckets) == 2
     for name, bucket in buckets.items():
         assert bucket["uniform_bucket_level_access"] is True, name
@@ -110,17 +110,17 @@ def test_buckets_are_private_and_uniform_in_one_region_without_versions():
 def test_only_intermediates_expire():
     rules = blocks("resource")["google_storage_bucket", "runs"]["lifecycle_rule"]
     (expiring,) = blocks("resource")["google_storage_bucket", "runs"]["dynamic"]
-    rules = [*rules, *(each["content"][0] for each in expiring.values())]
+    rules = [*rules, *(rule["content"][0] for rule in expiring.values())]
     deleting = [rule["condition"][0] for rule in rules if rule["action"][0]["type"] == "Delete"]
-    assert [each["matches_prefix"] for each in deleting] == [["builds/"], ["runs/"]]
+    assert [rule["matches_prefix"] for rule in deleting] == [["builds/"], ["runs/"]]
     data = blocks("resource")["google_storage_bucket", "data"]["lifecycle_rule"]
     assert [rule["action"][0]["type"] for rule in data] == ["AbortIncompleteMultipartUpload"]
     assert blocks("variable")["runs_kept_days"]["default"] == 0
 
 
 def test_there_is_a_registry_of_images_and_one_of_templates():
-    found = resources("google_artifact_registry_repository").items()
-    formats = {name[1]: body["format"] for name, body in found if "_iam_" not in name[0]}
+    repositories = resources("google_artifact_registry_repository").items()
+    formats = {name[1]: body["format"] for name, body in repositories if "_iam_" not in name[0]}
     assert formats == {"images": "DOCKER", "templates": "KFP"}
 
 

@@ -46,7 +46,7 @@ def test_version_is_a_savedmodel_with_the_trainers_model_inside(registry, model)
 def test_serving_sees_nothing_but_version_numbers_as_folders(registry, model):
     add(registry, model)
     add(registry, model, champion=1)
-    assert sorted(each.name for each in (registry.root / "msinet").iterdir() if each.is_dir()) == ["1", "2"]
+    assert sorted(path.name for path in (registry.root / "msinet").iterdir() if path.is_dir()) == ["1", "2"]
 
 
 def test_model_that_is_not_promoted_becomes_the_challenger(registry, model):
@@ -100,7 +100,7 @@ def test_incomplete_model_is_refused_and_leaves_nothing(registry, model):
     with pytest.raises(FileNotFoundError):
         add(registry, model)
     assert registry.versions("msinet") == []
-    assert not [each for each in (registry.root / "msinet").iterdir() if each.name != ".lock"]
+    assert not [path for path in (registry.root / "msinet").iterdir() if path.name != ".lock"]
 
 
 def test_folder_without_an_export_is_refused(registry, tmp_path):
@@ -199,7 +199,7 @@ def test_name_that_is_not_registered_leaves_nothing_behind(registry, model):
         main(["registry", "set-default", "1", "--registry", str(registry.root), "--model-name", "msient"])
     with pytest.raises(UserError, match=r"model 'msient' has no version 1 .*versions: none"):
         registry.set_alias("msient", DEFAULT, 1)
-    assert [each.name for each in registry.root.iterdir()] == ["msinet"]
+    assert [path.name for path in registry.root.iterdir()] == ["msinet"]
 
 
 def test_version_that_is_not_whole_is_said_with_what_it_lacks(registry, model):
@@ -250,7 +250,7 @@ def test_run_that_registers_the_same_model_again_finds_its_version(registry, mod
     assert registry.add("msinet", model, made(), True, NO_VERSION) == (1, DEFAULT)
     assert registry.add("msinet", model, again, champion == NO_VERSION, champion) == (1, DEFAULT)
     assert registry.aliases("msinet") == {DEFAULT: 1}
-    assert [each.record["lineage"] for each in registry.versions("msinet")] == [made()["lineage"]]
+    assert [version.record["lineage"] for version in registry.versions("msinet")] == [made()["lineage"]]
 
 
 def test_run_killed_before_its_alias_was_written_gets_it(registry, model):

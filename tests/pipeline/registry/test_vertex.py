@@ -101,11 +101,13 @@ def test_later_version_is_uploaded_below_the_first(vertex, registry, model):
 def test_folder_is_a_savedmodel_with_the_trainers_model_inside(registry, model, bucket):
     add(registry, model)
     folder = "models/msinet/msinet-1/"
-    found = {blob.name.removeprefix(folder): blob.download_as_bytes() for blob in bucket.list_blobs(prefix=folder)}
-    version = json.loads(found.pop("assets.extra/version.json"))
+    contents = {
+        blob.name.removeprefix(folder): blob.download_as_bytes() for blob in bucket.list_blobs(prefix=folder)
+    }
+    version = json.loads(contents.pop("assets.extra/version.json"))
     assert version.pop("created").startswith("20")
     assert version == record()
-    assert found == {
+    assert contents == {
         "saved_model.pb": b"graph",
         "variables/variables.index": b"index",
         "assets.extra/model.weights.h5": b"weights",
@@ -196,7 +198,7 @@ def test_default_is_fetched_as_the_trainer_reads_it(registry, model):
     default = registry.default("msinet")
     assert default.number == 1
     assert default.record["lineage"] == record()["lineage"]
-    assert {each.name: each.read_bytes() for each in default.model.iterdir() if each.name != "version.json"} == {
+    assert {path.name: path.read_bytes() for path in default.model.iterdir() if path.name != "version.json"} == {
         artifacts.WEIGHTS: b"weights",
         artifacts.MODEL_CONFIG: b'{"best_epoch": 1}',
         artifacts.HISTORY: b'{"epoch": 1}\n',
@@ -274,8 +276,8 @@ def test_upload_whose_answer_is_lost_makes_one_version(vertex, registry, model, 
         add(registry, model, f"earlier-{number}")
     vertex.fail(status, path="models:upload", after=True)
     assert add(registry, model, champion=versions) == (versions + 1, DEFAULT)
-    (kept,) = vertex.kept("models").values()
-    assert len(kept["versions"]) == versions + 1
+    (stored,) = vertex.kept("models").values()
+    assert len(stored["versions"]) == versions + 1
     assert len(uploads(vertex)) == versions + 1
 
 
@@ -283,7 +285,7 @@ def test_evaluation_whose_answer_is_lost_is_attached_once(vertex, registry, mode
     vertex.fail(DROP, path="evaluations:import", after=True)
     add(registry, model)
     (kept,) = vertex.kept("evaluations").values()
-    assert [each["displayName"] for each in kept] == ["fixationadd1000", "salicon"]
+    assert [evaluation["displayName"] for evaluation in kept] == ["fixationadd1000", "salicon"]
 
 
 def test_lost_sight_of_an_upload_under_way_makes_one_version(vertex, registry, model):

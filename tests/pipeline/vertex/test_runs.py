@@ -137,8 +137,8 @@ def test_tasks_inside_another_one_are_shown_and_those_around_them_are_not(vertex
 
 
 def test_notified_run_has_the_titles_of_its_inner_tasks(vertex):
-    told = dataclasses.replace(vertex.environment, notify=("me@example.org",))
-    job = submit.prepare(told, {}).job
+    notifying = dataclasses.replace(vertex.environment, notify=("me@example.org",))
+    job = submit.prepare(notifying, {}).job
     assert titles_of(job["pipelineSpec"])["evaluate-model"] == "Evaluation"
 
 

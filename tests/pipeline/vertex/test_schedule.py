@@ -53,7 +53,7 @@ def do(vertex, tmp_path, capsys):
 
 
 def states(vertex):
-    return {number: found["state"] for number, found in vertex.kept("schedules").items()}
+    return {number: schedule["state"] for number, schedule in vertex.kept("schedules").items()}
 
 
 # === Create ===
@@ -230,7 +230,9 @@ def test_replace_keeps_the_old_one_until_the_new_one_stands(vertex, do):
     do("create", *MONDAYS)
     vertex.requests.clear()
     lines = do("replace", "--cron", "0 5 * * 2", "base_epochs=3")
-    changes = [(each.method, each.path.rpartition("/")[2]) for each in vertex.requests if each.method != "GET"]
+    changes = [
+        (request.method, request.path.rpartition("/")[2]) for request in vertex.requests if request.method != "GET"
+    ]
     assert changes == [("POST", "schedules"), ("DELETE", "7000")]
     assert lines[0] == "Schedule:  msinet-prod (7001), active"
     assert vertex.kept("schedules")["7001"]["cron"] == "TZ=UTC 0 5 * * 2"
@@ -342,7 +344,7 @@ def test_bucket_in_another_region_is_refused_before_anything_is_created(vertex, 
 
 def test_start_by_the_clocks_of_the_zone_is_sent_in_utc():
     year = datetime.datetime.now(datetime.UTC).year + 1
-    found = schedule.timing("0 3 * * 1", "America/New_York", f"{year}-07-01T12:00", f"{year}-12-24")
-    wanted = schedule.SchedulePlan(environment("", "bucket"), "mine", found, {}).request["schedule"]
-    assert wanted["startTime"] == f"{year}-07-01T16:00:00Z"
-    assert wanted["endTime"] == f"{year}-12-24T05:00:00Z"
+    timing = schedule.timing("0 3 * * 1", "America/New_York", f"{year}-07-01T12:00", f"{year}-12-24")
+    request = schedule.SchedulePlan(environment("", "bucket"), "mine", timing, {}).request["schedule"]
+    assert request["startTime"] == f"{year}-07-01T16:00:00Z"
+    assert request["endTime"] == f"{year}-12-24T05:00:00Z"

@@ -79,7 +79,7 @@ def test_own_pipeline_is_compiled_for_the_environment(vertex, tmp_path, capsys):
     body = created(vertex)[0].body
     assert body["pipelineSpec"]["pipelineInfo"]["name"] == "msinet"
     executors = body["pipelineSpec"]["deploymentSpec"]["executors"].values()
-    images = {each["container"]["image"] for each in executors if "container" in each}
+    images = {executor["container"]["image"] for executor in executors if "container" in executor}
     assert vertex.environment.image in images
     values = body["runtimeConfig"]["parameterValues"]
     assert values == {
@@ -381,15 +381,15 @@ def followed(vertex, prod, small_file, last):
     vertex.state["script"] = [*STATES, last]
     submission = submit.prepare(prod, {"rate": 0.5}, small_file)
     submit.send(submission)
-    said = []
-    status = runs.follow(prod, submission.run, {"look": "Look", "work": "Work"}, said.append)
-    return status, said
+    lines = []
+    status = runs.follow(prod, submission.run, {"look": "Look", "work": "Work"}, lines.append)
+    return status, lines
 
 
 def test_waiting_shows_each_change_once_and_ends_with_success(vertex, prod, small_file):
-    status, said = followed(vertex, prod, small_file, ("SUCCEEDED", {"look": "SUCCEEDED", "work": "SUCCEEDED"}))
+    status, lines = followed(vertex, prod, small_file, ("SUCCEEDED", {"look": "SUCCEEDED", "work": "SUCCEEDED"}))
     assert status == 0
-    assert said == [
+    assert lines == [
         "Run pending",
         "Run running",
         "[Look] running",
@@ -402,29 +402,29 @@ def test_waiting_shows_each_change_once_and_ends_with_success(vertex, prod, smal
 
 def test_failed_run_ends_with_the_task_that_failed_and_its_message(vertex, prod, small_file):
     tasks = {"look": "SUCCEEDED", "work": ("FAILED", "The replica workerpool0-0 exited with code 1")}
-    status, said = followed(vertex, prod, small_file, ("FAILED", tasks))
+    status, lines = followed(vertex, prod, small_file, ("FAILED", tasks))
     assert status == 1
-    assert said[-2:] == [
+    assert lines[-2:] == [
         "Run failed after 1 h 2 min",
         "Work failed: The replica workerpool0-0 exited with code 1",
     ]
 
 
 def test_run_that_fails_before_any_task_says_what_it_says_itself(vertex, prod, small_file):
-    status, said = followed(vertex, prod, small_file, ("FAILED", {}))
-    assert (status, said[-1]) == (1, "The DAG failed because of []")
+    status, lines = followed(vertex, prod, small_file, ("FAILED", {}))
+    assert (status, lines[-1]) == (1, "The DAG failed because of []")
 
 
 def test_cancelled_run_has_a_status_of_its_own(vertex, prod, small_file):
-    status, said = followed(vertex, prod, small_file, ("CANCELLED", {"look": "SUCCEEDED", "work": "CANCELLED"}))
-    assert (status, said[-1]) == (2, "Run cancelled after 1 h 2 min")
+    status, lines = followed(vertex, prod, small_file, ("CANCELLED", {"look": "SUCCEEDED", "work": "CANCELLED"}))
+    assert (status, lines[-1]) == (2, "Run cancelled after 1 h 2 min")
 
 
 @pytest.mark.parametrize("status", [DROP, 429, 500, 503])
 def test_following_survives_failed_requests(vertex, prod, small_file, status, capsys):
     vertex.fail(status, times=3, method="GET")
-    ended, said = followed(vertex, prod, small_file, ("SUCCEEDED", {}))
-    assert (ended, said[-1]) == (0, "Run succeeded after 1 h 2 min")
+    ended, lines = followed(vertex, prod, small_file, ("SUCCEEDED", {}))
+    assert (ended, lines[-1]) == (0, "Run succeeded after 1 h 2 min")
     assert capsys.readouterr().err.count("trying again") == 3
 
 
@@ -436,16 +436,16 @@ def test_following_ends_after_an_outage_and_says_that_the_run_continues(vertex, 
 
 def test_interrupt_ends_the_waiting_and_not_the_run(vertex, prod, submission):
     submit.send(submission)
-    said = []
+    lines = []
 
     def say(line):
-        said.append(line)
+        lines.append(line)
         if line == "Run pending":
             signal.raise_signal(signal.SIGINT)
 
     assert runs.follow(prod, submission.run, {}, say) == 130
-    assert said[-2].startswith(f"Stopped following; run {submission.run} continues.")
-    assert f"python -m pipeline runs cancel {submission.run} --env prod" in said[-1]
+    assert lines[-2].startswith(f"Stopped following; run {submission.run} continues.")
+    assert f"python -m pipeline runs cancel {submission.run} --env prod" in lines[-1]
     assert not vertex.sent("POST", ":cancel")
 
 
