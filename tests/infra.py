@@ -1,4 +1,4 @@
-"""Reads the Terraform of infra/, and fills in what its outputs would be in a project."""
+"""Reads the Terraform files of infra/, and fills in their outputs for a project."""
 
 import functools
 import pathlib
@@ -27,7 +27,7 @@ def blocks(kind):
 
 
 def filled(text):
-    """`text` with its references replaced by what they would be in a project."""
+    """`text` with its references replaced by their values in a project."""
     values = {
         "var.project": PROJECT,
         "var.location": blocks("variable")["location"]["default"],

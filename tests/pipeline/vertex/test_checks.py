@@ -103,6 +103,6 @@ def test_missing_bucket_is_named_with_the_command_that_creates_it(bucket):
     ("status", "message"),
     [(403, "bucket gs://bucket: no permission"), (503, "bucket gs://bucket: the service failed")],
 )
-def test_bucket_that_does_not_answer_is_named(monkeypatch, status, message):
+def test_bucket_that_fails_to_respond_is_named(monkeypatch, status, message):
     with answering(monkeypatch, refusing(status)), pytest.raises(UserError, match=message):
         checks.check_bucket(HERE)
