@@ -7,7 +7,7 @@ ADDRESS = "night.shift+saliency@lab.example.org"
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_up_to_three_addresses_are_accepted(count):
+def test_up_to_three_addresses_are_told(count):
     assert len(Environment("mine", notify=[ADDRESS] * count).notify) == count
 
 
@@ -20,6 +20,6 @@ def test_fourth_address_is_refused():
     "address",
     ["", "lab", "lab@", "@example.org", "a@b", "a b@c.org", "a@b.org,c@d.org", "<a@b.org>", "a@.org", "a@@b.org"],
 )
-def test_malformed_address_is_refused(address):
+def test_text_that_is_no_address_is_refused(address):
     with pytest.raises(UserError, match="which is no e-mail address"):
         Environment("mine", notify=[address])
