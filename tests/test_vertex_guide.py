@@ -151,7 +151,7 @@ def test_parser_accepts_the_commands(command):
 
 @pytest.fixture
 def followed(vertex, tmp_path, monkeypatch):
-    """The environment `prod` of the guide: as Terraform writes it, except for the addresses of API and buckets."""
+    """The environment `prod` of the guide: what Terraform writes, but for where the API and the buckets are."""
     monkeypatch.setattr(cloud, "PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
     monkeypatch.setattr(runs, "POLL_S", 0.0)
     path = pathlib.Path(write_config(vertex.environment, tmp_path))
