@@ -49,9 +49,9 @@ terraform -chdir=infra destroy -var "project=$PROJECT" -var "location=$LOCATION"
 gcloud projects delete "$PROJECT"
 """
 SET_UP = ("make install", "source .venv/bin/activate")
-"""What tests/test_makefile.py runs, and what a shell does."""
+"""Commands that tests/test_makefile.py runs, and that only a shell can run."""
 COMPLETED_BY = {"tensorboard": "training_service_account=trains@my-project-1.iam.gserviceaccount.com"}
-"""What the guide asks for in words beside a parameter."""
+"""A parameter that the guide says to set, in words, together with another one."""
 VALUES = {"$PROJECT": PROJECT, "$LOCATION": LOCATION, "$TAG": "v1"}
 
 
@@ -62,7 +62,7 @@ def commands():
 
 
 def parameters_in_text():
-    """Each set of parameters that the guide's text says to add to its commands."""
+    """Each set of parameters in the guide's text that you may add to its commands."""
     text = re.sub(r"^```sh\n.*?^```", "", GUIDE, flags=re.MULTILINE | re.DOTALL)
     spans = [span.split() for span in re.findall(r"`([^`]+)`", text)]
     return [words for words in spans if all(re.fullmatch(r"[a-z_]+=\S+", word) for word in words)]
@@ -74,7 +74,7 @@ def is_local(command):
 
 @functools.cache
 def pipeline_arguments(command):
-    """What a local command gives to `python -m pipeline`."""
+    """The arguments that a local command passes to `python -m pipeline`."""
     for name, value in VALUES.items():
         command = command.replace(name, value)
     words = shlex.split(command)
@@ -106,7 +106,7 @@ def test_every_command_is_one_line_in_a_block_of_shell():
         assert command.split()[0] in {"export", "source", "make", "python", "gcloud", "terraform"}, command
 
 
-def test_terraform_is_given_its_variables_and_asked_for_its_outputs():
+def test_terraform_commands_use_its_variables_and_outputs():
     text = "\n".join(commands())
     assert set(re.findall(r'-var "?(\w+)=', text)) <= set(blocks("variable"))
     required = {name for name, body in blocks("variable").items() if "default" not in body}
@@ -141,7 +141,7 @@ def test_tag_of_the_guide_is_the_environments():
 
 
 @pytest.mark.parametrize("command", local_commands())
-def test_commands_are_what_the_parser_takes(command):
+def test_parser_accepts_the_commands(command):
     parsed, others = parse(pipeline_arguments(command))
     if parsed.command in WITH_ASSIGNMENTS:
         given = passed_parameters(parsed, others)
@@ -165,7 +165,7 @@ def filled_in(vertex, arguments):
 
 
 def changes(vertex):
-    """How many requests have asked for something to be made, changed or deleted."""
+    """Number of requests that create, change or delete something."""
     return sum(each.method != "GET" for each in vertex.requests)
 
 

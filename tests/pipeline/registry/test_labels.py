@@ -16,15 +16,15 @@ def record(**lineage):
         step: {"dataset": name, "source": "gs://Data/Set.zip", "fingerprint": "f" * 64}
         for step, name in zip(("base", "finetune"), DATASETS, strict=False)
     }
-    given = {"run": "Msinet-2026.01.01", "code_version": "0.1.0+5F2A-dirty", "data": data, **lineage}
-    return {"metrics": dict.fromkeys(DATASETS, scores), "reason": "It is better.", "lineage": given}
+    facts = {"run": "Msinet-2026.01.01", "code_version": "0.1.0+5F2A-dirty", "data": data, **lineage}
+    return {"metrics": dict.fromkeys(DATASETS, scores), "reason": "It is better.", "lineage": facts}
 
 
 @pytest.mark.parametrize("run", ["msinet-1", "Ärger/Über Nacht", "x" * 200, ""])
 def test_labels_keep_to_googles_rules(run):
-    found = labels.of(record(run=run))
-    assert all(re.fullmatch(KEY, key) for key in found)
-    assert all(re.fullmatch(VALUE, value) for value in found.values())
+    made = labels.of(record(run=run))
+    assert all(re.fullmatch(KEY, key) for key in made)
+    assert all(re.fullmatch(VALUE, value) for value in made.values())
 
 
 def test_labels_have_run_code_and_data():

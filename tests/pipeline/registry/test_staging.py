@@ -9,15 +9,15 @@ from trainer.errors import UserError
 
 
 @pytest.mark.parametrize(
-    ("model", "given", "place"),
+    ("model", "configured", "place"),
     [
         ("/gcs/bucket/msinet/run/model", "", "gs://bucket/models"),
         ("/gcs/bucket/msinet/run/model", "gs://other/kept/", "gs://other/kept"),
         ("runs/1/model", "gs://other/kept", "gs://other/kept"),
     ],
 )
-def test_versions_are_kept_where_it_is_said_or_in_the_models_bucket(model, given, place):
-    assert staging.root(pathlib.Path(model), given, "vertex://...") == place
+def test_versions_are_kept_in_the_configured_folder_or_in_the_models_bucket(model, configured, place):
+    assert staging.root(pathlib.Path(model), configured, "vertex://...") == place
 
 
 @pytest.mark.parametrize("model", ["runs/1/model", "/gcsfuse/bucket/model"])

@@ -85,8 +85,8 @@ def test_bucket_in_another_region_is_refused(bucket):
 
 def test_bucket_of_two_regions_is_accepted_in_each(monkeypatch):
     placed = {"dataLocations": ["US-CENTRAL1", "US-EAST1"]}
-    found = {"name": "bucket", "location": "US", "customPlacementConfig": placed}
-    answer = 200, {"Content-Type": "application/json"}, json.dumps(found).encode()
+    resource = {"name": "bucket", "location": "US", "customPlacementConfig": placed}
+    answer = 200, {"Content-Type": "application/json"}, json.dumps(resource).encode()
     with answering(monkeypatch, lambda path: answer):
         checks.check_bucket(HERE)
         with pytest.raises(UserError, match="bucket gs://bucket is in us, but runs are in us-west1"):
@@ -94,8 +94,8 @@ def test_bucket_of_two_regions_is_accepted_in_each(monkeypatch):
 
 
 def test_missing_bucket_is_named_with_the_command_that_creates_it(bucket):
-    wanted = "gcloud storage buckets create gs://no-such-bucket --location=us-central1"
-    with pytest.raises(UserError, match=f"bucket gs://no-such-bucket does not exist; create it with `{wanted}`"):
+    command = "gcloud storage buckets create gs://no-such-bucket --location=us-central1"
+    with pytest.raises(UserError, match=f"bucket gs://no-such-bucket does not exist; create it with `{command}`"):
         checks.check_bucket(dataclasses.replace(HERE, bucket="gs://no-such-bucket/msinet"))
 
 
@@ -103,6 +103,6 @@ def test_missing_bucket_is_named_with_the_command_that_creates_it(bucket):
     ("status", "message"),
     [(403, "bucket gs://bucket: no permission"), (503, "bucket gs://bucket: the service failed")],
 )
-def test_bucket_that_does_not_answer_is_named(monkeypatch, status, message):
+def test_bucket_that_fails_to_respond_is_named(monkeypatch, status, message):
     with answering(monkeypatch, refusing(status)), pytest.raises(UserError, match=message):
         checks.check_bucket(HERE)

@@ -56,7 +56,7 @@ def test_refused_upload_says_what_to_do(vertex, status, message):
     assert not vertex.kept("templates")
 
 
-def test_version_that_is_not_there_is_named(vertex):
+def test_missing_version_is_named(vertex):
     address = f"{vertex.environment.template_repository}/msinet/sha256:{'0' * 64}"
     with pytest.raises(UserError, match=r"not found: .*was not found"):
         submit.prepare(vertex.environment, {}, address)

@@ -1,4 +1,4 @@
-"""Submitting, on the wire: the real client against a server on loopback."""
+"""Submitting with the real client to a server on loopback."""
 
 import copy
 import dataclasses
@@ -79,7 +79,7 @@ def test_own_pipeline_is_compiled_for_the_environment(vertex, tmp_path, capsys):
     body = created(vertex)[0].body
     assert body["pipelineSpec"]["pipelineInfo"]["name"] == "msinet"
     executors = body["pipelineSpec"]["deploymentSpec"]["executors"].values()
-    images = {each["container"]["image"] for each in executors if "container" in each}
+    images = {executor["container"]["image"] for executor in executors if "container" in executor}
     assert vertex.environment.image in images
     values = body["runtimeConfig"]["parameterValues"]
     assert values == {
@@ -119,7 +119,7 @@ def test_dry_run_prints_the_request_and_sends_nothing(vertex, prod, small_file, 
 
 @pytest.mark.parametrize("status", [DROP, 429, 500, 503, 504])
 @pytest.mark.parametrize("after", [False, True], ids=["lost-before", "carried-out"])
-def test_failure_that_passes_is_retried_for_the_same_run(vertex, submission, status, after, capsys):
+def test_transient_failure_is_retried_for_the_same_run(vertex, submission, status, after, capsys):
     vertex.fail(status, times=2, method="POST", after=after)
     submit.send(submission)
     assert list(vertex.kept("runs")) == [submission.run]
@@ -165,7 +165,7 @@ def test_refusal_is_final_and_says_what_to_do(vertex, submission, status, messag
         (DROP, r"cannot reach the service .*check the network"),
     ],
 )
-def test_failure_that_stays_ends_in_an_error_and_no_run(vertex, submission, status, expected):
+def test_permanent_failure_ends_in_an_error_and_no_run(vertex, submission, status, expected):
     vertex.fail(status, times=99, method="POST")
     with pytest.raises(UserError, match=expected):
         submit.send(submission)
@@ -173,14 +173,14 @@ def test_failure_that_stays_ends_in_an_error_and_no_run(vertex, submission, stat
     assert not vertex.kept("runs")
 
 
-def test_run_that_stands_although_every_answer_was_lost_has_been_submitted(vertex, submission):
+def test_run_whose_response_was_lost_counts_as_submitted(vertex, submission):
     vertex.fail(DROP, method="POST", after=True)
     vertex.fail(DROP, times=ATTEMPTS - 1, method="POST")
     submit.send(submission)
     assert list(vertex.kept("runs")) == [submission.run]
 
 
-def test_outcome_that_cannot_be_known_is_said_with_the_way_to_find_out(vertex, submission):
+def test_unknown_outcome_is_reported_with_a_way_to_find_out(vertex, submission):
     vertex.fail(DROP, times=999)
     with pytest.raises(
         UserError, match=rf"unknown whether .* Look at .*--job-id {submission.run}, which never starts a second"
@@ -188,14 +188,14 @@ def test_outcome_that_cannot_be_known_is_said_with_the_way_to_find_out(vertex, s
         submit.send(submission)
 
 
-def test_id_given_for_a_run_that_exists_is_refused_before_a_second_is_asked_for(vertex, prod, small_file):
+def test_id_of_an_existing_run_is_refused_before_a_second_request(vertex, prod, small_file):
     submit.send(submit.prepare(prod, {"rate": 0.5}, small_file, run="mine"))
     with pytest.raises(UserError, match="run mine already exists: https://console"):
         submit.send(submit.prepare(prod, {"rate": 0.5}, small_file, run="mine"))
     assert len(created(vertex)) == 1
 
 
-def test_run_of_somebody_else_with_the_same_id_is_no_success(vertex, prod, small_file, submission):
+def test_run_of_somebody_else_with_the_same_id_is_an_error(vertex, prod, small_file, submission):
     other = submit.prepare(prod, {"rate": 0.7}, small_file)
     submit.send(dataclasses.replace(other, run=submission.run))
     vertex.fail(503, method="POST")
@@ -204,7 +204,7 @@ def test_run_of_somebody_else_with_the_same_id_is_no_success(vertex, prod, small
 
 
 def test_expired_credentials_are_named_before_anything_is_sent(vertex, prod, small_file, expired_credentials):
-    # Tokens go to https alone, and these are refused before there is one.
+    # Tokens are sent to https only, and these credentials are refused before there is a token.
     environment = dataclasses.replace(prod, endpoint="https://127.0.0.1:1")
     with pytest.raises(UserError, match=r"have expired .*invalid_grant.*gcloud auth application-default login"):
         submit.send(submit.prepare(environment, {"rate": 0.5}, small_file))
@@ -217,7 +217,7 @@ def test_missing_credentials_are_named(prod, small_file, monkeypatch):
         submit.send(submit.prepare(environment, {"rate": 0.5}, small_file))
 
 
-# === What is found before anything is sent ===
+# === Refused before any request ===
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_mistake_on_the_command_line_is_named_before_any_request(vertex, tmp_pat
     assert not vertex.requests
 
 
-def test_places_that_machines_on_vertex_reach_are_accepted(vertex):
+def test_locations_that_machines_on_vertex_can_access_are_accepted(vertex):
     for reached in (
         {"registry": "vertex://other/us-central1", "initial_weights": "none"},
         {"registry": "/gcs/bucket/models", "checkpoint_dir": "/gcs/bucket/state"},
@@ -297,13 +297,13 @@ def test_places_that_machines_on_vertex_reach_are_accepted(vertex):
         assert reached.items() <= values.items()
 
 
-def test_batch_that_fits_in_parts_alone_is_accepted(vertex):
+def test_batch_that_fits_only_in_parts_is_accepted(vertex):
     parts = {"base_accelerator": "l4", "base_batch_size": 256, "accumulation": 8, "finetune_batch_size": 8}
     base, _ = submit.estimates(submit.prepare(vertex.environment, parts))
     assert base.startswith("Base training: 1 x l4, ")
 
 
-def test_sample_set_is_smaller_than_what_is_planned_so_its_time_is_not_refused(vertex):
+def test_time_of_the_sample_dataset_is_not_checked(vertex):
     submission = submit.prepare(vertex.environment, {"base_source": "sample", "base_epochs": 100_000})
     assert submission.job["runtimeConfig"]["parameterValues"]["base_epochs"] == 100_000
 
@@ -318,7 +318,7 @@ def test_model_in_place_of_base_training_needs_neither_its_data_nor_its_machines
 @pytest.mark.parametrize(
     "content", ["", "just text", "a: 1", "root: {}\n---\nplatforms: {}", "root: [\n", "pipelineInfo: {name: x}"]
 )
-def test_file_that_is_no_compiled_pipeline_is_refused(prod, tmp_path, content):
+def test_file_that_is_not_a_compiled_pipeline_is_refused(prod, tmp_path, content):
     path = tmp_path / "other.yaml"
     path.write_text(content)
     with pytest.raises(UserError, match=r"other.yaml is not a pipeline compiled for Vertex AI"):
@@ -336,13 +336,13 @@ def test_file_that_is_no_compiled_pipeline_is_refused(prod, tmp_path, content):
         ("off", {"look": {}, "work": {}}),
     ],
 )
-def test_caching_has_three_states_and_the_source_is_always_looked_at(prod, small_file, caching, expected):
+def test_caching_has_three_states_and_fingerprints_are_never_cached(prod, small_file, caching, expected):
     job = submit.prepare(prod, {"rate": 1}, small_file, caching).job
     tasks = job["pipelineSpec"]["root"]["dag"]["tasks"]
     assert {name: task.get("cachingOptions", {}) for name, task in tasks.items()} == expected
 
 
-def test_caching_switched_on_reaches_tasks_that_are_compiled_without(prod, tmp_path):
+def test_caching_on_applies_to_tasks_compiled_without_it(prod, tmp_path):
     spec = copy.deepcopy(SPEC)
     del spec["root"]["dag"]["tasks"]["work"]["cachingOptions"]
     path = tmp_path / "uncached.yaml"
@@ -355,7 +355,7 @@ def test_caching_switched_on_reaches_tasks_that_are_compiled_without(prod, tmp_p
     }
 
 
-def test_caching_switched_on_leaves_out_what_depends_on_the_source_and_the_registry_of_now(vertex):
+def test_caching_on_leaves_out_tasks_that_depend_on_the_current_source_or_registry(vertex):
     def cached(caching):
         spec = submit.prepare(vertex.environment, {}, "", caching).job["pipelineSpec"]
         tasks = spec["root"]["dag"]["tasks"].items()
@@ -381,15 +381,15 @@ def followed(vertex, prod, small_file, last):
     vertex.state["script"] = [*STATES, last]
     submission = submit.prepare(prod, {"rate": 0.5}, small_file)
     submit.send(submission)
-    said = []
-    status = runs.follow(prod, submission.run, {"look": "Look", "work": "Work"}, said.append)
-    return status, said
+    lines = []
+    status = runs.follow(prod, submission.run, {"look": "Look", "work": "Work"}, lines.append)
+    return status, lines
 
 
-def test_waiting_shows_each_change_once_and_ends_with_success(vertex, prod, small_file):
-    status, said = followed(vertex, prod, small_file, ("SUCCEEDED", {"look": "SUCCEEDED", "work": "SUCCEEDED"}))
+def test_following_shows_each_change_once_and_ends_with_success(vertex, prod, small_file):
+    status, lines = followed(vertex, prod, small_file, ("SUCCEEDED", {"look": "SUCCEEDED", "work": "SUCCEEDED"}))
     assert status == 0
-    assert said == [
+    assert lines == [
         "Run pending",
         "Run running",
         "[Look] running",
@@ -402,29 +402,29 @@ def test_waiting_shows_each_change_once_and_ends_with_success(vertex, prod, smal
 
 def test_failed_run_ends_with_the_task_that_failed_and_its_message(vertex, prod, small_file):
     tasks = {"look": "SUCCEEDED", "work": ("FAILED", "The replica workerpool0-0 exited with code 1")}
-    status, said = followed(vertex, prod, small_file, ("FAILED", tasks))
+    status, lines = followed(vertex, prod, small_file, ("FAILED", tasks))
     assert status == 1
-    assert said[-2:] == [
+    assert lines[-2:] == [
         "Run failed after 1 h 2 min",
         "Work failed: The replica workerpool0-0 exited with code 1",
     ]
 
 
-def test_run_that_fails_before_any_task_says_what_it_says_itself(vertex, prod, small_file):
-    status, said = followed(vertex, prod, small_file, ("FAILED", {}))
-    assert (status, said[-1]) == (1, "The DAG failed because of []")
+def test_run_that_fails_before_any_task_ends_with_its_own_message(vertex, prod, small_file):
+    status, lines = followed(vertex, prod, small_file, ("FAILED", {}))
+    assert (status, lines[-1]) == (1, "The DAG failed because of []")
 
 
-def test_cancelled_run_has_a_status_of_its_own(vertex, prod, small_file):
-    status, said = followed(vertex, prod, small_file, ("CANCELLED", {"look": "SUCCEEDED", "work": "CANCELLED"}))
-    assert (status, said[-1]) == (2, "Run cancelled after 1 h 2 min")
+def test_cancelled_run_has_its_own_exit_status(vertex, prod, small_file):
+    status, lines = followed(vertex, prod, small_file, ("CANCELLED", {"look": "SUCCEEDED", "work": "CANCELLED"}))
+    assert (status, lines[-1]) == (2, "Run cancelled after 1 h 2 min")
 
 
 @pytest.mark.parametrize("status", [DROP, 429, 500, 503])
 def test_following_survives_failed_requests(vertex, prod, small_file, status, capsys):
     vertex.fail(status, times=3, method="GET")
-    ended, said = followed(vertex, prod, small_file, ("SUCCEEDED", {}))
-    assert (ended, said[-1]) == (0, "Run succeeded after 1 h 2 min")
+    ended, lines = followed(vertex, prod, small_file, ("SUCCEEDED", {}))
+    assert (ended, lines[-1]) == (0, "Run succeeded after 1 h 2 min")
     assert capsys.readouterr().err.count("trying again") == 3
 
 
@@ -434,18 +434,18 @@ def test_following_ends_after_an_outage_and_says_that_the_run_continues(vertex, 
         followed(vertex, prod, small_file, ("SUCCEEDED", {}))
 
 
-def test_interrupt_ends_the_waiting_and_not_the_run(vertex, prod, submission):
+def test_interrupt_ends_the_following_and_not_the_run(vertex, prod, submission):
     submit.send(submission)
-    said = []
+    lines = []
 
     def say(line):
-        said.append(line)
+        lines.append(line)
         if line == "Run pending":
             signal.raise_signal(signal.SIGINT)
 
     assert runs.follow(prod, submission.run, {}, say) == 130
-    assert said[-2].startswith(f"Stopped following; run {submission.run} continues.")
-    assert f"python -m pipeline runs cancel {submission.run} --env prod" in said[-1]
+    assert lines[-2].startswith(f"Stopped following; run {submission.run} continues.")
+    assert f"python -m pipeline runs cancel {submission.run} --env prod" in lines[-1]
     assert not vertex.sent("POST", ":cancel")
 
 
@@ -455,6 +455,6 @@ def test_submit_with_wait_ends_with_the_status_of_the_run(vertex, tmp_path, caps
     assert capsys.readouterr().out.splitlines()[-1] == "Base training: data failed: no such bucket"
 
 
-def test_server_of_the_tests_refuses_what_it_does_not_have(vertex):
+def test_server_of_the_tests_refuses_unknown_paths(vertex):
     answer = requests.get(f"{vertex.environment.endpoint}/v1/{PARENT}/endpoints", timeout=5)
     assert answer.status_code == 404
