@@ -12,9 +12,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from pipeline.graph.parameters import PARAMETERS
+from tests import tree
 
 ROOT = pathlib.Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MACHINES = ("cpu", "gpu", "tpu")
 SETS = (*MACHINES, "dev")
@@ -125,6 +129,19 @@ def test_documented_scripts_and_modules_exist():
             assert (ROOT / script).is_file(), f"{page}: {line}"
         for module in re.findall(r"python -m ((?:benchmarks|tests)[\w.]*)", line):
             assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), f"{page}: {line}"
+
+
+def test_tree_of_the_contributing_page_is_that_of_the_modules():
+    text = tree.PAGE.read_text()
+    assert tree.BLOCK.search(text)[0] == tree.tree(), "write it with `python -m tests.tree`"
+
+
+def test_files_of_typical_changes_exist():
+    text = tree.PAGE.read_text()
+    rows = text[text.index("## Typical changes") : text.index("## Tree")]
+    paths = set(re.findall(r"`((?:trainer|pipeline|components|tests)/[\w/.]+)`", rows))
+    assert len(paths) > 10
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 def test_links_between_pages_lead_somewhere():
