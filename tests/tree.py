@@ -9,10 +9,10 @@ PAGE = ROOT / "CONTRIBUTING.md"
 BLOCK = re.compile(r"(?s)(?<=## Tree\n```\n).*?(?=```)")
 WIDTH = 26
 OTHERS = {
-    "pipeline.yaml": "The pipeline compiled for Vertex AI; pipeline-kubeflow.yaml for Kubeflow. `make compile` writes both.",
+    "pipeline.yaml": "Compiled for Vertex AI; pipeline-kubeflow.yaml for Kubeflow. `make compile` writes both.",
     "Makefile": "Every command.",
     "configs/": "Environments: sample, local, vertex, kubeflow.",
-    "images/": "The images: one Dockerfile for cpu, gpu and tpu, the build that publishes them, and one for serving.",
+    "images/": "One Dockerfile for cpu, gpu and tpu, the build that publishes them, and one for serving.",
     "infra/": "Terraform: APIs, buckets, registries, accounts.",
     "requirements/": "Pins with hashes.",
     "benchmarks/": "Scripts that measure; docs/benchmarks.md has their figures.",
