@@ -125,6 +125,7 @@ def once(
 
     Raises the error of the last attempt, or `UserError` with `unknown`.
     """
+    # In one piece although it is long, because each outcome of a call or a look decides on the next step.
     from google.api_core.exceptions import Conflict, TooManyRequests
 
     expected: tuple[type[Exception], ...] = (Conflict, *transient())
