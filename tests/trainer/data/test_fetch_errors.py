@@ -68,7 +68,7 @@ def test_no_source_given_for_a_data_set_without_one(refused):
 
 
 def test_an_unknown_data_set(refused, tree):
-    refused(tree, "unknown data set 'salcon'; did you mean 'salicon'", dataset="salcon")
+    refused(tree, "unknown dataset 'salcon'; did you mean 'salicon'", dataset="salcon")
     with pytest.raises(UserError, match="did you mean 'salicon'"):
         fetch.fingerprint("salcon", str(tree))
 

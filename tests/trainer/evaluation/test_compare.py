@@ -201,7 +201,7 @@ def test_models_are_evaluated_afresh_on_the_data_that_is_named(models, datasets,
     [
         (["good", "bad"], "is a model without scores; evaluate all on the same images with --dataset-dir DIR"),
         (["good", "bad", "--confidence", "95"], "--confidence is 95; it must be above 0 and at most 0.999"),
-        (["good", "bad", "--dataset-dir", "."], "is not a prepared data set"),
+        (["good", "bad", "--dataset-dir", "."], "is not a prepared dataset"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line_and_nothing_is_written(arguments, message, models, tmp_path, monkeypatch):

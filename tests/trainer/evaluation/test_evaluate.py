@@ -209,7 +209,7 @@ def test_a_gate_on_fixations_is_refused_before_anything_is_loaded(datasets, tmp_
     ("case", "message"),
     [
         ("no data set", "no data set to evaluate on"),
-        ("not prepared", "is not a prepared data set"),
+        ("not prepared", "is not a prepared dataset"),
         ("no images", "has no validation images"),
         ("output exists", "is there already"),
         ("no model", "no-model"),

@@ -152,7 +152,7 @@ def test_place_to_write_to_and_names_are_checked_first(tmp_path):
     (tmp_path / "model" / "mine").touch()
     with pytest.raises(UserError, match="model exists already"):
         import_model("nothing", tmp_path / "model")
-    with pytest.raises(UserError, match="unknown data set 'salicn'"):
+    with pytest.raises(UserError, match="unknown dataset 'salicn'"):
         import_model("nothing", tmp_path / "other", "salicn")
     with pytest.raises(
         UserError, match=r"nothing does not exist; give a frozen graph .*, or a model's folder or name"

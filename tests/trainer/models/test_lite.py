@@ -81,9 +81,9 @@ def test_file_that_answers_otherwise_is_not_written(golden_model, tmp_path, monk
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--output", "there"], "error: there is there already"),
-        (["--quantization", "dynamic"], "--quantization is of the format tflite, and --format is saved-model"),
-        (["--format", "tflite", "--default-signature", "serve_bytes"], "--default-signature is of the format"),
+        (["--output", "there"], "error: there exists already"),
+        (["--quantization", "dynamic"], "--quantization is for the format tflite, but --format is saved-model"),
+        (["--format", "tflite", "--default-signature", "serve_bytes"], "--default-signature is for the format"),
         (["--format", "tflite", "--image-size", "60x80"], "the nearest size is 64x80"),
         (["--model", "nowhere"], "error: there is no model at"),
     ],

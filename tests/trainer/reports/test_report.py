@@ -242,7 +242,7 @@ def test_curve_light_and_dark_pictures_differ_in_their_ink_alone(tmp_path):
     ("write", "message"),
     [
         (report.write_report, "is not an evaluation; make one with `python -m trainer evaluate`"),
-        (write_preview, "is not a prepared data set"),
+        (write_preview, "is not a prepared dataset"),
         (write_curve, "holds no epoch"),
     ],
 )
