@@ -92,7 +92,7 @@ def test_prepared_fixations_lie_where_their_pixels_went(tmp_path):
 
 
 def test_the_centre_bias_is_the_mean_of_the_training_maps_without_the_padding(tmp_path):
-    source = write_tree(tmp_path / "source", maps="saliency", draw=density_map)
+    source = write_tree(tmp_path / "source", maps="saliency", make_map=density_map)
     fetch.fetch_dataset(config(source), tmp_path / "set")
     bias = np.load(tmp_path / "set" / artifacts.CENTER_BIAS)
     assert (bias.shape, bias.dtype) == ((120, 160), np.float32)
@@ -109,7 +109,7 @@ def test_the_centre_bias_is_the_mean_of_the_training_maps_without_the_padding(tm
 
 
 def test_a_density_alone_has_no_fixations(tmp_path):
-    manifest = fetch.fetch_dataset(config(write_tree(tmp_path / "s", draw=density_map)), tmp_path / "set")
+    manifest = fetch.fetch_dataset(config(write_tree(tmp_path / "s", make_map=density_map)), tmp_path / "set")
     assert (manifest.ground_truth, manifest.blur_sigma_px, manifest.has_fixations) == ("density", 0.0, False)
     assert all(example.fixations.shape == (0, 2) for example in tfrecords.read(tmp_path / "set", "train"))
 

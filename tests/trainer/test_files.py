@@ -80,7 +80,7 @@ def test_place_is_checked_without_a_trace(tmp_path, monkeypatch, place):
 
 KILLED_WHILE_IT_WRITES = """
 import os, sys
-from trainer.artifacts import replacing
+from trainer.files import replacing
 
 with replacing(sys.argv[1]) as partial:
     partial.mkdir()
