@@ -1,11 +1,11 @@
-"""What the network loses, and what it gains, as a TFLite file: size, time, and the quality on held-out images.
+"""Measure the network as a TFLite file: size, time, and scores on held-out images.
 
     python -m benchmarks.lite --model MODEL --dataset-dir PREPARED [--dataset-dir ...] [--images 140]
 
-Converts the model with each quantization at the size of the data set, predicts its validation images with
+Converts the model with each quantization at the dataset's size. Predicts the dataset's validation images with
 TensorFlow and with each file on all cores, one image at a time, and scores the maps as `evaluate` does: CC, KLD
 and SIM at the size of the network without the padding, NSS at that of the image. 140 images of 240 x 320 take six
-minutes on two cores with nothing else to do. float32 should score as the network does, float16 within 0.001.
+minutes on two idle cores. float32 should have the scores of the network, float16 should be within 0.001.
 """
 
 import argparse
@@ -34,18 +34,18 @@ SCORES = ("cc", "kld", "sim", "nss")
 
 
 def main() -> None:
-    """Print a table for each data set."""
+    """Print a table for each dataset."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="", help="folder, or a registered name")
-    parser.add_argument("--dataset-dir", action="append", required=True, help="what `fetch` wrote")
-    parser.add_argument("--images", type=int, default=140, help="how many of the validation images at most")
+    parser.add_argument("--dataset-dir", action="append", required=True, help="a prepared dataset")
+    parser.add_argument("--images", type=int, default=140, help="maximum number of validation images")
     arguments = parser.parse_args()
     for folder in arguments.dataset_dir:
         measure(find_model(arguments.model), pathlib.Path(folder), arguments.images)
 
 
-def measure(model_folder: pathlib.Path, folder: pathlib.Path, most_images: int) -> None:
-    """Print the table of one data set."""
+def measure(model_folder: pathlib.Path, folder: pathlib.Path, max_images: int) -> None:
+    """Print the table of one dataset."""
     manifest = Manifest.load(folder)
     model, size = load_model(model_folder), manifest.image_size
     network = tf.function(model, [tf.TensorSpec((1, *size, 3), tf.float32)])
@@ -55,7 +55,7 @@ def measure(model_folder: pathlib.Path, folder: pathlib.Path, most_images: int) 
     for quantization in QUANTIZATIONS:
         content = convert(model, size, quantization)
         forms[quantization] = len(content) / 1e6, interpreter(content, os.cpu_count())
-    examples = list(itertools.islice(read(folder, "valid"), most_images))
+    examples = list(itertools.islice(read(folder, "valid"), max_images))
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in forms}
     with Tracker(manifest.dataset, len(examples), "images") as tracker:
         for example in examples:
@@ -69,7 +69,7 @@ def measure(model_folder: pathlib.Path, folder: pathlib.Path, most_images: int) 
                 rows[name].append({"seconds": seconds, "difference": difference, **score(example, prediction)})
             tracker.advance()
     print(f"\n{manifest.dataset}, {len(examples)} images of {size[0]} x {size[1]}, {model_folder}\n")
-    print("| form | MB | time | largest difference | mean of largest | CC | KLD | SIM | NSS |")
+    print("| form | MB | time | max difference | mean of max | CC | KLD | SIM | NSS |")
     print("|---|---|---|---|---|---|---|---|---|")
     for name, (megabytes, _) in forms.items():
         print(row(name, megabytes, rows[name], rows["TensorFlow"]))
@@ -79,20 +79,20 @@ def score(example: Example, prediction: Maps) -> dict[str, float]:
     """The metrics of one prediction, (H, W)."""
     top, left, height, width = preprocess.content_box(example.original_size, prediction.shape)
     box = slice(top, top + height), slice(left, left + width)
-    found = {name: getattr(metrics, name)(prediction[box], example.density[box]) for name in ("cc", "kld", "sim")}
+    scores = {name: getattr(metrics, name)(prediction[box], example.density[box]) for name in ("cc", "kld", "sim")}
     if len(example.fixations):
-        found["nss"] = metrics.nss(preprocess.resize_back(prediction, example.original_size), example.fixations)
-    return found
+        scores["nss"] = metrics.nss(preprocess.resize_back(prediction, example.original_size), example.fixations)
+    return scores
 
 
 def row(name: str, megabytes: float, ours: list[dict[str, float]], network: list[dict[str, float]]) -> str:
-    """A line of the table; its time is the median of the ratios to the network's on the same image."""
+    """A row of the table; its time is the median of the ratios to the network's time for the same image."""
     ratio = statistics.median(a["seconds"] / b["seconds"] for a, b in zip(ours, network, strict=True))
-    milliseconds = 1e3 * statistics.median(each["seconds"] for each in ours)
-    differences = [each["difference"] for each in ours]
+    milliseconds = 1e3 * statistics.median(image["seconds"] for image in ours)
+    differences = [image["difference"] for image in ours]
     means = [
-        f"{np.mean([each[metric] for each in ours if metric in each]):.4f}"
-        if any(metric in each for each in ours)
+        f"{np.mean([image[metric] for image in ours if metric in image]):.4f}"
+        if any(metric in image for image in ours)
         else ""
         for metric in SCORES
     ]

@@ -1,4 +1,4 @@
-"""Small prepared data sets for tests, written as `trainer.data.fetch` writes them."""
+"""Small prepared datasets for tests, in the layout of `trainer.data.fetch`."""
 
 import pathlib
 
@@ -16,7 +16,7 @@ def write_prepared(
     size: tuple[int, int] = (32, 40),
     n_fixations: int = 12,
 ) -> pathlib.Path:
-    """Seeded images with five blobs each; `n_fixations` fall where the blobs are high."""
+    """Seeded images with five blobs each; `n_fixations` are drawn from the blobs."""
     folder.mkdir(parents=True)
     counts, shards = {"train": n_train, "valid": n_valid}, {}
     original = (2 * size[0], 2 * size[1])

@@ -1,4 +1,4 @@
-"""The reference's network as a TensorFlow 1 graph with its names, for files as its author publishes them."""
+"""The reference's network as a TensorFlow 1 graph with its names, to make files like those of its author."""
 
 import pathlib
 
@@ -12,7 +12,7 @@ MEAN = (103.939, 116.779, 123.68)
 
 
 def weights_of(network):
-    """The weights of an MSI-Net in Keras by the reference's names, as `golden_weights`."""
+    """The weights of an MSI-Net in Keras by the reference's names, like `golden_weights`."""
     return {
         f"{layer.name.replace('_', '/', 1)}/{variable.name}": variable.numpy()
         for layer in network.layers
@@ -21,12 +21,12 @@ def weights_of(network):
 
 
 def build(weights=None, data_format="NHWC", half_pixel_centers=False):
-    """Build the graph in the default one.
+    """Build the network in the default graph.
 
     Args:
-        weights: as `golden_weights`, which they are by default.
-        data_format: NHWC, or NCHW as the author's models for GPUs have it.
-        half_pixel_centers: how maps are doubled; the reference does it without.
+        weights: like `golden_weights`, the default.
+        data_format: NHWC, or NCHW like the author's models for GPUs.
+        half_pixel_centers: how maps are doubled; False in the reference.
     """
     weights = weights or golden_weights()
     channels = data_format.index("C")
@@ -77,7 +77,7 @@ def build(weights=None, data_format="NHWC", half_pixel_centers=False):
 
 
 def frozen(**options):
-    """The graph's definition, with constants where variables were, as freezing leaves it."""
+    """The graph's definition, with variables frozen to constants."""
     with tf.Graph().as_default() as graph:
         build(**options)
         return graph.as_graph_def()
@@ -102,6 +102,6 @@ def write_saved_model(folder, definition, prefix=""):
 def write_checkpoint(prefix, others=None):
     """A checkpoint of the variables, and of `others`: name -> array, such as an optimizer's."""
     tensors = {**golden_weights(), **(others or {})}
-    names, arrays = list(tensors), [np.asarray(each) for each in tensors.values()]
+    names, arrays = list(tensors), [np.asarray(value) for value in tensors.values()]
     tf.raw_ops.SaveV2(prefix=str(prefix), tensor_names=names, shape_and_slices=[""] * len(names), tensors=arrays)
     return prefix

@@ -1,4 +1,4 @@
-"""Small sources of data sets for tests: some odd pictures in folders, and archives of them."""
+"""Small sources of datasets for tests: images of noise in folders, and archives of them."""
 
 import io
 import pathlib
@@ -9,9 +9,9 @@ import numpy as np
 from PIL import Image
 
 SIZE = (24, 32)
-"""(height, width) of the pictures, pixels."""
+"""(height, width) of the images, pixels."""
 POINTS = np.array([[3, 4], [12, 20], [23, 31]])
-"""(y, x) of what is fixated in every image."""
+"""(y, x) of the fixated pixels in every image."""
 
 
 def stimulus(index, size=SIZE):
@@ -27,21 +27,21 @@ def point_map(size=SIZE, points=POINTS):
 
 
 def density_map(index, size=SIZE):
-    """A ramp that starts elsewhere for each index, (h, w) uint8."""
+    """A ramp with another start for each index, (h, w) uint8."""
     return ((np.arange(size[0] * size[1]) + 37 * index) % 256).astype(np.uint8).reshape(size)
 
 
 def save(path, pixels):
-    """Write a picture, its format by the suffix."""
+    """Write an image; the suffix is its format."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(pixels).save(path)
 
 
-def write_tree(folder, n=7, maps="fixation", draw=None):
-    """`stimuli/N.png` and maps of the same names; `draw(index)` gives a map, by default the points."""
+def write_tree(folder, n=7, maps="fixation", make_map=None):
+    """`stimuli/N.png` and maps of the same names; `make_map(index)` makes a map, by default the points."""
     for index in range(1, n + 1):
         save(folder / "stimuli" / f"{index}.png", stimulus(index))
-        save(folder / maps / f"{index}.png", draw(index) if draw else point_map())
+        save(folder / maps / f"{index}.png", make_map(index) if make_map else point_map())
     return folder
 
 
@@ -52,7 +52,7 @@ def files(folder):
 
 
 def write_zip(path, content):
-    """A ZIP archive of {name: bytes}; instead of a name a `zipfile.ZipInfo` will do."""
+    """A ZIP archive of {name: bytes}; a `zipfile.ZipInfo` can replace a name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in content.items():
@@ -61,7 +61,7 @@ def write_zip(path, content):
 
 
 def write_tar(path, content, extra=()):
-    """A tarball of {name: bytes} and then `extra` `tarfile.TarInfo`s; packed where its name says so."""
+    """A tarball of {name: bytes} and then `extra` `tarfile.TarInfo`s; packed unless its suffix is .tar."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(path, "w" if path.suffix == ".tar" else "w:gz") as archive:
         for name, data in content.items():

@@ -20,12 +20,12 @@ from trainer.metric_table import METRICS
 
 WANTED = ["--output-dir=new"]
 TRAINER = [
-    (["fetch", "--dataset=salicn", *WANTED], "unknown data set 'salicn'; did you mean 'salicon'?"),
+    (["fetch", "--dataset=salicn", *WANTED], "unknown dataset 'salicn'; did you mean 'salicon'?"),
     (["fetch", "--image-size=241x320", *WANTED], "the nearest size is 240x320"),
     (["fetch", "--source=nowhere", *WANTED], "nowhere"),
     (["fetch", "--source=pictures", *WANTED], "pictures has no stimuli"),
     (["fetch", "--source=sample", "--output-dir=pictures"], "pictures exists already"),
-    (["train", "--dataset-dir=nowhere", *WANTED], "nowhere is not a prepared data set"),
+    (["train", "--dataset-dir=nowhere", *WANTED], "nowhere is not a prepared dataset"),
     (["train", "--dataset-dir=no-valid", *WANTED], "osie has no validation images"),
     (["train", "--dataset-dir=data", "--base-model=nosuch", *WANTED], "there is no model at models/nosuch"),
     (["train", "--dataset-dir=data", "--accelerator=l44", *WANTED], "unknown accelerator 'l44'"),
@@ -33,7 +33,7 @@ TRAINER = [
     (["train", "--dataset-dir=data", "--output-dir=pictures"], "pictures exists already"),
     (["train", "--dataset-dir=data", "--precision=float23", *WANTED], "did you mean 'float32'?"),
     (["evaluate", "--model=nosuch", "--dataset-dir=data", *WANTED], "there is no model at models/nosuch"),
-    (["evaluate", "--model=model", "--dataset-dir=nowhere", *WANTED], "nowhere is not a prepared data set"),
+    (["evaluate", "--model=model", "--dataset-dir=nowhere", *WANTED], "nowhere is not a prepared dataset"),
     (["evaluate", "--model=model", "--dataset-dir=no-valid", *WANTED], "has no validation images"),
     (
         ["evaluate", "--model=model", "--dataset-dir=data", "--champion=nosuch", *WANTED],
@@ -44,7 +44,7 @@ TRAINER = [
     (["evaluate", "--model=model", "--dataset-dir=maps", "--gate=nss", *WANTED], "the gate nss needs fixations"),
     (["compare", "one", "nosuch"], "nosuch cannot be compared"),
     (["compare", "one", "model"], "model is a model without scores"),
-    (["compare", "model", "other", "--dataset-dir=nowhere"], "nowhere is not a prepared data set"),
+    (["compare", "model", "other", "--dataset-dir=nowhere"], "nowhere is not a prepared dataset"),
     (["compare", "one", "two", "--metric=klt"], "did you mean 'kld'?"),
     (["compare", "one", "two", "--json=compared.json", "--html=compared.html"], ""),
     (["predict", "pictures/a.png", "--model=nosuch", "--json=-"], "there is no model at models/nosuch"),
@@ -64,7 +64,7 @@ TRAINER = [
     (["import-weights", "weights.h5", "--image-size=241x320", *WANTED], "the nearest size is 240x320"),
     (["import-weights", "weights.h5", "--output-dir=pictures"], "pictures exists already"),
     (["export", "--model=nosuch", "--output=new"], "there is no model at models/nosuch"),
-    (["export", "--model=model", "--output=pictures"], "pictures is there already"),
+    (["export", "--model=model", "--output=pictures"], "pictures exists already"),
     (["export", "--model=model", "--output=new", "--image-size=7x7"], "the nearest size is 8x8"),
 ]
 """Arguments of `python -m trainer`, and what they are answered with; nothing for a success."""
@@ -212,8 +212,8 @@ def test_mistake_is_answered_and_light_work_is_done_without_tensorflow(answers, 
         *((name, "") for name in ("fingerprint", "no data", "plan", "collect", "upload")),
         ("data", "nowhere"),
         ("import", "nosuch.h5 does not exist"),
-        ("train", "nowhere is not a prepared data set"),
-        ("evaluate", "nowhere is not a prepared data set"),
+        ("train", "nowhere is not a prepared dataset"),
+        ("evaluate", "nowhere is not a prepared dataset"),
     ],
 )
 def test_task_loads_no_tensorflow_unless_it_needs_it(answers, name, answer):

@@ -1,4 +1,4 @@
-"""Files of weights in the layouts in which others write them, from the golden weights."""
+"""Files of the golden weights in the layouts of other programs."""
 
 import h5py
 import keras
@@ -39,7 +39,7 @@ class Port(keras.Model):
 
 
 def write_port(path):
-    """What the port's training leaves with Keras 3."""
+    """The file that the port's training writes with Keras 3."""
     Port().save_weights(path)
     return path
 
@@ -53,7 +53,7 @@ def write_unnamed_port(path):
 
 
 def write_numbered_port(path):
-    """The same with Keras 2.13 to 2.15: layers in a list, by their number, and an optimizer's state."""
+    """The same with Keras 2.13 to 2.15: layers in a list, by number, and an optimizer's state."""
     with h5py.File(path, "w") as file:
         for number, weights in enumerate(by_layer().values()):
             for index, value in enumerate(weights):

@@ -1,6 +1,6 @@
 """Names and schemas of the files inside artifacts. Standard library only.
 
-A *prepared data set* is a folder with `MANIFEST`, `CENTER_BIAS` and the shards of each split.
+A *prepared dataset* is a folder with `MANIFEST`, `CENTER_BIAS` and the shards of each split.
 A *model* is a folder with `SAVED_MODEL`, `WEIGHTS`, `MODEL_CONFIG` and `HISTORY`.
 An *evaluation* is a folder with `EVALUATION`, `PER_IMAGE` and `PREDICTIONS`.
 """
@@ -26,23 +26,23 @@ WEIGHTS = "model.weights.h5"
 MODEL_CONFIG = "config.json"
 HISTORY = "history.jsonl"
 VERSION_EXTRA = "assets.extra"
-"""Folder inside a SavedModel that serving leaves alone: a registered version keeps its model there."""
+"""Folder inside a SavedModel that TensorFlow Serving ignores; a registered version keeps its model there."""
 REGISTRY, MODEL_NAME = "models", "msinet"
-"""The local registry's folder, in the working directory, and the name under which the pipeline registers."""
+"""The local registry's folder in the working directory, and the name that the pipeline registers."""
 ALIASES = "aliases.json"
-"""In the folder of a registered name, beside its versions: alias -> version."""
+"""File next to the versions of a registered name: alias -> version."""
 DEFAULT, CHALLENGER = "default", "challenger"
 """The aliases that the pipeline sets."""
 
 EVALUATION = "evaluation.json"
 PER_IMAGE = "per_image.csv"
 PREDICTIONS = "predictions"
-"""Folder of the pictures that the report shows."""
+"""Folder of the images in the report."""
 
 RUN_FILE = "run.json"
-"""In the folder of a run of the pipeline on this machine."""
+"""File in the folder of a local run of the pipeline."""
 RUN_ATTEMPTS = "msinet-*"
-"""Its attempts' folders; kfp names them by their time."""
+"""Folders of the run's attempts; kfp names them by time."""
 
 SCHEMA = 1
 
@@ -54,7 +54,7 @@ def shard_name(split: str, index: int, count: int) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class SourceObject:
-    """One file at a source: its name relative to the source, its size, and the CRC32C of its bytes (hex)."""
+    """A file of a source: its name relative to the source, its size, and the CRC32C of its content (hex)."""
 
     name: str
     size_bytes: int
@@ -63,7 +63,7 @@ class SourceObject:
 
 @dataclasses.dataclass(frozen=True)
 class Manifest:
-    """What a prepared data set holds and where it came from."""
+    """Contents and origin of a prepared dataset."""
 
     dataset: str
     source: str
@@ -71,70 +71,76 @@ class Manifest:
     image_size: tuple[int, int]
     """(height, width) of the shards' images, pixels."""
     counts: dict[str, int]
-    """Images in each split."""
+    """Number of images in each split."""
     expected_counts: dict[str, int]
-    """Images in each split of the complete data set, from its row."""
+    """Number of images in each split of the complete dataset."""
     split: str
-    """`given`, or how the split was made."""
+    """`Dataset.split` of the dataset."""
     ground_truth: str
-    """What the files of maps were: `density` or `points`."""
+    """Form of the map files: `density` or `points`."""
     blur_sigma_px: float
-    """Standard deviation, in original pixels, of the Gaussian that made points a density; 0 where none did."""
+    """Standard deviation, in original pixels, of the Gaussian that turned points into a density; 0 without it."""
     has_fixations: bool
-    """Whether fixated pixels are known, so that the point metrics can be computed."""
+    """Whether fixated pixels are known, which the point metrics need."""
     original_sizes: dict[str, int]
-    """How many images have each original size, `height x width`."""
+    """Original size, as `height x width` -> number of images."""
     shards: dict[str, list[str]]
     objects: list[SourceObject]
     code_version: str
     schema: int = SCHEMA
 
     def save(self, folder: pathlib.Path) -> None:
+        """Write the manifest into `folder`; raises `UserError` if it cannot be written."""
         write_json(folder / MANIFEST, dataclasses.asdict(self))
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> "Manifest":
+        """Read the manifest of the prepared dataset in `folder`.
+
+        Raises:
+            UserError: the folder has no manifest, or one of another schema.
+        """
         path = pathlib.Path(folder) / MANIFEST
-        fields = read_json(path, f"{folder} is not a prepared data set; make one with `python -m trainer fetch`")
+        fields = read_json(path, f"{folder} is not a prepared dataset; make one with `python -m trainer fetch`")
         if fields.get("schema") != SCHEMA:
             raise UserError(
-                f"{path} has schema {fields.get('schema')}, this version reads {SCHEMA}: prepare the data again"
+                f"{path} has schema {fields.get('schema')}, this version reads {SCHEMA}: prepare the dataset again"
             )
         fields["image_size"] = tuple(fields["image_size"])
-        fields["objects"] = [SourceObject(**each) for each in fields["objects"]]
+        fields["objects"] = [SourceObject(**entry) for entry in fields["objects"]]
         return cls(**fields)
 
 
 def prepared_by_name(folders: Iterable[str | os.PathLike[str]]) -> dict[str, pathlib.Path]:
-    """Prepared data sets by the name of what they hold; the second of one name is `NAME-2`."""
-    found: dict[str, pathlib.Path] = {}
+    """Dataset name -> folder of the prepared dataset; a second one of the same name is `NAME-2`."""
+    by_name: dict[str, pathlib.Path] = {}
     for folder in folders:
         name = Manifest.load(folder).dataset
-        found[name if name not in found else f"{name}-{len(found) + 1}"] = pathlib.Path(folder)
-    return found
+        by_name[name if name not in by_name else f"{name}-{len(by_name) + 1}"] = pathlib.Path(folder)
+    return by_name
 
 
 def load_manifests(folders: Mapping[str, str | os.PathLike[str]]) -> dict[str, Manifest]:
-    """Those of prepared data sets, by their names; `UserError` where one has no images to evaluate on."""
+    """The manifests of prepared datasets, by name; raises `UserError` if one has no validation images."""
     manifests = {name: Manifest.load(folder) for name, folder in folders.items()}
     for name, manifest in manifests.items():
         if not manifest.counts.get("valid"):
-            raise UserError(f"data set {name} has no validation images ({manifest.counts}); prepare it with some")
+            raise UserError(f"dataset {name} has no validation images ({manifest.counts}); prepare it with some")
     return manifests
 
 
 def latest_attempt(run: pathlib.Path) -> pathlib.Path | None:
-    """What the last start of the run in a folder wrote, all of it new; None where it has not come to a task.
+    """The folder of the last attempt at a local run; None if no task of it has started.
 
-    RUN_FILE names the attempts that were there before as `earlier`; a run of an earlier version has none.
+    RUN_FILE lists the attempts that existed when the run was started last as `earlier`.
     """
     earlier = read_json(run / RUN_FILE, f"{run} is not a run").get("earlier", ())
-    return max((each for each in run.glob(RUN_ATTEMPTS) if each.name not in earlier), default=None)
+    return max((attempt for attempt in run.glob(RUN_ATTEMPTS) if attempt.name not in earlier), default=None)
 
 
 @functools.cache
 def code_version() -> str:
-    """Version of this package, with the commit where it is known (`MSINET_COMMIT` or a git checkout)."""
+    """Version of this package, with the commit if it is known (from `MSINET_COMMIT` or a git checkout)."""
     version = importlib.metadata.version("msinet-pipelines")
     commit = os.environ.get("MSINET_COMMIT", "")
     if not commit:

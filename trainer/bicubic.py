@@ -1,7 +1,7 @@
-"""TensorFlow 1's bicubic interpolation with aligned corners, of a part of what is resized.
+"""TensorFlow 1's bicubic interpolation with aligned corners, for a part of the resized map.
 
-TensorFlow resizes a whole frame before a part can be cut out of it: for a banner of 20,000 x 10 pixels 300 million
-values, of which 200,000 are kept. Here memory grows with the part alone, and the bits are the same (docs/log.md).
+TensorFlow must resize the whole map before a part can be cropped: for a banner of 20,000 x 10 pixels 300 million
+values, of which 200,000 are kept. Here memory grows with the part only, and the bits are the same (docs/log.md).
 """
 
 import tensorflow as tf
@@ -9,7 +9,7 @@ import tensorflow as tf
 SHARPNESS = -0.75
 """The parameter *a* of TensorFlow 1's kernel (Keys 1981, "Cubic convolution interpolation", equation 15)."""
 STEPS = 1024
-"""TensorFlow looks the kernel up in a table with so many steps from one pixel to the next."""
+"""Steps from one pixel to the next in the table from which TensorFlow reads the kernel."""
 
 
 def resize_part(map: tf.Tensor, whole: tf.Tensor, start: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
@@ -18,20 +18,20 @@ def resize_part(map: tf.Tensor, whole: tf.Tensor, start: tf.Tensor, size: tf.Ten
     Args:
         map: (H, W) float32.
         whole: (2,) int32, height and width of the resized map, pixels.
-        start: (2,) int32, row and column at which the part begins.
+        start: (2,) int32, first row and column of the part.
         size: (2,) int32, (h, w) of the part.
 
     Returns:
-        (h, w) float32; as the kernel overshoots, its values can lie outside the map's range.
+        (h, w) float32; the kernel overshoots, so values can be outside the map's range.
     """
     height, width = tf.unstack(tf.shape(map))
     rows = _resize_rows(map, *taps(height, whole[0], start[0], size[0]))
-    # Rows first, as TensorFlow does; columns as rows, since whole rows are gathered faster.
+    # Rows first, as TensorFlow does. Columns are transposed to rows, because whole rows are gathered faster.
     return tf.transpose(_resize_rows(tf.transpose(rows), *taps(width, whole[1], start[1], size[1])))
 
 
 def _resize_rows(map: tf.Tensor, places: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """(n, m) to (kept, m)."""
+    """Resize rows: (n, m) to (kept, m)."""
     resized = weights[0][:, None] * tf.gather(map, places[0])
     for tap in range(1, 4):
         with tf.control_dependencies([resized]):  # a graph would gather all four at once, for more memory
@@ -41,7 +41,7 @@ def _resize_rows(map: tf.Tensor, places: tf.Tensor, weights: tf.Tensor) -> tf.Te
 
 
 def taps(length: tf.Tensor, whole: tf.Tensor, start: tf.Tensor, kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """What each of `kept` values, from `start` on, of a line of `length` values resized to `whole` is made of.
+    """Source places and weights of `kept` values, from `start` on, of a line resized from `length` to `whole`.
 
     Returns:
         Places in the line, (4, kept) int32, and the weights of the values there, (4, kept) float32.

@@ -1,8 +1,8 @@
-"""The data sets this project knows. Standard library only.
+"""The datasets of this project. Standard library only.
 
 Sizes, splits and ground truth are those of the reference implementation (alexanderkroner/saliency, data.py and
-config.py). Every data set is read from the same layout: a folder of stimuli, a folder of maps, and where there
-is one a folder of fixations, files of one image having the same path below them (see `trainer/data/fetch.py`).
+config.py). All datasets have the same layout: a folder of stimuli, a folder of maps and, for some, a folder of
+fixations. Files of one image have the same path below these folders (see `trainer/data/layout.py`).
 """
 
 import dataclasses
@@ -12,24 +12,24 @@ from trainer.errors import look_up
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-    """One data set."""
+    """A dataset."""
 
     image_size: tuple[int, int]
-    """(height, width) of the network's input for it, pixels."""
+    """(height, width) of the network's input, pixels."""
     n_train: int
     n_valid: int
     blur_sigma_px: float = 16.0
-    """Standard deviation, in original pixels, of the Gaussian that turns points into a density, where the maps
-    turn out to be points; 16 px is what the reference takes unless it says otherwise."""
+    """Standard deviation, in original pixels, of the Gaussian that turns points into a density, if the maps are
+    points; 16 px is the reference's default."""
     split: str = "shuffle"
-    """`given` by folders train/ and val/, `shuffle` of the sorted paths with seed 42, or `shuffle_per_category`:
+    """`given`: by folders train/ and val/; `shuffle`: of the sorted paths with seed 42; `shuffle_per_category`:
     the same shuffle in each folder of images."""
     source: str = ""
-    """Where it can be had from Cloud Storage; empty where there is no such place."""
+    """Its address on Cloud Storage; empty if it must be given by the user."""
     map_suffix: str = ""
-    """What the stems of its maps have behind the stems of their images."""
+    """Suffix of a map's stem, which follows the stem of its image."""
     fixation_suffix: str = ""
-    """The same for its fixations."""
+    """The same for fixations."""
 
 
 DATASETS: dict[str, Dataset] = {
@@ -45,5 +45,5 @@ DATASETS: dict[str, Dataset] = {
 
 
 def get(name: str) -> Dataset:
-    """The row of data set `name`; a `UserError` that names the nearest known one otherwise."""
-    return look_up("data set", name, DATASETS)
+    """The dataset `name`; raises `UserError` with the nearest known name if it is unknown."""
+    return look_up("dataset", name, DATASETS)

@@ -10,31 +10,31 @@ Row = TypeVar("Row")
 
 
 class UserError(Exception):
-    """Something the user can put right. The message says what is wrong, with numbers or names, and what to do."""
+    """A mistake that the user can correct. The message: what is wrong, with names or numbers, and what to do."""
 
 
 class PlaceError(UserError):
-    """Where something was to be written nothing can be, such as below a file, or with too long a name."""
+    """Nothing can be written to a path: a parent is a file, its name is too long, or the disk is read-only."""
 
 
 class GateError(UserError):
-    """A trained model that is not good enough to go on."""
+    """A trained model that is not good enough for the pipeline to continue."""
 
 
 def first_line(error: Exception) -> str:
-    """What a library's error says, on one line of at most 300 characters, to be quoted in our own."""
+    """The first line of a library's error message, at most 300 characters, to quote it in our own message."""
     return ((getattr(error, "message", "") or str(error)).splitlines() or [type(error).__name__])[0][:300]
 
 
 @contextmanager
 def reported() -> Iterator[None]:
-    """Without a traceback: a `UserError` is `error: ...` on stderr and exit status 1, Ctrl-C is 130."""
+    """Exit without a traceback: `UserError` prints `error: ...` and exits with 1, Ctrl-C exits with 130."""
     try:
         yield
     except UserError as error:
         raise SystemExit(f"error: {error}") from None
     except KeyboardInterrupt:
-        print("interrupted; a training goes on from its last checkpoint with the same command", file=sys.stderr)
+        print("interrupted; the same command resumes a training from its last checkpoint", file=sys.stderr)
         raise SystemExit(130) from None
 
 
@@ -44,15 +44,15 @@ def check(condition: bool, message: str) -> None:
         raise UserError(message)
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'x'?` for the known name closest to `name` but for case, or nothing."""
-    folded = {each.casefold(): each for each in known}
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """`; did you mean 'x'?` with the choice closest to `name`, ignoring case; empty if none is close."""
+    folded = {choice.casefold(): choice for choice in choices}
     close = difflib.get_close_matches(name.casefold(), folded, n=1)
     return f"; did you mean {folded[close[0]]!r}?" if close else ""
 
 
 def look_up(what: str, name: str, rows: Mapping[str, Row]) -> Row:
-    """`rows[name]`; a `UserError` that names the nearest known one otherwise."""
+    """`rows[name]`; raises `UserError` with the nearest known name if there is no such row."""
     try:
         return rows[name]
     except KeyError:
@@ -60,6 +60,6 @@ def look_up(what: str, name: str, rows: Mapping[str, Row]) -> Row:
 
 
 def check_choice(what: str, value: str, choices: Iterable[str]) -> None:
-    """Raise `UserError` naming the choices, and the nearest one, unless `value` is one of them."""
+    """Raise `UserError` with all choices and the nearest one, unless `value` is one of them."""
     choices = tuple(choices)
     check(value in choices, f"{what} is {value!r}; choose one of {', '.join(choices)}{nearest(value, choices)}")

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and JSON. Standard library only."""
+"""Write files completely or not at all, and read JSON. Standard library only."""
 
 import errno
 import json
@@ -15,13 +15,13 @@ from trainer.errors import PlaceError, UserError
 
 
 def write_json(path: pathlib.Path, value: Any) -> None:
-    """Write JSON beside `path`, then rename."""
+    """Write JSON to `path`, completely or not at all."""
     with replacing(path) as partial:
         partial.write_text(json.dumps(value, indent=2) + "\n")
 
 
 def read_json(path: pathlib.Path, remedy: str) -> Any:
-    """The JSON in `path`; a `UserError` that ends with `remedy` where there is none."""
+    """The JSON in `path`; raises `UserError` that ends with `remedy` if the file is missing or not JSON."""
     try:
         return json.loads(path.read_text())
     except (FileNotFoundError, NotADirectoryError):
@@ -31,39 +31,41 @@ def read_json(path: pathlib.Path, remedy: str) -> Any:
 
 
 def is_taken(output: pathlib.Path) -> bool:
-    """Whether something is at `output` already, an empty folder excepted."""
+    """Whether `output` exists and is not an empty folder."""
     return output.exists() and not (output.is_dir() and not any(output.iterdir()))
 
 
 def check_place(path: str | os.PathLike[str]) -> None:
-    """Raise `PlaceError` where nothing can be written to `path`, before there is anything to write."""
+    """Raise `PlaceError` if nothing can be written to `path`; to be called before long work."""
     place = pathlib.Path(path).absolute()
-    there = place.parent
+    folder = place.parent
     try:
-        place.exists()  # which a name that is too long does not even answer
-        there = next(each for each in place.parents if each.exists())
-        with tempfile.TemporaryFile(dir=there):  # permissions alone do not say it, least of all on a mount
+        place.exists()  # raises an error if the name is too long
+        folder = next(parent for parent in place.parents if parent.exists())
+        with tempfile.TemporaryFile(
+            dir=folder
+        ):  # permissions are not sufficient evidence, least of all on a mount
             pass
     except OSError as error:
         raise PlaceError(
-            f"cannot write {path}: nothing can be written to {there} ({error.strerror}); name another place"
+            f"cannot write {path}: nothing can be written to {folder} ({error.strerror}); name another place"
         ) from None
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
-    """A path beside `path` to write a file or a folder to; renamed on success, removed on failure.
+    """Yields a path next to `path` for a file or a folder, which is renamed on success and removed on failure.
 
-    The partial path ends as `path` does, for writers that look at the suffix. An existing file, or an empty
-    folder, at `path` is replaced.
+    The partial path has the suffix of `path`, which some writers look at. An existing file, or an empty folder, at
+    `path` is replaced.
 
     Raises:
-        PlaceError: nothing can be written there, which is known before the caller has written anything.
+        PlaceError: nothing can be written there; raised before the caller has written anything.
         UserError: the disk is full, or may not be written.
     """
     path = pathlib.Path(path)
-    # Random, because process ids repeat in containers: an earlier task that was killed while it wrote here had the
-    # same one, and so may a task on another machine that writes here now.
+    # Random, because process ids repeat in containers: a task that was killed here, or that writes here from
+    # another machine, may have the same one.
     partial = path.with_name(f".partial-{secrets.token_hex(4)}-{path.name}")
     with _explained(path, PlaceError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,8 +90,8 @@ def _explained(
     """Translate `OSError` to `UserError`.
 
     Args:
-        path: what the message calls the output.
-        otherwise: what errors become that are neither a full disk nor a missing permission; they pass if None.
+        path: the output, for the message.
+        otherwise: class for errors other than a full disk or a missing permission; None lets them pass.
         partial: where the block writes the output; a missing permission elsewhere is reported for that file.
     """
     try:
@@ -110,15 +112,15 @@ def _explained(
 
 
 def _is_within(name: object, *places: pathlib.Path) -> bool:
-    """Whether the file that an `OSError` names is one of `places`, or lies below one."""
-    return any(pathlib.Path(str(name)).absolute().is_relative_to(each.absolute()) for each in places)
+    """Whether the file named by an `OSError` is one of `places`, or is below one."""
+    return any(pathlib.Path(str(name)).absolute().is_relative_to(place.absolute()) for place in places)
 
 
 def _rename(partial: pathlib.Path, path: pathlib.Path) -> None:
     try:
         partial.replace(path)
     except OSError:
-        # Cloud Storage mounted as a file system cannot rename folders; the copy is then as good as it gets.
+        # A mounted Cloud Storage bucket cannot rename folders, so the folder is copied.
         if not partial.is_dir() or (path.is_dir() and any(path.iterdir())):
             raise
         shutil.copytree(partial, path, dirs_exist_ok=True)

@@ -1,9 +1,9 @@
-"""Resize and pad images and maps to the network's input, and bring predictions back.
+"""Resize and pad images and maps to the network's input size, and resize predictions back.
 
-The arithmetic is the reference's (alexanderkroner/saliency, data.py): the aspect ratio is kept, sizes are
-rounded, shrinking averages areas and enlarging is bicubic, both with TensorFlow 1's aligned corners, and what
-is left over is padded symmetrically. Everything is TensorFlow operations, so that the very same code runs in an
-exported model; a NumPy array given is a NumPy array returned.
+The arithmetic is that of the reference (alexanderkroner/saliency, data.py): the aspect ratio is kept, sizes are
+rounded, and padding is symmetric. Shrinking averages areas, enlarging is bicubic; both use TensorFlow 1's aligned
+corners. All functions are TensorFlow operations, so that exported models run the same code; for a NumPy array they
+return a NumPy array.
 """
 
 from typing import Any
@@ -26,7 +26,7 @@ def prepare_stimulus(image: Any, size: Size) -> Any:
         size: (H, W) of the network's input, pixels.
 
     Returns:
-        (H, W, 3) float32 in 0..255, the padding being 126.
+        (H, W, 3) float32 in 0..255, padded with 126.
     """
     return _like(image, _fit(image, size, STIMULUS_PADDING))
 
@@ -39,7 +39,7 @@ def prepare_map(map: Any, size: Size) -> Any:
         size: (H, W) of the network's output, pixels.
 
     Returns:
-        (H, W) or (H, W, 1) as given, float32 in 0..255, the padding being 0.
+        (H, W) or (H, W, 1) like the input, float32 in 0..255, padded with 0.
     """
     if len(map.shape) == 3:
         return _like(map, _fit(map, size, MAP_PADDING))
@@ -47,26 +47,26 @@ def prepare_map(map: Any, size: Size) -> Any:
 
 
 def restore_map(map: Any, size: Size) -> Any:
-    """Bring a predicted map to the size of its image, as grey levels.
+    """Resize a predicted map to the size of its image, as grey levels.
 
     Args:
-        map: (H, W) or (H, W, 1), 0..1, as the network answers.
+        map: (H, W) or (H, W, 1), 0..1, the network's output.
         size: (h, w) of the image, pixels.
 
     Returns:
-        (h, w) or (h, w, 1) as given, uint8.
+        (h, w) or (h, w, 1) like the input, uint8.
     """
     levels = tf.round(tf.clip_by_value(_overfill(map, size) * 255, 0, 255))
     return _like(map, tf.cast(levels, tf.uint8))
 
 
 def resize_back(map: Any, size: Size) -> Any:
-    """As `restore_map`, but float32 on the map's own scale, neither clipped nor rounded."""
+    """Like `restore_map`, but float32 on the map's own scale, neither clipped nor rounded."""
     return _like(map, _overfill(map, size))
 
 
 def content_box(original_size: Size, size: Size) -> tuple[int, int, int, int]:
-    """Where the image lies inside the padded frame.
+    """The part of the padded frame that the image fills.
 
     Args:
         original_size: (h, w) of the image, pixels.
@@ -79,8 +79,9 @@ def content_box(original_size: Size, size: Size) -> tuple[int, int, int, int]:
     return int(top), int(left), int(height), int(width)
 
 
-def _like(given: Any, tensor: tf.Tensor) -> Any:
-    return tensor if tf.is_tensor(given) else tensor.numpy()
+def _like(input: Any, tensor: tf.Tensor) -> Any:
+    """`tensor`, as a NumPy array unless `input` is a tensor."""
+    return tensor if tf.is_tensor(input) else tensor.numpy()
 
 
 def _scaled(original_size: tf.Tensor, ratio: tf.Tensor) -> tf.Tensor:
@@ -99,8 +100,8 @@ def _placement(original_size: tf.Tensor, size: Size) -> tuple[tf.Tensor, tf.Tens
 
 
 def _resize(image: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """(h, w, c) to (size, c): areas averaged where it shrinks, bicubic where it grows, corners aligned."""
-    batch = image[None]  # both operations answer float32, and a large image need not be kept as such
+    """(h, w, c) to (size, c): area averaging if it shrinks, else bicubic; corners aligned."""
+    batch = image[None]  # not cast: both operations return float32, and a large image needs less memory as it is
     shrinks = tf.reduce_all(size <= tf.shape(image)[:2]) & tf.reduce_any(size < tf.shape(image)[:2])
     resized = tf.cond(
         shrinks,
@@ -121,7 +122,7 @@ def _fit(image: Any, size: Size, padding: float) -> tf.Tensor:
 
 
 def _overfill(prediction: Any, size: Any) -> tf.Tensor:
-    """Resize until both sides are covered, then cut the centre out: the inverse of fitting and padding."""
+    """Resize until both sides cover `size`, then crop the centre: the inverse of fitting and padding."""
     levels = tf.cast(prediction, tf.float32)
     if len(levels.shape) == 3:
         return _overfill(levels[..., 0], size)[..., None]

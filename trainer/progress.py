@@ -12,10 +12,10 @@ LOG_EVERY_S = 5.0
 
 
 class Tracker:
-    """Counts `total` units of `description`; a context manager.
+    """Shows the progress of `description` over `total` units; a context manager.
 
-    On a terminal it draws a bar with the time left. Elsewhere it prints a line at most every `LOG_EVERY_S`
-    seconds and one at the end, so that a log stays short.
+    On a terminal it draws a bar with the remaining time. Otherwise it prints a line every `LOG_EVERY_S` seconds at
+    most, and one at the end, so that a log stays short.
     """
 
     def __init__(self, description: str, total: int, unit: str, done: int = 0) -> None:
@@ -43,7 +43,7 @@ class Tracker:
         return self
 
     def advance(self, count: int = 1, details: str = "") -> None:
-        """Count `count` more units; `details` is shown behind the count."""
+        """Add `count` finished units; `details` is shown after the count."""
         self._done += count
         self._details = details
         if self._bar is not None:

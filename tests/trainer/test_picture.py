@@ -1,4 +1,4 @@
-"""Pictures of every kind become what people see, as RGB."""
+"""Images of every format become RGB as people see them."""
 
 import io
 import struct
@@ -24,7 +24,7 @@ ORIENTATIONS = {
     7: PIXELS[::-1, ::-1].swapaxes(0, 1),
     8: PIXELS[:, ::-1].swapaxes(0, 1),
 }
-"""EXIF orientation -> what people see of the pixels."""
+"""EXIF orientation -> the pixels as people see them."""
 
 
 def encoded(picture, format="PNG", **options):
@@ -74,7 +74,7 @@ def test_photographs_are_upright(orientation, format):
 
 
 @pytest.mark.parametrize("format", ["PNG", "WEBP", "TIFF"])
-def test_transparency_is_over_white(format):
+def test_transparent_pixels_are_blended_with_white(format):
     pixels = np.zeros((2, 3, 4), np.uint8)
     pixels[..., 3] = [[0, 51, 255]] * 2
     options = {"lossless": True, "exact": True} if format == "WEBP" else {}
@@ -98,7 +98,7 @@ def test_sixteen_bits_are_divided_by_257(format):
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.float32])
-def test_other_ranges_are_scaled_to_their_largest_value(dtype):
+def test_other_ranges_are_scaled_to_their_maximum(dtype):
     values = np.array([[-5, 0, 500, 1000]], dtype)
     np.testing.assert_array_equal(read(encoded(values, "TIFF"))[0, :, 0], [0, 0, 128, 255])
 
@@ -116,7 +116,7 @@ def test_of_an_animation_the_first_frame_is_read(format):
     np.testing.assert_array_equal(read(data), np.full((6, 8, 3), 255))
 
 
-def test_a_picture_larger_than_allowed_is_refused_with_numbers():
+def test_an_image_larger_than_allowed_is_refused_with_numbers():
     data = encoded(PIXELS)
     assert read(data, max_pixels=30 * 44).shape == PIXELS.shape
     message = "x.png is 44 pixels wide and 30 high, 0 megapixels; at most 0.001319 are allowed: shrink it"
@@ -124,7 +124,7 @@ def test_a_picture_larger_than_allowed_is_refused_with_numbers():
         read(data, max_pixels=30 * 44 - 1)
 
 
-def test_a_png_is_upright_by_tags_behind_its_pixels():
+def test_tags_after_its_pixels_turn_a_png_upright():
     tags = Image.Exif()
     tags[0x0112] = 6
     data = encoded(PIXELS)
@@ -134,7 +134,7 @@ def test_a_png_is_upright_by_tags_behind_its_pixels():
     np.testing.assert_array_equal(read(data[:-12] + behind), ORIENTATIONS[6])
 
 
-def test_pillows_own_limit_does_not_count():
+def test_pillows_own_limit_does_not_apply():
     header = malformed.png(20_000, 10_000, malformed.chunk(b"IDAT", b""))
     assert Picture(header, "x", max_pixels=200_000_000).size == (10_000, 20_000)
 

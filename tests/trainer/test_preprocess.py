@@ -1,4 +1,4 @@
-"""Pre- and postprocessing against what the reference answered."""
+"""Pre- and postprocessing compared with outputs of the reference."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_preprocessing_runs_inside_a_graph_with_unknown_sizes():
         assert there_and_back(image(1, 1, *size)[0]).shape == (*size, 1)
 
 
-def test_content_box_holds_the_image_and_nothing_of_the_padding():
+def test_content_box_is_the_image_without_the_padding():
     top, left, height, width = preprocess.content_box((101, 359), (360, 360))
     prepared = preprocess.prepare_map(np.full((101, 359), 200, np.uint8), (360, 360))
     assert (top, left, height, width) == (129, 0, 101, 360)

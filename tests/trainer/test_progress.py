@@ -12,13 +12,13 @@ END = "the end of what is shown"
 
 @pytest.fixture
 def terminal(monkeypatch):
-    """The standard output is a terminal; what it shows."""
+    """Makes the standard output a terminal; returns a function that reads its text."""
     ours, theirs = os.openpty()
     with os.fdopen(theirs, "w") as output, os.fdopen(ours, "rb", buffering=0) as shown:
         monkeypatch.setattr("sys.stdout", output)
 
         def read():
-            # The kernel hands over in pieces what was written: a last mark says that all of it came.
+            # The kernel delivers the output in pieces; a last mark says that it is complete.
             print(END, file=output, flush=True)
             text = b""
             while not text.rstrip().endswith(END.encode()):
@@ -34,7 +34,7 @@ def log(capsys):
 
 
 @pytest.mark.parametrize("place", ["terminal", "log"])
-def test_names_are_shown_as_they_are(place, request):
+def test_names_are_shown_unchanged(place, request):
     shown = request.getfixturevalue(place)
     with Tracker("download [b]/[/x]", 3, "[u]") as tracker:
         tracker.advance(3, details="[d]")

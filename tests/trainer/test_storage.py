@@ -11,7 +11,7 @@ from trainer.errors import UserError
 
 @pytest.fixture
 def folder(tmp_path):
-    """Files, folders in it, and what operating systems leave."""
+    """Files in folders, and files that operating systems make."""
     content = {"a.bin": b"a" * 1000, "below/b.bin": os.urandom(3_000_000), "below/empty": b""}
     for name, data in {**content, ".DS_Store": b"x", "__MACOSX/a.bin": b"x", "below/Thumbs.db": b"x"}.items():
         (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -19,9 +19,9 @@ def folder(tmp_path):
     return tmp_path / "set"
 
 
-def test_a_folder_lists_its_files_but_not_what_systems_leave(folder):
+def test_a_folder_lists_its_files_without_those_of_operating_systems(folder):
     objects = storage.list_objects(str(folder))
-    assert [(each.name, each.size_bytes) for each in objects] == [
+    assert [(entry.name, entry.size_bytes) for entry in objects] == [
         ("a.bin", 1000),
         ("below/b.bin", 3_000_000),
         ("below/empty", 0),
@@ -33,25 +33,25 @@ def test_checksum_is_the_published_one_of_the_check_string(tmp_path):
     assert storage.checksum(tmp_path / "check") == "e3069283"
 
 
-def test_the_same_files_list_alike_here_and_in_a_bucket(folder, bucket):
+def test_the_same_files_list_alike_locally_and_in_a_bucket(folder, bucket):
     address = upload(bucket, folder, "deep/set")
     bucket.blob("deep/set-of-others/c.bin").upload_from_string(b"c")
     assert storage.list_objects(address) == storage.list_objects(str(folder))
     assert storage.list_objects(address + "/") == storage.list_objects(address)
 
 
-def test_one_archive_lists_alike_here_and_in_a_bucket(tmp_path, bucket):
+def test_one_archive_lists_alike_locally_and_in_a_bucket(tmp_path, bucket):
     archive = small_sources.write_zip(tmp_path / "x.zip", {"a": b"a"})
     assert storage.list_objects(upload(bucket, archive, "deep/x.zip")) == storage.list_objects(str(archive))
 
 
 def test_a_whole_bucket_is_a_source(folder, bucket):
     upload(bucket, folder / "a.bin")
-    assert [each.name for each in storage.list_objects(f"gs://{bucket.name}")] == ["a.bin"]
+    assert [entry.name for entry in storage.list_objects(f"gs://{bucket.name}")] == ["a.bin"]
 
 
 @pytest.mark.parametrize("chunk_bytes", [2**30, 1_000_000])
-def test_download_brings_every_byte_at_once_or_in_pieces(
+def test_download_copies_every_byte_at_once_or_in_pieces(
     folder, bucket, tmp_path, monkeypatch, chunk_bytes, capsys
 ):
     monkeypatch.setattr(storage, "CHUNK_BYTES", chunk_bytes)
@@ -59,7 +59,7 @@ def test_download_brings_every_byte_at_once_or_in_pieces(
     objects = storage.list_objects(address)
     storage.download(address, objects, tmp_path / "here")
     assert small_sources.files(tmp_path / "here") == {
-        each.name: (folder / each.name).read_bytes() for each in objects
+        entry.name: (folder / entry.name).read_bytes() for entry in objects
     }
     assert "3/3 MB" in capsys.readouterr().out
 
@@ -75,12 +75,12 @@ def test_download_brings_every_byte_at_once_or_in_pieces(
         ("/no/such/folder", "/no/such/folder does not exist; give a folder"),
     ],
 )
-def test_a_source_that_is_not_there_is_named(bucket, source, message):
+def test_a_missing_source_is_named(bucket, source, message):
     with pytest.raises(UserError, match=message):
         storage.list_objects(source.replace("BUCKET", bucket.name))
 
 
-def test_an_empty_folder_and_a_file_that_is_no_archive_are_no_sources(tmp_path):
+def test_an_empty_folder_and_other_files_are_not_sources(tmp_path):
     with pytest.raises(UserError, match="is an empty folder"):
         storage.list_objects(str(tmp_path))
     (tmp_path / "a.txt").touch()
@@ -90,7 +90,7 @@ def test_an_empty_folder_and_a_file_that_is_no_archive_are_no_sources(tmp_path):
 
 @pytest.mark.parametrize("status", [401, 403])
 @pytest.mark.parametrize("source", ["gs://private/set", "gs://private/set.zip"])
-def test_a_missing_permission_says_whom_to_ask(monkeypatch, status, source):
+def test_a_missing_permission_names_the_role(monkeypatch, status, source):
     with (
         answering(monkeypatch, refusing(status)),
         pytest.raises(
@@ -100,14 +100,14 @@ def test_a_missing_permission_says_whom_to_ask(monkeypatch, status, source):
         storage.list_objects(source)
 
 
-def test_a_server_that_does_not_answer_is_said_to_be_out_of_reach(monkeypatch):
+def test_a_server_that_does_not_reply_is_reported(monkeypatch):
     monkeypatch.setattr(storage, "RETRY_S", 0.5)
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
     with pytest.raises(UserError, match=r"cannot reach Cloud Storage for gs://any/set .*check the network"):
         storage.list_objects("gs://any/set")
 
 
-def test_credentials_that_ran_out_say_how_to_renew_them():
+def test_expired_credentials_say_how_to_renew_them():
     expired = google.auth.exceptions.RefreshError("Reauthentication is needed")
     with (
         pytest.raises(UserError, match=r"Reauthentication is needed.*gcloud auth"),

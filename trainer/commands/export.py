@@ -1,4 +1,4 @@
-"""Write a trained model for other programs: a SavedModel that serves, or a TFLite file for LiteRT."""
+"""Export a trained model: as a SavedModel for servers, or as a TFLite file for mobile devices (LiteRT)."""
 
 import argparse
 import pathlib
@@ -9,39 +9,51 @@ from trainer.loading import load_tensorflow
 from trainer.settings_cli import add_model, output_path
 
 SAVED_MODEL, TFLITE = EXPORT_FORMATS
-HELP = "write a model for servers or telephones"
+HELP = "export a model for servers or mobile devices"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument(
-        "--output", type=output_path, required=True, metavar="PATH", help="Folder, or file, to write."
+        "--output",
+        type=output_path,
+        required=True,
+        metavar="PATH",
+        help="Folder (SavedModel) or file (TFLite) to write.",
     )
-    parser.add_argument("--format", default=SAVED_MODEL, choices=EXPORT_FORMATS, help="(default: %(default)s)")
     parser.add_argument(
-        "--image-size", default="", metavar="HxW", help="The network's input, pixels (default: the training's)."
+        "--format",
+        default=SAVED_MODEL,
+        choices=EXPORT_FORMATS,
+        help="Format of the export (default: %(default)s).",
+    )
+    parser.add_argument(
+        "--image-size",
+        default="",
+        metavar="HxW",
+        help="Input size of the network in pixels (default: that of the training).",
     )
     parser.add_argument(
         "--default-signature",
         default=SIGNATURES[0],
         choices=SIGNATURES,
-        help="Of a SavedModel: what answers requests that name no signature (default: %(default)s).",
+        help="Only for SavedModels: signature for requests that name none (default: %(default)s).",
     )
     parser.add_argument(
         "--quantization",
         default=QUANTIZATIONS[0],
         choices=QUANTIZATIONS,
-        help="Of a TFLite file: the type of its weights (default: %(default)s, float32).",
+        help="Only for TFLite: type of the weights (default: %(default)s, which means float32).",
     )
 
 
 def execute(parsed: argparse.Namespace) -> None:
     path = pathlib.Path(parsed.output)
     if path.exists():
-        raise UserError(f"{path} is there already; name another --output, or remove it")
+        raise UserError(f"{path} exists already; name another --output, or remove it")
     for flag, default, of in (("default_signature", SIGNATURES[0], SAVED_MODEL), ("quantization", "none", TFLITE)):
         if parsed.format != of and getattr(parsed, flag) != default:
-            raise UserError(f"--{flag.replace('_', '-')} is of the format {of}, and --format is {parsed.format}")
+            raise UserError(f"--{flag.replace('_', '-')} is for the format {of}, but --format is {parsed.format}")
 
     from trainer.config import parse_image_size
     from trainer.models.find import find_model, image_size_of
@@ -59,7 +71,7 @@ def execute(parsed: argparse.Namespace) -> None:
     model = load_model(folder)
     if parsed.format == SAVED_MODEL:
         write_saved_model(model, size, path, parsed.default_signature)
-        size_bytes = sum(each.stat().st_size for each in path.rglob("*") if each.is_file())
+        size_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     else:
         write_lite(model, size, path, parsed.quantization)
         size_bytes = path.stat().st_size

@@ -1,20 +1,20 @@
-"""Fetch a data set, check it, and write it as shards of the network's size."""
+"""Fetch a dataset, check it, and write it as shards at the network's input size."""
 
 import argparse
 
 from trainer.config import FetchConfig
 from trainer.settings_cli import add_settings, output_dir, output_file, settings
 
-HELP = "fetch and prepare a data set"
+HELP = "fetch and prepare a dataset"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, FetchConfig)
     parser.add_argument(
-        "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder of the prepared data set."
+        "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder for the prepared dataset."
     )
     parser.add_argument(
-        "--preview", type=output_file, metavar="HTML", help="Page with a grid of stimuli and their maps to write."
+        "--preview", type=output_file, metavar="HTML", help="Write a page with a grid of stimuli and their maps."
     )
 
 

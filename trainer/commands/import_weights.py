@@ -1,9 +1,9 @@
 """\
-Make a model of weights that were trained elsewhere.
+Convert weights that were trained elsewhere to a model.
 
-SOURCE is a path or a gs:// address of: the author's frozen SavedModel or .pb, a TensorFlow checkpoint (its name up
-to .ckpt), an HDF5 file of Keras, such as the .weights.h5 of the TF2 port, or a model of this project. Every shape
-is checked. Where the source is a graph, its answer to an image is compared with the imported network's.
+SOURCE is a path or a gs:// address of a frozen SavedModel or .pb of MSI-Net's author, a TensorFlow checkpoint (its
+name up to .ckpt), an HDF5 file of Keras such as the .weights.h5 of the TF2 port, or a model of this project. All
+shapes are checked. If the source is a graph, its map of an image is compared with the imported network's.
 """
 
 import argparse
@@ -12,26 +12,26 @@ from trainer.config import FetchConfig
 from trainer.datasets import DATASETS
 from trainer.settings_cli import output_dir
 
-HELP = "make a model of published weights"
+HELP = "convert published weights to a model"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     sizes = ", ".join(f"{name} {row.image_size[0]}x{row.image_size[1]}" for name, row in DATASETS.items())
     parser.add_argument("source", metavar="SOURCE")
     parser.add_argument(
-        "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder of the model to write."
+        "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder for the model."
     )
     parser.add_argument(
         "--dataset",
         default=FetchConfig.dataset,
         metavar="NAME",
-        help="Data set that the weights were trained on (default: %(default)s); a model keeps its own.",
+        help="Dataset that the weights were trained on (default: %(default)s); a model keeps its own.",
     )
     parser.add_argument(
         "--image-size",
         default="",
         metavar="HxW",
-        help=f"Size to which images are fitted, in pixels (default: the data set's: {sizes}).",
+        help=f"Size to which images are fitted, in pixels (default: that of the dataset: {sizes}).",
     )
 
 

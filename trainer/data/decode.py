@@ -214,7 +214,7 @@ def _rescaled(points: Points, size: tuple[int, ...], target_size: tuple[int, int
 
 
 def rescale_points(points: Points, box: tuple[int, int, int, int], size: tuple[int, int]) -> Points:
-    """Where pixels (n, 2) of a picture of `size` (h, w) lie once it fills `box` (top, left, height, width)."""
+    """Points (n, 2) in an image of `size` (h, w), after it is resized to `box` (top, left, height, width)."""
     top_left, box_size = np.array(box[:2]), np.array(box[2:])
     scaled = np.floor((points + 0.5) * box_size / np.array(size)).astype(np.int64)
     moved: Points = top_left + np.clip(scaled, 0, box_size - 1)

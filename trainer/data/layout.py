@@ -38,7 +38,7 @@ ROLES = {
 SPLIT_FOLDERS = {"train": "train", "val": "valid", "valid": "valid", "test": "test"}
 IGNORED = "output"
 """CAT2000 has folders of this name with images made from its stimuli."""
-PICTURES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif")
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif")
 POINTS = ".mat"
 SEED = 42
 
@@ -116,7 +116,7 @@ def _place(path: str, row: Dataset) -> _Place | None:
     role = ROLES[folders[depth].lower()]
     below = folders[depth + 1 :]
     suffix = pathlib.PurePosixPath(file).suffix
-    kinds = (*PICTURES, POINTS) if role == "fixations" else PICTURES
+    kinds = (*IMAGE_SUFFIXES, POINTS) if role == "fixations" else IMAGE_SUFFIXES
     if suffix.lower() not in kinds or IGNORED in (folder.lower() for folder in below):
         return None
     split = ""

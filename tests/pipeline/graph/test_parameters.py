@@ -97,7 +97,7 @@ def test_unknown_parameter_is_refused_with_the_nearest_one():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"base_dataset": "salicn"}, "base training: unknown data set 'salicn'; did you mean 'salicon'"),
+        ({"base_dataset": "salicn"}, "base training: unknown dataset 'salicn'; did you mean 'salicon'"),
         ({"finetune_image_size": "100x100"}, "fine-tuning: image_size is 100x100.*divisible by 8.*96x96"),
         ({"base_batch_size": -1}, "base training: batch_size is -1; it must be at least 0"),
         ({"finetune_learning_rate": -1.0}, "fine-tuning: learning_rate is -1; it must be above 0"),

@@ -75,7 +75,7 @@ def test_one_accelerator_shows_its_plan(output):
     ("arguments", "message"),
     [
         (["--accelerator", "v5e-3"], "unknown accelerator 'v5e-3'; did you mean 'v5e-"),
-        (["--dataset", "salicn"], "unknown data set 'salicn'; did you mean 'salicon'"),
+        (["--dataset", "salicn"], "unknown dataset 'salicn'; did you mean 'salicon'"),
         (["--image-size", "100x100"], "image_size is 100x100: .*96x96"),
         (["--epochs", "0"], "epochs is 0; it must be at least 1"),
         (["--images", "-1"], "images is -1; it must be at least 0"),

@@ -1,4 +1,4 @@
-"""The decoded split and the batches of it: whose they are, in what order, and what they take."""
+"""The decoded split and its batches: their images, order and memory."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ from trainer.data import batches, tfrecords
 from trainer.data.batches import Split, epoch_order, training_batches, validation_batches
 from trainer.errors import UserError
 
-N_TRAIN, N_VALID = 70, 11  # so many that there are several shards
+N_TRAIN, N_VALID = 70, 11  # enough for several shards
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +48,12 @@ def scratch(tmp_path, monkeypatch):
     return tmp_path / "scratch"
 
 
-def taken(data):
+def elements(data):
     return list(data.as_numpy_iterator())
 
 
 def indices(data):
-    return [batch["index"].tolist() for batch in taken(data)]
+    return [batch["index"].tolist() for batch in elements(data)]
 
 
 # === The decoded split ===
@@ -69,7 +69,7 @@ def test_split_holds_every_image_at_its_index(folder, manifest, name, cache):
         np.testing.assert_array_equal(split.density[example.index, ..., 0], example.density)
 
 
-def test_memory_is_taken_when_it_is_there_and_else_a_file_without_a_name(folder, manifest, scratch, capsys):
+def test_auto_uses_memory_if_available_else_a_file_without_a_name(folder, manifest, scratch, capsys):
     Split.load(folder, manifest, "train", reserve_bytes=0)
     assert "train: 0.00 GB of decoded images in memory; " in capsys.readouterr().out
     split = Split.load(folder, manifest, "train", reserve_bytes=10**18)
@@ -80,7 +80,7 @@ def test_memory_is_taken_when_it_is_there_and_else_a_file_without_a_name(folder,
 
 def test_both_caches_give_the_same_batches(folder, manifest, train, scratch):
     other = Split.load(folder, manifest, "train", "disk")
-    for one, two in zip(*(taken(training_batches(each, 4, 1, 2)) for each in (train, other)), strict=True):
+    for one, two in zip(*(elements(training_batches(each, 4, 1, 2)) for each in (train, other)), strict=True):
         for key in one:
             np.testing.assert_array_equal(one[key], two[key])
 
@@ -90,7 +90,7 @@ def test_an_unknown_cache_is_named(folder, manifest):
         Split.load(folder, manifest, "train", "disc")
 
 
-def test_memory_that_is_not_there_is_refused_before_it_is_taken(folder, manifest):
+def test_too_little_memory_is_refused_before_allocating(folder, manifest):
     many = dataclasses.replace(manifest, counts={"train": 10**12, "valid": 1})
     with pytest.raises(
         UserError, match=r"5120000.00 GB of decoded images, but .* are available; set cache to disk"
@@ -119,7 +119,7 @@ def test_long_work_shows_its_progress(folder, manifest, monkeypatch, capsys):
 
 
 def rewritten(tmp_path, numbers, size=(32, 40)):
-    """A prepared data set of three images whose records are numbered otherwise."""
+    """A prepared dataset of three images whose records have other numbers."""
     folder = write_prepared(tmp_path / "prepared", 3, 1, size)
     examples = list(tfrecords.read(folder, "train"))
     with tfrecords.ShardWriter(folder, "train", 3, size) as writer:
@@ -137,7 +137,7 @@ def rewritten(tmp_path, numbers, size=(32, 40)):
         ([0, 1, -1], "has 3 images in train, but a record is number -1"),
     ],
 )
-def test_records_that_are_not_each_image_once_are_damage(tmp_path, numbers, message):
+def test_missing_and_repeated_images_are_damage(tmp_path, numbers, message):
     folder = rewritten(tmp_path, numbers)
     with pytest.raises(UserError, match=message + ".*; prepare the dataset again"):
         Split.load(folder, Manifest.load(folder), "train")
@@ -182,7 +182,7 @@ def test_an_epoch_has_each_image_once_in_an_order_of_its_own(train):
 
 def test_batches_hold_the_images_of_their_indices(train):
     for batch_size in (1, 4, 16):  # gathered several at a time, and one
-        for batch in taken(training_batches(train, batch_size, 3, 0)):
+        for batch in elements(training_batches(train, batch_size, 3, 0)):
             np.testing.assert_array_equal(batch["stimulus"], train.stimulus[batch["index"]])
             np.testing.assert_array_equal(batch["density"], train.density[batch["index"]])
 
@@ -204,7 +204,7 @@ def test_the_slices_of_all_replicas_are_the_batch_of_one(train, n_replicas, work
 
 
 @pytest.mark.parametrize(("n_replicas_here", "first_replica", "n_replicas"), [(1, 0, 1), (2, 2, 4)])
-def test_skipping_goes_on_where_the_epoch_was_left(train, n_replicas_here, first_replica, n_replicas):
+def test_skipping_resumes_the_epoch(train, n_replicas_here, first_replica, n_replicas):
     replicas = n_replicas_here, first_replica, n_replicas
     whole = indices(training_batches(train, 8, 5, 2, 0, *replicas))
     for steps in (1, 5, N_TRAIN // 8):
@@ -212,8 +212,10 @@ def test_skipping_goes_on_where_the_epoch_was_left(train, n_replicas_here, first
 
 
 @pytest.mark.parametrize(("batch_size", "n_replicas"), [(1, 1), (4, 1), (4, 4), (11, 1), (16, 4), (32, 8)])
-def test_validation_takes_each_image_once_and_fills_up_with_zeros(valid, batch_size, n_replicas):
-    of_replicas = [taken(validation_batches(valid, batch_size, 1, each, n_replicas)) for each in range(n_replicas)]
+def test_validation_has_each_image_once_and_is_padded_with_zeros(valid, batch_size, n_replicas):
+    of_replicas = [
+        elements(validation_batches(valid, batch_size, 1, each, n_replicas)) for each in range(n_replicas)
+    ]
     steps = -(-N_VALID // batch_size)
     assert [len(each) for each in of_replicas] == [steps] * n_replicas
     in_order = [batch for step in zip(*of_replicas, strict=True) for batch in step]
@@ -237,11 +239,11 @@ def test_shapes_are_known_and_the_same_in_every_epoch(train, valid):
         assert {key: tuple(spec.shape) for key, spec in validation.items()} == {**shapes, "mask": (each,)}
 
 
-# === In processes of their own ===
+# === In separate processes ===
 
 
 def output_of(program, *arguments):
-    """What a fresh interpreter prints as JSON in its last line."""
+    """The JSON in the last line that a new interpreter prints."""
     root = pathlib.Path(__file__).parents[3]
     command = [sys.executable, "-c", program, *map(str, arguments)]
     finished = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
@@ -255,8 +257,8 @@ import tensorflow as tf
 from trainer.data import batches
 from trainer.artifacts import Manifest
 
-processor = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * 2)
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 tf.config.experimental.enable_op_determinism()
 tf.config.threading.set_inter_op_parallelism_threads(1)
 split = batches.Split.load(sys.argv[1], Manifest.load(sys.argv[1]), "train")
@@ -273,7 +275,7 @@ print(json.dumps(epochs))
 
 
 def test_a_mirrored_strategy_hands_each_replica_its_slice(folder, train):
-    """And deterministic training, on one thread for the steps, gets the same batches."""
+    """Deterministic training, with one thread for the steps, gets the same batches."""
     for epoch, steps in enumerate(output_of(MIRRORED, folder)):
         assert [[index for each in step for index in each] for step in steps] == indices(
             training_batches(train, 8, 5, epoch)
@@ -293,7 +295,7 @@ def status(key):
 manifest = Manifest.load(sys.argv[1])
 batches.Split.load(sys.argv[1], manifest, "valid")  # starts TensorFlow
 before = status("RssAnon")
-pathlib.Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts anew
+pathlib.Path("/proc/self/clear_refs").write_text("5")  # resets VmHWM
 start = status("VmHWM")
 split = batches.Split.load(sys.argv[1], manifest, "train", sys.argv[2])
 for batch in batches.training_batches(split, 8, 0, 0):
@@ -306,7 +308,7 @@ print(json.dumps({"peak": status("VmHWM") - start, "private": status("RssAnon") 
 
 @pytest.fixture(scope="module")
 def larger(tmp_path_factory):
-    """A prepared data set of 120 MB of decoded training images; its folder, and the bytes."""
+    """A prepared dataset of 120 MB of decoded training images: its folder, and the bytes."""
     folder = write_prepared(tmp_path_factory.mktemp("larger") / "prepared", 1, 1)
     size, counts, shards = (240, 320), {"train": 400, "valid": 1}, {}
     stimulus = np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8)
@@ -322,11 +324,11 @@ def larger(tmp_path_factory):
     return folder, counts["train"] * size[0] * size[1] * 4
 
 
-def test_in_memory_the_images_are_there_once(larger):
+def test_memory_holds_the_images_once(larger):
     folder, n_bytes = larger
-    taken = output_of(MEMORY, folder, "memory")
-    assert n_bytes < taken["private"] < 1.5 * n_bytes
-    assert taken["peak"] < 2 * n_bytes
+    used = output_of(MEMORY, folder, "memory")
+    assert n_bytes < used["private"] < 1.5 * n_bytes
+    assert used["peak"] < 2 * n_bytes
 
 
 def test_on_disk_the_images_take_no_memory_of_the_process(larger):

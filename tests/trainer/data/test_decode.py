@@ -27,7 +27,7 @@ def file(content, name):
 
 
 def gaze(*observers):
-    """SALICON's file of (x, y) counted from 1."""
+    """A file like SALICON's, of (x, y) counted from 1."""
     structs = np.zeros((len(observers), 1), [("location", "O"), ("timestamp", "O"), ("fixations", "O")])
     for struct, points in zip(structs[:, 0], observers, strict=True):
         struct["fixations"] = np.array(points, np.uint16).reshape(-1, 2) if points else np.zeros((0, 0))
@@ -44,7 +44,7 @@ def item(map, fixations=None, pixels=None):
     return Item("x.png", picture(stimulus(0) if pixels is None else pixels), map, fixations)
 
 
-# === Pictures ===
+# === Images ===
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def item(map, fixations=None, pixels=None):
         *itertools.product(("BMP", "WEBP"), ("RGB", "RGBA")),
     ],
 )
-def test_pictures_of_every_mode_become_rgb(format, mode):
+def test_images_of_every_mode_become_rgb(format, mode):
     image = Image.new("RGB", SIZE[::-1], (255, 255, 255)).convert(mode)
     decoded = decode.decode_stimulus(picture(image, format, **({"lossless": True} if format == "WEBP" else {})))
     assert decoded.dtype == np.uint8
@@ -79,7 +79,7 @@ def test_sixteen_bits_keep_their_brightness():
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, bool])
-def test_points_are_found_however_they_are_marked(dtype):
+def test_points_are_detected_for_every_marker_value(dtype):
     marked = (point_map() > 0).astype(dtype)
     decoded = decode.decode(item(picture(marked)), 2.0)
     assert decoded.ground_truth == "points"
@@ -87,21 +87,21 @@ def test_points_are_found_however_they_are_marked(dtype):
 
 
 @pytest.mark.parametrize("content", [b"", b"no picture", b"\x89PNG\r\n\x1a\n" + b"x" * 50])
-def test_a_picture_that_does_not_decode_is_named(content):
+def test_an_image_that_does_not_decode_is_named(content):
     with pytest.raises(UserError, match=r"bad\.png in set\.zip does not decode .*it again") as raised:
         decode.decode_stimulus(file(content, "bad.png"))
     assert "0x" not in str(raised.value)
 
 
 @pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
-def test_a_picture_that_is_cut_short_is_named(format):
+def test_a_truncated_image_is_named(format):
     whole = picture(stimulus(0), format, "bad").read()
     with pytest.raises(UserError, match=r"bad\.x in set\.zip does not decode") as raised:
         decode.decode_stimulus(file(whole[: len(whole) // 2], "bad.x"))
     assert "{{" not in str(raised.value)
 
 
-def test_nothing_but_pictures_of_the_known_formats_is_decoded(tmp_path, monkeypatch):
+def test_only_known_formats_are_decoded(tmp_path, monkeypatch):
     called = tmp_path / "called"
     ghostscript = tmp_path / "gs"
     ghostscript.write_text(f'#!/bin/sh\necho "$@" >> {called}\nexit 1\n')
@@ -118,7 +118,7 @@ def test_nothing_but_pictures_of_the_known_formats_is_decoded(tmp_path, monkeypa
 # === Ground truth ===
 
 
-def test_a_density_is_kept_as_it_is():
+def test_a_density_is_unchanged():
     decoded = decode.decode(item(picture(density_map(1))), 2.0)
     np.testing.assert_array_equal(decoded.density, density_map(1))
     assert (decoded.ground_truth, decoded.fixations) == ("density", None)
@@ -131,7 +131,7 @@ def test_points_become_a_density_as_the_reference_blurs_them():
     np.testing.assert_array_equal(decoded.fixations, POINTS)
 
 
-def test_a_picture_of_points_beside_a_density_gives_the_fixations_even_as_jpeg():
+def test_an_image_of_points_in_addition_to_a_density_gives_the_fixations_even_as_jpeg():
     for fixations in (picture(point_map()), picture(point_map(), "JPEG", quality=95)):
         decoded = decode.decode(item(picture(density_map(1)), fixations), 2.0)
         assert decoded.ground_truth == "density"
@@ -144,7 +144,7 @@ def test_gaze_counts_from_one_keeps_repeats_and_is_clipped_to_the_image():
     assert decoded.fixations.tolist() == [[0, 0], [0, 0], [23, 31], [23, 31], [3, 4]]
 
 
-def test_observers_are_kept_apart():
+def test_observers_are_separate():
     observers = decode.read_observers(gaze([(1, 1), (1, 1)], [], [(40, 30)]), (24, 32))
     assert [each.tolist() for each in observers] == [[[0, 0], [0, 0]], [], [[23, 31]]]
 
@@ -157,7 +157,7 @@ def test_fixations_alone_become_the_density():
     np.testing.assert_array_equal(decoded.density, decode.blur(POINTS, SIZE, 2.0))
 
 
-def test_a_map_of_another_size_and_the_same_ratio_is_taken():
+def test_a_map_of_another_size_and_the_same_ratio_is_accepted():
     decoded = decode.decode(item(picture(point_map()), pixels=stimulus(0, (48, 64))), 2.0)
     assert decoded.density.shape == (48, 64)
     assert decoded.fixations.tolist() == (2 * POINTS + 1).tolist()
@@ -166,14 +166,14 @@ def test_a_map_of_another_size_and_the_same_ratio_is_taken():
 @pytest.mark.parametrize(
     ("size", "fits"), [((24, 32), True), ((25, 32), True), ((24, 33), True), ((24, 35), False), ((32, 24), False)]
 )
-def test_a_map_may_miss_the_ratio_of_its_image_by_a_pixel(size, fits):
-    drawn = picture(density_map(0, size), name="map")
+def test_the_ratio_of_a_map_may_differ_by_one_pixel(size, fits):
+    resized = picture(density_map(0, size), name="map")
     if fits:
-        assert decode.decode(item(drawn), 2.0).density.shape == size
+        assert decode.decode(item(resized), 2.0).density.shape == size
     else:
         message = rf"map\.png in set\.zip is {size[0]} x {size[1]} pixels .*image is 24 x 32"
         with pytest.raises(UserError, match=message):
-            decode.decode(item(drawn), 2.0)
+            decode.decode(item(resized), 2.0)
 
 
 @pytest.mark.parametrize(
@@ -202,10 +202,10 @@ def test_ground_truth_that_cannot_be_used_is_named(map, fixations, message):
         (np.eye(400, dtype=np.uint8) * np.arange(400, dtype=np.uint8), False),  # 256 levels in 0.25%
     ],
 )
-def test_points_are_told_from_a_density(map, is_points):
+def test_points_are_distinguished_from_a_density(map, is_points):
     assert decode.is_points(map) == is_points
 
 
-def test_points_move_with_the_picture_into_its_box():
+def test_points_move_with_the_image_into_its_box():
     moved = decode.rescale_points(np.array([[0, 0], [479, 639], [240, 320]]), (15, 0, 120, 160), (480, 640))
     assert moved.tolist() == [[15, 0], [134, 159], [75, 80]]

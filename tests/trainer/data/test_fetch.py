@@ -12,9 +12,9 @@ from trainer.config import FetchConfig
 from trainer.data import decode, fetch, layout, prepare, sample, sources, tfrecords
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared" / "data"
-needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the stand-ins for the real data sets are not here")
+needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the substitutes for the real datasets are missing")
 SIZE = (40, 64)
-"""(height, width) to prepare for, pixels: pictures of 24 x 32 grow to 40 x 53 and are padded at the sides."""
+"""(height, width) to prepare for, pixels: images of 24 x 32 grow to 40 x 53 and are padded at the sides."""
 
 
 def config(source, dataset="osie", **settings):
@@ -35,10 +35,10 @@ def prepared(points, tmp_path_factory):
     return fetch.fetch_dataset(config(points), folder), folder
 
 
-# === What is made ===
+# === The prepared dataset ===
 
 
-def test_the_manifest_says_what_there_is_and_where_it_is_from(prepared, points):
+def test_the_manifest_has_contents_and_origin(prepared, points):
     manifest, folder = prepared
     assert artifacts.Manifest.load(folder) == manifest
     assert (manifest.dataset, manifest.source, manifest.image_size) == ("osie", str(points), SIZE)
@@ -75,8 +75,8 @@ def test_examples_are_the_preprocessed_originals_in_the_order_of_the_split(prepa
             np.testing.assert_array_equal(example.fixations, POINTS)
 
 
-def test_prepared_fixations_lie_where_their_pixels_went(tmp_path):
-    """A white pixel on black, with the fixation on it, is brightest where the prepared fixation is."""
+def test_prepared_fixations_are_at_their_prepared_pixels(tmp_path):
+    """A white pixel on black, which is fixated, is brightest at the prepared fixation."""
     place = np.array([[10, 20]])
     for index in range(7):
         pixels = np.zeros((48, 48, 3), np.uint8)
@@ -92,7 +92,7 @@ def test_prepared_fixations_lie_where_their_pixels_went(tmp_path):
 
 
 def test_the_centre_bias_is_the_mean_of_the_training_maps_without_the_padding(tmp_path):
-    source = write_tree(tmp_path / "source", maps="saliency", draw=density_map)
+    source = write_tree(tmp_path / "source", maps="saliency", make_map=density_map)
     fetch.fetch_dataset(config(source), tmp_path / "set")
     bias = np.load(tmp_path / "set" / artifacts.CENTER_BIAS)
     assert (bias.shape, bias.dtype) == ((120, 160), np.float32)
@@ -109,12 +109,12 @@ def test_the_centre_bias_is_the_mean_of_the_training_maps_without_the_padding(tm
 
 
 def test_a_density_alone_has_no_fixations(tmp_path):
-    manifest = fetch.fetch_dataset(config(write_tree(tmp_path / "s", draw=density_map)), tmp_path / "set")
+    manifest = fetch.fetch_dataset(config(write_tree(tmp_path / "s", make_map=density_map)), tmp_path / "set")
     assert (manifest.ground_truth, manifest.blur_sigma_px, manifest.has_fixations) == ("density", 0.0, False)
     assert all(example.fixations.shape == (0, 2) for example in tfrecords.read(tmp_path / "set", "train"))
 
 
-def test_the_same_source_gives_the_same_bytes_whatever_it_is_packed_in(points, prepared, tmp_path, bucket):
+def test_the_same_source_gives_the_same_bytes_in_every_packing(points, prepared, tmp_path, bucket):
     write_zip(tmp_path / "zip" / "set.zip", files(points))
     write_tar(tmp_path / "set.tar.gz", files(points))
     expected = files(prepared[1])
@@ -135,11 +135,11 @@ def test_the_same_source_gives_the_same_bytes_whatever_it_is_packed_in(points, p
 
 
 @pytest.mark.parametrize("dataset", ["salicon", "fixationadd1000"])
-def test_the_sample_set_is_drawn_and_prepared(dataset, tmp_path, monkeypatch):
+def test_the_sample_set_is_generated_and_prepared(dataset, tmp_path, monkeypatch):
     few = dataclasses.replace(sample.settings(dataset), n_train=16, n_valid=4)
     monkeypatch.setitem(sample.SAMPLES, dataset, few)
-    wanted = FetchConfig(dataset, "sample", "24x32", max_examples=4)  # the counts of the sample are its own
-    manifest = fetch.fetch_dataset(wanted, tmp_path / "set")
+    settings = FetchConfig(dataset, "sample", "24x32", max_examples=4)  # the counts of the sample are its own
+    manifest = fetch.fetch_dataset(settings, tmp_path / "set")
     assert manifest.source == "sample"
     assert manifest.fingerprint == sample.fingerprint(dataset) == fetch.fingerprint(dataset, "sample")
     assert manifest.counts == {"train": 4, "valid": 4}
@@ -147,7 +147,7 @@ def test_the_sample_set_is_drawn_and_prepared(dataset, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["set"]
 
 
-def test_an_empty_folder_is_taken_as_the_output(points, tmp_path):
+def test_an_empty_folder_is_accepted_as_output(points, tmp_path):
     (tmp_path / "set").mkdir()
     fetch.fetch_dataset(config(points, max_examples=1), tmp_path / "set")
     assert artifacts.Manifest.load(tmp_path / "set").counts == {"train": 1, "valid": 1}
@@ -170,7 +170,7 @@ def test_the_same_files_have_the_same_fingerprint_here_and_in_a_bucket(points, b
     assert fetch.fingerprint("osie", upload(bucket, points)) == fetch.fingerprint("osie", str(points))
 
 
-def test_a_fingerprint_tells_names_and_contents_apart(tmp_path):
+def test_a_fingerprint_depends_on_names_and_contents(tmp_path):
     seen = set()
     for name, content in (("a", b"1"), ("b", b"1"), ("a", b"2")):
         (tmp_path / name).write_bytes(content)

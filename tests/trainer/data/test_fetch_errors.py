@@ -1,4 +1,4 @@
-"""What can be wrong with a source is said with names, numbers and a remedy, and nothing is left behind."""
+"""Errors of a source are reported with names, numbers and a remedy, and leave nothing behind."""
 
 import os
 import pathlib
@@ -21,13 +21,13 @@ from trainer.errors import UserError
 
 @pytest.fixture
 def tree(tmp_path):
-    """A folder in which everything is right."""
+    """A valid source."""
     return write_tree(tmp_path / "tree")
 
 
 @pytest.fixture
 def refused(tmp_path):
-    """A check that fetching a source fails with a message, and leaves nothing."""
+    """Checks that fetching a source fails with a message and leaves nothing."""
 
     def check(source, message, dataset="osie", **settings):
         settings = {"image_size": "24x32", "allow_partial_data": True, **settings}
@@ -40,7 +40,7 @@ def refused(tmp_path):
     return check
 
 
-# === Where it is ===
+# === The source ===
 
 
 def test_a_source_that_is_missing(refused, tmp_path):
@@ -63,12 +63,12 @@ def test_no_permission(refused, monkeypatch, source):
         refused(source, rf"no permission to read {source} \(403\): log in .*Object Viewer")
 
 
-def test_no_source_given_for_a_data_set_without_one(refused):
+def test_no_source_given_for_a_dataset_without_a_default(refused):
     refused("", "salicon has no default source: give its folder", dataset="salicon")
 
 
-def test_an_unknown_data_set(refused, tree):
-    refused(tree, "unknown data set 'salcon'; did you mean 'salicon'", dataset="salcon")
+def test_an_unknown_dataset(refused, tree):
+    refused(tree, "unknown dataset 'salcon'; did you mean 'salicon'", dataset="salcon")
     with pytest.raises(UserError, match="did you mean 'salicon'"):
         fetch.fingerprint("salcon", str(tree))
 
@@ -80,7 +80,7 @@ def test_settings_out_of_range():
         FetchConfig(image_size="100x320")
 
 
-def test_an_output_that_is_taken(tree, tmp_path):
+def test_an_output_that_exists(tree, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").touch()
     with pytest.raises(UserError, match="mine exists already; remove it, or name another"):
@@ -92,7 +92,7 @@ def test_an_output_that_is_taken(tree, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["set.zip", "set.tar.gz"])
-def test_an_archive_that_is_cut_short(refused, tree, tmp_path, kind):
+def test_a_truncated_archive(refused, tree, tmp_path, kind):
     archive = (write_zip if kind == "set.zip" else write_tar)(tmp_path / kind, files(tree))
     archive.write_bytes(archive.read_bytes()[:-100])
     refused(archive, rf"{kind} is incomplete or damaged .*it again")
@@ -160,10 +160,10 @@ def test_an_empty_map(refused, tree):
     refused(tree, r"fixation/3\.png is empty, all its pixels are 0; replace it")
 
 
-def test_a_map_that_is_empty_once_it_is_small(refused, tmp_path):
+def test_a_map_that_is_empty_after_shrinking(refused, tmp_path):
     def faint(index):
         pixels = np.zeros((240, 320), np.uint8)
-        pixels[0, :20] = np.arange(20)  # so many levels that it is a density
+        pixels[0, :20] = np.arange(20)  # too many levels for points
         return pixels
 
     for index in range(7):
@@ -176,7 +176,7 @@ def test_a_map_that_is_empty_once_it_is_small(refused, tmp_path):
     )
 
 
-def test_two_files_of_one_name(refused, tree):
+def test_two_files_with_the_same_name(refused, tree):
     save(tree / "stimuli" / "3.jpg", stimulus(3))
     refused(
         tree, r"two files with the same name: stimuli/3\.jpg and stimuli/3\.png would both be the stimulus of '3'"
@@ -188,8 +188,8 @@ def test_points_among_densities(refused, tree):
     refused(tree, r"fixation/\d\.png is (density|points), but fixation/\d\.png is (points|density): all maps")
 
 
-def test_other_counts_than_the_complete_data_set_has(refused, tree, monkeypatch):
-    monkeypatch.setattr("trainer.data.layout.limited", None)  # no more than counting is done before
+def test_other_counts_than_those_of_the_complete_dataset(refused, tree, monkeypatch):
+    monkeypatch.setattr("trainer.data.layout.limited", None)  # images are counted first
     message = r"5 training and 2 validation images, the complete dataset has 500 and 200; .*allow_partial_data"
     refused(tree, message, allow_partial_data=False)
 
@@ -219,7 +219,7 @@ for source in sys.argv[3:]:
 
 
 def test_a_full_disk(tmp_path, tree):
-    """Shards, and what is unpacked before them, that do not fit: 7 examples are 1.6 MB, the disk has 0.5."""
+    """Shards, or files unpacked before them, that are too large: 7 examples have 1.6 MB, the disk 0.5."""
     large = {f"stimuli/{index}.bin": os.urandom(100_000) for index in range(20)}
     write_tar(tmp_path / "large.tar", {**large, "stimuli/large.bin": os.urandom(900_000)})
     command = [sys.executable, "-c", FILL, str(tmp_path / "disk")]
@@ -228,7 +228,7 @@ def test_a_full_disk(tmp_path, tree):
     mount = ["unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=500k none "$0" && exec "$@"', command[-1]]
     if subprocess.run([*mount, "true"], capture_output=True).returncode == 0:
         command = [*mount, *command, "0", *sources]
-    else:  # a file that may not grow has to do, where nothing may be mounted
+    else:  # without the right to mount a disk, a limit of file sizes replaces it
         command = [*command, "500000", *sources]
     root = pathlib.Path(__file__).parents[3]
     answer = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)

@@ -54,7 +54,7 @@ def test_test_images_of_salicon_are_left_out():
     assert [item.name for split in items.values() for item in split] == ["a.jpg", "b.jpg"]
 
 
-def test_pictures_of_fixations_are_the_maps_where_there_are_no_others():
+def test_images_of_fixations_are_the_maps_if_there_are_no_others():
     items = find("osie", *pairs(*"abcdefg"))
     assert sorted(summary(item) for split in items.values() for item in split) == [
         (f"{name}.jpg", f"stimuli/{name}.jpg", f"fixation/{name}.png", None) for name in "abcdefg"
@@ -67,7 +67,7 @@ def test_fixations_alone_are_enough():
     assert all(item.map is None and item.fixations for split in items.values() for item in split)
 
 
-def test_names_of_mit1003_lose_what_its_maps_have_behind_them():
+def test_suffixes_of_mit1003_are_removed_from_names():
     paths = [f"stimuli/{i}.jpeg" for i in range(5)] + [f"saliency/{i}_fixMap.jpg" for i in range(5)]
     items = find("mit1003", *paths, *[f"fixations/{i}_fixPts.jpg" for i in range(5)])
     assert summary(items["valid"][0])[1:] == tuple(
@@ -76,7 +76,7 @@ def test_names_of_mit1003_lose_what_its_maps_have_behind_them():
     )
 
 
-def test_other_files_and_what_cat2000_has_beside_stimuli_are_nothing():
+def test_other_files_and_those_that_cat2000_makes_of_stimuli_are_ignored():
     paths = [*pairs(*"abcde"), "README.md", "stimuli/notes.txt", "stimuli/Output/a.jpg", "picture.jpg"]
     assert sum(map(len, find("osie", *paths).values())) == 5
 
@@ -104,7 +104,7 @@ def test_other_files_and_what_cat2000_has_beside_stimuli_are_nothing():
         ([], "no stimuli: none of its 0 files is"),
     ],
 )
-def test_files_that_do_not_fit_together_are_named(paths, message):
+def test_files_without_a_counterpart_are_named(paths, message):
     with pytest.raises(UserError, match=message):
         find("osie", *paths)
 
@@ -125,7 +125,7 @@ def test_shuffled_splits_are_the_references(dataset, n):
         np.testing.assert_array_equal(valid, golden[f"split_{n}_valid"])
 
 
-def test_splits_of_cat2000_take_the_same_positions_of_each_category():
+def test_splits_of_cat2000_have_the_same_positions_of_each_category():
     # Kroner et al., data.py: the indices of 100 tiled over the categories.
     order = np.random.RandomState(42).permutation(100)
     names = [f"{category:02d}/{i:03d}.jpg" for category in range(20) for i in range(100)]
@@ -149,7 +149,7 @@ def test_fewer_images_are_split_in_the_same_proportion():
     assert sorted(train + valid) == list(range(70))
 
 
-def test_other_counts_than_the_rows_are_told_and_accepted_only_when_asked():
+def test_other_counts_are_accepted_only_if_allowed():
     items = find("osie", *pairs(*"abcdefg"))
     row = datasets.get("osie")
     with pytest.raises(UserError, match=r"5 training and 2 validation .* 500 and 200; .*allow_partial_data"):
@@ -163,7 +163,7 @@ def test_a_split_without_images_is_never_accepted():
         layout.check_counts(items, datasets.get("osie"), "source", allow_partial_data=True)
 
 
-def test_a_limit_draws_from_all_categories_and_keeps_the_order():
+def test_a_limit_chooses_from_all_categories_and_keeps_the_order():
     items = find("cat2000", *pairs(*(f"{category}/{i:02d}" for category in "abcd" for i in range(20))))["train"]
     few = layout.limited(items, 16)
     assert few == [item for item in items if item in few]

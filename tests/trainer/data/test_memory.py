@@ -1,4 +1,4 @@
-"""What is said about memory, from files as kernels of both versions of control groups write them."""
+"""Available memory, from files in the layouts of both versions of control groups."""
 
 import pytest
 
@@ -11,7 +11,7 @@ HugePages_Total:       0
 DirectMap2M:    25036800 kB
 """
 MACHINE = 8_000_000 * 1024
-NO_LIMIT = "9223372036854771712"  # what version 1 says for none
+NO_LIMIT = "9223372036854771712"  # version 1 without a limit
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def machine(tmp_path):
     return write
 
 
-def test_machine_without_procfs_is_taken_to_have_half_of_its_memory(tmp_path):
+def test_without_procfs_half_of_the_memory_is_available(tmp_path):
     total = int((memory.PROC / "meminfo").read_text().split()[1]) * 1024
     assert memory.available_bytes(tmp_path) == pytest.approx(total / 2, rel=0.05)
 
@@ -47,7 +47,7 @@ def first(limit, usage, inactive_file):
     return {"memory.limit_in_bytes": limit, "memory.usage_in_bytes": usage, "memory.stat": stat}
 
 
-def test_version_2_leaves_its_limit_less_what_is_used_and_cannot_be_dropped(machine):
+def test_version_2_leaves_its_limit_minus_memory_that_cannot_be_dropped(machine):
     own = "0::/kubepods/pod1/main\n"
     assert machine(own, **{"kubepods/pod1/main": second(10**9, 700_000_000, 300_000_000)}) == 600_000_000
 
@@ -65,7 +65,7 @@ def test_the_tightest_group_above_counts(machine):
     assert machine("0::/a/b/c\n", **groups) == 10**8
 
 
-def test_version_1_beside_an_empty_version_2(machine):
+def test_version_1_next_to_an_empty_version_2(machine):
     own = "8:pids:/x\n4:cpu,memory:/docker/abc\n1:name=systemd:/\n0::/\n"
     groups = {"memory/docker/abc": first(3 * 10**9, 10**9, 5 * 10**8), "memory": first(NO_LIMIT, 10**10, 0)}
     assert machine(own, **groups) == 25 * 10**8
@@ -83,5 +83,5 @@ def test_a_group_above_its_limit_leaves_nothing(machine):
     assert machine("0::/\n", **{".": second(10**9, 11 * 10**8, 0)}) == 0
 
 
-def test_this_machine_has_some():
+def test_this_machine_has_available_memory():
     assert 0 < memory.available_bytes() < 2**50

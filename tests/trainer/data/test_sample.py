@@ -38,7 +38,7 @@ def pattern_of(kind, index=0):
 
 
 def item_and_ground(pattern):
-    """Colours (3,) at the odd item's centre and in the corner, and how many pixels have the first one."""
+    """Colours (3,) at the odd item's centre and in the corner, and the number of pixels of the first one."""
     stimulus = np.array(pattern.stimulus)
     color = stimulus[pattern.target]
     return color, stimulus[0, 0], int((stimulus == color).all(axis=-1).sum())
@@ -81,14 +81,14 @@ def test_tarball_holds_stimuli_and_binary_points(tmp_path):
     assert set(zip(*np.nonzero(points), strict=True)) == {tuple(point) for each in expected for point in each}
 
 
-def test_maps_carry_the_suffix_of_the_data_set(tmp_path):
+def test_maps_have_the_suffix_of_the_dataset(tmp_path):
     sample.generate("mit1003", tmp_path)
     names = read_tar(tmp_path / "add1000.tar.gz")
     assert {"stimuli/1.jpg", "fixation/1_fixMap.png"} <= set(names)
 
 
 @pytest.mark.parametrize("dataset", ["salicon", "fixationadd1000"])
-def test_two_draws_give_the_same_bytes(tmp_path, dataset):
+def test_generating_twice_gives_the_same_bytes(tmp_path, dataset):
     sample.generate(dataset, tmp_path / "first")
     sample.generate(dataset, tmp_path / "second")
     for path in (tmp_path / "first").iterdir():
@@ -99,7 +99,7 @@ def test_two_draws_give_the_same_bytes(tmp_path, dataset):
     )
 
 
-def test_archives_carry_no_time(tmp_path):
+def test_archives_contain_no_time(tmp_path):
     sample.generate("salicon", tmp_path)
     sample.generate("fixationadd1000", tmp_path)
     with zipfile.ZipFile(tmp_path / "images.zip") as archive:
@@ -120,7 +120,7 @@ def test_most_fixations_are_near_the_odd_item(kind):
         assert np.linalg.norm(np.subtract(peak, pattern.target)) < 16
 
 
-def test_odd_item_alone_has_its_color():
+def test_only_the_odd_item_has_its_color():
     for index in range(5):
         color, ground, count = item_and_ground(pattern_of("color", index))
         assert np.abs(color.astype(int) - ground).max() > 40
@@ -128,7 +128,7 @@ def test_odd_item_alone_has_its_color():
 
 
 @pytest.mark.parametrize("kind", ["orientation", "size"])
-def test_odd_item_shares_the_color_of_the_others_when_something_else_differs(kind):
+def test_odd_item_has_the_color_of_the_others_if_something_else_differs(kind):
     color, ground, count = item_and_ground(pattern_of(kind))
     stimulus = np.array(pattern_of(kind).stimulus).reshape(-1, 3)
     plain = (stimulus == color).all(axis=1) | (stimulus == ground).all(axis=1)
@@ -136,12 +136,12 @@ def test_odd_item_shares_the_color_of_the_others_when_something_else_differs(kin
     assert count > 200
 
 
-def test_sets_show_different_patterns():
+def test_sets_have_different_patterns():
     first, second = (sample.generate_pattern(sample.settings(name), 0) for name in ("salicon", "fixationadd1000"))
     assert not np.array_equal(np.array(first.stimulus), np.array(second.stimulus))
 
 
-def test_fingerprint_follows_the_settings(monkeypatch):
+def test_fingerprint_depends_on_the_settings(monkeypatch):
     before = sample.fingerprint("salicon")
     assert before == sample.fingerprint("salicon")
     assert len({sample.fingerprint(name) for name in datasets.DATASETS}) == len(datasets.DATASETS)
@@ -149,7 +149,7 @@ def test_fingerprint_follows_the_settings(monkeypatch):
     assert sample.fingerprint("salicon") != before
 
 
-def test_interrupted_draw_leaves_nothing(tmp_path, monkeypatch):
+def test_an_interruption_leaves_nothing(tmp_path, monkeypatch):
     generate_pattern = sample.generate_pattern
 
     def fail_at_third(wanted, index):
@@ -164,6 +164,6 @@ def test_interrupted_draw_leaves_nothing(tmp_path, monkeypatch):
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_unknown_data_set_names_the_nearest():
+def test_unknown_dataset_names_the_nearest():
     with pytest.raises(UserError, match="did you mean 'salicon'"):
         sample.fingerprint("salcon")

@@ -32,7 +32,7 @@ def test_members_of_every_kind_of_archive_are_below_its_stem(archive, tmp_path):
     assert read(archive, tmp_path / "scratch") == {f"x/{name}": data for name, data in CONTENT.items()}
 
 
-def test_folders_and_their_archives_are_read_alike_here_and_in_a_bucket(archive, tmp_path, bucket):
+def test_folders_and_archives_are_read_alike_locally_and_in_a_bucket(archive, tmp_path, bucket):
     for name, data in {**CONTENT, **JUNK}.items():
         (tmp_path / "set" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "set" / name).write_bytes(data)
@@ -56,14 +56,14 @@ def test_members_of_a_zip_are_not_unpacked(tmp_path):
 
 
 @pytest.mark.parametrize("keep", [0.1, 0.4, 0.6])
-def test_an_archive_that_is_cut_short_is_named(archive, tmp_path, keep):
+def test_a_truncated_archive_is_named(archive, tmp_path, keep):
     content = archive.read_bytes()
     archive.write_bytes(content[: int(len(content) * keep)])
     with pytest.raises(UserError, match=rf"{archive.name} is incomplete or damaged .*it again"):
         read(archive, tmp_path / "scratch")
 
 
-def test_a_tarball_that_is_cut_between_members_is_named(tmp_path):
+def test_a_tarball_truncated_between_members_is_named(tmp_path):
     archive = write_tar(tmp_path / "x.tar", CONTENT)
     with tarfile.open(archive) as opened:
         end = opened.getmembers()[-1].offset
@@ -128,14 +128,14 @@ def test_a_symbolic_link_in_a_zip_is_refused(tmp_path):
         read(archive, tmp_path / "scratch")
 
 
-def test_two_members_of_one_name_in_a_tarball_are_refused(tmp_path):
+def test_two_members_with_the_same_name_in_a_tarball_are_refused(tmp_path):
     entry = tarfile.TarInfo("stimuli/1.png")
     archive = write_tar(tmp_path / "x.tar", CONTENT, extra=[entry])
     with pytest.raises(UserError, match=r"x\.tar has two members named 'stimuli/1\.png'; pack it again"):
         read(archive, tmp_path / "scratch")
 
 
-def test_a_file_that_vanishes_is_named(tmp_path):
+def test_a_removed_file_is_named(tmp_path):
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "a.png").write_bytes(b"a")
     objects = storage.list_objects(str(tmp_path / "set"))

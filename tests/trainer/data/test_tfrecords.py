@@ -27,7 +27,7 @@ def example(index=0, n_fixations=3):
     )
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_written_examples_are_read(tmp_path):
     folder = write_prepared(tmp_path / "set", n_train=1, n_valid=1, size=SIZE)
     written = example(n_fixations=5)
     with tfrecords.ShardWriter(folder, "train", 1, SIZE) as writer:
@@ -61,14 +61,14 @@ def test_graph_operations_parse_what_was_written_to_static_shapes():
     np.testing.assert_array_equal(values["density"][..., 0], written.density)
 
 
-def test_the_same_example_is_the_same_bytes():
+def test_equal_examples_give_equal_bytes():
     assert tfrecords.serialize(example(3)) == tfrecords.serialize(example(3))
 
 
 @pytest.mark.parametrize(
     ("n_examples", "size", "count"), [(1, (16, 24), 1), (64, (16, 24), 4), (10_000, (240, 320), 26)]
 )
-def test_shards_are_several_and_about_a_hundred_megabytes(n_examples, size, count):
+def test_number_of_shards(n_examples, size, count):
     assert tfrecords.shard_count(n_examples, size) == count
 
 
@@ -100,12 +100,12 @@ def test_a_missing_or_damaged_shard_is_named(tmp_path):
         list(tfrecords.read(folder, "train"))
 
 
-def test_a_folder_that_is_no_prepared_data_set_says_how_to_make_one(tmp_path):
+def test_error_for_another_folder_says_how_to_make_a_prepared_dataset(tmp_path):
     with pytest.raises(UserError, match="trainer fetch"):
         list(tfrecords.read(tmp_path, "train"))
 
 
-def test_a_file_that_may_not_grow_is_an_error_of_python(tmp_path):
+def test_a_file_size_limit_is_an_os_error(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (6000, limits[1]))
     try:
@@ -117,7 +117,7 @@ def test_a_file_that_may_not_grow_is_an_error_of_python(tmp_path):
     assert caught.value.errno == errno.EFBIG
 
 
-def test_a_folder_that_is_not_there_is_an_error_of_python(tmp_path):
+def test_a_missing_folder_is_an_os_error(tmp_path):
     writer = tfrecords.ShardWriter(tmp_path / "none", "train", 1, SIZE)
     with pytest.raises(OSError, match="none"):
         writer.write(b"record")

@@ -1,4 +1,4 @@
-"""Where a model may be, and what is said where there is none."""
+"""Finding models by name, and the errors if there is none."""
 
 import pathlib
 
@@ -59,12 +59,12 @@ def test_a_folder_may_have_an_at_in_its_name(tmp_path):
         ("models", r"models is neither a model \(it has no model.weights.h5\) nor a registered name"),
     ],
 )
-def test_what_there_is_instead_is_said(registry, name, message):
+def test_error_lists_the_existing_models(registry, name, message):
     with pytest.raises(UserError, match=message):
         find_model(name)
 
 
-def test_without_any_model_the_way_to_one_is_said(tmp_path, monkeypatch):
+def test_without_any_model_the_error_says_how_to_make_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="there is no model at models/msinet; make one with `make run-pipeline`"):
         find_model()

@@ -1,4 +1,4 @@
-"""Pictures read by graph operations are those that Pillow reads, and what is none is empty instead of an error."""
+"""Graph operations decode images as Pillow does; an invalid image is empty instead of an error."""
 
 import io
 import struct
@@ -19,7 +19,7 @@ NOISE = RANDOM.integers(0, 256, (24, 36, 4), np.uint8)
 SMOOTH = np.asarray(Image.fromarray(NOISE[:6, :9, :3]).resize((36, 24)))
 DEEP = RANDOM.integers(0, 65536, (24, 36), np.uint16)
 NOT_DECODED = "Input is empty"
-"""What TensorFlow says of no bytes."""
+"""TensorFlow's message for an empty string."""
 
 
 def encode(image, kind, **options):
@@ -70,7 +70,7 @@ BAD = {
 @pytest.fixture(scope="module")
 def read():
     compiled = tf.function(graph_picture.read_picture, [tf.TensorSpec((), tf.string)])
-    traced = compiled.get_concrete_function()  # now, with the limits as they are
+    traced = compiled.get_concrete_function()  # now, with the current limits
     return lambda content: traced(tf.constant(content)).numpy()
 
 
@@ -84,7 +84,7 @@ def test_jpegs_are_turned_as_pillow_turns_them(read, orientation, endian):
 
 
 @pytest.mark.parametrize("kind", PICTURES)
-def test_each_kind_has_the_pixels_that_pillow_reads(read, kind):
+def test_pixels_of_each_format_are_those_of_pillow(read, kind):
     np.testing.assert_array_equal(read(PICTURES[kind]), picture.read_picture(PICTURES[kind], kind))
 
 
@@ -95,18 +95,18 @@ def test_sixteen_bits_become_eight_within_one_level(read):
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_what_is_no_picture_is_empty(read, kind):
+def test_invalid_images_are_empty(read, kind):
     assert read(BAD[kind]).shape == (0, 0, 3)
 
 
-def test_exif_is_looked_for_at_the_start_alone(read):
+def test_exif_is_searched_at_the_start_only(read):
     start = jpeg(6)
     segment = b"\xff\xfe\0\2"  # an empty comment
     near, far = (start[:2] + segment * count + start[2:] for count in (40, 65))
     assert (read(near).shape, read(far).shape) == ((36, 24, 3), (24, 36, 3))
 
 
-def test_damaged_exif_leaves_the_picture_as_it_is(read):
+def test_damaged_exif_does_not_turn_the_image(read):
     whole = jpeg(6)
     start = whole.index(b"Exif")
     upright = read(jpeg(1))
@@ -117,7 +117,7 @@ def test_damaged_exif_leaves_the_picture_as_it_is(read):
 
 
 @pytest.mark.parametrize(("limit", "value"), [("MAX_PIXELS", 24 * 36 - 1), ("MAX_SIDE_PX", 35)])
-def test_largest_picture_is_the_one_that_predict_reads(read, monkeypatch, limit, value):
+def test_size_limits_are_those_of_predict(read, monkeypatch, limit, value):
     monkeypatch.setattr(graph_picture, limit, value)
     limited = tf.function(graph_picture._decode.python_function, [tf.TensorSpec((), tf.string)])
     for content in (jpeg(), *(PICTURES[kind] for kind in ("grey PNG", "BMP"))):
@@ -126,11 +126,11 @@ def test_largest_picture_is_the_one_that_predict_reads(read, monkeypatch, limit,
             limited(content)
 
 
-# === What is refused is not decoded ===
+# === Refused images are not decoded ===
 
 
 def animation():
-    """A WebP of six frames: TensorFlow 2.20 writes beyond its buffer when it decodes one."""
+    """A WebP of six frames: TensorFlow 2.20 writes outside its buffer when it decodes one."""
     frames = [Image.fromarray(np.roll(SMOOTH, shift, axis=1)) for shift in range(6)]
     return encode(frames[0], "WEBP", save_all=True, append_images=frames[1:])
 
@@ -165,12 +165,12 @@ for content in refused:
 
 
 @pytest.mark.parametrize("kind", LARGE)
-def test_decoder_gets_nothing_of_what_is_refused(kind):
+def test_decoder_gets_no_bytes_of_refused_images(kind):
     with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_DECODED):
         graph_picture._decode(tf.constant(LARGE[kind]))
 
 
-def test_exported_reader_outlives_what_it_refuses_and_takes_no_memory_for_it(tmp_path):
+def test_exported_reader_refuses_images_without_allocating_memory(tmp_path):
     module = tf.Module()
     module.read = tf.function(graph_picture.read_picture, [tf.TensorSpec((), tf.string)])
     tf.saved_model.save(module, str(tmp_path / "reader"))

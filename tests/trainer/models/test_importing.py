@@ -1,4 +1,4 @@
-"""Models of published weights: what is imported answers as its source does."""
+"""Models of published weights: an imported network gives the maps of its source."""
 
 import json
 
@@ -37,7 +37,7 @@ def saved_model(definition, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def imported(saved_model, tmp_path_factory):
-    """What the command makes of the frozen SavedModel, and what it prints."""
+    """The folder that the import of the frozen SavedModel writes, and its result."""
     folder = tmp_path_factory.mktemp("imported") / "model"
     done = import_model(str(saved_model), folder, image_size=SIZE)
     return folder, done
@@ -47,12 +47,12 @@ def images():
     return GOLDEN["small_image"].astype(np.float32)
 
 
-def test_imported_model_answers_as_the_golden_file_says(imported):
-    answered = load_model(imported[0])(images()).numpy()
-    np.testing.assert_allclose(answered, GOLDEN["small_prediction"], atol=1e-4)
+def test_maps_of_the_imported_model_are_the_golden_ones(imported):
+    maps = load_model(imported[0])(images()).numpy()
+    np.testing.assert_allclose(maps, GOLDEN["small_prediction"], atol=1e-4)
 
 
-def test_imported_model_is_a_model_folder_that_says_where_it_comes_from(imported, saved_model):
+def test_imported_model_is_a_model_folder_with_its_origin(imported, saved_model):
     folder, done = imported
     assert {each.name for each in folder.iterdir()} == {WEIGHTS, SAVED_MODEL, MODEL_CONFIG, HISTORY}
     config = json.loads((folder / MODEL_CONFIG).read_text())
@@ -73,7 +73,7 @@ def test_report_names_every_array_with_its_layer_and_shape(imported):
     assert lines[-1].startswith("maps of its own graph and of the imported network differ by at most ")
 
 
-def test_training_that_starts_from_it_says_so_and_its_curve_is_refused_with_the_reason(imported, tmp_path):
+def test_training_records_it_and_its_curve_is_refused_with_the_reason(imported, tmp_path):
     manifest = Manifest.load(write_prepared(tmp_path / "data"))
     rests_on = lineage(TrainConfig(), manifest, "float32", imported[0])
     assert rests_on["base_model"] == imported[1].summary
@@ -83,7 +83,7 @@ def test_training_that_starts_from_it_says_so_and_its_curve_is_refused_with_the_
 
 
 @pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
-def test_graphs_for_processors_and_for_gpus_answer_here_as_the_golden_file_says(data_format, tmp_path):
+def test_graphs_for_cpus_and_gpus_give_the_golden_maps_here(data_format, tmp_path):
     graph = reference_graph.frozen(data_format=data_format)
     found = frozen_graph.read(reference_graph.write_graph(tmp_path / "model.pb", graph))
     assert not found.obstacle
@@ -96,7 +96,7 @@ def changed(definition, path, change):
     return frozen_graph.read(reference_graph.write_graph(path, graph))
 
 
-def test_graph_that_resizes_otherwise_is_another_network(imported, definition, tmp_path):
+def test_graph_with_another_resizing_is_another_network(imported, definition, tmp_path):
     def half_pixel(graph):
         for node in graph.node:
             if node.op == "ResizeBilinear":
@@ -139,7 +139,7 @@ def test_graph_of_another_image_size_is_not_compared(imported, definition, tmp_p
     assert "its graph does not run here (its input is (1, 8, 8, 3), not (1, 32, 40, 3))" in said
 
 
-def test_encoder_alone_is_refused_with_what_it_is_good_for(tmp_path):
+def test_encoder_alone_is_refused_with_its_use(tmp_path):
     encoder = {layer: pair for layer, pair in written.by_layer().items() if layer.startswith("conv")}
     path = written.write_legacy(tmp_path / "encoder.h5", encoder)
     with pytest.raises(UserError, match=r"holds the weights of an encoder alone.*initial_weights"):
@@ -147,12 +147,12 @@ def test_encoder_alone_is_refused_with_what_it_is_good_for(tmp_path):
     assert not (tmp_path / "model").exists()
 
 
-def test_place_to_write_to_and_names_are_checked_first(tmp_path):
+def test_output_and_names_are_checked_first(tmp_path):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine").touch()
     with pytest.raises(UserError, match="model exists already"):
         import_model("nothing", tmp_path / "model")
-    with pytest.raises(UserError, match="unknown data set 'salicn'"):
+    with pytest.raises(UserError, match="unknown dataset 'salicn'"):
         import_model("nothing", tmp_path / "other", "salicn")
     with pytest.raises(
         UserError, match=r"nothing does not exist; give a frozen graph .*, or a model's folder or name"
@@ -160,7 +160,7 @@ def test_place_to_write_to_and_names_are_checked_first(tmp_path):
         import_model("nothing", tmp_path / "other")
 
 
-# === Where weights are ===
+# === Sources ===
 
 
 def test_sources_on_cloud_storage_are_found_and_have_the_same_fingerprint(bucket, tmp_path):
@@ -227,7 +227,7 @@ def test_models_of_a_registry_are_found_by_name(imported, tmp_path, monkeypatch,
 # === The command ===
 
 
-def test_command_takes_a_model_of_this_project_which_keeps_its_configuration(imported, tmp_path, capsys):
+def test_imported_model_of_this_project_keeps_its_configuration(imported, tmp_path, capsys):
     folder, done = imported
     main(["import-weights", str(folder), "--output-dir", str(tmp_path / "again"), "--dataset", "cat2000"])
     assert json.loads((tmp_path / "again" / MODEL_CONFIG).read_text()) == done.summary
@@ -238,7 +238,7 @@ def test_command_takes_a_model_of_this_project_which_keeps_its_configuration(imp
     assert f"wrote the model to {tmp_path / 'again'}" in said
 
 
-def test_help_tells_the_size_of_each_data_set(capsys):
+def test_help_lists_the_size_of_each_dataset(capsys):
     with pytest.raises(SystemExit):
         main(["import-weights", "--help"])
     text = " ".join(capsys.readouterr().out.split())

@@ -1,4 +1,4 @@
-"""TFLite files: they answer as the network does, with LiteRT's own operations, and smaller ones nearly so."""
+"""TFLite files give the maps of the network, with built-in operations; quantized ones nearly do."""
 
 import pathlib
 import re
@@ -23,7 +23,7 @@ IMAGE = np.random.default_rng(1).integers(0, 256, (1, *SIZE, 3)).astype(np.float
 
 @pytest.fixture(scope="module")
 def written(golden_model, tmp_path_factory):
-    """What the command writes with each quantization that is tried here."""
+    """The files that the command writes with the tested quantizations."""
     place = tmp_path_factory.mktemp("lite")
     for quantization in ("none", "dynamic"):
         arguments = ["--format", "tflite", "--quantization", quantization, "--output", str(place / quantization)]
@@ -37,18 +37,18 @@ def expected(golden_model):
 
 
 def operations(path):
-    """Names of a file's operations: those of LiteRT, which other than custom ones are known without their name."""
+    """Names of a file's built-in operations; custom ones have names of their own."""
     with pytest.warns(UserWarning, match=r"tf\.lite\.Interpreter is deprecated"):
         runner = tf.lite.Interpreter(str(path))
     return {each["op_name"] for each in runner._get_ops_details()}
 
 
-def test_float32_answers_as_the_network_and_as_the_reference(written, expected):
+def test_float32_gives_the_maps_of_the_network_and_of_the_reference(written, expected):
     run = lite.interpreter((written / "none").read_bytes())
-    answered = run(IMAGE)
-    assert answered.shape == (1, *SIZE, 1)
-    assert np.abs(answered - expected).max() < 1e-4
-    # And as TensorFlow 1 did.
+    prediction = run(IMAGE)
+    assert prediction.shape == (1, *SIZE, 1)
+    assert np.abs(prediction - expected).max() < 1e-4
+    # The reference ran in TensorFlow 1.
     for image, reference in zip(GOLDEN["small_image"], GOLDEN["small_prediction"], strict=True):
         assert np.abs(run(image[None].astype(np.float32))[0] - reference).max() < 1e-3
 
@@ -57,20 +57,20 @@ def test_dynamic_range_is_a_quarter_as_large_and_nearly_the_same(written, expect
     sizes = {name: (written / name).stat().st_size for name in ("none", "dynamic")}
     assert sizes["none"] < 100.5e6
     assert sizes["dynamic"] < sizes["none"] / 3.9
-    answered = lite.interpreter((written / "dynamic").read_bytes())(IMAGE)
-    assert 1e-4 < np.abs(answered - expected).max() < 0.2
-    assert np.corrcoef(answered.ravel(), expected.ravel())[0, 1] > 0.99
+    prediction = lite.interpreter((written / "dynamic").read_bytes())(IMAGE)
+    assert 1e-4 < np.abs(prediction - expected).max() < 0.2
+    assert np.corrcoef(prediction.ravel(), expected.ravel())[0, 1] > 0.99
 
 
 @pytest.mark.parametrize("quantization", ["none", "dynamic"])
-def test_operations_are_the_plain_ones_of_a_network(written, quantization):
+def test_operations_are_built_in(written, quantization):
     plain = r"ADD|CONV_2D|MAX_POOL_2D|CONCATENATION|MEAN|RESIZE_BILINEAR|REDUCE_MIN|REDUCE_MAX|SUB|DIV|DELEGATE"
     found = operations(written / quantization)
-    assert "RESIZE_BILINEAR" in found  # and nothing of the decoder's phases
+    assert "RESIZE_BILINEAR" in found  # and no operations of the decoder's phases
     assert all(re.fullmatch(plain, each) for each in found), found
 
 
-def test_file_that_answers_otherwise_is_not_written(golden_model, tmp_path, monkeypatch):
+def test_file_with_other_maps_is_not_written(golden_model, tmp_path, monkeypatch):
     monkeypatch.setattr(lite, "convert", lambda *_: b"")
     monkeypatch.setattr(lite, "interpreter", lambda _: lambda image: np.full((1, *SIZE, 1), np.nan, np.float32))
     with pytest.raises(UserError, match=r"by nan on 0\.\.1; .*it is not written"):
@@ -81,9 +81,9 @@ def test_file_that_answers_otherwise_is_not_written(golden_model, tmp_path, monk
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--output", "there"], "error: there is there already"),
-        (["--quantization", "dynamic"], "--quantization is of the format tflite, and --format is saved-model"),
-        (["--format", "tflite", "--default-signature", "serve_bytes"], "--default-signature is of the format"),
+        (["--output", "there"], "error: there exists already"),
+        (["--quantization", "dynamic"], "--quantization is for the format tflite, but --format is saved-model"),
+        (["--format", "tflite", "--default-signature", "serve_bytes"], "--default-signature is for the format"),
         (["--format", "tflite", "--image-size", "60x80"], "the nearest size is 64x80"),
         (["--model", "nowhere"], "error: there is no model at"),
     ],
@@ -119,5 +119,5 @@ def test_client_of_the_guide_prepares_and_restores_as_the_trainer(
     assert levels.shape == size
     if size == SIZE:
         assert np.abs(levels - expected).mean() < 0.2
-    else:  # Pillow enlarges and shrinks somewhat otherwise than TensorFlow 1
+    else:  # Pillow resizes slightly differently from TensorFlow 1
         assert np.corrcoef(levels.ravel(), expected.ravel())[0, 1] > 0.97

@@ -1,4 +1,4 @@
-"""The SavedModel: its signatures answer as the network does, in a process that knows nothing of this project."""
+"""The SavedModel: its signatures give the maps of the network, in a process without this project."""
 
 import io
 import json
@@ -39,14 +39,14 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def serve_bytes(folder):
-    """From encoded images to what the reloaded export answers."""
+    """A function from encoded images to the maps of the reloaded export."""
     signature = tf.saved_model.load(str(folder / SAVED_MODEL)).signatures["serve_bytes"]
     return lambda *contents: list(
         signature(image_bytes=tf.constant(contents, tf.string))["saliency_bytes"].numpy()
     )
 
 
-def test_export_answers_as_the_reference_without_this_project(folder, tmp_path):
+def test_export_gives_the_maps_of_the_reference_without_this_project(folder, tmp_path):
     np.save(tmp_path / "in.npy", GOLDEN["small_image"].astype(np.float32))
     code = (
         "import sys, numpy as np, tensorflow as tf\n"
@@ -62,9 +62,9 @@ def test_export_answers_as_the_reference_without_this_project(folder, tmp_path):
 
 def test_served_bytes_are_the_restored_maps_of_images_of_several_sizes(folder, serve_bytes):
     images = [image(1, 1, 97, 131)[0], image(2, 1, 40, 200)[0]]
-    answers = serve_bytes(*(tf.io.encode_png(each).numpy() for each in images))
+    maps = serve_bytes(*(tf.io.encode_png(each).numpy() for each in images))
     network = load_model(folder)
-    for each, answer in zip(images, answers, strict=True):
+    for each, answer in zip(images, maps, strict=True):
         expected = preprocess.restore_map(
             network(preprocess.prepare_stimulus(each, SIZE)[None]).numpy()[0], each.shape[:2]
         )
@@ -80,17 +80,17 @@ def peak_memory_kb():
 
 @pytest.mark.skipif(not pathlib.Path("/proc/self/clear_refs").exists(), reason="the peak is measured on Linux")
 @pytest.mark.parametrize("size", [(10, 20_000), (20_000, 10), (1, MAX_SIDE_PX)])
-def test_map_of_a_strip_takes_no_more_than_its_own_size(serve_bytes, size):
+def test_map_of_a_strip_needs_memory_for_its_own_size_only(serve_bytes, size):
     strip = tf.io.encode_png(np.full((*size, 3), 90, np.uint8)).numpy()
-    pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak is what the process has now
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # resets the peak to the current memory
     before = peak_memory_kb()
     (answer,) = serve_bytes(strip)
     assert tf.io.decode_png(answer).shape == (*size, 1)
-    # The frame that such a strip is cut from has at least 1.2 GB.
+    # The frame from which such a strip is cropped has at least 1.2 GB.
     assert peak_memory_kb() - before < 500_000
 
 
-def test_bad_image_costs_its_own_map_only(serve_bytes):
+def test_invalid_image_loses_only_its_own_map(serve_bytes):
     good = tf.io.encode_png(image(1, 1, 33, 41)[0]).numpy()
     alone = serve_bytes(good)
     assert serve_bytes(b"no image", good, good[:50], good) == [b"", *alone, b"", *alone]
@@ -118,7 +118,7 @@ def test_weights_are_in_the_export_once(folder):
     assert saved < 1.02 * 4 * 24_934_209
 
 
-def test_export_that_answers_otherwise_does_not_count(folder, tmp_path, monkeypatch):
+def test_export_with_other_maps_is_not_written(folder, tmp_path, monkeypatch):
     network = load_model(folder)
     load = tf.saved_model.load
 

@@ -1,4 +1,4 @@
-"""Weights found by name and shape in files of every kind."""
+"""Weights are matched by name and shape in files of every kind."""
 
 import h5py
 import keras
@@ -21,7 +21,7 @@ SLOTS = {
 
 
 @pytest.fixture(scope="module")
-def wanted():
+def expected():
     return weights.shapes(build_model((None, None)))
 
 
@@ -37,8 +37,8 @@ def checkpoint(tmp_path_factory):
     )
 
 
-def matched(path, wanted):
-    return weights.match(weight_files.read(path).arrays, wanted, str(path))
+def matched(path, expected):
+    return weights.match(weight_files.read(path).arrays, expected, str(path))
 
 
 def assert_golden(found):
@@ -48,8 +48,8 @@ def assert_golden(found):
         np.testing.assert_array_equal(found.values[layer, "bias"], bias)
 
 
-def test_layers_are_those_of_the_network(wanted):
-    assert {layer for layer, _ in wanted} == set(weights.LAYERS)
+def test_layers_are_those_of_the_network(expected):
+    assert {layer for layer, _ in expected} == set(weights.LAYERS)
     assert {each.name for each in build_model((None, None)).layers if each.weights} == set(weights.LAYERS)
     assert set(weights.ATTRIBUTES.values()) == set(weights.LAYERS)
 
@@ -64,11 +64,11 @@ def test_layers_are_those_of_the_network(wanted):
         ("whole.h5", lambda path: written.write_legacy(path, group="model_weights")),
     ],
 )
-def test_every_layout_of_keras_gives_each_layer_its_weights(name, write, tmp_path, wanted):
-    assert_golden(matched(write(tmp_path / name), wanted))
+def test_every_layout_of_keras_gives_each_layer_its_weights(name, write, tmp_path, expected):
+    assert_golden(matched(write(tmp_path / name), expected))
 
 
-def test_own_file_gives_each_layer_its_weights(tmp_path, wanted):
+def test_own_file_gives_each_layer_its_weights(tmp_path, expected):
     model = build_model((None, None))
     weights.assign(
         model,
@@ -83,25 +83,25 @@ def test_own_file_gives_each_layer_its_weights(tmp_path, wanted):
         ),
     )
     model.save_weights(tmp_path / "own.weights.h5")
-    assert_golden(matched(tmp_path / "own.weights.h5", wanted))
+    assert_golden(matched(tmp_path / "own.weights.h5", expected))
 
 
-def test_frozen_graph_gives_each_layer_its_weights(definition, tmp_path, wanted):
-    found = matched(reference_graph.write_graph(tmp_path / "model.pb", definition), wanted)
+def test_frozen_graph_gives_each_layer_its_weights(definition, tmp_path, expected):
+    found = matched(reference_graph.write_graph(tmp_path / "model.pb", definition), expected)
     assert_golden(found)
     assert found.rows[0] == weights.Row("conv1/conv1_1/kernel", "conv1_conv1_1", "kernel", (3, 3, 3, 64))
     assert not found.ignored
 
 
 @pytest.mark.parametrize("inner", ["", "saved_model.pb"])
-def test_frozen_saved_model_under_a_scope_gives_each_layer_its_weights(definition, tmp_path, wanted, inner):
+def test_frozen_saved_model_under_a_scope_gives_each_layer_its_weights(definition, tmp_path, expected, inner):
     folder = reference_graph.write_saved_model(tmp_path / "saved", definition, "import")
-    found = matched(folder / inner, wanted)
+    found = matched(folder / inner, expected)
     assert_golden(found)
     assert found.rows[0].name == "import/conv1/conv1_1/kernel"
 
 
-def test_graph_inside_functions_gives_each_layer_its_weights(definition, tmp_path, wanted):
+def test_graph_inside_functions_gives_each_layer_its_weights(definition, tmp_path, expected):
     """As in the published SavedModel: signature -> function -> function, and the constants in the last."""
 
     def whole(images):
@@ -117,23 +117,23 @@ def test_graph_inside_functions_gives_each_layer_its_weights(definition, tmp_pat
     library = contents.graph.definition.library.function
     assert "RestoreV2" in {node.op for function in library for node in function.node_def}
     assert {node.op for node in contents.graph.definition.node} & {"PartitionedCall", "StatefulPartitionedCall"}
-    assert_golden(weights.match(contents.arrays, wanted, "published"))
+    assert_golden(weights.match(contents.arrays, expected, "published"))
 
 
 @pytest.mark.parametrize("ending", ["", ".index", ".data-00000-of-00001"])
-def test_checkpoint_gives_each_layer_its_weights_and_leaves_the_optimizers(checkpoint, wanted, ending):
-    found = matched(checkpoint.with_name(checkpoint.name + ending), wanted)
+def test_checkpoint_gives_each_layer_its_weights_and_leaves_the_optimizers(checkpoint, expected, ending):
+    found = matched(checkpoint.with_name(checkpoint.name + ending), expected)
     assert_golden(found)
     assert found.ignored == dict.fromkeys(SLOTS, "an optimizer's")
 
 
-def test_folder_with_one_checkpoint_is_that_checkpoint(checkpoint, wanted):
-    assert_golden(matched(checkpoint.parent, wanted))
+def test_folder_with_one_checkpoint_is_that_checkpoint(checkpoint, expected):
+    assert_golden(matched(checkpoint.parent, expected))
 
 
-def test_checkpoint_of_objects_gives_each_layer_its_weights(tmp_path, wanted):
+def test_checkpoint_of_objects_gives_each_layer_its_weights(tmp_path, expected):
     prefix = tf.train.Checkpoint(model=written.Port()).write(str(tmp_path / "port"))
-    assert_golden(matched(tmp_path.joinpath(prefix), wanted))
+    assert_golden(matched(tmp_path.joinpath(prefix), expected))
 
 
 def vgg16(roles=("kernel", "bias")):
@@ -142,10 +142,10 @@ def vgg16(roles=("kernel", "bias")):
     return {f"block{layer[4]}_conv{layer[-1]}": pair for layer, pair in encoder.items()}
 
 
-def test_vgg16_of_keras_is_an_encoder_whose_first_kernel_takes_bgr(tmp_path, wanted):
+def test_vgg16_of_keras_is_an_encoder_whose_first_kernel_expects_bgr(tmp_path, expected):
     top = {"predictions": (np.ones((4096, 1000), np.float32), np.ones(1000, np.float32))}
     path = written.write_legacy(tmp_path / "vgg16.h5", vgg16() | top, roles=("W_1:0", "b_1:0"))
-    found = matched(path, wanted)
+    found = matched(path, expected)
     assert found.is_encoder
     kernels = written.by_layer()
     np.testing.assert_array_equal(found.values["conv1_conv1_1", "kernel"], kernels["conv1_conv1_1"][0][:, :, ::-1])
@@ -154,7 +154,7 @@ def test_vgg16_of_keras_is_an_encoder_whose_first_kernel_takes_bgr(tmp_path, wan
 
 
 @pytest.mark.parametrize("scope", ["", "vgg_16/conv{block}/"])
-def test_vgg16_of_the_reference_and_of_slim_is_an_encoder_that_takes_rgb(tmp_path, wanted, scope):
+def test_vgg16_of_the_reference_and_of_slim_is_an_encoder_that_expects_rgb(tmp_path, expected, scope):
     tensors = {}
     for layer in weights.ENCODER:
         for role, value in zip(("weights", "biases"), written.by_layer()[layer], strict=True):
@@ -163,84 +163,84 @@ def test_vgg16_of_the_reference_and_of_slim_is_an_encoder_that_takes_rgb(tmp_pat
     tf.raw_ops.SaveV2(
         prefix=str(path), tensor_names=list(tensors), shape_and_slices=[""] * 26, tensors=list(tensors.values())
     )
-    found = matched(path, wanted)
+    found = matched(path, expected)
     assert found.is_encoder
     np.testing.assert_array_equal(found.values["conv1_conv1_1", "kernel"], written.by_layer()["conv1_conv1_1"][0])
 
 
-# === What is refused ===
+# === Refused files ===
 
 
 def arrays(**changes):
-    """The golden arrays as a graph has them, with `changes`: a name with `_` for `/` -> array or None."""
+    """The golden arrays with a graph's names, and `changes`: a name with `_` for `/` -> array or None."""
     values = {**golden_weights()}
     for name, value in changes.items():
         values[name.replace("__", "/")] = value
     return [weight_files.Array(name, value, name) for name, value in values.items() if value is not None]
 
 
-def test_all_that_is_missing_is_listed(wanted):
+def test_missing_weights_are_listed(expected):
     with pytest.raises(
         UserError, match=r"2 of 46 are missing: aspp_conv2/bias \(256,\), decoder_conv4/kernel \(3, 3, 32, 1\)$"
     ):
-        weights.match(arrays(aspp__conv2__bias=None, decoder__conv4__kernel=None), wanted, "it")
+        weights.match(arrays(aspp__conv2__bias=None, decoder__conv4__kernel=None), expected, "it")
 
 
-def test_constants_under_other_names_are_named(wanted):
+def test_constants_under_other_names_are_named(expected):
     folded = weight_files.Array("Conv2D_7/folded", golden_weights()["aspp/conv1_2/kernel"], "Conv2D_7/folded")
     without = arrays(aspp__conv1_2__kernel=None)
     with pytest.raises(UserError, match=r"other names: Conv2D_7/folded \(3, 3, 1280, 256\)"):
-        weights.match([*without, folded], wanted, "it")
+        weights.match([*without, folded], expected, "it")
 
 
-def test_every_other_shape_is_listed(wanted):
+def test_wrong_shapes_are_listed(expected):
     kernel = golden_weights()["conv1/conv1_1/kernel"]
     wrong = arrays(conv1__conv1_1__kernel=kernel.transpose(3, 2, 0, 1), aspp__conv2__bias=np.ones(9, np.float32))
     message = (
         r"2 do not fit: conv1/conv1_1/kernel is \(64, 3, 3, 3\), conv1_conv1_1/kernel is \(3, 3, 3, 64\); aspp/"
     )
     with pytest.raises(UserError, match=message):
-        weights.match(wrong, wanted, "it")
+        weights.match(wrong, expected, "it")
 
 
-def test_values_that_are_not_finite_are_refused(wanted):
+def test_values_that_are_not_finite_are_refused(expected):
     with pytest.raises(UserError, match="aspp/conv2/bias has values that are not finite"):
-        weights.match(arrays(aspp__conv2__bias=np.full(256, np.nan, np.float32)), wanted, "it")
+        weights.match(arrays(aspp__conv2__bias=np.full(256, np.nan, np.float32)), expected, "it")
 
 
-def test_two_arrays_of_one_name_must_agree(wanted):
+def test_two_arrays_with_the_same_name_must_be_equal(expected):
     twice = [*arrays(), *[weight_files.Array(f"copy/{each.name}", each.value, each.name) for each in arrays()]]
-    assert len(weights.match(twice, wanted, "it").values) == 46
+    assert len(weights.match(twice, expected, "it").values) == 46
     twice[-1] = weight_files.Array("copy", twice[-1].value + 1, twice[-1].called)
     with pytest.raises(UserError, match="copy differs from decoder/conv4/bias, and both are decoder_conv4/bias"):
-        weights.match(twice, wanted, "it")
+        weights.match(twice, expected, "it")
 
 
-def test_numbered_layers_of_another_count_are_another_network(tmp_path, wanted):
+def test_another_number_of_layers_is_another_network(tmp_path, expected):
     path = written.write_numbered_port(tmp_path / "fewer.weights.h5")
     with h5py.File(path, "r+") as file:
         del file["layers/conv2d_22"]
     with pytest.raises(
         UserError, match="holds neither the weights of MSI-Net nor of VGG16: it has layers/conv2d/vars/0"
     ):
-        matched(path, wanted)
+        matched(path, expected)
 
 
-def test_another_network_is_refused(tmp_path, wanted):
+def test_another_network_is_refused(tmp_path, expected):
     other = keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Conv2D(5, 3)])
     other.save_weights(tmp_path / "other.weights.h5")
     with pytest.raises(
         UserError, match=r"holds neither the weights of MSI-Net nor of VGG16: it has .* \(3, 3, 3, 5\)"
     ):
-        matched(tmp_path / "other.weights.h5", wanted)
+        matched(tmp_path / "other.weights.h5", expected)
 
 
-def test_graph_without_constants_is_refused(tmp_path, wanted):
+def test_graph_without_constants_is_refused(tmp_path, expected):
     with tf.Graph().as_default() as graph:
         tf.identity(tf.compat.v1.placeholder(tf.float32, (None, 3)), "output")
     path = reference_graph.write_graph(tmp_path / "empty.pb", graph.as_graph_def())
     with pytest.raises(UserError, match="it has no float arrays"):
-        matched(path, wanted)
+        matched(path, expected)
 
 
 def cut(path, size):
@@ -273,13 +273,13 @@ def test_cut_files_are_refused_as_damaged(tmp_path, definition):
         ("model.pth", r"cannot be read as weights; give a frozen graph \(\.pb"),
     ],
 )
-def test_what_is_no_such_file_is_refused_with_the_kinds(tmp_path, name, message):
+def test_other_files_are_refused_with_the_kinds(tmp_path, name, message):
     (tmp_path / name).write_text("" if name == "empty.pb" else "no weights at all")
     with pytest.raises(UserError, match=message):
         weight_files.read(tmp_path / name)
 
 
-def test_what_is_not_there_is_refused(tmp_path):
+def test_missing_files_are_refused(tmp_path):
     with pytest.raises(UserError, match=r"nothing\.pb does not exist; give a frozen graph"):
         weight_files.read(tmp_path / "nothing.pb")
     (tmp_path / "notes.txt").touch()

@@ -253,7 +253,7 @@ def test_damaged_shard_is_named(dataset, quick, tmp_path):
 
 
 def test_folder_without_data_is_refused(tmp_path):
-    with pytest.raises(UserError, match="is not a prepared data set"):
+    with pytest.raises(UserError, match="is not a prepared dataset"):
         train(CONFIG, tmp_path, tmp_path / "model", tmp_path / "state")
 
 

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files are written completely or not at all."""
 
 import errno
 import os
@@ -12,34 +12,34 @@ from trainer.errors import PlaceError, UserError
 from trainer.files import check_place, replacing
 
 NOWHERE = "/proc/none"
-"""A file system that takes no files of anyone."""
+"""A file system in which nobody can create files."""
 
 
 @pytest.mark.parametrize("place", ["file/below", "x" * 250, NOWHERE])
-def test_place_that_takes_nothing_is_said_before_anything_is_made(tmp_path, monkeypatch, place):
+def test_unwritable_place_is_reported_before_anything_is_written(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(PlaceError, match=r"^cannot write .* \(.*\); name another place"), replacing(place):
-        raise AssertionError("nothing is to be made")
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+        raise AssertionError("nothing may be written")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_folder_that_is_in_the_way_is_said(tmp_path):
+def test_existing_folder_is_reported(tmp_path):
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "mine").touch()
     with pytest.raises(PlaceError, match=r"cannot write .*taken \(.*\)"), replacing(tmp_path / "taken") as partial:
         partial.write_text("new")
-    assert [each.name for each in tmp_path.rglob("*")] == ["taken", "mine"]
+    assert [path.name for path in tmp_path.rglob("*")] == ["taken", "mine"]
 
 
-def test_errors_of_other_files_are_no_errors_of_the_place(tmp_path):
+def test_errors_of_other_files_are_not_place_errors(tmp_path):
     with pytest.raises(FileNotFoundError, match="elsewhere"), replacing(tmp_path / "out"):
         (tmp_path / "elsewhere").read_text()
     assert not list(tmp_path.iterdir())
 
 
 def forbidden(path):
-    """What the system answers to somebody who may not use `path`, to the superuser too."""
+    """The system's error for a user without permission for `path`; the superuser would not get it."""
     return PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
@@ -62,25 +62,25 @@ def test_output_that_may_not_be_written_is_named(tmp_path, monkeypatch, place):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
-def test_folder_of_someone_else_is_said(tmp_path):
+def test_folder_of_another_user_is_reported(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(UserError, match="may not write"), replacing(tmp_path / "out"):
-        raise AssertionError("nothing is to be made")
+        raise AssertionError("nothing may be written")
 
 
 @pytest.mark.parametrize("place", ["file/below", NOWHERE])
-def test_place_is_checked_without_a_trace(tmp_path, monkeypatch, place):
+def test_checking_a_place_leaves_nothing(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(PlaceError, match="nothing can be written to"):
         check_place(place)
     check_place("new/deep/file")
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 KILLED_WHILE_IT_WRITES = """
 import os, sys
-from trainer.artifacts import replacing
+from trainer.files import replacing
 
 with replacing(sys.argv[1]) as partial:
     partial.mkdir()
@@ -88,7 +88,7 @@ with replacing(sys.argv[1]) as partial:
 """
 
 
-def test_killed_task_can_run_again_where_process_ids_repeat(tmp_path, monkeypatch):
+def test_killed_task_can_run_again_with_the_same_process_id(tmp_path, monkeypatch):
     killed = subprocess.Popen([sys.executable, "-c", KILLED_WHILE_IT_WRITES, tmp_path / "data"])
     assert killed.wait() == -signal.SIGKILL
     assert len(list(tmp_path.iterdir())) == 1
@@ -96,10 +96,10 @@ def test_killed_task_can_run_again_where_process_ids_repeat(tmp_path, monkeypatc
     with replacing(tmp_path / "data") as partial:
         partial.mkdir()
         (partial / "new").touch()
-    assert [each.name for each in (tmp_path / "data").iterdir()] == ["new"]
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["new"]
 
 
-def test_two_writers_of_one_path_do_not_share_a_partial_one(tmp_path):
+def test_two_writers_of_one_path_have_separate_partial_files(tmp_path):
     with replacing(tmp_path / "out") as first, replacing(tmp_path / "out") as second:
         first.write_text("first")
         second.write_text("second")
