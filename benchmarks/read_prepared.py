@@ -1,23 +1,3 @@
-<<<<<<< HEAD
-"""Throughput of the input pipeline: prepared shards, batches of decoded images, and the original files.
-
-    python -m benchmarks.read_prepared [--prepared FOLDER --source FOLDER]
-
-Takes two minutes on 2 idle cores, mostly to generate the sample dataset and to write shards. Exits with 1 if a
-rate is too low for 2 cores: it requires 2500 images/s from shards into memory, and 5 times the rate of the
-originals; and 8000 decoded images/s in batches of 1, 8 and 32.
-
-All variants use tf.data with one thread per core. They alternate, so that a change of the machine's speed affects
-all; the best repeat of each counts. The table also has images per second of CPU time, which depends less on other
-work on the machine. The files are in the page cache. A training reads the shards once, from the start of the
-pipeline to the last decoded image. A virtual machine may have to get the memory for them from its host first; this
-is measured separately, before. A training takes batches in each epoch, in a `tf.function` that runs many steps.
-Both together replace decoding the originals in each epoch.
-
---prepared is a prepared dataset, --source the unpacked folders that it was made from. Without them the benchmark
-makes both from the sample dataset, with images enlarged to 640 x 480 as in SALICON. The images are repeated to
-2000.
-=======
 """Measure the input pipeline in images/s: reading prepared shards, making batches of them, and the originals.
 
     python -m benchmarks.read_prepared [--prepared FOLDER --source FOLDER]
@@ -35,7 +15,6 @@ runs the steps in a row. Both replace decoding the originals in each epoch.
 
 --prepared is a prepared dataset, --source the unpacked folders that it was made from. Without them both are made
 from the sample set, whose images are enlarged to SALICON's 640 x 480. Its images are repeated to 2000.
->>>>>>> h-b2
 """
 
 import argparse
@@ -67,22 +46,13 @@ from trainer.data.batches import Split, training_batches
 IMAGES = 2000
 BATCH_SIZES = (1, 8, 32)
 MIN_LOAD, MIN_BATCHES, MIN_RATIO = 2500, 8000, 5
-<<<<<<< HEAD
-"""Images/s on 2 cores, and the first one relative to the originals."""
-REPEATS = 7
-=======
 """Images/s on 2 cores, and the first of these divided by the images/s of the originals."""
 TURNS = 7
->>>>>>> h-b2
 FRESH, LOAD, ORIGINALS = "fresh memory", "shards into memory", "originals, each epoch"
 
 
 def read_originals(source: pathlib.Path, manifest: Manifest) -> tf.data.Dataset:
-<<<<<<< HEAD
-    """The same stimuli and densities, decoded from the images at the source."""
-=======
     """The same stimuli and densities from the images at the source."""
->>>>>>> h-b2
     members = [sources.Member(file.name, file.name, bytes) for file in storage.list_objects(str(source))]
     items = layout.find_items(members, datasets.get(manifest.dataset), str(source))
     chosen = [item for split in SPLITS for item in items[split] if item.map is not None]
@@ -105,11 +75,7 @@ def read_originals(source: pathlib.Path, manifest: Manifest) -> tf.data.Dataset:
 
 
 class Clock:
-<<<<<<< HEAD
-    """Measures a `with` block that yields `images`: images per second, and per second of CPU time."""
-=======
     """Rates of a `with` block that makes `images`: per second, and per CPU second of all cores."""
->>>>>>> h-b2
 
     def __init__(self, images: int) -> None:
         self._images = images
@@ -125,33 +91,21 @@ class Clock:
 
 
 def fresh_memory(split_bytes: int) -> Clock:
-<<<<<<< HEAD
-    """Allocate memory for a split."""
-=======
     """Allocate the memory for a split."""
->>>>>>> h-b2
     with Clock(IMAGES) as clock:
         np.empty(split_bytes, np.uint8)[:: mmap.PAGESIZE] = 1
     return clock
 
 
 def load(prepared: pathlib.Path, manifest: Manifest) -> tuple[Clock, Split]:
-<<<<<<< HEAD
-    """Read the shards of the training split into memory; also return the split."""
-=======
     """Read the shards of the training split into memory; returns the split too."""
->>>>>>> h-b2
     with Clock(manifest.counts["train"]) as clock, contextlib.redirect_stdout(io.StringIO()):
         split = Split.load(prepared, manifest, "train", "memory")
     return clock, split
 
 
 def batches(split: Split, batch_size: int, epoch: int) -> Clock:
-<<<<<<< HEAD
-    """Take an epoch in batches; the first tenth is not measured."""
-=======
     """Make the batches of an epoch, without its first tenth."""
->>>>>>> h-b2
     iterator = iter(training_batches(split, batch_size, seed=0, epoch=epoch))
     steps = len(split) // batch_size
     first = steps // 10
@@ -162,11 +116,7 @@ def batches(split: Split, batch_size: int, epoch: int) -> Clock:
 
 
 def originals(source: pathlib.Path, manifest: Manifest) -> Clock:
-<<<<<<< HEAD
-    """Decode the originals for one epoch."""
-=======
     """Decode the originals of an epoch."""
->>>>>>> h-b2
     count = sum(manifest.counts.values())
     images = iter(read_originals(source, manifest))
     with Clock(count) as clock:
@@ -175,11 +125,7 @@ def originals(source: pathlib.Path, manifest: Manifest) -> Clock:
 
 
 def _take_eagerly(images: tf.data.Iterator, count: tf.Tensor) -> tf.Tensor:
-<<<<<<< HEAD
-    """Take `count` elements; return the sum of one byte of each, so that none is skipped."""
-=======
     """Take `count` elements; returns the sum of one byte of each, so that each is computed."""
->>>>>>> h-b2
     total = tf.constant(0, tf.int64)
     for _ in tf.range(count):
         total += tf.cast(tf.reshape(next(images)["density"], [-1])[0], tf.int64)
@@ -190,48 +136,31 @@ _take = tf.function(_take_eagerly)
 
 
 def needed_per_s(row: Accelerator) -> float:
-<<<<<<< HEAD
-    """Largest number of 240 x 320 images/s on which a machine trains, at its efficiency in the table."""
-=======
     """Maximum images/s of 240 x 320 that a machine can train on, by arithmetic and its efficiency."""
->>>>>>> h-b2
     return row.chips * max(row.chip.flops.values()) * row.chip.efficiency / STEP_FLOP
 
 
 def compare(prepared: pathlib.Path, repeated: pathlib.Path, source: pathlib.Path) -> bool:
-<<<<<<< HEAD
-    """Print all rates; return whether they are high enough."""
-    manifest, repeated_manifest = Manifest.load(prepared), Manifest.load(repeated)
-    height, width = manifest.image_size
-=======
     """Print all rates; returns whether they are high enough."""
     manifest, more = Manifest.load(prepared), Manifest.load(repeated)
     height, width = more.image_size
->>>>>>> h-b2
     load(prepared, manifest)  # starts TensorFlow
-    clocks: dict[str, list[Clock]] = collections.defaultdict(list)
-    for epoch in range(REPEATS):
-        clocks[FRESH].append(fresh_memory(IMAGES * height * width * 4))
-        clock, split = load(repeated, repeated_manifest)
-        clocks[LOAD].append(clock)
+    turns: dict[str, list[Clock]] = collections.defaultdict(list)
+    for turn in range(TURNS):
+        turns[FRESH].append(fresh_memory(IMAGES * height * width * 4))
+        clock, split = load(repeated, more)
+        turns[LOAD].append(clock)
         for batch_size in BATCH_SIZES:
-            clocks[f"batches of {batch_size}"].append(batches(split, batch_size, epoch))
+            turns[f"batches of {batch_size}"].append(batches(split, batch_size, turn))
         del split
-        clocks[ORIGINALS].append(originals(source, manifest))
+        turns[ORIGINALS].append(originals(source, manifest))
     print(f"images of {', '.join(manifest.original_sizes)} at {height}x{width}, {os.cpu_count()} cores")
     print(f"{'':24} images/s     min   images per CPU second")
     best = {}
-<<<<<<< HEAD
-    for title, repeats in clocks.items():
-        best[title] = max(clock.per_s for clock in repeats)
-        slowest, per_cpu_s = min(clock.per_s for clock in repeats), max(clock.per_cpu_s for clock in repeats)
-        print(f"{title:24} {best[title]:8.0f} {slowest:7.0f} {per_cpu_s:8.0f}")
-=======
     for title, clocks in turns.items():
         best[title] = max(clock.per_s for clock in clocks)
         minimum, per_cpu_s = min(clock.per_s for clock in clocks), max(clock.per_cpu_s for clock in clocks)
         print(f"{title:24} {best[title]:8.0f} {minimum:7.0f} {per_cpu_s:8.0f}")
->>>>>>> h-b2
     ratio = best[LOAD] / best[ORIGINALS]
     print(f"{'shards over originals':24} {ratio:8.1f}")
     largest = max(ACCELERATORS.values(), key=needed_per_s)
@@ -239,21 +168,12 @@ def compare(prepared: pathlib.Path, repeated: pathlib.Path, source: pathlib.Path
     print(
         f"{largest.name} trains on at most {needs:.0f} images/s, {needs / largest.vcpus:.0f} for each of its vCPUs"
     )
-<<<<<<< HEAD
-    in_batches = min(rate for title, rate in best.items() if title.startswith("batches"))
-    return best[LOAD] >= MIN_LOAD and in_batches >= MIN_BATCHES and ratio >= MIN_RATIO
-
-
-def repeat(prepared: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
-    """A prepared dataset of `IMAGES` training images: those of `prepared`, repeated."""
-=======
     slowest = min(rate for title, rate in best.items() if title.startswith("batches"))
     return best[LOAD] >= MIN_LOAD and slowest >= MIN_BATCHES and ratio >= MIN_RATIO
 
 
 def repeat(prepared: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     """A prepared dataset of `IMAGES` training images, which repeat those of `prepared`."""
->>>>>>> h-b2
     manifest = Manifest.load(prepared)
     folder.mkdir()
     examples = [example for split in SPLITS for example in tfrecords.read(prepared, split)]
@@ -266,11 +186,7 @@ def repeat(prepared: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
 
 
 def make_sample(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
-<<<<<<< HEAD
-    """Generate, unpack and prepare the sample dataset; return the prepared and the unpacked folder."""
-=======
     """Generate, unpack and prepare the sample set; returns the prepared dataset and the unpacked folders."""
->>>>>>> h-b2
     sample.generate("salicon", folder / "archives")
     for archive in ("images", "maps"):
         with zipfile.ZipFile(folder / "archives" / f"{archive}.zip") as opened:
@@ -284,11 +200,7 @@ def make_sample(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
 
 
 def main() -> int:
-<<<<<<< HEAD
-    """Run the benchmark; return the exit status."""
-=======
     """Run the benchmark; returns the exit status."""
->>>>>>> h-b2
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prepared", type=pathlib.Path, help="a prepared dataset")
     parser.add_argument("--source", type=pathlib.Path, help="the unpacked folders it was made from")

@@ -152,13 +152,8 @@ def test_version_keeps_the_scores_of_each_image(registry, model, tmp_path):
         assert not (without.model / name).exists()
 
 
-<<<<<<< HEAD
 def test_lineage_of_a_folder_without_prepared_data_names_it(model, tmp_path):
-    with pytest.raises(UserError, match="not a prepared data set"):
-=======
-def test_lineage_of_a_folder_that_is_no_prepared_data_names_it(model, tmp_path):
     with pytest.raises(UserError, match="not a prepared dataset"):
->>>>>>> h-b2
         lineage("run", {"base": str(tmp_path)}, str(model))
 
 

@@ -204,18 +204,12 @@ def test_dataset_dir_evaluates_the_models_again(models, datasets, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-<<<<<<< HEAD
         (
             ["good", "bad"],
             "is a model without scores; evaluate all models on the same images with --dataset-dir DIR",
         ),
         (["good", "bad", "--confidence", "95"], "--confidence is 95; it must be between 0 and 1"),
-        (["good", "bad", "--dataset-dir", "."], "is not a prepared data ?set"),
-=======
-        (["good", "bad"], "is a model without scores; evaluate all on the same images with --dataset-dir DIR"),
-        (["good", "bad", "--confidence", "95"], "--confidence is 95; it must be above 0 and at most 0.999"),
         (["good", "bad", "--dataset-dir", "."], "is not a prepared dataset"),
->>>>>>> h-b2
     ],
 )
 def test_error_is_one_line_and_writes_nothing(arguments, message, models, tmp_path, monkeypatch):

@@ -206,13 +206,8 @@ def test_a_gate_on_fixations_is_refused_before_anything_is_loaded(datasets, tmp_
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-<<<<<<< HEAD
         ("no data set", "no dataset to evaluate on"),
-        ("not prepared", "is not a prepared data ?set"),
-=======
-        ("no data set", "no data set to evaluate on"),
         ("not prepared", "is not a prepared dataset"),
->>>>>>> h-b2
         ("no images", "has no validation images"),
         ("output exists", "exists already"),
         ("no model", "no-model"),

@@ -206,13 +206,8 @@ def test_curve_light_and_dark_charts_differ_only_in_colour(tmp_path):
     ("write", "message"),
     [
         (report.write_report, "is not an evaluation; make one with `python -m trainer evaluate`"),
-<<<<<<< HEAD
-        (write_preview, "is not a prepared data ?set"),
-        (write_curve, "has no epoch"),
-=======
         (write_preview, "is not a prepared dataset"),
-        (write_curve, "holds no epoch"),
->>>>>>> h-b2
+        (write_curve, "has no epoch"),
     ],
 )
 def test_wrong_folder_is_an_error_and_writes_nothing(write, message, tmp_path):
