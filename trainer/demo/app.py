@@ -54,6 +54,7 @@ class _App:
     queue: Queue = dataclasses.field(default_factory=lambda: Queue(MAX_WAITING))
 
     def starlette(self, hosts: Sequence[str]) -> Starlette:
+        """The application with its routes, middleware and error handlers."""
         routes = [
             Route("/facts", self.facts),
             Route("/colors.css", self.colors),
@@ -69,6 +70,7 @@ class _App:
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """Close the queue when the server shuts down."""
         yield
         self.queue.close()
 
@@ -92,6 +94,7 @@ class _App:
         )
 
     async def colors(self, request: Request) -> Response:
+        """The style sheet with the colours, which the reports use, too."""
         return FileResponse(COLORS, media_type="text/css")
 
     async def pattern(self, request: Request) -> Response:
@@ -103,21 +106,25 @@ class _App:
         return Response(patterns.draw(number), media_type="image/png")
 
     async def map(self, request: Request) -> Response:
-        return await self._predicted(request, responses.map_for_page)
+        """The posted image's map for the page."""
+        return await self._respond(request, responses.map_for_page)
 
     async def map_png(self, request: Request) -> Response:
-        return await self._predicted(request, responses.map_png)
+        """The posted image's map to download."""
+        return await self._respond(request, responses.map_png)
 
     async def overlay_png(self, request: Request) -> Response:
+        """The posted image's overlay to download; the query has the opacity, 0..1."""
         try:
             opacity = float(request.query_params.get("opacity", "1"))
         except ValueError:
             opacity = -1
         if not 0 <= opacity <= 1:
             raise RefusedError(400, "opacity must be a number from 0 to 1")
-        return await self._predicted(request, functools.partial(responses.overlay_png, opacity=opacity))
+        return await self._respond(request, functools.partial(responses.overlay_png, opacity=opacity))
 
-    async def _predicted(self, request: Request, respond: Callable[[Predictor, bytes, str], Response]) -> Response:
+    async def _respond(self, request: Request, respond: Callable[[Predictor, bytes, str], Response]) -> Response:
+        """Read the posted image and respond when it is its turn; raises `RefusedError` with a status and a reason."""
         uploads.check_sender(request)
         try:
             with self.queue.place():
