@@ -193,7 +193,7 @@ def test_failed_attempt_shows_nothing_of_the_previous_one(first, workplace):
     kept = {"data_base.html", "data_finetune.html"}
     assert {path.name for path in folder.glob("*.html")} == kept
     assert (folder / "data_base.html").read_bytes() == (workplace / "runs/first/data_base.html").read_bytes()
-    with pytest.raises(UserError, match=r"the run .*again has not come to its evaluation; finish it with"):
+    with pytest.raises(UserError, match=r"the run .*again has no evaluation yet; finish it with"):
         find_contestants([str(folder), str(workplace / "runs" / "first")])
 
 
@@ -239,7 +239,7 @@ def test_missing_base_model_is_refused_before_anything_starts(tmp_path, monkeypa
     with pytest.raises(UserError, match=r"base_model_uri is 'lost\.pb': lost\.pb does not exist; give"):
         prepare_run("", "", "", {"base_model_uri": "lost.pb"})
     pathlib.Path("README.md").touch()
-    with pytest.raises(UserError, match=r"base_model_uri is 'README\.md': README\.md is of no kind"):
+    with pytest.raises(UserError, match=r"base_model_uri is 'README\.md': README\.md cannot be read as weights"):
         prepare_run("", "", "", {"base_model_uri": "README.md"})
     assert prepare_run("", "", "", {"base_model_uri": "gs://bucket/msi-net"}).environment == "sample"
     only = {"base_model_uri": "gs://bucket/msi-net", "finetune_source": "sample"}
