@@ -1,4 +1,4 @@
-"""Deterministic operations asked for, or not, in a process where other tests may have chosen otherwise."""
+"""Switches deterministic operations on or off for one test; other tests of the process may need the opposite."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from tensorflow.python.framework import config
 
 @contextmanager
 def operations(deterministic: bool) -> Iterator[None]:
-    """Within it, operations are as said; afterwards all is as it was."""
+    """Operations are deterministic or not inside the block; the setting before is restored afterwards."""
     before = config.is_op_determinism_enabled()
     _set(deterministic)
     try:

@@ -13,10 +13,10 @@ from tests.trainer.training.test_distributed import addresses, finish, log, loss
 def train_together(folder, name):
     cluster = addresses(2)
     machines = [start(folder, name, cluster=cluster, index=index) for index in range(2)]
-    assert [finish(each) for each in machines] == [0, 0], log(folder, name) + log(folder, name, 1)
+    assert [finish(machine) for machine in machines] == [0, 0], log(folder, name) + log(folder, name, 1)
 
 
-def test_lost_machine_ends_the_others_and_all_go_on_to_the_same_result(tmp_path):
+def test_lost_machine_ends_the_others_and_all_resume_to_the_same_result(tmp_path):
     folder = tmp_path
     write_prepared(folder / "data", n_train=10, n_valid=5)
     train_together(folder, "two")

@@ -22,8 +22,8 @@ def test_a_run_that_was_killed_damaged_and_stopped_comes_to_the_state_of_one_tha
     while life.alive and len(checkpoints(run)) < 2:
         life.wait(0.01)
     life.kill(signal.SIGKILL)
-    status, said = life.end()
-    assert status == -signal.SIGKILL, said
+    status, output = life.end()
+    assert status == -signal.SIGKILL, output
 
     damaged = checkpoints(run)[-1]
     os.truncate(damaged, damaged.stat().st_size - 1)
@@ -31,30 +31,30 @@ def test_a_run_that_was_killed_damaged_and_stopped_comes_to_the_state_of_one_tha
     while life.alive and "training, epoch" not in life.said():
         life.wait(0.01)
     life.kill(signal.SIGTERM)
-    status, said = life.end()
-    assert status == STOPPED, said
-    assert f"skipping checkpoint {damaged}: " in said
-    assert "falling back from" in said
-    assert "SIGTERM: saving the state, then stopping" in said
+    status, output = life.end()
+    assert status == STOPPED, output
+    assert f"skipping checkpoint {damaged}: " in output
+    assert "falling back from" in output
+    assert "SIGTERM: saving the state, then stopping" in output
     assert not (run / "model").exists()
     newest = checkpoints(run)[-1]
-    assert len(list((run / "state").iterdir())) == 2, "something was left of a write"
+    assert len(list((run / "state").iterdir())) == 2, "a partial file was left"
 
-    found, said = state_after_the_epoch(dataset, run)
-    assert f"({newest})" in said
+    arrays, output = state_after_the_epoch(dataset, run)
+    assert f"({newest})" in output
     expected, _ = state_after_the_epoch(dataset, whole)
-    assert found.keys() == expected.keys()
-    for name, values in found.items():
+    assert arrays.keys() == expected.keys()
+    for name, values in arrays.items():
         np.testing.assert_array_equal(values, expected[name], err_msg=name)
 
 
 def state_after_the_epoch(dataset, folder):
-    """The arrays of the last checkpoint, and what was said until it was written; the rest is not waited for."""
+    """The arrays of the last checkpoint, and the output until it was written; the run is then killed."""
     life = Life(dataset, folder, RUN)
     last = folder / "state" / "after-epoch-0001-step-000000.npz"
     while life.alive and not last.exists():
         life.wait(0.01)
     life.kill(signal.SIGKILL)
-    _, said = life.end()
+    _, output = life.end()
     with np.load(last) as file:
-        return {name: file[name] for name in file.files if name != "state.json"}, said
+        return {name: file[name] for name in file.files if name != "state.json"}, output

@@ -1,4 +1,4 @@
-"""Trainings that are killed at random moments, their checkpoints damaged in between."""
+"""Trainings that are killed at random moments; their checkpoints are damaged in between."""
 
 import dataclasses
 import os
@@ -42,41 +42,41 @@ def _train(dataset: pathlib.Path, folder: pathlib.Path, config: TrainConfig) -> 
 
 
 def checkpoints(folder: pathlib.Path) -> list[pathlib.Path]:
-    """Oldest first."""
+    """Paths of the checkpoints, oldest first."""
     return sorted((folder / "state").glob("after-*.npz"))
 
 
 def weights(folder: pathlib.Path) -> dict[str, np.ndarray]:
-    """By name, of the model that a training wrote."""
-    found: dict[str, np.ndarray] = {}
+    """Weights by name, from the model that a training wrote."""
+    arrays: dict[str, np.ndarray] = {}
     with h5py.File(folder / "model" / WEIGHTS) as file:
-        file.visititems(lambda name, item: found.update({name: item[:]}) if hasattr(item, "shape") else None)
-    assert found
-    return found
+        file.visititems(lambda name, item: arrays.update({name: item[:]}) if hasattr(item, "shape") else None)
+    assert arrays
+    return arrays
 
 
-def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
-    assert found.keys() == expected.keys()
-    for name, values in found.items():
+def assert_same(arrays: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    assert arrays.keys() == expected.keys()
+    for name, values in arrays.items():
         np.testing.assert_array_equal(values, expected[name], err_msg=name)
 
 
 @dataclasses.dataclass
 class Tally:
-    """What happened to the lives of all runs."""
+    """Counts of events over all runs."""
 
     killed: int = 0
-    """By SIGKILL, while they lived."""
+    """Processes that SIGKILL ended."""
     stopped: int = 0
-    """By SIGTERM, with the state saved."""
+    """Processes that SIGTERM ended after they had saved their state."""
     ended: int = 0
-    """By SIGTERM, before training began."""
+    """Processes that SIGTERM ended before they trained."""
     damaged: int = 0
-    """Checkpoints cut short or corrupted."""
-    passed_over: int = 0
-    """Lives that said so of one."""
+    """Checkpoints truncated or corrupted."""
+    skipped: int = 0
+    """Processes that skipped a damaged checkpoint."""
     runs: int = 0
-    """To their ends."""
+    """Completed runs."""
 
     @property
     def signals(self) -> int:
@@ -84,14 +84,16 @@ class Tally:
 
 
 def harass(dataset: pathlib.Path, folder: pathlib.Path, n_signals: int, seed: int) -> Tally:
-    """Send `n_signals` signals to trainings at random moments, one run after another; all must end alike."""
+    """Send `n_signals` signals to trainings at random moments, one run after another; all must have the same
+    result.
+    """
     source = random.Random(seed)
     tally = Tally()
     (folder / "whole").mkdir(parents=True)
     start = time.monotonic()
-    status, said = Life(dataset, folder / "whole").end()
+    status, output = Life(dataset, folder / "whole").end()
     longest_s = time.monotonic() - start
-    assert status == 0, said
+    assert status == 0, output
     expected = weights(folder / "whole")
     while tally.signals < n_signals:
         run = folder / f"run-{tally.runs}"
@@ -116,18 +118,18 @@ def _run_to_its_end(
         life = Life(dataset, run)
         signalled = tally.signals < n_signals
         if signalled:
-            life.wait(source.uniform(0, 0.7 * longest_s))  # a life that goes on is shorter than a whole one
+            life.wait(source.uniform(0, 0.7 * longest_s))  # a resumed process is shorter than a complete one
             life.kill(source.choice((signal.SIGKILL, signal.SIGTERM)))
-        status, said = life.end()
-        assert status in ((0, -signal.SIGKILL, -signal.SIGTERM, STOPPED) if signalled else (0,)), said
+        status, output = life.end()
+        assert status in ((0, -signal.SIGKILL, -signal.SIGTERM, STOPPED) if signalled else (0,)), output
         tally.killed += status == -signal.SIGKILL
         tally.ended += status == -signal.SIGTERM
         tally.stopped += status == STOPPED
-        if damaged and "resuming after" in said:
+        if damaged and "resuming after" in output:
             (path,) = damaged
-            assert f"skipping checkpoint {path}: " in said
-            assert "falling back from" in said
-            tally.passed_over += 1
+            assert f"skipping checkpoint {path}: " in output
+            assert "falling back from" in output
+            tally.skipped += 1
         damaged = {path for path in damaged if path.exists() and path.stat().st_mtime == 0}
         if status and len(checkpoints(run)) > 1 and source.random() < 0.5:
             damaged = {checkpoints(run)[-1]}
@@ -137,13 +139,13 @@ def _run_to_its_end(
 
 
 def _damage(path: pathlib.Path, source: random.Random) -> None:
-    """Cut the file short or flip one of its bytes; its time becomes 0, by which it is known again."""
+    """Truncate the file or flip a bit; set its time to 0, which marks it as damaged."""
     size = path.stat().st_size
     if source.random() < 0.5:
         os.truncate(path, source.randrange(size))
     else:
         with path.open("r+b") as file:
-            file.seek(source.randrange(size // 10, size * 9 // 10))  # arrays: not all of zip's own bytes matter
+            file.seek(source.randrange(size // 10, size * 9 // 10))  # arrays: other bytes may not matter
             (value,) = file.read(1)
             file.seek(-1, os.SEEK_CUR)
             file.write(bytes([value ^ 1 << source.randrange(8)]))

@@ -1,4 +1,4 @@
-"""Tolerances from the arithmetic: how far two float32 results of one formula may lie apart."""
+"""Tolerances derived from float32 rounding: how far two results of one formula may differ."""
 
 import os
 
@@ -10,7 +10,7 @@ UNIT = float(np.finfo(np.float32).eps) / 2
 
 
 def sums_of(terms: int, largest: float) -> float:
-    """Bound on the difference of two sums of `terms` products, of at most `largest` each, in any order.
+    """Bound on the difference of two sums of `terms` products of at most `largest`, in any order.
 
     Every addition rounds a partial sum by at most UNIT of it. Products of both signs make partial sums that grow
     as the square root of their number, and so do the sums of the rounding errors: n additions of partial sums of

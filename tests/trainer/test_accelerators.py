@@ -58,8 +58,8 @@ def test_price_grows_with_the_chips():
         family = [row for row in ACCELERATORS.values() if re.fullmatch(rf"{name}(-\d)?", row.name)]
         assert len(family) >= 3
         for row in family:
-            each = row.usd_per_hour("spot") / row.chips
-            assert each == pytest.approx(family[0].usd_per_hour("spot"), rel=0.25)
+            usd_per_chip = row.usd_per_hour("spot") / row.chips
+            assert usd_per_chip == pytest.approx(family[0].usd_per_hour("spot"), rel=0.25)
 
 
 @pytest.mark.parametrize(

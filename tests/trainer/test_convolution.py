@@ -1,4 +1,4 @@
-"""One convolution, whichever way it and its gradients are computed."""
+"""All ways to compute a convolution and its gradients agree."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def normal(seed, shape):
 
 
 def example(size, kernel=(3, 3), channels=16, filters=20):
-    """A map, a kernel, and a gradient by the result."""
+    """A map, a kernel, and a gradient with respect to the result."""
     return normal(0, (2, *size, channels)), normal(1, (*kernel, channels, filters)), normal(2, (2, *size, filters))
 
 
@@ -45,23 +45,23 @@ def test_gradients_in_training_are_tensorflows(size, dilation, kernel, monkeypat
     x, weights, dy = example(size, kernel)
     own = gradients(x, weights, dy, dilation, training=True)
     monkeypatch.setattr(convolution, "chip", True)
-    for found, expected, terms in zip(
+    for result, expected, terms in zip(
         own, gradients(x, weights, dy, dilation, training=True), (9 * 20, 2 * size[0] * size[1]), strict=True
     ):
         bound = sums_of(terms, np.abs(dy).max() * max(np.abs(x).max(), np.abs(weights).max()))
-        np.testing.assert_allclose(found, expected, atol=bound)
+        np.testing.assert_allclose(result, expected, atol=bound)
 
 
 def test_gradient_in_training_is_by_matrix_products_and_cut_taps_cost_none():
-    """A 3 x 3 kernel at dilation 12 meets a map of 9 x 12 pixels with its middle alone."""
+    """Only the middle of a 3 x 3 kernel at dilation 12 overlaps a map of 9 x 12 pixels."""
     x, dy = tf.zeros((1, 9, 12, 16)), tf.zeros((1, 9, 12, 20))
 
     def shapes(dilation):
         graph = (
             tf.function(lambda: convolution.kernel_gradient(x, dy, (3, 3), dilation)).get_concrete_function().graph
         )
-        products = [each for each in graph.get_operations() if each.type == "MatMul"]
-        return [tuple(each.inputs[0].shape) for each in products]
+        products = [operation for operation in graph.get_operations() if operation.type == "MatMul"]
+        return [tuple(product.inputs[0].shape) for product in products]
 
     assert shapes(1) == [(96, 48), (108, 48), (96, 48)]
     assert shapes(8) == [(12, 48), (108, 48), (12, 48)]
@@ -72,7 +72,7 @@ def test_inference_and_thin_maps_leave_the_gradient_to_tensorflow():
     def operations(channels, training):
         x, kernel, dy = example((6, 8), channels=channels)
         trace = tf.function(lambda: gradients(x, kernel, dy, 1, training)).get_concrete_function()
-        return {each.type for each in trace.graph.get_operations()}
+        return {operation.type for operation in trace.graph.get_operations()}
 
     assert "MatMul" in operations(16, training=True)
     assert "Conv2DBackpropFilter" in operations(16, training=False)

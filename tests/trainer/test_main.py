@@ -13,7 +13,7 @@ from trainer.artifacts import EVALUATION, MODEL_CONFIG, VERSION_EXTRA
 from trainer.errors import UserError, reported
 
 
-def test_help_tells_each_setting_with_its_default(capsys):
+def test_help_shows_each_setting_with_its_default(capsys):
     with pytest.raises(SystemExit) as stop:
         main(["train", "--help"])
     assert stop.value.code == 0
@@ -30,7 +30,7 @@ def test_help_tells_each_setting_with_its_default(capsys):
         (["trian"], "invalid choice: 'trian'"),
     ],
 )
-def test_unknown_words_are_answered_with_usage(arguments, message, capsys):
+def test_unknown_arguments_print_the_usage(arguments, message, capsys):
     with pytest.raises(SystemExit) as stop:
         main(arguments)
     assert stop.value.code == 2
@@ -71,7 +71,7 @@ def test_place_that_nothing_can_be_written_to_is_named_before_any_work(command, 
     if flag != "--output":
         with pytest.raises(SystemExit, match=r"^error: .* is a (file; name a folder|folder; name a file in it)"):
             main([*command, flag, str(other)])
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize(("command", "flag"), COMMANDS)
@@ -122,7 +122,7 @@ def test_train_then_evaluate_write_model_curve_and_report(quick, tmp_path):
     assert json.loads((tmp_path / "tuned" / MODEL_CONFIG).read_text())["base_model"]["best_epoch"] == 1
     places = ["--output-dir", str(tmp_path / "evaluation"), "--report", str(tmp_path / "report.html")]
     places += ["--model", str(tmp_path / "tuned"), "--champion", default]
-    with contextlib.suppress(SystemExit):  # two epochs on six images may well stay below the centre bias
+    with contextlib.suppress(SystemExit):  # two epochs on six images may stay below the centre bias
         main(["evaluate", "--dataset-dir", str(data), *places])
     evaluation = json.loads((tmp_path / "evaluation" / EVALUATION).read_text())
     assert set(evaluation["datasets"]["osie"]["models"]) == {"candidate", "champion", "centre_bias", "uniform"}

@@ -1,4 +1,4 @@
-"""The network and its loss against what the reference graph answered."""
+"""The network and its loss against stored results of the reference graph."""
 
 import h5py
 import keras
@@ -74,16 +74,16 @@ def test_convolution_of_the_doubled_map_is_that_of_tensorflow_1_up_to_the_border
         return Pixels()(convolve_doubled(x, kernel))
 
     weights = tf.constant(rng.standard_normal((2, *doubled, 4)), tf.float32)
-    answers = []
+    results = []
     for convolve in (expected, phases):
         inputs = tf.constant(x), tf.constant(kernel)
         with tf.GradientTape() as tape:
             tape.watch(inputs)
             answer = convolve(*inputs)
             total = tf.reduce_sum(answer * weights)
-        answers.append([answer, *tape.gradient(total, inputs)])
-    for theirs, ours in zip(*answers, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=2e-5)
+        results.append([answer, *tape.gradient(total, inputs)])
+    for expected, result in zip(*results, strict=True):
+        np.testing.assert_allclose(result, expected, atol=2e-5)
 
 
 def test_convolution_of_phases_is_that_of_their_pixels():

@@ -12,7 +12,7 @@ import trainer
 from tests.test_serving_image import SERVING
 
 NAME = "TF_ENABLE_ONEDNN_OPTS"
-# On a CPU for which TensorFlow turns oneDNN off: as if it had, by a setting that is gone afterwards.
+# Simulates a CPU on which TensorFlow turns oneDNN off, by a setting that is removed afterwards.
 TOO_LATE = f"""
 import os
 os.environ["{NAME}"] = "0"

@@ -32,7 +32,7 @@ OTHER_STOPPED = 128 + signal.SIGTERM
 """Exit status when another machine of the job was told to stop."""
 SAVING_SHARE = 0.01
 """Largest share of the time that checkpoints at the ends of short epochs may take."""
-SHOWN = 4
+MAX_SHOWN = 4
 """Validation images whose predictions are logged after each epoch."""
 
 
@@ -63,9 +63,9 @@ class Loop:
     network: Network
     """Made within the strategy's scope."""
     checkpoints: Checkpoints
-    """Of the network."""
+    """Save the network and the progress."""
     progress: Progress
-    """Of the network."""
+    """Restored from the checkpoints; a new one follows each epoch."""
     board: Board
     stop: Stop
 
@@ -173,7 +173,7 @@ class Loop:
     def _show(self, step: int) -> None:
         if self.board.quiet or self.devices.cluster.size > 1:  # all machines would have to predict
             return
-        first_images = slice(0, min(SHOWN, self.data.manifest.counts["valid"]))
+        first_images = slice(0, min(MAX_SHOWN, self.data.manifest.counts["valid"]))
         stimuli = self.data.valid.stimulus[first_images]
         predictions = self.compiled.predict(stimuli).numpy()
         self.board.images(step, stimuli, self.data.valid.density[first_images], predictions)

@@ -34,9 +34,9 @@ GAP_PX = 4
 
 
 def folder_for(logs: str) -> str:
-    """Where TensorBoard's files go: `logs`, else where Vertex AI wants them; empty if neither is given.
+    """Folder for TensorBoard logs: `logs`, else the folder that Vertex AI sets, else an empty text.
 
-    An address on Cloud Storage becomes the path at which its bucket is mounted, if it is.
+    If a bucket of Cloud Storage is mounted, its address becomes the path of the mount.
     """
     folder = (logs or os.environ.get(VERTEX_LOGS, "")).rstrip("/")
     if storage.is_remote(folder):

@@ -1,4 +1,4 @@
-"""The batch of a training, as its devices resolve it; they are made up here."""
+"""The batch size of a training, resolved for simulated devices."""
 
 import types
 
@@ -31,12 +31,12 @@ def resolve(config, kind="gpu", replicas=2, accelerator="", images=10_000, image
         ({"replicas": 2, "kind": "cpu"}, 2),
     ],
 )
-def test_default_batch_is_what_the_devices_take_named_or_not(machine, batch_size):
+def test_default_batch_is_that_of_the_devices_named_or_not(machine, batch_size):
     resolved = resolve(TrainConfig(batch_size=0), **machine)
     assert (resolved.batch_size, resolved.learning_rate_scaling) == (batch_size, "capped")
 
 
-def test_remedies_for_a_batch_that_two_devices_cannot_share_are_true():
+def test_remedies_for_a_batch_that_two_devices_cannot_share_work():
     with pytest.raises(
         UserError, match="batch_size is 1, which 2 replicas cannot share; set it to 2, or to 0 for"
     ):

@@ -25,7 +25,7 @@ class Run:
     """A network and its optimizer; every step changes every variable."""
 
     def __init__(self, seed: int, units: int = 3, strategy: tf.distribute.Strategy | None = None) -> None:
-        keras.utils.clear_session(free_memory=False)  # for the names of the layers alone
+        keras.utils.clear_session(free_memory=False)  # only for the names of the layers
         self._strategy = strategy or tf.distribute.get_strategy()
         with self._strategy.scope():
             initializer = keras.initializers.GlorotUniform(seed)
@@ -36,18 +36,18 @@ class Run:
 
     def step(self) -> None:
         variables = self.model.trainable_variables
-        self._strategy.run(lambda: self.optimizer.apply([tf.sin(each) for each in variables], variables))
+        self._strategy.run(lambda: self.optimizer.apply([tf.sin(variable) for variable in variables], variables))
 
     def arrays(self) -> list[np.ndarray]:
-        return [np.array(each.value.numpy()) for each in (*self.model.variables, *self.optimizer.variables)]
+        return [np.array(one.value.numpy()) for one in (*self.model.variables, *self.optimizer.variables)]
 
     def checkpoints(self, folder, identity=IDENTITY, writable=True) -> Checkpoints:
         return Checkpoints(folder, self.model, self.optimizer, identity, writable)
 
 
-def assert_same(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
-    assert [each.tobytes() for each in found] == [each.tobytes() for each in expected]
-    assert [each.dtype for each in found] == [each.dtype for each in expected]
+def assert_same(arrays: list[np.ndarray], expected: list[np.ndarray]) -> None:
+    assert [array.tobytes() for array in arrays] == [array.tobytes() for array in expected]
+    assert [array.dtype for array in arrays] == [array.dtype for array in expected]
 
 
 def restored(folder, **options) -> tuple[Progress, list[np.ndarray]]:
@@ -59,7 +59,7 @@ def restored(folder, **options) -> tuple[Progress, list[np.ndarray]]:
 
 @pytest.fixture
 def saved(tmp_path):
-    """A folder with checkpoints after epoch 1, step 0 and step 5; Progress and arrays of each."""
+    """A folder with checkpoints after epoch 1, steps 0 and 5; Progress and arrays of both."""
     run = Run(seed=1)
     states = []
     with run.checkpoints(tmp_path / "state") as checkpoints:
@@ -81,13 +81,13 @@ def contents(folder: pathlib.Path) -> dict[str, tuple[int, bytes]]:
     return {path.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.iterdir()}
 
 
-# === What comes back ===
+# === Restoring ===
 
 
 def test_every_bit_of_weights_optimizer_and_progress_comes_back(saved, capsys):
     folder, (_, (progress, arrays)) = saved
-    found, values = restored(folder)
-    assert found == progress
+    restored_progress, values = restored(folder)
+    assert restored_progress == progress
     assert_same(values, arrays)
     assert f"resuming after epoch 1, step 5 ({newest(folder)})" in capsys.readouterr().out
 
@@ -96,15 +96,15 @@ def test_what_is_saved_is_the_state_at_the_call_whatever_follows(tmp_path):
     run = Run(seed=1)
     gate = threading.Event()
     with run.checkpoints(tmp_path) as checkpoints:
-        checkpoints._thread.submit(gate.wait)  # so that the writing begins after all that follows
+        checkpoints._thread.submit(gate.wait)  # so that writing starts after the steps below
         run.step()
         progress, arrays = Progress(step=1), run.arrays()
         checkpoints.save(progress)
         progress.step = 2
         run.step()
         gate.set()
-    found, values = restored(tmp_path)
-    assert found.step == 1
+    restored_progress, values = restored(tmp_path)
+    assert restored_progress.step == 1
     assert_same(values, arrays)
 
 
@@ -152,8 +152,8 @@ def test_a_checkpoint_of_one_device_is_taken_up_by_a_strategy_and_the_other_way_
         assert_same(mirrored.arrays(), one.arrays())
         mirrored.step()
         checkpoints.save(Progress(step=2))
-    found, values = restored(tmp_path)
-    assert found.step == 2
+    restored_progress, values = restored(tmp_path)
+    assert restored_progress.step == 2
     assert_same(values, mirrored.arrays())
     assert not np.array_equal(values[0], one.arrays()[0])
 
@@ -189,32 +189,32 @@ def other_zip() -> bytes:
 def test_a_damaged_checkpoint_is_skipped_and_the_loss_is_printed(saved, capsys, damage):
     folder, ((progress, arrays), _) = saved
     newest(folder).write_bytes(damage(newest(folder).read_bytes()))
-    found, values = restored(folder)
-    assert found == progress
+    restored_progress, values = restored(folder)
+    assert restored_progress == progress
     assert_same(values, arrays)
-    said = capsys.readouterr().out
-    assert f"skipping checkpoint {newest(folder)}: it is damaged, truncated or not a checkpoint (" in said
-    assert "falling back from epoch 1, step 5 to epoch 1, step 0" in said
+    output = capsys.readouterr().out
+    assert f"skipping checkpoint {newest(folder)}: it is damaged, truncated or not a checkpoint (" in output
+    assert "falling back from epoch 1, step 5 to epoch 1, step 0" in output
 
 
 def test_a_flipped_bit_anywhere_is_seen_or_changes_nothing(saved):
-    """In arrays, state and the zip's own records; not all bits of those matter, as the time of a member."""
+    """Flip bits in arrays, state and zip records; not all bits of those matter, such as the time of a member."""
     folder, ((older, _), (progress, arrays)) = saved
     content = newest(folder).read_bytes()
     run = Run(seed=7)
-    passed_over = 0
+    fallbacks = 0
     checkpoints = run.checkpoints(folder, writable=False)
     for position in range(0, len(content), 13):
         newest(folder).write_bytes(
             content[:position] + bytes([content[position] ^ 1 << position % 8]) + content[position + 1 :]
         )
-        found = checkpoints.restore()
-        assert found in (progress, older)
-        passed_over += found == older
-        if found == progress:
+        restored_progress = checkpoints.restore()
+        assert restored_progress in (progress, older)
+        fallbacks += restored_progress == older
+        if restored_progress == progress:
             assert_same(run.arrays(), arrays)
     checkpoints.close()
-    assert passed_over > 0.7 * len(content) / 13
+    assert fallbacks > 0.7 * len(content) / 13
 
 
 @pytest.mark.parametrize("member", [STATE, "model-0000.npy", "optimizer-0002.npy", "best-0001.npy"])
@@ -224,8 +224,8 @@ def test_a_flipped_byte_of_any_member_is_seen(saved, member):
     with zipfile.ZipFile(newest(folder)) as archive:
         content[content.index(archive.read(member)) + archive.getinfo(member).file_size // 2] ^= 0x10
     newest(folder).write_bytes(content)
-    found, values = restored(folder)
-    assert found == progress
+    restored_progress, values = restored(folder)
+    assert restored_progress == progress
     assert_same(values, arrays)
 
 
@@ -238,7 +238,7 @@ def test_a_missing_or_surplus_member_is_no_checkpoint(saved):
     assert restored(folder)[0] == progress
 
 
-def test_where_all_checkpoints_are_damaged_nothing_is_begun_or_removed(saved):
+def test_if_all_checkpoints_are_damaged_nothing_is_started_or_removed(saved):
     folder, _ = saved
     for path in folder.iterdir():
         path.write_bytes(b"")
@@ -253,7 +253,7 @@ def test_where_all_checkpoints_are_damaged_nothing_is_begun_or_removed(saved):
     assert len(list(folder.iterdir())) == 2
 
 
-def test_after_going_back_the_damaged_file_goes_once_a_whole_one_is_written(saved):
+def test_after_falling_back_the_damaged_file_is_removed_once_a_new_one_is_written(saved):
     folder, _ = saved
     newest(folder).write_bytes(b"")
     run = Run(seed=7)
@@ -269,7 +269,7 @@ def test_after_going_back_the_damaged_file_goes_once_a_whole_one_is_written(save
     assert restored(folder)[0].step == 3
 
 
-# === What is refused ===
+# === Refused checkpoints ===
 
 
 def test_a_checkpoint_of_another_run_is_refused_with_what_differs(saved):
@@ -362,7 +362,7 @@ def test_a_reader_writes_nothing(saved):
     assert not (folder.parent / "none").exists()
 
 
-def test_no_space_is_said_by_the_next_call_and_the_earlier_checkpoint_stays(saved):
+def test_the_next_call_reports_no_space_and_the_earlier_checkpoint_stays(saved):
     folder, (_, (progress, _)) = saved
     names = sorted(path.name for path in folder.iterdir())
     run = Run(seed=7)
@@ -384,7 +384,7 @@ def test_no_space_is_said_by_the_next_call_and_the_earlier_checkpoint_stays(save
     assert restored(folder)[0] == progress
 
 
-def test_an_error_on_the_way_out_is_said_but_does_not_hide_the_one_that_led_there(tmp_path, capsys):
+def test_an_error_on_exit_is_printed_but_does_not_hide_the_original_error(tmp_path, capsys):
     run = Run(seed=1)
     with pytest.raises(KeyError, match="first"), run.checkpoints(tmp_path / "state") as checkpoints:  # noqa: PT012
         checkpoints.save(Progress())

@@ -1,4 +1,4 @@
-"""Training on several devices and machines: virtual processors, and processes that talk over loopback."""
+"""Training on several devices and machines: virtual CPUs, and processes that communicate over loopback."""
 
 import json
 import socket
@@ -16,7 +16,7 @@ SETTINGS = ["--batch-size=4", "--initial-weights=none", "--precision=float32", "
 
 
 def start(folder, name, *arguments, devices=1, cluster=None, index=0, epochs=2):
-    """The trainer as a process of its own; its output goes to `folder`/`name`-`index`.log."""
+    """Run the trainer in a separate process; its output goes to `folder`/`name`-`index`.log."""
     environment = {"TF_NUM_INTRAOP_THREADS": "1"}
     if cluster:
         task = {"type": "worker", "index": index}
@@ -39,12 +39,12 @@ def log(folder, name, index=0):
 def addresses(count):
     """Free ports of this machine."""
     sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    found = [f"127.0.0.1:{each.getsockname()[1]}" for each in sockets]
-    for each in sockets:
-        each.close()
-    return found
+    for listener in sockets:
+        listener.bind(("127.0.0.1", 0))
+    hosts = [f"127.0.0.1:{listener.getsockname()[1]}" for listener in sockets]
+    for listener in sockets:
+        listener.close()
+    return hosts
 
 
 def history(folder, name):
@@ -56,15 +56,15 @@ def losses(folder, name):
 
 
 def weights(folder, name):
-    found = {}
+    arrays = {}
     with h5py.File(folder / name / WEIGHTS) as file:
-        file.visititems(lambda path, each: found.update({path: each[()]} if hasattr(each, "shape") else {}))
-    return found
+        file.visititems(lambda path, item: arrays.update({path: item[()]} if hasattr(item, "shape") else {}))
+    return arrays
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """10 training images, so that one batch of 4 is cut short, and 5 for validation, which fill none evenly."""
+    """10 training and 5 validation images, neither a multiple of the batch size 4."""
     folder = tmp_path_factory.mktemp("distributed")
     write_prepared(folder / "data", n_train=10, n_valid=5)
     return folder
@@ -93,7 +93,7 @@ def together(folder):
     """Two machines that train to the end."""
     cluster = addresses(2)
     machines = [start(folder, "two", cluster=cluster, index=index) for index in range(2)]
-    assert [finish(each) for each in machines] == [0, 0], log(folder, "two") + log(folder, "two", 1)
+    assert [finish(machine) for machine in machines] == [0, 0], log(folder, "two") + log(folder, "two", 1)
     return losses(folder, "two")
 
 
@@ -115,10 +115,10 @@ def test_only_the_chief_writes(folder, together):
     assert not list(folder.glob("**/.partial-*"))
 
 
-def test_machines_with_other_settings_say_which(folder):
+def test_machines_with_different_settings_name_them(folder):
     cluster = addresses(2)
     machines = [start(folder, "unequal", f"--seed={index}", cluster=cluster, index=index) for index in range(2)]
-    assert [finish(each) for each in machines] == [1, 1]
+    assert [finish(machine) for machine in machines] == [1, 1]
     for index in range(2):
         assert f"started with different seed (on this machine: seed {index})" in log(folder, "unequal", index)
         assert "Traceback" not in log(folder, "unequal", index)

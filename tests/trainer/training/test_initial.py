@@ -1,4 +1,4 @@
-"""Where a network's weights come from."""
+"""The initial weights of a network."""
 
 import dataclasses
 import shutil
@@ -30,7 +30,7 @@ def start(source, **more):
     return initial_model(TrainConfig(initial_weights=str(source)), SIZE, "float32", more.get("base_model"))
 
 
-def test_encoder_gets_vgg16_with_the_channels_of_its_first_kernel_turned_round(vgg16):
+def test_encoder_gets_vgg16_with_the_channels_of_its_first_kernel_reversed(vgg16):
     path, network = vgg16
     model = start(path)
     kernel, bias = network.get_layer("block1_conv1").get_weights()
@@ -50,23 +50,23 @@ def test_layers_without_vgg16_are_seeded(vgg16):
     assert (kernels[0] != kernels[2]).mean() > 0.9
 
 
-def test_from_scratch_takes_wider_kernels_than_beside_an_encoder(vgg16):
-    scratch, beside = (
+def test_from_scratch_has_larger_kernels_than_with_an_encoder(vgg16):
+    scratch, with_encoder = (
         start(source).get_layer("aspp_conv1_2").get_weights()[0].std() for source in ("none", vgg16[0])
     )
     fan_in, fan_out = 9 * 1280, 9 * 256
     assert scratch == pytest.approx((2 / fan_in) ** 0.5, rel=0.05)  # He et al. 2015, equation 10
-    assert beside == pytest.approx((2 / (fan_in + fan_out)) ** 0.5, rel=0.05)  # Glorot & Bengio 2010, equation 16
+    assert with_encoder == pytest.approx((2 / (fan_in + fan_out)) ** 0.5, rel=0.05)  # Glorot, Bengio 2010, eq. 16
 
 
-def test_any_file_of_the_whole_network_may_be_the_start(tmp_path):
+def test_any_file_of_the_whole_network_can_be_the_start(tmp_path):
     model = start(write_checkpoint(tmp_path / "model_salicon_gpu.ckpt"))
     for layer, pair in by_layer().items():
-        for ours, theirs in zip(model.get_layer(layer).get_weights(), pair, strict=True):
-            np.testing.assert_array_equal(ours, theirs)
+        for array, expected in zip(model.get_layer(layer).get_weights(), pair, strict=True):
+            np.testing.assert_array_equal(array, expected)
 
 
-def test_what_is_not_there_is_refused_with_the_kinds(tmp_path):
+def test_a_missing_file_is_refused_with_the_known_formats(tmp_path):
     with pytest.raises(UserError, match=r"nothing\.h5 does not exist; give a frozen graph"):
         start(tmp_path / "nothing.h5")
 

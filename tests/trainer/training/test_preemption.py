@@ -24,12 +24,12 @@ sys.exit(stop.exit_status)
 
 
 def run_until_signalled(then, *signals):
-    """Exit status, and what it said, of a loop that gets `signals`, each when the one before was noticed."""
+    """Exit status and output of a loop that gets `signals`, each after it has noticed the previous one."""
     command = [sys.executable, "-c", LOOP.format(then=then)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
-        for each in signals:
+        for number in signals:
             run.stdout.readline()
-            run.send_signal(each)
+            run.send_signal(number)
         output, errors = run.communicate(timeout=60)
     return run.returncode, output, errors
 
@@ -48,9 +48,9 @@ def test_a_second_signal_ends_at_once(second):
     assert "Traceback" not in errors
 
 
-def test_signals_mean_what_they_did_once_it_is_over(capfd):
+def test_signal_handlers_are_restored(capfd):
     received = []
-    handlers = {each: signal.signal(each, lambda *got: received.append(got[0])) for each in (15, 2)}
+    handlers = {number: signal.signal(number, lambda *got: received.append(got[0])) for number in (15, 2)}
     try:
         with watched() as stop:
             assert not stop.requested
@@ -59,13 +59,13 @@ def test_signals_mean_what_they_did_once_it_is_over(capfd):
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
     finally:
-        for each, handler in handlers.items():
-            signal.signal(each, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     assert received == [signal.SIGTERM, signal.SIGINT]
     assert capfd.readouterr().err.count("SIGTERM") == 1
 
 
-def test_elsewhere_than_in_the_main_thread_nothing_is_caught():
+def test_nothing_is_caught_outside_the_main_thread():
     before = signal.getsignal(signal.SIGTERM)
     seen = []
 

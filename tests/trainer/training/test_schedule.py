@@ -14,16 +14,16 @@ STEPS = 20
 
 
 def rates(**settings):
-    """The rate of every step of 4 epochs."""
+    """The learning rate of every step of 4 epochs."""
     config = TrainConfig(epochs=4, **{"learning_rate": 1e-3, "learning_rate_scaling": "none", **settings})
     optimizer = keras.optimizers.Adam(learning_rate(config, STEPS))
     variable = keras.Variable(1.0)
     optimizer.build([variable])
-    found = []
+    values = []
     for _ in range(4 * STEPS):
-        found.append(float(optimizer.learning_rate))
+        values.append(float(optimizer.learning_rate))
         optimizer.apply([keras.ops.zeros(())], [variable])
-    return found
+    return values
 
 
 def test_constant_is_the_number_itself():
@@ -37,29 +37,29 @@ def test_rate_grows_with_the_batch(scaling, factor):
     assert {"auto", *SCALING} == set(LEARNING_RATE_SCALING)
 
 
-@pytest.mark.parametrize(("given", "factor"), [(32, 1), (0, 32)])
-def test_rate_grows_by_itself_only_with_the_batch_of_the_accelerator(given, factor):
-    config = with_batch(TrainConfig(batch_size=given), 32)
+@pytest.mark.parametrize(("batch_size", "factor"), [(32, 1), (0, 32)])
+def test_rate_grows_automatically_only_with_the_batch_of_the_accelerator(batch_size, factor):
+    config = with_batch(TrainConfig(batch_size=batch_size), 32)
     assert learning_rate(config, STEPS) == pytest.approx(factor * 1e-5)
     assert with_batch(config, 32) == config
 
 
 def test_warm_up_rises_from_zero_to_the_rate_and_stays():
-    found = rates(warmup_epochs=0.5)
-    assert found[:10] == pytest.approx([1e-3 * step / 10 for step in range(10)])
-    assert found[10:] == pytest.approx([1e-3] * 70)
+    steps = rates(warmup_epochs=0.5)
+    assert steps[:10] == pytest.approx([1e-3 * step / 10 for step in range(10)])
+    assert steps[10:] == pytest.approx([1e-3] * 70)
 
 
 def test_cosine_falls_to_nothing_at_the_last_step():
-    found = rates(schedule="cosine")
-    assert found == pytest.approx([0.5e-3 * (1 + math.cos(math.pi * step / 80)) for step in range(80)], abs=1e-9)
+    steps = rates(schedule="cosine")
+    assert steps == pytest.approx([0.5e-3 * (1 + math.cos(math.pi * step / 80)) for step in range(80)], abs=1e-9)
 
 
 def test_cosine_after_warm_up_begins_at_the_peak():
-    found = rates(schedule="cosine", warmup_epochs=1, batch_size=4, learning_rate_scaling="sqrt")
-    assert found[19:21] == pytest.approx([2e-3 * 19 / 20, 2e-3])
-    assert found[50] == pytest.approx(1e-3)
-    assert found[79] < 1e-5
+    steps = rates(schedule="cosine", warmup_epochs=1, batch_size=4, learning_rate_scaling="sqrt")
+    assert steps[19:21] == pytest.approx([2e-3 * 19 / 20, 2e-3])
+    assert steps[50] == pytest.approx(1e-3)
+    assert steps[79] < 1e-5
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,6 @@ def test_cosine_after_warm_up_begins_at_the_peak():
         ({"accumulation": 0}, "accumulation is 0; it must be at least 1"),
     ],
 )
-def test_what_cannot_be_is_refused(settings, message):
+def test_invalid_settings_are_refused(settings, message):
     with pytest.raises(UserError, match=message):
         TrainConfig(**settings)

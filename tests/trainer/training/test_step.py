@@ -1,4 +1,4 @@
-"""What one replica computes of a batch."""
+"""Loss and gradients of one replica."""
 
 import functools
 import math
@@ -25,14 +25,16 @@ def batch():
 
 
 def full_network(policy="float32"):
-    """With all filters: with few, the noise of half precision does not average out."""
+    """A network with all filters: with few filters, the noise of half precision does not average out."""
     return build_model(SIZE, policy, "he_normal", seed=1)
 
 
 def network(policy="float32"):
-    """With a quarter of the filters, since float64 takes minutes with all; the same weights in any precision."""
+    """A network with a quarter of the filters (with all, float64 takes minutes); the same weights in any
+    precision.
+    """
     with narrowed():
-        model, of_float32 = (build_model(SIZE, each, "he_normal", seed=1) for each in (policy, "float32"))
+        model, of_float32 = (build_model(SIZE, name, "he_normal", seed=1) for name in (policy, "float32"))
     model.set_weights(of_float32.get_weights())
     return model
 
@@ -44,7 +46,7 @@ def optimizer_of(model, resolved="float32"):
 
 
 def flat(computed, scale=1.0):
-    return np.concatenate([np.ravel(each) for each in computed]) / scale
+    return np.concatenate([np.ravel(gradient) for gradient in computed]) / scale
 
 
 @pytest.fixture(scope="module")
@@ -55,16 +57,16 @@ def whole(batch):
 
 @pytest.fixture
 def by_keras(monkeypatch):
-    """Convolutions by Keras: oneDNN has no float64, and Eigen no gradient of a dilated one."""
+    """Keras computes convolutions: oneDNN has no float64, and Eigen no gradient of dilated convolutions."""
     monkeypatch.setattr(convolution, "_has_dilated_gradient", lambda: False)
 
 
 @pytest.fixture(scope="module")
 def exact(batch):
-    """The same with a network in float64, where rounding turns no ReLU and no maximum the other way.
+    """Loss and gradients of `whole` in float64, where rounding flips no ReLU and no maximum.
 
-    In float32 it does: of two million activations one or two lie within rounding of 0 or of their neighbour, and
-    each of them moves a whole column of gradients, on some CPUs and not on others.
+    In float32 it does: of two million activations one or two are within rounding of 0 or of their neighbour, and
+    each of them changes a whole column of gradients, on some CPUs and not on others.
     """
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(convolution, "_has_dilated_gradient", lambda: False)
@@ -73,19 +75,19 @@ def exact(batch):
 
 
 HEAD = 3 * 6 * math.sqrt(SIZE[0] * SIZE[1]) * rounding.UNIT
-"""Relative error, in six standard deviations, of the three sums over the pixels that the gradient passes in
-float32 before it enters the network: the loss, shifting and scaling the map. The rest is linear."""
+"""Relative error, as six standard deviations, of the three float32 sums over the pixels before the gradient enters
+the network: the loss, and shifting and scaling the map. The rest is linear."""
 
 
 def test_parts_sum_to_the_whole(batch, exact, by_keras):
     model = network("float64")
     loss, computed = step.gradients(model, optimizer_of(model), batch, batch_size=4, accumulation=2)
-    assert float(loss) == pytest.approx(float(exact[0]), rel=4 * rounding.UNIT)  # the sums of four images' losses
+    assert float(loss) == pytest.approx(float(exact[0]), rel=4 * rounding.UNIT)  # a sum of four losses
     np.testing.assert_allclose(flat(computed), flat(exact[1]), atol=1e-6 * np.abs(flat(exact[1])).max())
 
 
 def test_gradients_are_added_two_at_a_time(batch):
-    # The order of more is not the same in every run.
+    # The order of three or more summands differs between runs.
     model = network()
     optimizer = optimizer_of(model)
     graph = (
@@ -104,7 +106,7 @@ def test_share_of_a_replica_is_over_the_global_batch(batch, whole):
 
 
 def test_step_as_on_a_gpu_is_that_of_a_processor(batch, exact, monkeypatch):
-    """Compiled by XLA, with deterministic operations asked for."""
+    """XLA compiles with deterministic operations."""
     monkeypatch.setattr(pooling, "own_gradient", True)
     monkeypatch.setattr(convolution, "chip", True)
     model = network("float64")
@@ -116,13 +118,13 @@ def test_step_as_on_a_gpu_is_that_of_a_processor(batch, exact, monkeypatch):
 
 
 def test_float32_has_the_gradients_of_float64_but_for_activations_that_rounding_turns(batch, exact):
-    """One of n active ones moves a gradient by 1/sqrt(n) of it; the smallest layer has n = 5,120."""
+    """One of n active units changes a gradient by 1/sqrt(n) of it; the smallest layer has n = 5,120."""
     model = network("float32")
     loss, computed = step.gradients(model, optimizer_of(model), batch, batch_size=4)
     assert float(loss) == pytest.approx(float(exact[0]), rel=HEAD)
     largest = max(np.linalg.norm(expected) for expected in exact[1])
-    for found, expected in zip(computed, exact[1], strict=True):
-        error = np.linalg.norm(found.numpy() - expected.numpy())
+    for gradient, expected in zip(computed, exact[1], strict=True):
+        error = np.linalg.norm(gradient.numpy() - expected.numpy())
         assert error <= 2 / np.sqrt(5_120) * np.linalg.norm(expected) + HEAD * largest
 
 
@@ -133,19 +135,19 @@ def test_half_precision_points_the_same_way(batch, resolved, monkeypatch):
     model = full_network(precision.POLICIES[resolved])
     optimizer = optimizer_of(model, resolved)
     compute = functools.partial(step.gradients, model, optimizer, batch_size=4)
-    # TensorFlow's own kernels for processors have no gradient of a dilated convolution in float16.
+    # TensorFlow's own CPU kernels have no gradient of dilated convolutions in float16.
     monkeypatch.setattr(pooling, "own_gradient", resolved == "float16")
     loss, computed = tf.function(compute, jit_compile=resolved == "float16")(batch)
     assert {variable.dtype for variable in model.variables} == {"float32"}
     assert float(loss) == pytest.approx(float(whole[0]), rel=0.05)
     scale = float(optimizer.scale_loss(1.0))
     assert scale == (2.0**15 if resolved == "float16" else 1.0)
-    found, expected = flat(computed, scale), flat(whole[1])
-    assert found @ expected / np.linalg.norm(found) / np.linalg.norm(expected) > 0.95
-    assert np.linalg.norm(found) == pytest.approx(np.linalg.norm(expected), rel=0.1)
+    gradients, expected = flat(computed, scale), flat(whole[1])
+    assert gradients @ expected / np.linalg.norm(gradients) / np.linalg.norm(expected) > 0.95
+    assert np.linalg.norm(gradients) == pytest.approx(np.linalg.norm(expected), rel=0.1)
 
 
-def test_step_whose_gradients_overflow_is_left_out_and_the_scale_halved(batch):
+def test_step_with_overflowing_gradients_is_skipped_and_halves_the_scale(batch):
     model = network()
     optimizer = optimizer_of(model, "float16")
     compute = functools.partial(step.gradients, model, optimizer, batch_size=4)

@@ -1,4 +1,4 @@
-"""What a training runs on. How several devices compute is in test_distributed.py."""
+"""The devices of a training. test_distributed.py tests what several devices compute."""
 
 import json
 
@@ -12,7 +12,7 @@ from trainer.training import precision, strategy
 from trainer.training.strategy import Cluster, Devices
 
 VERTEX = {"cluster": {"chief": ["a:2222"], "worker": ["b:2222", "c:2222"], "ps": ["reduction:2222"]}}
-"""As Vertex AI sets it, with a Reduction Server as the third pool."""
+"""TF_CONFIG as Vertex AI sets it, with a Reduction Server as the third pool."""
 
 
 def cluster(monkeypatch, content):
@@ -31,14 +31,14 @@ def test_without_tf_config_there_is_one_machine():
 
 @pytest.mark.parametrize(("job", "index", "rank"), [("chief", 0, 0), ("worker", 0, 1), ("worker", 1, 2)])
 def test_chief_is_the_first_and_a_reduction_server_does_not_train(monkeypatch, job, index, rank):
-    found = cluster(monkeypatch, {**VERTEX, "task": task(job, index)})
-    assert (found.size, found.rank) == (3, rank)
-    assert list(found.jobs) == ["chief", "worker"]
+    members = cluster(monkeypatch, {**VERTEX, "task": task(job, index)})
+    assert (members.size, members.rank) == (3, rank)
+    assert list(members.jobs) == ["chief", "worker"]
 
 
-def test_first_worker_leads_where_there_is_no_chief(monkeypatch):
-    found = cluster(monkeypatch, {"cluster": {"worker": ["a:1", "b:1"]}, "task": task("worker", 1)})
-    assert (found.size, found.rank) == (2, 1)
+def test_first_worker_leads_if_there_is_no_chief(monkeypatch):
+    members = cluster(monkeypatch, {"cluster": {"worker": ["a:1", "b:1"]}, "task": task("worker", 1)})
+    assert (members.size, members.rank) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_first_worker_leads_where_there_is_no_chief(monkeypatch):
         ({"cluster": {"chief": ["a:1", "b:1"]}, "task": task("chief", 0)}, "has 2 chiefs; name one"),
     ],
 )
-def test_tf_config_that_cannot_be_is_refused(monkeypatch, content, message):
+def test_invalid_tf_config_is_refused(monkeypatch, content, message):
     with pytest.raises(UserError, match=message):
         cluster(monkeypatch, content)
 
@@ -73,12 +73,12 @@ def test_tf_config_that_cannot_be_is_refused(monkeypatch, content, message):
         ("l4-3", "unknown accelerator 'l4-3'; did you mean 'l4-"),
     ],
 )
-def test_accelerator_that_is_not_here_is_an_error_not_a_slow_run(name, message):
+def test_missing_accelerator_is_an_error_not_a_slow_run(name, message):
     with pytest.raises(UserError, match=message):
         strategy.connect(name)
 
 
-def test_tpu_is_taken_where_the_process_is_set_up_for_it(monkeypatch):
+def test_tpu_is_used_if_the_process_is_set_up_for_it(monkeypatch):
     monkeypatch.setenv("PJRT_DEVICE", "TPU")
     with pytest.raises(UserError, match="cannot train on a TPU: this machine has none"):
         strategy.connect()
@@ -92,9 +92,9 @@ def test_cpus_of_several_machines_do_not_train_together(monkeypatch):
 
 @pytest.mark.parametrize("name", ["", "cpu"])
 def test_cpu_is_one_replica_and_the_chief(name):
-    found = strategy.connect(name)
-    assert (found.kind, found.replicas, found.is_chief) == ("cpu", 1, True)
-    assert found.gather([3.0, 4.0]).tolist() == [[3.0, 4.0]]
+    connected = strategy.connect(name)
+    assert (connected.kind, connected.replicas, connected.is_chief) == ("cpu", 1, True)
+    assert connected.gather([3.0, 4.0]).tolist() == [[3.0, 4.0]]
 
 
 # === Precision ===

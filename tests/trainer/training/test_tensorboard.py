@@ -1,4 +1,4 @@
-"""TensorBoard's files, read back by TensorBoard; the profile; and the time spent waiting for data."""
+"""Logs, read back by TensorBoard; the profile; and the time spent waiting for data."""
 
 import io
 import shutil
@@ -52,22 +52,22 @@ def test_chunk_and_epoch_are_read_back_at_their_steps(tmp_path, optimizer, meter
         board.chunk(5, np.array([1.0, 2.0]), optimizer, meter)
         board.chunk(10, np.array([0.5]), optimizer, meter)
         board.epoch(1, 10, {"loss": 1.25, "valid_loss": 0.75, "seconds": 9.0, "best": True})
-    found = scalars(tmp_path / "logs")
-    assert found["training/loss"] == {5: 1.5, 10: 0.5}
-    assert found["training/learning_rate"] == {5: 0.5, 10: 0.5}
-    assert found["speed/images_per_s"][10] == 10
-    assert found["speed/step_s"][10] == pytest.approx(0.4)
-    assert found["speed/waiting_for_data"][10] == 0.25
-    assert found["memory/now_gb"][10] == pytest.approx(memory_bytes()["now"] / 1e9, rel=0.5)
-    assert found["memory/peak_gb"][10] >= 0.9 * found["memory/now_gb"][10]
-    epoch = {name: values for name, values in found.items() if name.startswith("epoch/")}
+    curves = scalars(tmp_path / "logs")
+    assert curves["training/loss"] == {5: 1.5, 10: 0.5}
+    assert curves["training/learning_rate"] == {5: 0.5, 10: 0.5}
+    assert curves["speed/images_per_s"][10] == 10
+    assert curves["speed/step_s"][10] == pytest.approx(0.4)
+    assert curves["speed/waiting_for_data"][10] == 0.25
+    assert curves["memory/now_gb"][10] == pytest.approx(memory_bytes()["now"] / 1e9, rel=0.5)
+    assert curves["memory/peak_gb"][10] >= 0.9 * curves["memory/now_gb"][10]
+    epoch = {name: values for name, values in curves.items() if name.startswith("epoch/")}
     assert epoch == {
         "epoch/number": {10: 1},
         "epoch/loss": {10: 1.25},
         "epoch/valid_loss": {10: 0.75},
         "epoch/seconds": {10: 9},
     }
-    assert "training/loss_scale" not in found
+    assert "training/loss_scale" not in curves
 
 
 def test_schedule_and_loss_scale_are_those_of_the_next_step(tmp_path, meter):
@@ -82,7 +82,7 @@ def test_schedule_and_loss_scale_are_those_of_the_next_step(tmp_path, meter):
     assert scalars(tmp_path)["training/loss_scale"] == {1: 1024}
 
 
-def test_meter_says_speed_waiting_and_memory(meter):
+def test_meter_shows_speed_waiting_and_memory(meter):
     assert meter.text.startswith("10 images/s, 25% waiting for data, ")
     assert meter.text.endswith(" GB")
     assert 0.05 < float(meter.text.split()[-2]) < 50
@@ -186,14 +186,14 @@ def test_profile_is_written_when_training_ends_within_it_or_begins_there(tmp_pat
     assert len(list(tmp_path.glob("plugins/profile/*/*.xplane.pb"))) == 1
 
 
-def test_steps_to_profile_that_never_came_are_said(tmp_path, capsys):
+def test_a_profile_after_the_last_step_is_reported(tmp_path, capsys):
     with Board(str(tmp_path), "30-40") as board:
         board.step_done(0)
         board.step_done(6)
     assert "profile_steps is 30-40, but the last step was 6" in capsys.readouterr().out
 
 
-def test_all_machines_of_a_job_divide_their_steps_alike(tmp_path):
+def test_all_machines_of_a_job_divide_their_steps_in_the_same_way(tmp_path):
     with Board(str(tmp_path / "logs"), "10-20", writable=False) as board:
         assert board.quiet
         assert [board.until(done, 100) for done in (0, 8, 9, 15, 20)] == [9, 1, 11, 5, 100]
@@ -213,7 +213,7 @@ def test_all_machines_of_a_job_divide_their_steps_alike(tmp_path):
         ("20-10", "profile_steps is 20-10; the first step must not be after the last"),
     ],
 )
-def test_steps_that_cannot_be_profiled_are_refused(tmp_path, text, message):
+def test_invalid_profile_steps_are_refused(tmp_path, text, message):
     with pytest.raises(UserError, match=message):
         Board(str(tmp_path), text)
 
@@ -233,7 +233,7 @@ def test_board_without_a_folder_does_nothing(optimizer, meter):
         board.images(1, np.zeros((0, 8, 8, 3)), np.zeros((0, 8, 8, 1)), np.zeros((0, 8, 8, 1)))
 
 
-def test_vertex_says_where_the_logs_go_and_its_mount_is_preferred(tmp_path, monkeypatch):
+def test_vertex_sets_the_folder_of_the_logs_and_its_mount_is_preferred(tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "MOUNT", tmp_path)
     monkeypatch.setenv("AIP_TENSORBOARD_LOG_DIR", "gs://bucket/run/logs/")
     assert tensorboard.folder_for("") == "gs://bucket/run/logs"
@@ -250,7 +250,7 @@ def test_folder_that_cannot_be_written_is_refused(tmp_path):
         Board(str(tmp_path / "file" / "logs"))
 
 
-def test_board_goes_quiet_with_one_warning_when_its_folder_is_lost(
+def test_board_stops_logging_with_one_warning_if_its_folder_is_lost(
     tmp_path, optimizer, meter, monkeypatch, capsys
 ):
     monkeypatch.setattr(tensorboard, "FILE_S", 0.0)  # each event begins a file
@@ -282,14 +282,20 @@ def test_storage_that_hangs_holds_up_neither_the_training_nor_its_end(
 
 
 def waiting_share(strategy, delay_s: float, busy: int) -> float:
-    """Of the time of twelve steps of `busy` products, on batches that each take `delay_s` to come."""
+    """Share of the time of twelve steps that is spent waiting.
+
+    Args:
+        strategy: runs the steps.
+        delay_s: time until a batch arrives.
+        busy: matrix products of a step.
+    """
 
     def late(value):
         time.sleep(delay_s)
         return value
 
     def batches(_):
-        # As many as are taken: to drop a data set that is in Python's hands deadlocks TensorFlow.
+        # As many as are used: TensorFlow deadlocks if a dataset that calls Python is dropped before its end.
         numbers = tf.data.Dataset.range(14 * strategy.num_replicas_in_sync)
         if delay_s:
             numbers = numbers.map(lambda value: tf.ensure_shape(tf.numpy_function(late, [value], tf.int64), ()))

@@ -1,4 +1,4 @@
-"""The training loop: it learns, it is repeatable, it goes on where it was killed, it says what is wrong."""
+"""The training loop learns, is repeatable, resumes, and reports errors."""
 
 import dataclasses
 import json
@@ -35,7 +35,7 @@ def dataset(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(dataset, tmp_path_factory):
-    """One whole run: (model folder, folder of checkpoints)."""
+    """One complete run: (model folder, folder of checkpoints)."""
     folder = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loop, "Compiled", Kept)
@@ -45,7 +45,7 @@ def trained(dataset, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained_narrow(dataset, tmp_path_factory):
-    """The same with the narrow network, for `quick` tests."""
+    """The same run with the narrow network, for `quick` tests."""
     folder = tmp_path_factory.mktemp("narrow")
     with quick_trainings():
         train(CONFIG, dataset, folder / "model", folder / "checkpoints")
@@ -54,20 +54,20 @@ def trained_narrow(dataset, tmp_path_factory):
 
 @pytest.fixture
 def quick():
-    """Trainings that are about the loop, and not about the network's size."""
+    """Quick trainings, for tests of the loop that do not depend on the size of the network."""
     with quick_trainings():
         yield
 
 
 @pytest.fixture(scope="module", autouse=True)
 def exhausted():
-    """What TensorFlow raises for lack of memory, for which it first waits ten seconds: while other tests run."""
+    """TensorFlow's error for exhausted memory. TensorFlow raises it after ten seconds, while other tests run."""
     with ThreadPoolExecutor(1) as pool:
         yield pool.submit(tf.zeros, [2**50])
 
 
 class Kept(Compiled):
-    """Says what has been compiled."""
+    """Records the compiled steps."""
 
     made: ClassVar[list[Compiled]] = []
 
@@ -88,11 +88,11 @@ def history(model: pathlib.Path) -> list[dict]:
 
 
 def weights(path: pathlib.Path) -> dict[str, np.ndarray]:
-    found = {}
+    arrays = {}
     with h5py.File(path) as file:
-        file.visititems(lambda name, item: found.update({name: item[:]}) if hasattr(item, "shape") else None)
-    assert len(found) == 46
-    return found
+        file.visititems(lambda name, item: arrays.update({name: item[:]}) if hasattr(item, "shape") else None)
+    assert len(arrays) == 46
+    return arrays
 
 
 def test_training_writes_a_whole_model_and_the_loss_falls(trained):
@@ -119,7 +119,7 @@ def test_finished_run_started_again_writes_the_same_model_without_training(
     dataset, trained_narrow, quick, tmp_path, capsys
 ):
     train(CONFIG, dataset, tmp_path / "model", trained_narrow[1])
-    train(CONFIG, dataset, tmp_path / "model", trained_narrow[1])  # to the same place too
+    train(CONFIG, dataset, tmp_path / "model", trained_narrow[1])  # and into the same folder
     assert "epoch 1/2" not in capsys.readouterr().out
     assert history(tmp_path / "model") == history(trained_narrow[0])
 
@@ -136,7 +136,7 @@ def test_machine_that_leaves_first_at_the_end_is_not_lost(dataset, trained_narro
     assert train(CONFIG, dataset, tmp_path / "model", trained_narrow[1])["best_epoch"] in (1, 2)
 
 
-def test_what_is_not_the_model_of_this_run_is_not_overwritten(dataset, trained_narrow, quick, tmp_path):
+def test_a_folder_other_than_the_model_of_this_run_is_not_overwritten(dataset, trained_narrow, quick, tmp_path):
     other = dataclasses.replace(CONFIG, seed=7)
     with pytest.raises(UserError, match="exists already, and is not the model of this run"):
         train(other, dataset, trained_narrow[0], tmp_path / "state")
@@ -157,7 +157,7 @@ def test_training_can_be_lengthened(dataset, trained_narrow, quick, tmp_path):
 
 
 @pytest.mark.numerics
-def test_damaged_checkpoint_is_passed_over_for_the_one_before(dataset, trained_narrow, quick, tmp_path, capsys):
+def test_training_resumes_from_the_last_intact_checkpoint(dataset, trained_narrow, quick, tmp_path, capsys):
     shutil.copytree(trained_narrow[1], tmp_path / "state")
     newest = max((tmp_path / "state").glob("after-epoch-*.npz"), key=lambda path: path.stat().st_mtime)
     newest.write_bytes(newest.read_bytes()[: newest.stat().st_size // 2])
@@ -183,7 +183,7 @@ def test_fine_tuning_starts_from_the_base_model(dataset, trained_narrow, quick, 
     assert summary["base_model"]["best_epoch"] in (1, 2)
 
 
-def test_msinet_weights_file_is_taken_as_initial_weights(dataset, trained_narrow, quick, tmp_path):
+def test_msinet_weights_file_can_be_the_initial_weights(dataset, trained_narrow, quick, tmp_path):
     path = str(shutil.copy(trained_narrow[0] / WEIGHTS, tmp_path))
     digest = weight_sources.fingerprint(path)
     still = dataclasses.replace(CONFIG, epochs=1, learning_rate=1e-12, initial_weights=path)
@@ -205,7 +205,7 @@ def test_msinet_weights_file_is_taken_as_initial_weights(dataset, trained_narrow
 
 def test_start_without_a_file_leaves_no_digest_behind(trained):
     config = json.loads((trained[0] / MODEL_CONFIG).read_text())
-    assert "initial_weights_fingerprint" not in config["identity"]  # so that older checkpoints go on
+    assert "initial_weights_fingerprint" not in config["identity"]  # so that older checkpoints can resume
 
 
 def test_loss_that_is_not_finite_stops_with_the_step_and_the_images(dataset, quick, tmp_path):
@@ -221,7 +221,7 @@ def test_batch_larger_than_the_training_set_is_refused(dataset, quick, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_batch_that_the_machine_has_no_memory_for_is_refused_with_the_one_that_fits(dataset, quick, tmp_path):
+def test_batch_too_large_for_the_memory_is_refused_with_the_size_that_fits(dataset, quick, tmp_path):
     share = 0.3 * memory.available_bytes() / footprint.MEMORY_BYTES["float32"]
     side = int((share * footprint.PIXELS) ** 0.5) // 8 * 8
     copy = shutil.copytree(dataset, tmp_path / "prepared")
@@ -233,12 +233,10 @@ def test_batch_that_the_machine_has_no_memory_for_is_refused_with_the_one_that_f
         train(config, copy, tmp_path / "model", tmp_path / "state")
 
 
-def test_memory_that_ends_in_a_step_is_answered_with_a_smaller_batch(
-    dataset, quick, exhausted, tmp_path, monkeypatch
-):
+def test_out_of_memory_in_a_step_suggests_a_smaller_batch(dataset, quick, exhausted, tmp_path, monkeypatch):
     monkeypatch.setattr(loop.Loop, "train_epoch", lambda *_: exhausted.result())
-    found = r"out of memory with 2 images of 32x40 .*OOM.*1 may fit: set batch_size to 1, or accumulation to 2"
-    with pytest.raises(UserError, match=found):
+    message = r"out of memory with 2 images of 32x40 .*OOM.*1 may fit: set batch_size to 1, or accumulation to 2"
+    with pytest.raises(UserError, match=message):
         train(CONFIG, dataset, tmp_path / "model", tmp_path / "state")
 
 
