@@ -239,7 +239,7 @@ def test_base_model_that_is_not_there_is_refused_before_anything_starts(tmp_path
     with pytest.raises(UserError, match=r"base_model_uri is 'lost\.pb': lost\.pb does not exist; give"):
         prepare("", "", "", {"base_model_uri": "lost.pb"})
     pathlib.Path("README.md").touch()
-    with pytest.raises(UserError, match=r"base_model_uri is 'README\.md': README\.md is of no kind"):
+    with pytest.raises(UserError, match=r"base_model_uri is 'README\.md': README\.md cannot be read as weights"):
         prepare("", "", "", {"base_model_uri": "README.md"})
     assert prepare("", "", "", {"base_model_uri": "gs://bucket/msi-net"}).environment == "sample"
     only = {"base_model_uri": "gs://bucket/msi-net", "finetune_source": "sample"}
