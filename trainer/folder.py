@@ -56,7 +56,7 @@ class Folder:
             try:
                 return pathlib.Path(self.address, name).open("rb")
             except PermissionError:
-                raise UserError(f"may not read {self.path(name)}; give yourself the right to (chmod)") from None
+                raise UserError(f"no permission to read {self.path(name)}; change it with chmod") from None
         try:
             return io.BytesIO(storage.read_object(self.path(name)))
         except storage.MissingError:

@@ -102,7 +102,7 @@ def download(source: str, objects: list[SourceObject], folder: pathlib.Path) -> 
     """
     for entry in objects:
         if not (folder / entry.name).resolve().is_relative_to(folder.resolve()):
-            raise UserError(f"{source} has an object named {entry.name!r}, which climbs out of it; rename it")
+            raise UserError(f"{source} has an object named {entry.name!r}, which leads out of it; rename it")
         (folder / entry.name).parent.mkdir(parents=True, exist_ok=True)
     total_mb = round(sum(entry.size_bytes for entry in objects) / MEGABYTE)
     shown_mb = 0
@@ -156,7 +156,7 @@ def _list_local(path: pathlib.Path) -> list[SourceObject]:
         with ThreadPoolExecutor(WORKERS) as pool:
             checksums = list(pool.map(checksum, paths.values()))
     except PermissionError as error:
-        raise UserError(f"may not read {error.filename}; give yourself the right to (chmod, chown)") from None
+        raise UserError(f"no permission to read {error.filename}; change its permissions (chmod, chown)") from None
     sizes = [file.stat().st_size for file in paths.values()]
     return [SourceObject(*facts) for facts in zip(paths, sizes, checksums, strict=True)]
 
