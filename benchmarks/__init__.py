@@ -1,1 +1,1 @@
-import trainer  # noqa: F401  before TensorFlow is imported: see there
+import trainer  # noqa: F401 - before TensorFlow: trainer/__init__.py says why

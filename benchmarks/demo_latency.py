@@ -1,12 +1,12 @@
-"""How long the demo's page takes from a picture of 12 megapixels to its map, stage by stage.
+"""Measures how long the demo takes from an image of 12 megapixels to its map, stage by stage.
 
-    python -m benchmarks.demo_latency                       # weights drawn at random, 360 x 360; a minute
+    python -m benchmarks.demo_latency                       # random weights, 360 x 360; a minute
     python -m benchmarks.demo_latency --model models/msinet/1
 
 A JPEG of 4000 x 3000 is sent to the real server on loopback, as the page sends it. The stages are those of the
-header `Server-Timing`; the whole is the client's clock. Processor time is that of this process, which holds the
-server and the client, over all its threads: on a machine that others use, it is what can be compared. The page
-itself is timed in headless Chromium, from the moment it has the file to the map's being drawn.
+header `Server-Timing`; `total` is the client's wall time. `CPU` is the CPU time of this process over all threads,
+the server's and the client's: compare it if the machine does other work. The page itself is timed in headless
+Chromium, from having the file to the drawn map.
 """
 
 import argparse
@@ -34,8 +34,8 @@ from trainer.prediction.predictor import Predictor
 SIZE = (3000, 4000)
 
 
-def photograph() -> bytes:
-    """A JPEG of 12 megapixels with detail at every scale, as photographs have it: 3.4 MB."""
+def make_photo() -> bytes:
+    """A JPEG of 12 megapixels and 3.4 MB, with detail at every scale like a photo."""
     random = np.random.default_rng(0)
     pixels = np.zeros((*SIZE, 3), np.float32)
     for octave in range(11):
@@ -50,33 +50,35 @@ def photograph() -> bytes:
 
 
 def write_model(folder: pathlib.Path, image_size: tuple[int, int]) -> pathlib.Path:
-    """A model folder with weights drawn at random, which take as long as any."""
+    """Write a model folder with random weights, which take as long as trained ones."""
     build_model((None, None), "float32").save_weights(folder / WEIGHTS)
     write_json(folder / MODEL_CONFIG, {"image_size": image_size})
     return folder
 
 
 def time_server(address: str, data: bytes, turns: int) -> None:
+    """Print the milliseconds of each stage."""
     stages: dict[str, list[float]] = {}
     with httpx.Client(base_url=address, timeout=300) as client:
         for _ in range(turns):
             cpu, clock = time.process_time(), time.perf_counter()
             headers = {"content-type": "application/octet-stream"}
             response = client.post("/map", content=data, headers=headers).raise_for_status()
-            found = {
-                "whole": 1000 * (time.perf_counter() - clock),
-                "processor": 1000 * (time.process_time() - cpu),
+            times = {
+                "total": 1000 * (time.perf_counter() - clock),
+                "CPU": 1000 * (time.process_time() - cpu),
             }
             for stage in response.headers["server-timing"].split(", "):
                 name, _, duration = stage.partition(";dur=")
-                found[name] = float(duration)
-            for name, ms in found.items():
+                times[name] = float(duration)
+            for name, ms in times.items():
                 stages.setdefault(name, []).append(ms)
     for name, values in stages.items():
         print(f"{name:10} {statistics.median(values):7.0f} ms median, {min(values):5.0f} to {max(values):.0f}")
 
 
 def time_page(address: str, data: bytes, turns: int) -> None:
+    """Print the milliseconds from the file to the drawn map in Chromium."""
     from playwright.sync_api import sync_playwright
 
     from tests.browser import launch
@@ -85,25 +87,25 @@ def time_page(address: str, data: bytes, turns: int) -> None:
         file.write(data)
         file.flush()
         browser = launch(playwright)
-        taken = []
+        times = []
         for _ in range(turns):
             page = browser.new_page()
             page.goto(address)
             page.locator(".choose").first.wait_for()
             page.locator("input[type=file]").first.set_input_files(file.name)
             page.locator(".size", has_text="4000").wait_for(timeout=60_000)
-            taken.append(page.evaluate("performance.getEntriesByName('map')[0].duration"))
+            times.append(page.evaluate("performance.getEntriesByName('map')[0].duration"))
             page.close()
         browser.close()
-    print(f"{'page':10} {statistics.median(taken):7.0f} ms median, {min(taken):5.0f} to {max(taken):.0f}")
+    print(f"{'page':10} {statistics.median(times):7.0f} ms median, {min(times):5.0f} to {max(times):.0f}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", help="What `demo --model` takes (default: weights drawn at random).")
-    parser.add_argument("--image-size", default="360x360", help="Of the network with random weights.")
+    parser.add_argument("--model", help="A model as for `demo --model` (default: random weights).")
+    parser.add_argument("--image-size", default="360x360", help="Input size of the network with random weights.")
     parser.add_argument("--turns", type=int, default=7)
-    parser.add_argument("--no-browser", action="store_true", help="Leave the page out.")
+    parser.add_argument("--no-browser", action="store_true", help="Do not time the page.")
     parsed = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, listen("127.0.0.1", 0) as bound:
         image_size = parse_image_size(parsed.image_size)
@@ -116,7 +118,7 @@ def main() -> None:
         try:
             while not server.started:
                 time.sleep(0.01)
-            address, data = f"http://127.0.0.1:{bound.getsockname()[1]}", photograph()
+            address, data = f"http://127.0.0.1:{bound.getsockname()[1]}", make_photo()
             print(f"{len(data) / 1e6:.1f} MB, network input {predictor.image_size[0]} x {predictor.image_size[1]}")
             time_server(address, data, parsed.turns)
             if not parsed.no_browser:

@@ -1,9 +1,9 @@
-"""What the training loop costs over its bare step: data, logging and bookkeeping.
+"""Overhead of the training loop over its bare step: data, logging and bookkeeping.
 
     python -m benchmarks.loop_overhead        # about four minutes on two cores; expect a ratio of 0.96 to 1.0
 
-The loop reads prepared shards and runs as in training; the bare step runs in a row on one batch that is in memory
-already. The two take turns, so that a change of the machine's speed meets both; the medians are compared.
+The loop reads prepared shards and writes TensorBoard logs, as in training; the bare step repeats on one batch in
+memory. The two alternate, so that a change of the machine's speed affects both; the medians are compared.
 Exits with 1 if the loop reaches less than 95% of the bare step's images/s.
 """
 
@@ -19,7 +19,6 @@ import tensorflow as tf
 from trainer.artifacts import Manifest
 from trainer.config import FetchConfig, TrainConfig, with_batch
 from trainer.data import batches
-from trainer.data.batches import Split
 from trainer.data.fetch import fetch_dataset
 from trainer.training import precision, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
@@ -36,22 +35,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--image-size", default="240x320")
     parser.add_argument("--batch-size", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=12, help="steps in a turn")
-    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--steps", type=int, default=12, help="steps of one repeat (default: %(default)s)")
+    parser.add_argument("--repeats", type=int, default=7, help="default: %(default)s")
     arguments = parser.parse_args()
     images = arguments.steps * arguments.batch_size
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        wanted = FetchConfig("salicon", "sample", arguments.image_size, max_examples=images)
-        manifest = fetch_dataset(wanted, folder / "data")
+        fetch = FetchConfig("salicon", "sample", arguments.image_size, max_examples=images)
+        manifest = fetch_dataset(fetch, folder / "data")
         config = with_batch(TrainConfig(initial_weights="none"), arguments.batch_size)
-        loop, bare = _measure(_loop(config, folder, manifest), arguments.turns)
+        loop, bare = _measure(_loop(config, folder, manifest), arguments.repeats)
     steps = manifest.counts["train"] // arguments.batch_size
     for title, seconds in (("bare step", bare), ("training loop", loop)):
         middle = statistics.median(seconds)
         print(f"{title:>14}: {steps * arguments.batch_size / middle:7.3f} images/s, {middle / steps:.3f} s a step")
     ratio = statistics.median(ours / theirs for ours, theirs in zip(bare, loop, strict=True))
-    print(f"{'ratio':>14}: {ratio:7.3f} (median of {arguments.turns} pairs; at least {LIMIT})")
+    print(f"{'ratio':>14}: {ratio:7.3f} (median of {arguments.repeats} pairs; at least {LIMIT})")
     return int(ratio < LIMIT)
 
 
@@ -59,28 +58,27 @@ def _loop(config: TrainConfig, folder: pathlib.Path, manifest: Manifest) -> Loop
     make_deterministic()
     devices = strategy.connect()
     resolved = precision.resolve(config.precision, devices)
-    model, optimizer = make_network(config, manifest, resolved, None)
-    splits = (Split.load(folder / "data", manifest, name) for name in ("train", "valid"))
-    data = Data(str(folder / "data"), manifest, *splits)
-    checkpoints = Checkpoints(folder / "state", model, optimizer, {})
-    return Loop(config, data, devices, model, optimizer, checkpoints, Progress(), Board(), Stop())
+    network = make_network(config, manifest, resolved, None)
+    data = Data.load(folder / "data", manifest)
+    checkpoints = Checkpoints(folder / "state", *network, {})
+    return Loop(config, data, devices, network, checkpoints, Progress(), Board(str(folder / "logs")), Stop())
 
 
-def _measure(training: Loop, turns: int) -> tuple[list[float], list[float]]:
-    """Seconds of each turn of the loop and of the bare step, after one turn that does not count."""
+def _measure(training: Loop, repeats: int) -> tuple[list[float], list[float]]:
+    """Seconds of each repeat of the loop and of the bare step, after a warm-up of both."""
     config, images = training.config, training.data.train
     batch = next(iter(batches.training_batches(images, config.batch_size, seed=0, epoch=0)))
     step = tf.function(training.compiled.step)
     loop, bare = [], []
-    for turn in range(turns + 1):
+    for repeat in range(repeats + 1):
         start = time.perf_counter()
-        training.train_epoch(turn)
+        training.train_epoch(repeat)
         training.progress.step = 0
         middle = time.perf_counter()
         for _ in range(len(images) // config.batch_size):
             loss = step(batch)
         float(loss)
-        if turn:
+        if repeat:
             loop.append(middle - start)
             bare.append(time.perf_counter() - middle)
     return loop, bare

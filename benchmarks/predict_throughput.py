@@ -1,23 +1,22 @@
-"""How fast `predict` is beside its bare network, and how much memory it takes for how many images.
+"""Compares the speed of `predict` with that of its bare network, and measures its memory against the image count.
 
     python -m benchmarks.predict_throughput [--images 1000] [--image-size 240x320] [--skip-memory]
 
-Takes an hour on 2 idle cores with 1000 images, minutes with 100. Exits with 1 where `predict` makes less than 90%
-of the bare network's images/s, or where the peak of its memory grows by more than a tenth from a quarter of the
+It takes an hour on 2 idle cores with 1000 images, minutes with 100. The exit status is 1 if `predict` reaches less
+than 90% of the bare network's images/s, or if its peak memory grows by more than a tenth from a quarter of the
 images to all of them.
 
-The images are parts of scikit-image's photographs, enlarged or shrunk, with noise as a camera's. One of 20 is a
-JPEG of 4000 x 3000 pixels; the others have sides of 200 to 2000 pixels (as many between 200 and 400 as between
-1000 and 2000), and of 19 of them 10 are JPEG, 5 PNG, 2 WebP, 1 GIF and 1 grey TIFF. From the 201st on they are
-links to the ones before.
+The images are parts of scikit-image's photos, enlarged or shrunk, with noise like a camera's. One of 20 is a JPEG
+of 4000 x 3000 pixels. The others have sides of 200 to 2000 pixels (as many between 200 and 400 as between 1000 and
+2000); of 19 of them, 10 are JPEG, 5 PNG, 2 WebP, 1 GIF and 1 grey TIFF. From the 201st on, they are links to the
+earlier ones.
 
-Bare is the network called on prepared batches in memory; `predict` reads files and writes maps as 8-bit PNG. Both
-take turns on the same images, each first in every other turn, in one process; the first, short turn does not
-count. Beside images/s stands how many images a second of processor time makes, which other work on the machine
-changes less.
+The bare network gets prepared batches from memory; `predict` reads files and writes maps as 8-bit PNG. Both take
+turns on the same images in one process, and alternate in going first; the first, short turn does not count. Next
+to images per second of wall time are images per second of CPU time, which other work on the machine affects less.
 
-The memory is the peak (resident) of `python -m trainer predict` as a process of its own, with a network of 48 x 64
-pixels, which leaves the time to what is read and written.
+The memory is the peak resident memory of `python -m trainer predict` as its own process, with a network of 48 x 64
+pixels, so that reading and writing take most of the time.
 """
 
 import argparse
@@ -44,8 +43,8 @@ from trainer.prediction.predict import predict
 from trainer.prediction.predictor import Predictor
 from trainer.prediction.results import name_results
 
-RATIO_AT_LEAST, GROWTH_AT_MOST = 0.9, 1.1
-PHOTOGRAPHS = ("astronaut", "chelsea", "coffee", "rocket")
+MIN_RATIO, MAX_GROWTH = 0.9, 1.1
+PHOTOS = ("astronaut", "chelsea", "coffee", "rocket")
 FORMATS = 10 * ["jpg"] + 5 * ["png"] + 2 * ["webp"] + ["gif", "tif"]
 LARGE, SIDES = (4000, 3000), (200, 2000)
 DISTINCT = 200
@@ -54,31 +53,31 @@ MEMORY_SIZE = (48, 64)
 
 
 def write_images(folder: pathlib.Path, count: int) -> list[Input]:
-    """So many images of the mix; as inputs."""
+    """Write `count` images of the mix; returns them as inputs."""
     folder.mkdir()
     random = np.random.default_rng(0)
-    photographs = [Image.fromarray(getattr(data, name)()) for name in PHOTOGRAPHS]
+    photos = [Image.fromarray(getattr(data, name)()) for name in PHOTOS]
     for index in range(min(count, DISTINCT)):
-        photograph = photographs[random.integers(len(photographs))]
+        photo = photos[random.integers(len(photos))]
         suffix = FORMATS[random.integers(len(FORMATS))]
         width, height = (int(np.exp(random.uniform(*np.log(SIDES).tolist()))) for _ in range(2))
         if index % 20 == 10:
             (width, height), suffix = LARGE, "jpg"
-        left, top = (random.uniform(0, side / 3) for side in photograph.size)
-        box = (left, top, left + photograph.width * 0.6, top + photograph.height * 0.6)
-        pixels = np.asarray(photograph.resize((width, height), Image.Resampling.BICUBIC, box), np.int16)
+        left, top = (random.uniform(0, side / 3) for side in photo.size)
+        box = (left, top, left + photo.width * 0.6, top + photo.height * 0.6)
+        pixels = np.asarray(photo.resize((width, height), Image.Resampling.BICUBIC, box), np.int16)
         noisy = pixels + random.integers(-3, 4, pixels.shape, np.int16)
-        picture = Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8))
-        (picture.convert("L") if suffix == "tif" else picture).save(folder / f"{index:04d}.{suffix}")
-    drawn = sorted(folder.iterdir())
+        image = Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8))
+        (image.convert("L") if suffix == "tif" else image).save(folder / f"{index:04d}.{suffix}")
+    originals = sorted(folder.iterdir())
     for index in range(DISTINCT, count):
-        source = drawn[index % DISTINCT]
+        source = originals[index % DISTINCT]
         (folder / f"{index:04d}{source.suffix}").hardlink_to(source)
     return find_inputs([str(folder)]).inputs
 
 
 def write_model(folder: pathlib.Path, image_size: tuple[int, int]) -> pathlib.Path:
-    """A network that nothing has trained."""
+    """Write the folder of an untrained model."""
     folder.mkdir()
     keras.utils.set_random_seed(1)
     build_model((None, None), "float32").save_weights(folder / WEIGHTS)
@@ -87,29 +86,29 @@ def write_model(folder: pathlib.Path, image_size: tuple[int, int]) -> pathlib.Pa
 
 
 class Clock:
-    """Adds up seconds of the wall and of all processors over its calls."""
+    """Adds up the wall time and the CPU time of its calls."""
 
     def __init__(self, run: Callable[[Sequence[Input]], None]) -> None:
         self._run = run
-        self.wall_s = self.processor_s = 0.0
+        self.wall_s = self.cpu_s = 0.0
         self.images = 0
 
     def time(self, images: Sequence[Input]) -> str:
-        """Run on these images, and say how fast."""
-        wall, processor = time.perf_counter(), time.process_time()
+        """Run on these images; returns images per second as text, in brackets per second of CPU time."""
+        wall, cpu = time.perf_counter(), time.process_time()
         self._run(images)
-        wall, processor = time.perf_counter() - wall, time.process_time() - processor
-        self.wall_s, self.processor_s = self.wall_s + wall, self.processor_s + processor
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        self.wall_s, self.cpu_s = self.wall_s + wall, self.cpu_s + cpu
         self.images += len(images)
-        return f"{len(images) / wall:.3f} ({len(images) / processor:.3f})"
+        return f"{len(images) / wall:.3f} ({len(images) / cpu:.3f})"
 
     def __str__(self) -> str:
-        per_s, per_processor_s = self.images / self.wall_s, self.images / self.processor_s
-        return f"{per_s:8.3f} images/s, {per_processor_s:8.3f} per second of processor time"
+        per_s, per_cpu_s = self.images / self.wall_s, self.images / self.cpu_s
+        return f"{per_s:8.3f} images/s, {per_cpu_s:8.3f} per second of CPU time"
 
 
 def throughput(predictor: Predictor, inputs: Sequence[Input], results: pathlib.Path) -> float:
-    """Print both rates; `predict`'s over the bare network's."""
+    """Print the rates of both; returns the rate of `predict` divided by that of the bare network."""
     prepared: list[np.ndarray] = []
 
     def bare(_: Sequence[Input]) -> None:
@@ -123,9 +122,8 @@ def throughput(predictor: Predictor, inputs: Sequence[Input], results: pathlib.P
     clocks = {"bare network": Clock(bare), "predict": Clock(whole)}
     turns = [inputs[start : start + TURN_IMAGES] for start in range(0, len(inputs), TURN_IMAGES)]
     for number, images in enumerate([turns[0][: 2 * PREDICT_DEFAULTS.batch_size], *turns]):
-        most = 10**9
-        prepared[:] = [predictor.prepare(read_picture(each.read(most), each.name)) for each in images]
-        if number == 1:  # what came before has warmed up
+        prepared[:] = [predictor.prepare(read_picture(image.read(10**9), image.name)) for image in images]
+        if number == 1:  # turn 0 was the warm-up
             clocks = {"bare network": Clock(bare), "predict": Clock(whole)}
         ordered = list(clocks)[:: 1 if number % 2 else -1]
         rates = {name: clocks[name].time(images) for name in ordered}
@@ -133,15 +131,13 @@ def throughput(predictor: Predictor, inputs: Sequence[Input], results: pathlib.P
     for name, clock in clocks.items():
         print(f"{name:>14}: {clock}")
     first, second = clocks.values()
-    print(
-        f"ratio {first.wall_s / second.wall_s:.3f}, of processor time {first.processor_s / second.processor_s:.3f}"
-    )
+    print(f"ratio {first.wall_s / second.wall_s:.3f}, of CPU time {first.cpu_s / second.cpu_s:.3f}")
     return first.wall_s / second.wall_s
 
 
 def peak_mb(model: pathlib.Path, inputs: Sequence[Input], results: pathlib.Path) -> float:
-    """Peak of the resident memory of the command."""
-    arguments = [sys.executable, "-m", "trainer", "predict", *(each.name for each in inputs)]
+    """Run the command; returns its peak resident memory."""
+    arguments = [sys.executable, "-m", "trainer", "predict", *(image.name for image in inputs)]
     arguments += ["--model", str(model), "--output-dir", str(results)]
     with subprocess.Popen(arguments, stdout=subprocess.DEVNULL) as process:
         _, status, usage = os.wait4(process.pid, 0)
@@ -159,8 +155,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         inputs = write_images(folder / "images", parsed.images)
-        megapixels = [np.prod(Image.open(each.name).size) / MEGAPIXEL for each in inputs]
-        print(f"{len(inputs)} images, {np.mean(megapixels):.2f} megapixels in the mean", flush=True)
+        megapixels = [np.prod(Image.open(image.name).size) / MEGAPIXEL for image in inputs]
+        print(f"{len(inputs)} images, {np.mean(megapixels):.2f} megapixels on average", flush=True)
         failed = False
         if not parsed.skip_memory:
             model = write_model(folder / "small", MEMORY_SIZE)
@@ -169,9 +165,9 @@ def main() -> None:
                 f"peak memory with a quarter of the images {peaks[0]:.0f} MB, with all {peaks[1]:.0f} MB",
                 flush=True,
             )
-            failed = peaks[1] > GROWTH_AT_MOST * peaks[0]
+            failed = peaks[1] > MAX_GROWTH * peaks[0]
         predictor = Predictor(write_model(folder / "model", parse_image_size(parsed.image_size)))
-        failed |= throughput(predictor, inputs, folder / "results") < RATIO_AT_LEAST
+        failed |= throughput(predictor, inputs, folder / "results") < MIN_RATIO
     sys.exit(failed)
 
 

@@ -1,17 +1,18 @@
-"""The training step on a CPU as a ratio to a plain matrix product of as many operations, and other forms of it.
+"""Time of the training step on a CPU, and of variants of it, relative to a matrix product with as many operations.
 
-    python -m benchmarks.step_forms                                    # the sample's step; a minute on two cores
-    python -m benchmarks.step_forms --image-size 240x320 --batch-size 1
-    ONEDNN_MAX_CPU_ISA=AVX2 python -m benchmarks.step_forms            # as on a CPU without AVX-512
-    git show 784735f:trainer/model.py > before.py && python -m benchmarks.step_forms before=before.py
+    python -m benchmarks.step_forms                                    # as for the sample dataset; a minute on two
+    cores python -m benchmarks.step_forms --image-size 240x320 --batch-size 1 ONEDNN_MAX_CPU_ISA=AVX2 python -m
+    benchmarks.step_forms            # as on a CPU without AVX-512 git show 784735f:trainer/model.py > before.py &&
+    python -m benchmarks.step_forms before=before.py
 
-The matrix product is TensorFlow's, of 1024 x 1024 matrices in the step's precision, as often as makes the step's
-arithmetic (249 GFLOP for an image of 240 x 320). So the ratio means the same on any machine: 1 is a step that does
-nothing but multiply, as fast as the machine multiplies large matrices.
+TensorFlow multiplies 1024 x 1024 matrices in the step's precision until it has done as many operations as the step
+(249 GFLOP for an image of 240 x 320). The ratio therefore means the same on any machine: 1 is a step that only
+multiplies, as fast as the machine multiplies large matrices.
 
-A form is a file with a `build_model` as in `trainer/model.py`. Forms and matrix product take turns, so that a
-change of the machine's speed meets all of them, with deterministic operations as in training. Printed are medians
-of CPU and clock seconds, and the median ratios to the matrix product. Other work changes CPU time less.
+A form is a file with a `build_model` as in `trainer/model.py`. Forms and matrix product alternate, so that a
+change of the machine's speed affects all of them; operations are deterministic as in training. The table has
+medians of CPU and clock seconds, and median ratios to the matrix product. CPU time depends less on other work on
+the machine.
 """
 
 import argparse
@@ -43,7 +44,7 @@ def main() -> int:
     parser.add_argument("--image-size", default="72x96")
     parser.add_argument("--batch-size", type=int, default=4)
     parser.add_argument("--precision", default="auto", choices=("auto", *sorted(precision.POLICIES)))
-    parser.add_argument("--turns", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=10)
     arguments = parser.parse_args()
     make_deterministic()
     size, count = parse_image_size(arguments.image_size), arguments.batch_size
@@ -58,14 +59,14 @@ def main() -> int:
         key: tf.constant(rng.integers(0, 256, (count, *size, channels), np.uint8))
         for key, channels in (("stimulus", 3), ("density", 1))
     }
-    seconds = _measure(steps, batch, arguments.turns)
-    print(f"{arguments.image_size}, batch {count}, {resolved}, {arguments.turns} turns")
+    seconds = _measure(steps, batch, arguments.repeats)
+    print(f"{arguments.image_size}, batch {count}, {resolved}, {arguments.repeats} repeats")
     print("form                     CPU s   ratio     clock s   ratio")
-    for name, turns in seconds.items():
+    for name, repeats in seconds.items():
         line = f"{name:<18}"
         for kind in (0, 1):
-            ratio = statistics.median(a[kind] / b[kind] for a, b in zip(turns, seconds[PRODUCT], strict=True))
-            line += f"{statistics.median(turn[kind] for turn in turns):>12.3f}{ratio:>8.3f}"
+            ratio = statistics.median(a[kind] / b[kind] for a, b in zip(repeats, seconds[PRODUCT], strict=True))
+            line += f"{statistics.median(repeat[kind] for repeat in repeats):>12.3f}{ratio:>8.3f}"
         print(line, flush=True)
     return 0
 
@@ -93,9 +94,9 @@ def _step(module: Any, size: tuple[int, int], count: int, policy: str) -> Any:
 
 
 def _product(flop: float, resolved: str) -> Any:
-    """Takes a batch, which it leaves alone, and multiplies matrices until `flop` operations are done."""
+    """A function that ignores its batch and multiplies matrices until it has done `flop` operations."""
     random = np.random.default_rng(0)
-    # Products of it stay as large as they are: such a matrix has a spectral radius of 1.
+    # Its powers neither grow nor vanish: such a matrix has a spectral radius of 1.
     factor = tf.cast(random.standard_normal((SIDE, SIDE)) / np.sqrt(SIDE), resolved)
 
     @tf.function  # type: ignore[untyped-decorator]
@@ -108,15 +109,15 @@ def _product(flop: float, resolved: str) -> Any:
     return lambda _: multiply()
 
 
-def _measure(steps: dict[str, Any], batch: step.Batch, turns: int) -> dict[str, list[tuple[float, float]]]:
-    """CPU and clock seconds of each turn of each form, after one that does not count."""
+def _measure(steps: dict[str, Any], batch: step.Batch, repeats: int) -> dict[str, list[tuple[float, float]]]:
+    """CPU and clock seconds of each repeat of each form, after a warm-up of all."""
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in steps}
-    for turn in range(turns + 1):
+    for repeat in range(repeats + 1):
         for name, take in steps.items():
-            processor, clock = time.process_time(), time.perf_counter()
+            cpu, clock = time.process_time(), time.perf_counter()
             float(take(batch))
-            if turn:
-                seconds[name].append((time.process_time() - processor, time.perf_counter() - clock))
+            if repeat:
+                seconds[name].append((time.process_time() - cpu, time.perf_counter() - clock))
     return seconds
 
 

@@ -1,16 +1,16 @@
-"""The trainer's own training step through the TPU compiler, without a TPU: does it fit, and what bounds it?
+"""Compile the training step for a TPU, without a TPU: does it fit into memory, and what bounds its speed?
 
     make check-tpu [ARGS='--topologies 1x1 --batches 32 64 --precision float32 --json']
 
-TensorFlow's step (network, loss, gradients, all-reduce over the chips, Adam; bytes in) is lowered to HLO here, and
-compiled for TPU v5e by `tpu_compiler.py` in an environment of its own, since jax and TensorFlow ask for different
-libtpus. A case takes two minutes on two idle cores. By default those are the accelerator table's batch on one,
-four and eight chips.
+This script lowers TensorFlow's step (network, loss, gradients, all-reduce over the chips, Adam; uint8 input) to
+HLO. `tpu_compiler.py` compiles that for TPU v5e in a separate environment, because jax and TensorFlow need
+different versions of libtpu. A case takes two minutes on two idle cores. The default cases have the accelerator
+table's batch on one, four and eight chips.
 
-The all-reduce is XLA's, one for each gradient where the optimizer would have the strategy reduce it, over all
-chips: TPUStrategy's own operation for it (CrossReplicaSum) can only be lowered on a TPU's host.
+Where the optimizer would let the strategy reduce a gradient, the step has XLA's all-reduce over all chips:
+TPUStrategy's own operation (CrossReplicaSum) can only be lowered on the host of a TPU.
 
-Exits with 1 where a step does not fit the chip's memory, or has an operation that a TPU does not know.
+Exits with 1 if a step does not fit into the memory of a chip, or has an operation that a TPU does not support.
 """
 
 import argparse
@@ -51,7 +51,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """What the compiler counts in one chip's step of `batch` images, exactly as `tpu_compiler.py` prints it."""
+    """The compiler's counts of the step on one chip; the fields are those that `tpu_compiler.py` prints."""
 
     flops: float
     bytes: float
@@ -62,11 +62,11 @@ class Counts:
 
     @property
     def memory_bytes(self) -> float:
-        """What the step occupies: weights and Adam's moments, the batch, results, and all in between."""
+        """Memory of the step: weights and Adam's moments, the batch, results, and temporary values."""
         return self.arguments_bytes + self.unaliased_bytes + self.temporary_bytes
 
     def row(self, case: Case) -> dict[str, Any]:
-        """Figures of the table, per image; times are those of the chip's peaks."""
+        """A row of the table, per image; times assume the chip's peaks."""
         arithmetic = self.flops / case.batch / CHIP.flops[case.precision]
         memory = self.bytes / case.batch / CHIP.bandwidth_bytes_s
         return {
@@ -91,8 +91,8 @@ def main() -> int:
     parser.add_argument("--batches", nargs="+", type=int, help="images on each chip")
     parser.add_argument("--image-size", default="240x320")
     parser.add_argument("--precision", default=CHIP.precision, choices=sorted(CHIP.flops))
-    parser.add_argument("--compiler", default=".venv-check-tpu/bin/python", help="Python that has jax and libtpu")
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument("--compiler", default=".venv-check-tpu/bin/python", help="Python with jax and libtpu")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     arguments = parser.parse_args()
     try:
         for case in _cases(arguments):
@@ -129,7 +129,7 @@ def _print(row: dict[str, Any], as_json: bool) -> None:
 
 
 def lower(case: Case) -> str:
-    """HLO text of one training step on each chip, as TensorFlow hands it to XLA."""
+    """HLO text of one training step on each chip, as TensorFlow passes it to XLA."""
     convolution.chip = True
     model = build_model(case.image_size, precision.POLICIES[case.precision])
     optimizer = keras.optimizers.Adam(1e-5, epsilon=ADAM_EPSILON)
@@ -139,7 +139,7 @@ def lower(case: Case) -> str:
 
     def reduced(batch: step.Batch) -> step.Computed:
         loss, computed = compute(batch)
-        return loss, [_sum_over(chips, each) for each in computed]
+        return loss, [_sum_over(chips, gradient) for gradient in computed]
 
     @tf.function(jit_compile=True)  # type: ignore[untyped-decorator]
     def train(stimulus: tf.Tensor, density: tf.Tensor) -> tf.Tensor:
@@ -165,46 +165,46 @@ def compile_step(case: Case, compiler: str) -> Counts:
     """Counts of the step of `case`.
 
     Raises:
-        UserError: if the compiler is not there, or does not take the step.
+        UserError: if the compiler does not exist, or refuses the step.
     """
     if not pathlib.Path(compiler).exists():
         raise UserError(
-            f"there is no {compiler}; `make check-tpu` sets it up, or name a Python with jax and libtpu"
+            f"{compiler} does not exist; `make check-tpu` creates it, or pass a Python with jax and libtpu"
         )
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "step.hlo")
         path.write_text(lower(case))
         command = [compiler, str(COMPILER), str(path), case.topology]
         finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    return read_answer(finished.returncode, finished.stdout, finished.stderr, case)
+    return read_result(finished.returncode, finished.stdout, finished.stderr, case)
 
 
-def read_answer(status: int, output: str, complaints: str, case: Case) -> Counts:
-    """Counts out of what `tpu_compiler.py` printed.
+def read_result(status: int, output: str, errors: str, case: Case) -> Counts:
+    """Counts from the output of `tpu_compiler.py`.
 
     Raises:
-        UserError: if it failed, or if XLA did.
+        UserError: if it failed, or if XLA failed.
     """
     size = "x".join(map(str, case.image_size))
-    what = f"{case.batch} images of {size} a chip in {case.precision} on v5e {case.topology}"
+    title = f"{case.batch} images of {size} a chip in {case.precision} on v5e {case.topology}"
     if status:
-        last = "\n".join(complaints.strip().splitlines()[-5:])
-        raise UserError(f"the compiler did not run for {what} (exit status {status}): {last}")
-    answer = json.loads(output.splitlines()[-1])
-    if "error" in answer:
-        message = answer["error"]
+        last = "\n".join(errors.strip().splitlines()[-5:])
+        raise UserError(f"the compiler did not run for {title} (exit status {status}): {last}")
+    result = json.loads(output.splitlines()[-1])
+    if "error" in result:
+        message = result["error"]
         if "RESOURCE_EXHAUSTED" in message or "Ran out of memory" in message:
-            raise UserError(f"{what} do not fit the chip's memory: {message.splitlines()[0][:400]}; take fewer")
-        raise UserError(f"the TPU compiler refuses the step for {what}: {message[:800]}")
-    return Counts(**answer)
+            raise UserError(f"{title} do not fit the chip's memory: {message.splitlines()[0][:400]}; use fewer")
+        raise UserError(f"the TPU compiler refuses the step for {title}: {message[:800]}")
+    return Counts(**result)
 
 
 def check_fit(counts: Counts, case: Case) -> None:
-    """Raise `UserError` unless the step fits the chip's memory."""
+    """Raise `UserError` unless the step fits into the memory of a chip."""
     if counts.memory_bytes > CHIP.memory_bytes:
         raise UserError(
             f"{case.batch} images a chip take {counts.memory_bytes / 1e9:.1f} GB, and a chip has "
-            f"{CHIP.memory_bytes / 1e9:.0f} GB; take fewer"
+            f"{CHIP.memory_bytes / 1e9:.0f} GB; use fewer"
         )
 
 

@@ -1,9 +1,9 @@
-"""What the TPU compiler makes of a program, without a TPU; `tpu_compile.py` runs this in the environment of jax.
+"""Compile a program for a TPU, without a TPU; `tpu_compile.py` runs this in the environment of jax.
 
     .venv-check-tpu/bin/python benchmarks/tpu_compiler.py STEP.hlo 2x2
 
-Prints one line of JSON: counts of one chip's program, or `error` with what the compiler said.
-jax describes a slice of chips that is not there, and libtpu compiles for it as it would on the machine.
+Prints one line of JSON: counts of one chip's program, or `error` with the message of the compiler. jax describes a
+slice of chips that does not exist, and libtpu compiles for it as it would on the machine.
 """
 
 import json
@@ -21,25 +21,25 @@ HERMETIC = {
     "TPU_MIN_LOG_LEVEL": "3",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
-"""No TPU, hence no metadata server and nothing that two processes could fight for; no folder of logs."""
+"""There is no TPU: no metadata server, no device that only one process can use, and no log folder."""
 BYTES = {"f32": 4, "bf16": 2}
 
 
 def main() -> int:
-    """Compile for the topology, and print."""
+    """Compile for the topology, and print the result."""
     os.environ.update(HERMETIC)
     path, topology = sys.argv[1:]
-    answer: dict[str, Any]
+    result: dict[str, Any]
     try:
-        answer = compile_text(pathlib.Path(path).read_text(), topology)
-    except Exception as error:  # of XLA: out of memory, or an operation that a TPU does not have
-        answer = {"error": str(error).strip()}
-    print(json.dumps(answer))
+        result = compile_text(pathlib.Path(path).read_text(), topology)
+    except Exception as error:  # XLA: out of memory, or an unsupported operation
+        result = {"error": str(error).strip()}
+    print(json.dumps(result))
     return 0
 
 
 def compile_text(text: str, topology: str) -> dict[str, float]:
-    """Compile HLO text, the same on every chip of `topology` (such as 2x4), and count."""
+    """Compile HLO text for every chip of `topology` (such as 2x4), and return its counts."""
     import numpy as np
     from jax._src.interpreters import mlir
     from jax._src.lib import _jax, xla_client
@@ -48,7 +48,7 @@ def compile_text(text: str, topology: str) -> dict[str, float]:
 
     bounds: dict[str, Any] = {"chips_per_host_bounds": (1, 1, 1)} if topology == "1x1" else {}
     slice_ = topologies.get_topology_desc(topology_name=f"v5e:{topology}", platform="tpu", **bounds)
-    # The copy of a variable has no counterpart in StableHLO; a reshape to the same shape is one.
+    # StableHLO has no copy of a variable; a reshape to the same shape is equivalent.
     text = re.sub(r"(= \S+ )copy\(", r"\1reshape(", text)
     module = xla_client.hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
     with mlir.make_ir_context():
@@ -72,7 +72,7 @@ def compile_text(text: str, topology: str) -> dict[str, float]:
 
 
 def exchanged_bytes(text: str) -> int:
-    """Sizes of what the all-reduces of a compiled program add up, in all."""
+    """Total size of the operands of all all-reduces in a compiled program."""
     total = 0
     for shapes in re.findall(r"= (.*?) all-reduce(?:-start)?\(", text):
         for kind, sides in re.findall(r"\b(f32|bf16)\[([\d,]*)\]", shapes):

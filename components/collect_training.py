@@ -1,4 +1,4 @@
-"""What a training job left behind, as the outputs of a step."""
+"""Task that makes the results of a training job its outputs."""
 
 from kfp import dsl
 
@@ -12,14 +12,14 @@ def collect_training(
     model: dsl.Output[dsl.Model],
     curve: dsl.Output[dsl.HTML],
 ) -> str:
-    """Take the model where the job `gcp_resources` wrote it, without a copy; its URI."""
-    from pipeline.plan.step import summary
+    """Use the model where the job `gcp_resources` wrote it, without a copy, and return its URI."""
+    from pipeline.plan.step import MODEL_FOLDER, read_model_config
     from trainer.errors import reported
     from trainer.reports.curve import write_curve
 
     with reported():
-        written = summary(workspace.path, gcp_resources)
-        model.uri = f"{workspace.uri}/model"
+        config = read_model_config(workspace.path, gcp_resources)
+        model.uri = f"{workspace.uri}/{MODEL_FOLDER}"
         write_curve(model.path, curve.path)
-        model.metadata.update({key: written[key] for key in ("dataset", "best_epoch", "valid_loss")})
+        model.metadata.update({key: config[key] for key in ("dataset", "best_epoch", "valid_loss")})
         return str(model.uri)

@@ -1,4 +1,4 @@
-"""The candidate beside the current default, the centre bias and a uniform map."""
+"""Task that compares the candidate with the current default, the centre bias and a uniform map."""
 
 from kfp import dsl
 
@@ -20,7 +20,7 @@ def evaluate_model(
     metrics: dsl.Output[dsl.Metrics],
     report: dsl.Output[dsl.HTML],
 ) -> None:
-    """Evaluate on the validation images; a candidate below the centre bias fails, after its report is written."""
+    """Evaluate on the validation images and write the report; fail if the candidate is below the centre bias."""
     from pipeline.registry.register import compare
     from trainer.config import EvaluateConfig
     from trainer.errors import reported
@@ -28,11 +28,11 @@ def evaluate_model(
     from trainer.reports.report import write_report
 
     with reported():
-        config = EvaluateConfig(gate, gate_margin, gate_confidence)
+        config = EvaluateConfig(gate=gate, gate_margin=gate_margin, gate_confidence=gate_confidence)
         data = [finetune_data.path, *([base_data.path] if evaluate_base else [])]
-        judged, champion = compare(config, registry, model_name, model.path, data, evaluation.path)
+        scores, champion = compare(config, registry, model_name, model.path, data, evaluation.path)
         write_report(evaluation.path, report.path)
-        for metric, value in judged["datasets"][judged["decides"]]["models"]["candidate"].items():
+        for metric, value in scores["datasets"][scores["decides"]]["models"]["candidate"].items():
             metrics.log_metric(metric, value)
-        evaluation.metadata.update({"champion": champion, "promote": judged["promote"]})
-        require_baseline(judged)
+        evaluation.metadata.update({"champion": champion, "promote": scores["promote"]})
+        require_baseline(scores)

@@ -1,4 +1,4 @@
-"""A data set, checked, resized and sharded."""
+"""Task that fetches, checks, resizes and shards a dataset."""
 
 from kfp import dsl
 
@@ -16,7 +16,7 @@ def fetch_dataset(
     prepared: dsl.Output[dsl.Dataset],
     preview: dsl.Output[dsl.HTML],
 ) -> None:
-    """Fetch what `fingerprint` is the digest of, by which caching goes; nothing where that is empty."""
+    """Fetch the dataset whose digest is `fingerprint`, the key for caching; fetch nothing if it is empty."""
     from trainer.config import FetchConfig
     from trainer.data import fetch
     from trainer.errors import check, reported
@@ -26,9 +26,17 @@ def fetch_dataset(
         if not fingerprint:
             fetch.leave_out(prepared.path)
             return
-        config = FetchConfig(dataset, source, image_size, allow_partial_data, max_examples)
+        config = FetchConfig(
+            dataset=dataset,
+            source=source,
+            image_size=image_size,
+            allow_partial_data=allow_partial_data,
+            max_examples=max_examples,
+        )
         manifest = fetch.fetch_dataset(config, prepared.path)
-        changed = f"the source of {dataset} changed while it was fetched; run the pipeline again"
-        check(manifest.fingerprint == fingerprint, changed)
+        check(
+            manifest.fingerprint == fingerprint,
+            f"the source of {dataset} changed while it was fetched; run the pipeline again",
+        )
         write_preview(prepared.path, preview.path)
         prepared.metadata.update({"dataset": dataset, "fingerprint": fingerprint, **manifest.counts})

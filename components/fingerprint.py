@@ -1,4 +1,4 @@
-"""What is at the sources of a training step now."""
+"""Task that reads the current state of the sources of a training step."""
 
 from typing import NamedTuple
 
@@ -15,10 +15,10 @@ def fingerprint(
     evaluate_base: bool,
     initial_weights: str,
 ) -> NamedTuple("Outputs", [("data", str), ("model", str), ("weights", str)]):  # type: ignore[valid-type]
-    """Digests of the data set, of the model that takes the place of base training, and of the initial weights.
+    """Digests of the dataset, of the model that replaces base training, and of the initial weights.
 
-    A digest is empty for what is not used, and for initial weights that are no file. Names, sizes and checksums
-    are read; only the weights of a model on Cloud Storage are downloaded.
+    A digest is empty if its input is not used, or if the initial weights are not a file. Reads names, sizes and
+    checksums, and downloads only the weights of a model on Cloud Storage.
     """
     from trainer.data import fetch
     from trainer.errors import reported
@@ -28,7 +28,7 @@ def fingerprint(
         model = weight_sources.fingerprint(base_model_uri) if base_model_uri else ""
         weights = "" if base_model_uri else weight_sources.fingerprint_of_initial(initial_weights)
         data = "" if base_model_uri and not evaluate_base else fetch.fingerprint(dataset, source)
-        print(f"{dataset}: {data or 'not needed, a model takes the place of base training'}")
+        print(f"{dataset}: {data or 'not needed, because base_model_uri replaces base training'}")
         for place, digest in ((base_model_uri, model), (initial_weights, weights)):
             if digest:
                 print(f"{place}: {digest}")

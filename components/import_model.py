@@ -1,4 +1,4 @@
-"""A model that was trained elsewhere, in place of base training."""
+"""Task that imports a trained model instead of base training."""
 
 from kfp import dsl
 
@@ -9,14 +9,16 @@ from components import IMAGE
 def import_model(
     base_model_uri: str, dataset: str, image_size: str, fingerprint: str, model: dsl.Output[dsl.Model]
 ) -> str:
-    """Make a model of the weights that `fingerprint` is the digest of, by which caching goes; its URI."""
+    """Import the weights whose digest is `fingerprint`, the key for caching, and return the model's URI."""
     from trainer.errors import check, reported
     from trainer.models.start import import_checked
 
     with reported():
         imported = import_checked(base_model_uri, model.path, dataset, image_size)
         print(imported.report)
-        changed = f"{base_model_uri} changed while it was imported; run the pipeline again"
-        check(imported.fingerprint == fingerprint, changed)
+        check(
+            imported.fingerprint == fingerprint,
+            f"{base_model_uri} changed while it was imported; run the pipeline again",
+        )
         model.metadata.update({"source": base_model_uri, "fingerprint": fingerprint})
         return str(model.uri)

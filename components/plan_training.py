@@ -1,4 +1,4 @@
-"""What a training step runs on, and what it will take."""
+"""Task that plans a training step: its machines, time and cost."""
 
 from typing import NamedTuple, Optional
 

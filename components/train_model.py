@@ -1,4 +1,4 @@
-"""One training step."""
+"""Task that trains a model."""
 
 from typing import Optional
 
@@ -31,7 +31,7 @@ def train_model(
     curve: dsl.Output[dsl.HTML],
     base_model: Optional[dsl.Input[dsl.Model]] = None,
 ) -> str:
-    """Train on `dataset`, from the weights of `base_model` where there is one; the URI of the model."""
+    """Train on `dataset`, from the weights of `base_model` if there is one, and return the model's URI."""
     from trainer.config import TrainConfig
     from trainer.errors import reported
     from trainer.reports.curve import write_curve

@@ -1,4 +1,4 @@
-"""A new version in the model registry."""
+"""Task that adds a version to the model registry."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ def upload_model(
     base_data: dsl.Input[dsl.Dataset],
     finetune_data: dsl.Input[dsl.Dataset],
 ) -> NamedTuple("Outputs", [("version", int), ("alias", str)]):  # type: ignore[valid-type]
-    """Register `model`; it becomes the default if the evaluation says so, else the challenger."""
+    """Register `model` as the default if it won the evaluation, otherwise as the challenger."""
     import pathlib
 
     from pipeline.registry.register import connect, lineage, register

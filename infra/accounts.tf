@@ -30,7 +30,7 @@ locals {
 
 resource "google_project_iam_member" "pipeline" {
   project = var.project
-  role    = "roles/aiplatform.user" # starts training jobs, writes metadata and experiments, registers model versions
+  role    = "roles/aiplatform.user" # starts training jobs, writes metadata, registers model versions
   member  = local.pipeline
 }
 

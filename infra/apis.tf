@@ -1,6 +1,6 @@
 locals {
   apis = {
-    aiplatform           = "pipelines, training jobs, the model registry, experiments"
+    aiplatform           = "pipelines, training jobs, the model registry"
     artifactregistry     = "images and pipeline templates"
     cloudbuild           = "builds the images"
     cloudresourcemanager = "the project's number, which clients look up, and its IAM policy"

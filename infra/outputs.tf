@@ -1,6 +1,5 @@
-# `terraform output -raw environment` is a file for configs/.
 output "environment" {
-  description = "The environment of this project, as configs/*.toml has it."
+  description = "The environment of this project, as a file for configs/."
   value       = <<-TOML
     # Written by `terraform output -raw environment`.
     target = "vertex"
@@ -11,12 +10,11 @@ output "environment" {
     image_repository = "${var.location}-docker.pkg.dev/${var.project}/${google_artifact_registry_repository.images.repository_id}"
     image_tag = "v1"
     template_repository = "https://${var.location}-kfp.pkg.dev/${var.project}/${google_artifact_registry_repository.templates.repository_id}"
-    experiment = "${var.name}"
 
     [labels]
     application = "${var.name}"
 
-    # Runs take these where they are not given; in the published template they are the defaults.
+    # Defaults of the pipeline's parameters, also in the published template.
     [parameters]
     base_source = "gs://${google_storage_bucket.data.name}/salicon"
   TOML
@@ -28,12 +26,12 @@ output "deployer" {
 }
 
 output "data_bucket" {
-  description = "Where the sources of the training data go."
+  description = "Bucket for the sources of the training data."
   value       = "gs://${google_storage_bucket.data.name}"
 }
 
 output "builds" {
-  description = "Where the sources of the images go."
+  description = "Folder for the sources of the images."
   value       = "gs://${google_storage_bucket.runs.name}/builds"
 }
 

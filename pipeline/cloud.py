@@ -1,9 +1,11 @@
-"""Talks to Vertex AI: its clients, what their errors mean, and links to the console."""
+"""Access to Vertex AI: clients, the retry rule, explanations of errors, and links to the console."""
 
 import re
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from trainer.errors import UserError
 from trainer.storage import LOGIN
@@ -18,13 +20,16 @@ ROLES = {
     "artifactregistry.": "roles/artifactregistry.writer on the repository",
     "aiplatform.": "roles/aiplatform.user on the project",
 }
-"""What a refusal names, in lower case -> the role with the least rights that would do; the first that fits."""
+"""Text in a refusal, in lower case -> the smallest role that is sufficient; the first match counts."""
 
-PAUSE_S = 1.0
-"""Pause before a request is tried again for the first time; later ones are longer."""
-RETRY_S = 60.0
+PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+"""Pauses between attempts at a request."""
+SETTLED = 4
+"""After so many pauses, 15 s in all, a model or an evaluation whose response was lost has become visible."""
 TIMEOUT_S = 60.0
-"""How long one request may take."""
+"""Time limit of one request."""
+
+Result = TypeVar("Result")
 
 
 class Place(Protocol):
@@ -32,7 +37,7 @@ class Place(Protocol):
 
     @property
     def project(self) -> str:
-        """Its id."""
+        """The project's id."""
 
     @property
     def location(self) -> str:
@@ -40,11 +45,11 @@ class Place(Protocol):
 
     @property
     def endpoint(self) -> str:
-        """Address of the API, if it is not the location's public one; else empty."""
+        """Address of the API; the location's public one if empty."""
 
 
 def connect(place: Place) -> None:
-    """Let google-cloud-aiplatform work in a project and location."""
+    """Set the project and location of google-cloud-aiplatform."""
     from google.cloud import aiplatform
 
     aiplatform.init(
@@ -62,12 +67,13 @@ def client(kind: Any, place: Place) -> Any:
 
     address = place.endpoint or f"{place.location}-aiplatform.googleapis.com"
     options = ClientOptions(api_endpoint=address)
-    # REST and not gRPC, everywhere: what the tests see on the wire is what Vertex gets.
-    return kind(credentials=_credentials(place), transport="rest", client_options=options)
+    # REST everywhere, not gRPC: the tests then check the requests that Vertex AI gets.
+    with reported_errors():
+        return kind(credentials=_credentials(place), transport="rest", client_options=options)
 
 
 def _credentials(place: Place) -> Any:
-    """None for the machine's own ones; those that send nothing to an http:// endpoint, where tokens never go."""
+    """Anonymous for http:// endpoints, so that no token travels unencrypted; None (this machine's) otherwise."""
     from google.auth.credentials import AnonymousCredentials
 
     anonymous: Any = AnonymousCredentials
@@ -75,24 +81,22 @@ def _credentials(place: Place) -> Any:
 
 
 def parent_of(place: Place) -> str:
-    """What the names of all resources there begin with."""
+    """The prefix of the names of all resources there."""
     return f"projects/{place.project}/locations/{place.location}"
 
 
 def run_link(place: Place, run: str) -> str:
-    """Where the console shows a run."""
-    where = f"{CONSOLE}/pipelines/locations/{place.location}/runs/{run}"
-    return f"{where}?project={place.project}"
+    """The console's page of a run."""
+    return f"{CONSOLE}/pipelines/locations/{place.location}/runs/{run}?project={place.project}"
 
 
 def schedule_link(place: Place, schedule: str) -> str:
-    """Where the console shows a schedule."""
-    where = f"{CONSOLE}/locations/{place.location}/pipelines/schedules/{schedule}"
-    return f"{where}?project={place.project}"
+    """The console's page of a schedule."""
+    return f"{CONSOLE}/locations/{place.location}/pipelines/schedules/{schedule}?project={place.project}"
 
 
 def transient() -> tuple[type[Exception], ...]:
-    """Errors after which the same request may well succeed; it may have been carried out all the same."""
+    """Errors after which the same request may succeed; Vertex AI may have carried it out nevertheless."""
     import requests  # type: ignore[import-untyped]
     from google.api_core import exceptions
     from google.auth.exceptions import TransportError
@@ -101,17 +105,68 @@ def transient() -> tuple[type[Exception], ...]:
     return (exceptions.ServerError, exceptions.TooManyRequests, exceptions.RetryError, TransportError, *http)
 
 
-def reading() -> Any:
-    """How requests that change nothing are tried again: for `RETRY_S`, after errors that may pass."""
-    from google.api_core import retry
+def once(
+    call: Callable[[], Result],
+    find: Callable[[], Result | None] = lambda: None,
+    *,
+    repeat_after: int | None = 1,
+    unknown: str = "",
+    pauses_s: Sequence[float] = (),
+) -> Result:
+    """Make something happen exactly once: try, look whether it is there, try again.
 
-    again = retry.if_exception_type(*transient())
-    return retry.Retry(predicate=again, initial=PAUSE_S, maximum=PAUSE_S * 16, timeout=RETRY_S)
+    Args:
+        call: Sends the request.
+        find: Returns the result of an attempt that succeeded although its response was lost; None if none did.
+        repeat_after: How many pauses to make before `call` is repeated. None for a request that must never arrive
+            twice: it is repeated only if each attempt was refused as one too many.
+        unknown: What to tell a user if the request may have succeeded, but `find` cannot tell.
+        pauses_s: Pauses between attempts; `PAUSES_S` if empty.
+
+    Raises the error of the last attempt, or `UserError` with `unknown`.
+    """
+    # In one piece although it is long, because each outcome of a call or a look decides on the next step.
+    from google.api_core.exceptions import Conflict, TooManyRequests
+
+    expected: tuple[type[Exception], ...] = (Conflict, *transient())
+    failure: Exception | None = None
+    is_missing = is_refused = True
+    for number, pause_s in enumerate((*(pauses_s or PAUSES_S), 0.0)):
+        may_repeat = is_refused if repeat_after is None else number >= repeat_after
+        if failure is None or (is_missing and may_repeat):
+            try:
+                return call()
+            except expected as error:
+                # The id is taken: by an earlier attempt that succeeded after the last look, or by something else.
+                if failure is None and isinstance(error, Conflict):
+                    raise
+                failure = error
+                is_refused = is_refused and isinstance(error, TooManyRequests)
+        _pause(pause_s, failure)
+        try:
+            if (result := find()) is not None:
+                return result
+        except transient():
+            is_missing = False
+            continue
+        is_missing = True
+        if isinstance(failure, Conflict):
+            raise failure
+    assert failure is not None
+    if unknown and not (is_refused if repeat_after is None else is_missing):
+        raise UserError(f"{explain(failure)}. {unknown}")
+    raise failure
+
+
+def _pause(pause_s: float, failure: Exception) -> None:
+    if pause_s:
+        print(f"{brief(failure)}; trying again in {pause_s:g} s", file=sys.stderr, flush=True)
+        time.sleep(pause_s)
 
 
 @contextmanager
-def reported_errors(what: str = "") -> Iterator[None]:
-    """Turn what a service, or the way to it, answers into a `UserError`; `what`, if given, was asked for."""
+def reported_errors(subject: str = "") -> Iterator[None]:
+    """Turn errors of a service or the network into a `UserError`, which begins with `subject` if not empty."""
     import requests
     from google.api_core import exceptions
     from google.auth.exceptions import GoogleAuthError
@@ -119,11 +174,11 @@ def reported_errors(what: str = "") -> Iterator[None]:
     try:
         yield
     except (exceptions.GoogleAPIError, GoogleAuthError, requests.RequestException) as error:
-        raise UserError(f"{what}: {explain(error)}" if what else explain(error)) from None
+        raise UserError(f"{subject}: {explain(error)}" if subject else explain(error)) from None
 
 
 def explain(error: BaseException) -> str:
-    """What an error of a service, or on the way to it, says, and what to do."""
+    """What an error of a service or the network means, and what to do."""
     import requests
     from google.api_core import exceptions
     from google.auth.exceptions import GoogleAuthError, TransportError
@@ -135,40 +190,39 @@ def explain(error: BaseException) -> str:
     if isinstance(error, requests.HTTPError):
         return _explain_status(error.response.status_code, error.response.text)
     if isinstance(error, GoogleAuthError) and not isinstance(error, TransportError):
-        said = _one_line(str(error))
-        return f"there are no credentials, or they have expired ({said}): {LOGIN}"
+        return f"there are no credentials, or they have expired ({_one_line(str(error))}): {LOGIN}"
     return f"cannot reach the service ({brief(error)}); check the network, then try again"
 
 
 def brief(error: BaseException) -> str:
-    """One line of what went wrong."""
+    """The type and the message of an error, in one line."""
     return f"{type(error).__name__}: {_one_line(str(error))}"
 
 
 def _one_line(message: str) -> str:
-    """A message without the address that the client puts before it, which is long and helps nobody."""
+    """A message in one line, without the long address that the client puts before it."""
     return " ".join(re.sub(r"\b(GET|POST|PATCH|DELETE) https?://\S+: ", "", message).split())
 
 
 def _explain_status(status: int, message: str) -> str:
-    said = f"{_one_line(message)} ({status})"
+    reply = f"{_one_line(message)} ({status})"
     if status == 401:
-        return f"the credentials are not accepted: {said}; {LOGIN}"
+        return f"the credentials are not accepted: {reply}; {LOGIN}"
     if status == 403:
-        return f"no permission: {said}; {_remedy(message)}"
+        return f"no permission: {reply}; {_remedy(message)}"
     if status == 404:
-        return f"there is no such thing: {said}; check project, location and name"
+        return f"not found: {reply}; check project, location and name"
     if status == 429:
-        return f"too much is asked for: {said}; wait, or raise the quota (console: IAM & Admin, Quotas)"
+        return f"too many requests, or no quota: {reply}; wait, or raise the quota (console: IAM & Admin, Quotas)"
     if status >= 500:
-        return f"the service fails: {said}; try again in a few minutes"
-    return f"the request is refused: {said}"
+        return f"the service failed: {reply}; try again in a few minutes"
+    return f"the request is refused: {reply}"
 
 
 def _remedy(message: str) -> str:
     if re.search(r"SERVICE_DISABLED|has not been used in project|it is disabled", message):
-        found = re.search(r"[a-z]+\.googleapis\.com", message)
-        name = found[0] if found else "aiplatform.googleapis.com"
-        return f"switch the API on with `gcloud services enable {name}`"
-    role = next((role for named, role in ROLES.items() if named in message.lower()), ROLES["aiplatform."])
-    return f"have its owner give your account {role}"
+        api = re.search(r"[a-z]+\.googleapis\.com", message)
+        name = api[0] if api else "aiplatform.googleapis.com"
+        return f"enable the API with `gcloud services enable {name}`"
+    role = next((role for text, role in ROLES.items() if text in message.lower()), ROLES["aiplatform."])
+    return f"ask its owner to grant your account {role}"

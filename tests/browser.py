@@ -1,4 +1,4 @@
-"""Chromium for the tests of pages, and what a page must never do."""
+"""Starts Chromium for the tests of pages, and records what goes wrong on a page."""
 
 import os
 import pathlib
@@ -20,17 +20,17 @@ ARGUMENTS = (
     "--use-fake-ui-for-media-stream",
 )
 WAIT_MS = 20_000
-REMEDY = "no Chromium here: install one (`playwright install chromium`, or a package), or name one in CHROMIUM"
+REMEDY = "no Chromium found: install it (`playwright install chromium`, or a package), or set CHROMIUM to its path"
 
 
 def executable(playwright: Playwright) -> str | None:
-    """Path of a Chromium: that of the variable CHROMIUM, one on PATH, or Playwright's own; None without any."""
-    named = [os.environ.get("CHROMIUM"), *map(shutil.which, NAMES), playwright.chromium.executable_path]
-    return next((path for path in named if path and pathlib.Path(path).exists()), None)
+    """Path of a Chromium: the variable CHROMIUM, one on PATH, or Playwright's own; None if none is installed."""
+    candidates = [os.environ.get("CHROMIUM"), *map(shutil.which, NAMES), playwright.chromium.executable_path]
+    return next((path for path in candidates if path and pathlib.Path(path).exists()), None)
 
 
 def launch(playwright: Playwright) -> Browser:
-    """A headless Chromium with a profile of its own and a fake camera; skips the test where there is none."""
+    """Start a headless Chromium with its own profile and a fake camera; skips the test if none is installed."""
     path = executable(playwright)
     if path is None:
         pytest.skip(REMEDY)
@@ -38,27 +38,27 @@ def launch(playwright: Playwright) -> Browser:
 
 
 class Watched:
-    """A page of which everything is kept that went wrong.
+    """A page whose errors, warnings and failed requests are recorded in `troubles`.
 
     Args:
         context: of the browser.
-        address: of the server, the only one that may be asked for anything.
+        address: of the server; a request to any other is a trouble, too.
     """
 
     def __init__(self, context: BrowserContext, address: str) -> None:
         self.page = context.new_page()
         self.page.set_default_timeout(WAIT_MS)
         self.troubles: list[str] = []
-        self.page.on("console", self._heard)
+        self.page.on("console", self._on_console)
         self.page.on("pageerror", lambda error: self.troubles.append(f"error: {error}"))
         self.page.on("requestfailed", lambda request: self.troubles.append(f"failed: {request.url}"))
-        self.page.on("request", lambda request: self._asked(request.url, address))
+        self.page.on("request", lambda request: self._on_request(request.url, address))
         self.page.goto(address)
 
-    def _heard(self, message: ConsoleMessage) -> None:
+    def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.troubles.append(f"console: {message.text}")
 
-    def _asked(self, url: str, address: str) -> None:
+    def _on_request(self, url: str, address: str) -> None:
         if not url.startswith((address, f"blob:{address}")):
-            self.troubles.append(f"asked elsewhere: {url}")
+            self.troubles.append(f"request to another server: {url}")

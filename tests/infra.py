@@ -1,4 +1,4 @@
-"""Reads the Terraform of infra/, and fills in what its outputs would be in a project."""
+"""Reads the Terraform files of infra/, and fills in their outputs for a project."""
 
 import functools
 import pathlib
@@ -15,20 +15,20 @@ PROJECT = "my-project-1"
 @functools.cache
 def blocks(kind):
     """Each block of a kind in all files, by its label or labels."""
-    found = {}
+    bodies = {}
     for path in FILES:
         for block in hcl2.loads(path.read_text(), serialization_options=PLAIN).get(kind, []):
             for label, body in block.items():
                 if kind == "resource":
-                    found |= {(label, name): each for name, each in body.items()}
+                    bodies |= {(label, name): resource for name, resource in body.items()}
                 else:
-                    found[label] = body
-    return found
+                    bodies[label] = body
+    return bodies
 
 
 def filled(text):
-    """`text` with its references replaced by what they would be in a project."""
-    known = {
+    """`text` with its references replaced by their values in a project."""
+    values = {
         "var.project": PROJECT,
         "var.location": blocks("variable")["location"]["default"],
         "var.name": blocks("variable")["name"]["default"],
@@ -36,12 +36,12 @@ def filled(text):
     for (kind, name), body in blocks("resource").items():
         for attribute, shown in (("name", "name"), ("repository_id", "repository_id"), ("account_id", "email")):
             if attribute in body:
-                known[f"{kind}.{name}.{shown}"] = body[attribute]
+                values[f"{kind}.{name}.{shown}"] = body[attribute]
 
-    def value(found):
-        given = known[found[1]]
-        is_account = found[1].endswith(".email")
-        return f"{filled(given)}@{PROJECT}.iam.gserviceaccount.com" if is_account else filled(given)
+    def value(reference):
+        template = values[reference[1]]
+        is_account = reference[1].endswith(".email")
+        return f"{filled(template)}@{PROJECT}.iam.gserviceaccount.com" if is_account else filled(template)
 
     return re.sub(r"\$\{([\w.]+)\}", value, text)
 

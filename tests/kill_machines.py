@@ -1,4 +1,4 @@
-"""A machine of several that is lost. A minute on two cores: `make test-kills` runs it."""
+"""Loss of one of several machines. A minute on two cores; run by `make test-kills`."""
 
 import signal
 import time
@@ -28,10 +28,10 @@ def test_lost_machine_ends_the_others_and_all_go_on_to_the_same_result(tmp_path)
     machines[1].kill(signal.SIGKILL)
     assert finish(machines[1]) == -signal.SIGKILL
     assert finish(machines[0]) == 75, log(folder, "lost")
-    assert "another machine of this job is gone" in log(folder, "lost")
+    assert "lost another machine of this job" in log(folder, "lost")
     assert "Traceback" not in log(folder, "lost")
     train_together(folder, "lost")
-    assert "going on after epoch" in log(folder, "lost")
+    assert "resuming after epoch" in log(folder, "lost")
     assert losses(folder, "lost") == losses(folder, "two")
     expected = weights(folder, "two")
     assert all(np.array_equal(array, expected[path]) for path, array in weights(folder, "lost").items())

@@ -123,10 +123,10 @@ def _run_to_its_end(
         tally.killed += status == -signal.SIGKILL
         tally.ended += status == -signal.SIGTERM
         tally.stopped += status == STOPPED
-        if damaged and "going on after" in said:
+        if damaged and "resuming after" in said:
             (path,) = damaged
-            assert f"checkpoint {path} is passed over" in said
-            assert "going back from" in said
+            assert f"skipping checkpoint {path}: " in said
+            assert "falling back from" in said
             tally.passed_over += 1
         damaged = {path for path in damaged if path.exists() and path.stat().st_mtime == 0}
         if status and len(checkpoints(run)) > 1 and source.random() < 0.5:

@@ -1,7 +1,7 @@
-"""MSI-Net with a quarter of each layer's filters, for tests that are about all but the network's size.
+"""MSI-Net with a quarter of each layer's filters, for tests that do not depend on the network's size.
 
 It has the same layers with 1.6 instead of 24.9 million parameters. No layer has fewer filters than
-`trainer.convolution.MIN_CHANNELS`, except the last one, so that its step is computed by the same operations.
+`trainer.convolution.MIN_CHANNELS`, except the last one, so that its step uses the same operations.
 """
 
 import contextlib
@@ -19,14 +19,15 @@ from trainer.artifacts import Manifest
 from trainer.config import TrainConfig
 from trainer.models import saved_model
 from trainer.training import loop, train
+from trainer.training.step import Network
 
 SHALLOW = {**WIDTHS, "VGG16_BLOCKS": ((16,), (32,), (64,), (128,), (128,))}
-"""Less to trace; but `trainer.models.weights` knows no network of so few layers."""
+"""Faster to trace; but `trainer.models.weights` does not know a network with so few layers."""
 
 
 @contextlib.contextmanager
 def narrowed(widths: dict[str, Any] = WIDTHS) -> Iterator[None]:
-    """Within it, `trainer.model.build_model` makes the narrow network."""
+    """`trainer.model.build_model` makes the narrow network inside the block."""
     with pytest.MonkeyPatch.context() as patch:
         for name, width in widths.items():
             patch.setattr(model, name, width)
@@ -34,21 +35,21 @@ def narrowed(widths: dict[str, Any] = WIDTHS) -> Iterator[None]:
 
 
 class _Compiled:
-    """The first network of each shape and its compiled steps: a later training gives it its own first weights."""
+    """One network of each shape and its compiled steps; a later training assigns its own initial weights to it."""
 
     def __init__(self) -> None:
         self._make_network, self._compile = train.make_network, loop.Compiled
-        self._networks: dict[Any, tuple[keras.Model, Any]] = {}
+        self._networks: dict[Any, Network] = {}
         self._steps: dict[Any, loop.Compiled] = {}
 
-    def make_network(
-        self, config: TrainConfig, manifest: Manifest, resolved: str, base_model: Any
-    ) -> tuple[keras.Model, Any]:
-        assert (config.schedule, config.warmup_epochs) == ("constant", 0), "the rate would be that of the first"
+    def make_network(self, config: TrainConfig, manifest: Manifest, resolved: str, base_model: Any) -> Network:
+        assert (config.schedule, config.warmup_epochs) == ("constant", 0), (
+            "the learning rate would be that of the first"
+        )
         made = self._make_network(config, manifest, resolved, base_model)
         kept = self._networks.setdefault((manifest.image_size, resolved), made)
-        for ours, its in zip(kept, made, strict=True):
-            for variable, value in zip(ours.variables, its.variables, strict=True):
+        for shared, new in zip(kept, made, strict=True):
+            for variable, value in zip(shared.variables, new.variables, strict=True):
                 variable.assign(value)
         return kept
 
@@ -66,7 +67,7 @@ _compiled = functools.cache(_Compiled)
 
 @contextlib.contextmanager
 def unoptimized() -> Iterator[None]:
-    """Within it, graphs run as they are traced: for few steps it takes longer to optimize them."""
+    """Graphs run as traced inside the block: for a few steps optimizing them takes longer."""
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     try:
         yield
@@ -76,7 +77,7 @@ def unoptimized() -> Iterator[None]:
 
 @contextlib.contextmanager
 def unexported() -> Iterator[None]:
-    """Within it, trainings write no SavedModel."""
+    """Trainings write no SavedModel inside the block."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(saved_model, "write_saved_model", lambda *_: None)
         yield
@@ -84,22 +85,22 @@ def unexported() -> Iterator[None]:
 
 @contextlib.contextmanager
 def shared_steps() -> Iterator[None]:
-    """Within it, trainings are of the narrow network, and those of the same shapes share their compiled steps.
+    """Trainings inside the block use the narrow network, and those of the same shapes share their compiled steps.
 
-    A training with few images spends its time on tracing and optimizing the steps. For one processor. All
-    seeds of a training are given to what takes them.
+    A training with few images spends its time on tracing and optimizing the steps. Works for one CPU device. No
+    operation of a training depends on the global seed.
     """
     compiled = _compiled()
     with narrowed(), unoptimized(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(train, "make_network", compiled.make_network)
         patch.setattr(loop, "Compiled", compiled.compile)
-        for name in ("clear_session", "set_random_seed"):  # they throw away what TensorFlow has made of the steps
+        for name in ("clear_session", "set_random_seed"):  # they would discard the compiled steps
             patch.setattr(keras.utils, name, lambda *_: None)
         yield
 
 
 @contextlib.contextmanager
 def quick_trainings() -> Iterator[None]:
-    """Within it, trainings share their compiled steps, and write no SavedModel."""
+    """Trainings inside the block share their compiled steps, and write no SavedModel."""
     with shared_steps(), unexported():
         yield

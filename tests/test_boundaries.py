@@ -20,8 +20,11 @@ STANDARD_LIBRARY_ONLY = (
     "trainer.config",
     "trainer.datasets",
     "trainer.artifacts",
+    "trainer.duration",
     "trainer.errors",
     "trainer.files",
+    "trainer.metric_table",
+    "trainer.settings_cli",
     "trainer.commands.predict",
 )
 TRAINER_MODULES = sorted(

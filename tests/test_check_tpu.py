@@ -84,7 +84,7 @@ def test_step_that_does_not_fit_is_an_error():
 )
 def test_what_the_compiler_refuses_is_an_error(message, said):
     with pytest.raises(UserError, match=said) as error:
-        tpu_compile.read_answer(0, "a warning\n" + json.dumps({"error": message}) + "\n", "", CASE)
+        tpu_compile.read_result(0, "a warning\n" + json.dumps({"error": message}) + "\n", "", CASE)
     assert message[:40] in str(error.value)
 
 
@@ -92,14 +92,14 @@ def test_compiler_that_does_not_start_is_an_error():
     # The project's own environment has no jax, nor would it take the arguments.
     finished = subprocess.run([sys.executable, tpu_compile.COMPILER], capture_output=True, text=True, check=False)
     with pytest.raises(UserError, match=r"did not run.*exit status 1"):
-        tpu_compile.read_answer(finished.returncode, finished.stdout, finished.stderr, CASE)
+        tpu_compile.read_result(finished.returncode, finished.stdout, finished.stderr, CASE)
 
 
 def test_answer_becomes_counts():
-    assert tpu_compile.read_answer(0, json.dumps(dataclasses.asdict(COUNTS)), "", CASE) == COUNTS
+    assert tpu_compile.read_result(0, json.dumps(dataclasses.asdict(COUNTS)), "", CASE) == COUNTS
 
 
 def test_missing_environment_is_named(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["tpu_compile.py", "--topologies", "1x1", "--compiler", "nowhere/python"])
     assert tpu_compile.main() == 1
-    assert "there is no nowhere/python; `make check-tpu` sets it up" in capsys.readouterr().err
+    assert "nowhere/python does not exist; `make check-tpu` creates it" in capsys.readouterr().err

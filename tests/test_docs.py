@@ -12,9 +12,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from pipeline.graph.parameters import PARAMETERS
+from tests import tree
 
 ROOT = pathlib.Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MACHINES = ("cpu", "gpu", "tpu")
 SETS = (*MACHINES, "dev")
@@ -82,10 +86,14 @@ def pins(name, platform=LINUX, python="3.11"):
 
 
 def required(extra, platform, python):
-    """What pyproject.toml asks for on a platform, with one extra."""
+    """The requirements in pyproject.toml for a platform, with one extra and the extras that it includes."""
     machine = {**platform, "python_version": python, "python_full_version": f"{python}.0"}
-    lines = PROJECT["dependencies"] + PROJECT["optional-dependencies"][extra]
-    return [each for each in map(Requirement, lines) if each.marker is None or each.marker.evaluate(machine)]
+    extras = PROJECT["optional-dependencies"]
+    lines = [*map(Requirement, PROJECT["dependencies"] + extras[extra])]
+    included = [name for line in lines if line.name == PROJECT["name"] for name in line.extras]
+    lines += [Requirement(line) for name in included for line in extras[name]]
+    others = [line for line in lines if line.name != PROJECT["name"]]
+    return [line for line in others if line.marker is None or line.marker.evaluate(machine)]
 
 
 # === Commands ===
@@ -121,6 +129,19 @@ def test_documented_scripts_and_modules_exist():
             assert (ROOT / script).is_file(), f"{page}: {line}"
         for module in re.findall(r"python -m ((?:benchmarks|tests)[\w.]*)", line):
             assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), f"{page}: {line}"
+
+
+def test_tree_of_the_contributing_page_is_that_of_the_modules():
+    text = tree.PAGE.read_text()
+    assert tree.BLOCK.search(text)[0] == tree.tree(), "write it with `python -m tests.tree`"
+
+
+def test_files_of_typical_changes_exist():
+    text = tree.PAGE.read_text()
+    rows = text[text.index("## Typical changes") : text.index("## Tree")]
+    paths = set(re.findall(r"`((?:trainer|pipeline|components|tests)/[\w/.]+)`", rows))
+    assert len(paths) > 10
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 def test_links_between_pages_lead_somewhere():

@@ -13,6 +13,7 @@ import tomllib
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from pipeline.__main__ import parse
@@ -50,6 +51,18 @@ def test_every_variant_has_a_stage_and_pins():
     for variant in VARIANTS:
         assert STAGES[variant].base == "base"
         assert (ROOT / "requirements" / f"{variant}.txt").is_file()
+
+
+def test_images_do_without_the_demos_packages():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    names = {Requirement(line).name for line in extras["demo"]}
+
+    def pinned(variant):
+        pins = (ROOT / "requirements" / f"{variant}.txt").read_text()
+        return names & set(re.findall(r"^([a-z0-9-]+)==", pins, re.MULTILINE))
+
+    assert pinned("dev") == names
+    assert not any(map(pinned, VARIANTS))
 
 
 def test_there_is_an_image_for_every_accelerator():

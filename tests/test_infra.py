@@ -1,4 +1,4 @@
-"""What Terraform is given, parsed: there is no cloud here, and no provider to validate it with."""
+"""The Terraform files, parsed: there is no cloud here, and no provider that could validate them."""
 
 import re
 import tomllib
@@ -27,11 +27,11 @@ def resources(prefix):
 def texts(value):
     """Every text in a parsed value."""
     if isinstance(value, dict):
-        for each in value.values():
-            yield from texts(each)
+        for item in value.values():
+            yield from texts(item)
     elif isinstance(value, list):
-        for each in value:
-            yield from texts(each)
+        for item in value:
+            yield from texts(item)
     else:
         yield str(value)
 
@@ -72,13 +72,13 @@ def test_variables_and_outputs_say_what_they_are():
         assert body["description"].endswith("."), name
 
 
-# === What is made ===
+# === Resources ===
 
 
-def test_every_api_that_is_needed_is_on():
+def test_every_required_api_is_enabled():
     enabled = set(blocks("locals")["apis"])
     used = {service for prefix, service in SERVICE_OF_RESOURCE.items() if resources(prefix)}
-    # Service Usage switches the others on, so it is on before.
+    # Service Usage enables the others, so it is enabled already.
     used |= {role.removeprefix("roles/").partition(".")[0] for role in roles()} - {"serviceusage"}
     # Machines of training jobs; clients that look up the project's number; people who act as an account.
     assert enabled == used | {"compute", "cloudresourcemanager", "iamcredentials"}
@@ -96,8 +96,8 @@ def test_everything_waits_for_the_apis():
 
 
 def test_buckets_are_private_and_uniform_in_one_region_without_versions():
-    found = resources("google_storage_bucket")
-    buckets = {name: body for name, body in found.items() if name[0] == "google_storage_bucket"}
+    bucket_resources = resources("google_storage_bucket")
+    buckets = {name: body for name, body in bucket_resources.items() if name[0] == "google_storage_bucket"}
     assert len(buckets) == 2
     for name, bucket in buckets.items():
         assert bucket["uniform_bucket_level_access"] is True, name
@@ -110,17 +110,17 @@ def test_buckets_are_private_and_uniform_in_one_region_without_versions():
 def test_only_intermediates_expire():
     rules = blocks("resource")["google_storage_bucket", "runs"]["lifecycle_rule"]
     (expiring,) = blocks("resource")["google_storage_bucket", "runs"]["dynamic"]
-    rules = [*rules, *(each["content"][0] for each in expiring.values())]
+    rules = [*rules, *(rule["content"][0] for rule in expiring.values())]
     deleting = [rule["condition"][0] for rule in rules if rule["action"][0]["type"] == "Delete"]
-    assert [each["matches_prefix"] for each in deleting] == [["builds/"], ["runs/"]]
+    assert [rule["matches_prefix"] for rule in deleting] == [["builds/"], ["runs/"]]
     data = blocks("resource")["google_storage_bucket", "data"]["lifecycle_rule"]
     assert [rule["action"][0]["type"] for rule in data] == ["AbortIncompleteMultipartUpload"]
     assert blocks("variable")["runs_kept_days"]["default"] == 0
 
 
 def test_there_is_a_registry_of_images_and_one_of_templates():
-    found = resources("google_artifact_registry_repository").items()
-    formats = {name[1]: body["format"] for name, body in found if "_iam_" not in name[0]}
+    repositories = resources("google_artifact_registry_repository").items()
+    formats = {name[1]: body["format"] for name, body in repositories if "_iam_" not in name[0]}
     assert formats == {"images": "DOCKER", "templates": "KFP"}
 
 
@@ -133,7 +133,7 @@ def test_no_role_is_a_broad_one():
         assert not re.search(r"/(owner|editor|viewer|browser)$|[aA]dmin", role), role
 
 
-def test_each_role_has_its_reason_beside_it():
+def test_each_role_has_its_reason_next_to_it():
     lines = [line for path in FILES for line in path.read_text().splitlines()]
     named = [line for line in lines if re.search(r'"roles/|role\s+=', line.partition("#")[0])]
     assert len([line for line in named if '"roles/' in line]) == len(roles())
@@ -142,7 +142,7 @@ def test_each_role_has_its_reason_beside_it():
 
 
 def test_grants_add_to_what_others_granted():
-    # A binding or a policy would take roles from everybody else who has them.
+    # A binding or a policy would take the roles away from everybody else.
     assert not [name for name in blocks("resource") if name[0].endswith(("_iam_binding", "_iam_policy"))]
     assert not resources("google_service_account_key")
 
@@ -165,7 +165,7 @@ def granted_to(account):
 
 
 def test_account_that_runs_may_write_its_logs():
-    # Without it, a task that fails shows an exit status and an empty log.
+    # Without it, a failed task has an exit status and an empty log.
     (grant,) = granted_to("pipeline")["roles/logging.logWriter"]
     assert grant["project"] == "${var.project}"
 
@@ -199,7 +199,7 @@ def pattern_of(variable):
         ),
     ],
 )
-def test_validation_takes_what_is_right_and_nothing_else(variable, good, bad):
+def test_validation_accepts_only_valid_values(variable, good, bad):
     pattern = pattern_of(variable)
     assert [value for value in good if not re.search(pattern, value)] == []
     assert [value for value in bad if re.search(pattern, value)] == []
@@ -222,7 +222,7 @@ def test_longest_names_are_within_the_clouds_limits():
 # === Outputs ===
 
 
-def test_output_is_an_environment_that_the_pipeline_takes(tmp_path):
+def test_output_is_an_environment_that_the_pipeline_accepts(tmp_path):
     path = tmp_path / "prod.toml"
     path.write_text(environment_text())
     environment = load_environment(str(path))
@@ -248,7 +248,7 @@ def test_runs_go_where_files_may_expire_and_models_do_not(tmp_path):
 def test_every_key_of_an_environment_that_the_cloud_decides_is_in_the_output(tmp_path):
     keys = set(re.findall(r"(?m)^(\w+) =", environment_text().partition("[labels]")[0]))
     all_keys = {name for name in Environment.__dataclass_fields__ if name not in ("name", "parameters")}
-    # Peering with a network, another address of the API, and whom to tell are nobody's default.
+    # A network to peer with, another address of the API and e-mail addresses have no default.
     assert keys | {"labels"} == all_keys - {"network", "endpoint", "notify"}
 
 

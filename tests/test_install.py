@@ -1,4 +1,4 @@
-"""What `make` installs, and with which settings. Packages are made here; nothing needs a network."""
+"""What `make` installs, and with which settings. The tests build their own packages and need no network."""
 
 import functools
 import http.server
@@ -24,29 +24,30 @@ name = "example"
 version = "1"
 dependencies = ["plain"]
 [project.optional-dependencies]
-cpu = ["processors"]
+cpu = ["cpus"]
 gpu = ["cuda"]
-dev = []
+demo = ["server"]
+dev = ["example[demo]"]
 [tool.setuptools]
 packages = []
 """
 linux_x86 = pytest.mark.skipif(
-    os.uname()[::4] != ("Linux", "x86_64"), reason="TensorFlow for GPUs is not for this"
+    os.uname()[::4] != ("Linux", "x86_64"), reason="TensorFlow for GPUs needs Linux x86-64"
 )
 
 
 @pytest.fixture
 def project(tmp_path):
-    """The Makefile with pins of packages made here; its environment borrows pip, uv and setuptools of this one."""
+    """The Makefile with pins of fake packages; its environment uses pip, uv and setuptools of this one."""
     shutil.copy(ROOT / "Makefile", tmp_path)
     (tmp_path / "pyproject.toml").write_text(PYPROJECT)
     wheels, pins = tmp_path / "wheels", tmp_path / "requirements"
     pins.mkdir()
     shutil.copy(ROOT / "requirements" / "uv.py", pins)
     plain = write_wheel(wheels, "plain")
-    (pins / "cpu.txt").write_text(plain + write_wheel(wheels, "processors"))
+    (pins / "cpu.txt").write_text(plain + write_wheel(wheels, "cpus"))
     (pins / "gpu.txt").write_text(plain + write_wheel(wheels, "cuda"))
-    (pins / "dev.txt").write_text(plain)
+    (pins / "dev.txt").write_text(plain + write_wheel(wheels, "server"))
     (pins / "uv.txt").write_text("")
     environment = tmp_path / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
@@ -59,67 +60,71 @@ def project(tmp_path):
 
 @pytest.fixture(autouse=True)
 def no_settings_of_uv(monkeypatch):
-    for name in [each for each in os.environ if each.startswith("UV_")]:
+    for name in [name for name in os.environ if name.startswith("UV_")]:
         monkeypatch.delenv(name)
 
 
 def install(project, *arguments, **environment):
+    return make_with_wheels(project, "install", *arguments, **environment)
+
+
+def make_with_wheels(project, *arguments, **environment):
     settings = {
         "PIP_FIND_LINKS": str(project / "wheels"),
         "PIP_NO_INDEX": "1",
         "UV_CACHE_DIR": str(project / "cache"),
     }
-    return make("install", *arguments, folder=project, **settings | environment)
+    return make(*arguments, folder=project, **settings | environment)
 
 
 def installed(project):
     folder = next((project / ".venv").glob("lib/python*/site-packages"))
-    return {each.name.partition("-")[0] for each in folder.glob("*.dist-info")}
+    return {path.name.partition("-")[0] for path in folder.glob("*.dist-info")}
 
 
 # === What is installed ===
 
 
-def test_pins_are_installed_and_then_nothing_is_to_be_done(project):
+def test_pins_are_installed_once(project):
     finished = install(project)
     assert finished.returncode == 0, finished.stderr
-    assert installed(project) == {"plain", "processors", "example"}
+    assert installed(project) == {"plain", "cpus", "server", "example"}
     assert "Nothing to be done" in install(project).stdout
 
 
 @pytest.mark.parametrize("forbidden", ["", "1"])
-def test_bytecode_is_written_only_where_imports_may_not_write_it(project, forbidden):
+def test_bytecode_is_written_only_if_imports_may_not_write_it(project, forbidden):
     assert install(project, PYTHONDONTWRITEBYTECODE=forbidden).returncode == 0
     written = list(project.glob(".venv/lib/python*/site-packages/__pycache__/plain.*.pyc"))
     assert len(written) == bool(forbidden)
 
 
 @linux_x86
-def test_gpus_replace_the_processors_until_they_are_taken_back(project):
+def test_gpu_packages_replace_the_cpu_packages_until_gpu_is_0(project):
     assert install(project).returncode == 0
     assert install(project, "GPU=1").returncode == 0
-    assert installed(project) == {"plain", "cuda", "example"}
-    # It is remembered, without GPU=1, also where the pins change.
+    assert installed(project) == {"plain", "cuda", "server", "example"}
+    # The choice is remembered without GPU=1, also when the pins change.
     assert "Nothing to be done" in install(project).stdout
     os.utime(project / "requirements" / "gpu.txt", (2**31, 2**31))
     assert install(project).returncode == 0
-    assert installed(project) == {"plain", "cuda", "example"}
+    assert installed(project) == {"plain", "cuda", "server", "example"}
     assert install(project, "GPU=0").returncode == 0
-    assert installed(project) == {"plain", "processors", "example"}
+    assert installed(project) == {"plain", "cpus", "server", "example"}
 
 
 @linux_x86
-def test_failed_installation_for_gpus_is_tried_again_for_gpus(project):
+def test_failed_installation_for_gpus_is_repeated_for_gpus(project):
     pins = project / "requirements" / "gpu.txt"
     right = pins.read_text()
     pins.write_text(right.replace("cuda==1.0", "cuda==2.0"))
     assert install(project, "GPU=1").returncode != 0
     pins.write_text(right)
     assert install(project).returncode == 0
-    assert installed(project) == {"plain", "cuda", "example"}
+    assert installed(project) == {"plain", "cuda", "server", "example"}
 
 
-def test_packages_of_ones_own_survive_a_change_of_the_pins(project):
+def test_packages_of_the_user_survive_a_change_of_the_pins(project):
     assert install(project).returncode == 0
     write_wheel(project / "wheels", "mine")
     uv = project / ".venv" / "bin" / "uv"
@@ -127,7 +132,22 @@ def test_packages_of_ones_own_survive_a_change_of_the_pins(project):
     subprocess.run([*own, "--python", project / ".venv" / "bin" / "python"], check=True, capture_output=True)
     os.utime(project / "pyproject.toml", (2**31, 2**31))
     assert "Nothing to be done" not in install(project).stdout
-    assert installed(project) == {"plain", "processors", "example", "mine"}
+    assert installed(project) == {"plain", "cpus", "server", "example", "mine"}
+
+
+def test_demo_installs_its_packages_first(project):
+    (project / "trainer.py").write_text("import server, sys; print('serving', *sys.argv[1:])")
+    finished = make_with_wheels(project, "demo", "ARGS=--port 8080")
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.endswith("serving demo --port 8080\n")
+    assert installed(project) == {"plain", "cpus", "server", "example"}
+
+
+def test_pins_without_the_demos_packages_are_named(project):
+    (project / "requirements" / "dev.txt").write_text("")
+    finished = install(project)
+    assert "needs what requirements/ does not pin" in failure(finished, project)
+    assert "server" in finished.stderr
 
 
 # === What cannot be installed ===
@@ -142,7 +162,7 @@ def failure(finished, project):
 
 
 @pytest.mark.parametrize("wrong", ["--hash=sha256:" + "0" * 64, ""])
-def test_package_without_the_pinned_hash_is_refused_and_tried_again(project, wrong):
+def test_package_without_the_pinned_hash_is_refused_until_it_has_it(project, wrong):
     pins = project / "requirements" / "cpu.txt"
     right = pins.read_text()
     kept, _, _ = right.rpartition("--hash=")
@@ -155,10 +175,10 @@ def test_package_without_the_pinned_hash_is_refused_and_tried_again(project, wro
     assert "Nothing to be done" in install(project).stdout
 
 
-def test_index_that_cannot_be_reached_ends_with_what_to_do(project):
+def test_unreachable_index_is_an_error_with_a_remedy(project):
     nowhere = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": "http://127.0.0.1:1/index", "UV_HTTP_RETRIES": "0"}
-    for each in project.glob("wheels/*"):
-        each.unlink()
+    for wheel in project.glob("wheels/*"):
+        wheel.unlink()
     sentence = failure(install(project, **nowhere), project)
     assert "check your connection, or name your mirror with UV_DEFAULT_INDEX or with pip's index-url" in sentence
 
@@ -197,7 +217,7 @@ def test_gpu_is_one_or_zero(project, value):
         ),
     ],
 )
-def test_machine_that_tensorflow_is_not_built_for_is_named(project, gpu, here, message):
+def test_machine_without_a_build_of_tensorflow_is_named(project, gpu, here, message):
     (site,) = (project / ".venv").glob("lib/python*/site-packages")
     system, machine = here.split()
     fake = f"import platform; platform.system = lambda: '{system}'; platform.machine = lambda: '{machine}'\n"
@@ -214,12 +234,12 @@ def test_machine_that_tensorflow_is_not_built_for_is_named(project, gpu, here, m
 
 @pytest.fixture
 def mirror(project):
-    """The address of an index on loopback that has the wheels, and the paths that were asked for."""
-    asked = []
+    """The address of an index on loopback with the wheels, and the paths of the requests to it."""
+    requested = []
 
     class Handler(http.server.SimpleHTTPRequestHandler):
         def do_GET(self):
-            asked.append(self.path)
+            requested.append(self.path)
             super().do_GET()
 
         def log_message(self, *arguments):
@@ -234,14 +254,14 @@ def mirror(project):
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/index/", asked
+        yield f"http://127.0.0.1:{server.server_port}/index/", requested
         server.shutdown()
         thread.join()
 
 
 @pytest.mark.parametrize("place", ["variable", "file"])
 def test_packages_come_from_the_mirror_that_pip_uses(project, mirror, place):
-    address, asked = mirror
+    address, requested = mirror
     settings = {"PIP_NO_INDEX": "0", "PIP_FIND_LINKS": ""}
     if place == "variable":
         settings["PIP_INDEX_URL"] = address
@@ -250,15 +270,16 @@ def test_packages_come_from_the_mirror_that_pip_uses(project, mirror, place):
         settings["PIP_CONFIG_FILE"] = str(project / "pip.conf")
     finished = install(project, **settings)
     assert finished.returncode == 0, finished.stderr
-    assert any(path.endswith("/plain-1.0-py3-none-any.whl") for path in asked)
-    assert installed(project) == {"plain", "processors", "example"}
+    assert any(path.endswith("/plain-1.0-py3-none-any.whl") for path in requested)
+    assert installed(project) == {"plain", "cpus", "server", "example"}
 
 
-def test_mirror_of_uv_brings_uv_itself_too(project, mirror):
-    address, asked = mirror
-    shutil.copy(project / "requirements" / "dev.txt", project / "requirements" / "uv.txt")
+def test_mirror_of_uv_also_provides_uv_itself(project, mirror):
+    address, requested = mirror
+    plain, _ = (project / "requirements" / "cpu.txt").read_text().splitlines()
+    (project / "requirements" / "uv.txt").write_text(plain)
     (project / ".venv" / ".uv").unlink()
     finished = install(project, PIP_NO_INDEX="0", PIP_FIND_LINKS="", UV_DEFAULT_INDEX=address)
     assert finished.returncode == 0, finished.stderr
-    assert asked[0] == "/index/plain/"
-    assert installed(project) == {"plain", "processors", "example"}
+    assert requested[0] == "/index/plain/"
+    assert installed(project) == {"plain", "cpus", "server", "example"}

@@ -11,12 +11,12 @@ import pytest
 from PIL import Image
 
 from tests.prepared import write_prepared
-from trainer import artifacts, files, processor
-from trainer.config import HIGHER_IS_BETTER
+from trainer import artifacts, cpu, files
 from trainer.errors import UserError
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
 from trainer.loading import LOADING
+from trainer.metric_table import METRICS
 
 WANTED = ["--output-dir=new"]
 TRAINER = [
@@ -40,9 +40,9 @@ TRAINER = [
         "no model at models/nosuch",
     ),
     (["evaluate", "--model=model", "--dataset-dir=data", "--gate=klt", *WANTED], "did you mean 'kld'?"),
-    (["evaluate", "--model=model", "--dataset-dir=data", "--output-dir=pictures"], "pictures is there already"),
+    (["evaluate", "--model=model", "--dataset-dir=data", "--output-dir=pictures"], "pictures exists already"),
     (["evaluate", "--model=model", "--dataset-dir=maps", "--gate=nss", *WANTED], "the gate nss needs fixations"),
-    (["compare", "one", "nosuch"], "nosuch is nothing to compare"),
+    (["compare", "one", "nosuch"], "nosuch cannot be compared"),
     (["compare", "one", "model"], "model is a model without scores"),
     (["compare", "model", "other", "--dataset-dir=nowhere"], "nowhere is not a prepared dataset"),
     (["compare", "one", "two", "--metric=klt"], "did you mean 'kld'?"),
@@ -53,11 +53,11 @@ TRAINER = [
     (["predict", "pictures", "--model=model", "--region=here"], "here"),
     (["predict", "pictures/a.png", "--model=model", "--region=far:900,0,5,5"], "1"),
     (["predict", "pictures", "--model=model", "--format=pgn", *WANTED], "pgn"),
-    (["predict", "pictures", "--model=model"], "nothing is asked for"),
+    (["predict", "pictures", "--model=model"], "nothing to write or measure"),
     (["predict", "--compare", "nosuch.png", "pictures/a.png", "--model=model", "--json=-"], "nosuch.png"),
-    (["predict", "--compare", "wide.png", "pictures/a.png", "--model=model", "--json=-"], "another aspect ratio"),
+    (["predict", "--compare", "wide.png", "pictures/a.png", "--model=model", "--json=-"], "the same aspect ratio"),
     (["demo", "--model=nosuch", "--port=0"], "there is no model at models/nosuch"),
-    (["demo", "--model=model", "--port=70000"], "70000 is no port"),
+    (["demo", "--model=model", "--port=70000"], "70000 is not a port"),
     (["import-weights", "nosuch.h5", *WANTED], "nosuch.h5 does not exist"),
     (["import-weights", "text.png", *WANTED], "text.png cannot be read as weights"),
     (["import-weights", "weights.h5", "--dataset=salicn", *WANTED], "did you mean 'salicon'?"),
@@ -150,7 +150,7 @@ def write_evaluation(folder: pathlib.Path, data: pathlib.Path, seed: int) -> Non
     """What an evaluation of some network leaves."""
     folder.mkdir()
     random = np.random.default_rng(seed)
-    columns = [{metric: random.random(8) for metric in HIGHER_IS_BETTER} for _ in range(2)]
+    columns = [{metric: random.random(8) for metric in METRICS} for _ in range(2)]
     table = PerImage(
         [f"{index}.jpg" for index in range(8)], dict(zip((CANDIDATE, CENTER_BIAS), columns, strict=True))
     )
@@ -245,13 +245,11 @@ def test_loading_is_said_once_on_stderr_and_leaves_pyplot_as_it_was(tmp_path):
     assert (finished.stdout, finished.stderr) == ("imported True\nfree\n", f"{LOADING}\n")
 
 
-def test_processor_without_avx_is_an_error_before_tensorflow_would_end_the_process(tmp_path):
+def test_cpu_without_avx_is_an_error_before_tensorflow_would_end_the_process(tmp_path):
     (tmp_path / "cpuinfo").write_text("model name\t: old\nflags\t\t: fpu sse4_2 popcnt\n")
-    finished = load(
-        tmp_path, f"import pathlib, trainer.processor as p; p.CPU_INFO = pathlib.Path('{tmp_path}/cpuinfo')"
-    )
+    finished = load(tmp_path, f"import pathlib, trainer.cpu as p; p.CPU_INFO = pathlib.Path('{tmp_path}/cpuinfo')")
     assert finished.returncode == 1
-    assert "TensorFlow needs a processor with AVX instructions" in finished.stderr
+    assert "TensorFlow needs a CPU with AVX instructions" in finished.stderr
     assert "imported" not in finished.stdout
 
 
@@ -260,23 +258,21 @@ def test_processor_without_avx_is_an_error_before_tensorflow_would_end_the_proce
     ["flags\t\t: fpu avx avx2\n", "Features\t: fp asimd\n", "", None],
     ids=["avx2", "arm", "empty", "no file"],
 )
-def test_other_processors_are_taken(tmp_path, content):
+def test_other_cpus_are_accepted(tmp_path, content):
     if content is not None:
         (tmp_path / "cpuinfo").write_text(content)
-    assert not processor.check_processor(tmp_path / "cpuinfo")
+    assert not cpu.check_cpu(tmp_path / "cpuinfo")
 
 
-def test_processor_without_avx2_is_taken_and_said_to_be_slow(tmp_path):
+def test_cpu_without_avx2_is_accepted_with_a_warning(tmp_path):
     (tmp_path / "cpuinfo").write_text("flags\t: fpu avx\n")
-    finished = load(
-        tmp_path, f"import pathlib, trainer.processor as p; p.CPU_INFO = pathlib.Path('{tmp_path}/cpuinfo')"
-    )
+    finished = load(tmp_path, f"import pathlib, trainer.cpu as p; p.CPU_INFO = pathlib.Path('{tmp_path}/cpuinfo')")
     assert finished.stdout.startswith("imported")
-    assert finished.stderr.startswith("this machine's processor has no AVX2")
+    assert finished.stderr.startswith("this machine's CPU has no AVX2")
 
 
 def test_flags_are_whole_words_of_their_line(tmp_path):
     (tmp_path / "cpuinfo").write_text("model name\t: avx\nflags\t\t: sse avx512f\n")
-    assert processor.flags(tmp_path / "cpuinfo") == {"sse", "avx512f"}
+    assert cpu.instruction_sets(tmp_path / "cpuinfo") == {"sse", "avx512f"}
     with pytest.raises(UserError, match="AVX"):
-        processor.check_processor(tmp_path / "cpuinfo")
+        cpu.check_cpu(tmp_path / "cpuinfo")

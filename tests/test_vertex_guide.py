@@ -10,11 +10,10 @@ import tomllib
 
 import pytest
 
-from pipeline import cloud as api
-from pipeline.__main__ import TAKE_ASSIGNMENTS, main, parse
-from pipeline.commands.flags import given_parameters
+from pipeline.__main__ import WITH_ASSIGNMENTS, main, parse
+from pipeline.commands.flags import passed_parameters
 from pipeline.graph.parameters import STEPS, settings_of
-from pipeline.vertex import experiments, runs
+from pipeline.vertex import runs
 from tests.infra import blocks, environment_text
 from tests.test_images import BUILD
 from tests.test_makefile import ROOT, make
@@ -50,9 +49,9 @@ terraform -chdir=infra destroy -var "project=$PROJECT" -var "location=$LOCATION"
 gcloud projects delete "$PROJECT"
 """
 SET_UP = ("make install", "source .venv/bin/activate")
-"""What tests/test_makefile.py runs, and what a shell does."""
+"""Commands that tests/test_makefile.py runs, and that only a shell can run."""
 COMPLETED_BY = {"tensorboard": "training_service_account=trains@my-project-1.iam.gserviceaccount.com"}
-"""What the guide asks for in words beside a parameter."""
+"""A parameter that the guide says to set, in words, together with another one."""
 VALUES = {"$PROJECT": PROJECT, "$LOCATION": LOCATION, "$TAG": "v1"}
 
 
@@ -63,7 +62,7 @@ def commands():
 
 
 def parameters_in_text():
-    """Each set of parameters that the guide's text says to add to its commands."""
+    """Each set of parameters in the guide's text that you may add to its commands."""
     text = re.sub(r"^```sh\n.*?^```", "", GUIDE, flags=re.MULTILINE | re.DOTALL)
     spans = [span.split() for span in re.findall(r"`([^`]+)`", text)]
     return [words for words in spans if all(re.fullmatch(r"[a-z_]+=\S+", word) for word in words)]
@@ -75,7 +74,7 @@ def is_local(command):
 
 @functools.cache
 def pipeline_arguments(command):
-    """What a local command gives to `python -m pipeline`."""
+    """The arguments that a local command passes to `python -m pipeline`."""
     for name, value in VALUES.items():
         command = command.replace(name, value)
     words = shlex.split(command)
@@ -107,7 +106,7 @@ def test_every_command_is_one_line_in_a_block_of_shell():
         assert command.split()[0] in {"export", "source", "make", "python", "gcloud", "terraform"}, command
 
 
-def test_terraform_is_given_its_variables_and_asked_for_its_outputs():
+def test_terraform_commands_use_its_variables_and_outputs():
     text = "\n".join(commands())
     assert set(re.findall(r'-var "?(\w+)=', text)) <= set(blocks("variable"))
     required = {name for name, body in blocks("variable").items() if "default" not in body}
@@ -142,19 +141,18 @@ def test_tag_of_the_guide_is_the_environments():
 
 
 @pytest.mark.parametrize("command", local_commands())
-def test_commands_are_what_the_parser_takes(command):
+def test_parser_accepts_the_commands(command):
     parsed, others = parse(pipeline_arguments(command))
-    if parsed.command in TAKE_ASSIGNMENTS:
-        given = given_parameters(parsed, others)
+    if parsed.command in WITH_ASSIGNMENTS:
+        given = passed_parameters(parsed, others)
         assert {word.partition("=")[0] for word in others} <= set(given)
 
 
 @pytest.fixture
 def followed(vertex, tmp_path, monkeypatch):
     """The environment `prod` of the guide: what Terraform writes, but for where the API and the buckets are."""
-    monkeypatch.setattr(api, "PAUSE_S", 0.001)
+    monkeypatch.setattr("pipeline.cloud.PAUSES_S", (0.001,) * 3)
     monkeypatch.setattr(runs, "POLL_S", 0.0)
-    monkeypatch.setattr(experiments, "POLL_S", 0.0)
     path = pathlib.Path(write_config(vertex.environment, tmp_path))
     assert path.name == "prod.toml"
     monkeypatch.setattr("pipeline.graph.environment.CONFIGS", tmp_path)
@@ -167,7 +165,7 @@ def filled_in(vertex, arguments):
 
 
 def changes(vertex):
-    """How many requests have asked for something to be made, changed or deleted."""
+    """Number of requests that create, change or delete something."""
     return sum(each.method != "GET" for each in vertex.requests)
 
 

@@ -1,7 +1,7 @@
-"""Vertex AI on this machine for tests: a server on loopback that answers as the API does, from what it was sent.
+"""Vertex AI on this machine for tests: a server on loopback that responds like the API and keeps what it was sent.
 
-It records each request. `fail` lets the next ones fail, as the API or the network would. The routes are in
-tests/vertex_models.py, tests/vertex_pipelines.py and tests/vertex_metadata.py.
+It records each request. `fail` makes the next requests fail, as the API or the network would. The routes are in
+tests/vertex_models.py, tests/vertex_pipelines.py and tests/vertex_templates.py.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ PROJECT, LOCATION = "proj", "us-central1"
 PROJECT_NUMBER = "123456789"
 PARENT = f"projects/{PROJECT}/locations/{LOCATION}"
 NAMES = f"projects/{PROJECT_NUMBER}/locations/{LOCATION}"
-"""The parent in answers, where the API writes the project's number; it takes both."""
+"""The parent in responses, where the API writes the project's number; it accepts both in requests."""
 SERVICE_ACCOUNT = f"runner@{PROJECT}.iam.gserviceaccount.com"
 CODES = {
     400: "INVALID_ARGUMENT",
@@ -36,13 +36,13 @@ CODES = {
 NOW = "2026-03-02T10:00:00Z"
 """The time at which everything here happens."""
 DROP = 0
-"""As the status of a failure: the connection ends without an answer."""
+"""As the status of a failure: the connection ends without a response."""
 ROUTES: list[tuple[str, re.Pattern[str], Any]] = []
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """One request, as it came: `path` without the query; `body` is its JSON, {} where there is none."""
+    """One request as it arrived: `path` is without the query; `body` is its JSON, or {}."""
 
     method: str
     path: str
@@ -62,7 +62,7 @@ class ApiError(Exception):
 
 @dataclasses.dataclass
 class Failure:
-    """The next `times` requests of `method` whose path contains `path` end so; carried out before if `after`."""
+    """How the next `times` requests of `method` to a path with `path` in it fail; they take effect if `after`."""
 
     status: int
     times: int
@@ -73,7 +73,7 @@ class Failure:
 
 
 def route(method, path):
-    """Register a route: `path` is a regular expression for what follows `/v1/` and the location, in full."""
+    """Register a route: `path` is a regular expression for the whole path after `/v1/` and the location."""
 
     def register(function):
         ROUTES.append((method, re.compile(path), function))
@@ -91,29 +91,29 @@ class FakeVertex:
         self.faults: list[str] = []
         """Tracebacks of the routes themselves; a test with one fails."""
         self.state: dict[str, Any] = {}
-        """By kind, what the routes keep."""
+        """Kind -> the resources that the routes keep."""
         self.environment: Any = None
         self.watchers: list[Any] = []
         self._lock = threading.Lock()
 
     def fail(self, status, times=1, method="", path="", message="no reason", after=False):
-        """Let requests fail with `status`, or `DROP`; with `after`, only once the request was carried out."""
+        """Let requests fail with `status` or `DROP`; with `after`, only once they have taken effect."""
         self.failures.append(Failure(status, times, method, path, message, after))
 
     def watch(self, method, function):
-        """Let `function(request)` be called before each request of `method` is answered."""
+        """Call `function(request)` before the response to each request of `method`."""
         self.watchers.append((method, function))
 
     def kept(self, kind):
-        """What is kept of `kind`: name -> resource."""
+        """The resources of a kind, by name."""
         return self.state.setdefault(kind, {})
 
     def sent(self, method, path=""):
         """The requests of `method` whose path contains `path`."""
-        return [each for each in self.requests if each.method == method and path in each.path]
+        return [request for request in self.requests if request.method == method and path in request.path]
 
     def answer(self, request):
-        """-> (status, content); status DROP for none."""
+        """-> (status, content); the status is DROP for no response."""
         with self._lock:
             self.requests.append(request)
             for method, function in self.watchers:
@@ -124,18 +124,18 @@ class FakeVertex:
                 return failure.status, error(failure.status, failure.message)
             try:
                 content = self._route(request)
-            except ApiError as found:
-                return found.status, error(found.status, str(found))
+            except ApiError as raised:
+                return raised.status, error(raised.status, str(raised))
             except Exception:
                 self.faults.append(traceback.format_exc())
                 return 500, error(500, "the server of the tests is at fault")
             return (200, content) if failure is None else (failure.status, error(failure.status, failure.message))
 
     def _failure(self, request):
-        for each in self.failures:
-            if each.times and each.method in ("", request.method) and each.path in request.path:
-                each.times -= 1
-                return each
+        for failure in self.failures:
+            if failure.times and failure.method in ("", request.method) and failure.path in request.path:
+                failure.times -= 1
+                return failure
         return None
 
     def _route(self, request):
@@ -144,7 +144,7 @@ class FakeVertex:
             matched = pattern.fullmatch(path)
             if method == request.method and matched:
                 return function(self, request, *matched.groups())
-        raise ApiError(404, f"{request.method} {request.path} is nothing that this server has")
+        raise ApiError(404, f"this server has no {request.method} {request.path}")
 
 
 def error(status, message):
@@ -152,7 +152,7 @@ def error(status, message):
 
 
 def operation(server, kind, response):
-    """A long-running operation that has ended; `server.state["pending"]` says how often it is asked for first."""
+    """A finished long-running operation, shown as pending for the first `server.state["pending"]` requests."""
     number = len(server.kept("operations")) + 1
     full = kind if "." in kind else f"google.cloud.aiplatform.v1.{kind}"
     done = {
@@ -187,25 +187,25 @@ def check_labels(labels):
 
 
 def matches(text, resource):
-    """Whether a resource is what a filter asks for: `display_name="x"` and the like, joined by AND."""
-    for each in filter(None, text.split(" AND ")):
-        name, _, wanted = each.partition("=")
-        name = re.sub("_(.)", lambda found: found[1].upper(), name.strip())
+    """Whether a resource matches a filter such as `display_name="x"`; terms are joined by AND."""
+    for term in filter(None, text.split(" AND ")):
+        name, _, expected = term.partition("=")
+        name = re.sub("_(.)", lambda letter: letter[1].upper(), name.strip())
         value = resource
         for part in name.split("."):
             value = value.get(part, {})
-        if value != wanted.strip().strip('"'):
+        if value != expected.strip().strip('"'):
             return False
     return True
 
 
 def page(name, resources, query):
-    """The part of a list that `query` asks for."""
-    found = [each for each in resources if matches(query.get("filter", ""), each)]
+    """The page of a list that `query` requests."""
+    selected = [resource for resource in resources if matches(query.get("filter", ""), resource)]
     first = int(query.get("pageToken") or 0)
     last = first + int(query.get("pageSize") or 100)
-    following = {"nextPageToken": str(last)} if last < len(found) else {}
-    return {name: found[first:last], **following}
+    following = {"nextPageToken": str(last)} if last < len(selected) else {}
+    return {name: selected[first:last], **following}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -240,9 +240,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def vertex(bucket, monkeypatch):
     """A FakeVertex, with an environment `prod` that leads to it and to an empty bucket."""
-    from tests import vertex_metadata, vertex_models, vertex_pipelines  # noqa: F401
+    from tests import vertex_models, vertex_pipelines, vertex_templates  # noqa: F401
 
-    # The client asks another service, which has no setting for its address.
+    # The client requests this from another service, whose address cannot be set.
     number = "google.cloud.aiplatform.utils.resource_manager_utils.get_project_number"
     monkeypatch.setattr(number, lambda *args, **kwargs: PROJECT_NUMBER)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
@@ -279,7 +279,7 @@ def environment(url, bucket):
 
 @pytest.fixture
 def expired_credentials(vertex, tmp_path, monkeypatch):
-    """Let google-auth find a login that is not accepted any more."""
+    """Let google-auth find an expired login."""
     user = {"type": "authorized_user", "client_id": "id", "client_secret": "secret", "refresh_token": "old"}
     path = tmp_path / "login.json"
     path.write_text(json.dumps(user))

@@ -1,6 +1,6 @@
 """The Vertex Model Registry of tests/vertex.py: models, their versions and aliases, and evaluations.
 
-A model is kept as `{"versions": {"1": resource, ...}}`; a version's resource is what the API returns of it.
+A model is kept as `{"versions": {"1": resource, ...}}`; a version's resource is what the API returns for it.
 """
 
 import re
@@ -14,8 +14,8 @@ NAMED = r"models/([^/:@]+)(?:@([^/:]+))?"
 
 @route("POST", "models:upload")
 def upload(server, request):
-    given = request.body["model"]
-    check_labels(given.get("labels", {}))
+    model = request.body["model"]
+    check_labels(model.get("labels", {}))
     parent = request.body.get("parentModel", "")
     models = server.kept("models")
     if parent:
@@ -28,9 +28,9 @@ def upload(server, request):
         models[name] = {"versions": {}}
     versions = models[name]["versions"]
     number = str(max(map(int, versions), default=0) + 1)
-    aliases = [*given.get("versionAliases", ()), *(["default"] if not versions else [])]
+    aliases = [*model.get("versionAliases", ()), *(["default"] if not versions else [])]
     versions[number] = {
-        **given,
+        **model,
         "name": f"{NAMES}/models/{name}",
         "versionId": number,
         "versionAliases": [],
@@ -62,43 +62,46 @@ def list_versions(server, request, name, version):
 
 @route("POST", NAMED + ":mergeVersionAliases")
 def merge_aliases(server, request, name, version):
-    found = _version(server, name, version)
+    resource = _version(server, name, version)
     for alias in request.body["versionAliases"]:
         if alias == "-default":
             raise ApiError(400, "the alias default can be moved but not removed")
         if alias.startswith("-"):
-            found["versionAliases"] = [each for each in found["versionAliases"] if each != alias[1:]]
+            resource["versionAliases"] = [other for other in resource["versionAliases"] if other != alias[1:]]
         else:
-            _move(server, name, alias, found["versionId"])
-    return found
+            _move(server, name, alias, resource["versionId"])
+    return resource
 
 
 @route("PATCH", NAMED)
 def update(server, request, name, version):
-    found = _version(server, name, version)
+    resource = _version(server, name, version)
     check_labels(request.body.get("labels", {}))
     for field in request.query["updateMask"].split(","):
-        found[field] = request.body.get(field)
-    return found
+        resource[field] = request.body.get(field)
+    return resource
 
 
 @route("DELETE", NAMED + ":deleteVersion")
 def delete_version(server, request, name, version):
-    found = _version(server, name, version)
-    if "default" in found["versionAliases"]:
+    resource = _version(server, name, version)
+    if "default" in resource["versionAliases"]:
         raise ApiError(400, "the default version cannot be deleted")
-    del _model(server, name)["versions"][found["versionId"]]
+    del _model(server, name)["versions"][resource["versionId"]]
     return operation(server, "google.protobuf.Empty", {})
 
 
 @route("POST", NAMED + "/evaluations:import")
 def import_evaluation(server, request, name, version):
-    found = _version(server, name, version)
-    kept = server.kept("evaluations").setdefault((name, found["versionId"]), [])
-    number = f"evaluations/{len(kept) + 1}"
-    evaluation = {**request.body["modelEvaluation"], "name": f"{found['name']}@{found['versionId']}/{number}"}
-    kept.append({**evaluation, "createTime": NOW})
-    return kept[-1]
+    resource = _version(server, name, version)
+    evaluations = server.kept("evaluations").setdefault((name, resource["versionId"]), [])
+    number = f"evaluations/{len(evaluations) + 1}"
+    evaluation = {
+        **request.body["modelEvaluation"],
+        "name": f"{resource['name']}@{resource['versionId']}/{number}",
+    }
+    evaluations.append({**evaluation, "createTime": NOW})
+    return evaluations[-1]
 
 
 @route("GET", NAMED + "/evaluations")
@@ -116,15 +119,15 @@ def _model(server, name):
 
 def _version(server, name, version):
     versions = _model(server, name)["versions"]
-    for each in versions.values():
-        if (version or "default") in (each["versionId"], *each["versionAliases"]):
-            return each
+    for resource in versions.values():
+        if (version or "default") in (resource["versionId"], *resource["versionAliases"]):
+            return resource
     raise ApiError(404, f"The Model does not exist: {NAMES}/models/{name}@{version}")
 
 
 def _move(server, name, alias, number):
     if not re.fullmatch(ALIAS, alias):
         raise ApiError(400, f"version alias {alias!r} does not match {ALIAS}")
-    for each in _model(server, name)["versions"].values():
-        kept = [other for other in each["versionAliases"] if other != alias]
-        each["versionAliases"] = [*kept, alias] if each["versionId"] == number else kept
+    for resource in _model(server, name)["versions"].values():
+        others = [existing for existing in resource["versionAliases"] if existing != alias]
+        resource["versionAliases"] = [*others, alias] if resource["versionId"] == number else others

@@ -1,7 +1,7 @@
 """The runs and schedules of tests/vertex.py.
 
-`server.state["script"]` is how each run goes: a list of (state of the run, {task: its state}), one for each time
-the run is asked for, the last one staying. A task that failed has ("FAILED", message).
+`server.state["script"]` is the course of each run: a list of (state of the run, {task: its state}), one for each
+request for the run; the last one stays. A failed task has ("FAILED", message).
 """
 
 import re
@@ -57,26 +57,25 @@ def _check_job(job):
     check_labels(job.get("labels", {}))
     if not job["runtimeConfig"].get("gcsOutputDirectory", "").startswith("gs://"):
         raise ApiError(400, "gcsOutputDirectory must be a Cloud Storage address")
-    known = job["pipelineSpec"]["root"].get("inputDefinitions", {}).get("parameters", {})
+    definitions = job["pipelineSpec"]["root"].get("inputDefinitions", {}).get("parameters", {})
     for name in job["runtimeConfig"].get("parameterValues", {}):
-        if name not in known:
+        if name not in definitions:
             raise ApiError(400, f"parameter {name} is not in the pipeline's input definitions")
 
 
-def _shown(server, kept):
+def _shown(server, entry):
     script = server.state.get("script", [PENDING])
-    state, tasks = script[min(kept["asked"], len(script) - 1)]
-    if kept["cancelled"]:
+    state, tasks = script[min(entry["asked"], len(script) - 1)]
+    if entry["cancelled"]:
         state, tasks = "CANCELLED", {}
-    run = kept["job"]["name"].rpartition("/")[2]
+    run = entry["job"]["name"].rpartition("/")[2]
     details = [_task(1, 0, run, "RUNNING")]
     details += [_task(number, 1, name, how) for number, (name, how) in enumerate(tasks.items(), 2)]
-    context = {"name": f"{NAMES}/metadataStores/default/contexts/{run}"} if kept["asked"] > 1 else {}
     times = {"startTime": NOW, **({"endTime": END} if state in ENDED else {})}
     failed = [name for name, how in tasks.items() if how[0] == "FAILED"]
     error = {"error": {"code": 9, "message": f"The DAG failed because of {failed}"}} if state == "FAILED" else {}
-    detail = {"taskDetails": details if tasks else [], "pipelineRunContext": context}
-    return {**kept["job"], "state": f"PIPELINE_STATE_{state}", "jobDetail": detail, **times, **error}
+    detail = {"taskDetails": details if tasks else []}
+    return {**entry["job"], "state": f"PIPELINE_STATE_{state}", "jobDetail": detail, **times, **error}
 
 
 def _task(number, parent, name, how):
@@ -96,24 +95,24 @@ def _run(server, run):
 
 @route("GET", r"pipelineJobs/([^/:]+)")
 def get(server, request, run):
-    kept = _run(server, run)
-    shown = _shown(server, kept)
-    kept["asked"] += 1
+    entry = _run(server, run)
+    shown = _shown(server, entry)
+    entry["asked"] += 1
     return shown
 
 
 @route("GET", "pipelineJobs")
 def list_runs(server, request):
     query = dict(request.query)
-    found = [_shown(server, kept) for kept in reversed(server.kept("runs").values())]
-    wanted = query.pop("filter", "")
-    fits = [
+    jobs = [_shown(server, entry) for entry in reversed(server.kept("runs").values())]
+    expression = query.pop("filter", "")
+    selected = [
         job
-        for job in found
-        if matches(wanted, {**job, "pipelineName": job["pipelineSpec"]["pipelineInfo"]["name"]})
+        for job in jobs
+        if matches(expression, {**job, "pipelineName": job["pipelineSpec"]["pipelineInfo"]["name"]})
     ]
     fields = [re.sub("_(.)", lambda part: part[1].upper(), name) for name in query["readMask"].split(",")]
-    return page("pipelineJobs", [{name: job[name] for name in fields if name in job} for job in fits], query)
+    return page("pipelineJobs", [{name: job[name] for name in fields if name in job} for job in selected], query)
 
 
 @route("POST", r"pipelineJobs/([^/:]+):cancel")
@@ -125,19 +124,30 @@ def cancel(server, request, run):
 # === Schedules ===
 
 
+def is_cron(text):
+    """Whether `text` has five fields whose numbers are possible, behind a time zone."""
+    parts = re.fullmatch(r"(?:TZ=\S+ )?([\d*/,-]+) ([\d*/,-]+) ([\d*/,-]+) ([\w*/,-]+) ([\w*/,-]+)", text)
+    limits = (59, 23, 31, 12, 7)
+    return parts and all(
+        int(number) <= limit
+        for field, limit in zip(parts.groups(), limits, strict=True)
+        for number in re.findall(r"\d+", field)
+    )
+
+
 @route("POST", "schedules")
 def create_schedule(server, request):
-    given = request.body
-    if not re.fullmatch(r"(TZ=\S+ )?\S+ \S+ \S+ \S+ \S+", given["cron"]):
-        raise ApiError(400, f"cron {given['cron']!r} is not valid")
-    if int(given.get("maxConcurrentRunCount", 0)) < 1:
+    schedule = request.body
+    if not is_cron(schedule["cron"]):
+        raise ApiError(400, f"cron {schedule['cron']!r} is not valid")
+    if int(schedule.get("maxConcurrentRunCount", 0)) < 1:
         raise ApiError(400, "maxConcurrentRunCount must be at least 1")
-    _check_job(given["createPipelineJobRequest"]["pipelineJob"])
+    _check_job(schedule["createPipelineJobRequest"]["pipelineJob"])
     schedules = server.kept("schedules")
     number = str(7000 + server.state.setdefault("schedules made", 0))
     server.state["schedules made"] += 1
     made = {"name": f"{NAMES}/schedules/{number}", "state": "ACTIVE", "createTime": NOW, "startTime": NOW}
-    schedules[number] = {**made, **given, "nextRunTime": NEXT_RUN}
+    schedules[number] = {**made, **schedule, "nextRunTime": NEXT_RUN}
     return schedules[number]
 
 
@@ -160,11 +170,11 @@ def list_schedules(server, request):
 
 @route("POST", r"schedules/(\d+):(pause|resume)")
 def pause_or_resume(server, request, number, verb):
-    found = _schedule(server, number)
-    wanted = "ACTIVE" if verb == "pause" else "PAUSED"
-    if found["state"] != wanted:
-        raise ApiError(400, f"the schedule is {found['state']}, not {wanted}")
-    found["state"] = "PAUSED" if verb == "pause" else "ACTIVE"
+    schedule = _schedule(server, number)
+    expected = "ACTIVE" if verb == "pause" else "PAUSED"
+    if schedule["state"] != expected:
+        raise ApiError(400, f"the schedule is {schedule['state']}, not {expected}")
+    schedule["state"] = "PAUSED" if verb == "pause" else "ACTIVE"
     return {}
 
 

@@ -1,4 +1,4 @@
-"""The trainer's command line: one subcommand for each thing it does."""
+"""Command line of the trainer: one subcommand per task."""
 
 import argparse
 import importlib
@@ -13,20 +13,20 @@ COMMANDS = ("fetch", "train", "evaluate", "compare", "predict", "demo", "import-
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
-        prog=called_as("msinet", "trainer"), description="Prepare data, train MSI-Net, evaluate it, use it."
+        prog=called_as("msinet", "trainer"), description="Prepare data; train, evaluate and use MSI-Net."
     )
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     for name in COMMANDS:
         module = importlib.import_module(f"trainer.commands.{name.replace('-', '_')}")
         raw = argparse.RawDescriptionHelpFormatter
-        added = subparsers.add_parser(name, help=module.HELP, description=module.__doc__, formatter_class=raw)
-        added.set_defaults(run=module.execute)
-        module.configure(added)
+        subparser = subparsers.add_parser(name, help=module.HELP, description=module.__doc__, formatter_class=raw)
+        subparser.set_defaults(run=module.execute)
+        module.configure(subparser)
     return parser
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line `arguments` (those of the process without them)."""
+    """Run a command line; by default the arguments of the process."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with reported():
         parsed = _parser().parse_args(arguments)

@@ -1,8 +1,8 @@
-"""The accelerators this project can train on: machines, chips, figures and prices. Standard library only.
+"""The accelerators for training: machines, chips, figures and prices. Standard library only.
 
-Peaks are dense figures of the makers' data sheets (NVIDIA T4, V100, L4, A100 and H100 data sheets; TPU v5e page
-of Google's documentation); machines, regions and what may be combined are those of Vertex AI's pages on custom
-training (configure compute, use Spot VMs, schedule jobs with Flex-start, locations).
+Peaks are figures for dense matrices from the NVIDIA T4, V100, L4, A100 and H100 data sheets and from the TPU v5e
+page of Google's documentation. Machines, regions and combinations are from Vertex AI's pages on custom training
+(configure compute, use Spot VMs, schedule jobs with Flex-start, locations).
 """
 
 import dataclasses
@@ -11,12 +11,12 @@ from collections.abc import Mapping
 
 from trainer.errors import look_up
 
-# === Prices: where, when and from where ===
+# === Prices: region, date and source ===
 
 PRICE_REGION = "us-central1"
 PRICE_DATE = "2026-10"
 MANAGEMENT_FEE = 0.15
-"""Vertex AI asks this share of Compute Engine's on-demand price on top of what the machine costs, spot or not."""
+"""Vertex AI adds this share of Compute Engine's on-demand price to the price of the machine, spot or not."""
 PRICE_SOURCE = (
     f"Compute Engine list prices of {PRICE_REGION}, read between 2026-07 and {PRICE_DATE}, and Vertex AI's "
     "management fee of 15% of the on-demand price. Seen on Vertex AI itself: cpu, t4 and h100-8. All others, and "
@@ -32,30 +32,30 @@ PROVISIONING = (STANDARD, SPOT, FLEX_START)
 
 @dataclasses.dataclass(frozen=True)
 class Chip:
-    """What is the same for every number of one chip. For `cpu` the chip is the whole machine."""
+    """Properties of one chip, for any number of them. For `cpu` the chip is the whole machine."""
 
     title: str
     image: str
-    """Which image runs on it: cpu, gpu or tpu."""
+    """Container image for it: cpu, gpu or tpu."""
     vertex_type: str
-    """Vertex AI's `accelerator_type`; empty where the machine type says it."""
+    """Vertex AI's `accelerator_type`; empty if the machine type determines it."""
     node_labels: Mapping[str, str]
-    """Labels of the GKE nodes that have it."""
+    """Labels of GKE nodes with this chip."""
     memory_bytes: float
     flops: Mapping[str, float]
-    """Peak FLOP/s by precision; a precision that is not here is one that the chip does not have."""
+    """Peak FLOP/s by precision, for the precisions that the chip supports."""
     bandwidth_bytes_s: float
-    """Of its memory; infinite where `flops` is measured with it."""
+    """Of its memory; infinite if `flops` was measured and includes memory traffic."""
     precision: str
-    """What `auto` means."""
+    """Precision that `auto` selects."""
     per_replica_batch: int
-    """By default: what learned as much in as many epochs as batches of one (docs/log.md), and keeps a TPU busy."""
+    """Default: learns as fast per epoch as batches of one (docs/log.md), and large enough for a TPU."""
     regions: tuple[str, ...]
-    """Where Vertex AI trains on it; empty for everywhere."""
+    """Regions where Vertex AI trains on it; empty for all."""
     flex_start: bool = False
     """Whether Vertex AI can wait for capacity (Flex-start)."""
     efficiency: float = 0.5
-    """Share of the peak that a training step is taken to reach. An assumption: none has been measured."""
+    """Share of the peak that a training step reaches. An assumption, not measured."""
 
 
 def _node(name: str) -> dict[str, str]:
@@ -68,8 +68,8 @@ def _regions(text: str) -> tuple[str, ...]:
 
 STEP_FLOP = 249.3e9
 """FLOP of a training step for an image of 240 x 320 pixels (docs/benchmarks.md, compiled for a TPU v5e)."""
-# That step, measured on two cores with AVX512_BF16, took 1.57 s in float32 and 0.95 s in bfloat16; a vCPU is half
-# a core at times, and older: hence the efficiency.
+# On two cores with AVX512_BF16 that step took 1.57 s in float32 and 0.95 s in bfloat16. A vCPU can be half a core,
+# and older; the efficiency accounts for that.
 _CPU_FLOPS = {"float32": 16 / 2 * STEP_FLOP / 1.57, "bfloat16": 16 / 2 * STEP_FLOP / 0.95}
 
 CPU = Chip("CPU", "cpu", "", {}, 60e9, _CPU_FLOPS, math.inf, "float32", 1, ())
@@ -88,7 +88,7 @@ V100 = Chip(
     {"float16": 125e12, "float32": 15.7e12}, 900e9, "float16", 32,
     _regions("us-central1 us-east1 us-west1 europe-west4 asia-east1"),
 )  # fmt: skip
-# TensorFlow convolves float32 in TF32 on these, unless it is told not to: the float32 peaks are TF32's.
+# By default TensorFlow computes float32 convolutions in TF32 on these: the float32 peaks are those of TF32.
 L4 = Chip(
     "NVIDIA L4", "gpu", "NVIDIA_L4", _node("nvidia-l4"), 24e9, {"bfloat16": 121e12, "float32": 60e12}, 300e9,
     "bfloat16", 32,
@@ -121,7 +121,7 @@ H100 = Chip(
     ),
     flex_start=True,
 )  # fmt: skip
-# XLA multiplies float32 in one pass of bfloat16 on a TPU, unless it is told not to.
+# By default XLA multiplies float32 on a TPU in one pass of bfloat16.
 V5E = Chip(
     "TPU v5e", "tpu", "", {"cloud.google.com/gke-tpu-accelerator": "tpu-v5-lite-podslice"}, 16e9,
     {"bfloat16": 197e12, "float32": 197e12}, 819e9, "bfloat16", 32,
@@ -129,7 +129,7 @@ V5E = Chip(
 )  # fmt: skip
 
 UNNAMED = {"cpu": CPU, "gpu": T4, "tpu": V5E}
-"""By image, what a device is taken for that no accelerator was named for: the one with the least memory."""
+"""Assumed chip, by image, of devices without a named accelerator: the chip with the least memory."""
 
 
 # === Machines ===
@@ -137,7 +137,7 @@ UNNAMED = {"cpu": CPU, "gpu": T4, "tpu": V5E}
 
 @dataclasses.dataclass(frozen=True)
 class Accelerator:
-    """One row of the table: a machine with so many chips, each of which is a replica."""
+    """One row of the table: a machine with `chips` chips, each of which is a replica."""
 
     name: str
     chip: Chip
@@ -149,14 +149,14 @@ class Accelerator:
     """Compute Engine's on-demand price per hour, chips included."""
     compute_engine_spot_usd: float
     flex_start_usd: float | None = None
-    """Vertex AI's Flex-start price per hour, fee included; None where it is not known."""
+    """Vertex AI's Flex-start price per hour, fee included; None if unknown."""
     on_demand: bool = True
-    """Whether it can be had without Spot or Flex-start."""
+    """Whether it is available without Spot or Flex-start."""
     tpu_topology: str = ""
 
     @property
     def image(self) -> str:
-        """Which image runs on it: cpu, gpu or tpu."""
+        """Container image for it: cpu, gpu or tpu."""
         return self.chip.image
 
     @property
@@ -166,7 +166,7 @@ class Accelerator:
 
     @property
     def provisioning(self) -> tuple[str, ...]:
-        """The ways in which Vertex AI lends it, of PROVISIONING."""
+        """Ways in which Vertex AI provides it; of PROVISIONING."""
         return tuple(
             name
             for name, offered in zip(PROVISIONING, (self.on_demand, True, self.chip.flex_start), strict=True)
@@ -185,17 +185,17 @@ class Accelerator:
 
     @property
     def resource_name(self) -> str:
-        """What a Kubernetes pod asks for, `chips` of it; empty for a CPU."""
+        """Kubernetes resource of which a pod requests `chips`; empty for a CPU."""
         return {"cpu": "", "gpu": "nvidia.com/gpu", "tpu": "google.com/tpu"}[self.image]
 
     @property
     def node_selector(self) -> dict[str, str]:
-        """Labels that the pod's GKE node must have."""
+        """Labels of the GKE nodes on which a pod can run."""
         topology = {"cloud.google.com/gke-tpu-topology": self.tpu_topology} if self.tpu_topology else {}
         return {**self.chip.node_labels, **topology}
 
     def usd_per_hour(self, provisioning: str) -> float | None:
-        """Vertex AI's price of one machine in PRICE_REGION; None where it is not offered or not known."""
+        """Vertex AI's price of one machine in PRICE_REGION; None if it is not offered or unknown."""
         if provisioning not in self.provisioning:
             return None
         fee = MANAGEMENT_FEE * self.compute_engine_usd
@@ -238,9 +238,13 @@ _ROWS = (
 ACCELERATORS: dict[str, Accelerator] = {row.name: row for row in _ROWS}
 
 REDUCTION_SERVER = Accelerator("reduction server", CPU, 1, "n1-highcpu-16", 16, 14.4, 0.5668, 0.1904)
-"""Adds up the gradients of several GPU machines; the machine that Vertex AI's page on it recommends."""
+"""Adds up the gradients of several GPU machines; the machine type that Vertex AI's documentation recommends."""
 
 
 def get(name: str) -> Accelerator:
-    """The row of accelerator `name`; a `UserError` that names the nearest known one otherwise."""
+    """The row of accelerator `name`.
+
+    Raises:
+        UserError: if there is no such row; suggests the most similar name.
+    """
     return look_up("accelerator", name, ACCELERATORS)

@@ -1,7 +1,7 @@
 """Every setting of the trainer: its default, its meaning and its range. Standard library only.
 
-These dataclasses are the single place of defaults: command-line flags and pipeline parameters of the same
-names are made from them.
+Defaults are defined in these dataclasses alone; command-line flags and pipeline parameters of the same names are
+derived from them.
 """
 
 import dataclasses
@@ -10,30 +10,16 @@ import re
 from typing import Any
 
 from trainer.errors import UserError, check, check_choice, look_up
+from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 LEARNING_RATE_SCALING = ("auto", "none", "sqrt", "linear", "capped")
 SCHEDULES = ("constant", "cosine")
 CACHES = ("auto", "memory", "disk")
-MOST_CONFIDENCE = 0.999
-"""Of intervals; the resamples that they are made of tell no more."""
 SAMPLE = "sample"
-"""The source that is no place: the sample set is drawn."""
+"""The source that means: generate the sample dataset."""
 NO_FILE = ("imagenet", "none")
-"""Initial weights that are no file and no address."""
-HIGHER_IS_BETTER = {
-    "auc_judd": True,
-    "shuffled_auc": True,
-    "nss": True,
-    "cc": True,
-    "kld": False,
-    "sim": True,
-    "information_gain": True,
-}
-"""The evaluation metrics, in the order in which they are shown."""
-POINT_METRICS = ("auc_judd", "shuffled_auc", "nss", "information_gain")
-"""Those that need fixations."""
-DENSITY_METRICS = tuple(metric for metric in HIGHER_IS_BETTER if metric not in POINT_METRICS)
+"""Initial weights that are neither a file nor an address."""
 PREDICT_FORMATS = {
     "png": ".png",
     "png16": "-16bit.png",
@@ -41,22 +27,26 @@ PREDICT_FORMATS = {
     "overlay": "-overlay.png",
     "contour": "-contour.png",
 }
-"""What `predict` can write -> what the names of its files end with."""
+"""Output format of `predict` -> end of its file names."""
 MEGAPIXEL = 10**6
 EXPORT_FORMATS = ("saved-model", "tflite")
 SIGNATURES = ("serving_default", "serve_bytes")
-"""Of a SavedModel: of prepared images, and of encoded ones."""
+"""Signatures of a SavedModel: for prepared images, and for encoded images."""
 QUANTIZATIONS = ("none", "float16", "dynamic")
-"""Of a TFLite file: float32; weights in float16; weights in 8 bits, and so the arithmetic where it can be."""
+"""Of a TFLite file: float32; weights in float16; weights and, where possible, arithmetic in 8 bits."""
 
 
 def setting(default: Any, help: str) -> Any:
-    """A dataclass field with its default and the one sentence that describes it to a user."""
+    """A dataclass field with its default and the sentence that describes it to a user."""
     return dataclasses.field(default=default, metadata={"help": help})
 
 
 def parse_image_size(text: str) -> tuple[int, int]:
-    """(height, width) in pixels of a text such as `240x320`; both must be positive multiples of 8."""
+    """(height, width) in pixels of a text such as `240x320`.
+
+    Raises:
+        UserError: if the text is malformed, or if a side is not a positive multiple of 8.
+    """
     match = re.fullmatch(r"(\d+)x(\d+)", text)
     if match is None:
         raise UserError(f"image_size is {text!r}; write height x width in pixels, such as 240x320")
@@ -71,7 +61,11 @@ def parse_image_size(text: str) -> tuple[int, int]:
 
 
 def parse_profile_steps(text: str) -> tuple[int, int] | None:
-    """First and last step, counted from 1 and both profiled, of a text such as `10-20`; None of an empty one."""
+    """First and last step, counted from 1 and both profiled, of a text such as `10-20`; None for an empty text.
+
+    Raises:
+        UserError: if the text is malformed, or if the steps are out of order.
+    """
     if not text:
         return None
     match = re.fullmatch(r"(\d+)-(\d+)", text)
@@ -91,19 +85,19 @@ def _check_number(name: str, value: float, minimum: float, exclusive: bool = Fal
 
 @dataclasses.dataclass(frozen=True)
 class FetchConfig:
-    """How one data set becomes prepared shards."""
+    """How one dataset becomes prepared shards."""
 
-    dataset: str = setting("salicon", "Name of the data set's row in trainer/datasets.py.")
+    dataset: str = setting("salicon", "Name of a dataset in trainer/datasets.py.")
     source: str = setting(
         "",
-        "Where the data set is: a folder, an archive, a gs:// prefix or archive, or `sample` to draw the sample "
-        "set; empty for the place its row names.",
+        "Location of the dataset: a folder, an archive, a gs:// prefix or archive, or `sample` to generate the "
+        "sample dataset; empty for the location in trainer/datasets.py.",
     )
-    image_size: str = setting("", "Input size of the network, height x width in pixels; empty for the row's.")
+    image_size: str = setting("", "Input size of the network, height x width in pixels; empty for the dataset's.")
     allow_partial_data: bool = setting(
-        False, "Accept other counts of images than the data set's row has; not needed for the sample set."
+        False, "Accept other numbers of images than in trainer/datasets.py; not needed for the sample dataset."
     )
-    max_examples: int = setting(0, "Keep at most so many images of each split, for trying out; 0 keeps all.")
+    max_examples: int = setting(0, "Use at most this many images of each split, for quick trials; 0 uses all.")
 
     def __post_init__(self) -> None:
         _check_number("max_examples", self.max_examples, 0)
@@ -112,7 +106,7 @@ class FetchConfig:
 
     @property
     def accepts_partial(self) -> bool:
-        """Whether the counts of images may be others than the row's, as those of the sample set always are."""
+        """Whether the numbers of images may differ from trainer/datasets.py; the sample dataset's always do."""
         return self.allow_partial_data or self.source == SAMPLE
 
 
@@ -121,36 +115,36 @@ class TrainConfig:
     """One training step; the defaults are the paper's (Kroner et al. 2020, section 3.4)."""
 
     epochs: int = setting(10, "Passes over the training set.")
-    batch_size: int = setting(
-        1, "Images in one step, over all replicas; 0 for what the accelerator takes by default."
-    )
+    batch_size: int = setting(1, "Images per step, over all replicas; 0 for the default of the accelerator.")
     accumulation: int = setting(
-        1, "Parts into which each device splits its images of a step, one after another, to save memory."
+        1, "Parts into which each device splits its images of a step to save memory; computed one after another."
     )
-    learning_rate: float = setting(1e-5, "Step size of Adam for a batch of one.")
+    learning_rate: float = setting(1e-5, "Learning rate of Adam for a batch of one.")
     learning_rate_scaling: str = setting(
         "auto",
-        "How the step size grows with the batch size: none, sqrt (its square root), linear, capped (linear up to "
-        "64, with the square root from there), or auto: none where batch_size is given, capped where it is 0.",
+        "How the learning rate grows with the batch size: none, sqrt (its square root), linear, capped (linear up "
+        "to 64, then with the square root), or auto: capped if batch_size is 0, else none.",
     )
-    warmup_epochs: float = setting(0.0, "Epochs over which the step size rises from 0.")
-    schedule: str = setting("constant", "The step size after that: constant, or cosine (falls to 0 at the end).")
+    warmup_epochs: float = setting(0.0, "Epochs over which the learning rate rises from 0.")
+    schedule: str = setting(
+        "constant", "Learning rate after the warm-up: constant, or cosine (falls to 0 at the end)."
+    )
     seed: int = setting(42, "Seed of the initial weights and of the order of the images.")
     precision: str = setting(
         "auto",
-        "float32, bfloat16, float16 (with the loss scaled), or auto: what the hardware multiplies fastest.",
+        "float32, bfloat16, float16 (with loss scaling), or auto: the fastest one of the hardware.",
     )
     initial_weights: str = setting(
         "imagenet",
         "Weights to start from: imagenet (an encoder, downloaded by Keras), none, or a file of VGG16 or of the "
-        "whole network of any kind that `python -m trainer import-weights` takes; a base model takes their place.",
+        "whole network in any format that `python -m trainer import-weights` reads; a base model replaces them.",
     )
     checkpoint_minutes: float = setting(10.0, "Longest time between two checkpoints, in minutes.")
     deterministic: bool = setting(
         True,
         "Use only operations that give the same bits in every run.",
     )
-    profile_steps: str = setting("", "Steps to profile for TensorBoard, such as 10-20; none if empty.")
+    profile_steps: str = setting("", "Steps to profile for TensorBoard, such as 10-20; empty for none.")
 
     def __post_init__(self) -> None:
         _check_number("epochs", self.epochs, 1)
@@ -168,37 +162,40 @@ class TrainConfig:
         _check_number("checkpoint_minutes", self.checkpoint_minutes, 0, exclusive=True)
         check_choice("precision", self.precision, PRECISIONS)
         parse_profile_steps(self.profile_steps)
-        check(bool(self.initial_weights), "initial_weights is empty; give imagenet, none, or a file of weights")
+        check(
+            bool(self.initial_weights), "initial_weights is empty; set it to imagenet, none, or a file of weights"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateConfig:
-    """How a candidate is judged."""
+    """How a candidate is compared with the current default model."""
 
     gate: str = setting(
         "kld",
-        "The metric in which a candidate must beat the current default model to take its place: "
-        f"{', '.join(DENSITY_METRICS)}, or where the data that decides has fixations {', '.join(POINT_METRICS)}; "
+        "Metric in which a candidate must beat the current default model to replace it: "
+        f"{', '.join(metrics_that_need(DENSITY))}, or if the deciding dataset has fixations "
+        f"{', '.join(metrics_that_need(FIXATIONS))}; "
         "`always` promotes every candidate, `never` none.",
     )
-    gate_margin: float = setting(0.0, "By how much the candidate must be better in the gate's metric.")
+    gate_margin: float = setting(0.0, "Minimum gain of the candidate in the gate's metric.")
     gate_confidence: float = setting(
         0.95,
-        "How certain that must be: the interval of this confidence of its gain, over the images that both were "
-        "evaluated on, must lie above gate_margin; 0 compares the means alone.",
+        "Confidence level of that gain: its confidence interval, over the images on which both models were "
+        "evaluated, must lie above gate_margin; 0 compares the means alone.",
     )
 
     def __post_init__(self) -> None:
-        check_choice("gate", self.gate, (*HIGHER_IS_BETTER, "always", "never"))
+        check_choice("gate", self.gate, (*METRICS, "always", "never"))
         _check_number("gate_margin", self.gate_margin, 0)
         check(
-            0 <= self.gate_confidence <= MOST_CONFIDENCE,
-            f"gate_confidence is {self.gate_confidence:g}; it must be from 0 to {MOST_CONFIDENCE}, such as 0.95",
+            0 <= self.gate_confidence < 1,
+            f"gate_confidence is {self.gate_confidence:g}; it must be at least 0 and below 1, such as 0.95",
         )
 
 
 def with_batch(config: TrainConfig, batch_size: int) -> TrainConfig:
-    """The settings with the batch size that is used, and with what `auto` makes of the step size for it."""
+    """The settings with the batch size in use, and with `auto` scaling of the learning rate resolved for it."""
     scaling = config.learning_rate_scaling
     if scaling == "auto":
         scaling = "none" if config.batch_size else "capped"
@@ -207,39 +204,39 @@ def with_batch(config: TrainConfig, batch_size: int) -> TrainConfig:
 
 @dataclasses.dataclass(frozen=True)
 class PredictConfig:
-    """What `predict` makes of each image."""
+    """What `predict` writes for each image."""
 
     format: str = setting(
         "png",
-        "What to write into the output folder, one or several with commas: png (grey, 8 bits), png16 (16 bits), "
-        "npy (float32, 0..1), overlay (heat colours over the image), contour (lines around the attention).",
+        "Formats to write into the output folder, separated by commas: png (grey, 8 bits), png16 (16 bits), npy "
+        "(float32, 0..1), overlay (heat colours over the image), contour (lines around the attention).",
     )
     opacity: float = setting(0.88, "Opacity of the overlay's brightest colour, 0 to 1.")
     contour_levels: str = setting("25,50,75", "Percentages of the attention that the contours enclose.")
-    batch_size: int = setting(8, "Images that the network takes at once.")
+    batch_size: int = setting(8, "Images per batch of the network.")
     most_megapixels: float = setting(
-        100.0, "A larger image is refused; each megapixel takes 15 MB of memory, of a TIFF of floats 24 MB."
+        100.0, "Largest image; each megapixel takes 15 MB of memory, of a TIFF with floats 24 MB."
     )
 
     def __post_init__(self) -> None:
         for name in self.formats:
             look_up("format", name, PREDICT_FORMATS)
-        check(0 <= self.opacity <= 1, f"opacity is {self.opacity:g}; give a number from 0 to 1")
+        check(0 <= self.opacity <= 1, f"opacity is {self.opacity:g}; use a number from 0 to 1")
         check(
             all(0 < level < 100 for level in self.levels),
-            f"contour_levels is {self.contour_levels!r}; give percentages between 0 and 100",
+            f"contour_levels is {self.contour_levels!r}; use percentages between 0 and 100",
         )
-        check(self.batch_size >= 1, f"batch_size is {self.batch_size}; give 1 or more")
-        check(self.most_megapixels > 0, f"most_megapixels is {self.most_megapixels:g}; give more than 0")
+        check(self.batch_size >= 1, f"batch_size is {self.batch_size}; use 1 or more")
+        check(self.most_megapixels > 0, f"most_megapixels is {self.most_megapixels:g}; use more than 0")
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """Of PREDICT_FORMATS, each once."""
+        """The formats, each once; of PREDICT_FORMATS."""
         return tuple(dict.fromkeys(name.strip() for name in self.format.split(",")))
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """The contours' percentages, 0..100."""
+        """Percentages of the contours, 0..100."""
         try:
             return tuple(float(level) for level in self.contour_levels.split(","))
         except ValueError:
@@ -247,7 +244,7 @@ class PredictConfig:
 
     @property
     def most_pixels(self) -> int:
-        """Pixels of the largest image that is read."""
+        """Number of pixels of the largest image."""
         return int(self.most_megapixels * MEGAPIXEL)
 
 

@@ -1,13 +1,13 @@
-"""Convolutions of stride 1, with the gradients that are fastest on this device.
+"""Convolutions of stride 1, with the fastest gradients for this device.
 
 Keras and TensorFlow are slow on a CPU in two places (docs/adr/0011-right-and-fast-on-any-cpu.md has the figures):
 
-- Keras calls `tf.nn.convolution`, which cuts a dilated map into `dilation` squared maps, pads each to the same
-  size, and puts the results together again: at dilation 12 on 30 x 40 pixels that is 44% more arithmetic, and
-  three copies. TensorFlow's own operation takes the dilation itself.
-- oneDNN's gradient of the kernel reaches a fifth to two thirds of the speed of a matrix product where the CPU has
-  AVX2 and no AVX-512. As matrix products of shifted maps it reaches nine tenths, and on AVX-512 it is as fast as
-  oneDNN's.
+- For a dilated convolution Keras calls `tf.nn.convolution`. It cuts the map into `dilation` squared maps, pads
+  them to the same size, and joins the results: at dilation 12 on 30 x 40 pixels that costs 44% more arithmetic and
+  three copies. `tf.nn.conv2d` accepts the dilation directly.
+- On CPUs with AVX2 and without AVX-512, oneDNN's gradient with respect to the kernel reaches a fifth to two thirds
+  of the speed of a matrix product. Matrix products of shifted maps reach nine tenths; on AVX-512 they are as fast
+  as oneDNN.
 """
 
 import functools
@@ -17,20 +17,20 @@ import keras
 from keras import ops
 
 chip: bool | None = None
-"""Whether the step is for a GPU or a TPU, which compile TensorFlow's operations as they are; None: where there is
-one. Set it to lower a step for a chip that this machine does not have."""
+"""Whether the step runs on a GPU or a TPU, which compile TensorFlow's own operations; None: if this machine has
+one. Set it to compile a step for a chip that this machine does not have."""
 MIN_CHANNELS = 16
-"""Below it a matrix product of the shifted maps is slower than oneDNN's gradient."""
+"""With fewer channels, matrix products of shifted maps are slower than oneDNN's gradient."""
 
 
 def convolve(x: Any, kernel: Any, dilation: int = 1, training: bool = False) -> Any:
-    """Convolve with zeros beyond the border, on any Keras backend.
+    """Convolve with zero padding, on any Keras backend.
 
     Args:
         x: (B, h, w, C), any float.
         kernel: (k, l, C, F) of x's type; k and l are odd.
-        dilation: pixels between neighbouring taps, along both axes.
-        training: whether gradients will be asked for; their values do not depend on it.
+        dilation: distance of neighbouring taps in pixels, along both axes.
+        training: whether gradients will be computed; their values do not depend on it.
 
     Returns:
         (B, h, w, F) of x's type.
@@ -40,7 +40,7 @@ def convolve(x: Any, kernel: Any, dilation: int = 1, training: bool = False) -> 
     on_chip = _has_chip() if chip is None else chip
     if dilation > 1 and not on_chip and not _has_dilated_gradient():
         return _by_keras(x, kernel, dilation)
-    if training and not on_chip and _gains(x.shape, kernel.shape):
+    if training and not on_chip and _is_faster(x.shape, kernel.shape):
         return _with_own_gradient(x, kernel, dilation)
     return _by_tensorflow(x, kernel, dilation)
 
@@ -55,11 +55,11 @@ def _by_tensorflow(x: Any, kernel: Any, dilation: int) -> Any:
     return tf.nn.conv2d(x, kernel, strides=1, padding="SAME", dilations=dilation)
 
 
-def _gains(shape: Any, kernel_shape: Any) -> bool:
-    """Whether the gradient of such a kernel is worth computing by matrix products."""
+def _is_faster(shape: Any, kernel_shape: Any) -> bool:
+    """Whether the own gradient with respect to the kernel is faster than TensorFlow's."""
     rows, columns, channels, filters = kernel_shape
-    known = shape[1] is not None and shape[2] is not None
-    return bool(known and (rows > 1 or columns > 1) and min(channels, filters) >= MIN_CHANNELS)
+    is_static = shape[1] is not None and shape[2] is not None
+    return bool(is_static and (rows > 1 or columns > 1) and min(channels, filters) >= MIN_CHANNELS)
 
 
 def _with_own_gradient(x: Any, kernel: Any, dilation: int) -> Any:
@@ -77,15 +77,15 @@ def _with_own_gradient(x: Any, kernel: Any, dilation: int) -> Any:
 
 
 def kernel_gradient(x: Any, dy: Any, size: tuple[int, int], dilation: int = 1) -> Any:
-    """Gradient of `convolve` by its kernel: a matrix product for each row of the kernel, in TensorFlow.
+    """Gradient of `convolve` with respect to its kernel: one matrix product per row of the kernel, in TensorFlow.
 
-    A row's product takes the lines of the map that it meets, shifted by each of its columns, side by side as
-    channels. Taps that lie beyond the map wherever they are put have no gradient, and cost nothing: at dilation 12
-    that is all but the middle one for a map of 9 x 12 pixels.
+    The product of a row uses the lines of the map that the row covers. They are shifted by each of the row's
+    columns and concatenated as channels. Taps that never overlap the map have gradient 0 and cost nothing: at
+    dilation 12 and 9 x 12 pixels that is every tap except the middle one.
 
     Args:
-        x: (B, h, w, C), what was convolved; h and w are static.
-        dy: (B, h, w, F), gradient by the result.
+        x: (B, h, w, C), input of the convolution; h and w are static.
+        dy: (B, h, w, F), gradient with respect to the result.
         size: (k, l), rows and columns of the kernel, both odd.
         dilation: as in `convolve`.
 
@@ -95,12 +95,12 @@ def kernel_gradient(x: Any, dy: Any, size: tuple[int, int], dilation: int = 1) -
     import tensorflow as tf
 
     height, width, channels, filters = x.shape[1], x.shape[2], x.shape[3], dy.shape[3]
-    # Taps on either side of the middle that meet the map at all.
+    # Taps on either side of the middle that overlap the map.
     above, left = (min(k // 2, (side - 1) // dilation) for k, side in zip(size, (height, width), strict=True))
     padded = tf.pad(x, ((0, 0), (0, 0), (left * dilation, left * dilation), (0, 0)))
     products = []
     for offset in range(-above * dilation, above * dilation + 1, dilation):
-        first, last = max(0, -offset), height - max(0, offset)  # lines of dy for which the tap is on the map
+        first, last = max(0, -offset), height - max(0, offset)  # lines of dy for which the tap lies on the map
         lines = padded[:, first + offset : last + offset]
         shifted = [lines[:, :, c * dilation : c * dilation + width] for c in range(2 * left + 1)]
         matrix = tf.reshape(tf.concat(shifted, axis=3), (-1, (2 * left + 1) * channels))
@@ -118,7 +118,7 @@ def _has_chip() -> bool:
 
 @functools.cache
 def _has_dilated_gradient() -> bool:
-    """Whether TensorFlow has the gradient of its dilated convolution on this CPU: oneDNN does, Eigen does not."""
+    """Whether TensorFlow has a gradient of dilated convolutions on this CPU: oneDNN has one, Eigen does not."""
     import tensorflow as tf
 
     with tf.init_scope():

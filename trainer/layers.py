@@ -1,12 +1,13 @@
-"""The layers of MSI-Net, in the arrangement that moves the fewest bytes. Keras operations, for any Keras backend.
+"""The layers of MSI-Net, rearranged to move fewer bytes. Keras operations only, for any Keras backend.
 
-Three arrangements, each the same function as what it stands for (docs/benchmarks.md has what each is worth):
+Three rearrangements compute the same function as the plain layers (docs/benchmarks.md has the savings):
 
-- Bias and ReLU after the max-pooling instead of before: both commute with a maximum, which leaves a quarter of the
-  values to add and to clip, and no mask of the large map to keep for the gradient.
-- A convolution of a map that was doubled in height and width as one of the small map, the four pixels that come of
-  each as channels (*phases*): the large map is never written.
-- A 1x1 convolution of a map with channels that are the same everywhere as two, of the map and of one pixel.
+- Bias and ReLU follow the max-pooling instead of preceding it. Both commute with a maximum; only a quarter of the
+  values is left to add and to clip, and the gradient needs no mask of the large map.
+- A convolution of a map doubled in height and width becomes a convolution of the small map. Each small pixel
+  yields four pixels as channels (*phases*), so the large map is never written.
+- If some channels of a map are the same in all pixels, its 1x1 convolution becomes two: one of the other channels,
+  and one of a single pixel of these.
 """
 
 from typing import Any
@@ -24,10 +25,10 @@ EPSILON = 1e-7
 
 
 def fan_out(x: Any, count: int) -> list[Any]:
-    """`x` for each of its `count` uses, so that their gradients are added two at a time, the last two first.
+    """Copies of `x`, one for each of its `count` uses, so that their gradients are added in pairs, last two first.
 
-    Left to itself, TensorFlow adds all of them in one operation, which starts with whichever's memory it may take
-    over: on a processor, sums of three and more have other bits in some runs (docs/log.md).
+    Otherwise TensorFlow adds all gradients in one operation, which starts with any tensor whose memory it can
+    reuse. On a CPU, sums of three or more tensors then differ in the last bits between runs (docs/log.md).
     """
     uses = [x]
     while len(uses) < count:
@@ -37,34 +38,34 @@ def fan_out(x: Any, count: int) -> list[Any]:
 
 # === Phases ===
 
-# What each tap of a 3-tap kernel over the doubled axis takes of the small one, [tap, offset, end, phase], with
+# Weights of the small axis in each tap of a 3-tap kernel over the doubled axis, [tap, offset, end, phase], with
 # zeros beyond the border. Phase 0 is the even pixel, x[i] of the small axis; phase 1 the odd, (x[i] + x[i+1]) / 2.
 DOUBLED = np.array(
     [[[[0.5, 0]], [[0.5, 1]], [[0, 0]]], [[[0, 0]], [[1, 0.5]], [[0, 0.5]]], [[[0, 0]], [[0.5, 0]], [[0.5, 1]]]],
     np.float32,
 )
-# What this lacks in the first and the last small pixel. With x[-1] = 0 a tap sees half of x[0] before the first
-# pixel instead of nothing; with x[n] = 0 the last odd pixel, which repeats its neighbour, is halved.
+# Corrections of DOUBLED in the first and the last small pixel. With x[-1] = 0, a tap sees half of x[0] before the
+# first pixel instead of 0; with x[n] = 0, the last odd pixel, which repeats its neighbour, is halved.
 AT_ENDS = np.array([[[[-0.5, 0], [0, 0]]], [[[0, 0], [0, 0.5]]], [[[0, 0], [0.5, 0]]]], np.float32)
-# A 3-tap kernel over an axis whose pairs of pixels are channels: [tap, offset in pairs, phase in, phase out].
+# A 3-tap kernel over an axis with pairs of pixels as channels: [tap, offset in pairs, input phase, output phase].
 PAIRED = np.zeros((3, 3, 2, 2), np.float32)
 for _tap, _phase in np.ndindex(3, 2):
     PAIRED[_tap, (_phase + _tap - 1) // 2 + 1, (_phase + _tap - 1) % 2, _phase] = 1
 
 
 def convolve_doubled(x: Any, kernel: Any, training: bool = False) -> Any:
-    """A 3x3 convolution of `x` doubled in height and width, as phases.
+    """A 3x3 convolution of `x` doubled in height and width; the result is in phases.
 
-    The doubling is TensorFlow 1's bilinear one: out[2i] = in[i], out[2i + 1] = (in[i] + in[i + 1]) / 2, the last
-    row and column repeated. That and the convolution are linear, along height and width apart.
+    The doubling is bilinear as in TensorFlow 1: out[2i] = in[i], out[2i + 1] = (in[i] + in[i + 1]) / 2, the last
+    row and column repeated. Doubling and convolution are linear and separable in height and width.
 
     Args:
         x: (B, h, w, C).
-        kernel: (3, 3, C, F), any float; it is transformed in its own type.
+        kernel: (3, 3, C, F), any float; transformed in its own type.
         training: as in `trainer.convolution.convolve`.
 
     Returns:
-        (B, h, w, 4 F) of x's type, channels in the order (row, column, filter).
+        (B, h, w, 4 F) of x's type; the order of the channels is (row, column, filter).
     """
     kernels = iter(fan_out(kernel, 4))
 
@@ -74,23 +75,23 @@ def convolve_doubled(x: Any, kernel: Any, training: bool = False) -> Any:
         return convolve(region, ops.cast(ops.reshape(transformed, shape), x.dtype), training=training)
 
     x, *uses = fan_out(x, 5)
-    sides, (top_and_bottom, *ends) = _ends(uses[:2], 2), fan_out(_ends(uses[2:], 1), 3)
-    corners = _ends(ends, 2)
+    sides, (top_and_bottom, *borders) = _ends(uses[:2], 2), fan_out(_ends(uses[2:], 1), 3)
+    corners = _ends(borders, 2)
     inner = _add_at_ends(part(x, DOUBLED, DOUBLED), part(sides, DOUBLED, AT_ENDS), 2)
     outer = _add_at_ends(part(top_and_bottom, AT_ENDS, DOUBLED), part(corners, AT_ENDS, AT_ENDS), 2)
     return _add_at_ends(inner, outer, 1)
 
 
 def _ends(uses: list[Any], axis: int) -> Any:
-    """The first pixel along `axis` of one use of a map, and the last of another."""
+    """The first pixel along `axis` of the first use of a map, and the last pixel of the second use."""
     first, last = [slice(None)] * 4, [slice(None)] * 4
     first[axis], last[axis] = slice(0, 1), slice(-1, None)
     return ops.concatenate([uses[0][tuple(first)], uses[1][tuple(last)]], axis=axis)
 
 
 def _add_at_ends(x: Any, ends: Any, axis: int) -> Any:
-    """Add to the first pixel along `axis` the first half of the channels of `ends`' first, to the last the second
-    half of the last; the other halves are what the filters of one end make of the other.
+    """Add the border corrections along `axis`: the first C channels of `ends` at index 0 to the first pixel of x,
+    the last C channels at index 1 to the last pixel. The other two blocks are by-products, and dropped.
     """
     channels, size = x.shape[3], ops.shape(x)[axis]
     for end, padding in enumerate(((0, size - 1), (size - 1, 0))):
@@ -103,7 +104,16 @@ def _add_at_ends(x: Any, ends: Any, axis: int) -> Any:
 
 
 def convolve_phases(x: Any, kernel: Any, training: bool = False) -> Any:
-    """A 3x3 convolution of a map given as phases, as phases: (B, h, w, 4 C) and (3, 3, C, F) to (B, h, w, 4 F)."""
+    """A 3x3 convolution of phases to phases.
+
+    Args:
+        x: (B, h, w, 4 C).
+        kernel: (3, 3, C, F), any float; transformed in its own type.
+        training: as in `trainer.convolution.convolve`.
+
+    Returns:
+        (B, h, w, 4 F) of x's type.
+    """
     transformed = ops.einsum("klcf,ktpq,lurs->tuprcqsf", kernel, PAIRED, PAIRED)
     shape = (3, 3, 4 * kernel.shape[2], 4 * kernel.shape[3])
     return convolve(x, ops.cast(ops.reshape(transformed, shape), x.dtype), training=training)
@@ -114,29 +124,29 @@ def convolve_phases(x: Any, kernel: Any, training: bool = False) -> Any:
 
 @keras.saving.register_keras_serializable("msinet")
 class Conv2D(keras.layers.Conv2D):  # type: ignore[misc]
-    """A convolution of stride 1, zeros beyond the border, and what follows it.
+    """A convolution with stride 1 and zero padding, optional max-pooling, bias and activation.
 
-    It has the name of Keras' layer because files of weights count the layers of each name.
+    It has the name of Keras' layer, because weight files count the layers of each class name.
 
     Args:
         filters: channels of the result.
         kernel_size: side in pixels.
-        pool: stride of a 2x2 max-pooling of the result (2 drops an odd last row or column, 1 keeps the size); none
-            without it.
-        of: what the input is: `pixels`; `small`, pixels to be doubled first, the result as phases; or `phases`.
+        pool: stride of a 2x2 max-pooling of the result (2 drops an odd last row or column, 1 keeps the size); None
+            for no pooling.
+        of: the input: `pixels`; `small`, pixels to double first, with a result in phases; or `phases`.
         kwargs: those of `keras.layers.Conv2D`.
     """
 
     def __init__(
         self, filters: int, kernel_size: int, pool: int | None = None, of: str = "pixels", **kwargs: Any
     ) -> None:
-        # Kernels are transformed in float32 and cast then, not before.
+        # No autocast: kernels are transformed in float32, and cast after that.
         super().__init__(filters, kernel_size, padding="same", autocast=False, **kwargs)
         self._pool, self._of = pool, of
         self.input_spec = None  # Keras expects one input
 
     def build(self, input_shape: Any) -> None:
-        """Make a kernel of (k, k, channels, filters): those of all inputs, or of one phase."""
+        """Create a kernel (k, k, channels, filters), with the channels of all inputs, or of one phase."""
         if isinstance(input_shape, list):
             input_shape = (*input_shape[0][:3], sum(shape[3] for shape in input_shape))
         if self._of == "phases":
@@ -145,7 +155,7 @@ class Conv2D(keras.layers.Conv2D):  # type: ignore[misc]
         self.input_spec = None
 
     def call(self, inputs: Any, training: bool = False) -> Any:
-        """(B, h, w, C), or a list of such and at its end (B, 1, 1, C) for all pixels, to (B, h', w', filters)."""
+        """(B, h, w, C), or a list of such maps with (B, 1, 1, C) at its end, to (B, h', w', filters)."""
         x = self._convolved(inputs, bool(training))
         if self._pool:
             x = max_pool(x, self._pool)
@@ -154,10 +164,10 @@ class Conv2D(keras.layers.Conv2D):  # type: ignore[misc]
 
     def _convolved(self, inputs: Any, training: bool) -> Any:
         if isinstance(inputs, list):
-            *maps, everywhere = (ops.cast(each, self.compute_dtype) for each in inputs)
+            *maps, constant = (ops.cast(values, self.compute_dtype) for values in inputs)
             x, kernel = ops.concatenate(maps, axis=3), ops.cast(self.kernel, self.compute_dtype)
             channels = x.shape[3]
-            return convolve(x, kernel[:, :, :channels]) + convolve(everywhere, kernel[:, :, channels:])
+            return convolve(x, kernel[:, :, :channels]) + convolve(constant, kernel[:, :, channels:])
         x = ops.cast(inputs, self.compute_dtype)
         if self._of == "small":
             return convolve_doubled(x, self.kernel, training)
@@ -175,10 +185,10 @@ class Conv2D(keras.layers.Conv2D):  # type: ignore[misc]
 
 @keras.saving.register_keras_serializable("msinet")
 class Pixels(keras.layers.Layer):  # type: ignore[misc]
-    """Phases put side by side."""
+    """Phases to pixels (depth to space)."""
 
     def call(self, phases: Any) -> Any:
-        """(B, h, w, 4 C) to (B, 2h, 2w, C), the same type."""
+        """(B, h, w, 4 C) to (B, 2h, 2w, C) of the same type."""
         _, height, width, _ = ops.shape(phases)
         channels = phases.shape[3] // 4
         x = ops.reshape(phases, (-1, height, width, 2, 2, channels))
@@ -192,12 +202,12 @@ class Pixels(keras.layers.Layer):  # type: ignore[misc]
 
 @keras.saving.register_keras_serializable("msinet")
 class Normalize(keras.layers.Layer):  # type: ignore[misc]
-    """Shift and scale each image's map to 0..1: x -= min; x /= 1e-7 + max. In float32."""
+    """Shift and scale the map of each image to 0..1, in float32: x -= min; x /= 1e-7 + max."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(dtype="float32", **kwargs)
 
     def call(self, maps: Any) -> Any:
-        """(B, H, W, 1) any float to (B, H, W, 1) float32 in [0, 1]."""
+        """(B, H, W, 1), any float, to (B, H, W, 1) float32 in [0, 1]."""
         maps = maps - ops.min(maps, axis=(1, 2, 3), keepdims=True)
         return maps / (EPSILON + ops.max(maps, axis=(1, 2, 3), keepdims=True))

@@ -1,6 +1,6 @@
-"""Loads TensorFlow, which takes seconds, when something needs it, and says so.
+"""Loads TensorFlow, which takes seconds, only when it is needed, and prints a line about it.
 
-A command checks all that it can check before it calls `load_tensorflow`; so a mistake is answered at once.
+A command checks its arguments before it calls `load_tensorflow`, so that mistakes are reported at once.
 """
 
 import importlib
@@ -8,36 +8,36 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from trainer.processor import check_processor
+from trainer.cpu import check_cpu
 
 LOADING = "loading TensorFlow ..."
 
 
 def load_tensorflow() -> None:
-    """Import TensorFlow, after a line on stderr; nothing happens where it is loaded already.
+    """Import TensorFlow, after a line on stderr; do nothing if it is already loaded.
 
     Raises:
-        UserError: the processor is too old for it.
+        UserError: if the CPU is too old for it.
     """
     if "tensorflow" in sys.modules:
         return
-    for line in (check_processor(), LOADING):
+    for line in (check_cpu(), LOADING):
         if line:
             print(line, file=sys.stderr, flush=True)
-    with _left_out("matplotlib.pyplot"):
+    with _without("matplotlib.pyplot"):
         importlib.import_module("tensorflow")
 
 
 @contextmanager
-def _left_out(name: str) -> Iterator[None]:
-    """Have imports of a module fail that others use only if it is there.
+def _without(name: str) -> Iterator[None]:
+    """Make the import of an optional module fail inside the block.
 
-    Keras imports pyplot for a function that is not used here: a fifth of the time that TensorFlow takes to load.
+    Keras imports pyplot for a function that this project does not use; that takes a fifth of the loading time.
     """
     if name in sys.modules:
         yield
         return
-    sys.modules[name] = None  # type: ignore[assignment]  # what `import` takes as: there is none
+    sys.modules[name] = None  # type: ignore[assignment]  # `import` then raises ImportError
     try:
         yield
     finally:

@@ -8,14 +8,14 @@ EPSILON = 1e-7
 
 
 def kld(targets: Any, predictions: Any) -> Any:
-    """Kullback-Leibler divergence of predicted from true saliency, for each image.
+    """Kullback-Leibler divergence of the predicted from the true saliency of each image.
 
-    Both maps are divided by 1e-7 + their sum; then the sum of t * log(1e-7 + t / (1e-7 + p)) over the pixels.
-    The evaluation metric of this name (`trainer.metrics.kld`) has another epsilon.
+    Both maps are divided by 1e-7 + their sum. The divergence is the sum of t * log(1e-7 + t / (1e-7 + p)) over the
+    pixels. The evaluation metric of the same name (`trainer.metrics.kld`) has a different epsilon.
 
     Args:
-        targets: (B, H, W, 1) ground truth, at least 0, any scale.
-        predictions: (B, H, W, 1), at least 0, any scale.
+        targets: (B, H, W, 1), the ground truth, at least 0, of any scale.
+        predictions: (B, H, W, 1), at least 0, of any scale.
 
     Returns:
         (B,) float32, in nats.

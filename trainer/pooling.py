@@ -1,4 +1,4 @@
-"""Max-pooling, with a gradient that XLA compiles for GPUs to the same bits in every run."""
+"""Max-pooling with a gradient that is deterministic on GPUs under XLA."""
 
 from typing import Any
 
@@ -7,15 +7,22 @@ import numpy as np
 from keras import ops
 
 own_gradient: bool | None = None
-"""Whether the gradient is the one here; None: where there is a GPU."""
+"""Whether to use the gradient of this module; None: if this machine has a GPU."""
 
 
 def max_pool(x: Any, stride: int) -> Any:
-    """Largest of each 2 x 2 pixels: (B, h, w, C) to (B, h // 2, w // 2, C) for stride 2, to the same size for 1.
+    """Maximum of each 2 x 2 window.
 
-    XLA's own gradient scatters, which has an order on TPUs and none on GPUs: where operations are to be
-    deterministic it refuses to compile it. The one here reads and writes each pixel once. A TPU keeps XLA's, which
-    moves fewer bytes there (docs/log.md).
+    XLA's own gradient is a scatter. Its order is fixed on TPUs but not on GPUs, where XLA refuses to compile it if
+    operations must be deterministic. The gradient of this module reads and writes each pixel once. A TPU keeps
+    XLA's, which moves fewer bytes there (docs/log.md).
+
+    Args:
+        x: (B, h, w, C).
+        stride: 2, or 1.
+
+    Returns:
+        (B, h // 2, w // 2, C) for stride 2, (B, h, w, C) for stride 1.
     """
     padding = "valid" if stride == 2 else "same"
     if not (_on_gpu() if own_gradient is None else own_gradient):
@@ -30,17 +37,17 @@ def max_pool(x: Any, stride: int) -> Any:
 
 
 def _gradient(x: Any, y: Any, dy: Any, stride: int) -> Any:
-    """`dy` (B, h', w', C) at the first of the largest pixels of each window, as TensorFlow does: (B, h, w, C)."""
+    """`dy` (B, h', w', C) at the first maximum of each window, as in TensorFlow: (B, h, w, C)."""
     _, height, width, channels = ops.shape(x)
     _, rows, columns, _ = ops.shape(y)
     if stride == 1:
         x = ops.pad(x, ((0, 0), (0, 1), (0, 1), (0, 0)), constant_values=-np.inf)
-    free, parts = True, []
+    is_open, parts = True, []  # whether the maximum of a window is still to come
     for row, column in np.ndindex(2, 2):
-        here = x[:, row : row + stride * rows : stride, column : column + stride * columns : stride]
-        taken = ops.logical_and(free, ops.equal(here, y))
-        free = ops.logical_and(free, ops.logical_not(taken))
-        parts.append(ops.where(taken, dy, ops.zeros_like(dy)))
+        pixels = x[:, row : row + stride * rows : stride, column : column + stride * columns : stride]
+        is_maximum = ops.logical_and(is_open, ops.equal(pixels, y))
+        is_open = ops.logical_and(is_open, ops.logical_not(is_maximum))
+        parts.append(ops.where(is_maximum, dy, ops.zeros_like(dy)))
     if stride == 1:
         total = ops.zeros_like(x)
         for (row, column), part in zip(np.ndindex(2, 2), parts, strict=True):

@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import pathlib
 import sys
+from collections.abc import Collection
 from typing import Any, TypeVar
 
 from trainer.artifacts import MODEL_NAME
@@ -11,18 +12,18 @@ from trainer.errors import UserError, nearest
 from trainer.files import check_place
 
 STDOUT = "-"
-"""A file's name that means the standard output."""
+"""File name that stands for standard output."""
 
 Config = TypeVar("Config")
 
 
 def called_as(command: str, package: str) -> str:
-    """How this process was called, for usage lines: the installed `command`, or `python -m` and the package."""
+    """How to call this program, for usage lines: the installed `command`, or `python -m` and the package."""
     return command if pathlib.Path(sys.argv[0]).stem == command else f"python -m {package}"
 
 
 def boolean(text: str) -> bool:
-    """True or False of a word such as `true` or `no`."""
+    """Parse `true`, `yes`, `1`, `false`, `no` or `0`; raises `ValueError` for any other word."""
     words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
     try:
         return words[text.lower()]
@@ -31,17 +32,17 @@ def boolean(text: str) -> bool:
 
 
 def output_path(text: str) -> str:
-    """What to write, as a flag's type: a `UserError` before any work where nothing can be written there."""
+    """Type of a flag that names an output: raises `UserError` before any work if nothing can be written there."""
     if "://" in text:
         place = "on Cloud Storage" if text.startswith("gs://") else "an address"
-        raise UserError(f"{text} is {place}; name a place here to write to, and copy it there")
+        raise UserError(f"{text} is {place}; name a local path, and copy the result there afterwards")
     if text and text != STDOUT:
         check_place(text)
     return text
 
 
 def output_dir(text: str) -> str:
-    """The same for a folder."""
+    """Like `output_path`, for a folder."""
     output_path(text)
     if pathlib.Path(text).is_file():
         raise UserError(f"{text} is a file; name a folder")
@@ -49,12 +50,12 @@ def output_dir(text: str) -> str:
 
 
 def output_dir_or_address(text: str) -> str:
-    """The same for a folder that may as well be on Cloud Storage."""
+    """Like `output_dir`, for a folder that may also be on Cloud Storage."""
     return text if "://" in text else output_dir(text)
 
 
 def output_file(text: str) -> str:
-    """The same for a file, or for STDOUT."""
+    """Like `output_path`, for a file or STDOUT."""
     output_path(text)
     if pathlib.Path(text).is_dir():
         raise UserError(f"{text} is a folder; name a file in it")
@@ -62,48 +63,69 @@ def output_file(text: str) -> str:
 
 
 class Parser(argparse.ArgumentParser):
-    """Takes flags by their full names only, and names the nearest for one that it does not know."""
+    """Accepts flags by their full names only, and suggests the nearest flag for an unknown one.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    With `returns_unknown`, `parse_known_args` returns unknown arguments to the caller, who reports them with
+    `suggestion`. Otherwise they end the process with the usage and exit status 2.
+    """
+
+    def __init__(self, *args: Any, returns_unknown: bool = False, **kwargs: Any) -> None:
         super().__init__(*args, **{**kwargs, "allow_abbrev": False})
+        self._returns_unknown = returns_unknown
 
-    def error(self, message: str) -> Any:
-        """Print the message with the nearest known flag and exit with status 2."""
-        unknown = message.removeprefix("unrecognized arguments: ")
-        if unknown != message:
-            flags = [flag for action in self._actions for flag in action.option_strings]
-            message += nearest(unknown.split()[0].split("=")[0], flags)
-        super().error(message)
+    def suggestion(self, argument: str) -> str:
+        """`; did you mean '--x'?` for the flag nearest to `argument`, or nothing."""
+        flags = [flag for action in self._actions for flag in action.option_strings]
+        return nearest(argument.partition("=")[0], flags)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse unknown flags here, where the flags of this subcommand are known."""
+        """Refuse unknown arguments here, where the flags of the subcommand are known."""
         known, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        if unknown and not self._returns_unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self.suggestion(unknown[0])}")
         return known, unknown
 
 
-def add_settings(parser: argparse.ArgumentParser, config: type) -> None:
-    """Give `parser` a flag for each field of the dataclass `config`, with its default and its help."""
+def add_flag(
+    parser: argparse._ActionsContainer, name: str, kind: type, default: Any, help: str, *, is_text: bool = False
+) -> None:
+    """Give `parser` the flag of one setting. This is the only place that makes a setting a flag.
+
+    Args:
+        parser: a parser or a group of its arguments.
+        name: name of the setting, with underscores.
+        kind: bool, int, float or str.
+        default: value of the setting without the flag.
+        help: description of the setting.
+        is_text: leave the value a text, for the caller to convert, and None without the flag.
+    """
+    parser.add_argument(
+        "--" + name.replace("_", "-"),
+        type=str if is_text else boolean if kind is bool else kind,
+        default=None if is_text else default,
+        metavar=kind.__name__.upper(),
+        help=f"{help} (default: {default!r})".replace("%", "%%"),
+    )
+
+
+def add_settings(parser: argparse.ArgumentParser, config: type, names: Collection[str] = ()) -> None:
+    """Give `parser` a flag for each field of the dataclass `config`, or for those in `names`."""
     for field in dataclasses.fields(config):
-        parser.add_argument(
-            "--" + field.name.replace("_", "-"),
-            type=boolean if field.type is bool else field.type,
-            default=field.default,
-            metavar=getattr(field.type, "__name__", "value").upper(),
-            help=f"{field.metadata['help']} (default: {field.default!r})".replace("%", "%%"),
-        )
+        if not names or field.name in names:
+            assert isinstance(field.type, type)
+            add_flag(parser, field.name, field.type, field.default, field.metadata["help"])
 
 
 MODEL = "Model folder, or a registered name with or without @VERSION or @ALIAS, here or on gs://"
-"""What `trainer.models.find.find_model` takes, for a flag's help."""
+"""Help text: what `trainer.models.find.find_model` accepts."""
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Give `parser` the flag of the model to use, as `trainer.models.find.find_model` takes it."""
+    """Give `parser` the flag `--model`, for `trainer.models.find.find_model`."""
     parser.add_argument("--model", default="", help=f"{MODEL} (default: {MODEL_NAME}).")
 
 
-def settings(config: type[Config], arguments: argparse.Namespace) -> Config:
-    """The dataclass with the values of its flags."""
-    return config(**{field.name: getattr(arguments, field.name) for field in dataclasses.fields(config)})  # type: ignore[arg-type]
+def settings(config: type[Config], arguments: argparse.Namespace, **others: Any) -> Config:
+    """The dataclass with the values of its flags and of `others`; its defaults for fields with neither."""
+    names = {field.name for field in dataclasses.fields(config)}  # type: ignore[arg-type]
+    return config(**{name: value for name, value in vars(arguments).items() if name in names} | others)

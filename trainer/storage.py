@@ -6,6 +6,7 @@ failures; all other failures are `UserError`s that say what to do.
 
 import atexit
 import base64
+import mimetypes
 import os
 import pathlib
 import shutil
@@ -22,8 +23,8 @@ from trainer.errors import UserError
 from trainer.progress import Tracker
 
 REMOTE = "gs://"
-MOUNT = "/gcs"
-"""Where Vertex AI mounts Cloud Storage: /gcs/BUCKET/..."""
+MOUNT = pathlib.Path("/gcs")
+"""Vertex AI mounts Cloud Storage here: /gcs/BUCKET/..."""
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 RETRY_S = 60.0
 """How long transient failures are retried."""
@@ -204,6 +205,23 @@ def retry() -> Any:
     from google.cloud.storage.retry import DEFAULT_RETRY
 
     return DEFAULT_RETRY.with_timeout(RETRY_S)
+
+
+def write_object(address: str, content: pathlib.Path | bytes, connected: Any) -> None:
+    """Write a file, or bytes, to the object at a `gs://` address by a `client(write=True)`, with a checksum.
+
+    Raises:
+        MissingError: there is no such bucket.
+        UserError: the object may not be written.
+    """
+    bucket_name, path = split(address)
+    blob = connected.bucket(bucket_name).blob(path)
+    with explained(address, write=True):
+        if isinstance(content, bytes):
+            kind = mimetypes.guess_type(path)[0]
+            blob.upload_from_string(content, content_type=kind, checksum="crc32c", retry=retry())
+        else:
+            blob.upload_from_filename(content, checksum="crc32c", retry=retry())
 
 
 def split(source: str) -> tuple[str, str]:

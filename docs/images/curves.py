@@ -1,8 +1,8 @@
-"""Draw docs/images/curves.png: validation loss after each epoch of the trainings in docs/results.md.
+"""Draw docs/images/curves.png: the validation loss after each epoch of the trainings in docs/results.md.
 
-    python docs/images/curves.py results          # the folder of those trainings; seconds
+    python docs/images/curves.py results          # the folder of these trainings; seconds
 
-In it are base_RATE and finetune_RATE, folders of trained models.
+It contains base_RATE and finetune_RATE, the folders of the trained models.
 """
 
 import json
@@ -20,7 +20,7 @@ OUTPUT = pathlib.Path(__file__).with_name("curves.png")
 
 
 def main(results: str) -> None:
-    """Write the picture."""
+    """Write the image."""
     figure = Figure(figsize=(9, 3.4), dpi=150, layout="constrained")
     for axes, (step, title) in zip(figure.subplots(1, 2), PANELS.items(), strict=True):
         for rate, color in COLORS.items():

@@ -1,8 +1,8 @@
-"""Photograph the demo's page for the README and the docs: docs/images/demo-*.jpg.
+"""Take screenshots of the demo's page for the README and the docs: docs/images/demo-*.jpg.
 
-    python -m docs.images.demo models/msinet/1      # what `demo --model` takes; half a minute
+    python -m docs.images.demo models/msinet/1      # a model as for `demo --model`; half a minute
 
-The photographs come with scikit-image and are in the public domain: a cup of coffee (CC0, Rachel Michetti) and an
+The photos come with scikit-image and are in the public domain: a cup of coffee (CC0, Rachel Michetti) and an
 astronaut (NASA).
 """
 
@@ -29,11 +29,12 @@ from trainer.prediction.predictor import Predictor
 FOLDER = pathlib.Path(__file__).parent
 WIDE, NARROW = {"width": 1280, "height": 832}, {"width": 360, "height": 740}
 QUALITY = 88
-A, B = "#pictures > :nth-child(1)", "#pictures > :nth-child(2)"
+A, B = "#images > :nth-child(1)", "#images > :nth-child(2)"
 
 
 @contextmanager
 def serving(model: str) -> Iterator[str]:
+    """Serve the page for a model; yields the address."""
     with listen("127.0.0.1", 0) as bound:
         app = build_app(Predictor(find_model(model)), "msinet", LOOPBACK_NAMES)
         server = build_server(app)
@@ -47,12 +48,13 @@ def serving(model: str) -> Iterator[str]:
 
 
 def load(page: Page, path: pathlib.Path, panel: str = A) -> None:
+    """Load an image and wait for its map."""
     page.locator(f"{panel} input[type=file]").set_input_files(path)
     page.locator(f"{panel} .name", has_text=path.name).wait_for()
 
 
 def mark(page: Page, name: str, left: float, top: float, right: float, bottom: float) -> None:
-    """Drag a region over picture A, sides in 0..1, and name it."""
+    """Drag a region over image A, sides in 0..1, and name it."""
     box = page.locator(f"{A} .boxes").bounding_box()
     assert box
     page.mouse.move(box["x"] + left * box["width"], box["y"] + top * box["height"])
@@ -65,15 +67,15 @@ def mark(page: Page, name: str, left: float, top: float, right: float, bottom: f
 
 
 def shoot(page: Page, name: str) -> None:
-    """The whole page as it is now."""
+    """Save a screenshot of the whole page."""
     page.evaluate("document.activeElement.blur()")
-    page.wait_for_timeout(400)  # the map is faded in
-    picture = Image.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB")
-    picture.save(FOLDER / f"demo-{name}.jpg", quality=QUALITY, optimize=True, subsampling=0)
+    page.wait_for_timeout(400)  # the map fades in
+    screenshot = Image.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB")
+    screenshot.save(FOLDER / f"demo-{name}.jpg", quality=QUALITY, optimize=True, subsampling=0)
 
 
 def with_badge(pixels: Image.Image) -> Image.Image:
-    """Another design of the same picture."""
+    """Another design of the same image."""
     changed = pixels.copy()
     draw = ImageDraw.Draw(changed)
     draw.ellipse((470, 250, 580, 360), "#ffd21f")
@@ -82,6 +84,7 @@ def with_badge(pixels: Image.Image) -> Image.Image:
 
 
 def open_page(browser: Browser, address: str, scheme: str, narrow: bool = False) -> Page:
+    """Open the page in a colour scheme, light or dark."""
     context = browser.new_context(
         viewport=NARROW if narrow else WIDE, color_scheme=scheme, device_scale_factor=1.5 if narrow else 1
     )
@@ -92,17 +95,17 @@ def open_page(browser: Browser, address: str, scheme: str, narrow: bool = False)
 
 
 def main(model: str) -> None:
-    """Serve `model`, use the page, and write its pictures."""
+    """Serve `model`, use the page, and save the screenshots."""
     with tempfile.TemporaryDirectory() as folder, serving(model) as address, sync_playwright() as playwright:
         coffee = Image.fromarray(data.coffee())
-        pictures = {
+        images = {
             "coffee": coffee,
             "coffee with badge": with_badge(coffee),
             "astronaut": Image.fromarray(data.astronaut()),
         }
-        paths = {name: pathlib.Path(folder) / f"{name}.png" for name in pictures}
-        for name, picture in pictures.items():
-            picture.save(paths[name])
+        paths = {name: pathlib.Path(folder) / f"{name}.png" for name in images}
+        for name, image in images.items():
+            image.save(paths[name])
         browser = launch(playwright)
         page = open_page(browser, address, "light")
         load(page, paths["coffee"])

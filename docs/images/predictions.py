@@ -1,8 +1,8 @@
-"""Draw docs/images/predictions.jpg: photographs above, and what models predict for them below, a row for each.
+"""Draw docs/images/predictions.jpg: a row of photos, and below it a row of predictions for each model.
 
     python docs/images/predictions.py results/base_1e-5 results/finetune_1e-5      # half a minute
 
-The photographs come with scikit-image and are in the public domain: an astronaut (NASA), a rocket (SpaceX), a cat
+The photos come with scikit-image and are in the public domain: an astronaut (NASA), a rocket (SpaceX), a cat
 and a cup of coffee (CC0, Stefan van der Walt and Rachel Michetti).
 """
 
@@ -21,20 +21,20 @@ OUTPUT = pathlib.Path(__file__).with_name("predictions.jpg")
 
 
 def main(*models: str) -> None:
-    """Predict with the models and write the picture."""
-    photographs = {name: getattr(data, name)() for name in ("chelsea", "coffee", "astronaut", "rocket")}
+    """Predict with the models and write the image."""
+    photos = {name: getattr(data, name)() for name in ("chelsea", "coffee", "astronaut", "rocket")}
     predictors = [Predictor(find_model(model)) for model in models]
     columns = []
-    for pixels in photographs.values():
+    for pixels in photos.values():
         width = round(pixels.shape[1] * HEIGHT_PX / pixels.shape[0])
         blended = [blend(pixels, predictor.predict(pixels)) for predictor in predictors]
-        columns.append([Image.fromarray(each).resize((width, HEIGHT_PX)) for each in (pixels, *blended)])
+        columns.append([Image.fromarray(cell).resize((width, HEIGHT_PX)) for cell in (pixels, *blended)])
     total = sum(column[0].width for column in columns) + GAP_PX * (len(columns) - 1)
     sheet = Image.new("RGB", (total, (1 + len(models)) * (HEIGHT_PX + GAP_PX) - GAP_PX), "white")
     left = 0
     for column in columns:
-        for row, picture in enumerate(column):
-            sheet.paste(picture, (left, row * (HEIGHT_PX + GAP_PX)))
+        for row, image in enumerate(column):
+            sheet.paste(image, (left, row * (HEIGHT_PX + GAP_PX)))
         left += column[0].width + GAP_PX
     sheet.save(OUTPUT, quality=88)
 

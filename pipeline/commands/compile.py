@@ -1,49 +1,57 @@
-"""Compile the pipeline to the file that a target takes.
+"""Compile the pipeline to the YAML file of a target.
 
-Without --target, both committed files are written: pipeline.yaml for Vertex AI and pipeline-kubeflow.yaml. The
-environment's parameters become the defaults of the compiled pipeline's.
+Without --target, this writes both committed files: pipeline.yaml for Vertex AI and pipeline-kubeflow.yaml. The
+parameters of the environment become the defaults of the compiled pipeline.
 """
 
 import argparse
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pipeline.graph import parameters
-from pipeline.graph.environment import load_environment
+from pipeline.graph.environment import Environment, load_environment
 from trainer.errors import check, check_choice
 
 HELP = "write pipeline.yaml and pipeline-kubeflow.yaml"
 FILES = {"vertex": "pipeline.yaml", "kubeflow": "pipeline-kubeflow.yaml"}
-"""The compiled pipelines that are committed, by target."""
+"""Target -> its committed pipeline."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--target", default="", help="where it is to run: vertex or kubeflow; both if not given")
-    parser.add_argument("--env", default="", help="environment with the images; the target's name if not given")
-    parser.add_argument("--output", type=pathlib.Path, help="file to write; pipeline.yaml for Vertex")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the file is out of date")
+    parser.add_argument("--target", default="", help="vertex or kubeflow; both if empty")
+    parser.add_argument(
+        "--env", default="", help="environment with the names of the images; that of the target if empty"
+    )
+    parser.add_argument("--output", type=pathlib.Path, help="file to write; by default the committed file")
+    parser.add_argument("--check", action="store_true", help="fail if the file is out of date, and write nothing")
 
 
-def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
+def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from pipeline.graph import compile as compiling
 
     if parsed.target:
         check_choice("target", parsed.target, FILES)
-    given = load_environment(parsed.env) if parsed.env else None
-    target = parsed.target or ("vertex" if parsed.output or given else "")
-    if given and not parsed.target and given.target in FILES:
-        target = given.target
-    for each in [target] if target else FILES:
-        environment = given or load_environment(each)
+    chosen = load_environment(parsed.env) if parsed.env else None
+    for target in _targets(parsed, chosen):
+        environment = chosen or load_environment(target)
         check(
-            environment.target == each,
-            f"environment {environment.name} is for target {environment.target}, not {each}",
+            environment.target == target,
+            f"environment {environment.name} is for target {environment.target}, not {target}",
         )
-        parameters.validate({**environment.derived, **environment.parameters}, each)
-        output = parsed.output or pathlib.Path(FILES[each])
+        parameters.validate({**environment.derived, **environment.parameters}, target)
+        output = parsed.output or pathlib.Path(FILES[target])
         if parsed.check:
-            compiling.check(environment, output)
+            compiling.check_pipeline(environment, output)
         else:
-            compiling.write(environment, output)
+            compiling.write_pipeline(environment, output)
             print(f"wrote {output}")
     return 0
+
+
+def _targets(parsed: argparse.Namespace, chosen: Environment | None) -> Collection[str]:
+    """The targets to compile for; `chosen` is the environment that was passed."""
+    if parsed.target:
+        return [parsed.target]
+    if chosen and chosen.target in FILES:
+        return [chosen.target]
+    return ["vertex"] if chosen or parsed.output else FILES

@@ -1,86 +1,88 @@
 """\
-Compare the accelerators: how long a training takes on each, what it costs, and what does not fit.
+Compare the accelerators: time, cost, and which ones do not fit.
 
-Times and prices are estimates. --accelerator NAME shows the plan of one of them, with what it rests on.
+Times and prices are estimates. --accelerator NAME shows the plan for one accelerator, and what its estimates are
+based on.
 """
 
 import argparse
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from pipeline.plan import plan
+from pipeline.plan.plan import DataSize, TrainingPlan
 from pipeline.plan.settings import AcceleratorConfig
 from trainer import accelerators, datasets
 from trainer.config import FetchConfig, TrainConfig, parse_image_size
+from trainer.duration import format_duration
 from trainer.errors import check
+from trainer.settings_cli import add_settings, settings
 
-HELP = "compare the accelerators: time, cost, what fits"
+HELP = "compare the accelerators: time, cost, and which fit"
+DATA = ("dataset", "image_size")
 TRAINING = ("epochs", "precision", "accumulation")
 MACHINES = ("workers", "provisioning", "reduction_servers")
-"""The settings of the training and of its machines that all accelerators are compared with."""
+"""Settings that are the same for all accelerators in the comparison."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    known = {
-        field.name: field
-        for config in (FetchConfig, TrainConfig, AcceleratorConfig)
-        for field in dataclasses.fields(config)
-    }
-    for name in ("dataset", "image_size", *TRAINING, *MACHINES):
-        field = known[name]
-        about = f"{field.metadata['help']} (default: {field.default!r})".replace("%", "%%")
-        assert isinstance(field.type, type)
-        parser.add_argument("--" + name.replace("_", "-"), type=field.type, default=field.default, help=about)
-    parser.add_argument("--images", type=int, default=0, help="training images; 0 for those of the data set")
+    add_settings(parser, FetchConfig, DATA)
+    add_settings(parser, TrainConfig, TRAINING)
+    add_settings(parser, AcceleratorConfig, MACHINES)
+    parser.add_argument("--images", type=int, default=0, help="training images; 0 for the size of the dataset")
     parser.add_argument(
-        "--batch-size", type=int, default=0, help="images in a step, over all replicas; 0 for each one's default"
+        "--batch-size",
+        type=int,
+        default=0,
+        help="images per step over all replicas; 0 for the default of each accelerator",
     )
-    parser.add_argument("--location", default="", help="region that must have them; anywhere if not given")
-    parser.add_argument("--accelerator", default="", help="show the plan of this one")
+    parser.add_argument("--location", default="", help="region that must offer the accelerators; any if empty")
+    parser.add_argument("--accelerator", default="", help="show the plan for this accelerator only")
 
 
-def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
+def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from rich.console import Console
     from rich.markdown import Markdown
 
     console = Console()
-    training = TrainConfig(batch_size=parsed.batch_size, **{name: getattr(parsed, name) for name in TRAINING})
-    data = _data(parsed)
-    machines = {name: getattr(parsed, name) for name in MACHINES}
+    training, data = settings(TrainConfig, parsed), _data_size(parsed)
     if parsed.accelerator:
-        one = AcceleratorConfig(parsed.accelerator, **machines)
-        console.print(Markdown(plan.markdown(plan.make_plan(one, training, data, location=parsed.location))))
+        chosen = plan.make_plan(settings(AcceleratorConfig, parsed), training, data, location=parsed.location)
+        console.print(Markdown(plan.plan_markdown(chosen)))
         return 0
-    compared = plan.comparison(machines, training, data, location=parsed.location)
-    fitting = {name: made for name, made in compared.items() if isinstance(made, plan.Plan)}
-    if fitting:
-        console.print(_table(fitting))
-    if len(fitting) < len(compared):
-        console.print(_reasons({name: str(why) for name, why in compared.items() if name not in fitting}))
-    console.print(f"Times are estimates too: see --accelerator NAME. {accelerators.PRICE_SOURCE}", style="dim")
+    machines = {name: getattr(parsed, name) for name in MACHINES}
+    compared = plan.compare_accelerators(machines, training, data, location=parsed.location)
+    plans = {name: entry for name, entry in compared.items() if isinstance(entry, TrainingPlan)}
+    if plans:
+        console.print(_plan_table(plans))
+    if len(plans) < len(compared):
+        console.print(_reason_table({name: str(why) for name, why in compared.items() if name not in plans}))
+    console.print(
+        f"Times are estimates; --accelerator NAME shows their basis. {accelerators.PRICE_SOURCE}", style="dim"
+    )
     return 0
 
 
-def _data(parsed: argparse.Namespace) -> plan.DataSize:
+def _data_size(parsed: argparse.Namespace) -> DataSize:
     dataset = datasets.get(parsed.dataset)
     check(parsed.images >= 0, f"images is {parsed.images}; it must be at least 0")
-    return plan.DataSize(
+    return DataSize(
         images=parsed.images or dataset.n_train,
         valid_images=dataset.n_valid,
         image_size=parse_image_size(parsed.image_size) if parsed.image_size else dataset.image_size,
     )
 
 
-def _table(fitting: dict[str, plan.Plan]) -> Any:
+def _plan_table(plans: dict[str, TrainingPlan]) -> Any:
     from rich import box
     from rich.table import Table
 
-    any_plan = next(iter(fitting.values()))
+    any_plan = next(iter(plans.values()))
+    data, machines = any_plan.data, any_plan.machines
     table = Table(
-        title=f"{any_plan.epochs} epochs of {any_plan.images} images at "
-        f"{any_plan.image_size[0]}x{any_plan.image_size[1]}, {any_plan.config.provisioning}, "
-        f"{any_plan.workers} machine{'s' if any_plan.workers > 1 else ''}",
+        title=f"{any_plan.training.epochs} epochs of {data.images} images at "
+        f"{data.image_size[0]}x{data.image_size[1]}, {machines.provisioning}, "
+        f"{machines.workers} machine{'s' if machines.workers > 1 else ''}",
         box=box.SIMPLE_HEAD,
         collapse_padding=True,
         pad_edge=False,
@@ -89,21 +91,21 @@ def _table(fitting: dict[str, plan.Plan]) -> Any:
         table.add_column(heading, no_wrap=True)
     for heading in ("chips", "batch", "precision", "memory", "time", "USD"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for name, made in fitting.items():
+    for name, entry in plans.items():
         table.add_row(
             name,
-            made.accelerator.machine_type,
-            str(made.replicas),
-            str(made.batch_size),
-            made.precision,
-            f"{made.memory_bytes / made.usable_memory_bytes:.0%}",
-            plan.duration(made.hours),
-            "?" if made.cost_usd is None else f"{made.cost_usd:.2f}",
+            entry.accelerator.machine_type,
+            str(entry.replicas),
+            str(entry.batch_size),
+            entry.precision,
+            f"{entry.memory_bytes / entry.usable_memory_bytes:.0%}",
+            format_duration(3600 * entry.hours),
+            "?" if entry.cost_usd is None else f"{entry.cost_usd:.2f}",
         )
     return table
 
 
-def _reasons(reasons: dict[str, str]) -> Any:
+def _reason_table(reasons: dict[str, str]) -> Any:
     from rich import box
     from rich.table import Table
     from rich.text import Text

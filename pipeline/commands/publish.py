@@ -1,7 +1,8 @@
 """\
-Compile the pipeline and put it into Artifact Registry, from where the console and `submit --template` take it.
+Compile the pipeline and upload it to Artifact Registry, for the console and `submit --template`.
 
-Prints the address of the version. Submit by that: a tag may move, and Vertex AI has answered 500 for tags.
+Prints the address of the version. Submit by this address, not by a tag: tags can move, and Vertex AI has returned
+error 500 for tags.
 """
 
 import argparse
@@ -14,12 +15,10 @@ HELP = "upload the compiled pipeline to Artifact Registry"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_environment(parser)
-    parser.add_argument(
-        "--tag", action="append", help="tag that the version gets; may be repeated (default: latest)"
-    )
+    parser.add_argument("--tag", action="append", help="tag for the version; may be repeated (default: latest)")
 
 
-def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
+def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from pipeline.graph.environment import load_environment
     from pipeline.vertex import publish
 

@@ -1,43 +1,42 @@
 """\
 Run the pipeline on this machine.
 
-Without --env, the environment is `sample` (a small set of patterns, drawn on the spot: minutes on two cores)
-unless base_source or finetune_source is given; then it is `local` (the paper's settings). Parameters go before
-those of the environment, and those before the defaults below. A parameter is written --base-epochs 3 or
-base_epochs=3.
+Without --env, the environment is `sample` (a small synthetic dataset; minutes on two cores). If you pass
+base_source or finetune_source, it is `local` (the paper's settings). Parameters that you pass override those of
+the environment, which override the defaults below. Write a parameter as --base-epochs 3 or base_epochs=3.
 
-The run's folder has the log, the report and all outputs, but for data that another run beside it has fetched
-already: that stays where it is, so keep that run as long as you compare on its data. A run that was killed or
-failed goes on with --resume: data whose source did not change is not fetched again, and training continues from
-its last checkpoint.
+The run's folder contains the log, the report and all outputs, except data that another run in the same folder has
+already fetched. That data stays in the other run, so keep it as long as you compare on its data. --resume resumes
+a run that was killed or failed: it does not fetch unchanged data again, and training continues from its last
+checkpoint.
 """
 
 import argparse
 from collections.abc import Sequence
 
-from pipeline.commands.flags import add_environment, add_parameters, given_parameters
+from pipeline.commands.flags import add_environment, add_parameters, passed_parameters
 
-HELP = "run it on this machine"
+HELP = "run the pipeline on this machine"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_environment(parser, default="")
-    parser.add_argument("--run-dir", default="", help="folder of the run; runs/TIME if not given")
+    parser.add_argument("--run-dir", default="", help="folder of the run; runs/TIME if empty")
     parser.add_argument(
         "--resume",
         nargs="?",
         const="latest",
         default="",
-        help="folder of a run to go on with; the latest if empty",
+        help="folder of a run to resume; the latest run if empty",
     )
     add_parameters(parser)
 
 
-def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
+def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from rich.console import Console
 
-    from pipeline.local import run
-    from pipeline.local.prepare import prepare
+    from pipeline.local.prepare import prepare_run
+    from pipeline.local.run import execute_run
 
-    given = given_parameters(parsed, others)
-    return run.execute(prepare(parsed.env, parsed.run_dir, parsed.resume, given), Console())
+    passed = passed_parameters(parsed, assignments)
+    return execute_run(prepare_run(parsed.env, parsed.run_dir, parsed.resume, passed), Console())

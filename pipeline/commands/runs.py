@@ -1,7 +1,7 @@
 """\
-Look at runs on Vertex AI, or cancel one.
+List, show or cancel runs on Vertex AI.
 
-`show` without a run shows the latest; with --wait it is followed until it ends, as `submit --wait` does.
+`show` without an id shows the latest run; with --wait it follows the run until it ends, like `submit --wait`.
 """
 
 import argparse
@@ -12,18 +12,20 @@ from pipeline.commands.flags import add_environment
 from trainer.errors import check
 
 HELP = "list, show or cancel runs on Vertex AI"
-SHOWN = 10
+MAX_LISTED = 10
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("list", "show", "cancel"))
-    parser.add_argument("run", nargs="?", default="", help="id of the run; the latest for show if not given")
+    parser.add_argument("run", nargs="?", default="", help="id of the run; show without it shows the latest run")
     add_environment(parser)
-    parser.add_argument("--wait", action="store_true", help="of show: follow the run until it ends")
-    parser.add_argument("--limit", type=int, default=SHOWN, help=f"of list: at most so many (default: {SHOWN})")
+    parser.add_argument("--wait", action="store_true", help="for show: follow the run until it ends")
+    parser.add_argument(
+        "--limit", type=int, default=MAX_LISTED, help=f"for list: maximum number of runs (default: {MAX_LISTED})"
+    )
 
 
-def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
+def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from pipeline import cloud
     from pipeline.graph import dag
     from pipeline.graph.environment import load_environment
@@ -37,7 +39,7 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
             print(_line(job))
         return 0
     if parsed.action == "cancel":
-        check(bool(parsed.run), "which run? write `python -m pipeline runs cancel RUN`")
+        check(bool(parsed.run), "name the run: `python -m pipeline runs cancel RUN`")
         runs.cancel(environment, parsed.run)
         print(f"{parsed.run} is being cancelled: {cloud.run_link(environment, parsed.run)}")
         return 0
@@ -49,7 +51,7 @@ def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
         return runs.follow(environment, run, titles)
     print(f"State:   {runs.state_of(job)}\nCreated: {job.create_time:%Y-%m-%d %H:%M} UTC")
     for name, value in sorted(runs.parameters_of(job).items()):
-        # The API knows one kind of number alone.
+        # The API returns every number as a float.
         print(f"  {name} = {value:g}" if isinstance(value, float) else f"  {name} = {value}")
     for line in runs.changes(job, titles, {}):
         print(line)
@@ -62,9 +64,9 @@ def _latest(environment: Any) -> str:
     from pipeline.graph import dag
     from pipeline.vertex import runs
 
-    found = runs.latest(environment, dag.NAME, 1)
-    check(bool(found), f"there is no run of {dag.NAME} in {environment.project}, {environment.location}")
-    return str(found[0].name.rpartition("/")[2])
+    jobs = runs.latest(environment, dag.NAME, 1)
+    check(bool(jobs), f"there is no run of {dag.NAME} in {environment.project}, {environment.location}")
+    return str(jobs[0].name.rpartition("/")[2])
 
 
 def _line(job: Any) -> str:

@@ -1,18 +1,18 @@
 """\
-Start a run on Vertex AI, after a check of all that can be checked before.
+Start a run on Vertex AI, after every check that is possible in advance.
 
-Parameters go before those of the environment, and those before the template's defaults. A parameter is written
---base-epochs 3 or base_epochs=3. Without --template, the pipeline is compiled for the environment.
+Parameters that you pass override those of the environment, which override the template's defaults. Write a
+parameter as --base-epochs 3 or base_epochs=3. Without --template, the pipeline is compiled for the environment.
 
-With --wait the states of the tasks are shown until the run ends; the exit status is then 0 if it succeeded, 1 if
-it failed, and 2 if it was cancelled. Ctrl-C ends the watching, not the run.
+--wait shows the states of the tasks until the run ends; the exit status is then 0 if it succeeded, 1 if it failed,
+and 2 if it was cancelled. Ctrl-C stops watching, but not the run.
 """
 
 import argparse
 import json
 from collections.abc import Sequence
 
-from pipeline.commands.flags import add_environment, add_parameters, add_template, given_parameters
+from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
 
 HELP = "start a run on Vertex AI"
 
@@ -20,33 +20,30 @@ HELP = "start a run on Vertex AI"
 def configure(parser: argparse.ArgumentParser) -> None:
     add_environment(parser)
     parser.add_argument("--wait", action="store_true", help="follow the run until it ends")
-    parser.add_argument("--dry-run", action="store_true", help="print the request; send nothing")
+    parser.add_argument("--dry-run", action="store_true", help="print the request without sending it")
     add_template(parser)
-    parser.add_argument("--job-id", default="", help="id of the run; a new one if not given")
+    parser.add_argument("--job-id", default="", help="id of the run; a new one if empty")
     add_parameters(parser)
 
 
-def execute(parsed: argparse.Namespace, others: Sequence[str]) -> int:
+def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from pipeline import cloud
     from pipeline.graph.environment import load_environment
     from pipeline.graph.titles import titles_of
-    from pipeline.vertex import checks, experiments, runs, submit
+    from pipeline.vertex import checks, runs, submit
 
-    given = given_parameters(parsed, others)
+    passed = passed_parameters(parsed, assignments)
     environment = load_environment(parsed.env)
-    submission = submit.prepare(environment, given, parsed.template, parsed.cache, parsed.job_id)
+    submission = submit.prepare(environment, passed, parsed.template, parsed.cache, parsed.job_id)
     if parsed.dry_run:
         print(json.dumps(submission.request, indent=2))
         return 0
     for line in submit.estimates(submission):
         print(line)
     checks.check_bucket(environment)
-    experiment = experiments.ensure(environment)
     submit.send(submission)
     print(f"Run:     {submission.run}")
     print(f"Console: {cloud.run_link(environment, submission.run)}", flush=True)
-    if experiment:
-        experiments.add(environment, experiment, submission.run)
     if parsed.wait:
         return runs.follow(environment, submission.run, titles_of(submission.job["pipelineSpec"]))
     print(f"Status:  {runs.command(environment, 'show', submission.run)}")

@@ -1,0 +1,1 @@
+"""The pipeline itself: its parameters, environments, tasks and compiled files."""

@@ -1,4 +1,4 @@
-"""Compiles the pipeline to the YAML file that a target takes."""
+"""Compiles the pipeline to the YAML file of a target."""
 
 import difflib
 import pathlib
@@ -9,30 +9,30 @@ from pipeline.graph.environment import Environment
 from trainer.errors import UserError
 
 
-def write(environment: Environment, output: pathlib.Path) -> None:
-    """Write the pipeline for `environment` to `output`."""
+def write_pipeline(environment: Environment, output: pathlib.Path) -> None:
+    """Compile the pipeline for `environment` and write it to `output`."""
     from kfp import compiler
 
-    from pipeline.graph.dag import build
+    from pipeline.graph.dag import build_pipeline
 
-    compiler.Compiler().compile(build(environment.target, environment), str(output))
+    compiler.Compiler().compile(build_pipeline(environment.target, environment), str(output))
 
 
-def check(environment: Environment, golden: pathlib.Path) -> None:
-    """Raise `UserError`, with the difference, unless `golden` is what the code compiles to."""
+def check_pipeline(environment: Environment, golden: pathlib.Path) -> None:
+    """Raise `UserError` with the difference if `golden` is not the pipeline that the code compiles to."""
     with tempfile.TemporaryDirectory() as folder:
-        fresh = pathlib.Path(folder) / "pipeline.yaml"
-        write(environment, fresh)
-        wanted = normalised(fresh.read_text()).splitlines()
+        path = pathlib.Path(folder) / "pipeline.yaml"
+        write_pipeline(environment, path)
+        compiled = without_sdk_version(path.read_text()).splitlines()
     if not golden.exists():
         raise UserError(f"{golden} does not exist; `make compile` writes it")
-    found = normalised(golden.read_text()).splitlines()
-    difference = list(difflib.unified_diff(found, wanted, str(golden), "compiled now", lineterm="", n=1))
+    committed = without_sdk_version(golden.read_text()).splitlines()
+    difference = list(difflib.unified_diff(committed, compiled, str(golden), "compiled now", lineterm="", n=1))
     if difference:
         shown = "\n".join(difference[:40])
-        raise UserError(f"{golden} is not what the code compiles to; `make compile` writes it anew:\n{shown}")
+        raise UserError(f"{golden} is out of date; `make compile` updates it:\n{shown}")
 
 
-def normalised(text: str) -> str:
-    """A compiled pipeline without the version of the SDK that compiled it."""
+def without_sdk_version(text: str) -> str:
+    """Mask the version of the SDK in a compiled pipeline."""
     return re.sub(r"(?m)^sdkVersion: .*$", "sdkVersion: any", text)

@@ -1,17 +1,17 @@
-"""The one description of the DAG.
+"""The DAG of the pipeline, the same on all targets except for the tasks of a training step.
 
-fingerprint(base)          fingerprint(fine-tuning)     never cached: what is at the source now
+fingerprint(base)          fingerprint(fine-tuning)     never cached: reads the current source
      |                          |
 fetch_dataset              fetch_dataset                cached by fingerprint
      |                          |
 plan, base training             |                       a training step (see targets.py), or import_model
-     |__________________________|                       where base_model_uri names a model in its place
+     |__________________________|                       if base_model_uri is set
      |
 plan, fine-tuning
      |
-evaluate_model                                          beside the current default and the centre bias
+evaluate_model                                          compares with the current default and the centre bias
      |
-upload_model                                            a new version; the default only if it is better
+upload_model                                            adds a version; the default only if it is better
 """
 
 import contextlib
@@ -28,116 +28,127 @@ from components.import_model import import_model
 from components.upload_model import upload_model
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import PARAMETERS, STEPS, docstring, settings_of, signature
-from pipeline.graph.targets import TARGETS, Channel, Step
+from pipeline.graph.targets import TARGETS, Channel, TrainingStepInputs
 from trainer.config import EvaluateConfig, FetchConfig
 
 NAME = "msinet"
-SUMMARY = "Train MSI-Net on one data set, fine-tune it on another, evaluate it and register it."
+SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
 SIZES = {
     "fetch-dataset": ("8", "16G"),
     "evaluate-model": ("8", "32G"),
     **dict.fromkeys(("collect-training", "import-model"), ("2", "8G")),
 }
-"""Cores and memory of tasks, where the smallest machine is not enough for SALICON's 15,000 images."""
+"""Task -> cores and memory, if the smallest machine is not enough for SALICON's 15,000 images."""
 RETRIED = ("fingerprint", "fetch-dataset", "plan-training", "collect-training", "import-model", "upload-model")
-"""Tasks that may run twice: a registry knows a run that it has already. Not the evaluation, which fails a model on
-purpose, nor training, which Vertex AI starts again by itself."""
+"""Tasks that are retried. upload_model may run twice, because a registry recognises a run that it already has. Not
+the evaluation, which fails on purpose for a bad model, nor training, which Vertex AI restarts itself."""
 
 NEVER_CACHED = ("fingerprint", "named-model", "importer", "evaluate-model", "upload-model")
-"""Tasks whose result depends on more than their inputs: on the source, or on the registry, as it is now."""
+"""Tasks whose result depends on more than their inputs: on the current source or registry."""
 
 
-def build(target: str = "local", environment: Environment | None = None) -> Any:
+def build_pipeline(target: str = "local", environment: Environment | None = None) -> Any:
     """The pipeline for `target`; its parameters are the same on all targets.
 
-    `environment` has the names of the images, by default those without a repository, and who is told of the end.
+    `environment` has the names of the images (without a repository by default), the addresses to notify, and the
+    defaults of parameters.
     """
-    place = environment or Environment("local")
+    env = environment or Environment("local")
 
     def pipeline(*channels: Channel) -> None:
-        given = dict(zip(PARAMETERS, channels, strict=True))
-        with _told(place):
-            seen = {step: _look(step, given) for step in STEPS}
-            fetched = {step: _fetch(step, given, seen[step]) for step in STEPS}
+        parameters = dict(zip(PARAMETERS, channels, strict=True))
+        with _notify_on_exit(env):
+            fingerprints = {step: _fingerprint_source(step, parameters) for step in STEPS}
+            fetched = {step: _fetch_data(step, parameters, fingerprints[step]) for step in STEPS}
             data = {step: task.outputs["prepared"] for step, task in fetched.items()}
 
             def train(step: str, base_model: Channel | None) -> Channel:
-                weights = seen[step].outputs["weights"]
-                made = Step(step, given, data[step], base_model, tuple(fetched.values()), weights)
-                return TARGETS[target](made, place)
+                inputs = TrainingStepInputs(
+                    name=step,
+                    parameters=parameters,
+                    dataset=data[step],
+                    base_model=base_model,
+                    after=tuple(fetched.values()),
+                    initial_weights_fingerprint=fingerprints[step].outputs["weights"],
+                )
+                return TARGETS[target](inputs, env)
 
-            base_model = _base_model(given, seen["base"], lambda: train("base", None), cached=target != "local")
-            _evaluate_and_upload(given, train("finetune", base_model).outputs["model"], data)
-        _equip(target, place)
+            base_model = _base_model(
+                parameters, fingerprints["base"], lambda: train("base", None), cached=target != "local"
+            )
+            _evaluate_and_upload(parameters, train("finetune", base_model).outputs["model"], data)
+        _configure_tasks(target, env)
 
-    pipeline.__signature__ = signature({**place.derived, **place.parameters})  # type: ignore[attr-defined]
+    pipeline.__signature__ = signature({**env.derived, **env.parameters})  # type: ignore[attr-defined]
     pipeline.__doc__ = docstring(SUMMARY)
     return dsl.pipeline(pipeline, name=NAME)
 
 
-def _told(place: Environment) -> contextlib.AbstractContextManager[Any]:
-    """Surrounds the tasks after whose end, good or bad, an e-mail goes to those who want one."""
-    if not place.notify:
+def _notify_on_exit(env: Environment) -> contextlib.AbstractContextManager[Any]:
+    """Context for all tasks; when they end, failed or not, an e-mail goes to the addresses of `env.notify`."""
+    if not env.notify:
         return contextlib.nullcontext()
     from google_cloud_pipeline_components.v1.vertex_notification_email import VertexNotificationEmailOp
 
-    told: contextlib.AbstractContextManager[Any] = dsl.ExitHandler(
-        VertexNotificationEmailOp(recipients=list(place.notify)), name="Run"
+    handler: contextlib.AbstractContextManager[Any] = dsl.ExitHandler(
+        VertexNotificationEmailOp(recipients=list(env.notify)), name="Run"
     )
-    return told
+    return handler
 
 
-def _equip(target: str, place: Environment) -> None:
-    """Give our tasks their image, and where machines are asked for, their size and their retries.
+def _configure_tasks(target: str, env: Environment) -> None:
+    """Set the image of our tasks and, except on this machine, their size and retries.
 
-    Tasks of NEVER_CACHED get no caching, whatever their image.
+    Disables the caching of NEVER_CACHED tasks, whatever their image.
     """
     for task in dsl.pipeline_context.Pipeline.get_default_pipeline().tasks.values():
-        kind = task.component_spec.name
-        if kind in NEVER_CACHED:
+        component = task.component_spec.name
+        if component in NEVER_CACHED:
             task.set_caching_options(False)
         if task.container_spec is None or task.container_spec.image != IMAGE:
             continue
-        task.set_container_image(place.image)
+        task.set_container_image(env.image)
         if target == "local":
             continue
-        if kind in SIZES:
-            cores, memory = SIZES[kind]
+        if component in SIZES:
+            cores, memory = SIZES[component]
             task.set_cpu_limit(cores).set_memory_limit(memory)
-        if kind in RETRIED:
+        if component in RETRIED:
             task.set_retry(2, backoff_duration="60s", backoff_factor=2)
 
 
-def _look(step: str, given: dict[str, Channel]) -> Channel:
-    wanted = settings_of(FetchConfig, step, given)
-    # Fine-tuning starts from the base model, and reads no initial weights.
-    instead = {"base_model_uri": "", "evaluate_base": False, "initial_weights": "none"}
+def _fingerprint_source(step: str, parameters: dict[str, Channel]) -> Channel:
+    data = settings_of(FetchConfig, step, parameters)
+    # Fine-tuning starts from the base model, so it reads no initial weights.
+    start = {"base_model_uri": "", "evaluate_base": False, "initial_weights": "none"}
     if step == "base":
-        instead = {name: given[name] for name in instead}
-    seen = fingerprint(dataset=wanted["dataset"], source=wanted["source"], **instead)
-    return seen.set_display_name(f"{STEPS[step]}: source")
+        start = {name: parameters[name] for name in start}
+    task = fingerprint(dataset=data["dataset"], source=data["source"], **start)
+    return task.set_display_name(f"{STEPS[step]}: source")
 
 
-def _fetch(step: str, given: dict[str, Channel], seen: Channel) -> Channel:
-    fetched = fetch_dataset(**settings_of(FetchConfig, step, given), fingerprint=seen.outputs["data"])
-    return fetched.set_caching_options(True).set_display_name(f"{STEPS[step]}: data")
+def _fetch_data(step: str, parameters: dict[str, Channel], fingerprints: Channel) -> Channel:
+    task = fetch_dataset(**settings_of(FetchConfig, step, parameters), fingerprint=fingerprints.outputs["data"])
+    return task.set_caching_options(True).set_display_name(f"{STEPS[step]}: data")
 
 
-def _base_model(given: dict[str, Channel], seen: Channel, train: Callable[[], Channel], cached: bool) -> Channel:
-    """The model to fine-tune: what `train` makes, or what `base_model_uri` names.
+def _base_model(
+    parameters: dict[str, Channel], fingerprints: Channel, train: Callable[[], Channel], cached: bool
+) -> Channel:
+    """The model to fine-tune: the result of `train`, or the model that `base_model_uri` names.
 
-    The URI of either goes on, not the model: kfp.local cannot choose between artifacts, nor could Kubeflow's
-    server before 2026 (docs/adr/0008).
+    Tasks pass its URI, not the model: kfp.local cannot choose between artifacts, nor could Kubeflow's server
+    before 2026 (docs/adr/0008).
     """
-    wanted = settings_of(FetchConfig, "base", given)
-    with dsl.If(given["base_model_uri"] == "", name=STEPS["base"]):
+    data = settings_of(FetchConfig, "base", parameters)
+    with dsl.If(parameters["base_model_uri"] == "", name=STEPS["base"]):
         trained = train()
     with dsl.Else(name="Base model: import"):
         imported = import_model(
-            base_model_uri=given["base_model_uri"],
-            dataset=wanted["dataset"],
-            image_size=wanted["image_size"],
-            fingerprint=seen.outputs["model"],
+            base_model_uri=parameters["base_model_uri"],
+            dataset=data["dataset"],
+            image_size=data["image_size"],
+            fingerprint=fingerprints.outputs["model"],
         )
         imported.set_caching_options(cached).set_display_name("Base model: import")
     chosen = named_model(uri=dsl.OneOf(trained.outputs["Output"], imported.outputs["Output"]))
@@ -148,20 +159,27 @@ def _base_model(given: dict[str, Channel], seen: Channel, train: Callable[[], Ch
 def named_model(uri: str) -> dsl.Model:
     """The model at `uri`.
 
-    A pipeline of its own, because Kubeflow's importer takes its URI only from an input of the pipeline around it.
-    The importer has no display name: Kubeflow would record it under that, and other tasks would not find it.
+    It is a pipeline because Kubeflow's importer accepts its URI only from an input of the pipeline around it. The
+    importer has no display name: Kubeflow would record it under that name, and other tasks would not find it.
     """
-    # The same artifact again, not one more of this place: so a fine-tuning that was done already is in the cache.
+    # The same artifact is used again, so that an earlier fine-tuning from it is found in the cache.
     importer = dsl.importer(artifact_uri=uri, artifact_class=dsl.Model, reimport=False)
     return importer.set_caching_options(False).output
 
 
-def _evaluate_and_upload(given: dict[str, Channel], model: Channel, data: dict[str, Channel]) -> None:
-    place = {"model_name": given["model_name"], "registry": given["registry"]}
-    both = {"base_data": data["base"], "finetune_data": data["finetune"]}
-    gate = settings_of(EvaluateConfig, "", given)
-    judged = evaluate_model(evaluate_base=given["evaluate_base"], **gate, **place, **both, model=model)
-    judged.set_display_name("Evaluation")
-    run = dsl.PIPELINE_JOB_NAME_PLACEHOLDER
-    uploaded = upload_model(**place, **both, run=run, model=model, evaluation=judged.outputs["evaluation"])
+def _evaluate_and_upload(parameters: dict[str, Channel], model: Channel, data: dict[str, Channel]) -> None:
+    registry = {name: parameters[name] for name in ("model_name", "registry")}
+    both_data = {"base_data": data["base"], "finetune_data": data["finetune"]}
+    gate = settings_of(EvaluateConfig, "", parameters)
+    evaluated = evaluate_model(
+        evaluate_base=parameters["evaluate_base"], **gate, **registry, **both_data, model=model
+    )
+    evaluated.set_display_name("Evaluation")
+    uploaded = upload_model(
+        **registry,
+        **both_data,
+        run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER,
+        model=model,
+        evaluation=evaluated.outputs["evaluation"],
+    )
     uploaded.set_display_name("Registration")

@@ -1,6 +1,6 @@
 """Environments: where a pipeline runs and with which parameters. Each is one TOML file in configs/.
 
-The images' names are here and nowhere else.
+This is the only module that knows the names of the images.
 """
 
 import dataclasses
@@ -17,17 +17,20 @@ from trainer.errors import UserError, check, check_choice, nearest
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 TARGET_NAMES = ("local", "vertex", "kubeflow")
-NEEDED = {
+REQUIRED_KEYS = {
     "local": (),
     "vertex": ("project", "location", "bucket", "image_repository", "image_tag"),
     "kubeflow": ("image_repository", "image_tag"),
 }
-"""The keys that an environment of each target cannot do without."""
+"""Target -> keys that its environments must have."""
 ADDRESS = r"[^@\s,;<>]+@[^@\s,;<>.]+(\.[^@\s,;<>.]+)+"
-MOST_ADDRESSES = 3
-"""What Vertex's notification by e-mail takes, by its documentation."""
-KINDS: dict[str, tuple[type, str]] = {"notify": (list, "a list of texts"), "labels": (dict, "a table of texts")}
-"""The keys of a TOML file whose values are not texts."""
+MAX_ADDRESSES = 3
+"""Limit of Vertex AI's e-mail notification, from its documentation."""
+KEY_TYPES: dict[str, tuple[type, str]] = {
+    "notify": (list, "a list of strings"),
+    "labels": (dict, "a table of strings"),
+}
+"""Keys of a TOML file whose values are not strings -> their type and its description."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,27 +44,25 @@ class Environment:
     bucket: str = ""
     """`gs://` prefix of everything the pipeline writes."""
     service_account: str = ""
-    """Account that runs the pipeline; the project's default one if empty."""
+    """Account that runs the pipeline; the project's default account if empty."""
     network: str = ""
     """VPC network to peer with, as projects/NUMBER/global/networks/NAME; none if empty."""
     image_repository: str = ""
     image_tag: str = "latest"
     template_repository: str = ""
     """Artifact Registry repository of compiled pipelines, as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY."""
-    experiment: str = ""
-    """Vertex experiment that groups the runs; none if empty."""
     endpoint: str = ""
-    """Address of the API, where it is not the location's public one."""
+    """Address of the API; the public one of the location if empty."""
     notify: Sequence[str] = ()
-    """E-mail addresses that are told how a run ended (Vertex sends to three at most)."""
+    """E-mail addresses that are notified when a run ends (at most three)."""
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Labels of runs, schedules and models."""
     parameters: Mapping[str, Value] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_choice("target", self.target, TARGET_NAMES)
-        for name in NEEDED[self.target]:
-            check(bool(getattr(self, name)), f"{name} is empty; target {self.target} needs one")
+        for name in REQUIRED_KEYS[self.target]:
+            check(bool(getattr(self, name)), f"{name} is empty; target {self.target} needs it")
         if self.bucket:
             check(
                 self.bucket.startswith("gs://") and len(self.bucket) > len("gs://"),
@@ -71,7 +72,7 @@ class Environment:
 
     @property
     def derived(self) -> dict[str, Value]:
-        """Parameters that say again what the other keys say, where the environment's parameters do not."""
+        """Parameters that follow from the other keys; the environment's own parameters override them."""
         if self.target != "vertex":
             return {}
         labels = ",".join(f"{key}={value}" for key, value in {**OWNER, **self.labels}.items())
@@ -95,24 +96,28 @@ class Environment:
 
 
 def check_addresses(addresses: Sequence[str]) -> None:
-    """Raise `UserError` unless Vertex can send to these e-mail addresses."""
+    """Raise `UserError` unless Vertex AI can send to these e-mail addresses."""
     check(
-        len(addresses) <= MOST_ADDRESSES,
-        f"notify has {len(addresses)} addresses, Vertex sends to {MOST_ADDRESSES} at most; name a mailing list",
+        len(addresses) <= MAX_ADDRESSES,
+        f"notify has {len(addresses)} addresses, but Vertex AI sends to at most {MAX_ADDRESSES}; use a mailing "
+        "list",
     )
-    for each in addresses:
+    for address in addresses:
         check(
-            re.fullmatch(ADDRESS, each) is not None,
-            f"notify has {each!r}, which is no e-mail address; write it as NAME@DOMAIN",
+            re.fullmatch(ADDRESS, address) is not None,
+            f"notify has {address!r}, which is not an e-mail address; write it as NAME@DOMAIN",
         )
 
 
 def load_environment(name: str) -> Environment:
-    """The environment `name` of configs/, or the one in the file `name` where that ends with `.toml`."""
+    """Load the environment `name` from configs/, or from the file `name` if it ends with `.toml`.
+
+    Raises `UserError` for an unknown environment, key or parameter, and for a value of the wrong type.
+    """
     path = pathlib.Path(name) if name.endswith(".toml") else CONFIGS / f"{name}.toml"
     if not path.is_file():
-        known = sorted(each.stem for each in CONFIGS.glob("*.toml"))
-        raise UserError(f"unknown environment {name!r}{nearest(name, known)} (known: {', '.join(known)})")
+        names = sorted(path.stem for path in CONFIGS.glob("*.toml"))
+        raise UserError(f"unknown environment {name!r}{nearest(name, names)} (known: {', '.join(names)})")
     try:
         content = tomllib.loads(path.read_text())
         return _environment(path.stem, content)
@@ -124,10 +129,10 @@ def _environment(name: str, content: dict[str, Any]) -> Environment:
     parameters = content.pop("parameters", {})
     fields = {field.name for field in dataclasses.fields(Environment)} - {"name", "parameters"}
     for key, value in content.items():
-        check(key in fields, f"unknown key {key!r}{nearest(key, fields)}; parameters go below [parameters]")
-        kind, title = KINDS.get(key, (str, "text (str)"))
-        check(isinstance(value, kind), f"{key} is {value!r}; it must be {title}")
-        for each in value.values() if kind is dict else value if kind is list else ():
-            check(isinstance(each, str), f"{key} has {each!r}; it must be {title}")
+        check(key in fields, f"unknown key {key!r}{nearest(key, fields)}; parameters belong below [parameters]")
+        kind, description = KEY_TYPES.get(key, (str, "a string (str)"))
+        check(isinstance(value, kind), f"{key} is {value!r}; it must be {description}")
+        for item in value.values() if kind is dict else value if kind is list else ():
+            check(isinstance(item, str), f"{key} has {item!r}; it must be {description}")
     converted = {key: convert(key, value) for key, value in parameters.items()}
     return Environment(name=name, parameters=converted, **content)

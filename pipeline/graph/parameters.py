@@ -1,7 +1,7 @@
-"""The pipeline's parameters: made from the trainer's settings, so that no default and no description is repeated.
+"""The pipeline's parameters, made from the settings so that no default and no description is repeated.
 
-A setting that differs between the two training steps becomes two parameters, `base_NAME` and `finetune_NAME`;
-any other becomes one of the same name.
+A setting that differs between the two training steps becomes two parameters, `base_NAME` and `finetune_NAME`.
+Any other setting becomes one parameter of the same name.
 """
 
 import dataclasses
@@ -25,51 +25,52 @@ PER_STEP = (
     *("dataset", "source", "image_size", "epochs", "batch_size", "learning_rate"),
     *("accelerator", "workers"),
 )
+"""Settings that differ between the two training steps."""
 FINETUNE_DATASET = "fixationadd1000"
-WORDS = {
+KEYWORDS = {
     **{f"{step}_source": ("", SAMPLE) for step in STEPS},
     "base_model_uri": ("",),
     "initial_weights": NO_FILE,
 }
-"""The parameters that name what is read, and their values that are no path and no address."""
-TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+"""Parameters that name an input -> their values that are neither a path nor an address."""
+TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
 
 
 @dataclasses.dataclass(frozen=True)
 class PipelineConfig:
-    """What concerns the pipeline as a whole."""
+    """Settings of the pipeline as a whole."""
 
     model_name: str = setting(MODEL_NAME, "Name of the model in the registry.")
     registry: str = setting(
         "",
-        "Folder of the model registry, or vertex://PROJECT/LOCATION; empty for `models` in the working directory.",
+        "Model registry: a folder, or vertex://PROJECT/LOCATION; empty for `models` in the working directory.",
     )
     checkpoint_dir: str = setting(
         "",
-        "Folder, or gs:// address, where the training steps keep their state; empty for a place beside the output "
+        "Folder or gs:// address for the checkpoints of the training steps; empty for a folder next to the output "
         "of each step.",
     )
 
-    evaluate_base: bool = setting(False, "Evaluate on the base data set's validation split as well.")
+    evaluate_base: bool = setting(False, "Also evaluate on the validation split of the base dataset.")
     base_model_uri: str = setting(
         "",
-        "Model to fine-tune in place of a base training: a path or gs:// address of published weights, as `python "
-        "-m trainer import-weights` takes them, or of a model. A registered name such as msinet@default is looked "
-        "up in `models`, whatever `registry` is; one of another registry is named as FOLDER/msinet@default. The "
-        "base data is not needed then, unless it is evaluated on. Base training if empty.",
+        "Model to fine-tune instead of training a base model: the path or gs:// address of a model, or of weights "
+        "that `python -m trainer import-weights` accepts. A registered name such as msinet@default refers to "
+        "`models`, whatever `registry` is; for another registry write FOLDER/msinet@default. The base data is "
+        "then needed only for evaluate_base. Empty trains a base model.",
     )
 
     def __post_init__(self) -> None:
-        plain = self.model_name.replace("-", "").replace("_", "")
+        without_dashes = self.model_name.replace("-", "").replace("_", "")
         check(
-            plain.isascii() and plain.isalnum(),
-            f"model_name is {self.model_name!r}; use letters, digits, - and _, since it names a folder",
+            without_dashes.isascii() and without_dashes.isalnum(),
+            f"model_name is {self.model_name!r}; it names a folder, so use only letters, digits, - and _",
         )
         if self.registry.startswith(VERTEX):
-            Address.at(self.registry)  # refuses what is none
+            Address.at(self.registry)  # raises for a malformed address
         check(
             "://" not in self.registry or self.registry.startswith(VERTEX),
-            f"registry is {self.registry!r}; give a folder (a bucket is one below /gcs/ where it is mounted)",
+            f"registry is {self.registry!r}; give a folder (a mounted bucket is a folder below /gcs/)",
         )
         check(
             "://" not in self.checkpoint_dir or self.checkpoint_dir.startswith("gs://"),
@@ -79,7 +80,7 @@ class PipelineConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """One parameter of the pipeline and the setting it fills."""
+    """One parameter of the pipeline and the setting that it sets."""
 
     name: str
     kind: type
@@ -88,7 +89,7 @@ class Parameter:
     config: type
     field: str
     step: str
-    """`base` or `finetune`; empty where both steps share it."""
+    """`base` or `finetune`; empty if both steps share it."""
 
 
 def _from_config(config: type, step: str = "") -> list[Parameter]:
@@ -98,27 +99,27 @@ def _from_config(config: type, step: str = "") -> list[Parameter]:
             continue
         name = f"{step}_{field.name}" if step else field.name
         default: Any = FINETUNE_DATASET if name == "finetune_dataset" else field.default
-        about = f"{STEPS[step]}: {field.metadata['help']}" if step else field.metadata["help"]
+        description = f"{STEPS[step]}: {field.metadata['help']}" if step else field.metadata["help"]
         assert isinstance(field.type, type)
-        parameters.append(Parameter(name, field.type, default, about, config, field.name, step))
+        parameters.append(Parameter(name, field.type, default, description, config, field.name, step))
     return parameters
 
 
-OF_STEPS = (FetchConfig, TrainConfig, AcceleratorConfig)
-SHARED = (TrainConfig, EvaluateConfig, PipelineConfig, FetchConfig, AcceleratorConfig, JobConfig)
+STEP_CONFIGS = (FetchConfig, TrainConfig, AcceleratorConfig)
+SHARED_CONFIGS = (TrainConfig, EvaluateConfig, PipelineConfig, FetchConfig, AcceleratorConfig, JobConfig)
 
 PARAMETERS: dict[str, Parameter] = {
     parameter.name: parameter
     for parameters in (
-        *(_from_config(config, step) for step in STEPS for config in OF_STEPS),
-        *(_from_config(config) for config in SHARED),
+        *(_from_config(config, step) for step in STEPS for config in STEP_CONFIGS),
+        *(_from_config(config) for config in SHARED_CONFIGS),
     )
     for parameter in parameters
 }
 
 
 def settings_of(config: type, step: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `config` for `step`, taken from `values` by parameter name; those it lacks are left out."""
+    """The fields of `config` for `step` whose parameters are in `values`, which has parameter names as keys."""
     return {
         parameter.field: values[parameter.name]
         for parameter in PARAMETERS.values()
@@ -127,91 +128,89 @@ def settings_of(config: type, step: str, values: Mapping[str, Any]) -> dict[str,
 
 
 def convert(name: str, value: object) -> Value:
-    """`value`, a text or what a TOML file holds, as the type of parameter `name`.
+    """Convert `value`, a string or a value from a TOML file, to the type of parameter `name`.
 
-    Raises `UserError` for an unknown name, with the nearest known one, and for a value of another type.
+    Raises `UserError` for an unknown name, with the nearest known one, and for a value of the wrong type.
     """
     if name not in PARAMETERS:
-        known = "`python -m pipeline run --help` lists the parameters"
-        raise UserError(f"unknown parameter {name!r}{nearest(name, PARAMETERS)} ({known})")
-    wanted = PARAMETERS[name].kind
+        suggestion = nearest(name, PARAMETERS)
+        raise UserError(f"unknown parameter {name!r}{suggestion} (`python -m pipeline run --help` lists them)")
+    kind = PARAMETERS[name].kind
     try:
-        return _as_type(value, wanted)
+        return _as_type(value, kind)
     except ValueError:
-        raise UserError(f"{name} is {value!r}; it must be {TYPE_NAMES[wanted]} ({wanted.__name__})") from None
+        raise UserError(f"{name} is {value!r}; it must be {TYPE_NAMES[kind]} ({kind.__name__})") from None
 
 
-def _as_type(value: object, wanted: type) -> Value:
-    if isinstance(value, wanted) and not (wanted is int and isinstance(value, bool)):
+def _as_type(value: object, kind: type) -> Value:
+    if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
         assert isinstance(value, Value)
         return value
-    if wanted is float and isinstance(value, int) and not isinstance(value, bool):
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, str):
         raise ValueError
-    if wanted is bool:
+    if kind is bool:
         return boolean(value)
-    return float(value) if wanted is float else int(value)
+    return float(value) if kind is float else int(value)
 
 
 def validate(values: Mapping[str, Value], platform: str = "") -> None:
-    """Raise `UserError` unless the trainer would accept `values`, given by parameter name.
+    """Raise `UserError` unless `values`, with parameter names as keys, are valid settings.
 
-    `platform` (vertex, kubeflow or local), where it is given, must have what they ask for.
+    If `platform` (vertex, kubeflow or local) is not empty, it must support them.
     """
     for step, title in STEPS.items():
         try:
-            datasets.get(FetchConfig(**_complete(FetchConfig, step, values)).dataset)
-            training = TrainConfig(**_complete(TrainConfig, step, values))
-            machines = AcceleratorConfig(**_complete(AcceleratorConfig, step, values))
+            datasets.get(FetchConfig(**_with_defaults(FetchConfig, step, values)).dataset)
+            training = TrainConfig(**_with_defaults(TrainConfig, step, values))
+            machines = AcceleratorConfig(**_with_defaults(AcceleratorConfig, step, values))
             if platform:
                 check_platform(platform, machines, training)
         except UserError as error:
             raise UserError(f"{title.lower()}: {error}") from None
     for config in (EvaluateConfig, PipelineConfig, JobConfig):
-        config(**_complete(config, "", values))
+        config(**_with_defaults(config, "", values))
 
 
 def steps_of(values: Mapping[str, Value]) -> dict[str, str]:
-    """The training steps that there are with these parameters, with their titles."""
+    """The training steps of a run with these parameters -> their titles."""
     return {step: title for step, title in STEPS.items() if step != "base" or not values.get("base_model_uri")}
 
 
 def fetched_steps(values: Mapping[str, Value]) -> dict[str, str]:
-    """The steps whose data is needed with these parameters, with their titles."""
-    return STEPS if _complete(PipelineConfig, "", values)["evaluate_base"] else steps_of(values)
+    """The steps whose data a run with these parameters needs -> their titles."""
+    return STEPS if _with_defaults(PipelineConfig, "", values)["evaluate_base"] else steps_of(values)
 
 
 def require_sources(values: Mapping[str, Value]) -> None:
-    """Raise `UserError` unless it is known where all data sets that are needed are."""
+    """Raise `UserError` unless every dataset that the run needs has a source."""
     for step in fetched_steps(values):
-        wanted = FetchConfig(**_complete(FetchConfig, step, values))
+        config = FetchConfig(**_with_defaults(FetchConfig, step, values))
         check(
-            bool(wanted.source or datasets.get(wanted.dataset).source),
-            f"{wanted.dataset} has no source of its own: give {step}_source: a folder, an archive, a gs:// "
-            "address, or `sample` for a set that is drawn on the spot",
+            bool(config.source or datasets.get(config.dataset).source),
+            f"{config.dataset} has no default source; set {step}_source to a folder, an archive, a gs:// address, "
+            "or `sample` for a synthetic dataset",
         )
 
 
-def _complete(config: type, step: str, values: Mapping[str, Value]) -> dict[str, Any]:
+def _with_defaults(config: type, step: str, values: Mapping[str, Value]) -> dict[str, Any]:
     defaults = {name: parameter.default for name, parameter in PARAMETERS.items()}
     return settings_of(config, step, {**defaults, **values})
 
 
 def signature(defaults: Mapping[str, Value]) -> inspect.Signature:
-    """The signature of the pipeline function; `defaults`, by parameter name, go before the settings' own."""
+    """The signature of the pipeline function; `defaults`, by parameter name, override those of the settings."""
     by_name = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return inspect.Signature(
         [
-            inspect.Parameter(
-                each.name, by_name, default=defaults.get(each.name, each.default), annotation=each.kind
-            )
-            for each in PARAMETERS.values()
+            inspect.Parameter(name, by_name, default=defaults.get(name, entry.default), annotation=entry.kind)
+            for name, entry in PARAMETERS.items()
         ]
     )
 
 
 def docstring(summary: str) -> str:
-    """The docstring of the pipeline function, from which the consoles take each parameter's description."""
-    lines = [f"    {each.name}: {each.help}" for each in PARAMETERS.values()]
+    """The docstring of the pipeline function, from which KFP reads the description of each parameter."""
+    lines = [f"    {name}: {entry.help}" for name, entry in PARAMETERS.items()]
     return "\n".join([summary, "", "Args:", *lines])

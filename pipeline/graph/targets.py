@@ -1,7 +1,7 @@
-"""How a training step becomes tasks on each target. Everything else of the DAG is the same on all of them.
+"""The tasks of a training step on each target. The rest of the DAG is the same on all targets.
 
 - local: plan_training -> train_model
-- kubeflow: plan_training -> train_model, on a node that the plan selects
+- kubeflow: plan_training -> train_model, on the node that the plan selects
 - vertex: plan_training -> CustomTrainingJobOp -> collect_training
 """
 
@@ -18,102 +18,109 @@ from pipeline.plan.settings import AcceleratorConfig, JobConfig
 from trainer.config import TrainConfig
 
 Channel = Any
-"""What kfp passes between tasks: a pipeline parameter or a task's output."""
-PLANNED = ("timeout_hours", "max_wait_hours", "training_labels")
-"""The settings of a job that its plan turns into what the API takes; the others go to the job as they are."""
+"""A value that kfp passes between tasks: a pipeline parameter or the output of a task."""
+PLANNED_JOB_SETTINGS = ("timeout_hours", "max_wait_hours", "training_labels")
+"""Settings of a job that the plan converts for the API; the job receives the others unchanged."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
-    """What a training step is made from, on any target."""
+class TrainingStepInputs:
+    """The inputs of a training step, the same on every target."""
 
     name: str
-    given: Mapping[str, Channel]
-    """The pipeline's parameters."""
+    """base or finetune."""
+    parameters: Mapping[str, Channel]
+    """All pipeline parameters."""
     dataset: Channel
     base_model: Channel | None
     after: Iterable[Channel]
+    """Tasks that must end before the plan starts."""
     initial_weights_fingerprint: Channel
-    """A digest, by which the training is cached: the address of the weights does not say what is there."""
+    """Digest of the weights. Caching needs it, because files can change behind the same address."""
 
     def train(self, accelerator: Channel) -> Channel:
         """The task that trains, on the devices that it finds if `accelerator` is empty.
 
-        It takes the settings as they were given, on every target: only the devices know what 0 and `auto` mean.
+        It receives the settings unchanged on every target: what 0 and `auto` mean depends on the devices.
         """
-        task = train_model(**self.learning, accelerator=accelerator)
+        task = train_model(**self.train_arguments, accelerator=accelerator)
         return task.set_display_name(STEPS[self.name])
 
     @property
-    def learning(self) -> dict[str, Channel]:
-        """Settings and inputs of the training itself."""
+    def train_arguments(self) -> dict[str, Channel]:
+        """Arguments that plan_training and train_model share."""
         base = {} if self.base_model is None else {"base_model": self.base_model}
-        place = {"checkpoint_dir": self.given["checkpoint_dir"], "dataset": self.dataset}
-        place["initial_weights_fingerprint"] = self.initial_weights_fingerprint
-        return {"step": self.name, **settings_of(TrainConfig, self.name, self.given), **place, **base}
+        return {
+            "step": self.name,
+            **settings_of(TrainConfig, self.name, self.parameters),
+            "checkpoint_dir": self.parameters["checkpoint_dir"],
+            "initial_weights_fingerprint": self.initial_weights_fingerprint,
+            "dataset": self.dataset,
+            **base,
+        }
 
     def plan(self, environment: Environment, cached: bool) -> Channel:
-        """The task that resolves and checks what the step runs on."""
-        job = settings_of(JobConfig, self.name, self.given)
+        """The task that checks the settings and plans the machines of the step."""
+        job = settings_of(JobConfig, self.name, self.parameters)
         task = plan_training(
             platform=environment.target,
             location=environment.location,
             image_pattern=environment.image_of("{}"),
-            **settings_of(AcceleratorConfig, self.name, self.given),
-            **{name: job[name] for name in PLANNED},
-            **self.learning,
+            **settings_of(AcceleratorConfig, self.name, self.parameters),
+            **{name: job[name] for name in PLANNED_JOB_SETTINGS},
+            **self.train_arguments,
         )
-        # After all fetching: a mistake in the last source is to be found before hours of training.
+        # After all fetching, so that a mistake in the last source is found before hours of training.
         task.after(*self.after)
         return task.set_caching_options(cached).set_display_name(f"{STEPS[self.name]}: plan")
 
 
 class TrainingStep(Protocol):
-    """Makes the tasks of one training step; the last one's `model` is the trained one, its `Output` the URI."""
+    """Creates the tasks of one training step and returns the last, with outputs `model` and `Output` (its URI)."""
 
-    def __call__(self, step: Step, environment: Environment) -> Channel: ...
-
-
-def local(step: Step, environment: Environment) -> Channel:
-    """One task, run as the others are."""
-    # A working copy's code changes while the name of its image stays: a cached model could be an old one's.
-    planned = step.plan(environment, cached=False)
-    return step.train("").after(planned).set_caching_options(False)
+    def __call__(self, step: TrainingStepInputs, environment: Environment) -> Channel: ...
 
 
-def kubeflow(step: Step, environment: Environment) -> Channel:
-    """One task on a node with the accelerator, in the image for it."""
+def local(step: TrainingStepInputs, environment: Environment) -> Channel:
+    """One task on this machine."""
+    # Not cached: a working copy's code changes under the same image name, so a cached model could be out of date.
+    plan = step.plan(environment, cached=False)
+    return step.train("").after(plan).set_caching_options(False)
+
+
+def kubeflow(step: TrainingStepInputs, environment: Environment) -> Channel:
+    """One task, on a node with the accelerator and in the image for it."""
     from kfp import kubernetes
 
-    planned = step.plan(environment, cached=True)
-    accelerator = settings_of(AcceleratorConfig, step.name, step.given)["accelerator"]
+    plan = step.plan(environment, cached=True)
+    accelerator = settings_of(AcceleratorConfig, step.name, step.parameters)["accelerator"]
     task = step.train(accelerator).set_caching_options(True)
-    task.set_container_image(planned.outputs["image"])
-    task.set_accelerator_type(planned.outputs["accelerator_type"])
-    task.set_accelerator_limit(planned.outputs["accelerator_limit"])
-    kubernetes.add_node_selector_json(task, planned.outputs["node_selector"])
+    task.set_container_image(plan.outputs["image"])
+    task.set_accelerator_type(plan.outputs["accelerator_type"])
+    task.set_accelerator_limit(plan.outputs["accelerator_limit"])
+    kubernetes.add_node_selector_json(task, plan.outputs["node_selector"])
     return task
 
 
-def vertex(step: Step, environment: Environment) -> Channel:
-    """A custom job, which takes its machines at run time; it has no artifacts, so the plan's workspace has them.
+def vertex(step: TrainingStepInputs, environment: Environment) -> Channel:
+    """A custom job, which gets its machines at run time and writes its model to the workspace of the plan.
 
-    The same image, data and settings make the same model, and training is dear: all three are cached. A plan out
-    of the cache names the workspace of an earlier run, where a job that had failed goes on from its checkpoints.
+    All three tasks are cached, because the same image, data and settings give the same model. A cached plan names
+    the workspace of an earlier run, where a job that failed resumes from its checkpoints.
     """
     from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
 
-    planned = step.plan(environment, cached=True)
-    job = settings_of(JobConfig, step.name, step.given)
+    plan = step.plan(environment, cached=True)
+    job = settings_of(JobConfig, step.name, step.parameters)
     trained = CustomTrainingJobOp(
         display_name=f"msinet-{step.name}",
         location=environment.location,
-        worker_pool_specs=planned.outputs["worker_pool_specs"],
-        strategy=planned.outputs["strategy"],
-        timeout=planned.outputs["timeout"],
-        max_wait_duration=planned.outputs["max_wait_duration"],
-        labels=planned.outputs["labels"],
-        base_output_directory=planned.outputs["job_dir"],
+        worker_pool_specs=plan.outputs["worker_pool_specs"],
+        strategy=plan.outputs["strategy"],
+        timeout=plan.outputs["timeout"],
+        max_wait_duration=plan.outputs["max_wait_duration"],
+        labels=plan.outputs["labels"],
+        base_output_directory=plan.outputs["job_dir"],
         restart_job_on_worker_restart=job["restart_training"],
         service_account=job["training_service_account"],
         network=job["training_network"],
@@ -122,7 +129,7 @@ def vertex(step: Step, environment: Environment) -> Channel:
     )
     trained.set_caching_options(True).set_display_name(STEPS[step.name])
     collected = collect_training(
-        gcp_resources=trained.outputs["gcp_resources"], workspace=planned.outputs["workspace"]
+        gcp_resources=trained.outputs["gcp_resources"], workspace=plan.outputs["workspace"]
     )
     collected.set_caching_options(True).set_display_name(f"{STEPS[step.name]}: model")
     return collected

@@ -5,15 +5,15 @@ from typing import Any
 
 
 def titles_of(spec: Mapping[str, Any]) -> dict[str, str]:
-    """What a person calls each task, by its name in the compiled pipeline `spec`.
+    """Name of each task in the compiled pipeline `spec` -> its title.
 
-    A task without a display name that is alone in a nested pipeline has the display name of that pipeline.
+    A task without a display name that is the only task of a nested pipeline has the title of that pipeline.
     """
     return dict(_titles(spec, spec["root"], ""))
 
 
 def _titles(spec: Mapping[str, Any], component: Mapping[str, Any], around: str) -> Iterator[tuple[str, str]]:
-    """The titles of a component's tasks, and of those in them; `around` is what the component itself is called."""
+    """The titles of the tasks in a component, at any depth; `around` is the title of the component itself."""
     tasks = component.get("dag", {}).get("tasks", {})
     for key, task in tasks.items():
         title = task.get("taskInfo", {}).get("name", key)

@@ -1,4 +1,4 @@
-"""A run on this machine: its folder, what it was started with, and whether it can come to its end."""
+"""Prepares a local run: its folder, its parameters, and all checks that are possible before it starts."""
 
 import dataclasses
 import datetime
@@ -18,8 +18,8 @@ from trainer.models import weight_sources
 
 RUNS = pathlib.Path("runs")
 CACHE = f".msinet-cache/schema-{artifacts.SCHEMA}"
-"""Folder beside the runs in which kfp.local remembers what cached tasks made; by schema, so that none is read by
-another one's code."""
+"""Folder next to the runs in which kfp.local records the outputs of cached tasks. It differs for each schema, so
+that code never reads the outputs of an incompatible version."""
 CHECKPOINTS = "checkpoints"
 SHOWN = {
     ("fetch-dataset", "preview"): "data_base.html",
@@ -28,20 +28,20 @@ SHOWN = {
     ("train-model-2", "curve"): "curve_finetune.html",
     ("evaluate-model", "report"): "report.html",
 }
-"""(task, output) -> name under which the run's folder has it for people; kfp gives outputs no suffix."""
+"""(task, output) -> file name of its copy in the run's folder; kfp gives outputs no suffix."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One run: its folder and what it was started with."""
+    """A local run: its folder and the parameters that it was started with."""
 
     folder: pathlib.Path
     environment: str
     parameters: dict[str, Value]
     finished: bool = False
-    """Whether it ended well with these parameters."""
+    """Whether it succeeded with these parameters."""
     earlier: tuple[str, ...] = ()
-    """Folders of the attempts before the latest."""
+    """Names of the folders of all earlier attempts."""
 
     @property
     def model_name(self) -> str:
@@ -50,64 +50,54 @@ class Run:
 
     @classmethod
     def load(cls, folder: pathlib.Path) -> "Run":
+        """Read the run in `folder`; raises `UserError` if there is none."""
         content = files.read_json(folder / RUN_FILE, f"{folder} is not a run; name one below {RUNS}/")
         earlier = tuple(content.get("earlier", ()))
         return cls(folder, content["environment"], content["parameters"], content.get("finished", False), earlier)
 
     def save(self) -> None:
+        """Write the run to its folder, with the version of the code and the command line."""
         content = {name: value for name, value in vars(self).items() if name != "folder"}
         files.write_json(
             self.folder / RUN_FILE, {**content, "code_version": artifacts.code_version(), "command": sys.argv[1:]}
         )
 
-    def begun(self) -> "Run":
-        """The same at the start of an attempt: nothing that is there is its own."""
-        for shown in SHOWN.values():
-            (self.folder / shown).unlink(missing_ok=True)
-        attempts = sorted(each.name for each in self.folder.glob(artifacts.RUN_ATTEMPTS))
+    def start_attempt(self) -> "Run":
+        """The run at the start of a new attempt; removes the copies of earlier outputs from its folder."""
+        for name in SHOWN.values():
+            (self.folder / name).unlink(missing_ok=True)
+        attempts = sorted(path.name for path in self.folder.glob(artifacts.RUN_ATTEMPTS))
         return dataclasses.replace(self, earlier=tuple(attempts))
 
     def output(self, task: str, name: str) -> pathlib.Path | None:
-        """What a task of the latest attempt wrote, where there is one."""
+        """Path of a task's output in the latest attempt; None if it does not exist."""
         attempt = artifacts.latest_attempt(self.folder)
         path = attempt and attempt / task / name
         return path if path and path.exists() else None
 
     def cached_output(self, key: str, name: str) -> pathlib.Path | None:
-        """What a task that was in the cache wrote in an earlier attempt, or run, where it is still there."""
+        """Path of a cached task's output, in an earlier attempt or run; None if it was removed."""
         for record in (self.folder.parent / CACHE).glob(f"{key}*.json"):
             path = pathlib.Path(files.read_json(record, "remove it")[name]["uri"])
             return path if path.exists() else None
         return None
 
 
-def prepare(environment: str, folder: str, resume: str, given: Mapping[str, Value]) -> Run:
-    """The run to start, or to go on with; everything that can be known to be wrong is, before anything starts.
+def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str, Value]) -> Run:
+    """The run to start or resume, with every check that is possible before it starts.
 
-    `environment`, `folder` and `resume` may be empty. `resume` is a run's folder, or `latest`. A `folder` that
-    has a run already is one to go on with.
+    Args:
+        environment: name of an environment; empty for the default one, or the one of the resumed run.
+        folder: the run's folder; empty for a new one below RUNS. If it already has a run, this run is resumed.
+        resume: folder of the run to resume, or `latest`; empty for a new run.
+        passed: parameters from the command line, which override all others.
+
+    Raises:
+        UserError: if the run could not succeed, or cannot be resumed.
     """
     if folder and (pathlib.Path(folder) / RUN_FILE).exists():
         resume = folder
-    if resume:
-        stored = Run.load(_latest() if resume == "latest" else pathlib.Path(resume))
-        check(
-            not environment or load_environment(environment).name == stored.environment,
-            f"{stored.folder} was started in environment {stored.environment}, not {environment}; leave --env out",
-        )
-        values = {**stored.parameters, **given}
-        run = dataclasses.replace(
-            stored, parameters=values, finished=stored.finished and values == stored.parameters
-        )
-    else:
-        has_source = given.get("base_source") or given.get("finetune_source")
-        loaded = load_environment(environment or ("local" if has_source else "sample"))
-        check(
-            loaded.target == "local",
-            f"environment {loaded.name} is for target {loaded.target}; this command runs on this machine alone",
-        )
-        name = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-        run = Run(pathlib.Path(folder) if folder else RUNS / name, loaded.name, {**loaded.parameters, **given})
+    run = _resumed_run(environment, resume, passed) if resume else _new_run(environment, folder, passed)
     run = dataclasses.replace(run, folder=run.folder.absolute())
     run.parameters.setdefault("checkpoint_dir", str(run.folder / CHECKPOINTS))
     parameters.validate(run.parameters, "local")
@@ -118,15 +108,39 @@ def prepare(environment: str, folder: str, resume: str, given: Mapping[str, Valu
     return run
 
 
-def _require_files(given: Mapping[str, Value]) -> None:
-    """Raise `UserError` for a path that leads nowhere, before anything else has taken its hours."""
-    for name, words in parameters.WORDS.items():
-        value = str(given.get(name, words[0]))
-        if value in words or "://" in value:
+def _resumed_run(environment: str, folder: str, passed: Mapping[str, Value]) -> Run:
+    stored = Run.load(_latest_run() if folder == "latest" else pathlib.Path(folder))
+    check(
+        not environment or load_environment(environment).name == stored.environment,
+        f"{stored.folder} was started in environment {stored.environment}, not {environment}; omit --env",
+    )
+    values = {**stored.parameters, **passed}
+    finished = stored.finished and values == stored.parameters
+    return dataclasses.replace(stored, parameters=values, finished=finished)
+
+
+def _new_run(environment: str, folder: str, passed: Mapping[str, Value]) -> Run:
+    has_source = passed.get("base_source") or passed.get("finetune_source")
+    loaded = load_environment(environment or ("local" if has_source else "sample"))
+    check(
+        loaded.target == "local",
+        f"environment {loaded.name} is for target {loaded.target}, but this command runs on this machine; use "
+        "`submit` for Vertex AI",
+    )
+    name = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
+    path = pathlib.Path(folder) if folder else RUNS / name
+    return Run(path, loaded.name, {**loaded.parameters, **passed})
+
+
+def _require_files(values: Mapping[str, Value]) -> None:
+    """Raise `UserError` for an input path that does not exist, before any task has run."""
+    for name, keywords in parameters.KEYWORDS.items():
+        value = str(values.get(name, keywords[0]))
+        if value in keywords or "://" in value:
             continue
         if name.endswith("_source"):
-            is_there = pathlib.Path(value).expanduser().exists()
-            check(is_there, f"{name} is {value!r}, and there is no such file or folder; mend the path")
+            exists = pathlib.Path(value).expanduser().exists()
+            check(exists, f"{name} is {value!r}, and there is no such file or folder; check the path")
         else:
             try:
                 weight_sources.check_local(value)
@@ -135,12 +149,12 @@ def _require_files(given: Mapping[str, Value]) -> None:
 
 
 def _require_registry(location: str, name: str) -> None:
-    """Raise `UserError` for a registry that the evaluation or the registration, hours later, would fail at."""
+    """Raise `UserError` for a registry at which the evaluation or the registration would fail hours later."""
     if location.startswith(VERTEX):
         check(
             bool(Address.at(location).staging),
-            f"registry is {location}, and this machine's models are not on Cloud Storage: say where they are to "
-            f"be kept, {location.partition('?')[0]}?staging=gs://BUCKET/FOLDER",
+            f"registry is {location}, but models of this machine are not on Cloud Storage; add a place to copy "
+            f"them to: {location.partition('?')[0]}?staging=gs://BUCKET/FOLDER",
         )
         return
     registry = LocalRegistry.at(location)
@@ -148,7 +162,7 @@ def _require_registry(location: str, name: str) -> None:
     registry.default(name)
 
 
-def _latest() -> pathlib.Path:
-    found = sorted(RUNS.glob(f"*/{RUN_FILE}"), key=lambda path: path.stat().st_mtime)
-    check(bool(found), f"there is no run below {RUNS.absolute()} to go on with")
-    return found[-1].parent
+def _latest_run() -> pathlib.Path:
+    paths = sorted(RUNS.glob(f"*/{RUN_FILE}"), key=lambda path: path.stat().st_mtime)
+    check(bool(paths), f"there is no run to resume below {RUNS.absolute()}")
+    return paths[-1].parent

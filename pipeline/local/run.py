@@ -1,4 +1,4 @@
-"""Runs the pipeline on this machine: the process that works, and what to say at the end."""
+"""Runs the pipeline on this machine: starts the worker process, shows its progress, and prints the result."""
 
 import contextlib
 import dataclasses
@@ -23,47 +23,47 @@ from trainer.errors import UserError
 
 LOG = "log.txt"
 GRACE_S = 10.0
-"""How long interrupted tasks may take to tidy up."""
+"""Time for interrupted tasks to clean up."""
 TASK_ENVIRONMENT = {"PYTHONUNBUFFERED": "1", "TF_CPP_MIN_LOG_LEVEL": "2"}
 
 
-def execute(run: Run, console: Console) -> int:
-    """Run the pipeline and say how it went; returns the exit status."""
+def execute_run(run: Run, console: Console) -> int:
+    """Run the pipeline, print the result, and return the exit status."""
     with _locked(run.folder):
         if run.finished:
-            text = f"Run {_shown(run.folder)} has finished; other parameters, given with it, run it again"
+            text = f"Run {_shown(run.folder)} has finished; pass a changed parameter to run it again"
             console.print(Text(text), soft_wrap=True)
             return _print_end(run, console)
-        run = run.begun()
+        run = run.start_attempt()
         run.save()
         console.print(Text(f"Run {_shown(run.folder)}, environment {run.environment}"), soft_wrap=True)
         with Progress(console) as progress:
             try:
-                status = _work(run.folder, progress)
+                status = _run_worker(run.folder, progress)
             except KeyboardInterrupt:
                 status = 128 + signal.SIGINT
-        _show(run, progress)
+        _copy_shown(run, progress)
         if status:
             _print_scores(run, console)
             return _print_failure(run, progress, status, console)
         dataclasses.replace(run, finished=True).save()
-        # Of no use any more: the training steps are over, and these are several times as large as the model.
+        # No longer needed after the training, and several times as large as the model.
         shutil.rmtree(run.folder / CHECKPOINTS, ignore_errors=True)
         return _print_end(run, console)
 
 
-def _show(run: Run, progress: Progress) -> None:
-    """Copy what people look at to where they do."""
-    for (task, output), shown in SHOWN.items():
+def _copy_shown(run: Run, progress: Progress) -> None:
+    """Copy the reports of the tasks into the run's folder."""
+    for (task, output), name in SHOWN.items():
         step = progress.steps.get(task)
         key = step.cached_as if step else ""
         path = run.cached_output(key, output) if key else run.output(task, output)
         if path is not None:
-            shutil.copy(path, run.folder / shown)
+            shutil.copy(path, run.folder / name)
 
 
-def _work(folder: pathlib.Path, progress: Progress) -> int:
-    """Start the worker, show and log its output, and return its exit status; it never outlives this call."""
+def _run_worker(folder: pathlib.Path, progress: Progress) -> int:
+    """Start the worker, show and log its output, and return its exit status. It never outlives this call."""
     command = [sys.executable, "-m", "pipeline.local.worker", str(folder)]
     worker = subprocess.Popen(
         command,
@@ -76,7 +76,7 @@ def _work(folder: pathlib.Path, progress: Progress) -> int:
         start_new_session=True,
     )
     assert worker.stdout is not None
-    with (folder / LOG).open("a") as log, _ending(worker):
+    with (folder / LOG).open("a") as log, _terminated(worker):
         for line in worker.stdout:
             plain = ANSI.sub("", line)
             log.write(plain)
@@ -86,8 +86,8 @@ def _work(folder: pathlib.Path, progress: Progress) -> int:
 
 
 @contextlib.contextmanager
-def _ending(worker: "subprocess.Popen[str]") -> Iterator[None]:
-    """On the way out, ends the worker and its tasks if they still run; SIGTERM is then as good as Ctrl-C."""
+def _terminated(worker: "subprocess.Popen[str]") -> Iterator[None]:
+    """Ends the worker and its tasks on exit, if they still run. Within this context, SIGTERM acts like Ctrl-C."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -96,7 +96,7 @@ def _ending(worker: "subprocess.Popen[str]") -> Iterator[None]:
     try:
         yield
     finally:
-        # An interrupt lets the tasks remove what they have half written; the rest ends without being asked.
+        # SIGINT lets the tasks remove partial files; SIGKILL ends those that do not stop in time.
         deadline = time.monotonic() + GRACE_S
         with contextlib.suppress(ProcessLookupError):
             os.killpg(worker.pid, signal.SIGINT)
@@ -111,17 +111,19 @@ def _ending(worker: "subprocess.Popen[str]") -> Iterator[None]:
 
 @contextlib.contextmanager
 def _locked(folder: pathlib.Path) -> Iterator[None]:
-    """Keeps a second process from going on with the same run at the same time."""
+    """Keeps a second process from executing the same run at the same time."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(f"the run {_shown(folder)} is running; wait for its end, or stop it") from None
+            raise UserError(
+                f"the run {_shown(folder)} is already running; wait until it ends, or stop it"
+            ) from None
         yield
 
 
-# === What is said at the end ===
+# === Result ===
 
 
 def _print_end(run: Run, console: Console) -> int:
@@ -130,7 +132,7 @@ def _print_end(run: Run, console: Console) -> int:
     if uploaded is None:
         raise UserError(
             f"run {_shown(run.folder)} has finished, but its outputs ({artifacts.RUN_ATTEMPTS}) were removed; "
-            "start a new run, or give this one a parameter that differs to run it again"
+            "start a new run, or pass a changed parameter to run this one again"
         )
     registered = files.read_json(uploaded, "run the pipeline again")["parameterValues"]
     _print_fact(console, "Registered", f"{run.model_name} version {registered['version']} ({registered['alias']})")
@@ -147,7 +149,7 @@ def _print_scores(run: Run, console: Console) -> None:
 
 
 def _print_failure(run: Run, progress: Progress, status: int, console: Console) -> int:
-    again = f"make run-pipeline RESUME={shlex.quote(_shown(run.folder))}, and any parameter that is to change"
+    resume = f"make run-pipeline RESUME={shlex.quote(_shown(run.folder))} [PARAMETER=VALUE ...]"
     if status == 128 + signal.SIGINT:
         console.print(Text("Interrupted."), style="bold red")
     elif (step := progress.failed) is not None:
@@ -156,7 +158,7 @@ def _print_failure(run: Run, progress: Progress, status: int, console: Console) 
         tail = "\n".join((run.folder / LOG).read_text().splitlines()[-15:])
         console.print(Text(f"The pipeline ended with status {status}:\n{tail}", style="bold red"), soft_wrap=True)
     _print_fact(console, "Log", _shown(run.folder / LOG))
-    _print_fact(console, "Go on with", again)
+    _print_fact(console, "Resume", resume)
     return status if status == 128 + signal.SIGINT else 1
 
 
@@ -165,7 +167,7 @@ def _print_fact(console: Console, name: str, value: str) -> None:
 
 
 def _shown(path: pathlib.Path) -> str:
-    """`path` as short as it can be said from here."""
+    """`path` relative to the working directory, if it lies below it."""
     with contextlib.suppress(ValueError):
         return str(path.relative_to(pathlib.Path.cwd()))
     return str(path)

@@ -1,8 +1,8 @@
 """The process in which kfp.local runs the pipeline; `pipeline.local.run` starts it.
 
-`python -m pipeline.local.worker RUN_DIR` leads a process group of its own, with its tasks in it, and ends that
-group when its standard input does:
-so no training goes on alone when the process that shows its progress is gone, however that one ended.
+`python -m pipeline.local.worker RUN_DIR` leads its own process group, which includes its tasks. It kills the group
+when its standard input closes, so that no training continues after the process that shows its progress has ended,
+however that one ended.
 """
 
 import json
@@ -17,20 +17,20 @@ from typing import Any
 
 
 def main(run_dir: pathlib.Path) -> None:
-    """Run the pipeline with the parameters of `run_dir`; the output goes to stdout."""
+    """Run the pipeline with the parameters of the run in `run_dir`; the output goes to stdout."""
     threading.Thread(target=_end_with_stdin, daemon=True).start()
     from kfp import local
 
-    from pipeline.graph.dag import build
+    from pipeline.graph.dag import build_pipeline
     from pipeline.local.prepare import CACHE, Run
     from pipeline.local.progress import STEPS_LINE
 
     run = Run.load(run_dir)
-    # kfp.local tells of a cached task through the root logger, outside of its own set-up of it.
+    # kfp.local reports cached tasks through the root logger, which it does not configure for them.
     logging.basicConfig(stream=sys.stdout, format="%(asctime)s - %(levelname)s - %(message)s", level=logging.INFO)
-    # kfp.local warns that it has no use for display names, and that images should be called python.
+    # kfp.local warns that it ignores display names, and that images should be named python.
     warnings.filterwarnings("ignore", module="kfp")
-    pipeline = build("local")
+    pipeline = build_pipeline("local")
     print(STEPS_LINE + json.dumps(outline(pipeline.pipeline_spec)), flush=True)
     local.init(
         runner=local.SubprocessRunner(use_venv=False),
@@ -45,8 +45,10 @@ def main(run_dir: pathlib.Path) -> None:
 
 
 def outline(spec: Any) -> dict[str, Any]:
-    """A compiled pipeline's `steps`, task -> display name in the order in which kfp.local runs them, and its
-    `groups`: the task that stands for a branch or a nested pipeline -> the tasks in it.
+    """The tasks of a compiled pipeline.
+
+    `steps`: task -> display name, in the order in which kfp.local runs them. `groups`: the task of a branch or a
+    nested pipeline -> the tasks in it.
     """
     from google.protobuf import json_format  # type: ignore[import-untyped]
     from kfp.local import graph_utils
@@ -57,15 +59,15 @@ def outline(spec: Any) -> dict[str, Any]:
     steps: dict[str, str] = {}
     groups: dict[str, list[str]] = {}
 
-    def walk(dag: Any, around: tuple[str, ...]) -> None:
+    def walk(dag: Any, parents: tuple[str, ...]) -> None:
         for name in reversed(graph_utils.topological_sort_tasks(dag.tasks)):
             component = spec.components[dag.tasks[name].component_ref.name]
             if component.WhichOneof("implementation") == "dag":
                 groups[name] = []
-                walk(component.dag, (*around, name))
+                walk(component.dag, (*parents, name))
                 continue
             steps[name] = titles[name]
-            for group in around:
+            for group in parents:
                 groups[group].append(name)
 
     walk(spec.root.dag, ())

@@ -1,17 +1,21 @@
-"""Whether a training step fits an accelerator."""
+"""Checks whether a training step fits a platform, a region and an accelerator."""
 
 from pipeline.plan.settings import AcceleratorConfig
 from trainer.accelerators import Accelerator
-from trainer.config import PRECISIONS, TrainConfig
-from trainer.errors import check, check_choice
+from trainer.config import TrainConfig
+from trainer.errors import check
 
 
 def check_platform(platform: str, machines: AcceleratorConfig, training: TrainConfig) -> None:
-    """Raise `UserError` if `platform` (vertex, kubeflow or local) cannot do what these settings ask."""
+    """Raise `UserError` if `platform` (vertex, kubeflow or local) does not support these settings.
+
+    Called where settings enter: by `parameters.validate` before a run starts here, and by the plan, because the
+    console and Kubeflow start runs without it.
+    """
     check(
         platform != "kubeflow" or machines.workers == 1,
         f"workers is {machines.workers}, but on Kubeflow a training step is one pod; set it to 1 and "
-        "take an accelerator with more chips",
+        "choose an accelerator with more chips",
     )
     check(
         platform != "local" or machines.accelerator == "cpu",
@@ -21,28 +25,30 @@ def check_platform(platform: str, machines: AcceleratorConfig, training: TrainCo
     profiled = training.profile_steps
     check(
         platform == "vertex" or not profiled,
-        f"profile_steps is {profiled}, but only on Vertex AI does a run have a folder of TensorBoard logs for the "
-        "profile; leave it out and profile with "
+        f"profile_steps is {profiled}, but only a run on Vertex AI has a folder of TensorBoard logs for the "
+        "profile; remove it and profile with "
         f"`python -m trainer train --profile-steps {profiled} --logs-dir DIR`, or run on Vertex AI",
     )
 
 
 def check_location(row: Accelerator, location: str) -> None:
-    """Raise `UserError` unless Vertex AI trains on `row` in `location`, where one is given."""
+    """Raise `UserError` unless Vertex AI offers `row` for training in `location`; an empty location passes."""
     regions = row.chip.regions
     check(
         not location or not regions or location in regions,
-        f"{row.name} cannot be had for training in {location}; it can in {', '.join(regions)}",
+        f"{row.name} is not available for training in {location}; it is in {', '.join(regions)}",
     )
 
 
 def resolve_precision(row: Accelerator, precision: str) -> str:
-    """What `precision` is on `row`; a `UserError` if it has no such arithmetic."""
-    check_choice("precision", precision, PRECISIONS)
+    """The precision that `auto` stands for on `row`, or `precision` itself.
+
+    Raises `UserError` if the chip does not support it.
+    """
     resolved = row.chip.precision if precision == "auto" else precision
-    known = row.chip.flops
+    supported = row.chip.flops
     check(
-        resolved in known,
-        f"{row.name} ({row.chip.title}) has no {resolved}; set precision to {' or '.join(known)}",
+        resolved in supported,
+        f"{row.name} ({row.chip.title}) has no {resolved}; set precision to {' or '.join(supported)}",
     )
     return resolved

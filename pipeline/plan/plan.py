@@ -1,6 +1,6 @@
-"""What a training step runs on: accelerator, data and batch become worker pools, a time and a cost.
+"""Plans one training step: checks that it fits its accelerator, and estimates memory, time and cost.
 
-Everything that does not fit is a `UserError` with the numbers and what to do, before any machine is asked for.
+A step that does not fit raises `UserError` with the numbers and the remedy, before any machine is requested.
 """
 
 import dataclasses
@@ -13,49 +13,13 @@ from pipeline.plan.settings import MAX_FLEX_START_HOURS, AcceleratorConfig
 from trainer import accelerators, footprint
 from trainer.accelerators import FLEX_START, Accelerator
 from trainer.config import TrainConfig, parse_image_size
+from trainer.duration import format_duration
 from trainer.errors import UserError, check
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
-    """A training step that fits its accelerator, and what it will take."""
-
-    config: AcceleratorConfig
-    accelerator: Accelerator
-    images: int
-    image_size: tuple[int, int]
-    epochs: int
-    replicas: int
-    """Chips over all workers."""
-    batch_per_replica: int
-    precision: str
-    """float32, bfloat16 or float16."""
-    steps_per_epoch: int
-    memory_bytes: float
-    """Estimated use of one chip's memory."""
-    usable_memory_bytes: float
-    seconds_per_step: float
-    hours: float
-    """From when the machines are paid for to the end."""
-    cost_usd: float | None
-    """None where no price is known."""
-    basis: tuple[str, ...]
-    """Sentences that say what the estimates rest on."""
-
-    @property
-    def workers(self) -> int:
-        """Machines that train together."""
-        return self.config.workers
-
-    @property
-    def batch_size(self) -> int:
-        """Images in one step, over all replicas."""
-        return self.batch_per_replica * self.replicas
-
-
-@dataclasses.dataclass(frozen=True)
 class DataSize:
-    """What a plan has to know of the data."""
+    """Number and size of the images."""
 
     images: int
     """Training images of one epoch."""
@@ -65,6 +29,93 @@ class DataSize:
     """(height, width) of the network's input, pixels."""
 
 
+@dataclasses.dataclass(frozen=True)
+class TrainingPlan:
+    """A training step that fits its accelerator, with estimates of its memory, time and cost."""
+
+    machines: AcceleratorConfig
+    training: TrainConfig
+    data: DataSize
+    location: str
+    """Vertex AI region; empty for any region."""
+    precision: str
+    """float32, bfloat16 or float16."""
+    batch_size: int
+    """Images in one step, over all replicas."""
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The accelerator's row in the table."""
+        return self.machines.row
+
+    @property
+    def replicas(self) -> int:
+        """Chips over all machines."""
+        return self.machines.workers * self.accelerator.chips
+
+    @property
+    def batch_per_replica(self) -> int:
+        """Images in one step on one chip."""
+        return self.batch_size // self.replicas
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Full batches in the training images."""
+        return self.data.images // self.batch_size
+
+    @property
+    def memory_bytes(self) -> float:
+        """Estimated memory use of one chip, which computes one part of its batch at a time."""
+        part = self.batch_per_replica // self.training.accumulation
+        return footprint.memory_bytes(part, self.data.image_size, self.precision)
+
+    @property
+    def usable_memory_bytes(self) -> float:
+        """Memory of one chip that a training can use."""
+        return footprint.usable_bytes(self.accelerator.chip)
+
+    @property
+    def seconds_per_step(self) -> float:
+        """Estimated time of one training step."""
+        chip, size = self.accelerator.chip, self.data.image_size
+        return footprint.step_seconds(chip, self.batch_per_replica, size, self.precision)
+
+    @property
+    def hours(self) -> float:
+        """Estimated billed time: the start of the machines, training and validation."""
+        valid_steps = math.ceil(self.data.valid_images / self.batch_size) * footprint.FORWARD_SHARE
+        epoch_s = (self.steps_per_epoch + valid_steps) * self.seconds_per_step
+        return (footprint.START_SECONDS + self.training.epochs * epoch_s) / 3600
+
+    @property
+    def cost_usd(self) -> float | None:
+        """Estimated cost of all machines; None if the price is unknown."""
+        price = self.accelerator.usd_per_hour(self.machines.provisioning)
+        if price is None:
+            return None
+        total = self.machines.workers * price
+        if self.machines.reduction_servers:
+            reduction = accelerators.REDUCTION_SERVER.usd_per_hour(self.machines.provisioning)
+            assert reduction is not None
+            total += self.machines.reduction_servers * reduction
+        return self.hours * total
+
+    @property
+    def basis(self) -> tuple[str, ...]:
+        """Sentences that explain the estimates."""
+        row, provisioning = self.accelerator, self.machines.provisioning
+        price = row.usd_per_hour(provisioning)
+        hourly = "unknown" if price is None else f"{price:.2f} USD per hour for one {row.machine_type}"
+        has_other_prices = self.location not in ("", accelerators.PRICE_REGION)
+        elsewhere = f" Prices in {self.location} differ." if has_other_prices else ""
+        return (
+            *footprint.basis(row, self.precision),
+            f"The time includes {footprint.START_SECONDS / 60:.0f} minutes for the start (an assumption). It "
+            "excludes waiting for data, checkpoints, and the exchange of gradients between machines.",
+            f"Price ({provisioning}): {hourly}. {accelerators.PRICE_SOURCE}{elsewhere}",
+        )
+
+
 def make_plan(
     machines: AcceleratorConfig,
     training: TrainConfig,
@@ -72,146 +123,102 @@ def make_plan(
     *,
     location: str = "",
     platform: str = "vertex",
-) -> Plan:
-    """Check that a training step fits its accelerator, and estimate what it takes.
+) -> TrainingPlan:
+    """Check that a training step fits its accelerator, and estimate its time and cost.
 
     Args:
-        machines: what it trains on.
-        training: all of its settings; a `batch_size` of 0 is what the accelerator has by default, or less where
-            it has no memory, or the data no images, for that.
-        data: what it trains with.
-        location: Vertex AI region, which must have the accelerator; empty for anywhere.
+        machines: accelerator and number of machines.
+        training: all settings of the training. A `batch_size` of 0 is the accelerator's default, reduced if
+            the memory or the number of images is too small for it.
+        data: number and size of the images.
+        location: Vertex AI region that must offer the accelerator; empty for any region.
         platform: vertex, kubeflow or local.
 
     Raises:
         UserError: if something does not fit.
     """
-    row = accelerators.get(machines.accelerator)
+    row = machines.row
     fit.check_platform(platform, machines, training)
     fit.check_location(row, location if platform == "vertex" else "")
-    images, image_size, accumulation = data.images, data.image_size, training.accumulation
-    parse_image_size("x".join(map(str, image_size)))
-    resolved = fit.resolve_precision(row, training.precision)
+    parse_image_size("x".join(map(str, data.image_size)))
+    precision = fit.resolve_precision(row, training.precision)
+    batch_size = _batch_size(machines, training, data, precision)
+    return TrainingPlan(
+        machines=machines,
+        training=training,
+        data=data,
+        location=location,
+        precision=precision,
+        batch_size=batch_size,
+    )
+
+
+def _batch_size(machines: AcceleratorConfig, training: TrainConfig, data: DataSize, precision: str) -> int:
+    """The global batch size, the default if the settings have none; raises `UserError` if it does not fit."""
+    row, parts, size = machines.row, training.accumulation, data.image_size
     replicas = machines.workers * row.chips
     batch_size = training.batch_size or footprint.default_batch(
-        row.chip, replicas, accumulation, images, image_size, resolved
+        row.chip, replicas, parts, data.images, size, precision
     )
-    footprint.check_shares(batch_size, replicas, accumulation, images, row.name)
-    footprint.check_memory(row.name, row.chip, batch_size, replicas, accumulation, image_size, resolved)
-    each = batch_size // replicas
-    steps = images // batch_size
-    seconds = footprint.step_seconds(row.chip, each, image_size, resolved)
-    validation = math.ceil(data.valid_images / batch_size) * seconds * footprint.FORWARD_SHARE
-    hours = (footprint.START_SECONDS + training.epochs * (steps * seconds + validation)) / 3600
-    return Plan(
-        config=machines,
-        accelerator=row,
-        images=images,
-        image_size=image_size,
-        epochs=training.epochs,
-        replicas=replicas,
-        batch_per_replica=each,
-        precision=resolved,
-        steps_per_epoch=steps,
-        memory_bytes=footprint.memory_bytes(each // accumulation, image_size, resolved),
-        usable_memory_bytes=footprint.usable_bytes(row.chip),
-        seconds_per_step=seconds,
-        hours=hours,
-        cost_usd=_cost(machines, row, hours),
-        basis=_basis(machines, row, resolved, location),
-    )
+    footprint.check_shares(batch_size, replicas, parts, data.images, row.name)
+    footprint.check_memory(row.name, row.chip, batch_size, replicas, parts, size, precision)
+    return batch_size
 
 
-def comparison(
+def compare_accelerators(
     machines: Mapping[str, Any], training: TrainConfig, data: DataSize, *, location: str = ""
-) -> dict[str, Plan | str]:
-    """For each accelerator its plan, or why it does not fit.
+) -> dict[str, TrainingPlan | str]:
+    """For each accelerator, its plan or the reason why it does not fit.
 
     Args:
-        machines: settings of `AcceleratorConfig`, but for the accelerator.
+        machines: fields of `AcceleratorConfig` other than the accelerator.
         training: as for `make_plan`.
-        data: likewise.
-        location: likewise.
+        data: as for `make_plan`.
+        location: as for `make_plan`.
     """
 
-    def attempt(name: str) -> Plan | str:
+    def attempt(name: str) -> TrainingPlan | str:
         try:
-            return make_plan(AcceleratorConfig(name, **machines), training, data, location=location)
+            return make_plan(AcceleratorConfig(accelerator=name, **machines), training, data, location=location)
         except UserError as error:
             return str(error)
 
     return {name: attempt(name) for name in accelerators.ACCELERATORS}
 
 
-def _cost(config: AcceleratorConfig, row: Accelerator, hours: float) -> float | None:
-    price = row.usd_per_hour(config.provisioning)
-    if price is None:
-        return None
-    total = config.workers * price
-    if config.reduction_servers:
-        reduction = accelerators.REDUCTION_SERVER.usd_per_hour(config.provisioning)
-        assert reduction is not None
-        total += config.reduction_servers * reduction
-    return hours * total
-
-
-def _basis(config: AcceleratorConfig, row: Accelerator, precision: str, location: str) -> tuple[str, ...]:
-    price = row.usd_per_hour(config.provisioning)
-    known = "not known" if price is None else f"{price:.2f} USD an hour for one {row.machine_type}"
-    elsewhere = f" {location} has its own prices." if location not in ("", accelerators.PRICE_REGION) else ""
-    return (
-        *footprint.basis(row, precision),
-        f"The time has {footprint.START_SECONDS / 60:.0f} minutes for the start, an assumption. Not in it: "
-        "waiting for data, checkpoints, and the exchange of gradients between machines.",
-        f"Price ({config.provisioning}): {known}. {accelerators.PRICE_SOURCE}{elsewhere}",
-    )
-
-
-def check_timeout(plan: Plan, timeout_hours: float) -> None:
-    """Raise `UserError` if Vertex AI would stop the job before it is done, or does not take such a long one."""
+def check_timeout(plan: TrainingPlan, timeout_hours: float) -> None:
+    """Raise `UserError` if Vertex AI would stop the job too early, or does not accept so long a timeout."""
     check(
         plan.hours <= timeout_hours,
-        f"training takes about {plan.hours:.1f} h, but timeout_hours is {timeout_hours:g}; raise it, or take a "
+        f"training takes about {plan.hours:.1f} h, but timeout_hours is {timeout_hours:g}; raise it, or choose a "
         "faster accelerator (see `python -m pipeline plan`)",
     )
     check(
-        plan.config.provisioning != FLEX_START or timeout_hours <= MAX_FLEX_START_HOURS,
-        f"timeout_hours is {timeout_hours:g}; with provisioning flex-start it is {MAX_FLEX_START_HOURS} at most",
+        plan.machines.provisioning != FLEX_START or timeout_hours <= MAX_FLEX_START_HOURS,
+        f"timeout_hours is {timeout_hours:g}; with provisioning flex-start it must be at most "
+        f"{MAX_FLEX_START_HOURS}",
     )
 
 
-# === Vertex AI ===
-
-
-# === Kubeflow ===
-
-
-# === For people ===
-
-
-def markdown(plan: Plan) -> str:
-    """The plan as people read it."""
-    row, config = plan.accelerator, plan.config
-    machines = f"{plan.workers} x {row.machine_type}, {row.chips} x {row.chip.title} each"
-    servers = f", {config.reduction_servers} Reduction Servers" if config.reduction_servers else ""
+def plan_markdown(plan: TrainingPlan) -> str:
+    """The plan as a Markdown page."""
+    row, machines, data = plan.accelerator, plan.machines, plan.data
+    epochs, steps = plan.training.epochs, plan.steps_per_epoch
+    hardware = f"{machines.workers} x {row.machine_type}, {row.chips} x {row.chip.title} each"
+    servers = f", {machines.reduction_servers} Reduction Servers" if machines.reduction_servers else ""
     facts = {
-        "Accelerator": f"{row.name}: {machines}, {config.provisioning}{servers}",
+        "Accelerator": f"{row.name}: {hardware}, {machines.provisioning}{servers}",
         "Replicas": str(plan.replicas),
-        "Batch": f"{plan.batch_size} images in a step, {plan.batch_per_replica} on each replica",
+        "Batch": f"{plan.batch_size} images per step, {plan.batch_per_replica} per replica",
         "Precision": plan.precision,
-        "Data": f"{plan.images} training images at {plan.image_size[0]}x{plan.image_size[1]}",
-        "Steps": f"{plan.epochs} epochs of {plan.steps_per_epoch} = {plan.epochs * plan.steps_per_epoch}",
-        "Memory": f"{plan.memory_bytes / 1e9:.1f} GB of {plan.usable_memory_bytes / 1e9:.1f} GB on each chip",
+        "Data": f"{data.images} training images at {data.image_size[0]}x{data.image_size[1]}",
+        "Steps": f"{epochs} epochs of {steps} = {epochs * steps}",
+        "Memory": f"{plan.memory_bytes / 1e9:.1f} GB of {plan.usable_memory_bytes / 1e9:.1f} GB per chip",
         "Step": f"about {1000 * plan.seconds_per_step:.3g} ms",
-        "Time": f"about {duration(plan.hours)}",
-        "Cost": "not known" if plan.cost_usd is None else f"about {plan.cost_usd:.2f} USD",
+        "Time": f"about {format_duration(3600 * plan.hours)}",
+        "Cost": "unknown" if plan.cost_usd is None else f"about {plan.cost_usd:.2f} USD",
     }
     first, *rest = [f"| {name} | {value} |" for name, value in facts.items()]
     table = "\n".join([first, "|---|---|", *rest])
     basis = "\n".join(f"- {sentence}" for sentence in plan.basis)
-    return f"# Training on {row.name}\n\n{table}\n\n## What this rests on\n\n{basis}\n"
-
-
-def duration(hours: float) -> str:
-    """A time as a person says it: `7 min`, `3.4 h`."""
-    return f"{60 * hours:.0f} min" if hours < 2 else f"{hours:.1f} h"
+    return f"# Training on {row.name}\n\n{table}\n\n## Basis of the estimates\n\n{basis}\n"

@@ -1,11 +1,11 @@
-"""Settings of the machines that train and of the jobs on them; both are parameters of the pipeline."""
+"""Settings of the training machines and of the training jobs; both become pipeline parameters."""
 
 import dataclasses
 import math
 import re
 
 from trainer import accelerators
-from trainer.accelerators import FLEX_START, PROVISIONING
+from trainer.accelerators import FLEX_START, PROVISIONING, Accelerator
 from trainer.config import setting
 from trainer.errors import UserError, check, check_choice
 
@@ -16,21 +16,21 @@ class AcceleratorConfig:
 
     accelerator: str = setting(
         "cpu",
-        "What it trains on: a name of `python -m pipeline plan`, such as l4 or v5e-4; a run on this machine takes "
-        "cpu alone, and trains on what is here.",
+        "Accelerator to train on, such as l4 or v5e-4; `python -m pipeline plan` lists them. A local run accepts "
+        "cpu only, and trains on the devices of this machine.",
     )
-    workers: int = setting(1, "Machines that train together; several for GPUs only.")
+    workers: int = setting(1, "Number of machines that train together; more than one for GPUs only.")
     provisioning: str = setting(
         "standard",
-        "standard; spot: cheaper, may be taken away and then goes on from its last checkpoint; or flex-start: "
-        "waits for capacity (L4, A100 and H100).",
+        "standard; spot: cheaper, but Google may reclaim the machine, and training then resumes from its last "
+        "checkpoint; or flex-start: waits for capacity (L4, A100 and H100).",
     )
     reduction_servers: int = setting(
-        0, "CPU machines that add up the gradients of several GPU machines; 0 leaves that to the GPUs."
+        0, "CPU machines that sum the gradients of several GPU machines; 0 leaves this to the GPUs."
     )
 
     def __post_init__(self) -> None:
-        row = accelerators.get(self.accelerator)
+        row = self.row
         check(self.workers >= 1, f"workers is {self.workers}; it must be at least 1")
         check(self.reduction_servers >= 0, f"reduction_servers is {self.reduction_servers}; it must be at least 0")
         check_choice("provisioning", self.provisioning, PROVISIONING)
@@ -41,28 +41,33 @@ class AcceleratorConfig:
         )
         check(
             self.workers == 1 or row.several_workers,
-            f"workers is {self.workers}, but {row.name} trains on one machine; set it to 1, or take "
+            f"workers is {self.workers}, but {row.name} trains on one machine; set it to 1, or choose "
             f"{'v5e-4 or v5e-8 for more chips' if row.image == 'tpu' else 'GPUs'}",
         )
         self._check_reduction_servers()
+
+    @property
+    def row(self) -> Accelerator:
+        """The accelerator's row in the table; raises `UserError` for an unknown name."""
+        return accelerators.get(self.accelerator)
 
     def _check_reduction_servers(self) -> None:
         if not self.reduction_servers:
             return
         check(
             self.workers > 1,
-            f"reduction_servers is {self.reduction_servers}, but they add up the gradients of several GPU "
+            f"reduction_servers is {self.reduction_servers}, but they sum the gradients of several GPU "
             f"machines, and workers is {self.workers}; set it to 0",
         )
         check(
             self.provisioning != FLEX_START,
             f"reduction_servers is {self.reduction_servers}, but with provisioning flex-start all machines of a "
-            "job must be the same; set it to 0, or provisioning to spot or standard",
+            "job must be of the same type; set it to 0, or provisioning to spot or standard",
         )
 
 
 MAX_FLEX_START_HOURS = 168
-"""Vertex AI ends a Flex-start job after seven days."""
+"""Vertex AI stops a Flex-start job after seven days."""
 LABEL = re.compile(r"[a-z0-9_-]{0,63}")
 PATTERNS = {
     "persistent_resource": (r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", "the id of a persistent resource, such as gpus-1"),
@@ -73,52 +78,54 @@ PATTERNS = {
     "training_service_account": (r"[^@\s]+@[^@\s]+", "an e-mail address"),
     "training_network": (r"projects/\d+/global/networks/[^/]+", "projects/NUMBER/global/networks/NAME"),
 }
-"""What the settings that name something in the cloud look like, when they are not empty."""
+"""Pattern and description of each setting that names a cloud resource, if it is not empty."""
 
 
 @dataclasses.dataclass(frozen=True)
 class JobConfig:
-    """How Vertex AI runs the training jobs; other targets take no notice of it."""
+    """How Vertex AI runs the training jobs; other targets ignore these settings."""
 
-    timeout_hours: float = setting(168.0, "A training job is stopped after so many hours.")
-    max_wait_hours: float = setting(24.0, "How long flex-start waits for capacity, in hours; 0 is without an end.")
+    timeout_hours: float = setting(168.0, "Stop a training job after this many hours.")
+    max_wait_hours: float = setting(24.0, "Hours that flex-start waits for capacity; 0 waits without limit.")
     restart_training: bool = setting(
-        True, "Start a job again whose machine was lost; it goes on from its last checkpoint."
+        True, "Restart a job if its machine is lost; it resumes from its last checkpoint."
     )
     persistent_resource: str = setting("", "Id of a persistent resource to train on; none if empty.")
-    tensorboard: str = setting("", "Vertex AI TensorBoard that gets the logs, by its full name; none if empty.")
-    training_service_account: str = setting("", "Account that training runs as; Vertex AI's own if empty.")
+    tensorboard: str = setting("", "Full resource name of the Vertex AI TensorBoard to log to; none if empty.")
+    training_service_account: str = setting(
+        "", "Service account of the training jobs; Vertex AI's default if empty."
+    )
     training_network: str = setting(
-        "", "VPC network that training is peered with, by its full name; none if empty."
+        "", "Full resource name of the VPC network to peer the training with; none if empty."
     )
     training_labels: str = setting("", "Labels of the training jobs, as key=value,key=value.")
 
     def __post_init__(self) -> None:
-        for name, least in (("timeout_hours", "above 0"), ("max_wait_hours", "at least 0")):
+        timeout, wait = self.timeout_hours, self.max_wait_hours
+        check(math.isfinite(timeout) and timeout > 0, f"timeout_hours is {timeout:g}; it must be above 0")
+        check(math.isfinite(wait) and wait >= 0, f"max_wait_hours is {wait:g}; it must be at least 0")
+        for name, (pattern, form) in PATTERNS.items():
             value = getattr(self, name)
-            enough = value > 0 if name == "timeout_hours" else value >= 0
-            check(math.isfinite(value) and enough, f"{name} is {value:g}; it must be {least}")
-        for name, (pattern, title) in PATTERNS.items():
-            value = getattr(self, name)
-            check(not value or bool(re.fullmatch(pattern, value)), f"{name} is {value!r}; write {title}")
+            check(not value or bool(re.fullmatch(pattern, value)), f"{name} is {value!r}; write {form}")
         check(
             not self.tensorboard or bool(self.training_service_account),
-            "tensorboard is given, but no training_service_account, which Vertex AI wants to write the logs as",
+            "tensorboard is set, but training_service_account is empty; set it to the account that writes the "
+            "logs",
         )
         parse_labels(self.training_labels)
 
 
 def parse_labels(text: str) -> dict[str, str]:
-    """The labels of `key=value,key=value`; a `UserError` for one that Vertex AI would refuse."""
+    """Parse `key=value,key=value`; raises `UserError` for a label that Vertex AI would reject."""
     labels: dict[str, str] = {}
-    for each in filter(None, (part.strip() for part in text.split(","))):
-        key, equals, value = each.partition("=")
+    for label in filter(None, (part.strip() for part in text.split(","))):
+        key, equals, value = label.partition("=")
         if not (equals and key[:1].isalpha() and LABEL.fullmatch(key) and LABEL.fullmatch(value)):
             raise UserError(
-                f"training_labels has {each!r}; write key=value in lower-case letters, digits, _ and -, at most "
-                "63 of them each, the key beginning with a letter"
+                f"training_labels has {label!r}; write key=value, each at most 63 lower-case letters, digits, "
+                "_ and -, with a letter at the start of the key"
             )
         check(key not in labels, f"training_labels has {key!r} twice")
         labels[key] = value
-    check(len(labels) <= 64, f"training_labels has {len(labels)} labels; Vertex AI takes at most 64")
+    check(len(labels) <= 64, f"training_labels has {len(labels)} labels; Vertex AI accepts at most 64")
     return labels

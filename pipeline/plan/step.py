@@ -1,4 +1,4 @@
-"""One training step as a job: its plan, its command, and what it leaves behind."""
+"""One training step as a job: its plan, its command line, and its results."""
 
 import dataclasses
 import pathlib
@@ -6,43 +6,43 @@ from typing import Any, NamedTuple
 
 from pipeline.plan import fit, worker_pools
 from pipeline.plan import plan as planning
-from pipeline.plan.plan import DataSize, Plan
+from pipeline.plan.plan import DataSize, TrainingPlan
 from pipeline.plan.settings import AcceleratorConfig, parse_labels
 from trainer import artifacts, files, footprint
 from trainer.config import TrainConfig
 from trainer.errors import check
 
-MODEL = "model"
-"""Folder of the model in a training step's workspace; `components/collect_training.py` names its address."""
+MODEL_FOLDER = "model"
+"""Folder of the model in the workspace of a training step."""
 COMMAND = ["python", "-m", "trainer", "train"]
-HERE = "local"
+LOCAL = "local"
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """Where jobs run: platform (vertex, kubeflow or local), location, and the images' names."""
+    """Where jobs run: platform (vertex, kubeflow or local), Vertex AI region, and image names."""
 
     platform: str
     location: str
     image_pattern: str
-    """With `{}` in the place of cpu, gpu or tpu."""
+    """Image name with `{}` in place of cpu, gpu or tpu."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Folders:
-    """What a training step reads and writes, as paths that the job sees too."""
+    """Inputs and outputs of a training step, as paths that the job can also access."""
 
     dataset: str
     base_model: str | None
     workspace: str
     checkpoint_dir: str
-    """Empty for a place in the workspace."""
+    """Empty for a folder in the workspace."""
     initial_weights_fingerprint: str
-    """Digest of the initial weights; the job refuses others. Empty where they are no file."""
+    """Digest of the file of initial weights; the job refuses any other file. Empty if they are not a file."""
 
 
 class Outputs(NamedTuple):
-    """What `components/plan_training.py` hands to the tasks behind it."""
+    """The outputs of `components/plan_training.py` for later tasks."""
 
     worker_pool_specs: list[dict[str, Any]]
     strategy: str
@@ -57,22 +57,22 @@ class Outputs(NamedTuple):
 
 
 NO_MACHINES = Outputs([], "", "", "", {}, "", "", "", "", {})
-"""What a run on this machine takes from its plan: it asks for no machines."""
+"""The outputs for a local run, which requests no machines."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A training step that fits what it runs on."""
+    """A training step that fits its target."""
 
-    plan: Plan | None
-    """None on this machine, whose devices are not known before the training looks for them."""
+    plan: TrainingPlan | None
+    """None for a local run, whose devices are unknown until the training starts."""
     target: Target
     arguments: list[str]
 
     def outputs(self, timeout_hours: float, max_wait_hours: float, labels: str, job_dir: str) -> Outputs:
-        """The values that tasks behind the plan take; durations as the API writes them.
+        """The outputs for later tasks, with durations in the format of the API.
 
-        Raises `UserError` if the job would be stopped before it is done, and for malformed labels.
+        Raises `UserError` if the timeout would stop the job too early, and for malformed labels.
         """
         if self.plan is None:
             return NO_MACHINES
@@ -96,40 +96,44 @@ class Job:
 def plan_step(
     step: str, config: TrainConfig, machines: AcceleratorConfig, target: Target, folders: Folders, markdown: str
 ) -> Job:
-    """Plan one training step and write the plan for people to `markdown`.
+    """Plan one training step and write the plan as Markdown to `markdown`.
 
-    The job gets the settings as they were given. The trainer resolves the batch and the precision for its devices
-    as the plan does, so that they are the same on every target.
+    The job receives the settings unchanged. The trainer resolves batch and precision for its devices by the same
+    rules as the plan, so that they are equal on every target.
 
     Raises:
         UserError: if accelerator, batch, image size and precision do not fit together.
     """
     manifest = artifacts.Manifest.load(folders.dataset)
-    data = DataSize(manifest.counts["train"], manifest.counts["valid"], manifest.image_size)
-    here = target.platform == HERE
-    if here:
-        made, text = None, _here(machines, config, data)
+    data = DataSize(
+        images=manifest.counts["train"],
+        valid_images=manifest.counts["valid"],
+        image_size=manifest.image_size,
+    )
+    plan = None
+    if target.platform == LOCAL:
+        text = _describe_local(machines, config, data)
     else:
-        made = planning.make_plan(machines, config, data, location=target.location, platform=target.platform)
-        text = planning.markdown(made)
+        plan = planning.make_plan(machines, config, data, location=target.location, platform=target.platform)
+        text = planning.plan_markdown(plan)
     with files.replacing(markdown) as partial:
         partial.write_text(text)
     print(text)
-    return Job(made, target, _arguments(step, config, folders, "" if here else machines.accelerator))
+    return Job(plan, target, _arguments(step, config, folders, machines.accelerator if plan else ""))
 
 
-def _here(machines: AcceleratorConfig, config: TrainConfig, data: DataSize) -> str:
-    """The plan of a step that runs on this machine, whatever its devices are.
+def _describe_local(machines: AcceleratorConfig, config: TrainConfig, data: DataSize) -> str:
+    """Describe a local training step, whose devices are unknown.
 
     Raises:
-        UserError: if the step fits no device at all.
+        UserError: if the step fits no device.
     """
-    fit.check_platform(HERE, machines, config)
+    fit.check_platform(LOCAL, machines, config)
     batch = config.batch_size
     if batch:
         footprint.check_shares(batch, 1, config.accumulation, data.images)
     steps = (
-        f"{data.images // batch} steps an epoch of batch {batch}" if batch else "the default batch of its devices"
+        f"{data.images // batch} steps per epoch of batch {batch}" if batch else "the default batch of its devices"
     )
     return f"on this machine: {steps}; `python -m pipeline plan` compares the accelerators of Vertex AI\n"
 
@@ -140,7 +144,7 @@ def _arguments(step: str, config: TrainConfig, folders: Folders, accelerator: st
     checkpoints = f"{folders.checkpoint_dir or folders.workspace + '/checkpoints'}/{step}"
     flags = {
         "dataset_dir": folders.dataset,
-        "output_dir": f"{folders.workspace}/{MODEL}",
+        "output_dir": f"{folders.workspace}/{MODEL_FOLDER}",
         "checkpoint_dir": checkpoints,
         **({"base_model": folders.base_model} if folders.base_model else {}),
         **({"accelerator": accelerator} if accelerator else {}),
@@ -150,12 +154,12 @@ def _arguments(step: str, config: TrainConfig, folders: Folders, accelerator: st
     return [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
 
 
-def summary(workspace: str, gcp_resources: str) -> dict[str, Any]:
-    """What the configuration of the model in `workspace` says.
+def read_model_config(workspace: str, gcp_resources: str) -> dict[str, Any]:
+    """Read the configuration of the model in `workspace`.
 
     Raises:
-        UserError: if the job wrote no model; `gcp_resources` says which job it was.
+        UserError: if the job wrote no model; `gcp_resources` identifies the job.
     """
-    config = pathlib.Path(workspace) / MODEL / artifacts.MODEL_CONFIG
+    config = pathlib.Path(workspace) / MODEL_FOLDER / artifacts.MODEL_CONFIG
     check(config.is_file(), f"the training job wrote no model to {config.parent}; see the log of {gcp_resources}")
     return dict(files.read_json(config, "train again"))

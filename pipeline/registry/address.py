@@ -1,4 +1,4 @@
-"""The address of a Vertex Model Registry, as the pipeline's parameter `registry` gives it."""
+"""The address of a Vertex AI Model Registry: the value of the pipeline's parameter `registry`."""
 
 import dataclasses
 import re
@@ -8,22 +8,24 @@ from typing import Self
 from trainer.errors import check
 
 VERTEX = "vertex://"
-"""Begins such an address; any other is a folder."""
-FORM = "vertex://PROJECT/LOCATION, and behind it, where needed, ?serving=gpu&staging=gs://BUCKET/FOLDER"
+"""Prefix of such an address; an address without it is a folder."""
+FORM = "vertex://PROJECT/LOCATION, if necessary followed by ?serving=gpu&staging=gs://BUCKET/FOLDER"
 SERVING = {"cpu": "tf2-cpu.2-15", "gpu": "tf2-gpu.2-15"}
-"""Google's images that serve a SavedModel; those of TensorFlow 2.15 load ours."""
+"""Google's images that serve a SavedModel; those of TensorFlow 2.15 can load ours."""
 IMAGE_HOSTS = {"europe": "europe", "asia": "asia", "australia": "asia"}
-"""Host of Google's images near a location, by its continent; `us` for all others."""
+"""First word of a location -> the nearest host of Google's images; `us` for all other locations."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Address:
-    """A project in a location, and how versions are kept there.
+    """A project in a location, and how it stores and serves versions.
 
     Attributes:
-        endpoint: Address of the API, where it is not the location's public one.
-        serving: Container that serves the versions: `cpu`, `gpu` (Google's), or the name of an image.
-        staging: `gs://` folder that keeps the versions; `models` in the bucket of the trained model if empty.
+        endpoint: Address of the API; the location's public one if empty.
+        serving: Container that serves the versions: `cpu` or `gpu` for Google's, or the name of an image.
+        staging: `gs://` folder of the versions; `models` in the bucket of the trained model if empty.
+
+    Raises `UserError` for a malformed field.
     """
 
     project: str
@@ -35,11 +37,11 @@ class Address:
     def __post_init__(self) -> None:
         for field in ("project", "location"):
             value = getattr(self, field)
-            plain = re.fullmatch(r"[a-z0-9][a-z0-9.:-]*", value)
-            check(plain is not None, f"the registry's {field} is {value!r}; write {FORM}")
+            is_valid = re.fullmatch(r"[a-z0-9][a-z0-9.:-]*", value) is not None
+            check(is_valid, f"the registry's {field} is {value!r}; write {FORM}")
         check(
             self.serving in SERVING or "/" in self.serving,
-            f"serving is {self.serving!r}; choose {' or '.join(SERVING)}, or give an image as HOST/PATH:TAG",
+            f"serving is {self.serving!r}; choose {' or '.join(SERVING)}, or an image as HOST/PATH:TAG",
         )
         check(
             not self.staging or re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]+(/.*)?", self.staging) is not None,
@@ -48,16 +50,16 @@ class Address:
 
     @classmethod
     def at(cls, address: str) -> Self:
-        """What is said by vertex://PROJECT/LOCATION; its other fields may follow as a query."""
+        """Parse vertex://PROJECT/LOCATION; the other fields may follow as a query. Raises `UserError`."""
         parts = urllib.parse.urlsplit(address)
         options = dict(urllib.parse.parse_qsl(parts.query, keep_blank_values=True))
-        known = {"endpoint", "serving", "staging"}
-        check(set(options) <= known, f"registry is {address!r}; unknown: {', '.join(set(options) - known)}")
+        unknown = options.keys() - {"endpoint", "serving", "staging"}
+        check(not unknown, f"registry is {address!r}; unknown: {', '.join(sorted(unknown))}")
         return cls(parts.netloc, parts.path.removeprefix("/"), **options)
 
     @property
     def image(self) -> str:
-        """Full name of the container that serves a version."""
+        """Full name of the image that serves a version."""
         if self.serving not in SERVING:
             return self.serving
         host = IMAGE_HOSTS.get(re.split(r"[^a-z]", self.location)[0], "us")

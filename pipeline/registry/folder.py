@@ -1,11 +1,11 @@
-"""A model registry in a folder: versions of a model, and which of them is the default.
+"""A model registry in a folder: versions of a model, and which version is the default.
 
-The folder has TensorFlow Serving's layout, which Serving can be pointed at as it is:
+The folder has TensorFlow Serving's layout, so TensorFlow Serving can read it directly:
 
     <root>/<name>/aliases.json              {"default": 3, "challenger": 4}
     <root>/<name>/<version>/                a SavedModel
     <root>/<name>/<version>/assets.extra/   the same model as the trainer reads it (weights, configuration,
-                                            history), its scores of each image, and `VERSION`: metrics and lineage
+                                            history), the scores of each image, and `VERSION`: metrics and lineage
 """
 
 import dataclasses
@@ -33,24 +33,26 @@ class LocalRegistry:
 
     @classmethod
     def at(cls, location: str) -> Self:
-        """The one in a folder, `models` in the working directory if `location` is empty."""
+        """The registry in the folder `location`; in `models` in the working directory if that is empty."""
         return cls(pathlib.Path(location or REGISTRY))
 
     def versions(self, name: str) -> list[Version]:
+        """As `Registry`."""
         return [self._version(name, number) for number in self._numbers(name)]
 
     def aliases(self, name: str) -> dict[str, int]:
+        """As `Registry`."""
         path = self.root / name / ALIASES
-        remedy = f"remove {path}, and name the default with `python -m pipeline registry set-default VERSION`"
+        remedy = f"remove {path}, then set the default with `python -m pipeline registry set-default VERSION`"
         return dict(files.read_json(path, remedy)) if path.exists() else {}
 
     def default(self, name: str) -> Version | None:
-        """As of `Registry`; `UserError` where the alias names a version that is not there."""
+        """As `Registry`. Raises `UserError` if the alias names a version that does not exist."""
         number, numbers = self.aliases(name).get(DEFAULT), self._numbers(name)
         if number is None:
             return None
-        another = "`python -m pipeline registry set-default VERSION` names another"
-        remedy = another if numbers else f"remove {self.root / name / ALIASES}"
+        select = "select another with `python -m pipeline registry set-default VERSION`"
+        remedy = select if numbers else f"remove {self.root / name / ALIASES}"
         return self._version(name, number, f", which is its default; {remedy}")
 
     def add(
@@ -62,52 +64,55 @@ class LocalRegistry:
         champion: int,
         evaluation: pathlib.Path | None = None,
     ) -> tuple[int, str]:
+        """As `Registry`."""
         check_model(model)
         with self._locked(name) as folder:
             number = self._registered(name, model, record)
             if number is None:
                 number = max(self._numbers(name), default=0) + 1
                 _write(folder / str(number), model, evaluation, {"version": number, **record})
-            # Another run may have moved the default after this model was compared with it.
+            # Another run may have moved the default since this model was compared with it.
             default = self.aliases(name).get(DEFAULT, NO_VERSION)
             alias = DEFAULT if number == default or (promote and default == champion) else CHALLENGER
             self._write_alias(name, alias, number)
         return number, alias
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
+        """As `Registry`."""
         self._version(name, version)
         with self._locked(name):
             self._write_alias(name, alias, version)
 
     def _registered(self, name: str, model: pathlib.Path, record: Mapping[str, Any]) -> int | None:
-        """The version that this run has made of these weights already, in an earlier try at the upload."""
+        """The version that an earlier attempt of this run made from the same weights; None if there is none."""
         for number in self._numbers(name):
             try:
-                known = self._version(name, number)
-            except UserError:  # one that is not whole, which is no reason to lose this model
+                version = self._version(name, number)
+            except UserError:  # an incomplete version, which is no reason to lose this model
                 continue
-            weights = (folder / artifacts.WEIGHTS for folder in (known.model, model))
-            if _is_of_one_run(known.record, record) and len(set(map(storage.checksum, weights))) == 1:
+            weights = (folder / artifacts.WEIGHTS for folder in (version.model, model))
+            if _is_of_same_run(version.record, record) and len(set(map(storage.checksum, weights))) == 1:
                 return number
         return None
 
     def _numbers(self, name: str) -> list[int]:
         folder = self.root / name
-        found = folder.iterdir() if folder.is_dir() else ()
-        return sorted(int(each.name) for each in found if each.name.isdecimal())
+        entries = folder.iterdir() if folder.is_dir() else ()
+        return sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
 
     def _version(self, name: str, number: int, hint: str = "") -> Version:
-        """A version that is there, whole; `hint` ends what is said where there is no such one."""
+        """A version. Raises `UserError`, which ends with `hint`, if it does not exist, or if files are missing."""
         numbers = self._numbers(name)
-        known = ", ".join(map(str, numbers)) or "none"
+        existing = ", ".join(map(str, numbers)) or "none"
         check(
-            number in numbers, f"model {name!r} has no version {number} in {self.root} (versions: {known}){hint}"
+            number in numbers,
+            f"model {name!r} has no version {number} in {self.root} (versions: {existing}){hint}",
         )
         place = self.root / name / str(number)
         model = place / artifacts.VERSION_EXTRA
-        missing = ", ".join(each for each in (VERSION, *NEEDED) if not (model / each).is_file())
-        remedy = f"put it back, or remove {place}"
-        check(not missing, f"version {number} of model {name!r} is not whole, {model} has no {missing}; {remedy}")
+        missing = ", ".join(file for file in (VERSION, *NEEDED) if not (model / file).is_file())
+        remedy = f"restore it, or remove {place}"
+        check(not missing, f"version {number} of model {name!r} is incomplete: {model} has no {missing}; {remedy}")
         return Version(number, model, str(place), files.read_json(model / VERSION, remedy))
 
     def _write_alias(self, name: str, alias: str, version: int) -> None:
@@ -115,7 +120,7 @@ class LocalRegistry:
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[pathlib.Path]:
-        """The folder of `name`, for one writer at a time; what a killed writer left behind is removed."""
+        """The folder of `name`, for one writer at a time; removes the leftovers of killed writers."""
         folder = self.root / name
         files.check_place(folder / ALIASES)
         folder.mkdir(parents=True, exist_ok=True)
@@ -143,8 +148,8 @@ def _write(
         files.write_json(extra / VERSION, {"created": created, **record})
 
 
-def _is_of_one_run(known: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
-    """Whether two records are of one run, by its name or its folder, and say the same of the model."""
-    ours, theirs = (each.get("lineage", {}) for each in (record, known))
+def _is_of_same_run(registered: Mapping[str, Any], record: Mapping[str, Any]) -> bool:
+    """Whether two records have the same run, by its name or its folder, and the same metrics."""
+    ours, theirs = (entry.get("lineage", {}) for entry in (record, registered))
     is_same_run = any(ours.get(key) and ours[key] == theirs.get(key) for key in ("run", "folder"))
-    return is_same_run and known["metrics"] == record["metrics"]
+    return is_same_run and registered["metrics"] == record["metrics"]

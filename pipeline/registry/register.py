@@ -1,4 +1,4 @@
-"""What the pipeline does with a registry: find it, compare a model with its default, register it."""
+"""What the pipeline does with a registry: connect to it, compare a model with its default, register the model."""
 
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from trainer.config import EvaluateConfig
 
 
 def connect(location: str = "") -> Registry:
-    """The registry at `location`: a folder (`models` in the working directory if it is empty), or vertex://..."""
+    """The registry at `location`: vertex://..., or a folder (`models` in the working directory if empty)."""
     if location.startswith(VERTEX):
         from pipeline.registry.vertex import VertexRegistry
 
@@ -21,11 +21,19 @@ def connect(location: str = "") -> Registry:
 
 
 def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
-    """What a model was made from: the run, the code, the prepared data of each step, and its settings."""
+    """The origin of a model: the run, the code, the prepared data of each step, and the settings.
+
+    Args:
+        run: Name of the run.
+        data: Step -> its folder of prepared data.
+        model: Folder of the trained model.
+
+    Raises `UserError` if a manifest or the model's configuration is missing or unreadable.
+    """
     manifests = {step: artifacts.Manifest.load(folder) for step, folder in data.items()}
     return {
         "run": run,
-        # A run on this machine that goes on has another name, in the same folder.
+        # A resumed run on this machine has another name, but the same folder.
         "folder": model.partition(f"/{run}/")[0],
         "code_version": artifacts.code_version(),
         "data": {
@@ -45,29 +53,45 @@ def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
 def compare(
     config: EvaluateConfig, location: str, name: str, model: str, data: Sequence[str], output: str
 ) -> tuple[dict[str, Any], int]:
-    """Evaluate a candidate beside the current default of model `name`.
+    """Evaluate a candidate and the current default of model `name` on the same images.
 
-    `data` are prepared data sets, the first of which decides. Returns the evaluation, and the number of the
-    version the candidate was compared with, `NO_VERSION` where there is none.
+    Args:
+        config: Settings of the evaluation.
+        location: The registry, as in `connect`.
+        name: Name of the model in the registry.
+        model: Folder of the candidate.
+        data: Folders of prepared datasets; the first one decides.
+        output: Folder for the evaluation.
+
+    Returns the evaluation, and the number of the default version: `NO_VERSION` if there is none.
     """
     from trainer.evaluation.evaluate import evaluate
 
     champion = connect(location).default(name)
     folders = artifacts.prepared_by_name(data)
-    judged = evaluate(config, model, folders, output, champion.model if champion else None)
-    return judged, champion.number if champion else NO_VERSION
+    evaluation = evaluate(config, model, folders, output, champion.model if champion else None)
+    return evaluation, champion.number if champion else NO_VERSION
 
 
 def register(
     registry: Registry, name: str, model: str, evaluation: str, champion: int, facts: Mapping[str, Any]
 ) -> tuple[int, str]:
-    """Register an evaluated model; returns its version and the alias it got."""
+    """Register an evaluated model; returns the number of its version and its alias.
+
+    Args:
+        registry: Where to register it.
+        name: Name of the model in the registry.
+        model: Folder of the trained model.
+        evaluation: Folder of its evaluation.
+        champion: Version that the model was compared with, as `compare` returns it.
+        facts: The model's `lineage`.
+    """
     folder = pathlib.Path(evaluation)
-    judged = files.read_json(folder / artifacts.EVALUATION, "evaluate the model first")
+    results = files.read_json(folder / artifacts.EVALUATION, "evaluate the model first")
     record = {
-        "metrics": {dataset: result["models"]["candidate"] for dataset, result in judged["datasets"].items()},
+        "metrics": {dataset: result["models"]["candidate"] for dataset, result in results["datasets"].items()},
         "compared_with": champion,
-        "reason": judged["reason"],
+        "reason": results["reason"],
         "lineage": facts,
     }
-    return registry.add(name, pathlib.Path(model), record, judged["promote"], champion, folder)
+    return registry.add(name, pathlib.Path(model), record, results["promote"], champion, folder)

@@ -1,4 +1,4 @@
-"""Versions of a model, and what the pipeline asks of a registry that keeps them."""
+"""Versions of a model, and the interface of a registry."""
 
 import dataclasses
 import pathlib
@@ -10,7 +10,7 @@ from trainer.errors import check
 
 VERSION = "version.json"
 NO_VERSION = 0
-"""Stands for the champion where there is no default yet; versions count from 1."""
+"""The champion's number if there is no default version yet; versions count from 1."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,24 +19,24 @@ class Version:
 
     number: int
     model: pathlib.Path
-    """Folder of the model as the trainer reads it: to evaluate it again, or to train from it."""
+    """Folder of the model as the trainer reads it, to evaluate it again or to train from it."""
     place: str
-    """Folder, or `gs://` address, by which `predict` and `compare` take it as a model."""
+    """Folder or `gs://` address of the model for `predict` and `compare`."""
     record: dict[str, Any]
-    """When it was created, its metrics, and its lineage: run, code, data and settings."""
+    """Time of creation, metrics, and lineage: run, code, data and settings."""
 
 
 class Registry(Protocol):
-    """What the pipeline asks of a registry, wherever it is."""
+    """The interface of a registry. Its methods raise `UserError` if the registry cannot be read or written."""
 
     def versions(self, name: str) -> list[Version]:
-        """All versions of model `name`, oldest first; none where it is unknown."""
+        """All versions of model `name`, oldest first; empty if the model is unknown."""
 
     def aliases(self, name: str) -> dict[str, int]:
-        """The version that each alias names."""
+        """Alias -> number of the version that it names."""
 
     def default(self, name: str) -> Version | None:
-        """The version that the alias `default` names; None on the first run."""
+        """The version that the alias `default` names; None if there is no version yet."""
 
     def add(
         self,
@@ -47,27 +47,28 @@ class Registry(Protocol):
         champion: int,
         evaluation: pathlib.Path | None = None,
     ) -> tuple[int, str]:
-        """Register a model folder, with the scores of its evaluation; returns its new version and its alias.
+        """Register a model folder and the folder of its evaluation; returns the version's number and its alias.
 
-        It becomes the default if `promote` and the default still is the version `champion` that it was
-        compared with; otherwise the challenger. (Vertex makes the first version of a model the default in any
-        case.) What the same run has registered already is not registered again, it gets its alias.
+        The model becomes the default if `promote` is true and the default still is `champion`, the version that
+        it was compared with; otherwise it becomes the challenger. (Vertex AI makes the first version of a model
+        the default in any case.) A model that the same run has registered already gets its alias, but no second
+        version.
         """
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
-        """Let `alias` name `version`."""
+        """Let `alias` name `version`. Raises `UserError` if there is no such version."""
 
 
 def check_model(model: pathlib.Path) -> None:
-    """Raise `UserError` unless a model's folder has what is to be registered."""
+    """Raise `UserError` unless a model's folder has the SavedModel to register."""
     saved_model = model / artifacts.SAVED_MODEL / "saved_model.pb"
     check(saved_model.is_file(), f"{model} has no {artifacts.SAVED_MODEL}; train it again")
 
 
 def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, pathlib.Path]:
-    """What a version keeps in VERSION_EXTRA beside VERSION: name -> file.
+    """The files in a version's VERSION_EXTRA, other than VERSION: name -> path.
 
-    The evaluation's scores of each image let two versions be compared without their data.
+    With the evaluation's scores of each image, two versions can be compared without their data.
     """
     files = {name: model / name for name in (artifacts.WEIGHTS, artifacts.MODEL_CONFIG, artifacts.HISTORY)}
     if evaluation is not None:

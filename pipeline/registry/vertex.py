@@ -1,32 +1,30 @@
-"""The Vertex AI Model Registry behind the interface of `pipeline.registry.folder`. No TensorFlow needed.
+"""The Vertex AI Model Registry as a `Registry`. Needs no TensorFlow.
 
-A model is the one resource of Vertex with its display name, and has our label. Its versions lie in folders of
-our own (`version_folder.py`), from which the next run evaluates the default.
+A model is the only Vertex AI resource with its display name, and has our label. Its versions are kept in folders
+of our own (`staging.py`), from which the next run evaluates the default.
 """
 
 import dataclasses
+import functools
 import pathlib
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from pipeline import cloud
 from pipeline.registry import labels, staging
 from pipeline.registry.address import FORM, Address
 from pipeline.registry.versions import NO_VERSION, Version, check_model, files_of
+from trainer import storage
 from trainer.artifacts import CHALLENGER, DEFAULT, SAVED_MODEL
 from trainer.errors import check
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
-"""Vertex has no schema for saliency. Of its schemas this one is the nearest, since a map is a regression of each
-pixel; the others want classes, forecasts or texts."""
-WAITS_S = (15.0, 30.0, 60.0)
-"""Pauses before trying again: long enough that an upload whose answer was lost has become visible."""
+"""Vertex AI has no schema for saliency. This one is the nearest, since a map is a regression of each pixel; the
+others are for classes, forecasts or texts."""
 READERS = 8
-
-Result = TypeVar("Result")
+"""Threads that read `version.json` of several versions."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,32 +32,34 @@ class VertexRegistry(Address):
     """The registry of a project in a location."""
 
     def versions(self, name: str) -> list[Version]:
+        """As `Registry`."""
         with self._connected():
-            entries = persistently(lambda: self._entries(name))
+            entries = cloud.once(lambda: self._entries(name))
             with ThreadPoolExecutor(READERS) as pool:
-                records = list(pool.map(_record, entries))
+                records = list(pool.map(functools.partial(_record, client=storage.client()), entries))
         return [
             _version(entry, staging.mounted(entry.artifact_uri), record)
             for entry, record in zip(entries, records, strict=True)
         ]
 
     def aliases(self, name: str) -> dict[str, int]:
+        """As `Registry`."""
         with self._connected():
-            return _aliases(persistently(lambda: self._entries(name)))
+            return _aliases(cloud.once(lambda: self._entries(name)))
 
     def default(self, name: str) -> Version | None:
-        """The default version, its folder downloaded; it is removed when this process ends."""
+        """As `Registry`; the version's folder is downloaded, and removed when this process ends."""
         with self._connected():
-            entries = persistently(lambda: self._entries(name))
-            entry = next((each for each in entries if DEFAULT in each.version_aliases), None)
+            entries = cloud.once(lambda: self._entries(name))
+            entry = next((entry for entry in entries if DEFAULT in entry.version_aliases), None)
             if entry is None:
                 return None
-            record = _record(entry)
+            record = _record(entry, storage.client())
         check(
             "lineage" in record,
             f"version {entry.version_id}, the default of model {name!r}, was not registered by this pipeline "
-            f"(nothing of ours is in {entry.artifact_uri}); `python -m pipeline registry set-default VERSION` "
-            "names another",
+            f"({entry.artifact_uri} has no version.json of ours); select another with "
+            "`python -m pipeline registry set-default VERSION`",
         )
         return _version(entry, staging.fetch(entry.artifact_uri), record)
 
@@ -72,37 +72,44 @@ class VertexRegistry(Address):
         champion: int,
         evaluation: pathlib.Path | None = None,
     ) -> tuple[int, str]:
+        """As `Registry`."""
         check_model(model)
         run = labels.label(record["lineage"]["run"])
-        place = f"{staging.staging(model, self.staging, FORM)}/{name}/{run}"
+        place = f"{staging.root(model, self.staging, FORM)}/{name}/{run}"
 
         def find() -> Any:
-            """The version of this run, where an earlier try has registered it though its answer was lost."""
-            mine = (each for each in self._entries(name) if each.labels.get(labels.RUN) == run)
-            return next(mine, None)
+            """The version that this run has registered already; None if there is none."""
+            return next((entry for entry in self._entries(name) if entry.labels.get(labels.RUN) == run), None)
 
         with self._connected():
-            entry = persistently(find)
+            entry = cloud.once(find)
             if entry is None:
-                kept = files_of(model, evaluation)
-                staging.write(place, model / SAVED_MODEL, kept, record)
-                entry = persistently(lambda: find() or self._upload(name, place, record, promote, champion))
-            persistently(lambda: self._attach(entry, record))
+                staging.write(place, model / SAVED_MODEL, files_of(model, evaluation), record)
+                entry = cloud.once(
+                    lambda: self._upload(name, place, record, promote, champion),
+                    find,
+                    repeat_after=cloud.SETTLED,
+                    unknown=f"It is unknown whether the version of run {run} was registered. Register it again: a "
+                    "run never gets a second version",
+                )
+            cloud.once(lambda: self._attach(entry, record), repeat_after=cloud.SETTLED)
         return int(entry.version_id), DEFAULT if DEFAULT in entry.version_aliases else CHALLENGER
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
+        """As `Registry`."""
         with self._connected():
-            entries = persistently(lambda: self._entries(name))
-            known = ", ".join(each.version_id for each in entries) or "none"
+            entries = cloud.once(lambda: self._entries(name))
+            numbers = [entry.version_id for entry in entries]
             check(
-                str(version) in {each.version_id for each in entries},
-                f"model {name!r} has no version {version} in {self.project}, {self.location} (versions: {known})",
+                str(version) in numbers,
+                f"model {name!r} has no version {version} in {self.project}, {self.location} "
+                f"(versions: {', '.join(numbers) or 'none'})",
             )
-            place = f"{_parent(entries)}@{version}"
-            # Vertex moves an alias that another version has.
-            persistently(lambda: self._client().merge_version_aliases(name=place, version_aliases=[alias]))
+            resource = f"{_parent(entries)}@{version}"
+            # Idempotent; an alias of another version is moved.
+            cloud.once(lambda: self._client().merge_version_aliases(name=resource, version_aliases=[alias]))
 
-    # === Vertex ===
+    # === Vertex AI ===
 
     @contextmanager
     def _connected(self) -> Iterator[None]:
@@ -116,24 +123,24 @@ class VertexRegistry(Address):
         return cloud.client(ModelServiceClient, self)
 
     def _entries(self, name: str) -> list[Any]:
-        """The versions of the one model with this display name, as Vertex describes them, oldest first."""
+        """The versions of the only model with this display name, as the API describes them, oldest first."""
         from google.cloud import aiplatform
 
-        found = aiplatform.Model.list(filter=f'display_name="{name}"')
-        names = ", ".join(sorted(each.resource_name for each in found))
+        models = aiplatform.Model.list(filter=f'display_name="{name}"')
+        names = ", ".join(sorted(model.resource_name for model in models))
         check(
-            len(found) < 2,
-            f"{len(found)} models of {self.project}, {self.location} are called {name!r}: {names}; delete or "
-            "rename all but one, or give another model_name",
+            len(models) < 2,
+            f"{len(models)} models in {self.project}, {self.location} are called {name!r}: {names}; delete or "
+            "rename all but one, or choose another model_name",
         )
-        if not found:
+        if not models:
             return []
         check(
-            labels.OWNER.items() <= dict(found[0].labels).items(),
+            labels.OWNER.items() <= dict(models[0].labels).items(),
             f"the model {name!r} ({names}) was not made by this pipeline: its default version lacks the label "
-            f"{'='.join(*labels.OWNER.items())}; give another model_name",
+            f"{'='.join(*labels.OWNER.items())}; choose another model_name",
         )
-        return sorted(self._client().list_model_versions(name=names), key=lambda each: int(each.version_id))
+        return sorted(self._client().list_model_versions(name=names), key=lambda entry: int(entry.version_id))
 
     def _upload(self, name: str, place: str, record: Mapping[str, Any], promote: bool, champion: int) -> Any:
         from google.cloud import aiplatform
@@ -141,7 +148,7 @@ class VertexRegistry(Address):
         entries = self._entries(name)
         # Another run may have moved the default after this model was compared with it.
         is_better = promote and _aliases(entries).get(DEFAULT, NO_VERSION) == champion
-        # To the first version of a model Vertex gives the alias `default` whatever is asked for.
+        # Vertex AI gives the first version of a model the alias `default` in any case.
         uploaded = aiplatform.Model.upload(
             serving_container_image_uri=self.image,
             artifact_uri=place,
@@ -155,12 +162,12 @@ class VertexRegistry(Address):
         return uploaded.gca_resource
 
     def _attach(self, entry: Any, record: Mapping[str, Any]) -> None:
-        """Give the version one evaluation for each data set, those that it has left alone."""
+        """Add one evaluation for each dataset to the version, unless it has that evaluation already."""
         from google.api_core.exceptions import BadRequest
         from google.cloud.aiplatform_v1 import ModelEvaluation
 
         client, version = self._client(), f"{_parent([entry])}@{entry.version_id}"
-        existing = {each.display_name for each in client.list_model_evaluations(parent=version)}
+        existing = {evaluation.display_name for evaluation in client.list_model_evaluations(parent=version)}
         for dataset, scores in record["metrics"].items():
             if dataset in existing:
                 continue
@@ -173,19 +180,8 @@ class VertexRegistry(Address):
             try:
                 client.import_model_evaluation(parent=version, model_evaluation=evaluation)
             except BadRequest as error:
-                # Not worth failing for: the labels and `version.json` have the figures too.
-                print(f"warning: Vertex does not take the evaluation on {dataset} ({cloud.brief(error)})")
-
-
-def persistently(call: Callable[[], Result]) -> Result:
-    """What `call` returns, tried again where the network or the service failed; it must be safe to repeat."""
-    for wait_s in WAITS_S:
-        try:
-            return call()
-        except cloud.transient() as error:
-            print(f"Vertex does not answer ({cloud.brief(error)}); trying again in {wait_s:g} s")
-        time.sleep(wait_s)
-    return call()
+                # Not worth a failed run: the description and `version.json` have the metrics too.
+                print(f"warning: Vertex AI refuses the evaluation on {dataset} ({cloud.brief(error)})")
 
 
 def _aliases(entries: list[Any]) -> dict[str, int]:
@@ -196,13 +192,13 @@ def _version(entry: Any, model: pathlib.Path, record: dict[str, Any]) -> Version
     return Version(int(entry.version_id), model, entry.artifact_uri, record)
 
 
-def _record(entry: Any) -> dict[str, Any]:
-    """What a version's folder says of it, or what Vertex knows of a version that is not ours."""
+def _record(entry: Any, client: Any) -> dict[str, Any]:
+    """The record in a version's folder, or what the API says about a version that is not ours."""
     created = entry.version_create_time.isoformat(timespec="seconds")
-    known = {"created": created, "description": entry.version_description}
-    return {"version": int(entry.version_id), **(staging.record(entry.artifact_uri) or known)}
+    described = {"created": created, "description": entry.version_description}
+    return {"version": int(entry.version_id), **(staging.record(entry.artifact_uri, client) or described)}
 
 
 def _parent(entries: list[Any]) -> str:
-    """Resource name of the model that versions belong to."""
+    """Resource name of the model that the versions belong to."""
     return str(entries[0].name).partition("@")[0]

@@ -1,0 +1,1 @@
+"""Runs and schedules on Vertex AI."""

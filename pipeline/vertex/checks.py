@@ -1,15 +1,14 @@
-"""What must hold before anything is sent to Vertex AI: the environment is complete and its parts fit together."""
+"""Checks before anything is sent to Vertex AI: the environment is complete and consistent."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from pipeline import cloud
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import Value, settings_of, steps_of
-from pipeline.plan.plan import DataSize, Plan, check_timeout, make_plan
+from pipeline.plan.plan import DataSize, TrainingPlan, check_timeout, make_plan
 from pipeline.plan.settings import LABEL, AcceleratorConfig, JobConfig
-from trainer import datasets
+from trainer import datasets, storage
 from trainer.config import FetchConfig, TrainConfig, parse_image_size
 from trainer.errors import UserError, check
 
@@ -23,11 +22,10 @@ FORMS = {
     "network": (r"projects/\d+/global/networks/[^/\s]+", "projects/NUMBER/global/networks/NAME"),
     "image_repository": (REPOSITORY, "LOCATION-docker.pkg.dev/PROJECT/REPOSITORY"),
     "image_tag": (TAG, "a tag of the images, such as latest or v1.2"),
-    "experiment": (r"[a-z0-9][a-z0-9-]{0,127}", "lower-case letters, digits and -"),
 }
-"""What each key of an environment for Vertex looks like, when it is not empty."""
+"""Key of an environment for Vertex AI -> pattern of its value if not empty, and how to write it."""
 CONTINENTS = {"US": "us-", "EU": "europe-", "ASIA": "asia-"}
-"""Multi-regions of Cloud Storage, and how the regions in them begin."""
+"""Multi-region of Cloud Storage -> prefix of the names of its regions."""
 DUAL_REGIONS = {
     "ASIA1": ("asia-northeast1", "asia-northeast2"),
     "EUR4": ("europe-north1", "europe-west4"),
@@ -36,14 +34,14 @@ DUAL_REGIONS = {
     "EUR8": ("europe-west3", "europe-west6"),
     "NAM4": ("us-central1", "us-east1"),
 }
-"""Predefined dual-regions (Cloud Storage: Bucket locations); others list their two regions themselves."""
+"""Predefined dual-regions (Cloud Storage: Bucket locations); buckets in other dual-regions list their regions."""
 
 
 def check_environment(environment: Environment) -> None:
-    """Raise `UserError` unless the environment is one for Vertex whose keys are what Vertex takes."""
+    """Raise `UserError` unless the environment is for Vertex AI and Vertex AI accepts its values."""
     check(
         environment.target == "vertex",
-        f"environment {environment.name} is for target {environment.target}; take one for Vertex AI with --env",
+        f"environment {environment.name} is for target {environment.target}; choose one for Vertex AI with --env",
     )
     for name, (form, title) in FORMS.items():
         value = getattr(environment, name)
@@ -59,13 +57,13 @@ def check_environment(environment: Environment) -> None:
         )
 
 
-def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, Plan]:
-    """The plan of each training step, from all parameters and the size of its data set as the table has it.
+def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, TrainingPlan]:
+    """The plan of each training step, from all parameters and the size of its dataset in the table of datasets.
 
-    Raises `UserError` where something does not fit. A part of a data set is planned as if it were all of it, but
-    may take longer than `timeout_hours`.
+    Raises `UserError` if a step does not fit its machines or exceeds `timeout_hours`. A partial dataset is planned
+    as a complete one, and its time is not checked.
     """
-    found = {}
+    made = {}
     for step, title in steps_of(values).items():
         data = FetchConfig(**settings_of(FetchConfig, step, values))
         training = TrainConfig(**settings_of(TrainConfig, step, values))
@@ -77,46 +75,42 @@ def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, Pl
                 valid_images=row.n_valid,
                 image_size=parse_image_size(data.image_size) if data.image_size else row.image_size,
             )
-            found[step] = make_plan(machines, training, size, location=environment.location)
+            made[step] = make_plan(machines, training, size, location=environment.location)
             if not (data.max_examples or data.accepts_partial):
-                check_timeout(found[step], JobConfig(**settings_of(JobConfig, step, values)).timeout_hours)
+                check_timeout(made[step], JobConfig(**settings_of(JobConfig, step, values)).timeout_hours)
         except UserError as error:
             raise UserError(f"{title.lower()}: {error}") from None
-    return found
+    return made
 
 
 def check_bucket(environment: Environment) -> None:
-    """Raise `UserError` unless the bucket exists and has its data where the runs are."""
+    """Raise `UserError` unless the bucket exists and stores its data in the region of the runs."""
     from google.api_core.exceptions import NotFound
 
     name = environment.bucket.removeprefix("gs://").partition("/")[0]
     with cloud.reported_errors(f"bucket gs://{name}"):
         try:
-            found = _bucket(environment, name)
+            # `storage.explained` would name another role: that for reading objects, not for reading a bucket.
+            bucket = storage.client().get_bucket(name, timeout=cloud.TIMEOUT_S, retry=storage.retry())
         except NotFound:
             raise UserError(
                 f"bucket gs://{name} does not exist; create it with `gcloud storage buckets create gs://{name} "
                 f"--location={environment.location}`"
             ) from None
-    place, others = str(found.location), found.data_locations or ()
+    place = str(bucket.location)
     check(
-        bucket_fits(place, others, environment.location),
-        f"bucket gs://{name} is in {place.lower()}, but runs are in {environment.location}; take a bucket there, "
-        "or set location to where the bucket is",
+        bucket_fits(place, bucket.data_locations or (), environment.location),
+        f"bucket gs://{name} is in {place.lower()}, but runs are in {environment.location}; use a bucket "
+        "there, or set location to the bucket's",
     )
 
 
-def _bucket(environment: Environment, name: str) -> Any:
-    from google.cloud import storage
+def bucket_fits(place: str, regions: Iterable[str], location: str) -> bool:
+    """Whether a bucket stores its data in the region `location`.
 
-    client = storage.Client(project=environment.project)
-    return client.get_bucket(name, timeout=cloud.TIMEOUT_S, retry=cloud.reading())
-
-
-def bucket_fits(place: str, regions: Any, location: str) -> bool:
-    """Whether a bucket in `place`, a region or several, has its data in the region `location`."""
+    `place` is the bucket's region, dual-region or multi-region; `regions` are those that the bucket itself lists.
+    """
     place = place.upper()
     if place in CONTINENTS and not regions:
         return location.startswith(CONTINENTS[place])
-    among = {*(each.lower() for each in regions), *DUAL_REGIONS.get(place, ()), place.lower()}
-    return location in among
+    return location in {*map(str.lower, regions), *DUAL_REGIONS.get(place, ()), place.lower()}

@@ -1,4 +1,4 @@
-"""Puts the compiled pipeline into Artifact Registry, from where the console and `submit` take it."""
+"""Uploads the compiled pipeline to Artifact Registry, for the console and `submit`."""
 
 import pathlib
 import re
@@ -18,8 +18,8 @@ DEFAULT_TAGS = ("latest",)
 
 
 def check_repository(address: str) -> None:
-    """Raise `UserError` unless `address` is a repository of templates."""
-    check(bool(address), "the environment names no template_repository; add it to its TOML file")
+    """Raise `UserError` unless `address` has the form of a repository of templates."""
+    check(bool(address), "template_repository is empty; add it to the TOML file of the environment")
     check(
         bool(re.fullmatch(f"{REPOSITORY}|{LOOPBACK}", address)),
         f"template_repository is {address!r}; write https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY",
@@ -27,8 +27,8 @@ def check_repository(address: str) -> None:
 
 
 def registry_client(repository: str) -> Any:
-    """A client of the repository of templates, with the machine's credentials; without any on loopback."""
-    from google.auth.transport import requests as _  # noqa: F401  the client uses it, and does not import it
+    """A client of the repository of templates, with this machine's credentials; with none on loopback."""
+    from google.auth.transport import requests as _  # noqa: F401  the client uses it but does not import it
     from kfp.registry import ApiAuth, RegistryClient
 
     return RegistryClient(repository, ApiAuth("") if re.fullmatch(LOOPBACK, repository) else None)
@@ -37,15 +37,19 @@ def registry_client(repository: str) -> Any:
 def publish(environment: Environment, tags: Sequence[str] = DEFAULT_TAGS) -> str:
     """Compile the pipeline for `environment` and upload it; returns the address of the version.
 
-    The same pipeline is the same version, whose tags are then added to. A tag moves to it from any other.
+    Uploading the same pipeline again adds tags to the same version. A tag of another version moves to this one.
+    Raises `UserError` for a malformed repository or tag, and if the upload is refused.
     """
     check_repository(environment.template_repository)
     check(environment.target == "vertex", f"environment {environment.name} is for target {environment.target}")
     for tag in tags:
-        check(bool(re.fullmatch(TAG, tag)), f"tag {tag!r} is not one; use letters, digits, and . _ - within")
+        check(
+            bool(re.fullmatch(TAG, tag)),
+            f"tag is {tag!r}; use letters, digits and . _ -, and begin with a letter or a digit",
+        )
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "pipeline.yaml"
-        compiling.write(environment, path)
+        compiling.write_pipeline(environment, path)
         with cloud.reported_errors():
             client = registry_client(environment.template_repository)
             name, version = client.upload_pipeline(str(path), tags=list(tags))

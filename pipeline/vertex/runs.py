@@ -1,6 +1,6 @@
-"""Looks at runs on Vertex AI: follows one until it ends, lists them, and cancels one."""
+"""Runs on Vertex AI: list them, follow one until it ends, cancel one."""
 
-import datetime
+import itertools
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -9,84 +9,95 @@ from typing import Any
 from pipeline import cloud
 from pipeline.graph.environment import Environment
 from pipeline.graph.titles import titles_of
+from trainer.duration import format_duration
 from trainer.errors import UserError
 
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
 STATUSES = {SUCCEEDED: 0, FAILED: 1, CANCELLED: 2}
-"""How a run can end -> the exit status that says so."""
+"""The final states of a run -> the exit status."""
 INTERRUPTED = 130
 POLL_S = 10.0
-PATIENCE_S = 900.0
-"""How long a run is followed without an answer."""
+MORE_PAUSES = 26
+"""Further attempts, half a minute apart, to read the state of a run that is followed: 15 minutes in all."""
 LISTED = ("name", "state", "display_name", "create_time", "end_time", "schedule_name")
 RUN = -1
-"""Stands for the run itself where its tasks are known by their ids."""
-UNTOLD = ("", "state-unspecified", "pending", "not-triggered")
-"""States of tasks that are worth no line: they have not begun, or are in the branch that is not taken."""
+"""Stands for the run itself among the ids of its tasks."""
+HIDDEN_STATES = ("", "state-unspecified", "pending", "not-triggered")
+"""States of tasks that get no line: the task has not started, or its branch is not taken."""
 
 
 def service_of(environment: Environment) -> Any:
-    """The API's service for runs."""
+    """A client of the API's service for runs."""
     from google.cloud.aiplatform_v1 import PipelineServiceClient
 
     return cloud.client(PipelineServiceClient, environment)
 
 
 def find(environment: Environment, run: str) -> Any:
-    """A run by its id."""
+    """The run with this id. Raises `UserError` if there is none."""
     check_id(run)
-    name = f"{cloud.parent_of(environment)}/pipelineJobs/{run}"
     with cloud.reported_errors():
-        return service_of(environment).get_pipeline_job(name=name, retry=cloud.reading(), timeout=cloud.TIMEOUT_S)
+        return cloud.once(lambda: read(service_of(environment), environment, run))
+
+
+def read(service: Any, environment: Environment, run: str) -> Any:
+    """The run with this id, by one request. Raises the API's errors."""
+    return service.get_pipeline_job(name=name_of(environment, run), timeout=cloud.TIMEOUT_S)
+
+
+def name_of(environment: Environment, run: str) -> str:
+    """The resource name of a run."""
+    return f"{cloud.parent_of(environment)}/pipelineJobs/{run}"
 
 
 def check_id(run: str) -> None:
-    """Raise `UserError` unless this can be the id of a run."""
+    """Raise `UserError` unless `run` has the form of a run id."""
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,127}", run):
-        raise UserError(f"run {run!r} is not an id; `python -m pipeline runs list` shows them")
+        raise UserError(f"run {run!r} is not a run id; `python -m pipeline runs list` lists them")
 
 
-def latest(environment: Environment, pipeline: str, most: int) -> list[Any]:
-    """The latest runs of a pipeline, newest first, with the fields `LISTED` alone."""
-    return _listed(environment, f'pipeline_name="{pipeline}"', most)
+def latest(environment: Environment, pipeline: str, limit: int) -> list[Any]:
+    """The latest runs of a pipeline, newest first, with only the fields `LISTED`."""
+    return _list(environment, f'pipeline_name="{pipeline}"', limit)
 
 
-def of_schedule(environment: Environment, schedule: str, most: int = 5) -> list[Any]:
-    """The latest runs that a schedule, given by its full name, has started, as in `latest`."""
-    return _listed(environment, f'schedule_name="{schedule}"', most)
+def of_schedule(environment: Environment, schedule: str, limit: int = 5) -> list[Any]:
+    """The latest runs that a schedule has started; `schedule` is its resource name. Form as in `latest`."""
+    return _list(environment, f'schedule_name="{schedule}"', limit)
 
 
-def _listed(environment: Environment, wanted: str, most: int) -> list[Any]:
+def _list(environment: Environment, expression: str, limit: int) -> list[Any]:
     from google.cloud.aiplatform_v1 import ListPipelineJobsRequest
 
     request = ListPipelineJobsRequest(
         parent=cloud.parent_of(environment),
-        filter=wanted,
+        filter=expression,
         order_by="create_time desc",
-        page_size=most,
+        page_size=limit,
         read_mask={"paths": list(LISTED)},
     )
+
+    def read_pages() -> list[Any]:
+        jobs = service_of(environment).list_pipeline_jobs(request, timeout=cloud.TIMEOUT_S)
+        return list(itertools.islice(jobs, limit))
+
     with cloud.reported_errors():
-        pages = service_of(environment).list_pipeline_jobs(request, retry=cloud.reading(), timeout=cloud.TIMEOUT_S)
-        return [job for _, job in zip(range(most), pages, strict=False)]
+        return cloud.once(read_pages)
 
 
 def cancel(environment: Environment, run: str) -> None:
-    """Ask for the end of a run that has not ended; its tasks end within minutes."""
+    """Request that a run ends; its tasks stop within minutes. Raises `UserError` if it has ended."""
     state = state_of(find(environment, run))
     if state in STATUSES:
-        raise UserError(f"run {run} has {state} already; there is nothing to cancel")
+        raise UserError(f"run {run} has already ended ({state}); there is nothing to cancel")
+    service = service_of(environment)
     with cloud.reported_errors():
-        # What cancels twice cancels once, so it may be tried again.
-        service_of(environment).cancel_pipeline_job(
-            name=f"{cloud.parent_of(environment)}/pipelineJobs/{run}",
-            retry=cloud.reading(),
-            timeout=cloud.TIMEOUT_S,
-        )
+        # Idempotent.
+        cloud.once(lambda: service.cancel_pipeline_job(name=name_of(environment, run), timeout=cloud.TIMEOUT_S))
 
 
 def state_of(job: Any) -> str:
-    """A state of a run or a task as people say it: `running`."""
+    """The state of a run or a task in plain words, such as `running`."""
     return str(job.state.name).removeprefix("PIPELINE_STATE_").lower().replace("_", "-")
 
 
@@ -97,16 +108,19 @@ def follow(
     say: Callable[[str], None] = print,
     poll_s: float | None = None,
 ) -> int:
-    """Say each change of the run's and its tasks' states until it ends; returns the exit status.
+    """Print each change of state of a run and its tasks until the run ends; returns the exit status.
 
-    `titles` are what people call the tasks, by name. Failures to ask are survived for `PATIENCE_S`. Ctrl-C ends
-    the following, not the run.
+    `titles` maps the names of tasks to their titles. An outage of 15 minutes is survived. Ctrl-C stops following,
+    not the run.
     """
-    known: dict[int, str] = {}
+    states: dict[int, str] = {}
+    service = service_of(environment)
+    pauses_s = (*cloud.PAUSES_S, *(cloud.PAUSES_S[-1:] * MORE_PAUSES))
     try:
         while True:
-            job = _ask(environment, run, say)
-            for line in changes(job, titles, known):
+            with cloud.reported_errors(f"run {run} continues, see {cloud.run_link(environment, run)}"):
+                job = cloud.once(lambda: read(service, environment, run), pauses_s=pauses_s)
+            for line in changes(job, titles, states):
                 say(line)
             if (state := state_of(job)) in STATUSES:
                 for line in _ending(job, titles, state):
@@ -114,56 +128,38 @@ def follow(
                 return STATUSES[state]
             time.sleep(POLL_S if poll_s is None else poll_s)
     except KeyboardInterrupt:
-        say(f"No longer followed; run {run} goes on. `{command(environment, 'show', run)}` shows how it is,")
-        say(f"`{command(environment, 'cancel', run)}` ends it.")
+        say(f"Stopped following; run {run} continues. `{command(environment, 'show', run)}` shows its state,")
+        say(f"`{command(environment, 'cancel', run)}` cancels it.")
         return INTERRUPTED
 
 
 def command(environment: Environment, verb: str, run: str) -> str:
-    """The command that does `verb` to a run."""
+    """The command line that applies `verb` to a run."""
     return f"python -m pipeline runs {verb} {run} --env {environment.name}"
 
 
-def _ask(environment: Environment, run: str, say: Callable[[str], None]) -> Any:
-    name = f"{cloud.parent_of(environment)}/pipelineJobs/{run}"
-    deadline = time.monotonic() + PATIENCE_S
-    pause_s = cloud.PAUSE_S
-    goes_on = f"run {run} goes on, see {cloud.run_link(environment, run)}"
-    with cloud.reported_errors(goes_on):
-        service = service_of(environment)
-        while True:
-            try:
-                return service.get_pipeline_job(name=name, timeout=cloud.TIMEOUT_S)
-            except cloud.transient() as error:
-                if time.monotonic() > deadline:
-                    raise
-                say(f"no answer ({cloud.brief(error)}); asking again")
-                time.sleep(pause_s)
-                pause_s = min(2 * pause_s, 32 * cloud.PAUSE_S)
-
-
-def changes(job: Any, titles: Mapping[str, str], known: dict[int, str]) -> list[str]:
-    """A line for each state of a task, and then of the run, that is not in `known`, which then has it."""
+def changes(job: Any, titles: Mapping[str, str], states: dict[int, str]) -> list[str]:
+    """A line for each task, and for the run, whose state differs from the one in `states`; updates `states`."""
     lines = []
     for task in tasks_of(job):
         state = state_of(task)
-        if state not in UNTOLD and known.get(task.task_id) != state:
-            known[task.task_id] = state
+        if state not in HIDDEN_STATES and states.get(task.task_id) != state:
+            states[task.task_id] = state
             lines.append(f"[{titles.get(task.task_name, task.task_name)}] {state}{_took(task)}")
     state = state_of(job)
-    if state not in STATUSES and known.get(RUN) != state:
-        known[RUN] = state
+    if state not in STATUSES and states.get(RUN) != state:
+        states[RUN] = state
         lines.insert(0, f"Run {state}")
     return lines
 
 
 def titles_of_job(job: Any) -> dict[str, str]:
-    """What people call the run's tasks, by their names."""
+    """The titles of a run's tasks, by the tasks' names."""
     return titles_of(_json(job)["pipelineSpec"])
 
 
 def parameters_of(job: Any) -> dict[str, Any]:
-    """The values that the run was started with, by parameter name."""
+    """The parameters of a run, by name."""
     return dict(_json(job)["runtimeConfig"].get("parameterValues", {}))
 
 
@@ -172,23 +168,17 @@ def _json(job: Any) -> dict[str, Any]:
 
 
 def tasks_of(job: Any) -> list[Any]:
-    """The run's tasks that do something themselves, by the time they started; not the DAGs around them."""
+    """The tasks of a run in the order they started, without the DAGs that contain them."""
     details = list(job.job_detail.task_details)
-    around = {task.parent_task_id for task in details}
-    inner = [task for task in details if task.task_id not in around]
-    return sorted(inner, key=lambda task: (not task.start_time, task.start_time or task.task_id, task.task_id))
+    parents = {task.parent_task_id for task in details}
+    leaves = [task for task in details if task.task_id not in parents]
+    return sorted(leaves, key=lambda task: (not task.start_time, task.start_time or task.task_id, task.task_id))
 
 
 def _took(task: Any) -> str:
     if not (task.start_time and task.end_time):
         return ""
-    return f" after {_duration(task.end_time - task.start_time)}"
-
-
-def _duration(time_taken: datetime.timedelta) -> str:
-    minutes, seconds = divmod(round(time_taken.total_seconds()), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s" if minutes else f"{seconds} s"
+    return f" after {format_duration((task.end_time - task.start_time).total_seconds())}"
 
 
 def _ending(job: Any, titles: Mapping[str, str], state: str) -> list[str]:
@@ -197,10 +187,10 @@ def _ending(job: Any, titles: Mapping[str, str], state: str) -> list[str]:
 
 
 def failures(job: Any, titles: Mapping[str, str]) -> list[str]:
-    """Which tasks failed and why; what the run itself says where none did."""
+    """Which tasks failed and why; the run's own error if no task failed."""
     lines = [
         f"{titles.get(task.task_name, task.task_name)} failed: {task.error.message or 'see its log'}"
         for task in tasks_of(job)
         if state_of(task) == FAILED
     ]
-    return lines or [job.error.message or "it does not say why; see its page in the console"]
+    return lines or [job.error.message or "no reason is given; see the run's page in the console"]

@@ -1,7 +1,7 @@
-"""Starts runs of the pipeline on Vertex AI. All that can be known to be wrong is, before anything is sent.
+"""Starts runs of the pipeline on Vertex AI. Everything that can be checked is checked before the first request.
 
-The id of a run is ours and is made before the first attempt: whatever gets lost on the way, the next attempt
-asks for the same run, and there is never a second one.
+The id of a run is generated here, before the first attempt. A repeated request has the same id, so it never starts
+a second run.
 """
 
 import dataclasses
@@ -9,73 +9,78 @@ import datetime
 import json
 import re
 import secrets
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pipeline import cloud
 from pipeline.graph import dag, parameters
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import STEPS, Value
-from pipeline.plan.plan import duration
 from pipeline.registry.address import VERTEX
 from pipeline.registry.labels import OWNER
 from pipeline.vertex import checks, runs, template
 from pipeline.vertex.template import Template
+from trainer import storage
 from trainer.artifacts import REGISTRY
-from trainer.errors import UserError, check, check_choice
+from trainer.duration import format_duration
+from trainer.errors import check, check_choice
 
 RUN_ID = r"[a-z][a-z0-9-]{0,127}"
-ATTEMPTS = 5
-MOUNTED = "/gcs/"
-"""Below it Vertex AI mounts the buckets."""
+MOUNTED = f"{storage.MOUNT}/"
+"""Vertex AI mounts buckets below this path."""
 REACHABLE = ("gs://", MOUNTED)
-"""How places begin that machines on Vertex AI reach."""
+"""Prefixes of the locations that machines on Vertex AI can access."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Submission:
-    """A run to be started: its id, and what the API calls a PipelineJob, as JSON."""
+    """A run to start: its id, and the API's PipelineJob as JSON."""
 
     environment: Environment
     run: str
     job: Mapping[str, Any]
     is_new_id: bool
-    """Whether the id was made here, so that no other run can have it."""
+    """Whether the id was generated here, so that no other run can have it."""
 
     @property
     def request(self) -> dict[str, Any]:
-        """The request as it is sent."""
-        where = cloud.parent_of(self.environment)
-        return {"parent": where, "pipelineJobId": self.run, "pipelineJob": dict(self.job)}
+        """The request, as JSON."""
+        parent = cloud.parent_of(self.environment)
+        return {"parent": parent, "pipelineJobId": self.run, "pipelineJob": dict(self.job)}
 
 
 def prepare(
     environment: Environment,
-    given: Mapping[str, Value],
-    where: str = "",
+    passed: Mapping[str, Value],
+    source: str = "",
     caching: str = "as-compiled",
     run: str = "",
 ) -> Submission:
-    """What to submit: parameters `given` go before the environment's, and those before the template's.
+    """The submission of a run, checked as far as possible without a request to Vertex AI.
 
-    `where` is the template: a file, or an address in Artifact Registry; compiled for the environment if empty.
-    `run` is the id of the run; a new one if empty.
+    Args:
+        environment: Where to run.
+        passed: Parameters that override those of the environment, which override the template's defaults.
+        source: The template: a file, or an address in Artifact Registry. Compiled for the environment if empty.
+        caching: One of `template.CACHING`.
+        run: Id of the run; generated if empty.
+
+    Raises `UserError` for anything that the template, the trainer or Vertex AI would refuse.
     """
     check(not run or bool(re.fullmatch(RUN_ID, run)), f"job id is {run!r}; use lower-case letters, digits and -")
-    job = compose(environment, given, where, caching)
+    job = compose(environment, passed, source, caching)
     return Submission(environment, run or new_id(job["pipelineSpec"]["pipelineInfo"]["name"]), job, not run)
 
 
 def compose(
-    environment: Environment, given: Mapping[str, Value], where: str = "", caching: str = "as-compiled"
+    environment: Environment, passed: Mapping[str, Value], source: str = "", caching: str = "as-compiled"
 ) -> dict[str, Any]:
-    """The API's PipelineJob for a run, as JSON, with everything checked that needs no request to Vertex AI."""
+    """The API's PipelineJob for a run, as JSON; arguments and errors as for `prepare`."""
     checks.check_environment(environment)
     check_choice("caching", caching, template.CACHING)
-    chosen = template.load(environment, where).cached(caching)
+    chosen = template.load(environment, source).cached(caching)
     derived = {name: value for name, value in environment.derived.items() if name in chosen.parameters}
-    values = {**derived, **environment.parameters, **given}
+    values = {**derived, **environment.parameters, **passed}
     chosen.check_values(values)
     if chosen.name == dag.NAME:
         _check_ours(environment, chosen, values)
@@ -92,111 +97,87 @@ def compose(
 
 
 def _check_ours(environment: Environment, chosen: Template, values: Mapping[str, Value]) -> None:
-    """The checks of the trainer and of the pipeline on all parameters, the template's defaults among them."""
-    known = {**chosen.defaults(), **values}
-    known = {name: value for name, value in known.items() if name in parameters.PARAMETERS}
-    parameters.validate(known)
-    parameters.require_sources(known)
-    _check_places(environment, known)
-    checks.plans(environment, known)
+    """Apply the checks of the trainer and the pipeline to all parameters, including the template's defaults."""
+    values = {**chosen.defaults(), **values}
+    values = {name: value for name, value in values.items() if name in parameters.PARAMETERS}
+    parameters.validate(values)
+    parameters.require_sources(values)
+    _check_locations(environment, values)
+    checks.plans(environment, values)
 
 
-def _check_places(environment: Environment, known: Mapping[str, Value]) -> None:
-    """Raise `UserError` for a place that the machines of the run cannot read from or write to."""
-    not_needed = {f"{step}_source" for step in STEPS if step not in parameters.fetched_steps(known)}
-    places = {name: words for name, words in parameters.WORDS.items() if name not in not_needed}
-    for name, words in {**places, "checkpoint_dir": ("",)}.items():
-        value = str(known.get(name, words[0]))
+def _check_locations(environment: Environment, values: Mapping[str, Value]) -> None:
+    """Raise `UserError` for a location that the machines of the run cannot read from or write to."""
+    unused = {f"{step}_source" for step in STEPS if step not in parameters.fetched_steps(values)}
+    locations = {name: words for name, words in parameters.KEYWORDS.items() if name not in unused}
+    for name, words in {**locations, "checkpoint_dir": ("",)}.items():
+        value = str(values.get(name, words[0]))
         check(
             value in words or value.startswith(REACHABLE),
-            f"{name} is {value!r}, which machines on Vertex AI do not see; give a gs:// address",
+            f"{name} is {value!r}, which machines on Vertex AI cannot access; use a gs:// address",
         )
-    registry = str(known.get("registry", ""))
+    registry = str(values.get("registry", ""))
     check(
         registry.startswith((VERTEX, MOUNTED)),
-        f"registry is {registry or REGISTRY!r}, a folder that machines on Vertex AI do not share; give "
+        f"registry is {registry or REGISTRY!r}, a folder that machines on Vertex AI do not share; use "
         f"{environment.derived['registry']}",
     )
 
 
 def estimates(submission: Submission) -> list[str]:
-    """For each training step of our pipeline a line: its machines, time and cost, as far as they are known now."""
+    """One line per training step of our pipeline: its machines, and its estimated time and cost."""
     chosen = Template(submission.job["pipelineSpec"])
     if chosen.name != dag.NAME:
         return []
     values = {**chosen.defaults(), **submission.job["runtimeConfig"]["parameterValues"]}
     return [
-        f"{STEPS[step]}: {made.workers} x {made.accelerator.name}, {made.config.provisioning}, about "
-        f"{duration(made.hours)}" + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
+        f"{STEPS[step]}: {made.machines.workers} x {made.accelerator.name}, {made.machines.provisioning}, about "
+        f"{format_duration(3600 * made.hours)}"
+        + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
         for step, made in checks.plans(submission.environment, values).items()
     ]
 
 
 def new_id(name: str) -> str:
-    """An id that no run has: msinet-YYYYMMDDHHMMSS-xxxx, the time in UTC."""
+    """A new run id: NAME-YYYYMMDDHHMMSS-xxxx, with the time in UTC and a random suffix."""
     now = datetime.datetime.now(datetime.UTC)
     return f"{name}-{now:%Y%m%d%H%M%S}-{secrets.token_hex(2)}"
 
 
-def send(submission: Submission, say: Callable[[str], None] = print) -> None:
-    """Start the run, with further attempts after failures that may pass; `say` gets a line for each."""
-    from google.cloud.aiplatform_v1 import CreatePipelineJobRequest, PipelineServiceClient
+def send(submission: Submission) -> None:
+    """Start the run. Raises `UserError` if Vertex AI refuses it, or if it is unknown whether it has started."""
+    from google.cloud.aiplatform_v1 import CreatePipelineJobRequest
 
     request = CreatePipelineJobRequest.from_json(json.dumps(submission.request))
-    with cloud.reported_errors():
-        service = cloud.client(PipelineServiceClient, submission.environment)
-        if not submission.is_new_id and _found(service, submission) is not None:
-            link = cloud.run_link(submission.environment, submission.run)
-            raise UserError(f"there is a run {submission.run} already: {link}")
-        _create(service, submission, request, say)
+    link = cloud.run_link(submission.environment, submission.run)
+    service = runs.service_of(submission.environment)
 
+    def find() -> Any:
+        from google.api_core.exceptions import NotFound
 
-def _create(service: Any, submission: Submission, request: Any, say: Callable[[str], None]) -> None:
-    from google.api_core.exceptions import Conflict
-
-    for attempt in range(ATTEMPTS):
-        if attempt:
-            time.sleep(cloud.PAUSE_S * 2**attempt)
         try:
-            service.create_pipeline_job(request, timeout=cloud.TIMEOUT_S)
-            return
-        except cloud.transient() as error:
-            failure = error
-            if attempt < ATTEMPTS - 1:
-                say(f"{cloud.brief(error)}; trying again, for the same run")
-        except Conflict:
-            # An attempt before this one got through, and its answer got lost; or the id is somebody else's.
-            if attempt and _is_ours(_found(service, submission), submission):
-                return
-            raise
-    try:
-        if _is_ours(_found(service, submission), submission):
-            return
-    except cloud.transient():
-        raise UserError(
-            f"{cloud.brief(failure)}; whether run {submission.run} has started is not known. Look at "
-            f"{cloud.run_link(submission.environment, submission.run)}, or submit again with "
-            f"--job-id {submission.run}: that starts no second one"
-        ) from None
-    raise failure
+            return runs.read(service, submission.environment, submission.run)
+        except NotFound:
+            return None
+
+    def find_ours() -> Any:
+        run = find()
+        return run if run is not None and _is_ours(run, submission) else None
+
+    with cloud.reported_errors():
+        if not submission.is_new_id:
+            check(cloud.once(find) is None, f"run {submission.run} already exists: {link}")
+        cloud.once(
+            lambda: service.create_pipeline_job(request, timeout=cloud.TIMEOUT_S),
+            find_ours,
+            unknown=f"It is unknown whether run {submission.run} has started. Look at {link}, or submit again "
+            f"with --job-id {submission.run}, which never starts a second run",
+        )
 
 
-def _found(service: Any, submission: Submission) -> Any:
-    """The run of the submission's id; None where there is none."""
-    from google.api_core.exceptions import NotFound
-
-    name = f"{cloud.parent_of(submission.environment)}/pipelineJobs/{submission.run}"
-    try:
-        return service.get_pipeline_job(name=name, retry=cloud.reading(), timeout=cloud.TIMEOUT_S)
-    except NotFound:
-        return None
-
-
-def _is_ours(found: Any, submission: Submission) -> bool:
-    """Whether a run is what the submission asks for."""
-    if found is None:
-        return False
-    wanted = submission.job
-    values = runs.parameters_of(found)
-    same_values = {**values, **wanted["runtimeConfig"]["parameterValues"]} == values
-    return same_values and bool(found.display_name == wanted["displayName"])
+def _is_ours(run: Any, submission: Submission) -> bool:
+    """Whether `run` is the run that the submission requests."""
+    job = submission.job
+    values = runs.parameters_of(run)
+    has_same_values = {**values, **job["runtimeConfig"]["parameterValues"]} == values
+    return has_same_values and bool(run.display_name == job["displayName"])

@@ -1,4 +1,4 @@
-"""Compiled pipelines as what is submitted: where they come from, their parameters, and caching."""
+"""Compiled pipelines to submit: where they come from, their parameters, and caching."""
 
 import copy
 import dataclasses
@@ -16,17 +16,17 @@ from pipeline.graph.parameters import TYPE_NAMES, Value
 from trainer.errors import UserError, check, nearest
 
 TYPES: dict[str, type] = {"STRING": str, "NUMBER_INTEGER": int, "NUMBER_DOUBLE": float, "BOOLEAN": bool}
-"""Types of a compiled pipeline's parameters."""
+"""Types of a compiled pipeline's parameters, by their names there."""
 CACHING = ("as-compiled", "on", "off")
 UNCACHED = re.compile(rf"comp-({'|'.join(NEVER_CACHED)})(-\d+)?")
-"""Names of components whose result must never come from a cache."""
+"""Names of components whose results must never come from the cache."""
 VERSION = r"https?://.+/(?P<package>[^/]+)/(?P<version>sha256:[0-9a-f]{64})"
 WRITE_VERSION = "write it as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/sha256:DIGEST"
 
 
 @dataclasses.dataclass(frozen=True)
 class Template:
-    """A compiled pipeline: its specification, and its address where a registry has it."""
+    """A compiled pipeline: its specification, and its address in Artifact Registry if it comes from there."""
 
     spec: dict[str, Any]
     uri: str = ""
@@ -42,77 +42,82 @@ class Template:
         return dict(self.spec["root"].get("inputDefinitions", {}).get("parameters", {}))
 
     def defaults(self) -> dict[str, Any]:
-        """The parameters' defaults, each as its type."""
-        found = {}
+        """The defaults of the parameters, converted to their types."""
+        values = {}
         for name, definition in self.parameters.items():
             if "defaultValue" in definition:
                 kind = TYPES.get(definition["parameterType"])
-                found[name] = kind(definition["defaultValue"]) if kind else definition["defaultValue"]
-        return found
+                values[name] = kind(definition["defaultValue"]) if kind else definition["defaultValue"]
+        return values
 
     def check_values(self, values: Mapping[str, Value]) -> None:
-        """Raise `UserError` unless the pipeline takes parameters of these names and types, and needs no more."""
+        """Raise `UserError` for an unknown name, a value of the wrong type, or a missing value."""
         for name, value in values.items():
             check(
                 name in self.parameters, f"the template has no parameter {name!r}{nearest(name, self.parameters)}"
             )
-            wanted = TYPES.get(self.parameters[name]["parameterType"])
-            # A flag is a number to Python, and a whole number is one that may have a fraction.
-            fits = type(value) is wanted or (wanted is float and type(value) is int)
-            title = TYPE_NAMES[wanted] if wanted else self.parameters[name]["parameterType"]
+            kind = TYPES.get(self.parameters[name]["parameterType"])
+            # bool is a subclass of int, so types are compared exactly; an int is accepted as a float.
+            fits = type(value) is kind or (kind is float and type(value) is int)
+            title = TYPE_NAMES[kind] if kind else self.parameters[name]["parameterType"]
             check(fits, f"{name} is {value!r}; the template wants {title}")
         for name, definition in self.parameters.items():
-            is_needed = "defaultValue" not in definition and not definition.get("isOptional")
-            check(name in values or not is_needed, f"the template needs a value for {name}, which has no default")
+            is_required = "defaultValue" not in definition and not definition.get("isOptional")
+            check(
+                name in values or not is_required, f"the template needs a value for {name}, which has no default"
+            )
 
     def cached(self, how: str) -> "Template":
-        """The same template with all caching as compiled, on (but for NEVER_CACHED), or off."""
+        """The same template with caching as compiled, on (except for NEVER_CACHED), or off; see `CACHING`."""
         if how == "as-compiled":
             return self
         spec = copy.deepcopy(self.spec)
-        for _, task in _tasks(spec):
-            may_be = UNCACHED.fullmatch(task["componentRef"]["name"]) is None
-            task["cachingOptions"] = {"enableCache": True} if how == "on" and may_be else {}
+        for task in _tasks(spec):
+            is_cacheable = UNCACHED.fullmatch(task["componentRef"]["name"]) is None
+            task["cachingOptions"] = {"enableCache": True} if how == "on" and is_cacheable else {}
         return Template(spec, self.uri)
 
 
-def _tasks(spec: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _tasks(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for component in (spec["root"], *spec.get("components", {}).values()):
-        yield from component.get("dag", {}).get("tasks", {}).items()
+        yield from component.get("dag", {}).get("tasks", {}).values()
 
 
-def load(environment: Environment, where: str = "") -> Template:
-    """The template at `where`: a file, or an address in Artifact Registry; compiled for `environment` if empty."""
+def load(environment: Environment, source: str = "") -> Template:
+    """The template at `source`: a file, or an address in Artifact Registry; compiled for `environment` if empty.
+
+    Raises `UserError` if it cannot be read or is not a pipeline compiled for Vertex AI.
+    """
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "pipeline.yaml"
-        if not where:
-            compiling.write(environment, path)
-        elif re.match("https?://", where):
-            _download(environment, where, path)
+        if not source:
+            compiling.write_pipeline(environment, path)
+        elif re.match("https?://", source):
+            _download(environment, source, path)
         else:
-            path = pathlib.Path(where)
-        return Template(_read(path, where), where if re.match("https?://", where) else "")
+            path = pathlib.Path(source)
+        return Template(_read(path, source), source if re.match("https?://", source) else "")
 
 
 def _download(environment: Environment, address: str, path: pathlib.Path) -> None:
     from pipeline.vertex.publish import registry_client
 
-    found = re.fullmatch(VERSION, address)
-    if found is None:
-        # Vertex AI has answered 500 for tags; and a tag may have moved since somebody looked.
-        raise UserError(f"template {address} is not one version of a template; {WRITE_VERSION}")
-    repository = address.removesuffix(f"/{found['package']}/{found['version']}")
+    parts = re.fullmatch(VERSION, address)
+    if parts is None:
+        # A tag may have moved since you looked, and Vertex AI has returned error 500 for tags.
+        raise UserError(f"template {address} does not name one version; {WRITE_VERSION}")
+    repository = address.removesuffix(f"/{parts['package']}/{parts['version']}")
     with cloud.reported_errors():
         client = registry_client(repository)
-        client.download_pipeline(found["package"], version=found["version"], file_name=str(path))
+        client.download_pipeline(parts["package"], version=parts["version"], file_name=str(path))
 
 
-def _read(path: pathlib.Path, where: str) -> dict[str, Any]:
+def _read(path: pathlib.Path, source: str) -> dict[str, Any]:
     import yaml
     from google.protobuf import json_format  # type: ignore[import-untyped]
     from kfp.pipeline_spec import pipeline_spec_pb2
 
-    remedy = f"{where} is not a pipeline compiled for Vertex AI; `python -m pipeline compile` writes one"
+    remedy = f"{source} is not a pipeline compiled for Vertex AI; `python -m pipeline compile` writes one"
     try:
         with path.open() as file:
             spec = yaml.safe_load(file)
@@ -120,7 +125,7 @@ def _read(path: pathlib.Path, where: str) -> dict[str, Any]:
         assert isinstance(spec, dict)
         check(bool(spec["root"] and spec["pipelineInfo"]["name"]), remedy)
     except OSError as error:
-        raise UserError(f"template {where}: {error.strerror}; {remedy}") from None
+        raise UserError(f"template {source}: {error.strerror}; {remedy}") from None
     except (yaml.YAMLError, json_format.ParseError, UnicodeDecodeError, AttributeError, TypeError, KeyError):
         raise UserError(remedy) from None
     return spec

@@ -1,4 +1,4 @@
-"""Each component as the plain function that it is, on a few tiny images."""
+"""The function of each component, on a few tiny images."""
 
 import ast
 import dataclasses
@@ -30,8 +30,8 @@ from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
 from trainer.models import weight_sources
 
 COMPONENTS = {
-    each.name: each
-    for each in (
+    component.name: component
+    for component in (
         *(collect_training, evaluate_model, fetch_dataset, fingerprint, import_model),
         *(plan_training, train_model, upload_model),
     )
@@ -56,7 +56,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def source(folder):
-    """People look elsewhere in its validation images, so that any network is better than the centre bias."""
+    """Fixations move in its validation images, so that any network is better than the centre bias."""
     return write_salicon(folder / "source", train_x=12, valid_x=52)
 
 
@@ -95,7 +95,7 @@ def model(folder, prepared):
     return model
 
 
-def test_prepared_data_says_what_it_is(prepared):
+def test_prepared_data_has_its_metadata(prepared):
     manifest = artifacts.Manifest.load(prepared.path)
     assert manifest.image_size == (32, 40)
     assert prepared.metadata["dataset"] == DATASET
@@ -114,20 +114,20 @@ def test_source_that_is_missing_is_an_error_of_one_line(tmp_path):
         fingerprint.python_func(DATASET, str(tmp_path / "nowhere"), "", False, "none")
 
 
-def test_data_that_a_model_takes_the_place_of_is_neither_looked_at_nor_fetched(model, tmp_path, capsys):
+def test_data_that_a_model_replaces_is_neither_read_nor_fetched(model, tmp_path, capsys):
     nowhere = str(tmp_path / "nowhere")
     digests = fingerprint.python_func(DATASET, nowhere, model.path, False, "nowhere.h5")
     assert digests == ("", weight_sources.fingerprint(model.path), "")
-    assert "salicon: not needed, a model takes the place of base training" in capsys.readouterr().out
+    assert "salicon: not needed, because base_model_uri replaces base training" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"^error: .*nowhere"):
         fingerprint.python_func(DATASET, nowhere, model.path, True, "none")
     data, preview = artifact(dsl.Dataset, tmp_path / "data"), artifact(dsl.HTML, tmp_path / "preview")
-    wanted = dataclasses.asdict(FetchConfig(DATASET, nowhere))
-    fetch_dataset.python_func(**wanted, fingerprint="", prepared=data, preview=preview)
-    assert [each.name for each in (tmp_path / "data").iterdir()] == ["not-fetched.txt"]
+    config = dataclasses.asdict(FetchConfig(DATASET, nowhere))
+    fetch_dataset.python_func(**config, fingerprint="", prepared=data, preview=preview)
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["not-fetched.txt"]
 
 
-def test_initial_weights_are_looked_at_where_they_are_a_file(source, tmp_path):
+def test_initial_weights_are_fingerprinted_if_they_are_a_file(source, tmp_path):
     path = tmp_path / "vgg.h5"
     digests = []
     for content in (b"old", b"new"):
@@ -156,7 +156,7 @@ def test_initial_weights_that_changed_since_the_plan_are_refused_by_task_and_job
         main(["train", *pool["container_spec"]["args"]])
 
 
-def test_model_is_taken_for_the_base_model_as_it_was_when_it_was_looked_at(model, tmp_path, capsys):
+def test_model_is_imported_only_if_it_is_unchanged_since_its_fingerprint(model, tmp_path, capsys):
     imported = artifact(dsl.Model, tmp_path / "imported")
     digest = weight_sources.fingerprint(model.path)
     assert import_model.python_func(model.path, DATASET, "32x40", digest, imported) == imported.uri
@@ -173,7 +173,9 @@ def test_model_is_taken_for_the_base_model_as_it_was_when_it_was_looked_at(model
         )
 
 
-def test_fine_tuning_starts_from_the_base_model_and_keeps_its_state_beside_its_output(model, prepared, tmp_path):
+def test_fine_tuning_starts_from_the_base_model_and_keeps_checkpoints_next_to_its_output(
+    model, prepared, tmp_path
+):
     tuned, curve = artifact(dsl.Model, tmp_path / "tuned"), artifact(dsl.HTML, tmp_path / "curve")
     with quick_trainings():
         train_model.python_func(
@@ -201,7 +203,7 @@ def test_setting_that_does_not_fit_is_an_error_of_one_line_and_writes_nothing(pr
     assert not (tmp_path / "model").exists()
 
 
-def judge(folder, prepared, model, registry, **changes):
+def evaluate(folder, prepared, model, registry, **changes):
     outputs = {
         "evaluation": artifact(dsl.Artifact, folder / "evaluation"),
         "metrics": artifact(dsl.Metrics, folder / "metrics"),
@@ -215,7 +217,7 @@ def judge(folder, prepared, model, registry, **changes):
 
 
 def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, model, tmp_path):
-    outputs, place, data = judge(tmp_path, prepared, model, tmp_path / "models", evaluate_base=True)
+    outputs, place, data = evaluate(tmp_path, prepared, model, tmp_path / "models", evaluate_base=True)
     evaluation = json.loads((tmp_path / "evaluation" / artifacts.EVALUATION).read_text())
     assert list(evaluation["datasets"]) == [DATASET, f"{DATASET}-2"]
     assert outputs["metrics"].metadata == pytest.approx(evaluation["datasets"][DATASET]["models"]["candidate"])
@@ -230,7 +232,7 @@ def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, mod
     assert record["lineage"]["run"] == "run-1"
     assert record["lineage"]["data"]["base"]["fingerprint"] == prepared.metadata["fingerprint"]
 
-    again, _, _ = judge(tmp_path / "again", prepared, model, tmp_path / "models")
+    again, _, _ = evaluate(tmp_path / "again", prepared, model, tmp_path / "models")
     assert again["evaluation"].metadata == {"champion": 1, "promote": False}
     left_out = data | {"base_data": artifact(dsl.Dataset, tmp_path / "nothing")}
     upload_model.python_func(**place, **left_out, run="run-2", model=model, evaluation=again["evaluation"])
@@ -238,43 +240,43 @@ def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, mod
     assert list(record["lineage"]["data"]) == ["finetune"]
 
 
-def test_default_of_vertex_is_fetched_and_judged_in_the_run(prepared, model, tmp_path, vertex, bucket):
+def test_default_of_vertex_is_fetched_and_evaluated_in_the_run(prepared, model, tmp_path, vertex, bucket):
     registry = (
         f"vertex://proj/us-central1?endpoint={vertex.environment.endpoint}&staging=gs://{bucket.name}/models"
     )
-    outputs, place, data = judge(tmp_path, prepared, model, registry)
+    outputs, place, data = evaluate(tmp_path, prepared, model, registry)
     assert outputs["evaluation"].metadata == {"champion": 0, "promote": True}
     evaluation = outputs["evaluation"]
     uploaded = upload_model.python_func(**place, **data, run="run-1", model=model, evaluation=evaluation)
     assert uploaded == (1, "default")
 
-    again, _, _ = judge(tmp_path / "again", prepared, model, registry)
+    again, _, _ = evaluate(tmp_path / "again", prepared, model, registry)
     assert again["evaluation"].metadata == {"champion": 1, "promote": False}
-    judged = json.loads((tmp_path / "again" / "evaluation" / artifacts.EVALUATION).read_text())
-    models = judged["datasets"][DATASET]["models"]
+    evaluation = json.loads((tmp_path / "again" / "evaluation" / artifacts.EVALUATION).read_text())
+    models = evaluation["datasets"][DATASET]["models"]
     assert models["champion"] == pytest.approx(models["candidate"])
 
 
 def planned(folder, prepared, **changes):
-    """What plan_training answers for a job on Vertex AI, and its workspace."""
+    """The outputs of plan_training for a job on Vertex AI, and its artifacts."""
     workspace, plan = artifact(dsl.Artifact, folder / "workspace"), artifact(dsl.Markdown, folder / "plan")
     where = {"platform": "vertex", "location": "us-central1", "image_pattern": "host/msinet-{}:v1"}
     job = dataclasses.asdict(JobConfig(timeout_hours=2.5, training_labels="team=vision"))
     job = {name: job[name] for name in ("timeout_hours", "max_wait_hours", "training_labels")}
     machines = dataclasses.asdict(AcceleratorConfig())
     arguments = where | job | machines | settings(checkpoint_dir="") | changes
-    answer = plan_training.python_func(
+    outputs = plan_training.python_func(
         step="base", **arguments, dataset=prepared, workspace=workspace, plan=plan, base_model=None
     )
-    return answer, workspace, plan
+    return outputs, workspace, plan
 
 
-def test_job_of_a_plan_trains_and_its_model_is_collected_where_it_lies(tmp_path, prepared, monkeypatch):
-    answer, workspace, plan = planned(tmp_path, prepared)
-    (pool,) = answer.worker_pool_specs
+def test_job_of_a_plan_trains_and_its_model_is_collected_without_a_copy(tmp_path, prepared, monkeypatch):
+    outputs, workspace, plan = planned(tmp_path, prepared)
+    (pool,) = outputs.worker_pool_specs
     assert pool["machine_spec"] == ACCELERATORS["cpu"].machine_spec
     assert pool["container_spec"]["image_uri"] == "host/msinet-cpu:v1"
-    assert (answer.timeout, answer.labels, answer.job_dir) == (
+    assert (outputs.timeout, outputs.labels, outputs.job_dir) == (
         "9000s",
         {"team": "vision"},
         workspace.uri,
@@ -296,7 +298,7 @@ def test_job_of_a_plan_trains_and_its_model_is_collected_where_it_lies(tmp_path,
     assert "<html" in pathlib.Path(curve.path).read_text().lower()
 
 
-def test_job_without_a_model_is_named(tmp_path, capsys):
+def test_job_without_a_model_is_reported(tmp_path, capsys):
     workspace = artifact(dsl.Artifact, tmp_path / "workspace")
     outputs = artifact(dsl.Model, tmp_path / "model"), artifact(dsl.HTML, tmp_path / "curve")
     with pytest.raises(SystemExit, match=r"the training job wrote no model.*projects/1/customJobs/2"):
@@ -319,26 +321,24 @@ def test_plan_refuses_what_does_not_fit(tmp_path, prepared, changes, message):
 
 
 def test_plan_names_the_image_precision_and_batch_of_the_accelerator(tmp_path, prepared):
-    answer, _, plan = planned(tmp_path, prepared, accelerator="v5e-1", batch_size=0)
-    (pool,) = answer.worker_pool_specs
-    assert answer.image == pool["container_spec"]["image_uri"] == "host/msinet-tpu:v1"
+    outputs, _, plan = planned(tmp_path, prepared, accelerator="v5e-1", batch_size=0)
+    (pool,) = outputs.worker_pool_specs
+    assert outputs.image == pool["container_spec"]["image_uri"] == "host/msinet-tpu:v1"
     assert {"--accelerator=v5e-1", "--precision=auto", "--batch-size=0"} <= set(pool["container_spec"]["args"])
-    assert answer.node_selector["cloud.google.com/gke-tpu-topology"] == "1x1"
+    assert outputs.node_selector["cloud.google.com/gke-tpu-topology"] == "1x1"
     text = pathlib.Path(plan.path).read_text()
     assert "| Precision | bfloat16 |" in text
-    assert "| Batch | 6 images in a step" in text  # all there is, since less than the accelerator's default
+    assert "| Batch | 6 images per step" in text  # all there is, since less than the accelerator's default
 
 
-def test_plan_of_a_run_on_this_machine_leaves_batch_memory_and_precision_to_its_devices(
-    tmp_path, prepared, capsys
-):
-    """A GPU that may be here has float16 and more or less memory than the CPU's row."""
+def test_plan_of_a_local_run_leaves_batch_memory_and_precision_to_its_devices(tmp_path, prepared, capsys):
+    """A GPU on this machine may have float16 and another memory size than the CPU's row."""
     local = {"platform": "local", "location": "", "precision": "float16"}
-    answer, *_ = planned(tmp_path, prepared, **local, batch_size=0)
-    assert answer.worker_pool_specs == []
+    outputs, *_ = planned(tmp_path, prepared, **local, batch_size=0)
+    assert outputs.worker_pool_specs == []
     assert "on this machine: the default batch of its devices;" in capsys.readouterr().out
     planned(tmp_path / "given", prepared, **local, batch_size=4, accumulation=2)
-    assert "on this machine: 1 steps an epoch of batch 4;" in capsys.readouterr().out
+    assert "on this machine: 1 steps per epoch of batch 4;" in capsys.readouterr().out
     for changes in ({"accelerator": "l4"}, {"batch_size": 7}, {"batch_size": 3, "accumulation": 2}):
         with pytest.raises(SystemExit, match=f"^error: {next(iter(changes))} is"):
             planned(tmp_path / "refused", prepared, **local | changes)
@@ -346,20 +346,19 @@ def test_plan_of_a_run_on_this_machine_leaves_batch_memory_and_precision_to_its_
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
-def test_body_is_short_and_imports_what_it_needs(name):
+def test_body_imports_what_it_needs(name):
     source = textwrap.dedent(inspect.getsource(COMPONENTS[name].python_func))
     function = ast.parse(source).body[0]
     body = function.body[1:]
-    assert sum(isinstance(node, ast.stmt) for each in body for node in ast.walk(each)) <= 15
-    imported = [each.module for each in body if isinstance(each, ast.ImportFrom)]
+    imported = [node.module for node in body if isinstance(node, ast.ImportFrom)]
     assert "trainer.errors" in imported
     assert {module.split(".")[0] for module in imported} <= {"trainer", "pipeline"}
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
-def test_arguments_have_no_defaults_but_the_optional_artifact(name):
+def test_only_the_optional_artifact_has_a_default(name):
     signature = inspect.signature(COMPONENTS[name].python_func)
-    optional = [each.name for each in signature.parameters.values() if each.default is not each.empty]
+    optional = [entry.name for entry in signature.parameters.values() if entry.default is not entry.empty]
     assert optional == (["base_model"] if name in ("train-model", "plan-training") else [])
 
 

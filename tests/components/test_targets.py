@@ -1,4 +1,4 @@
-"""The same settings reach the training on every target: compiled, planned and parsed for real, but not trained."""
+"""The same settings reach the training on every target: really compiled, planned and parsed, but not trained."""
 
 import dataclasses
 import inspect
@@ -10,7 +10,7 @@ from kfp import dsl
 
 from components.plan_training import plan_training
 from components.train_model import train_model
-from pipeline.graph.dag import build
+from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import TARGET_NAMES, load_environment
 from pipeline.graph.parameters import PARAMETERS, PER_STEP
 from tests.prepared import write_prepared
@@ -36,13 +36,13 @@ OTHER = TrainConfig(
     deterministic=False,
     profile_steps="3-5",
 )
-"""A value of each setting that is not its default."""
-OF_VERTEX = ("profile_steps",)
+"""For each setting a value other than its default."""
+VERTEX_ONLY = ("profile_steps",)
 """Settings that the other targets refuse."""
 
 
 class ReachedError(Exception):
-    """Takes the place of a training: what it was called with."""
+    """Raised instead of training, with the arguments of the call."""
 
 
 @pytest.fixture(scope="module")
@@ -52,28 +52,31 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pipelines():
-    specs = {target: build(target, load_environment(target)).pipeline_spec for target in TARGET_NAMES}
+    specs = {target: build_pipeline(target, load_environment(target)).pipeline_spec for target in TARGET_NAMES}
     return {target: json_format.MessageToDict(spec) for target, spec in specs.items()}
 
 
 def arguments(pipeline, name, values, planned=None):
-    """What the compiled task `name` gives to its component: parameters, constants and outputs of the plan."""
-    dags = [pipeline["root"]["dag"], *(each["dag"] for each in pipeline["components"].values() if "dag" in each)]
+    """The arguments of the compiled task `name`: parameters, constants and outputs of the plan."""
+    dags = [
+        pipeline["root"]["dag"],
+        *(entry["dag"] for entry in pipeline["components"].values() if "dag" in entry),
+    ]
     task = next(dag["tasks"][name] for dag in dags if name in dag["tasks"])
-    found = {}
+    values_by_argument = {}
     for argument, source in task["inputs"]["parameters"].items():
         if output := source.get("taskOutputParameter"):
-            found[argument] = getattr(planned, output["outputParameterKey"])
+            values_by_argument[argument] = getattr(planned, output["outputParameterKey"])
         elif parameter := source.get("componentInputParameter"):
-            found[argument] = values[parameter.removeprefix("pipelinechannel--")]
+            values_by_argument[argument] = values[parameter.removeprefix("pipelinechannel--")]
         else:
-            found[argument] = source["runtimeValue"]["constant"]
-    return found
+            values_by_argument[argument] = source["runtimeValue"]["constant"]
+    return values_by_argument
 
 
 @pytest.fixture
 def reached(pipelines, data, tmp_path, monkeypatch):
-    """What base training is called with on a target, and the plan: settings, name of the accelerator, text."""
+    """Function: target -> settings and accelerator that base training is called with, and the text of the plan."""
 
     def stop(config, *places, accelerator, **others):
         raise ReachedError(config, accelerator)
@@ -92,24 +95,24 @@ def reached(pipelines, data, tmp_path, monkeypatch):
             trainer.main([*container["command"], *container["args"]][3:])
         outputs = {name: artifact(target, name) for name in ("model", "curve")}
         task = arguments(pipelines[target], "train-model", values, planned)
-        taken = inspect.signature(train_model.python_func).parameters  # what remains is of the node on Kubeflow
-        given = {name: value for name, value in task.items() if name in taken}
-        train_model.python_func(**given, **inputs, **outputs)
+        names = inspect.signature(train_model.python_func).parameters  # the others select the node on Kubeflow
+        own = {name: value for name, value in task.items() if name in names}
+        train_model.python_func(**own, **inputs, **outputs)
 
     def run(target, accelerator, changes):
         here = {} if target == "local" else {"base_accelerator": accelerator}
         per_step = {f"base_{name}" if name in PER_STEP else name: value for name, value in changes.items()}
-        defaults = {name: each.default for name, each in PARAMETERS.items()}
-        with pytest.raises(ReachedError) as found:
+        defaults = {name: parameter.default for name, parameter in PARAMETERS.items()}
+        with pytest.raises(ReachedError) as reached:
             start(target, defaults | here | per_step | {"fingerprint-weights": ""})
-        return *found.value.args, (tmp_path / target / "plan").read_text()
+        return *reached.value.args, (tmp_path / target / "plan").read_text()
 
     monkeypatch.setattr(train, "train", stop)
     return run
 
 
 def resolved(config, named, accelerator, data):
-    """What `train` makes of its settings on the devices of `accelerator`, `named` or not."""
+    """The settings as `train` resolves them on the devices of `accelerator`, whose name `named` may be empty."""
     row = ACCELERATORS[accelerator]
     chips = types.SimpleNamespace(num_replicas_in_sync=row.chips)
     devices = Devices(chips, row.image, row.chip if named else None, Cluster({"worker": ["localhost"]}))
@@ -122,16 +125,18 @@ def test_other_settings_are_all_of_them():
         assert getattr(OTHER, field.name) != field.default
 
 
-@pytest.mark.parametrize("name", [each.name for each in dataclasses.fields(OTHER) if each.name not in OF_VERTEX])
-def test_every_setting_reaches_the_training_alike_on_every_target(reached, data, name):
+@pytest.mark.parametrize(
+    "name", [field.name for field in dataclasses.fields(OTHER) if field.name not in VERTEX_ONLY]
+)
+def test_every_setting_reaches_the_training_equally_on_every_target(reached, data, name):
     changes = {"batch_size": 8, name: getattr(OTHER, name)}
-    found = {target: reached(target, "l4", changes)[:2] for target in TARGET_NAMES}
-    assert {target: named for target, (_, named) in found.items()} == {
+    calls = {target: reached(target, "l4", changes)[:2] for target in TARGET_NAMES}
+    assert {target: named for target, (_, named) in calls.items()} == {
         "local": "",
         "vertex": "l4",
         "kubeflow": "l4",
     }
-    trained = [resolved(config, named, "l4", data) for config, named in found.values()]
+    trained = [resolved(config, named, "l4", data) for config, named in calls.values()]
     assert trained[0] == trained[1] == trained[2]
     assert getattr(trained[0], name) == getattr(OTHER, name)
 
@@ -155,4 +160,4 @@ def test_default_batch_and_its_learning_rate_are_those_of_the_plan_on_every_targ
         config, named, plan = reached(target, accelerator, changes)
         trained = resolved(config, named, accelerator, data)
         assert (trained.batch_size, schedule.peak(trained)) == (batch_size, pytest.approx(rate))
-        assert target == "local" or f"| Batch | {batch_size} images in a step" in plan
+        assert target == "local" or f"| Batch | {batch_size} images per step" in plan

@@ -10,7 +10,7 @@ from trainer.errors import UserError
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
-    """A mistake must be found before anything is written: tests look at this empty folder."""
+    """An empty working directory, in which tests check that nothing was written."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -18,25 +18,26 @@ def elsewhere(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--base-epocs", "3"], "unknown parameter 'base_epocs'; did you mean 'base_epochs'"),
+        (["--base-epocs", "3"], "unknown argument '--base-epocs'; did you mean '--base-epochs'"),
         (["base_epocs=3"], "unknown parameter 'base_epocs'; did you mean 'base_epochs'"),
-        (["--base-epocs=3"], "unknown parameter 'base_epocs'; did you mean 'base_epochs'"),
+        (["--base-epocs=3"], "unknown argument '--base-epocs=3'; did you mean '--base-epochs'"),
+        (["--resum", "x"], "unknown argument '--resum'; did you mean '--resume'"),
         (["BASE_EPOCHS=3"], "unknown parameter 'BASE_EPOCHS'; did you mean 'base_epochs'"),
-        (["base_epochs=three"], r"base_epochs is 'three'; it must be a whole number \(int\)"),
-        (["--base-epochs", "3.5"], r"base_epochs is '3.5'; it must be a whole number \(int\)"),
+        (["base_epochs=three"], r"base_epochs is 'three'; it must be an integer \(int\)"),
+        (["--base-epochs", "3.5"], r"base_epochs is '3.5'; it must be an integer \(int\)"),
         (["base_epochs"], "unknown argument 'base_epochs'; write a parameter as"),
         (["--base-dataset", "salicn"], "unknown dataset 'salicn'; did you mean 'salicon'"),
         (["base_batch_size=-1"], "base training: batch_size is -1; it must be at least 0"),
-        (["finetune_source=sample"], "salicon has no source of its own: give base_source"),
+        (["finetune_source=sample"], "salicon has no default source; set base_source to a folder"),
         (["--env", "smple"], "unknown environment 'smple'; did you mean 'sample'"),
         (["--env", "vertex"], "environment vertex is for target vertex"),
         (["--resume", "nowhere"], "nowhere is not a run"),
-        (["--resume"], "there is no run below"),
+        (["--resume"], "there is no run to resume below"),
         (["base_source=nowhere"], "base_source is 'nowhere', and there is no such file or folder"),
         (["initial_weights=~/nothing.h5"], "initial_weights is '~/nothing.h5': ~/nothing.h5 does not exist; give"),
     ],
 )
-def test_mistake_is_named_before_anything_is_written(elsewhere, arguments, message):
+def test_mistake_is_reported_before_anything_is_written(elsewhere, arguments, message):
     with pytest.raises(UserError, match=message):
         main(["run", *arguments])
     assert not list(elsewhere.iterdir())

@@ -1,4 +1,4 @@
-"""The page on loopback, with the untrained network, for the tests of its server and of what is seen of it."""
+"""The page on loopback with an untrained network, for the tests of the server and of the page."""
 
 import contextlib
 import io
@@ -11,7 +11,7 @@ from PIL import Image
 from tests.trainer import predictable
 from trainer.artifacts import MODEL_CONFIG
 from trainer.demo.app import build_app
-from trainer.demo.listen import listen, names
+from trainer.demo.listen import host_names, listen
 from trainer.demo.serve import build_server
 from trainer.files import write_json
 from trainer.prediction.predictor import Predictor
@@ -26,7 +26,7 @@ def write_model(folder):
 
 
 def picture(height, width, seed=0):
-    """(h, w, 3) uint8: a bright ellipse and a bar on noise, elsewhere for each seed."""
+    """(h, w, 3) uint8: a bright ellipse and a bar on noise, at positions that depend on the seed."""
     random = np.random.default_rng(seed)
     y, x = np.mgrid[0 : 1 : height * 1j, 0 : 1 : width * 1j]
     center_y, center_x = random.uniform(0.25, 0.75, 2)
@@ -43,7 +43,7 @@ def encoded(pixels, format="PNG", **options):
 
 
 class Held(Predictor):
-    """A predictor that waits until it is let go, and counts."""
+    """A predictor that can be made to wait, and counts its predictions."""
 
     def __init__(self, folder):
         super().__init__(folder)
@@ -61,9 +61,9 @@ class Held(Predictor):
 
 @contextlib.contextmanager
 def serving(predictor, host="127.0.0.1"):
-    """Its address while the page for `predictor` is served on a host."""
+    """Serve the page for `predictor` on a host; yields the address."""
     with listen(host, 0) as bound:
-        server = build_server(build_app(predictor, "tiny", names(host)))
+        server = build_server(build_app(predictor, "tiny", host_names(host)))
         thread = threading.Thread(target=server.run, args=([bound],))
         thread.start()
         try:

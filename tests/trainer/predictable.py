@@ -1,4 +1,4 @@
-"""A tiny prepared data set whose ground truth is what one network predicts, and that network as a model folder."""
+"""A tiny prepared dataset whose ground truth is the prediction of a network, and that network's model folder."""
 
 import dataclasses
 import pathlib
@@ -13,17 +13,18 @@ from trainer.data import tfrecords
 from trainer.model import build_model
 
 SIZE = (48, 64)
-ORIGINAL_SIZES = ((48, 64), (60, 60), (90, 101))  # as the frame; padded left and right; shrunk and padded
+ORIGINAL_SIZES = ((48, 64), (60, 60), (90, 101))  # equal to the frame; padded left and right; shrunk and padded
 
 
 def network(seed: int) -> keras.Model:
-    """A narrow one, so whoever reads its weights must be `narrowed` too."""
+    """A narrow network; code that reads its weights must be `narrowed` too."""
     keras.utils.set_random_seed(seed)
     with narrowed():
         return build_model((None, None), dtype="float32")
 
 
 def write_model(folder: pathlib.Path, model: keras.Model) -> pathlib.Path:
+    """Write a model folder with the weights and a configuration."""
     folder.mkdir(parents=True)
     model.save_weights(folder / artifacts.WEIGHTS)
     files.write_json(folder / artifacts.MODEL_CONFIG, {"train": {"epochs": 2}, "dataset": "salicon"})
@@ -31,7 +32,7 @@ def write_model(folder: pathlib.Path, model: keras.Model) -> pathlib.Path:
 
 
 def example(model: keras.Model, index: int, n_fixations: int, inverted: bool = False) -> tfrecords.Example:
-    """Smooth noise, the map that the model predicts for it (or its negative), fixations where it is high."""
+    """Smooth noise, the model's prediction for it (or the negative) as density, and fixations where it is high."""
     random = np.random.default_rng(index)
     size = ORIGINAL_SIZES[index % len(ORIGINAL_SIZES)]
     noise = gaussian_filter(random.normal(size=(*size, 3)), (4, 4, 0))
@@ -56,7 +57,7 @@ def write_dataset(
     inverted: bool = False,
     **changes: object,
 ) -> pathlib.Path:
-    """A data set with `n_valid` validation images and two for training; `changes` go into the manifest."""
+    """Write a dataset with `n_valid` validation images and two training images; `changes` are for the manifest."""
     folder.mkdir(parents=True)
     shards = {}
     for split, count in (("train", 2), ("valid", n_valid)):

@@ -1,4 +1,4 @@
-"""The page in headless Chromium: what people do by mouse, touch and keys, and that its figures are right."""
+"""The page in headless Chromium: use by mouse, touch and keys, and the figures that it shows."""
 
 import base64
 import csv
@@ -15,8 +15,8 @@ from playwright.sync_api import sync_playwright
 from tests.browser import Watched, launch
 from tests.trainer.demo import Held, encoded, picture, serving, write_model
 from trainer import heat, preprocess
-from trainer.demo import answers, uploads
-from trainer.demo.app import MOST_WAITING
+from trainer.demo import responses, uploads
+from trainer.demo.app import MAX_WAITING
 from trainer.evaluation.wording import MINUS, TIMES
 from trainer.prediction import render
 from trainer.prediction.regions import Region, measure
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("narrow")
 DROP = """([target, files]) => {
   const transfer = new DataTransfer();
   for (const [name, text] of files) {
-    transfer.items.add(new File([Uint8Array.from(atob(text), (each) => each.charCodeAt(0))], name));
+    transfer.items.add(new File([Uint8Array.from(atob(text), (character) => character.charCodeAt(0))], name));
   }
   const element = document.querySelector(target);
   for (const kind of ["dragover", "drop"]) {
@@ -40,7 +40,7 @@ PASTE = """async () => {
   transfer.items.add(new File([await canvas.convertToBlob()], "image.png"));
   document.dispatchEvent(new ClipboardEvent("paste", {clipboardData: transfer, bubbles: true, cancelable: true}));
 }"""
-FIRST, SECOND = "#pictures > :nth-child(1)", "#pictures > :nth-child(2)"
+FIRST, SECOND = "#images > :nth-child(1)", "#images > :nth-child(2)"
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def browser():
 
 @pytest.fixture
 def opened(browser, address):
-    """Opens the page with the options of a browser's context; nothing may go wrong that the test does not take."""
+    """Opens the page with options of a browser context; fails on troubles that the test has not removed."""
     contexts, pages = [], []
 
     def open_page(address=address, **options):
@@ -83,13 +83,13 @@ def file(name, pixels):
     return {"name": name, "mimeType": "image/png", "buffer": encoded(pixels)}
 
 
-def load(page, given, panel=FIRST):
-    page.locator(f"{panel} input[type=file]").set_input_files(given)
-    page.locator(f"{panel} .name", has_text=given["name"]).wait_for()
+def load(page, upload, panel=FIRST):
+    page.locator(f"{panel} input[type=file]").set_input_files(upload)
+    page.locator(f"{panel} .name", has_text=upload["name"]).wait_for()
 
 
 def drag(page, start, end, panel=FIRST):
-    """Drag from one place of the picture to another, both (x, y) in 0..1."""
+    """Drag from one position on the image to another, both (x, y) in 0..1."""
     box = page.locator(f"{panel} .boxes").bounding_box()
     places = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in (start, end)]
     page.mouse.move(*places[0])
@@ -100,18 +100,20 @@ def drag(page, start, end, panel=FIRST):
 
 
 def download(page, selector):
-    """Name and bytes of what a button has the browser save."""
+    """Name and bytes of the file that a button downloads."""
     with page.expect_download() as download:
         page.click(selector)
     return download.value.suggested_filename, download.value.path().read_bytes()
 
 
 def rows(page):
-    """The regions' CSV, numbers as such."""
+    """The rows of the regions' CSV, with numbers as floats."""
     _, content = download(page, "#csv")
-    found = list(csv.DictReader(io.StringIO(content.decode())))
-    words = ("picture", "file", "region")
-    return [{name: each[name] if name in words else float(each[name]) for name in each} for each in found]
+    texts = ("picture", "file", "region")
+    return [
+        {name: value if name in texts else float(value) for name, value in row.items()}
+        for row in csv.DictReader(io.StringIO(content.decode()))
+    ]
 
 
 def check(row, map, tolerance):
@@ -124,10 +126,10 @@ def check(row, map, tolerance):
     assert row["peak"] == pytest.approx(expected.peak, abs=100 * tolerance)
 
 
-# === Pictures in ===
+# === Choosing images ===
 
 
-def test_dropped_picture_gets_its_map(opened, predictor):
+def test_dropped_image_gets_its_map(opened, predictor):
     page = opened().page
     pixels = picture(90, 130)
     page.evaluate(DROP, [".empty", [["a photo.png", base64.b64encode(encoded(pixels)).decode()]]])
@@ -143,7 +145,7 @@ def test_dropped_picture_gets_its_map(opened, predictor):
     page.locator("#status", has_text="Its peak is").wait_for(state="attached")
 
 
-def test_two_dropped_pictures_are_compared_and_a_pasted_one_takes_the_first_place(opened):
+def test_two_dropped_images_are_compared_and_a_pasted_one_replaces_the_first(opened):
     page = opened().page
     files = [[f"{seed}.png", base64.b64encode(encoded(picture(40, 60, seed))).decode()] for seed in (1, 2)]
     page.evaluate(DROP, ["body", files])
@@ -155,14 +157,14 @@ def test_two_dropped_pictures_are_compared_and_a_pasted_one_takes_the_first_plac
 
 
 @pytest.mark.parametrize("bad", [0, 1])
-def test_one_of_two_dropped_files_is_no_picture(opened, bad):
+def test_one_of_two_dropped_files_is_not_an_image(opened, bad):
     watched = opened()
     page = watched.page
     files = [["good.png", base64.b64encode(encoded(picture(40, 60))).decode()]]
     files.insert(bad, ["notes.txt", base64.b64encode(b"only words").decode()])
     page.evaluate(DROP, ["body", files])
     page.locator(".name:visible", has_text="good.png").wait_for()
-    page.locator("#message", has_text="notes.txt: the file is not a JPEG").wait_for()
+    page.locator("#message", has_text="notes.txt is not a JPEG").wait_for()
     assert "status of 422" in watched.troubles.pop()
     if bad == 0:
         drag(page, (0.2, 0.2), (0.6, 0.6), SECOND)
@@ -176,7 +178,7 @@ def test_one_of_two_dropped_files_is_no_picture(opened, bad):
     assert page.locator(".name:visible").all_inner_texts() == ["good.png" if bad else "instead.png"]
 
 
-def test_comparing_ends_where_neither_file_is_a_picture(opened):
+def test_comparing_ends_if_neither_file_is_an_image(opened):
     watched = opened()
     page = watched.page
     words = base64.b64encode(b"only words").decode()
@@ -190,13 +192,13 @@ def test_comparing_ends_where_neither_file_is_a_picture(opened):
     watched.troubles.clear()
 
 
-def test_dropped_link_is_no_file(opened):
+def test_dropped_link_is_not_a_file(opened):
     page = opened().page
     page.evaluate(DROP, [".empty", []])
-    page.locator("#message", has_text="That is no file").wait_for()
+    page.locator("#message", has_text="This is not a file").wait_for()
 
 
-def test_camera_gives_a_picture_and_is_let_go(opened):
+def test_camera_takes_a_photo_and_is_released(opened):
     page = opened().page
     page.click(".camera")
     page.click("#camera .take:enabled")
@@ -205,14 +207,14 @@ def test_camera_gives_a_picture_and_is_let_go(opened):
     assert not page.locator("#camera").is_visible()
 
 
-def test_pattern_is_drawn_for_those_without_a_picture(opened):
+def test_example_is_a_generated_pattern(opened):
     page = opened().page
     page.click(".pattern")
     page.locator(".name", has_text="pattern_").wait_for()
     assert page.locator(f"{FIRST} .size").inner_text() == f"640 {TIMES} 480"
 
 
-def test_last_of_two_pictures_wins(opened, predictor):
+def test_last_of_two_images_wins(opened, predictor):
     watched = opened()
     page = watched.page
     predictor.let_go.clear()
@@ -224,33 +226,47 @@ def test_last_of_two_pictures_wins(opened, predictor):
         predictor.let_go.set()
     page.locator(".name", has_text="next.png").wait_for()
     assert page.locator(f"{FIRST} .size").inner_text() == f"40 {TIMES} 60"
-    assert watched.troubles == [f"failed: {page.url}map"]  # the first was called off
+    assert watched.troubles == [f"failed: {page.url}map"]  # the first was cancelled
     watched.troubles.clear()
 
 
 # === Looking ===
 
 
-def test_slider_and_views_change_what_is_seen(opened):
+def test_slider_and_views_change_the_canvas(opened):
     page = opened().page
     load(page, file("one.png", picture(60, 80)))
     canvas = page.locator(f"{FIRST} canvas")
     page.locator("#opacity").fill("40")
     assert page.locator(".slider output").inner_text() == "40%"
-    assert canvas.evaluate("each => each.style.opacity") == "0.4"
+    assert canvas.evaluate("element => element.style.opacity") == "0.4"
     for view in ("contour", "map", "image"):
         page.locator(f"input[value={view}]").check(force=True)
         assert page.locator("#opacity").is_disabled()
         assert canvas.is_visible() == (view != "image")
-    drawn = canvas.evaluate("each => each.getContext('2d').getImageData(0, 0, 80, 60).data[3]")
-    assert drawn == 255  # the map alone is opaque
+    drawn = canvas.evaluate("element => element.getContext('2d').getImageData(0, 0, 80, 60).data[3]")
+    assert drawn == 255  # without the image, the map is opaque
     page.locator("input[value=overlay]").check(force=True)
-    assert canvas.evaluate("each => each.style.opacity") == "0.4"
+    assert canvas.evaluate("element => element.style.opacity") == "0.4"
 
 
-def test_downloads_are_the_predictors_map_and_what_is_seen(opened, predictor):
+def test_contours_have_the_colours_and_the_rim_of_python(opened):
     page = opened().page
-    pixels = picture(1100, 1500, seed=4)  # larger than what the page shows
+    load(page, file("one.png", picture(600, 800)))
+    page.locator("input[value=contour]").check(force=True)
+    drawn = page.locator(f"{FIRST} canvas").evaluate(
+        "element => [...element.getContext('2d').getImageData(0, 0, 800, 600).data]"
+    )
+    colors = {tuple(color) for color in np.reshape(drawn, (-1, 4)).tolist()}
+    assert {(*color, 255) for color in render.level_colors(render.LEVELS)} <= colors
+    # Browsers keep colours multiplied by their opacity, which rounds them.
+    rim = [*render.INK, 255 * render.HALO]
+    assert any(np.abs(np.subtract(color, rim)).max() <= 1 for color in colors)
+
+
+def test_downloads_are_the_predictors_map_and_the_overlay_of_the_page(opened, predictor):
+    page = opened().page
+    pixels = picture(1100, 1500, seed=4)  # larger than the map on the page
     load(page, file("wide.name.png", pixels))
     page.locator("#opacity").fill("45")
     expected = predictor.predict(pixels)
@@ -261,16 +277,16 @@ def test_downloads_are_the_predictors_map_and_what_is_seen(opened, predictor):
     name, content = download(page, f"{FIRST} .save-overlay")
     assert name == "wide.name_overlay.png"
     drawn = np.asarray(Image.open(io.BytesIO(content)))
-    np.testing.assert_array_equal(drawn, render.overlay(pixels, expected, opacity=0.45))
+    np.testing.assert_array_equal(drawn, heat.blend(pixels, expected, opacity=0.45))
 
 
-def test_download_is_of_the_picture_it_was_asked_for(opened, predictor):
+def test_download_is_of_the_image_that_was_shown(opened, predictor):
     page = opened().page
     pixels = {"first.png": picture(60, 80, 1), "second.png": picture(80, 60, 2)}
     load(page, file("first.png", pixels["first.png"]))
     predictor.let_go.clear()
     try:
-        with page.expect_download() as given:
+        with page.expect_download() as started:
             page.click(f"{FIRST} .save-overlay")
             page.locator(f"{FIRST} input").set_input_files(file("second.png", pixels["second.png"]))
             page.locator(".busy:visible").wait_for()
@@ -278,25 +294,25 @@ def test_download_is_of_the_picture_it_was_asked_for(opened, predictor):
         page.locator(".name", has_text="second.png").wait_for()
     finally:
         predictor.let_go.set()
-    assert given.value.suggested_filename == "first_overlay.png"
-    assert Image.open(io.BytesIO(given.value.path().read_bytes())).size == (80, 60)
+    assert started.value.suggested_filename == "first_overlay.png"
+    assert Image.open(io.BytesIO(started.value.path().read_bytes())).size == (80, 60)
     assert download(page, f"{FIRST} .save-map")[0] == "second_map.png"
 
 
-def test_download_outlives_its_picture(opened, predictor):
+def test_download_outlives_its_image(opened, predictor):
     page = opened().page
     load(page, file("a.png", picture(60, 80, 1)))
     page.click("#compare")
     load(page, file("b.png", picture(60, 80, 2)), SECOND)
     predictor.let_go.clear()
     try:
-        with page.expect_download() as given:
+        with page.expect_download() as started:
             page.click(f"{SECOND} .save-map")
             page.click("#compare")
             predictor.let_go.set()
     finally:
         predictor.let_go.set()
-    assert given.value.suggested_filename == "b_map.png"
+    assert started.value.suggested_filename == "b_map.png"
     assert not page.locator("#message").is_visible()
 
 
@@ -331,24 +347,24 @@ def test_figures_of_the_page_are_those_of_python(opened, predictor, size, tolera
     drag(page, (0.95, 0.9), (0.6, 0.5))  # backwards
     drag(page, (0.7, 0.05), (0.72, 0.08))
     page.locator("tbody input").first.fill('The "logo", left')
-    found = rows(page)
+    measured = rows(page)
     whole = predictor.predict(pixels)
-    for row in found:
+    for row in measured:
         check(row, whole, tolerance)
-    assert found[0]["region"] == 'The "logo", left'
-    assert found[0]["x"] == pytest.approx(0.1 * size[1], abs=3)
-    assert found[1]["x"] == pytest.approx(0.6 * size[1], abs=3)
-    regions = [Region(row["region"], row["x"], row["y"], row["width"], row["height"]) for row in found]
+    assert measured[0]["region"] == 'The "logo", left'
+    assert measured[0]["x"] == pytest.approx(0.1 * size[1], abs=3)
+    assert measured[1]["x"] == pytest.approx(0.6 * size[1], abs=3)
+    regions = [Region(row["region"], row["x"], row["y"], row["width"], row["height"]) for row in measured]
     expected = measure(whole, regions)
-    assert [row["rank"] for row in found] == [each.rank for each in expected]
+    assert [row["rank"] for row in measured] == [measure.rank for measure in expected]
     cells = page.locator("tbody tr").first.locator("td").all_inner_texts()
-    assert cells[0] == f"{100 * found[0]['share']:.1f}%"
+    assert cells[0] == f"{100 * measured[0]['share']:.1f}%"
     assert page.locator(".box .tag").first.inner_text() == f'The "logo", left {cells[0]}'
     name, content = download(page, "#json")
     assert name == "one_regions.json"
-    assert json.loads(content)[0] == found[0]
+    assert json.loads(content)[0] == measured[0]
     if tolerance < 1e-5:
-        assert (found[0]["peak_y"], found[0]["peak_x"]) == expected[0].peak_at
+        assert (measured[0]["peak_y"], measured[0]["peak_x"]) == expected[0].peak_at
 
 
 def test_region_is_moved_resized_and_removed_by_mouse(opened):
@@ -407,9 +423,9 @@ def test_everything_can_be_done_with_keys_alone(opened):
             if page.evaluate("selector => document.activeElement.matches(selector)", selector):
                 outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
                 return outline == "solid" or selector.startswith("input") or selector == ".box"
-        raise AssertionError(f"no way to {selector}")
+        raise AssertionError(f"Tab does not reach {selector}")
 
-    with page.expect_file_chooser() as chooser:  # around Tab too: the browser takes a moment to intercept choosers
+    with page.expect_file_chooser() as chooser:  # including Tab: the browser takes a moment to intercept choosers
         assert tab_to(".choose")
         press("Enter")
     chooser.value.set_files(file("keys.png", picture(100, 200)))
@@ -418,13 +434,13 @@ def test_everything_can_be_done_with_keys_alone(opened):
     press("Enter")
     assert page.evaluate("document.activeElement.className").startswith("box")
     before = page.locator(f"{FIRST} .box").get_attribute("aria-label")
-    assert "of attention" in before
+    assert "of the attention" in before
     press("Home", *["ArrowLeft"] * 90, *["ArrowUp"] * 50, "ArrowRight", "Control+ArrowDown")
     press("Shift+ArrowRight", "Shift+ArrowDown", "Control+Shift+ArrowLeft")
     assert tab_to("tbody input")
     press("Control+a", *"Title")
     assert page.locator(f"{FIRST} .box").get_attribute("aria-label").startswith("Title, ")
-    page.locator("#status", has_text="of attention").wait_for(state="attached")
+    page.locator("#status", has_text="of the attention").wait_for(state="attached")
     row = rows(page)[0]
     assert (row["x"], row["y"], row["width"], row["height"]) == (2, 1, 41, 22)
     page.locator(f"{FIRST} .box").focus()
@@ -442,7 +458,7 @@ def test_everything_can_be_done_with_keys_alone(opened):
 # === Comparing ===
 
 
-def test_two_pictures_are_compared_region_by_region(opened, predictor):
+def test_two_images_are_compared_region_by_region(opened, predictor):
     page = opened().page
     pixels = {"A": picture(200, 300, seed=6), "B": picture(401, 599, seed=7)}
     load(page, file("a.png", pixels["A"]))
@@ -450,16 +466,16 @@ def test_two_pictures_are_compared_region_by_region(opened, predictor):
     load(page, file("b.png", pixels["B"]), SECOND)
     drag(page, (0.1, 0.1), (0.5, 0.6))
     drag(page, (0.5, 0.5), (0.9, 0.9), SECOND)
-    found = rows(page)
-    assert [row["picture"] for row in found] == ["A", "A", "B", "B"]
-    for row in found:
+    measured = rows(page)
+    assert [row["picture"] for row in measured] == ["A", "A", "B", "B"]
+    for row in measured:
         check(row, predictor.predict(pixels[row["picture"]]), 1e-6)
-    for a, b in zip(found[:2], found[2:], strict=True):
+    for a, b in zip(measured[:2], measured[2:], strict=True):
         assert b["x"] / 599 == pytest.approx(a["x"] / 300, abs=2e-3)
         assert b["width"] / 599 == pytest.approx(a["width"] / 300, abs=4e-3)
     cells = page.locator("tbody tr").first.locator("td").all_inner_texts()
-    change = 100 * (found[2]["share"] - found[0]["share"])
-    assert cells[:2] == [f"{100 * found[0]['share']:.1f}%", f"{100 * found[2]['share']:.1f}%"]
+    change = 100 * (measured[2]["share"] - measured[0]["share"])
+    assert cells[:2] == [f"{100 * measured[0]['share']:.1f}%", f"{100 * measured[2]['share']:.1f}%"]
     assert float(cells[2].replace(MINUS, "-").removesuffix(" pp")) == pytest.approx(change, abs=0.0501)
     page.click("#compare")
     assert [row["picture"] for row in rows(page)] == ["A", "A"]
@@ -476,7 +492,7 @@ def test_difference_is_painted_as_python_paints_it(opened, predictor):
         "() => [...document.querySelector('#difference canvas').getContext('2d').getImageData(0, 0, 120, 80).data]"
     )
     colors = np.reshape(drawn, (80, 120, 4)).astype(int)
-    a, b = (predictor.predict(each).astype(float) for each in pixels)
+    a, b = (predictor.predict(image).astype(float) for image in pixels)
     difference = b / b.mean() - a / a.mean()
     strong = np.abs(difference) > 0.2 * np.abs(difference).max()
     assert strong.any()
@@ -489,18 +505,20 @@ def test_difference_is_painted_as_python_paints_it(opened, predictor):
 # === What goes wrong ===
 
 
-def test_refused_file_is_a_message_and_the_picture_before_stays(opened, monkeypatch):
-    monkeypatch.setattr(uploads, "MOST_BYTES", 20_000)
+def test_refused_file_is_reported_and_the_image_before_stays(opened, monkeypatch):
+    monkeypatch.setattr(uploads, "MAX_BYTES", 20_000)
     watched = opened()
     page = watched.page
     load(page, file("good.png", picture(60, 80)))
     page.locator(f"{FIRST} input").set_input_files(
         {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"only words"}
     )
-    page.locator("#message", has_text="notes.txt: the file is not a JPEG").wait_for()
+    page.locator("#message", has_text="notes.txt is not a JPEG").wait_for()
     assert page.locator(".name:visible").inner_text() == "good.png"
-    assert page.locator(f"{FIRST} img").evaluate("each => each.decode().then(() => each.naturalWidth)") == 80
-    assert page.locator(f"{FIRST} canvas").evaluate("each => each.className") == ""
+    assert (
+        page.locator(f"{FIRST} img").evaluate("element => element.decode().then(() => element.naturalWidth)") == 80
+    )
+    assert page.locator(f"{FIRST} canvas").evaluate("element => element.className") == ""
     drag(page, (0.1, 0.1), (0.5, 0.5))
     assert page.locator("tbody tr").count() == 1
     page.click(".dismiss")
@@ -510,7 +528,9 @@ def test_refused_file_is_a_message_and_the_picture_before_stays(opened, monkeypa
     page.locator(f"{FIRST} input").set_input_files(
         {"name": "huge.png", "mimeType": "image/png", "buffer": bytes(200_000)}
     )
-    page.locator("#message", has_text="huge.png: it has 0.2 MB, more than 0.02 MB").wait_for()
+    page.locator(
+        "#message", has_text="huge.png is 0.2 MB; the limit is 0.02 MB. Try a smaller version."
+    ).wait_for()
 
 
 def test_refused_first_file_leaves_the_page_as_it_was(opened):
@@ -519,24 +539,24 @@ def test_refused_first_file_leaves_the_page_as_it_was(opened):
     page.locator(f"{FIRST} input").set_input_files(
         {"name": "cut.png", "mimeType": "image/png", "buffer": encoded(picture(60, 80))[:900]}
     )
-    page.locator("#message", has_text="cut.png: the file does not decode as PNG").wait_for()
+    page.locator("#message", has_text="cut.png does not decode as PNG").wait_for()
     assert page.locator(f"{FIRST} .choose").is_visible()
     assert "status of 422" in watched.troubles.pop()
 
 
-def test_full_server_is_asked_again(opened, address, predictor):
+def test_request_to_a_full_server_is_repeated(opened, address, predictor):
     watched = opened()
     page = watched.page
     sent = {"content": encoded(picture(40, 40)), "headers": {"content-type": "image/png"}, "timeout": 60}
     predictor.let_go.clear()
     senders = [
-        threading.Thread(target=httpx.post, args=[f"{address}/map"], kwargs=sent) for _ in range(MOST_WAITING)
+        threading.Thread(target=httpx.post, args=[f"{address}/map"], kwargs=sent) for _ in range(MAX_WAITING)
     ]
     try:
         for sender in senders:
             sender.start()
         with page.expect_response(lambda response: response.status == 503):
-            # As large as photographs are: it is refused while it is being sent.
+            # As large as a photo: it is refused while it is being sent.
             noise = np.random.default_rng(0).integers(0, 256, (900, 1200, 3), np.uint8)
             page.locator(f"{FIRST} input").set_input_files(file("patient.png", noise))
     finally:
@@ -548,40 +568,40 @@ def test_full_server_is_asked_again(opened, address, predictor):
     watched.troubles.clear()
 
 
-def test_server_that_has_gone_is_a_message_and_can_be_tried_again(opened, predictor):
+def test_server_that_is_gone_is_reported_and_can_be_tried_again(opened, predictor):
     with serving(predictor) as address:
         watched = opened(address)
         load(watched.page, file("one.png", picture(40, 60)))
     page = watched.page
     page.locator(f"{FIRST} input").set_input_files(file("two.png", picture(60, 40)))
-    page.locator("#message", has_text="The server does not answer. Start").wait_for()
+    page.locator("#message", has_text="The server does not respond. Start").wait_for()
     assert page.locator(".name:visible").inner_text() == "one.png"
     assert {trouble.partition(":")[0] for trouble in watched.troubles} == {"console", "failed"}
     page.click(".retry")
-    page.locator("#message", has_text="The server does not answer").wait_for()
+    page.locator("#message", has_text="The server does not respond").wait_for()
     watched.troubles.clear()
 
 
-def test_answer_that_is_cut_off_is_a_message_and_can_be_tried_again(opened, monkeypatch):
+def test_response_that_is_cut_off_is_reported_and_can_be_tried_again(opened, monkeypatch):
     def cut_off(*arguments):
         response = whole(*arguments)
         response.body = response.body[:-100]
         return response
 
-    whole = answers.shown_map
+    whole = responses.map_for_page
     watched = opened()
     page = watched.page
     with monkeypatch.context() as patched:
-        patched.setattr(answers, "shown_map", cut_off)
+        patched.setattr(responses, "map_for_page", cut_off)
         page.locator(f"{FIRST} input").set_input_files(file("one.png", picture(200, 300)))
-        page.locator("#message", has_text="The server does not answer").wait_for()
+        page.locator("#message", has_text="The server does not respond").wait_for()
     assert {trouble.partition(":")[0] for trouble in watched.troubles} <= {"console", "failed"}
     watched.troubles.clear()
     page.click(".retry")
     page.locator(".name", has_text="one.png").wait_for()
 
 
-def test_map_of_zeros_prefers_nothing(opened, monkeypatch, predictor):
+def test_map_of_zeros_is_evenly_spread(opened, monkeypatch, predictor):
     zeros = lambda image: np.zeros(image.shape[:2], np.float32)  # noqa: E731
     page = opened().page
     load(page, file("some.png", picture(40, 60)))
@@ -599,7 +619,7 @@ def test_map_of_zeros_prefers_nothing(opened, monkeypatch, predictor):
     assert page.locator("#difference").is_visible()
 
 
-# === For everybody ===
+# === Accessibility ===
 
 CONTRAST = """() => {
   const parse = (text) => { const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number); return [r, g, b, a]; };
@@ -613,7 +633,7 @@ CONTRAST = """() => {
     const part = (value) => (value /= 255) <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
     return 0.2126 * part(color[0]) + 0.7152 * part(color[1]) + 0.0722 * part(color[2]);
   };
-  const found = [];
+  const unreadable = [];
   for (const element of document.querySelectorAll("body *")) {
     const words = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
     if (!(words || element.matches("input[type=text]")) || !element.checkVisibility()) continue;
@@ -621,21 +641,22 @@ CONTRAST = """() => {
     const under = ground(element);
     const [low, high] = [light(over(parse(getComputedStyle(element).color), under)), light(under)].sort();
     const ratio = (Math.max(low, high) + 0.05) / (Math.min(low, high) + 0.05);
-    if (ratio < 4.5) found.push(`${element.tagName} ${element.className} ${element.textContent}: ${ratio}`);
+    if (ratio < 4.5) unreadable.push(`${element.tagName} ${element.className} ${element.textContent}: ${ratio}`);
   }
-  return found;
+  return unreadable;
 }"""
 NAMELESS = """() => [...document.querySelectorAll("button, input, dialog, [tabindex='0']")]
-  .filter((each) => each.checkVisibility() && each.type !== "file")
-  .filter((each) => !each.getAttribute("aria-label") && !each.innerText.trim())
-  .filter((each) => !each.labels?.[0]?.innerText.trim())
-  .map((each) => each.outerHTML)"""
-SMALL = """() => [...document.querySelectorAll("button")].filter((each) => each.checkVisibility())
-  .filter((each) => each.getBoundingClientRect().width < 24 || each.getBoundingClientRect().height < 24).length"""
+  .filter((element) => element.checkVisibility() && element.type !== "file")
+  .filter((element) => !element.getAttribute("aria-label") && !element.innerText.trim())
+  .filter((element) => !element.labels?.[0]?.innerText.trim())
+  .map((element) => element.outerHTML)"""
+SMALL = """() => [...document.querySelectorAll("button")].filter((element) => element.checkVisibility())
+  .map((element) => element.getBoundingClientRect())
+  .filter(({ width, height }) => width < 24 || height < 24).length"""
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_page_fits_a_telephone_can_be_read_and_has_names(opened, scheme):
+def test_page_fits_a_phone_can_be_read_and_has_names(opened, scheme):
     page = opened(color_scheme=scheme, viewport={"width": 360, "height": 740}).page
 
     def check_page():
@@ -661,7 +682,7 @@ def test_page_fits_a_telephone_can_be_read_and_has_names(opened, scheme):
     assert page.evaluate(CONTRAST) == []
 
 
-def test_panel_says_while_it_is_busy(opened, predictor):
+def test_panel_is_marked_while_it_is_busy(opened, predictor):
     page = opened().page
     predictor.let_go.clear()
     try:
@@ -672,7 +693,7 @@ def test_panel_says_while_it_is_busy(opened, predictor):
     page.locator(f"{FIRST}[aria-busy=false]").wait_for()
 
 
-def test_message_that_keys_dismiss_leaves_the_focus_beside_it(opened):
+def test_message_that_is_dismissed_by_key_leaves_the_focus_near_it(opened):
     page = opened().page
     load(page, file("one.png", picture(40, 60)))
     page.evaluate(DROP, ["body", []])

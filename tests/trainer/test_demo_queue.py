@@ -1,4 +1,4 @@
-"""The queue of predictions: who waits holds a place and a picture, who left neither."""
+"""The queue of predictions: a waiting client holds a place and an image, a disconnected one neither."""
 
 import asyncio
 import threading
@@ -10,14 +10,14 @@ from trainer.demo.queue import FullError, Queue
 
 
 class Work:
-    """A function to run, and all that it holds."""
+    """A function to run, with the memory that it holds."""
 
     def __init__(self):
         self.let_go = threading.Event()
-        self.has_begun = threading.Event()
+        self.has_started = threading.Event()
 
     def __call__(self):
-        self.has_begun.set()
+        self.has_started.set()
         assert self.let_go.wait(30)
         return self
 
@@ -33,22 +33,22 @@ async def never():
     await asyncio.Event().wait()
 
 
-async def begun(queue, work, gone):
-    """A task that runs `work`, which has begun."""
-    task = asyncio.create_task(queue.run(work, gone))
-    assert await asyncio.to_thread(work.has_begun.wait, 30)
+async def start(queue, work, disconnected):
+    """A task that runs `work`, which has started."""
+    task = asyncio.create_task(queue.run(work, disconnected))
+    assert await asyncio.to_thread(work.has_started.wait, 30)
     return task
 
 
-def test_nothing_is_kept_of_those_who_leave_while_they_wait(queue):
+def test_nothing_is_kept_of_clients_that_disconnect_while_they_wait(queue):
     async def check():
         first = Work()
-        running = await begun(queue, first, never())
+        running = await start(queue, first, never())
         for _ in range(5):
             waits = Work()
             kept = weakref.ref(waits)
             assert await queue.run(waits, asyncio.sleep(0)) is None
-            assert not waits.has_begun.is_set()
+            assert not waits.has_started.is_set()
             del waits
             assert kept() is None
         first.let_go.set()
@@ -57,17 +57,17 @@ def test_nothing_is_kept_of_those_who_leave_while_they_wait(queue):
     asyncio.run(check())
 
 
-def test_who_leaves_after_the_beginning_keeps_the_place_until_the_end(queue):
+def test_client_that_disconnects_after_the_start_keeps_its_place_until_the_end(queue):
     async def check():
         first, second = Work(), Work()
         left = asyncio.Event()
-        running = await begun(queue, first, left.wait())
+        running = await start(queue, first, left.wait())
         left.set()
         waiting = asyncio.create_task(queue.run(second, never()))
         for _ in range(10):
             await asyncio.sleep(0)
         assert not running.done()
-        assert not second.has_begun.is_set()
+        assert not second.has_started.is_set()
         first.let_go.set()
         second.let_go.set()
         assert await waiting is second
@@ -76,24 +76,24 @@ def test_who_leaves_after_the_beginning_keeps_the_place_until_the_end(queue):
     asyncio.run(check())
 
 
-def test_what_fails_or_is_called_off_lets_the_next_begin(queue):
+def test_next_function_runs_after_a_failure_or_a_cancellation(queue):
     def fail():
-        raise ValueError("no picture")
+        raise ValueError("not an image")
 
     async def check():
         first, last = Work(), Work()
         last.let_go.set()
-        running = await begun(queue, first, never())
-        called_off = asyncio.create_task(queue.run(Work(), never()))
+        running = await start(queue, first, never())
+        cancelled = asyncio.create_task(queue.run(Work(), never()))
         failing = asyncio.create_task(queue.run(fail, never()))
         await asyncio.sleep(0)
-        called_off.cancel()
+        cancelled.cancel()
         first.let_go.set()
         await running
-        with pytest.raises(ValueError, match="no picture"):
+        with pytest.raises(ValueError, match="not an image"):
             await failing
         with pytest.raises(asyncio.CancelledError):
-            await called_off
+            await cancelled
         assert await queue.run(last, never()) is last
 
     asyncio.run(check())

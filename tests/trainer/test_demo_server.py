@@ -1,4 +1,4 @@
-"""The server of the page: the predictor's maps for those who may ask, a reason for everything else."""
+"""The server of the page: the predictor's maps for allowed requests, a reason for all others."""
 
 import contextlib
 import io
@@ -11,19 +11,22 @@ import subprocess
 import sys
 import threading
 import time
+import tomllib
 
 import httpx
 import numpy as np
 import pytest
+from packaging.requirements import Requirement
 from PIL import Image
 
 from tests.trainer.demo import Held, encoded, picture, serving, write_model
 from trainer import preprocess
 from trainer.__main__ import main
-from trainer.demo import answers, app, uploads
+from trainer.commands import demo
+from trainer.demo import app, responses, uploads
 from trainer.demo.listen import is_loopback, listen
 from trainer.errors import UserError
-from trainer.prediction import render
+from trainer.heat import blend
 from trainer.prediction.regions import Region, measure
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -66,11 +69,11 @@ def test_map_is_the_predictors(client, predictor):
     }
 
 
-def test_map_of_a_large_picture_is_shrunk_and_keeps_the_shares(client, predictor):
+def test_map_of_a_large_image_is_shrunk_and_keeps_the_shares(client, predictor):
     pixels = picture(1201, 1803)
     response = client.post("/map", content=encoded(pixels, "JPEG", quality=95), headers=BYTES)
     assert (response.headers["image-size"], response.headers["map-size"]) == ("1803x1201", "1024x682")
-    small, whole = shown(response), predictor.predict(answers.read_picture(response.request.content, "it"))
+    small, whole = shown(response), predictor.predict(responses.read_picture(response.request.content, "it"))
     assert small.mean(dtype=float) == pytest.approx(whole.mean(dtype=float), abs=1e-5)
     half = Region("half", 0, 0, 900, 1201)
     columns = small.sum(axis=0, dtype=float) / small.sum(dtype=float)
@@ -86,10 +89,10 @@ def test_downloads_are_what_predict_writes(client, predictor):
     np.testing.assert_array_equal(levels, preprocess.restore_map(expected, (120, 80)))
     overlay = client.post("/overlay.png?opacity=0.35", content=encoded(pixels), headers=BYTES)
     drawn = np.asarray(Image.open(io.BytesIO(overlay.content)))
-    np.testing.assert_array_equal(drawn, render.overlay(pixels, expected, opacity=0.35))
+    np.testing.assert_array_equal(drawn, blend(pixels, expected, opacity=0.35))
 
 
-def test_picture_is_upright_by_its_orientation(client):
+def test_image_is_turned_upright(client):
     exif = Image.Exif()
     exif[0x0112] = 6
     response = client.post("/map", content=encoded(picture(60, 90), "JPEG", exif=exif), headers=BYTES)
@@ -103,7 +106,7 @@ def test_patterns_are_the_same_each_time_and_differ(client):
 
 
 @pytest.mark.parametrize("number", ["4" * 4400, "one", "1.5"])
-def test_pattern_without_a_number_is_not_there(client, number):
+def test_pattern_without_a_number_is_not_found(client, number):
     response = client.get(f"/pattern/{number}.png")
     assert response.status_code == 404
     assert "content-security-policy" in response.headers
@@ -118,35 +121,35 @@ def test_every_limit_has_its_reason(client, monkeypatch):
         assert response.status_code == status, response.text
         return response.json()["error"]
 
-    assert "is not a JPEG, PNG" in reason(422, b"no picture at all, but words")
+    assert "is not a JPEG, PNG" in reason(422, b"words, not an image")
     assert "does not decode as PNG" in reason(422, encoded(picture(50, 50))[:2000])
-    assert "empty" in reason(400, b"")
+    assert reason(400, b"") == "the file is empty"
     assert "not as text/plain" in reason(415, encoded(picture(9, 9)), {"content-type": "text/plain"})
     assert "opacity" in reason(400, encoded(picture(9, 9)), path="/overlay.png?opacity=2")
     assert "opacity" in reason(400, encoded(picture(9, 9)), path="/overlay.png?opacity=much")
-    monkeypatch.setattr(answers, "MOST_PIXELS", 1000)
+    monkeypatch.setattr(responses, "MAX_PIXELS", 1000)
     assert "allowed" in reason(422, encoded(picture(50, 50)))
-    monkeypatch.setattr(uploads, "MOST_BYTES", 10_000)
-    assert "0.038 MB or more, the page takes 0.01 MB" in reason(413, bytes(38_000))
-    assert "the page takes 0.01 MB" in reason(413, iter([bytes(6000)] * 2))
+    monkeypatch.setattr(uploads, "MAX_BYTES", 10_000)
+    assert "the file has at least 0.038 MB; the limit is 0.01 MB" in reason(413, bytes(38_000))
+    assert "the limit is 0.01 MB" in reason(413, iter([bytes(6000)] * 2))
 
 
 def test_body_without_a_length_is_counted_while_it_comes(client, monkeypatch):
-    monkeypatch.setattr(uploads, "MOST_BYTES", 10_000)
-    taken = []
+    monkeypatch.setattr(uploads, "MAX_BYTES", 10_000)
+    sent = []
 
     def endless():
-        while len(taken) < 10_000:
-            taken.append(1)
+        while len(sent) < 10_000:
+            sent.append(1)
             yield bytes(6000)
 
-    with contextlib.suppress(httpx.WriteError):  # the server closed what it would not read
+    with contextlib.suppress(httpx.WriteError):  # the server closes the connection
         assert client.post("/map", content=endless(), headers=BYTES).status_code == 413
-    assert len(taken) < 10_000
+    assert len(sent) < 10_000
 
 
-def test_sender_that_never_ends_is_left(client, monkeypatch):
-    monkeypatch.setattr(uploads, "PATIENCE_S", 0.2)
+def test_sender_that_never_ends_is_refused(client, monkeypatch):
+    monkeypatch.setattr(uploads, "MAX_READ_S", 0.2)
     url = client.base_url
     with socket.create_connection((url.host, url.port), timeout=30) as sender:
         head = f"POST /map HTTP/1.1\r\nHost: {url.host}\r\nContent-Type: image/png\r\nContent-Length: 99\r\n\r\n"
@@ -179,12 +182,12 @@ def test_client_that_is_refused_while_it_sends_is_not_cut_off(client):
         ({"host": "[::1]:8000"}, 200),
     ],
 )
-def test_only_the_page_itself_sends_pictures_through_a_browser(client, headers, status):
+def test_browsers_may_send_images_from_the_page_only(client, headers, status):
     response = client.post("/map", content=encoded(picture(9, 9)), headers=BYTES | headers)
     assert response.status_code == status
 
 
-def test_page_answers_at_the_address_that_it_was_given(predictor):
+def test_page_is_served_at_its_own_address_and_at_localhost(predictor):
     with serving(predictor, "127.0.0.2") as address:
         assert httpx.get(address).status_code == 200
         assert httpx.get(address, headers={"host": "localhost"}).status_code == 200
@@ -200,7 +203,7 @@ def test_page_itself_may_send(client):
 @pytest.mark.parametrize(
     ("path", "status"), [("/", 200), ("/app.js", 200), ("/colors.css", 200), ("/nothing", 404), ("/map", 404)]
 )
-def test_every_answer_has_the_headers_that_keep_the_page_to_itself(client, path, status):
+def test_every_response_has_the_security_headers(client, path, status):
     response = client.get(path)
     assert response.status_code == status
     policy = response.headers["content-security-policy"]
@@ -213,7 +216,7 @@ def test_every_answer_has_the_headers_that_keep_the_page_to_itself(client, path,
     assert client.get("/", headers={"host": "elsewhere.example"}).headers["content-security-policy"] == policy
 
 
-def test_nothing_beside_the_page_is_served(client):
+def test_only_the_pages_files_are_served(client):
     url = client.base_url
     for path in ("/../app.py", "/..%2fapp.py", "/%2e%2e/%2e%2e/errors.py", "//etc/passwd"):
         with socket.create_connection((url.host, url.port), timeout=30) as sender:
@@ -231,34 +234,34 @@ def test_page_refers_to_nothing_outside_itself():
 # === Waiting ===
 
 
-def test_one_prediction_runs_at_a_time_and_a_full_queue_says_when_to_come_back(client, predictor):
-    answered = queue.Queue()
+def test_one_prediction_runs_at_a_time_and_a_full_queue_says_when_to_retry(client, predictor):
+    received = queue.Queue()
 
     def send():
         url = f"{client.base_url}/map"
-        answered.put(httpx.post(url, content=encoded(picture(40, 40)), headers=BYTES, timeout=60))
+        received.put(httpx.post(url, content=encoded(picture(40, 40)), headers=BYTES, timeout=60))
 
     predictor.let_go.clear()
     before = predictor.count
-    senders = [threading.Thread(target=send) for _ in range(app.MOST_WAITING + 2)]
+    senders = [threading.Thread(target=send) for _ in range(app.MAX_WAITING + 2)]
     try:
         for sender in senders:
             sender.start()
         for _ in range(2):
-            refused = answered.get(timeout=30)
+            refused = received.get(timeout=30)
             assert refused.status_code == 503
             assert refused.headers["retry-after"] == str(app.RETRY_AFTER_S)
-            assert "pictures are waiting already" in refused.json()["error"]
+            assert "images are already waiting" in refused.json()["error"]
         assert predictor.count <= before + 1
     finally:
         predictor.let_go.set()
         for sender in senders:
             sender.join(60)
-    assert [answered.get().status_code for _ in range(app.MOST_WAITING)] == [200] * app.MOST_WAITING
-    assert predictor.count == before + app.MOST_WAITING
+    assert [received.get().status_code for _ in range(app.MAX_WAITING)] == [200] * app.MAX_WAITING
+    assert predictor.count == before + app.MAX_WAITING
 
 
-def test_picture_of_a_client_that_left_is_not_predicted(client, predictor):
+def test_image_of_a_disconnected_client_is_not_predicted(client, predictor):
     body = encoded(picture(40, 40))
     url = client.base_url
     predictor.let_go.clear()
@@ -269,12 +272,12 @@ def test_picture_of_a_client_that_left_is_not_predicted(client, predictor):
     try:
         first.start()
         assert predictor.started.acquire(timeout=30)
-        for _ in range(3 * app.MOST_WAITING):  # more than there are places: each is free again
+        for _ in range(3 * app.MAX_WAITING):  # more than there are places, so each must become free again
             with socket.create_connection((url.host, url.port), timeout=30) as sender:
                 head = f"Host: {url.host}\r\nContent-Type: image/png\r\nContent-Length: {len(body)}"
                 sender.sendall(f"POST /map HTTP/1.1\r\n{head}\r\n\r\n".encode() + body)
                 time.sleep(0.02)
-        for _ in range(5):  # the server's loop turns, and has seen that they left
+        for _ in range(5):  # after these, the server has seen the disconnects
             client.get("/facts")
     finally:
         predictor.let_go.set()
@@ -283,7 +286,7 @@ def test_picture_of_a_client_that_left_is_not_predicted(client, predictor):
     assert predictor.count == before + 2
 
 
-def test_nothing_is_stored_or_said(client, tmp_path, monkeypatch, capfd):
+def test_nothing_is_stored_or_logged(client, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert client.post("/map", content=encoded(picture(1500, 1500)), headers=BYTES).status_code == 200
     assert client.post("/map", content=b"secret words", headers=BYTES).status_code == 422
@@ -294,15 +297,29 @@ def test_nothing_is_stored_or_said(client, tmp_path, monkeypatch, capfd):
 # === The command ===
 
 
-def test_port_that_cannot_be_had_is_an_error_with_a_remedy():
+def test_port_that_cannot_be_used_is_an_error_with_a_remedy():
     with listen("127.0.0.1", 0) as bound:
         port = bound.getsockname()[1]
-        with pytest.raises(SystemExit, match=f"error: port {port} is in use; name another with --port"):
+        with pytest.raises(SystemExit, match=f"error: port {port} is in use; give another --port"):
             main(["demo", "--port", str(port)])
-    with pytest.raises(UserError, match="70000 is no port"):
+    with pytest.raises(UserError, match="70000 is not a port"):
         listen("127.0.0.1", 70_000)
-    with pytest.raises(UserError, match=r"cannot listen on 192\.0\.2\.1 .*an address of this machine"):
+    with pytest.raises(UserError, match=r"cannot listen on 192\.0\.2\.1 .*must be an address of this machine"):
         listen("192.0.2.1", 0)
+
+
+def test_missing_packages_are_an_error_with_a_remedy(monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)  # as if it were not installed
+    with pytest.raises(SystemExit) as ended:
+        main(["demo", "--port", "0"])
+    expected = "error: the demo needs uvicorn: run `make demo`, or `pip install 'msinet-pipelines[demo]'`"
+    assert ended.value.code == expected
+
+
+def test_command_checks_for_every_package_of_its_extra():
+    pyproject = pathlib.Path(__file__).parents[2] / "pyproject.toml"
+    extra = tomllib.loads(pyproject.read_text())["project"]["optional-dependencies"]["demo"]
+    assert tuple(Requirement(line).name for line in extra) == demo.PACKAGES
 
 
 def test_missing_model_is_an_error_with_a_remedy(tmp_path, monkeypatch):
@@ -311,12 +328,12 @@ def test_missing_model_is_an_error_with_a_remedy(tmp_path, monkeypatch):
         main(["demo", "--port", "0"])
 
 
-def test_loopback_is_told_from_the_rest():
+def test_loopback_is_recognised():
     assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "localhost")))
     assert not any(map(is_loopback, ("0.0.0.0", "::", "192.168.0.7", "example.com")))
 
 
-def test_command_says_where_the_page_is_and_stops_in_good_order(folder):
+def test_command_prints_the_address_and_shuts_down_cleanly(folder):
     arguments = ["demo", "--model", str(folder), "--port", "0", "--host", "0.0.0.0"]
     command = [sys.executable, "-m", "tests.trainer.narrow_command", *arguments]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
@@ -325,7 +342,7 @@ def test_command_says_where_the_page_is_and_stops_in_good_order(folder):
     ) as process:
         try:
             assert next(process.stdout) == "loading the model\n"
-            assert next(process.stdout).startswith("warning: everybody who reaches 0.0.0.0 can use the page")
+            assert next(process.stdout).startswith("warning: everyone who can reach 0.0.0.0 can use the page")
             line = next(process.stdout)
             port = line.partition("http://0.0.0.0:")[2].partition("/")[0]
             response = httpx.post(f"http://127.0.0.1:{port}/map", content=encoded(picture(30, 40)), headers=BYTES)

@@ -18,7 +18,7 @@ def test_help_tells_each_setting_with_its_default(capsys):
         main(["train", "--help"])
     assert stop.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "--learning-rate FLOAT Step size of Adam for a batch of one. (default: 1e-05)" in text
+    assert "--learning-rate FLOAT Learning rate of Adam for a batch of one. (default: 1e-05)" in text
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_place_on_cloud_storage_is_refused_unless_it_is_written_there(command, f
         parsed = parser.parse_args([*command, flag, "gs://bucket/x.png"])
         assert getattr(parsed, flag[2:].replace("-", "_")) == "gs://bucket/x.png"
     else:
-        with pytest.raises(UserError, match=r"gs://bucket/x\.png is on Cloud Storage; name a place here"):
+        with pytest.raises(UserError, match=r"gs://bucket/x\.png is on Cloud Storage; name a local path"):
             parser.parse_args([*command, flag, "gs://bucket/x.png"])
     assert not list(tmp_path.iterdir())
 

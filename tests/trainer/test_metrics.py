@@ -1,4 +1,4 @@
-"""The metrics against pysaliency's answers, against plain definitions, and against bad input."""
+"""The metrics, compared with pysaliency and with plain definitions, and their errors."""
 
 import pathlib
 import time
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from trainer import metrics
-from trainer.config import HIGHER_IS_BETTER
+from trainer.metric_table import METRICS
 
 GOLDEN = np.load(pathlib.Path(__file__).parents[1] / "golden" / "metrics_reference.npz")
 CASES = range(6)
@@ -22,13 +22,13 @@ def case(index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def others(index: int) -> np.ndarray:
-    """Fixations of all other cases in the pixels of this one."""
+    """Fixations of all other cases in pixels of this one."""
     size = case(index)[0].shape
     return np.concatenate([metrics.scale_points(case(i)[2], case(i)[0].shape, size) for i in CASES if i != index])
 
 
 def centred_gaussian(size: tuple[int, int]) -> np.ndarray:
-    """The golden file's baseline: sigma 0.25 of each side about the middle of the pixel grid."""
+    """The baseline of the golden file: centred, with a sigma of 0.25 of each side."""
     y, x = (np.exp(-0.5 * ((np.arange(n) - (n - 1) / 2) / (0.25 * n)) ** 2) for n in size)
     return np.outer(y, x)
 
@@ -36,7 +36,7 @@ def centred_gaussian(size: tuple[int, int]) -> np.ndarray:
 @pytest.mark.parametrize("index", CASES)
 def test_agrees_with_pysaliency(index: int) -> None:
     prediction, density, fixations = case(index)
-    answers = {
+    scores = {
         "auc_judd": metrics.auc_judd(prediction, fixations),
         "shuffled_auc": metrics.shuffled_auc(prediction, fixations, others(index)),
         "nss": metrics.nss(prediction, fixations),
@@ -45,9 +45,9 @@ def test_agrees_with_pysaliency(index: int) -> None:
         "sim": metrics.sim(prediction, density),
         "information_gain": metrics.information_gain(prediction, fixations, centred_gaussian(prediction.shape)),
     }
-    assert list(answers) == list(HIGHER_IS_BETTER)
-    for name, answer in answers.items():
-        assert answer == pytest.approx(float(GOLDEN[f"{index}_{name}"]), abs=1e-6), name
+    assert list(scores) == list(METRICS)
+    for name, score in scores.items():
+        assert score == pytest.approx(float(GOLDEN[f"{index}_{name}"]), abs=1e-6), name
 
 
 @pytest.mark.parametrize("index", CASES)
@@ -58,7 +58,7 @@ def test_counted_other_fixations_give_the_same_shuffled_auc(index: int) -> None:
     assert metrics.shuffled_auc_of_counts(prediction, fixations, counts) == pytest.approx(expected, abs=1e-12)
 
 
-def test_roc_area_is_the_share_of_pairs_won_with_ties_half() -> None:
+def test_roc_area_is_the_share_of_higher_pairs_with_ties_half() -> None:
     prediction = RNG.integers(0, 4, (6, 7)).astype(float)
     fixations = np.stack([RNG.integers(0, 6, 9), RNG.integers(0, 7, 9)], axis=1)
     positives = prediction[tuple(fixations.T)][:, None]
@@ -81,13 +81,13 @@ def test_a_prediction_equal_to_the_density_is_perfect() -> None:
     assert metrics.information_gain(DENSITY, POINTS, DENSITY * 3) == pytest.approx(0)
 
 
-def test_negative_maps_are_shifted_before_they_are_shared_out() -> None:
+def test_negative_maps_are_shifted_before_they_are_normalised() -> None:
     assert metrics.kld(MAP - 2, DENSITY) == pytest.approx(metrics.kld(MAP - MAP.min(), DENSITY))
     assert metrics.sim(MAP - 2, DENSITY) == pytest.approx(metrics.sim(MAP - MAP.min(), DENSITY))
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 255.0])
-def test_a_constant_prediction_says_nothing(value: float) -> None:
+def test_constant_prediction_scores_at_chance(value: float) -> None:
     constant = np.full((12, 16), value)
     assert metrics.auc_judd(constant, POINTS) == 0.5
     assert metrics.nss(constant, POINTS) == 0
@@ -99,7 +99,7 @@ def test_points_scale_to_the_pixel_they_fall_in() -> None:
     points = np.array([[0, 0], [47, 95], [29, 58]])
     np.testing.assert_array_equal(metrics.scale_points(points, (48, 96), (48, 96)), points)
     np.testing.assert_array_equal(metrics.scale_points(points, (48, 96), (100, 50)), [[0, 0], [97, 49], [60, 30]])
-    # 29 / 58 * 100 is 50 exactly, and so it stays.
+    # 29 / 58 * 100 is exactly 50.
     np.testing.assert_array_equal(metrics.scale_points(np.array([[29, 29]]), (58, 58), (100, 100)), [[50, 50]])
 
 
@@ -119,7 +119,7 @@ def test_points_are_counted_with_repeats() -> None:
         (np.array([[1.5, 2.0]]), "float64"),
     ],
 )
-def test_bad_points_are_named(points: np.ndarray, message: str) -> None:
+def test_invalid_points_are_an_error(points: np.ndarray, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         metrics.nss(MAP, points)
 
@@ -134,7 +134,7 @@ def test_bad_points_are_named(points: np.ndarray, message: str) -> None:
         (MAP[:0], DENSITY[:0], r"shape \(0, 16\)"),
     ],
 )
-def test_bad_maps_are_named(prediction: np.ndarray, density: np.ndarray, message: str) -> None:
+def test_invalid_maps_are_an_error(prediction: np.ndarray, density: np.ndarray, message: str) -> None:
     for metric in (metrics.kld, metrics.cc, metrics.sim):
         with pytest.raises(ValueError, match=message):
             metric(prediction, density)

@@ -1,12 +1,12 @@
-"""Compare models on the same images: which is better, and whether that is certain.
+"""Compare models on the same images: which one is better, and is the difference significant?
 
   python -m trainer compare runs/20260101-120000 runs/20260102-120000
   python -m trainer compare msinet@1 msinet@2 --html comparison.html
   python -m trainer compare models/msinet/1 another/model --dataset-dir data
 
 MODEL is a run of the pipeline, the folder of an evaluation, a registered version (msinet@3, msinet@challenger,
-models/msinet/2) or a model folder. Those that were evaluated bring the scores of each image along; a model folder
-needs --dataset-dir, with which all are evaluated afresh. The first is what the others are compared with.
+models/msinet/2) or a model folder. All models are compared with the first one. A model that was evaluated has
+stored scores. A model folder has none, so it needs --dataset-dir, which evaluates all models again.
 """
 
 import argparse
@@ -16,49 +16,55 @@ import pathlib
 import sys
 from typing import Any
 
-from trainer.config import HIGHER_IS_BETTER, MOST_CONFIDENCE
 from trainer.errors import check
+from trainer.metric_table import METRICS
 from trainer.settings_cli import STDOUT, output_file
 
-HELP = "compare models, and say how certain it is which is better"
+HELP = "compare models, and test which one is significantly better"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("models", nargs="+", metavar="MODEL", help="Two or more; the others are compared with the first.")
+    add("models", nargs="+", metavar="MODEL", help="Two or more models; all are compared with the first.")
     add(
         "--dataset-dir",
         action="append",
         default=[],
         metavar="DIR",
-        help="What `fetch` wrote: evaluate all models on it; may be repeated.",
+        help="Output folder of `fetch`; evaluate all models on it. May be repeated.",
     )
-    add("--metric", default="", help=f"Metric of the verdict: {', '.join(HIGHER_IS_BETTER)} (default: kld).")
-    add("--confidence", type=float, default=0.95, metavar="FLOAT", help="Of the intervals (default: %(default)s).")
+    add("--metric", default="", help=f"Metric of the verdict: {', '.join(METRICS)} (default: kld).")
+    add(
+        "--confidence",
+        type=float,
+        default=0.95,
+        metavar="FLOAT",
+        help="Level of the confidence intervals (default: %(default)s).",
+    )
     add(
         "--html",
         type=output_file,
         metavar="FILE",
-        help="Page to write, with the images on which the models differ most.",
+        help="Write a page with the images on which the models differ most.",
     )
-    add("--json", type=output_file, metavar="FILE", help="The comparison for a machine; - is the standard output.")
+    add("--json", type=output_file, metavar="FILE", help="Write the comparison as JSON; - is the standard output.")
 
 
 def execute(parsed: argparse.Namespace) -> None:
     level = parsed.confidence
     check(
-        0 < level <= MOST_CONFIDENCE,
-        f"--confidence is {level:g}; it must be above 0 and at most {MOST_CONFIDENCE}, such as 0.95",
+        0 < level < 1,
+        f"--confidence is {level:g}; it must be between 0 and 1, such as 0.95",
     )
-    # What is said meanwhile must not get into the JSON.
+    # Tables and progress must not get into the JSON.
     with contextlib.redirect_stdout(sys.stderr) if parsed.json == STDOUT else contextlib.nullcontext():
-        answer = _compare(parsed)
+        comparison = _compare(parsed)
     if parsed.json == STDOUT:
-        print(json.dumps(answer, indent=2))
+        print(json.dumps(comparison, indent=2))
     elif parsed.json:
         from trainer.files import write_json
 
-        write_json(pathlib.Path(parsed.json), answer)
+        write_json(pathlib.Path(parsed.json), comparison)
 
 
 def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
@@ -67,21 +73,21 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     from trainer.artifacts import prepared_by_name
     from trainer.evaluation.compare import as_json, compare
     from trainer.evaluation.contestants import find_contestants
-    from trainer.evaluation.shared_scores import Networks, evaluate_afresh, find_shared
+    from trainer.evaluation.shared_scores import Networks, evaluate_again, find_shared
     from trainer.reports.compare_page import write_comparison
     from trainer.reports.terminal import print_comparison
 
     contestants = find_contestants(parsed.models)
     networks = Networks(contestants)
     if parsed.dataset_dir:
-        found = evaluate_afresh(contestants, networks, prepared_by_name(parsed.dataset_dir))
+        shared = evaluate_again(contestants, networks, prepared_by_name(parsed.dataset_dir))
     else:
-        found = find_shared(contestants)
-    results = {name: compare(name, each, parsed.metric, parsed.confidence) for name, each in found.items()}
+        shared = find_shared(contestants)
+    results = {name: compare(name, shared[name], parsed.metric, parsed.confidence) for name in shared}
     if parsed.html:
-        write_comparison(contestants, networks, found, results, parsed.confidence, parsed.html)
+        write_comparison(contestants, networks, shared, results, parsed.confidence, parsed.html)
     print_comparison(results, parsed.confidence, Console())
     if parsed.html:
-        print(f"with pictures: {parsed.html}")
-    places = {each.label: {"named": each.given, **each.facts} for each in contestants}
+        print(f"Page with pictures: {parsed.html}")
+    places = {each.label: {"named": each.name, **each.facts} for each in contestants}
     return as_json(results, places, parsed.confidence)

@@ -1,26 +1,35 @@
-"""Open a page on this machine to try a model with pictures of your own.
+"""Serve a local web page to try a model with your own images.
 
-The page listens on 127.0.0.1; pictures are not stored and go nowhere else.
+The page is served on 127.0.0.1 unless you give --host. Images are not stored and are sent nowhere else.
 """
 
 import argparse
+import importlib.util
 
+from trainer.errors import check
 from trainer.loading import load_tensorflow
 from trainer.settings_cli import add_model
 
 HELP = "try a model on a local web page"
+PACKAGES = ("starlette", "uvicorn")
+"""Those of the extra `demo`, which the training images do not install."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument("--host", default="127.0.0.1", help="Address to listen on (default: %(default)s).")
     parser.add_argument(
-        "--port", type=int, default=8000, help="Port to listen on; 0 takes a free one (default: %(default)s)."
+        "--port", type=int, default=8000, help="Port to listen on; 0 chooses a free one (default: %(default)s)."
     )
-    parser.add_argument("--open", action="store_true", help="Open the page in the browser.")
+    parser.add_argument("--open", action="store_true", help="Open the page in your browser.")
 
 
 def execute(parsed: argparse.Namespace) -> None:
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    check(
+        not missing,
+        f"the demo needs {' and '.join(missing)}: run `make demo`, or `pip install 'msinet-pipelines[demo]'`",
+    )
     from trainer.demo.listen import listen
     from trainer.models.find import find_model
 
@@ -35,5 +44,5 @@ def execute(parsed: argparse.Namespace) -> None:
 
         print("loading the model", flush=True)
         predictor = Predictor(model)
-        predictor.predict(np.zeros((16, 16, 3), np.uint8))  # traced now, not with the first picture
+        predictor.predict(np.zeros((16, 16, 3), np.uint8))  # traced now, so that the first image is not slow
         serve(predictor, parsed.model or "msinet", bound, parsed.host, parsed.open)

@@ -1,11 +1,11 @@
-"""Evaluate a model with seven metrics against its baselines."""
+"""Evaluate a model in seven metrics, compared with baselines."""
 
 import argparse
 
 from trainer.config import EvaluateConfig
 from trainer.settings_cli import MODEL, add_settings, output_dir, output_file, settings
 
-HELP = "evaluate a model against its baselines"
+HELP = "evaluate a model, compared with baselines"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -15,13 +15,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         required=True,
         action="append",
         metavar="DIR",
-        help="What `fetch` wrote; may be repeated, the first decides.",
+        help="Output folder of `fetch`. May be repeated; the first dataset decides.",
     )
-    parser.add_argument("--champion", metavar="DIR", help="The present default model, likewise.")
+    parser.add_argument("--champion", metavar="DIR", help="The current default model, as --model.")
     parser.add_argument(
-        "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder of the evaluation to write."
+        "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder to write the evaluation to."
     )
-    parser.add_argument("--report", type=output_file, metavar="HTML", help="Page with the results to write.")
+    parser.add_argument("--report", type=output_file, metavar="HTML", help="Write a page with the results.")
     add_settings(parser, EvaluateConfig)
 
 
@@ -43,4 +43,4 @@ def execute(parsed: argparse.Namespace) -> None:
         write_report(parsed.output_dir, parsed.report)
     print_evaluation(evaluation, Console())
     require_baseline(evaluation)
-    print("Nothing was registered: that is the pipeline's to do. --champion names a default to compare with.")
+    print("This command registers nothing; the pipeline does. Use --champion to compare with a default model.")

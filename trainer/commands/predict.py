@@ -1,13 +1,13 @@
-"""Write the saliency maps of images, and measure how much attention regions of them get.
+"""Predict the saliency maps of images, and measure how much attention their regions get.
 
   python -m trainer predict photo.jpg --output-dir maps
   python -m trainer predict photos gs://bucket/more --output-dir maps --format png,overlay --contact-sheet all.jpg
   python -m trainer predict page.png --region button:20,300,160,48 --region logo:2%,1%,20%,8%
   python -m trainer predict --compare before.png after.png --region button:20,300,160,48 --output-dir maps
 
-IMAGE is a file, a folder with all that is in it, a glob, or the same on Cloud Storage (gs://). An image that
-cannot be read is named on stderr with the reason, and the others go on. The exit status is 0 if all went well,
-1 if not.
+IMAGE is a file, a folder (searched with its subfolders), a glob, or the same on Cloud Storage (gs://). An image
+that cannot be read is reported on stderr with the reason, and the others are still predicted. The exit status is 1
+if any image failed, else 0.
 """
 
 import argparse
@@ -16,7 +16,8 @@ import dataclasses
 import json
 import pathlib
 import sys
-from typing import Any
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from trainer.config import PREDICT_DEFAULTS, PredictConfig
 from trainer.errors import check
@@ -24,9 +25,14 @@ from trainer.files import write_json
 from trainer.loading import load_tensorflow
 from trainer.settings_cli import STDOUT, add_model, add_settings, output_dir, output_file, settings
 
-HELP = "write the saliency maps of images, measure regions, compare designs"
-OF_IMAGES = ("format", "opacity", "contour_levels", "batch_size")
-"""Settings that mean nothing to `--compare`."""
+if TYPE_CHECKING:
+    from trainer.prediction.predict import Outcome
+    from trainer.prediction.regions import Region
+    from trainer.prediction.sheet import Sheet
+
+HELP = "predict saliency maps, measure regions, compare designs"
+IMAGE_SETTINGS = ("format", "opacity", "contour_levels", "batch_size")
+"""Settings that `--compare` does not use."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,123 +44,95 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=output_dir,
         default="",
         metavar="DIR",
-        help="Folder of the results, laid out as the images' folders.",
+        help="Folder for the results; it keeps the layout of the input folders.",
     )
     add(
         "--contact-sheet",
         type=output_file,
         metavar="FILE",
-        help="Page of thumbnails to write; several for many images.",
+        help="Write a page of thumbnails; several pages for many images.",
     )
     add(
         "--region",
         action="append",
         default=[],
         metavar="NAME:X,Y,W,H",
-        help="Region to measure, in pixels from the top left or all in %%; may be repeated.",
+        help="Region to measure: pixels from the top left, or all four in %%; repeat it for more regions.",
     )
     add("--compare", nargs=2, metavar=("A", "B"), help="Two designs: where B gets more or less attention than A.")
-    add(
-        "--json",
-        type=output_file,
-        metavar="FILE",
-        help="What came of each image, for a machine; - is the standard output.",
-    )
+    add("--json", type=output_file, metavar="FILE", help="Write the outcome of each image as JSON; - is stdout.")
     add_settings(parser, PredictConfig)
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    check(bool(parsed.images) != bool(parsed.compare), "give images, or --compare with two designs, one of them")
+    check(bool(parsed.images) != bool(parsed.compare), "give either images, or --compare with two designs")
     config = settings(PredictConfig, parsed)
     if parsed.compare:
-        _check_compares(parsed, config)
-    asked = parsed.output_dir or parsed.region or parsed.contact_sheet or parsed.json
-    what = (
-        "--output-dir, --region or --json"
-        if parsed.compare
-        else "--output-dir, --region, --contact-sheet or --json"
-    )
-    check(bool(asked), f"nothing is asked for; give {what}")
+        _check_compare_options(parsed, config)
+    flags = "--output-dir, --region or --json"
+    if not parsed.compare:
+        flags = "--output-dir, --region, --contact-sheet or --json"
+    outputs = parsed.output_dir or parsed.region or parsed.contact_sheet or parsed.json
+    check(bool(outputs), f"nothing to write or measure; give {flags}")
     try:
-        # What is said meanwhile must not get into the JSON.
+        # Other output must not get into the JSON.
         with contextlib.redirect_stdout(sys.stderr) if parsed.json == STDOUT else contextlib.nullcontext():
-            answer = (_compare if parsed.compare else _predict)(parsed, config)
+            summary = (_compare if parsed.compare else _predict)(parsed, config)
     except KeyboardInterrupt:
-        print("interrupted; the results that are there are whole", file=sys.stderr)
+        print("interrupted; the files written so far are complete", file=sys.stderr)
         raise SystemExit(130) from None
     if parsed.json == STDOUT:
-        print(json.dumps(answer, indent=2))
+        print(json.dumps(summary, indent=2))
     elif parsed.json:
-        write_json(pathlib.Path(parsed.json), answer)
-    if answer.get("failed"):
+        write_json(pathlib.Path(parsed.json), summary)
+    if summary.get("failed"):
         raise SystemExit(1)
 
 
-def _check_compares(parsed: argparse.Namespace, config: PredictConfig) -> None:
-    """Raise `UserError` for options that say what to make of single images."""
-    given = ["contact_sheet"] if parsed.contact_sheet else []
-    given += [name for name in OF_IMAGES if getattr(config, name) != getattr(PREDICT_DEFAULTS, name)]
-    flags = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-    check(not given, f"{flags}: for images, not for --compare, which writes the picture of the difference")
+def _check_compare_options(parsed: argparse.Namespace, config: PredictConfig) -> None:
+    """Raise `UserError` for options that `--compare` does not use."""
+    names = ["contact_sheet"] if parsed.contact_sheet else []
+    names += [name for name in IMAGE_SETTINGS if getattr(config, name) != getattr(PREDICT_DEFAULTS, name)]
+    flags = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+    check(not names, f"{flags} cannot be used with --compare, which writes one image of the difference")
 
 
-def _regions(parsed: argparse.Namespace) -> list[Any]:
+def _regions(parsed: argparse.Namespace) -> list["Region"]:
     from trainer.prediction.regions import parse_region
 
-    regions = [parse_region(each) for each in parsed.region]
-    twice = sorted({each.name for each in regions if [other.name for other in regions].count(each.name) > 1})
-    check(not twice, f"several regions are called {', '.join(twice)}; give each a name of its own")
+    regions = [parse_region(text) for text in parsed.region]
+    names = [region.name for region in regions]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    check(not repeated, f"several regions are named {', '.join(repeated)}; give each its own name")
     return regions
 
 
 def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any]:
-    """Predict each image; what came of it for a machine."""
-    from rich.console import Console
-
+    """Predict each image; returns the content of --json."""
     from trainer.models.find import find_model
-    from trainer.prediction.inputs import find_inputs, shown
+    from trainer.prediction.inputs import find_inputs
     from trainer.prediction.predict import as_json
-    from trainer.prediction.regions_table import measures_table
     from trainer.prediction.results import name_results, protect
     from trainer.prediction.sheet import THUMBNAIL_PX, Sheet
-    from trainer.progress import Tracker
 
-    regions, found = _regions(parsed), find_inputs(parsed.images, parsed.output_dir)
-    paths = name_results(found.inputs, parsed.output_dir, config.formats if parsed.output_dir else ())
-    sheet = Sheet(parsed.contact_sheet, len(found.inputs)) if parsed.contact_sheet else None
+    regions, listing = _regions(parsed), find_inputs(parsed.images, parsed.output_dir)
+    inputs = listing.inputs
+    paths = name_results(inputs, parsed.output_dir, config.formats if parsed.output_dir else ())
+    sheet = Sheet(parsed.contact_sheet, len(inputs)) if parsed.contact_sheet else None
     json_files = [parsed.json] if parsed.json else []
-    protect(found.inputs, {"--contact-sheet": sheet.paths if sheet else [], "--json": json_files})
+    protect(inputs, {"--contact-sheet": sheet.paths if sheet else [], "--json": json_files})
     model = find_model(parsed.model)
-    outcomes, failed = [], 0
-    with (
-        Tracker("predicting", len(found.inputs), "images") as tracker,
-        sheet or contextlib.nullcontext(),
-        contextlib.closing(
-            _outcomes(model, found.inputs, paths, config, regions, THUMBNAIL_PX if sheet else 0)
-        ) as predicted,
-    ):
-        for outcome in predicted:
-            if outcome.error:
-                failed += 1
-                print(f"error: {outcome.error}", file=sys.stderr, flush=True)
-            elif sheet and outcome.thumbnail:
-                sheet.add(outcome.input.shown, *outcome.thumbnail)
-            outcomes.append(dataclasses.replace(outcome, thumbnail=None))
-            tracker.advance(details=f"{failed} failed" if failed else "")
-    if regions and failed < len(outcomes):
-        Console().print(measures_table(outcomes))
-    written = [parsed.output_dir] if parsed.output_dir and failed < len(outcomes) else []
-    written += [str(path) for path in sheet.written] if sheet else []
-    where = f", see {', '.join(map(shown, written))}" if written else ""
-    print(f"{len(outcomes) - failed} of {len(outcomes)} images predicted{where}")
-    if found.skipped:
-        others = f" and {len(found.skipped) - 1} more" if len(found.skipped) > 1 else ""
-        print(f"not named as pictures, hence left out: {shown(found.skipped[0])}{others}")
-    return {"model": str(model), "failed": failed, "images": [as_json(each) for each in outcomes]}
+    predicted = _outcomes(model, inputs, paths, config, regions, THUMBNAIL_PX if sheet else 0)
+    outcomes = _collect(predicted, len(inputs), sheet)
+    _print_summary(outcomes, parsed.output_dir, sheet, listing.skipped)
+    failed = sum(bool(outcome.error) for outcome in outcomes)
+    return {"model": str(model), "failed": failed, "images": [as_json(outcome) for outcome in outcomes]}
 
 
-def _outcomes(model: pathlib.Path, inputs: Any, paths: Any, config: PredictConfig, regions: Any, px: int) -> Any:
-    """What came of each image; the network is loaded if one can be read."""
+def _outcomes(
+    model: pathlib.Path, inputs: Any, paths: Any, config: PredictConfig, regions: Any, thumbnail_px: int
+) -> Generator["Outcome", None, None]:
+    """The outcome of each image; loads the network only if at least one image can be read."""
     from trainer.prediction.predict import failures, predict
 
     if failed := failures(inputs, config, regions):
@@ -163,43 +141,86 @@ def _outcomes(model: pathlib.Path, inputs: Any, paths: Any, config: PredictConfi
     load_tensorflow()
     from trainer.prediction.predictor import Predictor
 
-    yield from predict(Predictor(model), inputs, paths, config, regions, px)
+    yield from predict(Predictor(model), inputs, paths, config, regions, thumbnail_px)
+
+
+def _collect(predicted: Generator["Outcome", None, None], count: int, sheet: "Sheet | None") -> list["Outcome"]:
+    """All outcomes, without thumbnails; shows the progress, prints errors, and fills the contact sheet."""
+    from trainer.progress import Tracker
+
+    outcomes, failed = [], 0
+    with (
+        Tracker("predicting", count, "images") as tracker,
+        sheet or contextlib.nullcontext(),
+        contextlib.closing(predicted),
+    ):
+        for outcome in predicted:
+            if outcome.error:
+                failed += 1
+                print(f"error: {outcome.error}", file=sys.stderr, flush=True)
+            elif sheet and outcome.thumbnail:
+                sheet.add(outcome.input.label, *outcome.thumbnail)
+            outcomes.append(dataclasses.replace(outcome, thumbnail=None))
+            tracker.advance(details=f"{failed} failed" if failed else "")
+    return outcomes
+
+
+def _print_summary(
+    outcomes: Sequence["Outcome"], output_dir: str, sheet: "Sheet | None", skipped: Sequence[str]
+) -> None:
+    """Print the table of regions, the number of predicted images, and where their results are."""
+    from rich.console import Console
+
+    from trainer.prediction.inputs import printable
+    from trainer.prediction.regions_table import measures_table
+
+    predicted = sum(not outcome.error for outcome in outcomes)
+    if any(outcome.measures for outcome in outcomes):
+        Console().print(measures_table(outcomes))
+    written = [output_dir] if output_dir and predicted else []
+    written += [str(path) for path in sheet.written] if sheet else []
+    where = f", see {', '.join(map(printable, written))}" if written else ""
+    print(f"{predicted} of {len(outcomes)} images predicted{where}")
+    if skipped:
+        more = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
+        print(f"skipped, since the name does not end like an image's: {printable(skipped[0])}{more}")
 
 
 def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any]:
-    """Compare two designs; where they differ for a machine."""
+    """Compare two designs; returns the content of --json."""
     from rich.console import Console
 
     from trainer.models.find import find_model
     from trainer.prediction.designs import as_json, compare_designs, read_designs
-    from trainer.prediction.inputs import find_inputs, shown
+    from trainer.prediction.inputs import find_inputs, printable
     from trainer.prediction.regions_table import changes_table
     from trainer.prediction.results import protect
 
     regions = _regions(parsed)
-    found = [find_inputs([each]).inputs for each in parsed.compare]
-    for name, images in zip(parsed.compare, found, strict=True):
-        check(
-            len(images) == 1, f"--compare takes two images, but {shown(name)} has {len(images)}; name one of them"
-        )
-    first, second = (images[0] for images in found)
-    stems = [pathlib.PurePosixPath(each.key).stem for each in (first, second)]
-    picture = pathlib.Path(parsed.output_dir, f"{stems[0]}-to-{stems[1]}.png") if parsed.output_dir else None
-    protect((first, second), {"--json": [parsed.json] if parsed.json else []})
+    inputs = []
+    for name in parsed.compare:
+        images = find_inputs([name]).inputs
+        count = len(images)
+        check(count == 1, f"--compare takes two images, but {printable(name)} has {count}; name one of them")
+        inputs += images
+    first, second = inputs
+    stems = [pathlib.PurePosixPath(image.key).stem for image in inputs]
+    output = pathlib.Path(parsed.output_dir, f"{stems[0]}-to-{stems[1]}.png") if parsed.output_dir else None
+    protect(inputs, {"--json": [parsed.json] if parsed.json else []})
     model = find_model(parsed.model)
     pixels = read_designs((first, second), regions, config.most_pixels)
     load_tensorflow()
     from trainer.prediction.predictor import Predictor
 
-    changes = compare_designs(Predictor(model), (first, second), pixels, regions, picture)
+    changes = compare_designs(Predictor(model), (first, second), pixels, regions, output)
     if regions:
         Console().print(changes_table(changes, (first.key, second.key)))
-    if picture:
-        print(f"the difference is in {shown(str(picture))}")
+    if output:
+        print(f"the difference is in {printable(str(output))}")
     return {
         "model": str(model),
         "first": first.name,
         "second": second.name,
-        "picture": str(picture) if picture else None,
-        "regions": [as_json(each) for each in changes],
+        "picture": str(output) if output else None,
+        "regions": [as_json(change) for change in changes],
     }

@@ -1,15 +1,17 @@
-"""Train on a prepared data set; the same command again goes on where it was."""
+"""Train on a prepared dataset. Run the same command again to resume an interrupted training."""
 
 import argparse
 
 from trainer.config import CACHES, TrainConfig
 from trainer.settings_cli import MODEL, add_settings, output_dir, output_dir_or_address, output_file, settings
 
-HELP = "train on a prepared data set"
+HELP = "train on a prepared dataset"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dataset-dir", required=True, metavar="DIR", help="What `fetch` wrote.")
+    parser.add_argument(
+        "--dataset-dir", required=True, metavar="DIR", help="Prepared dataset, written by `fetch`."
+    )
     parser.add_argument(
         "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder of the model to write."
     )
@@ -17,9 +19,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--checkpoint-dir",
         type=output_dir_or_address,
         metavar="DIR",
-        help="Folder, or gs:// address, for the run's state (default: beside the model).",
+        help="Folder or gs:// address for checkpoints (default: next to the model).",
     )
-    parser.add_argument("--base-model", help=f"What to start from, in place of initial weights. {MODEL}.")
+    parser.add_argument("--base-model", help=f"Model to start from, instead of initial weights. {MODEL}.")
     parser.add_argument(
         "--initial-weights-fingerprint",
         default="",
@@ -27,7 +29,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="Digest that the file of initial weights must have (default: any).",
     )
     parser.add_argument(
-        "--accelerator", default="", metavar="NAME", help="What to train on, such as l4-2 (default: what is here)."
+        "--accelerator",
+        default="",
+        metavar="NAME",
+        help="Accelerator, such as l4-2 (default: all GPUs, or the CPU).",
     )
     parser.add_argument(
         "--cache", default="auto", choices=CACHES, help="Where to keep the decoded images (default: %(default)s)."
@@ -37,10 +42,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=output_dir_or_address,
         default="",
         metavar="DIR",
-        help="Folder, or gs:// address, for TensorBoard (default: $AIP_TENSORBOARD_LOG_DIR where it is set).",
+        help="Folder or gs:// address for TensorBoard logs (default: $AIP_TENSORBOARD_LOG_DIR if it is set).",
     )
     parser.add_argument(
-        "--curve", type=output_file, metavar="HTML", help="Page with the curve of the losses to write."
+        "--curve", type=output_file, metavar="HTML", help="HTML page to write, with the learning curve."
     )
     add_settings(parser, TrainConfig)
 

@@ -1,0 +1,1 @@
+"""From a source to prepared datasets, and from these to batches."""

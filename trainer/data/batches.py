@@ -14,12 +14,12 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from trainer.artifacts import Manifest
+from trainer.config import CACHES
 from trainer.data import memory, tfrecords
 from trainer.errors import UserError, check_choice
 from trainer.progress import LOG_EVERY_S, Tracker
 from trainer.tracing import without_autograph
 
-CACHES = ("auto", "memory", "disk")
 RESERVE_BYTES = 2_500_000_000
 """Memory that `auto` leaves free for TensorFlow, the network and its optimizer with a small batch."""
 PARALLEL_SHARDS = 4

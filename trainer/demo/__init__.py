@@ -1,5 +1,5 @@
-"""A local web page to try a model: `python -m trainer demo`.
+"""A local web page to try a model: `python -m trainer demo`. Its packages are the extra `demo`.
 
-`app` answers requests, `uploads` reads and checks them, `queue` lets one prediction run at a time, `answers` turns
-a picture into what the page shows, `serve` listens. `page/` is the page: plain ES modules, no build.
+`app` routes requests, `uploads` reads and checks images, `queue` runs one prediction at a time, `responses` draws
+what is sent back, `serve` runs the server. `page/` is the page: plain ES modules, no build.
 """

@@ -1,4 +1,4 @@
-"""The web application: the page, what it needs to know, and pictures in, maps out. Keeps nothing, logs nothing."""
+"""The web application: serves the page, and returns the maps of posted images. It stores and logs nothing."""
 
 import dataclasses
 import functools
@@ -17,7 +17,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from trainer import heat
-from trainer.demo import answers, patterns, uploads
+from trainer.demo import patterns, responses, uploads
 from trainer.demo.headers import SecurityHeaders
 from trainer.demo.queue import FullError, Queue
 from trainer.demo.uploads import RefusedError
@@ -27,23 +27,22 @@ from trainer.prediction.predictor import Predictor
 
 PAGE = pathlib.Path(__file__).parent / "page"
 COLORS = pathlib.Path(__file__).parents[1] / "reports" / "templates" / "colors.css"
-MOST_WAITING = 8
-"""Pictures that are read, wait or are predicted at once, 240 MB of bytes; answers on their way are not counted."""
+MAX_WAITING = 8
+"""Images that are read, wait or are predicted at once, at most 240 MB; responses being sent are not counted."""
 RETRY_AFTER_S = 2
-CUT_OFF = (408, 413)
-"""Statuses after which nothing more is read; after others the server drops what is still on its way."""
-LEFT = 499
-"""Status of an answer to nobody, as nginx calls it."""
+CLOSING = (408, 413)
+"""Statuses after which the connection is closed; after others, the rest of the request is read and dropped."""
+CLIENT_LEFT = 499
+"""nginx's status for a client that closed the connection."""
 
 
 def build_app(predictor: Predictor, model: str, hosts: Sequence[str]) -> Starlette:
-    """The page for one model.
+    """Build the application for one model.
 
     Args:
-        predictor: is called in one thread, one picture at a time.
-        model: what the page calls it.
-        hosts: names that a browser may call this server by; `*` is any. Another site that has its name lead to
-            this machine is refused by them.
+        predictor: called in one thread, one image at a time.
+        model: its name on the page.
+        hosts: allowed values of the header Host; `*` allows any. The list blocks DNS rebinding.
     """
     return _App(predictor, model).starlette(hosts)
 
@@ -52,9 +51,10 @@ def build_app(predictor: Predictor, model: str, hosts: Sequence[str]) -> Starlet
 class _App:
     predictor: Predictor
     model: str
-    queue: Queue = dataclasses.field(default_factory=lambda: Queue(MOST_WAITING))
+    queue: Queue = dataclasses.field(default_factory=lambda: Queue(MAX_WAITING))
 
     def starlette(self, hosts: Sequence[str]) -> Starlette:
+        """The application with its routes, middleware and error handlers."""
         routes = [
             Route("/facts", self.facts),
             Route("/colors.css", self.colors),
@@ -65,78 +65,86 @@ class _App:
             Mount("/", StaticFiles(directory=PAGE, html=True)),
         ]
         middleware = [Middleware(SecurityHeaders), Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))]
-        handlers = {RefusedError: _refuse, ClientDisconnect: _left}
+        handlers = {RefusedError: _refuse, ClientDisconnect: _client_left}
         return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=self.lifespan)
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """Close the queue when the server shuts down."""
         yield
         self.queue.close()
 
     async def facts(self, request: Request) -> Response:
-        """What the page shows of the model, the limits that it can check before it sends, and the colours."""
+        """The model's name and input size, the limits that the page checks before sending, and the colours."""
         return JSONResponse(
             {
                 "model": self.model,
                 "image_size": self.predictor.image_size,
-                "most_bytes": uploads.MOST_BYTES,
-                "most_pixels": answers.MOST_PIXELS,
+                "max_bytes": uploads.MAX_BYTES,
+                "max_pixels": responses.MAX_PIXELS,
                 "heat": _colors(heat.HEAT),
                 "change": _colors(heat.CHANGE),
                 "opacity": heat.OPACITY,
                 "dimmed": heat.DIMMED,
                 "levels": render.LEVELS,
                 "lines": render.level_colors(render.LEVELS),
+                "ink": render.INK,
+                "halo": render.HALO,
             }
         )
 
     async def colors(self, request: Request) -> Response:
+        """The style sheet with the colours, which the reports use, too."""
         return FileResponse(COLORS, media_type="text/css")
 
     async def pattern(self, request: Request) -> Response:
-        """A drawn odd-one-out pattern, for those who have no picture at hand."""
+        """A generated odd-one-out pattern, as an example."""
         try:
             number = int(request.path_params["number"])
-        except ValueError:  # no digits, or more of them than Python reads
-            raise RefusedError(404, "there is no such pattern; ask for one by a number") from None
+        except ValueError:  # not an integer, or more digits than Python parses
+            raise RefusedError(404, "no such pattern; patterns have integers as names") from None
         return Response(patterns.draw(number), media_type="image/png")
 
     async def map(self, request: Request) -> Response:
-        return await self._predicted(request, answers.shown_map)
+        """The posted image's map for the page."""
+        return await self._respond(request, responses.map_for_page)
 
     async def map_png(self, request: Request) -> Response:
-        return await self._predicted(request, answers.map_png)
+        """The posted image's map to download."""
+        return await self._respond(request, responses.map_png)
 
     async def overlay_png(self, request: Request) -> Response:
+        """The posted image's overlay to download; the query has the opacity, 0..1."""
         try:
             opacity = float(request.query_params.get("opacity", "1"))
         except ValueError:
             opacity = -1
         if not 0 <= opacity <= 1:
-            raise RefusedError(400, "opacity is a number from 0 to 1")
-        return await self._predicted(request, functools.partial(answers.overlay_png, opacity=opacity))
+            raise RefusedError(400, "opacity must be a number from 0 to 1")
+        return await self._respond(request, functools.partial(responses.overlay_png, opacity=opacity))
 
-    async def _predicted(self, request: Request, answer: Callable[[Predictor, bytes, str], Response]) -> Response:
+    async def _respond(self, request: Request, respond: Callable[[Predictor, bytes, str], Response]) -> Response:
+        """Read the posted image and respond when it is its turn; raises `RefusedError` with a status and a reason."""
         uploads.check_sender(request)
         try:
             with self.queue.place():
                 data = await uploads.read(request)
-                work = functools.partial(answer, self.predictor, data, "the file")
-                return await self.queue.run(work, _gone(request)) or Response(status_code=LEFT)
+                work = functools.partial(respond, self.predictor, data, "the file")
+                return await self.queue.run(work, _disconnected(request)) or Response(status_code=CLIENT_LEFT)
         except FullError:
-            reason = f"{MOST_WAITING} pictures are waiting already; try again in {RETRY_AFTER_S} s"
+            reason = f"{MAX_WAITING} images are already waiting; try again in {RETRY_AFTER_S} s"
             raise RefusedError(503, reason, RETRY_AFTER_S) from None
         except UserError as error:
             raise RefusedError(422, str(error)) from None
 
 
 def _colors(colors: Colormap) -> list[str]:
-    """Its 256 colours as #rrggbb."""
+    """256 colours of a colour map as #rrggbb."""
     return [to_hex(color) for color in colors(np.linspace(0, 1, 256))]
 
 
-async def _gone(request: Request) -> None:
-    """Ends when the client leaves; the body has been read, so nothing else can come."""
+async def _disconnected(request: Request) -> None:
+    """Returns when the client disconnects; the body has been read, so nothing else can arrive."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -144,12 +152,12 @@ async def _gone(request: Request) -> None:
 async def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedError)
     headers = {}
-    if error.status in CUT_OFF:
+    if error.status in CLOSING:
         headers["Connection"] = "close"
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(error.retry_after_s)
     return JSONResponse({"error": error.reason}, error.status, headers)
 
 
-async def _left(request: Request, error: Exception) -> Response:
-    return Response(status_code=LEFT)
+async def _client_left(request: Request, error: Exception) -> Response:
+    return Response(status_code=CLIENT_LEFT)

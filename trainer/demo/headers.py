@@ -1,4 +1,4 @@
-"""What every answer tells the browser: run and load what comes from here, and nothing else."""
+"""Headers of every response: the browser may run and load only what this server sends."""
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -9,7 +9,7 @@ POLICY = "; ".join(
         "script-src 'self'",
         "style-src 'self'",
         "connect-src 'self'",
-        "img-src 'self' blob:",  # the picture that was chosen
+        "img-src 'self' blob:",  # the chosen image
         "base-uri 'none'",
         "form-action 'none'",
         "frame-ancestors 'none'",
@@ -23,12 +23,12 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(self), microphone=(), geolocation=(), display-capture=()",
-    "Cache-Control": "no-store",  # pictures stay out of the browser's cache, too
+    "Cache-Control": "no-store",  # keeps images out of the browser's cache
 }
 
 
 class SecurityHeaders:
-    """Middleware that sets `HEADERS` on every answer, refusals included."""
+    """Middleware that sets `HEADERS` on every response, also on refusals."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -1,4 +1,4 @@
-"""Where the page listens, and by which names it may be called. Standard library only."""
+"""The address that the page listens on, and the host names that it accepts. Standard library only."""
 
 import errno
 import ipaddress
@@ -10,7 +10,7 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Whether only this machine can reach an address."""
     if host == "localhost":
         return True
     try:
@@ -19,19 +19,23 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def names(host: str) -> list[str]:
-    """What a browser may call a server by that listens on an address; `*` is any."""
+def host_names(host: str) -> list[str]:
+    """Values of the header Host that a server accepts which listens on `host`; `*` for any."""
     return [*LOOPBACK_NAMES, host] if is_loopback(host) else ["*"]
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket bound to an address; port 0 takes a free one. A `UserError` where that cannot be."""
+    """Listen on an address; port 0 chooses a free port.
+
+    Raises:
+        UserError: the address or the port cannot be used.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind((host, port))
-        # Now rather than when the model is there, so that nobody else takes the port in between.
+        # Before the model is loaded, so that no other program takes the port meanwhile.
         bound.listen()
     except (OSError, OverflowError) as error:
         bound.close()
@@ -41,9 +45,9 @@ def listen(host: str, port: int) -> socket.socket:
 
 def _not_bound(host: str, port: int, error: OSError | OverflowError) -> UserError:
     if isinstance(error, OverflowError):
-        return UserError(f"{port} is no port; --port takes 0 (any free one) to 65535")
+        return UserError(f"{port} is not a port; --port takes 0 (any free port) to 65535")
     if error.errno == errno.EADDRINUSE:
-        return UserError(f"port {port} is in use; name another with --port, or take any free one with --port 0")
+        return UserError(f"port {port} is in use; give another --port, or 0 for any free one")
     if error.errno == errno.EACCES:
-        return UserError(f"may not listen on port {port}; name one above 1023 with --port")
-    return UserError(f"cannot listen on {host} ({error.strerror}); --host takes an address of this machine")
+        return UserError(f"no permission to listen on port {port}; give a --port above 1023")
+    return UserError(f"cannot listen on {host} ({error.strerror}); --host must be an address of this machine")

@@ -1,4 +1,4 @@
-"""Drawn odd-one-out patterns, for those who have no picture at hand: the sample set's, larger."""
+"""Generated odd-one-out patterns as examples: those of the sample dataset, larger."""
 
 import dataclasses
 import io
@@ -7,11 +7,11 @@ from trainer.data import sample
 
 SIZE = (480, 640)
 COUNT = 100
-"""So many different patterns; then they come again."""
+"""Number of different patterns; higher numbers repeat them."""
 
 
 def draw(number: int) -> bytes:
-    """Pattern `number` as PNG."""
+    """Draw pattern `number`; returns a PNG."""
     wanted = dataclasses.replace(sample.settings("salicon"), size=SIZE)
     buffer = io.BytesIO()
     sample.generate_pattern(wanted, number % COUNT).stimulus.save(buffer, "PNG")

@@ -1,4 +1,4 @@
-"""One prediction at a time, in a thread, and a bounded number of requests that wait for it."""
+"""Runs one prediction at a time in a thread, and limits the number of requests that wait."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
@@ -10,24 +10,24 @@ T = TypeVar("T")
 
 
 class FullError(Exception):
-    """So many requests wait already that one more is refused."""
+    """The queue has no free place."""
 
 
 class Queue:
-    """Runs functions one after the other, in a thread of its own.
+    """Runs functions one after the other in its own thread.
 
     Args:
-        most: how many requests may be read, wait or run at once; what they hold in memory is bounded by it.
+        places: how many requests may be read, wait or run at once, which bounds their memory.
     """
 
-    def __init__(self, most: int) -> None:
-        self._free = most
+    def __init__(self, places: int) -> None:
+        self._free = places
         self._turn = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, "prediction")
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """A place in the queue; `FullError` where none is left."""
+        """Hold a place in the queue. Raises `FullError` if none is free."""
         if not self._free:
             raise FullError
         self._free -= 1
@@ -36,14 +36,17 @@ class Queue:
         finally:
             self._free += 1
 
-    async def run(self, function: Callable[[], T], gone: Coroutine[Any, Any, object]) -> T | None:
-        """What `function` returns; None if `gone` ends before it begins, and then it never does.
+    async def run(self, function: Callable[[], T], disconnected: Coroutine[Any, Any, object]) -> T | None:
+        """Run a function when it is its turn.
 
-        One that has begun runs to its end, whoever left, and the next waits for it.
+        A function that has started runs to its end, even if its client disconnects; the next one waits for it.
+
+        Returns:
+            The function's result; None if `disconnected` ended first, in which case the function never runs.
         """
-        # Only what begins goes to the thread: its own queue would keep what is called off until it comes to it.
+        # Submitted only when it can start: the thread's own queue would keep cancelled functions in memory.
         turn = asyncio.ensure_future(self._turn.acquire())
-        leaving: asyncio.Future[Any] = asyncio.ensure_future(gone)
+        leaving: asyncio.Future[Any] = asyncio.ensure_future(disconnected)
         try:
             await asyncio.wait({turn, leaving}, return_when=asyncio.FIRST_COMPLETED)
             if not turn.done():
@@ -51,9 +54,9 @@ class Queue:
             return await asyncio.wrap_future(self._thread.submit(function))
         finally:
             leaving.cancel()
-            if not turn.cancel():  # it came
+            if not turn.cancel():  # the lock had been acquired
                 self._turn.release()
 
     def close(self) -> None:
-        """Let the function that runs end; no other begins."""
+        """Wait for the running function; no other one starts."""
         self._thread.shutdown(wait=True, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Serve the page, until Ctrl-C."""
+"""Serves the page until Ctrl-C."""
 
 import socket
 import webbrowser
@@ -7,15 +7,15 @@ import uvicorn
 from starlette.applications import Starlette
 
 from trainer.demo.app import build_app
-from trainer.demo.listen import is_loopback, names
+from trainer.demo.listen import host_names, is_loopback
 from trainer.prediction.predictor import Predictor
 
 GRACE_S = 5
-"""How long a prediction that runs is waited for after Ctrl-C."""
+"""Seconds to wait for a running prediction after Ctrl-C."""
 
 
 def build_server(app: Starlette) -> uvicorn.Server:
-    """A server that logs no request and says little of itself."""
+    """Build a server that logs no requests and does not name itself in headers."""
     config = uvicorn.Config(
         app,
         lifespan="on",
@@ -30,19 +30,19 @@ def build_server(app: Starlette) -> uvicorn.Server:
 
 
 def serve(predictor: Predictor, model: str, bound: socket.socket, host: str, open_browser: bool = False) -> None:
-    """Answer requests on `bound` until Ctrl-C or SIGTERM; the address is printed when the page can be used."""
-    server = build_server(build_app(predictor, model, names(host)))
+    """Serve on the socket `bound` until Ctrl-C or SIGTERM; prints the address when the page is ready."""
+    server = build_server(build_app(predictor, model, host_names(host)))
     if not is_loopback(host):
         print(
-            f"warning: everybody who reaches {host} can use the page, without a password or encryption; "
-            "leave --host out to keep it to yourself",
+            f"warning: everyone who can reach {host} can use the page; it has no password and no encryption. "
+            "Without --host, only this machine can reach it",
             flush=True,
         )
     address = f"http://{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}/"
-    print(f"{model} is at {address} (Ctrl-C stops it)", flush=True)
+    print(f"{model} is served at {address} (press Ctrl-C to stop)", flush=True)
     if open_browser:
         webbrowser.open(address)
     try:
         server.run(sockets=[bound])
-    except KeyboardInterrupt:  # uvicorn has stopped in good order, and passes on what stopped it
+    except KeyboardInterrupt:  # uvicorn raises it again after it has shut down
         print("stopped")

@@ -1,0 +1,1 @@
+"""Scores, their confidence intervals, the gate, and comparisons of models."""

@@ -1,59 +1,62 @@
-"""Whether a candidate takes the current default's place: the gate."""
+"""The gate: whether a candidate replaces the current default."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
-import numpy as np
-
-from trainer import metrics
-from trainer.config import HIGHER_IS_BETTER, SAMPLE, EvaluateConfig
+from trainer.config import SAMPLE, EvaluateConfig
 from trainer.errors import GateError, UserError
-from trainer.evaluation import confidence
+from trainer.evaluation import confidence, wording
 from trainer.evaluation.confidence import Gain
-from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage, Scores
+from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, Scores
+from trainer.metric_table import METRICS
 
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What an evaluation means for the candidate."""
+    """The result of the gate for a candidate."""
 
     passed_baseline: bool
     """Whether the candidate is at least as good as the centre bias in KLD or in CC."""
     beats_champion: bool | None
-    """Whether it surely is better than the current default by more than the margin; None where there is none."""
+    """Whether the candidate is significantly better than the current default, by more than the margin; None
+    without a current default."""
     promote: bool
     reason: str
-    """A sentence for people."""
+    """One or more sentences for people."""
 
 
-def metric_of(config: EvaluateConfig, measured: Collection[str]) -> str:
-    """The metric that compares the candidate with the champion: KLD where the gate names none.
+def metric_of(gate: str) -> str:
+    """The metric that compares the candidate with the current default: KLD if the gate is `always` or `never`."""
+    return gate if gate in METRICS else "kld"
 
-    Raises:
-        UserError: it is not among those that were measured.
-    """
-    metric = config.gate if config.gate in HIGHER_IS_BETTER else "kld"
+
+def measured_metric(gate: str, measured: Collection[str]) -> str:
+    """`metric_of` the gate; `UserError` if it is not one of `measured`."""
+    metric = metric_of(gate)
     if metric not in measured:
         raise UserError(f"the gate's metric {metric} could not be computed; choose one of {', '.join(measured)}")
     return metric
 
 
 def shown_confidence(config: EvaluateConfig) -> float:
-    """The confidence of the intervals that are shown; those that decide have it unless means alone decide."""
+    """The level of the intervals in reports: that of the gate, or the default if the gate compares means only."""
     return config.gate_confidence or confidence.CONFIDENCE
 
 
 def decide(
     config: EvaluateConfig, models: Mapping[str, Scores], gains: Mapping[str, Gain], reservation: str = ""
 ) -> Decision:
-    """The decision that follows from the data set that decides.
+    """Decide by the scores on the first dataset.
 
     Args:
         config: The gate.
         models: Mean scores of each model.
-        gains: The candidate's gain over the champion in each metric, with `shown_confidence`.
-        reservation: Why these scores do not count against the champion, whatever they are; empty where they do.
+        gains: The candidate's gain over the current default in each metric, at the level `shown_confidence`.
+        reservation: Why these scores do not count against the current default; empty if they do.
+
+    Raises:
+        UserError: the gate's metric could not be computed.
     """
     ours, bias = models[CANDIDATE], models[CENTER_BIAS]
     beats, comparison = None, "there is no default model yet"
@@ -61,9 +64,10 @@ def decide(
         beats, comparison = _compare(config, ours, models[CHAMPION], gains)
     if ours["kld"] > bias["kld"] and ours["cc"] < bias["cc"]:
         reason = (
-            f"The candidate is below the centre bias in KLD ({ours['kld']:.3f} against {bias['kld']:.3f}, lower "
-            f"is better) and in CC ({ours['cc']:.3f} against {bias['cc']:.3f}), so it is worth less than always "
-            "answering with the mean map of the training set; train it longer, or look at its data and loss curve."
+            f"The candidate is worse than the centre bias in KLD ({ours['kld']:.3f} against {bias['kld']:.3f}, "
+            f"lower is better) and in CC ({ours['cc']:.3f} against {bias['cc']:.3f}). The mean map of the "
+            "training images is a better prediction. Train the candidate longer, or check its data and its loss "
+            "curve."
         )
         return Decision(False, beats, False, reason)
     if config.gate == "never":
@@ -80,111 +84,81 @@ def decide(
 
 
 def caution(model: str, model_config: Mapping[str, Any] | None, manifest: Mapping[str, Any]) -> str:
-    """A sentence for people where a model may have been trained on some of the images that judge it, else nothing.
+    """A warning if a model may have been trained on some of the validation images; else empty.
 
-    The shuffled split of a data set is another one as soon as an image comes or goes.
+    The shuffled split of a dataset changes with the number of its images.
 
     Args:
-        model: What to call it.
-        model_config: Content of its MODEL_CONFIG, where it has one.
-        manifest: What `Manifest` says of the data.
+        model: Name of the model in the sentence.
+        model_config: Content of its MODEL_CONFIG, if it has one.
+        manifest: Content of the dataset's `Manifest`.
     """
     dataset, fingerprint = manifest["dataset"], manifest["fingerprint"]
     while model_config is not None and manifest["split"] != "given":
-        found = model_config.get("fingerprint", fingerprint)
-        are_drawn = {model_config.get("source") == SAMPLE, manifest["source"] == SAMPLE}
-        if model_config.get("dataset") == dataset and len(are_drawn) == 1 and found != fingerprint:
+        trained_on = model_config.get("fingerprint", fingerprint)
+        is_same_kind = (model_config.get("source") == SAMPLE) == (manifest["source"] == SAMPLE)
+        if model_config.get("dataset") == dataset and is_same_kind and trained_on != fingerprint:
             return (
-                f"The {model} was trained on another state of {dataset} (fingerprint {found[:8]}, here "
-                f"{fingerprint[:8]}), which was split otherwise: it may have seen some of these images, and then "
-                "looks better than it is."
+                f"The {model} was trained on another version of {dataset} (fingerprint {trained_on[:8]}, here "
+                f"{fingerprint[:8]}) with another split. Some of these images may have been in its training set, "
+                "so its scores may be too good."
             )
         model_config = model_config.get("base_model")
     return ""
 
 
 def reservation(manifest: Mapping[str, Any], champion: Mapping[str, Any] | None) -> str:
-    """Why scores on the data of `manifest` do not count against a champion, by its configuration.
+    """Why scores on a dataset do not count against the current default; empty if they do.
 
-    Drawn patterns say nothing about photographs, so that a network of the sample set must not take the place of
-    one of real data. Empty where the scores count, as they do where it is not known what the champion learnt.
+    Synthetic patterns say nothing about photographs, so a network of the sample set must not replace one that was
+    trained on real data. The scores count if the training data of the current default is unknown.
+
+    Args:
+        manifest: Content of the dataset's `Manifest`.
+        champion: Content of the current default's MODEL_CONFIG, if it has one.
     """
-    learnt = (champion or {}).get("source", SAMPLE)
-    if manifest["source"] != SAMPLE or learnt == SAMPLE:
+    source = (champion or {}).get("source", SAMPLE)
+    if manifest["source"] != SAMPLE or source == SAMPLE:
         return ""
     return (
-        f"it learnt from {learnt}, while the two were compared on the drawn patterns of the sample set alone; "
-        "gate=always makes the candidate the default all the same, as does `python -m pipeline registry "
-        "set-default VERSION` afterwards"
+        f"it was trained on {source}, but this comparison used only the synthetic patterns of the sample set; to "
+        "promote the candidate anyway, set gate=always, or run `python -m pipeline registry set-default VERSION` "
+        "later"
     )
 
 
 def require_baseline(evaluation: dict[str, Any]) -> None:
-    """Raise `GateError` with the numbers where the candidate is below the centre bias."""
+    """Raise `GateError` with the numbers if the candidate is worse than the centre bias."""
     if not evaluation["passed_baseline"]:
-        raise GateError(f"{evaluation['reason']} (data set {evaluation['decides']})")
+        raise GateError(f"{evaluation['reason']} (dataset {evaluation['decides']})")
 
 
 def _compare(config: EvaluateConfig, ours: Scores, theirs: Scores, gains: Mapping[str, Gain]) -> tuple[bool, str]:
-    """Whether the candidate beats the champion, and the clause that says so."""
-    metric = metric_of(config, ours)
-    gain = gains[metric]
-    least = gain.low if config.gate_confidence else gain.mean
-    label, direction = metrics.LABELS[metric], "higher" if HIGHER_IS_BETTER[metric] else "lower"
-    how = "better" if gain.mean > 0 else "worse" if gain.mean < 0 else "no different"
-    by = f" by {abs(gain.mean):.4f}" if gain.mean else ""
+    """Whether the candidate beats the current default, and the clause for the reason."""
+    metric = measured_metric(config.gate, ours)
+    row, gain = METRICS[metric], gains[metric]
+    decisive = gain.low if config.gate_confidence else gain.mean
+    direction = "higher" if row.higher_is_better else "lower"
     clause = (
-        f"the candidate's {label} is {ours[metric]:.4f}, the current default's {theirs[metric]:.4f} "
-        f"({direction} is better), which is {how}{by}{_certainty(config, gain)}"
+        f"the candidate's {row.label} is {ours[metric]:.4f}, the current default's {theirs[metric]:.4f} "
+        f"({direction} is better), {_difference(config, gain)}"
     )
-    return least is not None and least > config.gate_margin, clause
+    return decisive is not None and decisive > config.gate_margin, clause
 
 
-def _certainty(config: EvaluateConfig, gain: Gain) -> str:
-    """How certain a gain is, and what margin is asked, as the end of a sentence."""
-    margin = config.gate_margin
-    if not config.gate_confidence:
-        return f" where more than {margin:g} is asked" if margin else ""
-    percent = f"{100 * config.gate_confidence:g}%"
-    if gain.low is None or gain.high is None:
-        needed = confidence.fewest(config.gate_confidence)
-        images = "1 image is" if gain.n_images == 1 else f"{gain.n_images} images are"
-        return f", but {images} too few to be {percent} certain; it takes {needed}"
+def _difference(config: EvaluateConfig, gain: Gain) -> str:
+    """The gain in words, with its significance and the margin, as the end of a sentence."""
     if not gain.mean:
-        return ""
-    doubt = ", but not for certain" if gain.low <= 0 <= gain.high else ""
-    asked = f", all of which must be above {margin:g}" if margin else ""
-    return f"{doubt} ({percent} interval of the gain: {gain.low:.4f} to {gain.high:.4f}{asked})"
-
-
-# === Which images decided ===
-
-
-@dataclasses.dataclass(frozen=True)
-class Influence:
-    """How the comparison with the champion hangs on single images."""
-
-    metric: str
-    turning_point: int | None
-    """How many of the images with the largest gains would have to be left out until the candidate no
-    longer beats the champion (where it does not: with the largest losses, until it does); None where no number is
-    enough."""
-    gains: dict[str, float]
-    """The images with the largest gains, largest first, and their gains."""
-    losses: dict[str, float]
-    """The images with the largest losses, largest first, and their gains, which are below 0."""
-
-
-def influence(config: EvaluateConfig, table: PerImage, count: int) -> Influence:
-    """What decided, with at most `count` images with gains and as many with losses."""
-    metric = metric_of(config, table.scores[CANDIDATE])
-    ours, theirs = (table.scores[model][metric] for model in (CANDIDATE, CHAMPION))
-    differences = confidence.gains_of(ours, theirs, HIGHER_IS_BETTER[metric])
-    found = {table.images[index]: float(differences[index]) for index in np.flatnonzero(~np.isnan(differences))}
-    ascending = sorted(found, key=lambda image: found[image])
-    return Influence(
-        metric=metric,
-        turning_point=confidence.turning_point(list(found.values()), config.gate_margin, config.gate_confidence),
-        gains={image: found[image] for image in ascending[::-1][:count] if found[image] > 0},
-        losses={image: found[image] for image in ascending[:count] if found[image] < 0},
-    )
+        return "no difference"
+    margin, level = config.gate_margin, config.gate_confidence
+    difference = f"{wording.BETTER if gain.mean > 0 else wording.WORSE} by {abs(gain.mean):.4f}"
+    if not level:
+        return f"{difference} (gate_margin is {margin:g})" if margin else difference
+    if gain.low is None or gain.high is None:
+        return f"{difference}, but {wording.too_few(gain.n_images, level)}"
+    interval = f"{wording.percent(level)} confidence interval of the gain: {gain.low:.4f} to {gain.high:.4f}"
+    if margin:
+        interval += f"; all of it must be above {margin:g}"
+    if wording.significance(gain) == wording.NOT_SIGNIFICANT:
+        return f"{difference}, but not significantly ({interval})"
+    return f"significantly {difference} ({interval})"

@@ -1,4 +1,4 @@
-"""What several models were measured on alike: scores of the same images, found in evaluations or made afresh."""
+"""Scores of several models on the same images: from stored evaluations, or from a new evaluation."""
 
 import dataclasses
 import functools
@@ -6,80 +6,86 @@ import pathlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from trainer import artifacts, files, metrics
-from trainer.config import HIGHER_IS_BETTER
+from trainer import artifacts, files
 from trainer.errors import UserError
 from trainer.evaluation import wording
 from trainer.evaluation.contestants import Contestant, Measured
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, PerImage
 from trainer.loading import load_tensorflow
+from trainer.metric_table import BASELINE, DENSITY, METRICS, OTHER_COUNTS, metrics_that_need
 
-AT_NETWORK_SIZE = ("cc", "kld", "sim")
-"""Metrics that are computed at the size of the network's input, so that two sizes give two figures."""
-ABOVE_CENTER_BIAS = ("information_gain",)
-"""Metrics that are relative to the centre bias of the training images."""
-REMEDY = "evaluate all on the same images with --dataset-dir DIR, the folder of a prepared data set"
+REMEDY = "evaluate all models on the same images with --dataset-dir DIR, the folder of a prepared dataset"
 
 Files = dict[str, dict[str, pathlib.Path]]
-"""Image -> `stimulus`, `density` or the label of a model -> its picture."""
+"""Image -> `stimulus`, `density` or the label of a model -> PNG file."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Shared:
-    """What all models were measured on, in one data set."""
+    """The scores of all models on one dataset."""
 
     table: PerImage
-    """Label -> scores; CENTER_BIAS beside the models."""
+    """Label -> scores; also CENTER_BIAS if it is the same for all models."""
     notes: list[str]
-    """What must be known to read them."""
+    """What a reader must know about the scores."""
     folder: pathlib.Path | None
-    """Prepared data with these images, where there is some."""
+    """Prepared data with these images, if it still exists."""
+
+
+# === From stored evaluations ===
 
 
 def find_shared(contestants: Sequence[Contestant]) -> dict[str, Shared]:
-    """What the models have in common of their evaluations, by data set.
+    """Dataset -> the stored scores that all models have.
 
     Raises:
-        UserError: one of them was not evaluated, or they have no image or no metric in common.
+        UserError: a model was not evaluated, or the models have no image or no metric in common.
     """
-    for each in contestants:
-        if not each.measured:
-            raise UserError(f"{each.given} is a model without scores; {REMEDY}")
-    found, left_out = {}, []
-    for dataset in dict.fromkeys(dataset for each in contestants for dataset in each.measured):
-        lacking = [each.label for each in contestants if dataset not in each.measured]
-        if lacking:
-            left_out.append(f"{dataset}, on which {' and '.join(lacking)} {_were(lacking)} not evaluated")
+    for contestant in contestants:
+        if not contestant.measured:
+            raise UserError(f"{contestant.name} is a model without scores; {REMEDY}")
+    by_dataset, left_out = {}, []
+    for dataset in dict.fromkeys(dataset for contestant in contestants for dataset in contestant.measured):
+        missing = [contestant.label for contestant in contestants if dataset not in contestant.measured]
+        if missing:
+            were = "was" if len(missing) == 1 else "were"
+            left_out.append(f"{dataset} ({' and '.join(missing)} {were} not evaluated on it)")
             continue
-        shared = _shared({each.label: each.measured[dataset] for each in contestants})
+        shared = _shared({contestant.label: contestant.measured[dataset] for contestant in contestants})
         if any(shared.table.scores.values()):
-            found[dataset] = shared
+            by_dataset[dataset] = shared
         else:
             counts = ", ".join(
                 f"{each.label} {len(each.measured[dataset].table.images):,}" for each in contestants
             )
-            left_out.append(f"{dataset}, of which they have no image and metric in common (images: {counts})")
-    if not found:
-        raise UserError(f"there is nothing to compare but {'; '.join(left_out)}; {REMEDY}")
-    for shared in found.values():
-        shared.notes.extend(f"Left out: {each}." for each in left_out)
-    return found
+            left_out.append(f"{dataset} (no image and metric in common; images: {counts})")
+    if not by_dataset:
+        raise UserError(f"the models have no scores in common: {'; '.join(left_out)}; {REMEDY}")
+    for shared in by_dataset.values():
+        shared.notes.extend(f"Left out: {dataset}." for dataset in left_out)
+    return by_dataset
 
 
 def _shared(measured: Mapping[str, Measured]) -> Shared:
-    """The images that all models have, and what is not the same about them."""
+    """The scores on the images that all models have, in the metrics that are comparable."""
     first, *others = measured.values()
-    shared = set(first.table.images).intersection(*(each.table.images for each in others))
-    images = [image for image in first.table.images if image in shared]
+    common = set(first.table.images).intersection(*(other.table.images for other in others))
+    images = [image for image in first.table.images if image in common]
     tables = {label: each.table.only(images).scores.get(CANDIDATE, {}) for label, each in measured.items()}
     sizes = _distinct(tuple(each.manifest["image_size"]) for each in measured.values())
-    # The training images make the centre bias, and a setting may take fewer of the same data.
+    # The centre bias is made of the training images, and a setting can limit their number.
     data = _distinct(
         (each.manifest["fingerprint"], each.manifest["counts"]["train"]) for each in measured.values()
     )
-    left_out = {*(AT_NETWORK_SIZE if len(sizes) > 1 else ()), *(ABOVE_CENTER_BIAS if len(data) > 1 else ())}
-    in_all = [metric for metric in HIGHER_IS_BETTER if all(metric in table for table in tables.values())]
-    kept = [metric for metric in in_all if metric not in left_out]
+    left_out = {
+        *(metrics_that_need(DENSITY) if len(sizes) > 1 else ()),
+        *(metrics_that_need(BASELINE) if len(data) > 1 else ()),
+    }
+    kept = [
+        metric
+        for metric in METRICS
+        if metric not in left_out and all(metric in table for table in tables.values())
+    ]
     scores = {label: {metric: table[metric] for metric in kept} for label, table in tables.items()}
     folder = None
     if len(sizes) == len(data) == 1 and kept:
@@ -90,57 +96,54 @@ def _shared(measured: Mapping[str, Measured]) -> Shared:
 
 
 def _notes(measured: Mapping[str, Measured], n_images: int, data: list[Any], sizes: list[Any]) -> list[str]:
-    """What is not the same about the evaluations, in numbers."""
+    """How the evaluations differ, in numbers."""
     notes = []
     counts = {label: len(each.table.images) for label, each in measured.items()}
     if max(counts.values()) > n_images:
-        listed = ", ".join(f"{label} on {count:,}" for label, count in counts.items())
+        images = ", ".join(f"{label} on {count:,}" for label, count in counts.items())
         notes.append(
-            f"Compared on the {n_images:,} images that all were evaluated on ({listed}); sAUC also depends on the "
-            "fixations of those left out."
+            f"Compared on the {n_images:,} images that all models were evaluated on ({images}). "
+            f"{_labels(OTHER_COUNTS)} also depends on the fixations of the other images."
         )
     if len(data) > 1:
-        listed = ", ".join(f"{fingerprint[:8]} with {n_train:,}" for fingerprint, n_train in data)
+        versions = ", ".join(f"{fingerprint[:8]} with {n_train:,}" for fingerprint, n_train in data)
         notes.append(
-            f"The data is not the same (fingerprint and training images: {listed}): images of one name may have "
-            f"other maps. Left out: {_labels(ABOVE_CENTER_BIAS)}, which is above another centre bias."
+            f"The models were evaluated on different data (fingerprint and training images: {versions}). Images "
+            f"with the same name may have different maps. Left out: {_labels(BASELINE)}, because the centre bias "
+            "differs."
         )
     if len(sizes) > 1:
         notes.append(
-            f"Left out: {_labels(AT_NETWORK_SIZE)}, which depend on the size of the network's input, here "
-            f"{' and '.join(map(wording.size, sizes))}; with --dataset-dir all are evaluated at one size."
+            f"Left out: {_labels(DENSITY)}, because they depend on the input size of the network, here "
+            f"{' and '.join(map(wording.size, sizes))}. With --dataset-dir all models are evaluated at one size."
         )
     return notes
 
 
-def _labels(names: Collection[str]) -> str:
-    return ", ".join(metrics.LABELS[each] for each in names)
+def _labels(need: str) -> str:
+    return ", ".join(METRICS[metric].label for metric in metrics_that_need(need))
 
 
 def _distinct(values: Any) -> list[Any]:
     return list(dict.fromkeys(values))
 
 
-def _were(labels: Collection[str]) -> str:
-    return "was" if len(labels) == 1 else "were"
-
-
 # === With the networks ===
 
 
 class Networks:
-    """The networks of the models, loaded when they are needed first."""
+    """The networks of the models, loaded on first use."""
 
     def __init__(self, contestants: Sequence[Contestant]) -> None:
         self._contestants = contestants
 
     @functools.cached_property
-    def gone(self) -> list[str]:
-        """Those whose model folder is no longer there, and where it was."""
+    def missing(self) -> list[str]:
+        """Labels of the models whose folder no longer exists, with its path."""
         return [f"{each.label} ({each.facts['model']})" for each in self._contestants if each.model is None]
 
     def scorer(self, folder: pathlib.Path) -> Any:
-        """A `Scorer` of all networks on prepared data."""
+        """A `Scorer` of all networks on prepared data; `UserError` if a model's folder no longer exists."""
         manifest, networks = artifacts.Manifest.load(folder), self._loaded
         from trainer.evaluation.scoring import Scorer
 
@@ -148,8 +151,8 @@ class Networks:
 
     @functools.cached_property
     def _loaded(self) -> dict[str, Any]:
-        if self.gone:
-            raise UserError(f"no longer there: {', '.join(self.gone)}; name the model's own folder or its version")
+        if self.missing:
+            raise UserError(f"these models no longer exist: {', '.join(self.missing)}; name their current folders")
         load_tensorflow()
         from trainer.evaluation.scoring import Network
         from trainer.models.load import load_model
@@ -157,42 +160,44 @@ class Networks:
         return {each.label: Network(load_model(each.model)) for each in self._contestants if each.model}
 
 
-def evaluate_afresh(
+def evaluate_again(
     contestants: Sequence[Contestant], networks: Networks, datasets: Mapping[str, pathlib.Path]
 ) -> dict[str, Shared]:
-    """Evaluate all models on the `valid` split of prepared data sets; `UserError` where one has no images."""
+    """Evaluate all models on the `valid` split of prepared datasets; `UserError` if a split has no images."""
     manifests = artifacts.load_manifests(datasets)
-    found = {}
+    shared = {}
     for name, folder in datasets.items():
         table = networks.scorer(folder).score(f"evaluate {name}")
         del table.scores[UNIFORM]
-        found[name] = Shared(table, _size_notes(contestants, manifests[name].image_size), folder)
-    return found
+        shared[name] = Shared(table, _size_notes(contestants, manifests[name].image_size), folder)
+    return shared
 
 
 def _size_notes(contestants: Sequence[Contestant], image_size: tuple[int, int]) -> list[str]:
-    """Which models were trained at another size than they are evaluated at."""
+    """One note for each model that was trained at another size."""
     notes = []
-    for each in contestants:
-        path = each.model / artifacts.MODEL_CONFIG if each.model else None
+    for contestant in contestants:
+        path = contestant.model / artifacts.MODEL_CONFIG if contestant.model else None
         if path is None or not path.is_file():
             continue
         trained = tuple(files.read_json(path, REMEDY).get("image_size", image_size))
         if trained != image_size:
             notes.append(
-                f"{each.label} was trained at {wording.size(trained)}, this data is {wording.size(image_size)}: "
-                "at its own size it may be better."
+                f"{contestant.label} was trained at {wording.size(trained)} pixels, but this data has "
+                f"{wording.size(image_size)}. It may be better at its own size."
             )
     return notes
 
 
 def draw(networks: Networks, shared: Shared, images: Collection[str], folder: pathlib.Path) -> Files:
-    """Write the pictures of some images; none, and a note that says why, where data or a model is gone."""
-    if shared.folder is None or networks.gone:
-        gone = ", ".join(networks.gone) or "the data they were evaluated on"
-        shared.notes.append(f"No pictures: no longer there is {gone}. With --dataset-dir there are some.")
+    """Write the pictures of some images. Without the data or a model there are none, and a note says why."""
+    if shared.folder is None or networks.missing:
+        missing = ", ".join(networks.missing) or "the data of the evaluation"
+        shared.notes.append(
+            f"No pictures, because this no longer exists: {missing}. Use --dataset-dir to get some."
+        )
         return {}
     folder.mkdir(parents=True)
     stems = {image: folder / f"{index:06d}" for index, image in enumerate(images)}
-    drawn: Files = networks.scorer(shared.folder).draw(stems)
-    return drawn
+    pictures: Files = networks.scorer(shared.folder).draw(stems)
+    return pictures

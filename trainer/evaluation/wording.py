@@ -1,31 +1,43 @@
-"""How scores, gains and their certainty are put into words, for pages, terminals and errors."""
+"""The words for scores, gains and their significance: for pages, terminals and error messages."""
 
-from trainer.evaluation.confidence import Gain
+from trainer.evaluation.confidence import MIN_IMAGES, Gain
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 MINUS = "\N{MINUS SIGN}"
-NOT_CERTAIN, SAME = "not certain", "the same"
-CERTAINTIES = ("better", "worse", NOT_CERTAIN, SAME)
+BETTER, WORSE, NOT_SIGNIFICANT, SAME = "better", "worse", "not significant", "the same"
 
 
-def certainty(gain: Gain) -> str:
-    """`better` or `worse` where the interval says so, SAME where no image differs, else NOT_CERTAIN."""
+def significance(gain: Gain) -> str:
+    """BETTER or WORSE if the interval excludes 0, else NOT_SIGNIFICANT; SAME if no image has a difference."""
     if not (gain.better_on or gain.worse_on):
         return SAME
     if gain.low is not None and gain.low > 0:
-        return "better"
-    return "worse" if gain.high is not None and gain.high < 0 else NOT_CERTAIN
+        return BETTER
+    return WORSE if gain.high is not None and gain.high < 0 else NOT_SIGNIFICANT
 
 
 def p_value(value: float) -> str:
+    """A p-value with three decimals, or `< 0.001`."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
+def percent(level: float) -> str:
+    """A confidence level of 0..1 as a percentage, such as `95%`."""
+    return f"{100 * level:g}%"
+
+
 def signed(value: float | None) -> str:
-    """Four decimals, with a sign unless they show 0."""
+    """Four decimals with a sign; no sign if they are all 0."""
     text = f"{value:+.4f}"
     return (text if text.strip("+-0.") else "0.0000").replace("-", MINUS)
 
 
+def too_few(n_images: int, level: float) -> str:
+    """A clause for comparisons without a confidence interval."""
+    images = "1 image is" if n_images == 1 else f"{n_images:,} images are"
+    return f"{images} too few for a {percent(level)} confidence interval, which needs {MIN_IMAGES} or more"
+
+
 def size(size: tuple[int, int]) -> str:
+    """Height and width with a multiplication sign, such as `240 x 320`."""
     return f"{size[0]} {TIMES} {size[1]}"

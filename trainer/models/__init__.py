@@ -1,0 +1,1 @@
+"""A model on disk, in any form: find, load and write it."""

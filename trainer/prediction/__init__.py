@@ -1,0 +1,1 @@
+"""Maps of images, regions, overlays, and two designs compared."""

@@ -1,4 +1,4 @@
-"""Which images a command line asks for: files, folders, globs, and the same on Cloud Storage."""
+"""Lists the images that a command line names: files, folders, globs, and the same on Cloud Storage."""
 
 import contextlib
 import dataclasses
@@ -18,181 +18,182 @@ from trainer.picture import SUFFIXES
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-    """An image that is asked for; nothing of it has been read."""
+    """An image to predict, not yet read."""
 
     name: str
     """Its path or `gs://` address."""
     key: str
-    """Its path below the folder that was given, or its file name, with `/`: what its results are named by.
+    """Its path below the folder on the command line, or its file name, with `/`; its results are named after it.
 
-    It never leads out of a folder; empty for what is known to be no image.
+    It never leads out of a folder. It is empty if the input is known not to be an image.
     """
     read: Callable[[int], bytes]
-    """Its content, if it has at most so many bytes; may be called from any thread. Raises `UserError`."""
+    """Returns its content; any thread may call it. Raises `UserError`, also if there are more bytes than given."""
 
     @property
-    def shown(self) -> str:
-        """Its name on one line, whatever characters it has."""
-        return shown(self.name)
+    def label(self) -> str:
+        """Its name as one printable line."""
+        return printable(self.name)
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
-    """What was found."""
+class Listing:
+    """The result of `find_inputs`."""
 
     inputs: list[Input]
     skipped: list[str]
-    """Files below the given folders that are not named as pictures."""
+    """Files in the folders whose names do not end like an image's."""
 
 
-def shown(name: str) -> str:
-    """A file's name as text of one line; file systems allow any bytes."""
+def printable(name: str) -> str:
+    """A file's name as one printable line; file systems allow any bytes."""
     return name if name.isprintable() else ascii(name)
 
 
-def find_inputs(given: Sequence[str], output_dir: str | os.PathLike[str] = "") -> Found:
-    """The images that a command line names, in its order, those of a folder sorted, each once.
+def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -> Listing:
+    """List the images that a command line names: in its order, those of a folder sorted, each once.
 
     Args:
-        given: files; folders, with all folders in them; globs that the shell has left; `gs://` objects, prefixes
-            and globs, where `**` is any folders, also none. Of a folder or prefix those files are taken that are
-            named as pictures and not hidden; a file that is given itself, or by a glob, is taken whatever it is
-            called.
-        output_dir: the folder of the results, whose files are no images to predict where it lies in a given one.
+        names: files; folders, which are searched with their subfolders; globs that the shell did not expand;
+            `gs://` objects, prefixes and globs. In a glob, `**` stands for any number of folders. In a folder or
+            below a prefix, hidden files and files without an image's suffix are skipped. A file that is named
+            itself, or matches a glob, is taken whatever its suffix.
+        output_dir: the folder of the results; if it lies in a searched folder, its files are skipped.
 
     Returns:
-        Among the images are a folder, glob or prefix without any, what may not be listed, and an object whose name
-        leads out of the folder of the results, as images that cannot be read.
+        The images. A name that leads to no image, a folder that cannot be listed, and an object whose name leads
+        out of the folder of the results are among them, as inputs that raise the reason when they are read.
 
     Raises:
-        UserError: nothing that is given leads to an image, or a folder is that of the results.
+        UserError: none of the names leads to an image, or a folder is also the folder of the results.
     """
     inputs: dict[str, Input] = {}
     skipped: list[str] = []
     reasons: list[str] = []
     results = pathlib.Path(output_dir).resolve() if output_dir else None
     connect = functools.cache(storage.client)  # finding the credentials takes time
-    for each in given:
-        found, reason = _listed(each, skipped, results, connect)
-        if not found:
-            reasons.append(reason or _why_none(each))
-            inputs.setdefault(each, _unreadable(each, reasons[-1]))
-        remote = storage.is_remote(each)
-        for image in map(_inside, found):
+    for name in names:
+        images, reason = _list(name, skipped, results, connect)
+        if not images:
+            reasons.append(reason or _no_images(name))
+            inputs.setdefault(name, _unreadable(name, reasons[-1]))
+        remote = storage.is_remote(name)
+        for image in map(_check_key, images):
             inputs.setdefault(image.name if remote else str(pathlib.Path(image.name).absolute()), image)
-    if len(reasons) == len(given):
+    if len(reasons) == len(names):
         raise UserError("; ".join(dict.fromkeys(reasons)))
-    return Found(list(inputs.values()), skipped)
+    return Listing(list(inputs.values()), skipped)
 
 
-def _listed(
-    given: str, skipped: list[str], output_dir: pathlib.Path | None, connect: Callable[[], Any]
+def _list(
+    name: str, skipped: list[str], output_dir: pathlib.Path | None, connect: Callable[[], Any]
 ) -> tuple[list[Input], str]:
-    """The images, or why they cannot be listed."""
-    remote = storage.is_remote(given)
+    """The images, or the reason why they cannot be listed."""
+    remote = storage.is_remote(name)
     try:
-        if not given:
-            return [], "the name of an image is empty; name a file or a folder, such as . for this one"
-        return list(_remote(given, skipped, connect) if remote else _local(given, skipped, output_dir)), ""
+        if not name:
+            return [], "the name of an image is empty; give a file or a folder, such as . for this folder"
+        images = _list_remote(name, skipped, connect) if remote else _list_local(name, skipped, output_dir)
+        return list(images), ""
     except UserError as error:
-        if not remote:  # a folder that is that of the results
+        if not remote:  # the folder is also that of the results
             raise
         return [], str(error)
-    except (OSError, RuntimeError, ValueError) as error:  # of paths and patterns that cannot be
+    except (OSError, RuntimeError, ValueError) as error:  # from invalid paths and patterns
         text = getattr(error, "strerror", None) or first_line(error)
-        return [], f"cannot look for {shown(given)}: {text}"
+        return [], f"cannot search {printable(name)}: {text}"
 
 
-def _why_none(given: str) -> str:
-    if glob.has_magic(given):
-        return f"there is no file like {shown(given)}; mend the pattern"
-    return f"{shown(given)} has no images; those of a folder end with {', '.join(SUFFIXES)}"
+def _no_images(name: str) -> str:
+    if glob.has_magic(name):
+        return f"no file matches {printable(name)}; check the pattern"
+    return f"{printable(name)} has no images; in a folder, they must end in {', '.join(SUFFIXES)}"
 
 
 def _unreadable(name: str, reason: str) -> Input:
-    """An image that is none."""
+    """An input whose `read` raises `UserError(reason)`."""
 
-    def read(most_bytes: int) -> bytes:
+    def read(max_bytes: int) -> bytes:
         raise UserError(reason)
 
     return Input(name, "", read)
 
 
-def _inside(image: Input) -> Input:
-    """The image, if its results lie below the folder of the results; others may name the objects of a bucket."""
+def _check_key(image: Input) -> Input:
+    """The image, unreadable if its results would lie outside their folder: an object may have any name."""
     path = pathlib.PurePosixPath(image.key)
     if image.key and (path.is_absolute() or ".." in path.parts or not path.name or "\0" in image.key):
-        return _unreadable(image.name, f"the name {image.shown} leads out of the folder of the results; rename it")
+        return _unreadable(image.name, f"the name {image.label} leads out of the output folder; rename it")
     return image
 
 
 # === Local ===
 
 
-def _local(given: str, skipped: list[str], output_dir: pathlib.Path | None) -> Iterator[Input]:
-    path = pathlib.Path(given)
-    with contextlib.suppress(RuntimeError):  # nobody's home is a name as any other, as shells take it
+def _list_local(name: str, skipped: list[str], output_dir: pathlib.Path | None) -> Iterator[Input]:
+    path = pathlib.Path(name)
+    with contextlib.suppress(RuntimeError):  # ~user of an unknown user is an ordinary name, as in shells
         path = path.expanduser()
-    if glob.has_magic(given) and not _answers(path.exists):
-        fixed = _fixed(str(path))
-        root = pathlib.Path(fixed)
-        pattern = _pattern(str(path), fixed)
+    if glob.has_magic(name) and not _safely(path.exists):
+        root_text = _glob_root(str(path))
+        root = pathlib.Path(root_text)
+        pattern = _glob_parts(str(path), root_text)
         for match in sorted(root.glob("/".join(pattern))):
             key = match.relative_to(root).as_posix()
             if match != root and storage.is_junk(key):
                 continue
-            if _answers(match.is_dir):
-                yield from _below(match, root, skipped, output_dir)
-            elif pattern[-1] != "**":  # which is for folders alone before Python 3.13
+            if _safely(match.is_dir):
+                yield from _walk(match, root, skipped, output_dir)
+            elif pattern[-1] != "**":  # a last ** matches folders only before Python 3.13
                 yield _file(match, key)
-    elif _answers(path.is_dir):
-        yield from _below(path, path, skipped, output_dir)
+    elif _safely(path.is_dir):
+        yield from _walk(path, path, skipped, output_dir)
     else:
         yield _file(path, path.name)
 
 
-def _answers(question: Callable[[], bool]) -> bool:
-    """Whether it is so; a path that may not be asked says why when it is read."""
+def _safely(predicate: Callable[[], bool]) -> bool:
+    """The predicate's value, False without the permission to ask; reading the path later says why."""
     try:
-        return question()
+        return predicate()
     except OSError:
         return False
 
 
-def _fixed(pattern: str) -> str:
-    """The folder in front of a glob's first wildcard."""
+def _glob_root(pattern: str) -> str:
+    """The folder before a glob's first wildcard."""
     parts = pattern.split("/")
     first = next(index for index, part in enumerate(parts) if glob.has_magic(part))
     return "/".join(parts[:first]) + "/" if first else ""
 
 
-def _pattern(given: str, fixed: str) -> list[str]:
-    """The parts of a glob behind what is `_fixed`."""
-    parts = given.removeprefix(fixed).rstrip("/").split("/")
-    if any("**" in part and part != "**" for part in parts):  # which Python's versions take in different ways
-        raise ValueError("** is for any folders, and stands alone between slashes, such as in **/*.jpg")
+def _glob_parts(pattern: str, root: str) -> list[str]:
+    """The parts of a glob after its root."""
+    parts = pattern.removeprefix(root).rstrip("/").split("/")
+    if any("**" in part and part != "**" for part in parts):  # versions of Python differ here
+        raise ValueError("** stands for any folders and must be alone between slashes, as in **/*.jpg")
     return parts
 
 
-def _below(
+def _walk(
     folder: pathlib.Path, root: pathlib.Path, skipped: list[str], output_dir: pathlib.Path | None
 ) -> Iterator[Input]:
-    """The pictures in a folder and those in it, named by their paths below `root`."""
+    """The images in a folder and its subfolders, with their paths below `root` as keys."""
     if folder.resolve() == output_dir:
         raise UserError(
-            f"--output-dir {shown(str(folder))} is the folder of the images; its maps would be images the next "
-            "time, name another (one in it will do)"
+            f"--output-dir {printable(str(folder))} is also the folder of the images, so the next run would take "
+            "its maps as images; name another folder, for example one inside it"
         )
     visited: set[tuple[int, int]] = set()
     unreadable: list[OSError] = []
     for parent, folders, names in os.walk(folder, onerror=unreadable.append, followlinks=True):
-        # A link may lead back to where it came from.
+        # A link can form a cycle.
         status = pathlib.Path(parent).stat()
         if (status.st_dev, status.st_ino) in visited or pathlib.Path(parent).resolve() == output_dir:
             folders.clear()
             continue
         visited.add((status.st_dev, status.st_ino))
-        folders[:] = sorted(each for each in folders if not storage.is_junk(each))
+        folders[:] = sorted(name for name in folders if not storage.is_junk(name))
         for name in sorted(names):
             path = pathlib.Path(parent, name)
             if storage.is_junk(name):
@@ -202,47 +203,47 @@ def _below(
             else:
                 skipped.append(str(path))
     for error in unreadable:
-        yield _unreadable(error.filename, f"cannot read {shown(error.filename)}: {error.strerror}")
+        yield _unreadable(error.filename, f"cannot read {printable(error.filename)}: {error.strerror}")
 
 
 def _file(path: pathlib.Path, key: str) -> Input:
     return Input(str(path), key, functools.partial(_read_file, path))
 
 
-def _read_file(path: pathlib.Path, most_bytes: int) -> bytes:
-    name = shown(str(path))
+def _read_file(path: pathlib.Path, max_bytes: int) -> bytes:
+    name = printable(str(path))
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise UserError(f"{name} is not a file but a folder, a pipe or a device; name a file")
-        _check_size(name, status.st_size, most_bytes)
+            raise UserError(f"{name} is a folder, a pipe or a device; give a file")
+        _check_size(name, status.st_size, max_bytes)
         return path.read_bytes()
     except OSError as error:
         raise UserError(f"cannot read {name}: {error.strerror}") from None
 
 
-def _check_size(name: str, size_bytes: int, most_bytes: int) -> None:
-    if size_bytes > most_bytes:
+def _check_size(name: str, size_bytes: int, max_bytes: int) -> None:
+    if size_bytes > max_bytes:
         raise UserError(
-            f"{name} has {size_bytes:,} bytes, more than the {most_bytes:,} that the largest image allowed can "
-            "take; save it as PNG or JPEG, or allow more with --most-megapixels"
+            f"{name} has {size_bytes:,} bytes; the largest allowed image needs at most {max_bytes:,}. Save it as "
+            "PNG or JPEG, or raise --most-megapixels"
         )
 
 
 # === Cloud Storage ===
 
 
-def _remote(given: str, skipped: list[str], connect: Callable[[], Any]) -> Iterator[Input]:
-    is_glob = glob.has_magic(given)
-    root = _fixed(given) if is_glob else given.rstrip("/") + "/"
+def _list_remote(name: str, skipped: list[str], connect: Callable[[], Any]) -> Iterator[Input]:
+    is_glob = glob.has_magic(name)
+    root = _glob_root(name) if is_glob else name.rstrip("/") + "/"
     if root == storage.REMOTE:
-        raise UserError(f"{shown(given)} has a pattern, or nothing, for a bucket; name one: gs://BUCKET/PATTERN")
-    pattern = _pattern(given, root) if is_glob else []
+        raise UserError(f"{printable(name)} names no bucket; name one: gs://BUCKET/PATTERN")
+    pattern = _glob_parts(name, root) if is_glob else []
     for address, size_bytes in storage.find_objects(root.rstrip("/")):
         key = address.removeprefix(root)
         image = Input(address, key, functools.partial(_read_object, connect, address, size_bytes))
-        if address == given:
-            yield dataclasses.replace(image, key=given.rpartition("/")[2])
+        if address == name:
+            yield dataclasses.replace(image, key=name.rpartition("/")[2])
             continue
         parts = key.split("/")
         matched = is_glob and pattern[-1] != "**" and _matches(parts, pattern)
@@ -256,7 +257,7 @@ def _remote(given: str, skipped: list[str], connect: Callable[[], Any]) -> Itera
 
 
 def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a path is like a glob, as `Path.glob` has it: `**` is any folders, also none."""
+    """Whether a path matches a glob as in `Path.glob`: `**` stands for any number of folders."""
     if not pattern or not parts:
         return not parts and all(part == "**" for part in pattern)
     if pattern[0] == "**":
@@ -264,6 +265,6 @@ def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     return fnmatch.fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
 
 
-def _read_object(connect: Callable[[], Any], address: str, size_bytes: int, most_bytes: int) -> bytes:
-    _check_size(shown(address), size_bytes, most_bytes)
+def _read_object(connect: Callable[[], Any], address: str, size_bytes: int, max_bytes: int) -> bytes:
+    _check_size(printable(address), size_bytes, max_bytes)
     return storage.read_object(address, connect())

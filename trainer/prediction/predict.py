@@ -1,7 +1,7 @@
-"""Saliency maps of many images: threads read and write, while the network answers batch by batch.
+"""Predicts the saliency maps of many images: threads read and write while the network predicts batch by batch.
 
-What is in memory does not grow with the number of images: so many are read ahead, so many wait to be written, and
-the pixels that are decoded at once have a limit.
+The memory does not grow with the number of images: how many are read ahead, how many wait to be written, and how
+many pixels are decoded at once, each has a limit.
 """
 
 import collections
@@ -23,7 +23,7 @@ from trainer.errors import PlaceError, UserError
 from trainer.picture import Picture, Pixels
 from trainer.prediction.inputs import Input
 from trainer.prediction.regions import Measure, Region, measure
-from trainer.prediction.restore import Map, restore
+from trainer.prediction.render import Map
 from trainer.prediction.results import OVER_IMAGE, write_result
 from trainer.storage import is_remote
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor
 
 PIXELS_AT_ONCE = 48 * MEGAPIXEL
-"""Of images that are decoded, restored or written at the same time; a larger one is alone.
+"""Of the images that are decoded, restored or written at the same time; a larger image is processed alone.
 
-Each takes some 15 bytes, in a TIFF of floats 24.
+Each pixel takes about 15 bytes, in a TIFF of floats 24.
 """
 BYTES_PER_PIXEL = 4
-"""A file with more for each pixel allowed is not read: RGBA needs no more without any compression."""
+"""The largest file is this times the largest number of pixels; uncompressed RGBA needs no more."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -46,22 +46,22 @@ Paths = dict[str, pathlib.Path]
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What came of one image."""
+    """The result of one image."""
 
     input: Input
     error: str = ""
-    """Why there is no map; empty if all is well."""
+    """Why there is no map; empty for a success."""
     size: tuple[int, int] | None = None
     """(h, w) pixels."""
     written: Paths = dataclasses.field(default_factory=dict)
     measures: Sequence[Measure] = ()
     thumbnail: tuple[Pixels, Map] | None = None
-    """The image and its map, small."""
+    """The image and its map, reduced in size."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Prepared:
-    """An image as the network takes it; its own pixels are gone."""
+    """An image in the form of the network's input; its own pixels are no longer in memory."""
 
     input: Input
     paths: Paths
@@ -85,23 +85,23 @@ def predict(
         predictor: the network.
         inputs: the images.
         paths: the files to write for each image, by format.
-        config: how to read and to draw; what to write is in `paths`.
-        regions: to be measured in each.
-        thumbnail_px: longer side of the thumbnails to make for a contact sheet; none if it is 0.
+        config: how to read and draw; `paths` says what to write.
+        regions: to measure in each image.
+        thumbnail_px: longer side of the thumbnails for a contact sheet; 0 for no thumbnails.
 
     Yields:
-        What came of each image, in their order. An image that cannot be read is among them, with the reason.
+        The outcome of each image, in order. The outcome of an image that cannot be read has the reason.
 
     Raises:
-        UserError: no result can be written any more, or the network's answers are not finite.
+        UserError: no more results can be written, or a prediction is not finite.
     """
     pool = ThreadPoolExecutor(os.cpu_count())
     worker = _Worker(predictor, config, regions, thumbnail_px)
-    most_pending = config.batch_size + 2 * (os.cpu_count() or 1)
+    max_pending = config.batch_size + 2 * (os.cpu_count() or 1)
     try:
-        prepared = _ahead(pool, worker.prepare, zip(inputs, paths, strict=True), most_pending)
+        prepared = _ahead(pool, worker.prepare, zip(inputs, paths, strict=True), max_pending)
         predicted = _predict(predictor, prepared, config.batch_size)
-        yield from _ahead(pool, worker.finish, predicted, most_pending)
+        yield from _ahead(pool, worker.finish, predicted, max_pending)
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -109,31 +109,31 @@ def predict(
 def failures(
     inputs: Sequence[Input], config: PredictConfig = PREDICT_DEFAULTS, regions: Sequence[Region] = ()
 ) -> list[Outcome]:
-    """What `predict` would yield where it can read none of the images; nothing where it can read one.
+    """What `predict` would yield if it cannot read any of the images; an empty list if it can read one.
 
-    So a mistake is answered without a network. An image on Cloud Storage counts as readable.
+    So a mistake is reported before the network is loaded. An image on Cloud Storage counts as readable.
     """
-    found = []
+    outcomes = []
     for image in inputs:
         if is_remote(image.name):
             return []
         try:
             _open(image, config, regions)
         except UserError as error:
-            found.append(Outcome(image, str(error)))
+            outcomes.append(Outcome(image, str(error)))
         else:
             return []
-    return found
+    return outcomes
 
 
 def _ahead(
-    pool: ThreadPoolExecutor, do: Callable[[Item], Result], items: Iterable[Item], most_pending: int
+    pool: ThreadPoolExecutor, do: Callable[[Item], Result], items: Iterable[Item], max_pending: int
 ) -> Iterator[Result]:
-    """`map` in threads, in order, with at most so many items taken of which the result is not."""
+    """Like `map`, in threads and in order; at most `max_pending` items are in work or wait to be fetched."""
     pending: collections.deque[Future[Result]] = collections.deque()
     for item in items:
         pending.append(pool.submit(do, item))
-        if len(pending) >= most_pending:
+        if len(pending) >= max_pending:
             yield pending.popleft().result()
     while pending:
         yield pending.popleft().result()
@@ -143,23 +143,23 @@ def _predict(
     predictor: "Predictor", images: Iterator[_Prepared | Outcome], batch_size: int
 ) -> Iterator[tuple[_Prepared | Outcome, Map | None]]:
     """Each image with its prediction (H, W); failures pass through."""
-    while taken := list(itertools.islice(images, batch_size)):
-        batch = [each.stimulus for each in taken if isinstance(each, _Prepared)]
-        maps = iter(predictor.predict_prepared(np.stack(batch)) if batch else ())
-        for each in taken:
-            yield each, next(maps) if isinstance(each, _Prepared) else None
+    while batch := list(itertools.islice(images, batch_size)):
+        stimuli = [image.stimulus for image in batch if isinstance(image, _Prepared)]
+        maps = iter(predictor.predict_prepared(np.stack(stimuli)) if stimuli else ())
+        for image in batch:
+            yield image, next(maps) if isinstance(image, _Prepared) else None
 
 
 class _Budget:
-    """Lets so many pixels be in work at once, and one image whatever its size."""
+    """Limits the pixels that are in work at once; one image may exceed the limit alone."""
 
     def __init__(self, pixels: int) -> None:
         self._free, self._users = pixels, 0
         self._changed = threading.Condition()
 
     @contextmanager
-    def taken(self, pixels: int) -> Iterator[None]:
-        """Wait until there is room for so many pixels, and keep it."""
+    def reserve(self, pixels: int) -> Iterator[None]:
+        """Wait until so many pixels are free, and hold them."""
         with self._changed:
             self._changed.wait_for(lambda: pixels <= self._free or not self._users)
             self._free, self._users = self._free - pixels, self._users + 1
@@ -172,7 +172,7 @@ class _Budget:
 
 
 class _Worker:
-    """What threads do before and after the network. They wait for room only while they hold none."""
+    """The work of the threads before and after the network. They wait for pixels only while they hold none."""
 
     def __init__(
         self, predictor: "Predictor", config: PredictConfig, regions: Sequence[Region], thumbnail_px: int
@@ -182,11 +182,11 @@ class _Worker:
         self._budget = _Budget(PIXELS_AT_ONCE)
 
     def prepare(self, job: tuple[Input, Paths]) -> _Prepared | Outcome:
-        """Read an image."""
+        """Read an image and bring it into the form of the network's input."""
         image, paths = job
         try:
             picture = _open(image, self._config, self._regions)
-            with self._budget.taken(picture.size[0] * picture.size[1]):
+            with self._budget.reserve(picture.size[0] * picture.size[1]):
                 pixels = picture.decode()
                 thumbnail = shrink(pixels, self._thumbnail_px) if self._thumbnail_px else None
                 return _Prepared(image, paths, picture.size, self._predictor.prepare(pixels), thumbnail)
@@ -194,53 +194,57 @@ class _Worker:
             return Outcome(image, str(error))
 
     def finish(self, job: tuple[_Prepared | Outcome, Map | None]) -> Outcome:
-        """Write what is wanted of an image."""
+        """Restore the map to the image's size, measure it, and write the results."""
         image, prediction = job
         if isinstance(image, Outcome) or prediction is None:
             assert isinstance(image, Outcome)
             return image
-        with self._budget.taken(image.size[0] * image.size[1]):
-            # Decoded once more, rather than kept while others are read and predicted.
-            over_image = any(each in OVER_IMAGE for each in image.paths)
+        with self._budget.reserve(image.size[0] * image.size[1]):
+            restored = self._predictor.restore(prediction, image.size)
+            # Decoded a second time, so that its pixels need not stay in memory until the prediction.
+            over_image = any(name in OVER_IMAGE for name in image.paths)
             try:
                 pixels = open_input(image.input, self._config.most_pixels).decode() if over_image else None
             except UserError as error:
                 return Outcome(image.input, str(error))
-            restored = restore(prediction, image.size)
             measures = measure(restored, self._regions)
             for name, path in image.paths.items():
                 try:
                     write_result(path, name, restored, pixels, self._config)
-                except PlaceError as error:  # such as a name that is too long with what is added to it
+                except PlaceError as error:  # such as a name that becomes too long by what is added to it
                     return Outcome(image.input, str(error))
         thumbnail = None
         if image.thumbnail is not None:
-            thumbnail = image.thumbnail, restore(prediction, image.thumbnail.shape[:2])
+            thumbnail = image.thumbnail, self._predictor.restore(prediction, image.thumbnail.shape[:2])
         return Outcome(image.input, "", image.size, image.paths, measures, thumbnail)
 
 
-def open_input(input: Input, most_pixels: int) -> Picture:
-    """An image of which the header is read; a `UserError` where it is no picture or too large."""
-    return Picture(input.read(most_pixels * BYTES_PER_PIXEL), input.shown, most_pixels)
+def open_input(input: Input, max_pixels: int) -> Picture:
+    """Read an image and parse its header.
+
+    Raises:
+        UserError: it cannot be read, is not an image, or is too large.
+    """
+    return Picture(input.read(max_pixels * BYTES_PER_PIXEL), input.label, max_pixels)
 
 
 def _open(input: Input, config: PredictConfig, regions: Sequence[Region]) -> Picture:
-    """The same, with a `UserError` where a region is not inside it."""
+    """The same; also raises `UserError` if a region is not inside the image."""
     picture = open_input(input, config.most_pixels)
     for region in regions:
-        region.box(picture.size, input.shown)
+        region.box(picture.size, input.label)
     return picture
 
 
 def shrink(pixels: Pixels, longer_px: int) -> Pixels:
-    """An image (h, w, 3) whose longer side has at most so many pixels."""
+    """An image (h, w, 3), reduced so that its longer side has at most `longer_px` pixels."""
     small = Image.fromarray(pixels)
     small.thumbnail((longer_px, longer_px))
     return np.asarray(small)
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """An outcome for a machine to read."""
+    """An outcome as values for JSON."""
     if outcome.error:
         return {"image": outcome.input.name, "error": outcome.error}
     assert outcome.size is not None
@@ -249,5 +253,5 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "height": outcome.size[0],
         "width": outcome.size[1],
         "results": {name: str(path) for name, path in outcome.written.items()},
-        "regions": [each.as_json() for each in outcome.measures],
+        "regions": [measured.as_json() for measured in outcome.measures],
     }

@@ -1,4 +1,4 @@
-"""How much attention falls into rectangles of an image. No TensorFlow needed."""
+"""Measures how much attention rectangles of an image get. Needs no TensorFlow."""
 
 import dataclasses
 import math
@@ -10,7 +10,10 @@ import numpy.typing as npt
 
 from trainer.errors import UserError
 
-FORM = "NAME:X,Y,WIDTH,HEIGHT in pixels from the top left, logo:20,10,200,80, or all in percent, logo:5%,2%,20%,8%"
+FORM = (
+    "NAME:X,Y,WIDTH,HEIGHT, either in pixels from the top left (logo:20,10,200,80) or all four in percent "
+    "(logo:5%,2%,20%,8%)"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,22 +26,22 @@ class Region:
     width: float
     height: float
     percent: bool = False
-    """Whether the numbers are percentages of the image's width and height."""
+    """Whether the numbers are percentages of the image's width and height, not pixels."""
 
     def box(self, size: tuple[int, int], image: str = "the image") -> tuple[slice, slice]:
-        """Its rows and columns in an image of `size` (h, w), one pixel at least.
+        """Its rows and columns in an image of `size` (h, w), at least one pixel each.
 
         Raises:
-            UserError: it leaves the image, which the message calls `image`.
+            UserError: it is not inside the image; the message calls that `image`.
         """
         height, width = size
         sides = (self.x, self.width, width), (self.y, self.height, height)
         if self.percent:
             sides = tuple((start * whole / 100, length * whole / 100, whole) for start, length, whole in sides)  # type: ignore[assignment]
-        # A hundredth of a pixel is what percentages may be off by.
+        # Percentages may be off by a hundredth of a pixel.
         if any(start < 0 or start + length > whole + 0.01 for start, length, whole in sides):
             raise UserError(
-                f"region {self} leaves {image}, which is {width} pixels wide and {height} high; move it inside"
+                f"region {self} is not inside {image}, which is {width} pixels wide and {height} high; move it"
             )
         columns, rows = (_pixels(*side) for side in sides)
         return rows, columns
@@ -46,38 +49,38 @@ class Region:
     def __str__(self) -> str:
         sign = "%" if self.percent else ""
         numbers = (self.x, self.y, self.width, self.height)
-        return f"{self.name}:" + ",".join(f"{each:g}{sign}" for each in numbers)
+        return f"{self.name}:" + ",".join(f"{number:g}{sign}" for number in numbers)
 
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """What falls into a region."""
+    """The attention that a region gets."""
 
     region: Region
     share: float
-    """Of the sum of the map, 0..1."""
+    """Of the map's sum, 0..1."""
     area: float
     """Of the image's pixels, 0..1."""
     ratio: float
-    """share / area: 1 is what the region would have if attention were spread evenly."""
+    """share / area; 1 if attention were spread evenly."""
     peak: float
-    """Largest value in it over the largest of the image, 0..1."""
+    """Its largest value divided by the map's largest, 0..1."""
     peak_at: tuple[int, int]
     """(y, x) of that value, pixels of the image."""
     rank: int
     """1 for the region with the largest share; equal shares have equal ranks."""
 
     def as_json(self) -> dict[str, Any]:
-        """For a machine to read."""
+        """Its values for JSON."""
         numbers = dataclasses.asdict(self)
         return {"name": self.region.name, **numbers, "region": str(self.region)}
 
 
 def parse_region(text: str) -> Region:
-    """The region that `name:x,y,width,height` names, in pixels or all in percent.
+    """Parse a region of the form `name:x,y,width,height`, in pixels or all four in percent.
 
     Raises:
-        UserError: if it is written otherwise, or is empty.
+        UserError: it has another form, or is empty.
     """
     name, _, numbers = text.rpartition(":")
     parts = [part.strip() for part in numbers.split(",")]
@@ -85,11 +88,11 @@ def parse_region(text: str) -> Region:
     try:
         x, y, width, height = (float(part.removesuffix("%") if percent else part) for part in parts)
     except ValueError:
-        raise UserError(f"region {text!r} is not {FORM}") from None
+        raise UserError(f"region {text!r} is not of the form {FORM}") from None
     if not name.strip() or not all(map(math.isfinite, (x, y, width, height))):
-        raise UserError(f"region {text!r} is not {FORM}")
+        raise UserError(f"region {text!r} is not of the form {FORM}")
     if width <= 0 or height <= 0:
-        raise UserError(f"region {text!r} is empty, its width or height is not above 0; it is {FORM}")
+        raise UserError(f"region {text!r} is empty: width and height must be above 0; the form is {FORM}")
     return Region(name.strip(), x, y, width, height, percent)
 
 
@@ -97,22 +100,26 @@ def measure(map: npt.NDArray[np.floating], regions: Sequence[Region]) -> list[Me
     """Measure a saliency map (h, w), 0 or above, in each region, in their order.
 
     Raises:
-        UserError: a region leaves the image.
+        UserError: a region is not inside the image.
     """
     size = (map.shape[0], map.shape[1])
     total, largest = float(map.sum(dtype=np.float64)), float(map.max())
-    found = []
+    measures = []
     for region in regions:
         rows, columns = region.box(size)
         inside = map[rows, columns]
-        # A map that is 0 everywhere prefers nothing.
+        # A map that is 0 everywhere counts as evenly spread.
         area = inside.size / map.size
         share = float(inside.sum(dtype=np.float64)) / total if total else area
         y, x = np.unravel_index(inside.argmax(), inside.shape)
         peak = float(inside[y, x]) / largest if largest else 0.0
         at = (rows.start + int(y), columns.start + int(x))
-        found.append(Measure(region, share, area, share / area, peak, at, 0))
-    return [dataclasses.replace(each, rank=1 + sum(o.share > each.share for o in found)) for each in found]
+        measures.append(Measure(region, share, area, share / area, peak, at, 0))
+    shares = [measured.share for measured in measures]
+    return [
+        dataclasses.replace(measured, rank=1 + sum(share > measured.share for share in shares))
+        for measured in measures
+    ]
 
 
 def _pixels(start: float, length: float, whole: int) -> slice:

@@ -1,4 +1,4 @@
-"""Regions and their shares of attention as tables for a terminal."""
+"""Tables for the terminal: regions and their shares of attention."""
 
 from collections.abc import Sequence
 
@@ -6,36 +6,36 @@ from rich.table import Table
 from rich.text import Text
 
 from trainer.prediction.designs import Change
-from trainer.prediction.inputs import shown
+from trainer.prediction.inputs import printable
 from trainer.prediction.predict import Outcome
 
 
 def measures_table(outcomes: Sequence[Outcome]) -> Table:
-    """Each image's regions in the order of their ranks."""
+    """The regions of each image, ordered by rank."""
     table = _table("image", "rank", "region", "share", "area", "share / area", "peak")
     for outcome in outcomes:
-        for row, each in enumerate(sorted(outcome.measures, key=lambda each: each.rank)):
+        for row, measure in enumerate(sorted(outcome.measures, key=lambda measure: measure.rank)):
             table.add_row(
-                Text("" if row else outcome.input.shown),
-                str(each.rank),
-                Text(shown(each.region.name)),
-                f"{each.share:.2%}",
-                f"{each.area:.2%}",
-                f"{each.ratio:.2f}",
-                f"{each.peak:.2f}",
+                Text("" if row else outcome.input.label),
+                str(measure.rank),
+                Text(printable(measure.region.name)),
+                f"{measure.share:.2%}",
+                f"{measure.area:.2%}",
+                f"{measure.ratio:.2f}",
+                f"{measure.peak:.2f}",
             )
     return table
 
 
 def changes_table(changes: Sequence[Change], names: Sequence[str]) -> Table:
-    """The regions of two designs, those first whose shares grow most."""
-    table = _table("region", *map(shown, names), "change")
-    for each in sorted(changes, key=lambda each: -each.share):
+    """The regions of two designs, the one whose share grows most first."""
+    table = _table("region", *map(printable, names), "change")
+    for change in sorted(changes, key=lambda change: -change.share):
         table.add_row(
-            Text(shown(each.first.region.name)),
-            f"{each.first.share:.1%}",
-            f"{each.second.share:.1%}",
-            f"{100 * each.share:+.1f}",
+            Text(printable(change.first.region.name)),
+            f"{change.first.share:.1%}",
+            f"{change.second.share:.1%}",
+            f"{100 * change.share:+.1f}",
         )
     return table
 

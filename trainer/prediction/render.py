@@ -1,4 +1,4 @@
-"""Pictures of saliency maps over their images. No TensorFlow needed."""
+"""Draws saliency maps, alone and over their images. Needs no TensorFlow."""
 
 import pathlib
 from collections.abc import Sequence
@@ -16,33 +16,48 @@ Map = npt.NDArray[np.floating]
 Color = tuple[int, int, int]
 
 LEVELS = PREDICT_DEFAULTS.levels
-"""Shares of the attention, percent, that contours enclose."""
+"""Percentages of the attention that contours enclose."""
 INK, PAPER = (24, 24, 27), (255, 255, 255)
 FONT = pathlib.Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
-"""It has the letters of most languages, for the names of files; Pillow's own has English."""
+"""It has the letters of most languages, for the names of files; Pillow's own font has only those of English."""
 SUMMED_VALUES = 2**16
-"""So many are added up at once for thresholds."""
+"""`thresholds` adds up so many values at a time."""
 HALO = 0.7
-"""Opacity of the dark rim that lets a line be seen on any image."""
+"""Opacity of the dark rim around a line, which makes it visible on any image."""
 
 
-def overlay(image: Pixels, map: Map, opacity: float = OPACITY) -> Pixels:
-    """A map (h, w), 0..1, in heat colours over its image (h, w, 3), which is grey and dimmed: (h, w, 3)."""
-    return blend(image, map, opacity)
+def draw_grey(map: Map, largest: int = 255) -> Image.Image:
+    """Draw a map (h, w), 0..1, in grey levels 0..`largest`, rounded as in `preprocess.restore_map`.
+
+    The image has 8 bits per pixel if `largest` is at most 255, else 16.
+    """
+    levels = np.empty(map.shape, np.uint8 if largest <= 255 else np.uint16)
+    for rows in bands(map.shape):
+        levels[rows] = np.rint(map[rows] * np.float32(largest))
+    return Image.fromarray(levels)
 
 
 # === Contours ===
 
 
-def contour(image: Pixels, map: Map, levels: Sequence[float] = LEVELS) -> Pixels:
-    """Lines over an image (h, w, 3) that enclose the given percentages of its map (h, w): (h, w, 3).
+def draw_contours(image: Pixels, map: Map, levels: Sequence[float] = LEVELS) -> Pixels:
+    """Draw lines over an image that enclose percentages of the attention, and a legend.
 
-    A legend says which. Each line encloses the smallest part of the image with so much of the map's sum. It is as
-    wide as suits the image, and has soft edges: a pixel's distance from it is what its value lacks over the slope.
+    Each line encloses the smallest part of the image that holds this percentage of the map's sum. Its width grows
+    with the image. Its edges are antialiased: the distance of a pixel from the line is the difference of its value
+    from the threshold, divided by the map's slope there.
+
+    Args:
+        image: (h, w, 3) RGB.
+        map: (h, w), 0 or above.
+        levels: percentages, between 0 and 100.
+
+    Returns:
+        (h, w, 3) RGB.
     """
     width_px = max(1.5, min(map.shape) / 220)
     colors = level_colors(levels)
-    # The one that encloses least is the last, and lies on top.
+    # The line that encloses least is drawn last, on top.
     lines = sorted(zip(levels, thresholds(map, levels), colors, strict=True), reverse=True)
     drawn = image.copy()
     for rows in bands(map.shape):
@@ -51,35 +66,35 @@ def contour(image: Pixels, map: Map, levels: Sequence[float] = LEVELS) -> Pixels
             distance_px = np.where(slope > 0, np.abs(values - threshold) / np.maximum(slope, 1e-12), np.inf)
             for half_px, ink, opacity in ((width_px, INK, HALO), (width_px / 2, color, 1.0)):
                 _paint(drawn[rows], np.clip(half_px + 0.5 - distance_px, 0, 1) * opacity, ink)
-    _legend(drawn, map, [(f"{level:g}%", color) for level, color in zip(levels, colors, strict=True)])
+    _draw_legend(drawn, map, [(f"{level:g}%", color) for level, color in zip(levels, colors, strict=True)])
     return drawn
 
 
 def thresholds(map: Map, levels: Sequence[float]) -> list[float]:
-    """For each percentage: the value so that the pixels above it hold so much of the map's sum."""
+    """For each percentage: the value for which the pixels above it hold this percentage of the map's sum."""
     values = np.sort(map, axis=None)
-    # Part by part: all sums in float64 would take twice the memory of the values.
+    # In parts: all cumulative sums in float64 would take twice the memory of the values.
     parts = [values[start : start + SUMMED_VALUES] for start in range(0, values.size, SUMMED_VALUES)]
     ends = np.cumsum([part.sum(dtype=np.float64) for part in parts])
-    found = []
+    thresholds = []
     for level in levels:
-        wanted = (1 - level / 100) * ends[-1]
-        index = np.searchsorted(ends[:-1], wanted)
+        outside = (1 - level / 100) * ends[-1]
+        index = np.searchsorted(ends[:-1], outside)
         before = ends[index - 1] if index else 0
         sums = before + np.cumsum(parts[index], dtype=np.float64)
-        found.append(float(parts[index][min(np.searchsorted(sums, wanted), len(sums) - 1)]))
-    return found
+        thresholds.append(float(parts[index][min(np.searchsorted(sums, outside), len(sums) - 1)]))
+    return thresholds
 
 
 def level_colors(levels: Sequence[float]) -> list[Color]:
-    """Colours of contours, the brightest for the one that encloses least."""
+    """Colours of contours, the brightest for the line that encloses least."""
     stops = np.linspace(0.95, 0.55, len(levels))
     ranks = np.argsort(np.argsort(levels))
     return [tuple(round(255 * part) for part in HEAT(float(stops[rank]))[:3]) for rank in ranks]  # type: ignore[misc]
 
 
 def _slope(map: Map, rows: slice) -> tuple[Map, Map]:
-    """The values in some rows, and how steep the map is there, per pixel."""
+    """The values in some rows, and the map's slope there, per pixel."""
     above, below = max(0, rows.start - 1), min(len(map), rows.stop + 1)
     missing = (above - rows.start + 1, rows.stop + 1 - below)
     padded = np.pad(map[above:below], (missing, (1, 1)), mode="edge")
@@ -88,14 +103,14 @@ def _slope(map: Map, rows: slice) -> tuple[Map, Map]:
 
 
 def _paint(pixels: Pixels, opacity: Map, color: Color) -> None:
-    """Lay a colour over pixels (h, w, 3), in place, where its opacity (h, w) is above 0."""
+    """Blend a colour into pixels (h, w, 3), in place, with an opacity (h, w) for each pixel."""
     where = opacity > 0
-    covered = opacity[where][:, None]
-    pixels[where] = np.rint(pixels[where] * (1 - covered) + np.array(color) * covered).astype(np.uint8)
+    alpha = opacity[where][:, None]
+    pixels[where] = np.rint(pixels[where] * (1 - alpha) + np.array(color) * alpha).astype(np.uint8)
 
 
-def _legend(pixels: Pixels, map: Map, entries: Sequence[tuple[str, Color]]) -> None:
-    """What each line encloses, in the corner with the least attention; nothing where an image is too small."""
+def _draw_legend(pixels: Pixels, map: Map, entries: Sequence[tuple[str, Color]]) -> None:
+    """Draw, in place, what each line encloses, in the corner with the least attention; small images get none."""
     height, width = pixels.shape[:2]
     font_px = int(np.clip(min(height, width) / 34, 11, 60))
     font = ImageFont.truetype(FONT, font_px)
@@ -124,30 +139,31 @@ def _legend(pixels: Pixels, map: Map, entries: Sequence[tuple[str, Color]]) -> N
 # === Differences ===
 
 
-def difference(image: Pixels, change: Map, names: Sequence[str]) -> Pixels:
-    """Where one design gets more or less attention than another, over the grey and dimmed second one.
+def draw_difference(image: Pixels, change: Map, names: Sequence[str]) -> Pixels:
+    """Draw where the second of two designs gets more or less attention, over the second in darker grey.
 
     Args:
         image: (h, w, 3), the second design.
-        change: (h, w), what the second has more than the first, in means of a map.
-        names: of the first and of the second.
+        change: (h, w), the second map minus the first, each divided by its mean.
+        names: of the first and of the second design.
 
     Returns:
-        (h + legend, w, 3): a signed scale lies below the image, which is padded where it is narrower than that.
+        (h + scale, w, 3): below the image is a colour scale; the image is padded if it is narrower than the scale.
     """
     largest = max(float(np.abs(change).max()), 1e-12)
     stops = np.linspace(-1, 1, 255)
-    cover = OPACITY * np.sqrt(np.abs(stops))
-    kept = ((1 - cover) * DIMMED / 3).astype(np.float32)
-    added = (255 * cover[:, None] * CHANGE(stops / 2 + 0.5)[:, :3] + 0.5).astype(np.float32)
+    alpha = OPACITY * np.sqrt(np.abs(stops))
+    kept = ((1 - alpha) * DIMMED / 3).astype(np.float32)
+    added = (255 * alpha[:, None] * CHANGE(stops / 2 + 0.5)[:, :3] + 0.5).astype(np.float32)
     drawn = np.empty(image.shape, np.uint8)
     for rows in bands(change.shape):
-        steps = np.rint(change[rows] / largest * 127).astype(np.int16) + 127
-        drawn[rows] = (image[rows].sum(axis=-1, dtype=np.uint16) * kept[steps])[..., None] + added[steps]
-    return _with_scale(drawn, largest, names)
+        indices = np.rint(change[rows] / largest * 127).astype(np.int16) + 127
+        drawn[rows] = (image[rows].sum(axis=-1, dtype=np.uint16) * kept[indices])[..., None] + added[indices]
+    return _add_scale(drawn, largest, names)
 
 
-def _with_scale(pixels: Pixels, largest: float, names: Sequence[str]) -> Pixels:
+def _add_scale(pixels: Pixels, largest: float, names: Sequence[str]) -> Pixels:
+    """The pixels on a page with a scale from -`largest` to `largest` below them."""
     height, width = pixels.shape[:2]
     font_px = int(np.clip(width / 48, 13, 60))
     font, pad, row = ImageFont.truetype(FONT, font_px), font_px, round(font_px * 1.5)
@@ -172,13 +188,15 @@ def _with_scale(pixels: Pixels, largest: float, names: Sequence[str]) -> Pixels:
 # === Contact sheets ===
 
 
-def contact_sheet(entries: Sequence[tuple[str, Pixels, Map]], thumbnail_px: int = 240, columns: int = 3) -> Pixels:
-    """A page of images beside their overlays, with their names.
+def draw_contact_sheet(
+    entries: Sequence[tuple[str, Pixels, Map]], thumbnail_px: int = 240, columns: int = 3
+) -> Pixels:
+    """Draw a page of images, each next to its overlay and above its name.
 
     Args:
         entries: name, image (h, w, 3) and map (h, w) of each.
-        thumbnail_px: longer side of the pictures; smaller ones are not enlarged.
-        columns: images side by side.
+        thumbnail_px: longer side of the thumbnails; smaller images are not enlarged.
+        columns: number of columns.
 
     Returns:
         (h, w, 3).
@@ -187,7 +205,7 @@ def contact_sheet(entries: Sequence[tuple[str, Pixels, Map]], thumbnail_px: int 
     cell_px = 2 * thumbnail_px + gap // 4
     columns = min(columns, len(entries))
     cells = [
-        (name, [_small(each, thumbnail_px) for each in (image, overlay(image, values))])
+        (name, [_thumbnail(pixels, thumbnail_px) for pixels in (image, blend(image, values))])
         for name, image, values in entries
     ]
     rows = [cells[start : start + columns] for start in range(0, len(cells), columns)]
@@ -203,17 +221,17 @@ def contact_sheet(entries: Sequence[tuple[str, Pixels, Map]], thumbnail_px: int 
     return np.asarray(page)
 
 
-def _small(pixels: Pixels, longer_px: int) -> Image.Image:
-    small = Image.fromarray(pixels)
-    small.thumbnail((longer_px, longer_px))
-    return small
+def _thumbnail(pixels: Pixels, longer_px: int) -> Image.Image:
+    thumbnail = Image.fromarray(pixels)
+    thumbnail.thumbnail((longer_px, longer_px))
+    return thumbnail
 
 
 def _shortened(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width_px: int) -> str:
-    """The text, without its middle where it is too wide."""
-    kept = len(text)
+    """The text, with an ellipsis for its middle if it is too wide."""
+    n_kept = len(text)
     short = text
-    while font.getlength(short) > width_px and kept > 2:
-        kept -= 1
-        short = f"{text[: kept // 2]}…{text[len(text) - (kept - kept // 2) :]}"
+    while font.getlength(short) > width_px and n_kept > 2:
+        n_kept -= 1
+        short = f"{text[: n_kept // 2]}…{text[len(text) - (n_kept - n_kept // 2) :]}"
     return short

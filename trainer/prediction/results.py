@@ -1,4 +1,4 @@
-"""What `predict` writes for an image: its map as grey levels or numbers, and pictures of it."""
+"""Names and writes the files that `predict` makes of an image: its map as grey levels or numbers, and drawings."""
 
 import os
 import pathlib
@@ -11,14 +11,14 @@ from PIL import Image
 from trainer.config import PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
 from trainer.errors import UserError
 from trainer.files import replacing
+from trainer.heat import blend
 from trainer.picture import Pixels
 from trainer.prediction import render
-from trainer.prediction.inputs import Input, shown
-from trainer.prediction.png import encode_map
-from trainer.prediction.restore import Map
+from trainer.prediction.inputs import Input, printable
+from trainer.prediction.render import Map
 
-GREY = {"png": 255, "png16": 65535}
-"""Format of grey levels -> the largest one."""
+MAX_LEVEL = {"png": 255, "png16": 65535}
+"""Format of grey levels -> its largest level."""
 OVER_IMAGE = ("overlay", "contour")
 """Formats that show the image itself."""
 
@@ -28,40 +28,44 @@ def name_results(
 ) -> list[dict[str, pathlib.Path]]:
     """For each image: format -> the file to write.
 
-    Results lie below `output_dir` as the images do below the folder that was given, and are named by the image
-    without its suffix, but with it where several images would share the name. What is no image has none.
+    The results keep the layout of the input folders below `output_dir`. Each is named after its image without the
+    suffix, or with it if several images would share the name. An input that is not an image has no results.
 
     Raises:
-        UserError: two results would be one file, or one would take the place of an image.
+        UserError: two results would be the same file, or one would overwrite an image.
     """
-    stems = [str(pathlib.PurePosixPath(each.key).with_suffix("")) if each.key else "" for each in inputs]
-    shared = Counter(stems)
-    named = [each.key if shared[stem] > 1 else stem for each, stem in zip(inputs, stems, strict=True)]
+    stems = [str(pathlib.PurePosixPath(image.key).with_suffix("")) if image.key else "" for image in inputs]
+    counts = Counter(stems)
+    unique = [image.key if counts[stem] > 1 else stem for image, stem in zip(inputs, stems, strict=True)]
     paths = [
-        {each: pathlib.Path(output_dir, name + PREDICT_FORMATS[each]) for each in formats if name}
-        for name in named
+        {name: pathlib.Path(output_dir, stem + PREDICT_FORMATS[name]) for name in formats if stem}
+        for stem in unique
     ]
     owners: dict[pathlib.Path, Input] = {}
-    for image, path in (
-        (image, path) for image, each in zip(inputs, paths, strict=True) for path in each.values()
-    ):
-        other = owners.setdefault(path, image)
-        if other is not image:
-            raise UserError(
-                f"{other.shown} and {image.shown} would share the result {shown(str(path))}; give the folder that "
-                "both are in, or another --output-dir for each"
-            )
+    for image, files in zip(inputs, paths, strict=True):
+        for path in files.values():
+            other = owners.setdefault(path, image)
+            if other is not image:
+                raise UserError(
+                    f"{other.label} and {image.label} would both write {printable(str(path))}; give the folder "
+                    "that contains both, or another --output-dir for each"
+                )
     protect(inputs, {"--output-dir": owners})
     return paths
 
 
 def protect(inputs: Sequence[Input], written: Mapping[str, Iterable[str | os.PathLike[str]]]) -> None:
-    """Raise `UserError` if a file would take the place of an image; `written` gives the files of each flag."""
-    files = [(flag, path) for flag, paths in written.items() for path in paths]
-    images = {os.path.realpath(each.name) for each in inputs} if files else set()
-    for flag, path in files:
+    """Raise `UserError` if an output would overwrite an image.
+
+    Args:
+        inputs: the images.
+        written: flag of the command line -> the files that it has written.
+    """
+    outputs = [(flag, path) for flag, paths in written.items() for path in paths]
+    images = {os.path.realpath(image.name) for image in inputs} if outputs else set()
+    for flag, path in outputs:
         if os.path.realpath(path) in images:
-            raise UserError(f"the result {shown(str(path))} would take the place of an image; give another {flag}")
+            raise UserError(f"{printable(str(path))} is an image and would be overwritten; give another {flag}")
 
 
 def write_result(
@@ -71,8 +75,8 @@ def write_result(
     with replacing(path) as partial:
         if format == "npy":
             np.save(partial, map)
-        elif format in GREY:
-            partial.write_bytes(encode_map(map, GREY[format]))
+        elif format in MAX_LEVEL:
+            render.draw_grey(map, MAX_LEVEL[format]).save(partial, "PNG", compress_level=1)
         else:
             assert image is not None
             Image.fromarray(_over_image(format, image, map, config)).save(partial, "PNG", compress_level=2)
@@ -80,5 +84,5 @@ def write_result(
 
 def _over_image(format: str, image: Pixels, map: Map, config: PredictConfig) -> Pixels:
     if format == "overlay":
-        return render.overlay(image, map, config.opacity)
-    return render.contour(image, map, config.levels)
+        return blend(image, map, config.opacity)
+    return render.draw_contours(image, map, config.levels)

@@ -1,4 +1,4 @@
-"""A contact sheet as files: so many images on a page, written as soon as it is full."""
+"""Writes contact sheets: pages of thumbnails, each written as soon as it is full."""
 
 import os
 import pathlib
@@ -9,8 +9,7 @@ from PIL import Image
 from trainer.errors import UserError
 from trainer.files import replacing
 from trainer.picture import Pixels
-from trainer.prediction.render import contact_sheet
-from trainer.prediction.restore import Map
+from trainer.prediction.render import Map, draw_contact_sheet
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 PER_PAGE = 60
@@ -21,20 +20,21 @@ class Sheet:
     """Collects thumbnails; a context manager that writes the last page on success.
 
     Args:
-        path: the file, if all images fit on one page; else pages get `-1`, `-2` behind its stem.
-        count: how many images there are at most.
+        path: the file. If the images need several pages, `-1`, `-2` and so on are added to its stem.
+        count: largest number of images.
 
     Attributes:
-        paths: the files of so many images; those behind the last image are not written.
+        paths: the files for `count` images; with fewer images, the last ones are not written.
+        written: the files written so far.
 
     Raises:
-        UserError: if the file's name does not end as a picture's does.
+        UserError: the file's suffix is not an image's.
     """
 
     def __init__(self, path: str | os.PathLike[str], count: int) -> None:
         path = pathlib.Path(path)
         if path.suffix.lower() not in SUFFIXES:
-            raise UserError(f"--contact-sheet {path} does not end with {', '.join(SUFFIXES)}; name a picture")
+            raise UserError(f"--contact-sheet {path} must end in {', '.join(SUFFIXES)}")
         pages = -(-count // PER_PAGE)
         numbers = [f"-{page:0{len(str(pages))}d}" for page in range(1, pages + 1)] if pages > 1 else [""]
         self.paths = [path.with_stem(path.stem + number) for number in numbers]
@@ -53,7 +53,7 @@ class Sheet:
     def _write(self) -> None:
         path = self.paths[len(self.written)]
         with replacing(path) as partial:
-            Image.fromarray(contact_sheet(self._entries, THUMBNAIL_PX)).save(partial, quality=90)
+            Image.fromarray(draw_contact_sheet(self._entries, THUMBNAIL_PX)).save(partial, quality=90)
         self.written.append(path)
         self._entries.clear()
 

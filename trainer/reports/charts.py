@@ -1,12 +1,14 @@
-"""Pictures for the HTML pages: charts in a light and a dark variant, heat maps over stimuli, all as data URIs.
+"""Images for the HTML pages, as data URIs: charts for light and dark pages, and heat maps over stimuli.
 
-Colours are Okabe and Ito's and matplotlib's `inferno`, which colour-blind people tell apart.
+The colours are those of Okabe and Ito and matplotlib's `inferno`, which colour-blind people can distinguish.
 """
 
 import base64
 import dataclasses
 import io
-from collections.abc import Callable, Sequence
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,26 +17,35 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from PIL import Image
 
+from trainer.evaluation.per_image import PerImage
 from trainer.heat import HEAT, blend
+from trainer.metric_table import METRICS
+from trainer.reports.score_rows import arrow
 
 BLUE, ORANGE, GREY = "#2b8cc4", "#e08a00", "#8c959f"
-"""Seen well on white and on black."""
+"""Readable on white and on black."""
 BINS = 24
 
 
 @dataclasses.dataclass(frozen=True)
-class Picture:
-    """Data URIs of a chart for a light and for a dark page."""
+class Chart:
+    """Data URIs of a chart for a light page and for a dark page."""
 
     light: str
     dark: str
 
 
-def histogram(scores: dict[str, Sequence[float]], colors: dict[str, str]) -> Picture:
-    """How many images have which score, one shape for each model; a model that never varies is only a line."""
-    everything = np.concatenate([np.asarray(values, float) for values in scores.values()])
-    low, high = everything.min(), everything.max()
-    # A single value needs a bin of some width, too.
+def distribution(metric: str, table: PerImage, colors: Mapping[str, str]) -> dict[str, Any]:
+    """The histogram of the scores in one metric, for the models in `colors`; the first model is in front."""
+    scores = {model: table.values(model, metric).tolist() for model in reversed(list(colors))}
+    return {"label": METRICS[metric].label, "arrow": arrow(metric), "chart": histogram(scores, colors)}
+
+
+def histogram(scores: Mapping[str, Sequence[float]], colors: Mapping[str, str]) -> Chart:
+    """Number of images by score, one shape per model; a model with equal scores is only a line."""
+    all_scores = np.concatenate([np.asarray(values, float) for values in scores.values()])
+    low, high = all_scores.min(), all_scores.max()
+    # A bin needs a width even if all scores are equal.
     edges = (np.linspace(low, high, BINS + 1) if high > low else np.array([low - 0.5, low + 0.5])).tolist()
 
     def draw(axes: Axes) -> None:
@@ -49,8 +60,8 @@ def histogram(scores: dict[str, Sequence[float]], colors: dict[str, str]) -> Pic
     return _both(draw, (3.4, 2.1))
 
 
-def loss_curve(epochs: Sequence[int], loss: Sequence[float], valid_loss: Sequence[float], best: int) -> Picture:
-    """Training and validation loss by epoch, the epoch at position `best` ringed."""
+def loss_curve(epochs: Sequence[int], loss: Sequence[float], valid_loss: Sequence[float], best: int) -> Chart:
+    """Training and validation loss by epoch, with a ring around the epoch at index `best`."""
 
     def draw(axes: Axes) -> None:
         axes.plot(epochs, loss, "o-", color=GREY, markersize=4, linewidth=1.8, label="training")
@@ -67,33 +78,48 @@ def loss_curve(epochs: Sequence[int], loss: Sequence[float], valid_loss: Sequenc
     return _both(draw, (8.4, 3.4))
 
 
+def panels(files: Mapping[str, pathlib.Path], labels: Mapping[str, str]) -> list[dict[str, str]]:
+    """The stimulus of one image, and each of its maps over the darkened stimulus.
+
+    Args:
+        files: `stimulus`, and names of maps -> PNG file; may be empty.
+        labels: Name -> label, if it is not the name itself.
+    """
+    images = {name: np.asarray(Image.open(file)) for name, file in files.items()}
+    sources = {
+        name: image_uri(pixels) if name == "stimulus" else overlay(images["stimulus"], pixels / 255)
+        for name, pixels in images.items()
+    }
+    return [{"label": labels.get(name, name), "src": source} for name, source in sources.items()]
+
+
 def overlay(stimulus: npt.NDArray[np.uint8], density: npt.NDArray[np.floating]) -> str:
     """`blend` as a data URI."""
     return image_uri(blend(stimulus, density))
 
 
 def heat(density: npt.NDArray[np.floating], width: int = 640) -> str:
-    """A map (h, w) in heat colours, its maximum the brightest, scaled to `width` pixels: a data URI."""
+    """A map (h, w) in heat colours, with its maximum as the brightest, scaled to `width` pixels: a data URI."""
     scaled = np.asarray(density, float) / max(float(density.max()), 1e-12)
     image = Image.fromarray(np.round(HEAT(scaled)[..., :3] * 255).astype(np.uint8))
     return image_uri(np.asarray(image.resize((width, round(width * image.height / image.width)))))
 
 
 def image_uri(image: npt.NDArray[np.uint8]) -> str:
-    """A photograph, (h, w, 3), as a data URI."""
+    """An image (h, w, 3) as a data URI."""
     buffer = io.BytesIO()
     Image.fromarray(image).save(buffer, "WEBP", quality=82)
     return _uri("webp", buffer.getvalue())
 
 
-def _both(draw: Callable[[Axes], None], inches: tuple[float, float]) -> Picture:
-    return Picture(
+def _both(draw: Callable[[Axes], None], inches: tuple[float, float]) -> Chart:
+    return Chart(
         light=_render(draw, inches, "#59636e", "#dfe3e8"), dark=_render(draw, inches, "#9ba6b2", "#2d343c")
     )
 
 
 def _render(draw: Callable[[Axes], None], inches: tuple[float, float], ink: str, line: str) -> str:
-    """Draw on a transparent figure of its own: no pyplot, whose state is global."""
+    """Draw on a new transparent figure; without pyplot, because its state is global."""
     figure = Figure(figsize=inches, dpi=200, layout="constrained")
     axes = figure.subplots()
     axes.set_facecolor("none")

@@ -1,4 +1,4 @@
-"""The page of a training: the curve of its losses, its epochs, its settings."""
+"""The page of a training run: its loss curve, its epochs and its settings."""
 
 import json
 import os
@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from trainer import artifacts, files
+from trainer.duration import format_duration
 from trainer.errors import UserError
 from trainer.reports import charts, pages
 
 
 def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> None:
-    """Write the page of a model folder's training history."""
+    """Write the page of a model folder's training history; `UserError` if it has none."""
     folder = pathlib.Path(model)
     history = _read_history(folder / artifacts.HISTORY)
     best = max((i for i, row in enumerate(history) if row["best"]), default=len(history) - 1)
@@ -28,7 +29,7 @@ def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> 
         tiles=[
             ("Best validation loss", f"{valid[best]:.4f}", f"epoch {history[best]['epoch']}"),
             ("Steps", f"{sum(row['steps'] for row in history):,}", ""),
-            ("Time", pages.duration(seconds), "validation included"),
+            ("Time", format_duration(seconds), "validation included"),
             ("Speed", f"{np.mean([row['images_per_s'] for row in history]):.3g}", "training images per second"),
         ],
         curve=charts.loss_curve([row["epoch"] for row in history], [row["loss"] for row in history], valid, best),
@@ -38,7 +39,7 @@ def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> 
                 "best": i == best,
                 "loss": f"{row['loss']:.4f}",
                 "valid_loss": f"{row['valid_loss']:.4f}",
-                "time": pages.duration(row["seconds"]),
+                "time": format_duration(row["seconds"]),
                 "speed": f"{row['images_per_s']:.3g}",
             }
             for i, row in enumerate(history)
@@ -55,5 +56,5 @@ def _read_history(path: pathlib.Path) -> list[dict[str, Any]]:
     except ValueError as error:
         raise UserError(f"{path} is not JSON lines ({error}); train the model again") from None
     if not rows:
-        raise UserError(f"{path} holds no epoch; name the folder of a model that was trained")
+        raise UserError(f"{path} has no epoch; name the folder of a trained model")
     return rows

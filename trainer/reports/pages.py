@@ -1,4 +1,4 @@
-"""What the HTML pages share: rendering a template to a file, and facts about data and settings as text."""
+"""Shared parts of the HTML pages: render a template to a file; facts about data and settings as text."""
 
 import os
 import pathlib
@@ -14,7 +14,7 @@ Facts = list[tuple[str, Any]]
 
 
 def write(html: str | os.PathLike[str], template: str, **values: Any) -> None:
-    """Fill a template; `html` is one file that refers to nothing outside it."""
+    """Render a template to the file `html`, which needs no other file."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent / "templates"),
         autoescape=True,
@@ -27,6 +27,7 @@ def write(html: str | os.PathLike[str], template: str, **values: Any) -> None:
 
 
 def manifest_facts(manifest: dict[str, Any]) -> Facts:
+    """The facts about a prepared dataset, from the content of its `artifacts.Manifest`."""
     truth = manifest["ground_truth"]
     if manifest["blur_sigma_px"]:
         truth += f", blurred with sigma {manifest['blur_sigma_px']:g} px"
@@ -47,19 +48,13 @@ def manifest_facts(manifest: dict[str, Any]) -> Facts:
 
 
 def flatten(config: dict[str, Any], prefix: str = "") -> Facts:
-    """Nested settings as (dotted name, value) pairs."""
-    rows: Facts = []
+    """Nested settings as pairs of dotted name and value."""
+    facts: Facts = []
     for name, value in config.items():
-        rows += flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else [(f"{prefix}{name}", value)]
-    return rows
+        facts += flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else [(f"{prefix}{name}", value)]
+    return facts
 
 
 def counts(counts: dict[str, int]) -> str:
+    """The numbers of images of both splits as text."""
     return f"{counts['train']:,} training and {counts['valid']:,} validation"
-
-
-def duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

@@ -1,4 +1,4 @@
-"""The page of a prepared data set: its counts, its origin, and some of its images."""
+"""The page of a prepared dataset: its counts, its origin, and some of its images."""
 
 import dataclasses
 import itertools
@@ -16,22 +16,22 @@ PREVIEW_IMAGES = {"train": 15, "valid": 10}
 
 
 def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str]) -> None:
-    """Write the page of a prepared data set: counts, origin, and stimuli with their maps over them."""
+    """Write the page of a prepared dataset; `UserError` if the folder is not one."""
     folder = pathlib.Path(dataset)
     manifest = artifacts.Manifest.load(folder)
     expected = manifest.expected_counts
     partial = ""
     if manifest.counts != expected:
         partial = (
-            f"{pages.counts(manifest.counts)} images were taken; the complete data set has "
-            f"{pages.counts(expected)}. Results are not comparable with those of the complete set."
+            f"This dataset has {pages.counts(manifest.counts)} images; the complete dataset has "
+            f"{pages.counts(expected)}. The results are not comparable with those on the complete dataset."
         )
     splits = [
         {
             "name": split,
             "title": {"train": "Training images", "valid": "Validation images"}[split],
             "text": f"The first {min(PREVIEW_IMAGES[split], count)} of {count:,}.",
-            "pictures": _thumbnails(folder, split, manifest),
+            "thumbnails": _thumbnails(folder, split, manifest),
         }
         for split, count in manifest.counts.items()
         if count
@@ -58,15 +58,16 @@ def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str])
 
 
 def _thumbnails(folder: pathlib.Path, split: str, manifest: artifacts.Manifest) -> list[dict[str, Any]]:
+    """The first images of a split with their maps, without padding."""
     from trainer import preprocess  # imports TensorFlow, as `tfrecords` does
     from trainer.data import tfrecords
 
-    pictures = []
+    thumbnails = []
     for example in itertools.islice(tfrecords.read(folder, split), PREVIEW_IMAGES[split]):
         top, left, height, width = preprocess.content_box(example.original_size, manifest.image_size)
         box = slice(top, top + height), slice(left, left + width)
         density = example.density[box] / max(1, example.density.max())
-        pictures.append(
+        thumbnails.append(
             {
                 "name": example.name,
                 "stem": pathlib.PurePosixPath(example.name).stem,
@@ -76,4 +77,4 @@ def _thumbnails(folder: pathlib.Path, split: str, manifest: artifacts.Manifest) 
                 "overlay": charts.overlay(example.stimulus[box], density),
             }
         )
-    return pictures
+    return thumbnails

@@ -1,43 +1,33 @@
-"""Scores and gains as the rows of tables: for the pages, and as plain text."""
+"""Scores and gains as rows of tables, for pages and for terminals."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from trainer.config import HIGHER_IS_BETTER
 from trainer.evaluation import wording
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import Scores
-from trainer.evaluation.wording import NOT_CERTAIN, SAME, certainty, p_value, signed
-from trainer.metrics import LABELS
+from trainer.metric_table import METRICS
 
-MEANINGS = {
-    "auc_judd": "fixations told from all pixels",
-    "shuffled_auc": "fixations told from other images' fixations",
-    "nss": "standard deviations above the mean at fixations",
-    "cc": "correlation of both maps",
-    "kld": "divergence of the prediction from the truth",
-    "sim": "shared mass of both maps",
-    "information_gain": "bits per fixation above the centre bias",
-}
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
-TONES = {"better": "good", "worse": "bad", NOT_CERTAIN: "soft", SAME: "soft"}
-"""Whether a gain is certain, and the colour for it."""
+TONES = {wording.BETTER: "good", wording.WORSE: "bad", wording.NOT_SIGNIFICANT: "soft", wording.SAME: "soft"}
+"""Significance -> colour."""
 
 Intervals = Mapping[str, Sequence[float] | None]
-"""Metric -> low and high; None where there are too few images."""
+"""Metric -> low and high; None for too few images."""
 
 
 def name(metric: str) -> str:
-    """What the literature calls a metric, with the direction of better."""
-    return f"{LABELS[metric]} {arrow(metric)}"
+    """The label of a metric with its arrow."""
+    return f"{METRICS[metric].label} {arrow(metric)}"
 
 
 def arrow(metric: str) -> str:
-    return "↑" if HIGHER_IS_BETTER[metric] else "↓"
+    """An arrow in the direction of better scores."""
+    return "↑" if METRICS[metric].higher_is_better else "↓"
 
 
 def half_width(interval: Sequence[float] | None, digits: int = 3) -> str:
-    """Half of an interval's width behind ±; nothing where there is none, or where it shows as 0."""
+    """Half of an interval's width after ±; empty without an interval, or if all digits are 0."""
     half = f"{(interval[1] - interval[0]) / 2:.{digits}f}" if interval else ""
     return f"{PLUS_MINUS}{half}" if half.strip("0.") else ""
 
@@ -49,46 +39,51 @@ def score_row(
     intervals: Mapping[str, Intervals],
     minor: Collection[str] = (),
 ) -> dict[str, Any]:
-    """One line of a page's table; models that show the same three decimals as the best are marked with it.
+    """One row of a page's table of scores.
 
-    `minor` models are left out on narrow screens.
+    The best model is marked, and so is every model with the same three decimals. Narrow screens do not show the
+    models in `minor`.
     """
-    shown = {model: f"{round(means[model][metric], 3) + 0.0:.3f}" for model in models}
-    best = (max if HIGHER_IS_BETTER[metric] else min)(shown.values(), key=float)
+    texts = {model: f"{round(means[model][metric], 3) + 0.0:.3f}" for model in models}
+    best = (max if METRICS[metric].higher_is_better else min)(texts.values(), key=float)
     cells = [
         {
-            "text": shown[model].replace("-", wording.MINUS),
+            "text": texts[model].replace("-", wording.MINUS),
             "half": half_width(intervals[model][metric]),
-            "best": shown[model] == best,
+            "best": texts[model] == best,
             "minor": model in minor,
         }
         for model in models
     ]
-    return {"label": LABELS[metric], "arrow": arrow(metric), "meaning": MEANINGS[metric], "cells": cells}
+    return {**_heading(metric), "cells": cells}
 
 
 def gain_row(
-    metric: str, gain: Gain, certain: str | None = None, p_adjusted: float | None = None
+    metric: str, gain: Gain, significance: str | None = None, p_adjusted: float | None = None
 ) -> dict[str, Any]:
-    """One line of a page's table of gains, with the interval as a bar whose middle is 0.
+    """One row of a page's table of gains, with the interval as a bar around 0.
 
-    `certain` and `p_adjusted` take the places of what the interval and the p-value say by themselves.
+    `significance` and `p_adjusted` replace the values of `gain` itself.
     """
-    certain = certain or certainty(gain)
+    significance = significance or wording.significance(gain)
     ends = [gain.mean] if gain.low is None or gain.high is None else [gain.low, gain.mean, gain.high]
     extent = 1.1 * max(map(abs, ends)) or 1.0
     places = [round(50 + 50 * end / extent, 2) for end in ends]
+    interval = f"{wording.signed(gain.low)} to {wording.signed(gain.high)}" if gain.low is not None else ""
     return {
-        "label": LABELS[metric],
-        "arrow": arrow(metric),
-        "meaning": MEANINGS[metric],
-        "mean": signed(gain.mean),
-        "interval": f"{signed(gain.low)} to {signed(gain.high)}" if gain.low is not None else "too few images",
+        **_heading(metric),
+        "mean": wording.signed(gain.mean),
+        "interval": interval or "too few images",
         "left": places[0],
         "width": round(places[-1] - places[0], 2),
         "dot": places[len(places) // 2],
-        "certain": certain,
-        "tone": TONES[certain],
-        "p": p_value(gain.p_value if p_adjusted is None else p_adjusted),
+        "significance": significance,
+        "tone": TONES[significance],
+        "p": wording.p_value(gain.p_value if p_adjusted is None else p_adjusted),
         "better_on": f"{gain.better_on:,} of {gain.n_images:,}",
     }
+
+
+def _heading(metric: str) -> dict[str, Any]:
+    row = METRICS[metric]
+    return {"label": row.label, "arrow": arrow(metric), "meaning": row.meaning}

@@ -1,0 +1,1 @@
+"""Training: devices, precision, schedule, the loop, its checkpoints and its logs."""

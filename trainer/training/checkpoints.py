@@ -1,8 +1,8 @@
-"""The state of a training run on disk or on Cloud Storage, so that a run that was cut off goes on where it was.
+"""Checkpoints of a training on disk or on Cloud Storage, from which an interrupted run resumes.
 
 A checkpoint is one zip file: `state.json`, and the arrays of all variables in order as `.npy` members (NumPy's
-`.npz`, which `numpy.load` reads). It depends on no device, strategy or version of TensorFlow. Each member carries
-a CRC-32 of its bytes, and all are compared when it is read.
+`.npz` format, which `numpy.load` reads). It does not depend on device, strategy or TensorFlow version. Each member
+has a CRC-32 of its bytes; reading verifies all of them.
 """
 
 import dataclasses
@@ -23,23 +23,23 @@ from trainer.errors import UserError
 from trainer.folder import Folder
 
 KEEP = 2
-"""Checkpoints kept: the latest, and one to fall back to should that be damaged."""
+"""Checkpoints kept: the latest, and one before it in case the latest is damaged."""
 NAME = re.compile(r"after-epoch-(\d+)-step-(\d+)\.npz")
 STATE = "state.json"
 FORMAT = 1
 
 Arrays = dict[str, list[np.ndarray]]
-"""By `model`, `optimizer` and `best`: the arrays of the variables, in order."""
+"""Arrays of the variables, in order, by group: `model`, `optimizer` and `best`."""
 
 
 @dataclasses.dataclass
 class Progress:
-    """How far a run has come."""
+    """Progress of a run."""
 
     epoch: int = 0
     """Epochs finished."""
     step: int = 0
-    """Steps taken in the present epoch."""
+    """Steps taken in the current epoch."""
     loss_sum: float = 0.0
     """Sum of the training loss over these steps."""
     seconds: float = 0.0
@@ -48,25 +48,25 @@ class Progress:
     """The epoch, counted from 1, with the lowest validation loss so far."""
     best_loss: float = float("inf")
     history: list[dict[str, Any]] = dataclasses.field(default_factory=list)
-    """One row for each epoch finished."""
+    """One row for each finished epoch."""
 
 
-class Damaged(Exception):  # noqa: N818 - a state of a file, handled where it is read
-    """A file that is not, or is no longer, a checkpoint."""
+class DamagedError(Exception):
+    """A file is damaged, or not a checkpoint."""
 
 
 class Checkpoints:
-    """Checkpoints of weights, optimizer and progress in one folder, for one run; a context manager.
+    """Checkpoints of weights, optimizer and progress of one run in one folder; a context manager.
 
-    Saving copies the variables on the calling thread and writes them in another one, a checkpoint at a time. What
-    goes wrong there is raised by the next call of `save`, `wait` or `close`.
+    Saving copies the variables on the calling thread and writes the copy in another thread, one checkpoint at a
+    time. The next call of `save`, `wait` or `close` raises the errors of that thread.
 
     Args:
-        folder: a path or a `gs://` address; made if it is not there.
-        model: its variables are saved and restored; they may be spread over replicas by `tf.distribute`.
-        optimizer: built, likewise.
-        identity: what the run's result depends on; a checkpoint of other values is refused.
-        writable: False for the workers of a job that must only read.
+        folder: a path or a `gs://` address; created if it does not exist.
+        model: its variables are saved and restored; `tf.distribute` may mirror them over replicas.
+        optimizer: built; its variables are saved and restored too.
+        identity: values that the run's result depends on; a checkpoint with other values is refused.
+        writable: False for the machines of a job that only read.
     """
 
     def __init__(
@@ -81,8 +81,10 @@ class Checkpoints:
         self._identity = json.loads(json.dumps(identity))
         self._writable = writable
         self._variables = {"model": list(model.variables), "optimizer": list(optimizer.variables)}
-        # One copy for all saves: memory that has been touched once is copied into several times faster.
-        self._copies = {group: [_like(each) for each in self._variables[group]] for group in self._variables}
+        # Reused by all saves: copying into memory that has been touched before is several times faster.
+        self._copies = {
+            group: [_like(variable) for variable in self._variables[group]] for group in self._variables
+        }
         self._best: list[np.ndarray] = []
         self._kept: list[str] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
@@ -91,20 +93,20 @@ class Checkpoints:
     # === Saving ===
 
     def keep_best(self) -> None:
-        """Copy the present weights as the best; the checkpoints from now on hold them."""
+        """Copy the current weights as the best; later checkpoints contain them."""
         if self._writable:
             self._best = [np.array(_view(variable)) for variable in self._variables["model"]]
 
     def best_weights(self) -> list[np.ndarray]:
-        """The arrays of the model's variables, in order, as they were at the last `keep_best`."""
+        """The arrays of the model's variables, in order, at the last `keep_best`."""
         assert self._best, "no weights were kept as the best"
         return self._best
 
     def save(self, progress: Progress) -> None:
-        """Begin to write a checkpoint, once the one before is written.
+        """Start writing a checkpoint, after the previous one is complete.
 
         Raises:
-            UserError: if that one could not be written.
+            UserError: if the previous checkpoint could not be written.
         """
         if not self._writable:
             return
@@ -126,30 +128,30 @@ class Checkpoints:
 
     def _write(self, name: str, state: str, arrays: Arrays) -> None:
         self.folder.write(name, lambda file: _encode(file, state, arrays))
-        self._kept = [*(each for each in self._kept if each != name), name][-KEEP:]
+        self._kept = [*(other for other in self._kept if other != name), name][-KEEP:]
         for other in _checkpoints(self.folder.names()):
             if other not in self._kept:  # older, or damaged
                 self.folder.remove(other)
 
     def wait(self) -> None:
-        """Return when the checkpoint being written is complete.
+        """Wait until the current checkpoint is complete.
 
         Raises:
-            UserError: if it could not be written; no part of it is left, and the ones before are.
+            UserError: if it could not be written; the earlier checkpoints remain, and no part of this one.
         """
         writing, self._writing = self._writing, None
         if writing is not None:
             try:
                 writing.result()
             except UserError as error:
-                total_mb = sum(each.nbytes for group in self._copies.values() for each in group) / 1e6
-                total_mb += sum(each.nbytes for each in self._best) / 1e6
+                total_mb = sum(array.nbytes for group in self._copies.values() for array in group) / 1e6
+                total_mb += sum(array.nbytes for array in self._best) / 1e6
                 raise UserError(
-                    f"{error} (a checkpoint takes {total_mb:.0f} MB, and there are {KEEP + 1} for a moment)"
+                    f"{error} (a checkpoint takes {total_mb:.0f} MB; up to {KEEP + 1} exist at a time)"
                 ) from None
 
     def close(self) -> None:
-        """Wait as `wait` does, and end the thread."""
+        """Wait as `wait` does, and stop the thread."""
         try:
             self.wait()
         finally:
@@ -166,44 +168,44 @@ class Checkpoints:
         except UserError as failure:
             if error is None:
                 raise
-            print(f"besides: {failure}", file=sys.stderr, flush=True)
+            print(f"in addition: {failure}", file=sys.stderr, flush=True)
 
     # === Restoring ===
 
     def restore(self) -> Progress:
-        """Take up the newest checkpoint that is whole; a fresh `Progress` where there is none.
+        """Restore the newest intact checkpoint; return its progress, or a new `Progress` if none exists.
 
-        What is passed over, and what of the run is lost by that, is printed. All is read and checked before any
-        variable is changed.
+        Prints which checkpoints it skips, and how much of the run is lost. Reads and checks the whole checkpoint
+        before it changes any variable.
 
         Raises:
-            UserError: if it is of a run with other data or settings, or of another network; if no checkpoint is
-                whole; if the folder cannot be read or, by a writer, written.
+            UserError: if the checkpoint belongs to a run with other data or settings, or to another network; if
+                all checkpoints are damaged; if the folder cannot be read or, by a writer, written.
         """
         if self._writable:
             self.folder.prepare()
-        found = _checkpoints(self.folder.names())
-        for name in reversed(found):
+        names = _checkpoints(self.folder.names())
+        for name in reversed(names):
             path = self.folder.path(name)
             try:
                 state, arrays = self._read(name)
-            except (Damaged, FileNotFoundError) as error:
-                print(f"checkpoint {path} is passed over: {error}", flush=True)
+            except (DamagedError, FileNotFoundError) as error:
+                print(f"skipping checkpoint {path}: {error}", flush=True)
                 continue
             self._check_network(path, arrays)
             for group, variables in self._variables.items():
                 for variable, array in zip(variables, arrays[group], strict=True):
                     variable.value.assign(array)
             self._best = arrays["best"]
-            self._kept = [each for each in found if _place(each) <= _place(name)][-KEEP:]
-            if name != found[-1]:
-                print(f"going back from {_words(found[-1])} to {_words(name)}", flush=True)
-            print(f"going on after {_words(name)} ({path})", flush=True)
+            self._kept = [older for older in names if _place(older) <= _place(name)][-KEEP:]
+            if name != names[-1]:
+                print(f"falling back from {_words(names[-1])} to {_words(name)}", flush=True)
+            print(f"resuming after {_words(name)} ({path})", flush=True)
             return Progress(**state["progress"])
-        if found:
+        if names:
             raise UserError(
-                f"none of the {len(found)} checkpoints in {self.folder.address} can be read; "
-                "remove it to start anew"
+                f"none of the {len(names)} checkpoints in {self.folder.address} can be read; remove the folder to "
+                "start again from the beginning"
             )
         return Progress()
 
@@ -219,12 +221,17 @@ class Checkpoints:
                         for group, count in state["counts"].items()
                     }
                 Progress(**state["progress"])
-            except Exception as error:  # zipfile, zlib, NumPy and JSON each have their own for damaged bytes
+            except Exception as error:  # zipfile, zlib, NumPy and JSON raise different errors for damaged bytes
                 size = file.seek(0, os.SEEK_END)
                 reason = " ".join(str(error).split()) or type(error).__name__
-                raise Damaged(f"it is damaged, cut short, or no checkpoint ({size} bytes; {reason})") from None
+                raise DamagedError(
+                    f"it is damaged, truncated or not a checkpoint ({size} bytes; {reason})"
+                ) from None
         if version != FORMAT:
-            raise UserError(f"{self.folder.path(name)} has format {version}, this version reads {FORMAT}")
+            raise UserError(
+                f"{self.folder.path(name)} has format {version}, this version reads {FORMAT}; use the "
+                "version that wrote it, or another folder"
+            )
         self._check_identity(identity)
         return state, arrays
 
@@ -237,7 +244,7 @@ class Checkpoints:
         ]
         if differing:
             raise UserError(
-                f"the checkpoint in {self.folder.address} is of another run ({'; '.join(differing)}); "
+                f"the checkpoint in {self.folder.address} belongs to another run ({'; '.join(differing)}); "
                 "use the same values, or another folder"
             )
 
@@ -245,16 +252,16 @@ class Checkpoints:
         for group, copies in self._copies.items():
             saved = arrays[group]
             differing = [
-                f"{variable.path} is {_kind(array)} there and {_kind(copy)} here"
+                f"{variable.path} is {_kind(array)} in the checkpoint and {_kind(copy)} in the network"
                 for variable, array, copy in zip(self._variables[group], saved, copies, strict=False)
                 if _kind(array) != _kind(copy)
             ]
             if len(saved) != len(copies):
-                differing.append(f"{len(saved)} variables of the {group} there and {len(copies)} here")
+                differing.append(f"the {group} has {len(saved)} variables in the checkpoint and {len(copies)} now")
             if differing:
                 raise UserError(
                     f"{path} is a checkpoint of another network ({differing[0]}); use another folder, or the "
-                    "version that wrote it"
+                    "version of the program that wrote it"
                 )
 
 
@@ -263,7 +270,7 @@ def _recorded(identity: dict[str, Any], key: str) -> str:
 
 
 def _view(variable: Any) -> memoryview:
-    """The value on the host, without a copy where it is there already; of replicas that are alike, one's."""
+    """The value on the host, without a copy if it is there already; of one replica if there are several."""
     return memoryview(variable.value.read_value())
 
 
@@ -281,8 +288,8 @@ def _like(variable: Any) -> np.ndarray:
 def _encode(file: IO[bytes], state: str, arrays: Arrays) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         archive.writestr(STATE, state)
-        for group, each in arrays.items():
-            for index, array in enumerate(each):
+        for group, members in arrays.items():
+            for index, array in enumerate(members):
                 with archive.open(_member(group, index), "w") as member:
                     np.lib.format.write_array(member, array, allow_pickle=False)
 
@@ -292,17 +299,17 @@ def _member(group: str, index: int) -> str:
 
 
 def _array(archive: zipfile.ZipFile, member: str) -> np.ndarray:
-    content = io.BytesIO(archive.read(member))  # to the end, for only then the checksum is compared
+    content = io.BytesIO(archive.read(member))  # the whole member: the checksum is verified at its end
     return np.lib.format.read_array(content, allow_pickle=False)
 
 
 def _checkpoints(names: list[str]) -> list[str]:
-    """Those that are named as checkpoints, oldest first."""
+    """The names of checkpoints among `names`, oldest first."""
     return sorted((name for name in names if NAME.fullmatch(name)), key=_place)
 
 
 def _place(name: str) -> tuple[int, int]:
-    """Epochs finished, and steps taken in the next."""
+    """Finished epochs, and steps taken in the next epoch."""
     match = NAME.fullmatch(name)
     assert match
     return int(match[1]), int(match[2])

@@ -1,4 +1,4 @@
-"""What can be wrong with a training, before TensorFlow is loaded for it."""
+"""Checks of a training that need no TensorFlow."""
 
 import json
 import os
@@ -18,15 +18,15 @@ Path = str | os.PathLike[str]
 def check_training(
     config: TrainConfig, dataset: Path, output: Path, base_model: Path | None = None, accelerator: str = ""
 ) -> Manifest:
-    """The manifest of the data; the arguments are those of `trainer.training.train.train`.
+    """Check the arguments of `trainer.training.train.train`; return the manifest of the data.
 
     Raises:
-        UserError: the data, the accelerator or the weights to start from are not there, or `output` is taken.
+        UserError: if the data, the accelerator or the initial weights do not exist, or if `output` is in use.
     """
     manifest = Manifest.load(dataset)
     check(
         bool(manifest.counts["valid"]),
-        f"{manifest.dataset} has no validation images, by which the best epoch is chosen",
+        f"{manifest.dataset} has no validation images, which choose the best epoch; prepare more images",
     )
     if accelerator:
         accelerators.get(accelerator)
@@ -42,16 +42,18 @@ def check_training(
 
 
 def check_output(output: Path, identity: dict[str, Any] | None = None) -> None:
-    """Raise `UserError` if there is something at `output` that is not a model, or not that of this very run.
+    """Raise `UserError` if `output` exists and is not a model, or not the model of this run.
 
     Args:
         output: folder of the model to write.
-        identity: what tells this run from others, once it is known.
+        identity: of this run, once it is known.
     """
     folder = pathlib.Path(output)
     if not is_taken(folder):
         return
     config = folder / MODEL_CONFIG
-    found = read_json(config, "remove the folder").get("identity") if config.is_file() else None
-    if found is None or (identity is not None and found != json.loads(json.dumps(identity))):
-        raise UserError(f"{output} exists already, and is not the model of this run; remove it, or name another")
+    existing = read_json(config, "remove the folder").get("identity") if config.is_file() else None
+    if existing is None or (identity is not None and existing != json.loads(json.dumps(identity))):
+        raise UserError(
+            f"{output} exists already, and is not the model of this run; remove it, or choose another folder"
+        )

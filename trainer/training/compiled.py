@@ -1,4 +1,4 @@
-"""The trainer's steps as compiled functions over all replicas."""
+"""Training, validation and prediction steps as compiled functions over all replicas."""
 
 import functools
 from typing import Any
@@ -16,14 +16,14 @@ SUM = tf.distribute.ReduceOp.SUM
 
 
 class Compiled:
-    """Steps of a network; each is traced once, since all shapes are static and numbers of steps are tensors.
+    """The steps of a network. Each is traced once: all shapes are static, and numbers of steps are tensors.
 
     Args:
-        devices: what runs them. XLA compiles the gradients on GPUs, where one kernel then does what many would;
-            the exchange between replicas cannot be compiled with it. A TPU's strategy compiles everything, and
-            on processors XLA is slower than TensorFlow's own kernels.
+        devices: run the steps. On GPUs, XLA compiles the gradients, because it fuses many kernels into one; it
+            cannot compile the all-reduce between replicas. TPUStrategy compiles everything. On CPUs, XLA is slower
+            than TensorFlow's own kernels.
         model: made within the strategy's scope.
-        optimizer: likewise, and built.
+        optimizer: made within the strategy's scope, and built.
         batch_size: images of a step over all replicas.
         accumulation: parts into which a replica splits its images.
     """
@@ -43,17 +43,17 @@ class Compiled:
         self._compute = (
             tf.function(compute, jit_compile=True, autograph=False) if devices.kind == "gpu" else compute
         )
-        self._waits = devices.kind == "cpu"  # an accelerator computes while its host goes on
+        self._waits = devices.kind == "cpu"  # an accelerator computes while its host continues
         self.train = tf.function(self._train)
-        """(iterator, number of steps) -> losses before each step (steps,), and seconds spent waiting for data."""
+        """(iterator, number of steps) -> loss before each step (steps,), and seconds spent waiting for data."""
         self.validate = tf.function(self._validate)
-        """(iterator, number of steps) -> sum of the loss over the images of so many batches."""
+        """(iterator, number of steps) -> sum of the loss over the images of these batches."""
         self.predict = tf.function(self._predict, autograph=False)
         """stimuli (n, H, W, 3) uint8 -> maps (n, H, W, 1)."""
 
     @without_autograph
     def step(self, batch: Batch) -> tf.Tensor:
-        """One step of one replica; its share of the loss over the global batch."""
+        """Take one step on one replica; return its share of the loss over the global batch."""
         return step.train_step(self._model, self._optimizer, batch, self._compute)
 
     def _train(self, batches: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -1,4 +1,4 @@
-"""What a trained model rests on, and whether two runs are one."""
+"""The origin of a trained model: settings, data and code; and the identity of a run."""
 
 import dataclasses
 import os
@@ -10,7 +10,7 @@ from trainer.config import TrainConfig
 from trainer.files import read_json
 
 CHANGEABLE = ("epochs", "checkpoint_minutes", "precision", "accumulation", "profile_steps")
-"""Settings that may differ when a run goes on; what precision came to may not."""
+"""Settings that may change when a run resumes. The resolved precision may not."""
 
 
 def lineage(
@@ -20,31 +20,18 @@ def lineage(
     base_model: str | os.PathLike[str] | None,
     initial_weights_fingerprint: str = "",
 ) -> dict[str, Any]:
-    """Settings, data and code of a training; `identity` is the part that a checkpoint must agree with.
+    """Settings, data and code of a training; a checkpoint must have the same `identity`.
 
     Args:
-        config: the settings, with the batch size that is used.
+        config: the settings, with the batch size in use.
         manifest: of the data.
-        precision: what `config.precision` came to.
+        precision: the resolved `config.precision`.
         base_model: folder of the model whose weights to start from.
-        initial_weights_fingerprint: digest of the file of initial weights; empty where there is none.
+        initial_weights_fingerprint: digest of the file of initial weights; empty without such a file.
     """
     base = None
     if base_model is not None:
         base = read_json(pathlib.Path(base_model) / MODEL_CONFIG, "give the folder of a model that `train` wrote")
-    settings = dataclasses.asdict(config)
-    identity = {key: value for key, value in settings.items() if key not in CHANGEABLE}
-    if config.schedule != "constant":  # the way to its end depends on where that is
-        identity["epochs"] = config.epochs
-    if initial_weights_fingerprint:  # absent otherwise, so that older checkpoints without such a file go on
-        identity["initial_weights_fingerprint"] = initial_weights_fingerprint
-    identity |= {
-        "precision": precision,
-        "image_size": list(manifest.image_size),
-        "n_train": manifest.counts["train"],
-        "fingerprint": manifest.fingerprint,
-        "base": base and [base["identity"], base["best_epoch"]],
-    }
     return {
         "dataset": manifest.dataset,
         "source": manifest.source,
@@ -52,8 +39,29 @@ def lineage(
         "counts": manifest.counts,
         "image_size": list(manifest.image_size),
         "precision": precision,
-        "settings": settings,
+        "settings": dataclasses.asdict(config),
         "code_version": code_version(),
         "base_model": base,
-        "identity": identity,
+        "identity": _identity(config, manifest, precision, base, initial_weights_fingerprint),
+    }
+
+
+def _identity(
+    config: TrainConfig,
+    manifest: Manifest,
+    precision: str,
+    base: dict[str, Any] | None,
+    initial_weights_fingerprint: str,
+) -> dict[str, Any]:
+    identity = {key: value for key, value in dataclasses.asdict(config).items() if key not in CHANGEABLE}
+    if config.schedule != "constant":  # the learning rate of every step depends on the number of epochs
+        identity["epochs"] = config.epochs
+    if initial_weights_fingerprint:  # absent otherwise, so that older checkpoints without such a file can resume
+        identity["initial_weights_fingerprint"] = initial_weights_fingerprint
+    return identity | {
+        "precision": precision,
+        "image_size": list(manifest.image_size),
+        "n_train": manifest.counts["train"],
+        "fingerprint": manifest.fingerprint,
+        "base": base and [base["identity"], base["best_epoch"]],
     }

@@ -1,14 +1,14 @@
-"""The training loop: epochs of steps, a validation after each, and what is kept of them."""
+"""The training loop: epochs of steps, a validation after each, checkpoints, and the history."""
 
 import dataclasses
 import math
+import os
 import signal
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
-import keras
 import numpy as np
 import tensorflow as tf
 
@@ -22,72 +22,68 @@ from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.compiled import Compiled
 from trainer.training.meter import Meter
 from trainer.training.preemption import Stop
+from trainer.training.step import Network
 from trainer.training.strategy import Devices
 from trainer.training.tensorboard import Board
 
 CHUNK_S = 1.0
-"""Steps run without the host in between for about so long; then progress is shown and checkpoints are due."""
+"""Approximate time of a chunk of steps; the host shows progress and saves checkpoints between two chunks."""
 OTHER_STOPPED = 128 + signal.SIGTERM
 """Exit status when another machine of the job was told to stop."""
 SAVING_SHARE = 0.01
-"""Of the time, at most so much goes into saving at the ends of epochs that last but seconds."""
+"""Largest share of the time that checkpoints at the ends of short epochs may take."""
 SHOWN = 4
-"""Validation images whose predictions are shown after each epoch."""
+"""Validation images whose predictions are logged after each epoch."""
 
 
 @dataclasses.dataclass
 class Data:
-    """What is trained on, as `trainer.data.batches` holds it."""
+    """The prepared dataset of a training, decoded."""
 
     folder: str
     manifest: Manifest
     train: Split
     valid: Split
 
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], manifest: Manifest, cache: str = "auto") -> Self:
+        """Decode both splits; arguments and errors are those of `Split.load`."""
+        train, valid = (Split.load(folder, manifest, name, cache) for name in ("train", "valid"))
+        return cls(str(folder), manifest, train, valid)
 
+
+@dataclasses.dataclass
 class Loop:
-    """One training, from the checkpoint that `checkpoints` has restored to its last epoch.
+    """One training, from the state that `checkpoints` has restored to its last epoch."""
 
-    Args:
-        config: the settings, with the batch size that is used.
-        data: training and validation split.
-        devices: what it runs on.
-        model: made within the strategy's scope.
-        optimizer: likewise, and built.
-        checkpoints: keep the state of both.
-        progress: where they are.
-        board: TensorBoard's view of it.
-        stop: says when somebody wants it to end.
-    """
+    config: TrainConfig
+    """With the batch size in use."""
+    data: Data
+    devices: Devices
+    network: Network
+    """Made within the strategy's scope."""
+    checkpoints: Checkpoints
+    """Of the network."""
+    progress: Progress
+    """Of the network."""
+    board: Board
+    stop: Stop
 
-    def __init__(
-        self,
-        config: TrainConfig,
-        data: Data,
-        devices: Devices,
-        model: keras.Model,
-        optimizer: Any,
-        checkpoints: Checkpoints,
-        progress: Progress,
-        board: Board,
-        stop: Stop,
-    ) -> None:
-        self.config, self.data, self._devices = config, data, devices
-        self._model, self._optimizer, self._checkpoints = model, optimizer, checkpoints
-        self.progress, self._board, self._stop = progress, board, stop
-        self.compiled = Compiled(devices, model, optimizer, config.batch_size, config.accumulation)
-        self._steps_per_epoch = data.manifest.counts["train"] // config.batch_size
+    def __post_init__(self) -> None:
+        config = self.config
+        self.compiled = Compiled(self.devices, *self.network, config.batch_size, config.accumulation)
+        self._steps_per_epoch = self.data.manifest.counts["train"] // config.batch_size
         self._chunk = 1
         self._saved, self._saving_s = time.monotonic(), 0.0
 
     def run(self) -> None:
-        """Train the epochs that are left."""
+        """Train the remaining epochs."""
         for epoch in range(self.progress.epoch, self.config.epochs):
             self.train_epoch(epoch)
             self._finish_epoch(epoch, self.validate(epoch))
 
     def train_epoch(self, epoch: int) -> None:
-        """Take the steps of an epoch that are still to take, and save the state whenever it is due."""
+        """Take the remaining steps of an epoch, and save checkpoints when they are due."""
         config, progress = self.config, self.progress
         iterator = self._iterator(
             lambda **replicas: batches.training_batches(
@@ -99,8 +95,8 @@ class Loop:
         with Tracker(title, self._steps_per_epoch, "steps", progress.step) as tracker:
             while progress.step < self._steps_per_epoch:
                 done = epoch * self._steps_per_epoch + progress.step
-                steps = self._board.until(done, min(self._chunk, self._steps_per_epoch - progress.step))
-                self._board.step_done(done)
+                steps = self.board.until(done, min(self._chunk, self._steps_per_epoch - progress.step))
+                self.board.step_done(done)
                 start = time.monotonic()
                 step_losses, waited = self.compiled.train(iterator, tf.constant(steps))
                 step_losses = step_losses.numpy()
@@ -110,12 +106,12 @@ class Loop:
                 progress.loss_sum += float(step_losses.sum(dtype=np.float64))
                 progress.seconds += seconds
                 meter.add(steps, seconds, float(waited))
-                self._board.chunk(done + steps, step_losses, self._optimizer, meter)
+                self.board.chunk(done + steps, step_losses, self.network.optimizer, meter)
                 tracker.advance(steps, f"loss {progress.loss_sum / progress.step:.4f}, {meter.text}")
-                self._look_up(steps, seconds)
+                self._synchronize(steps, seconds)
                 if self._unsaved_s() > 60 * config.checkpoint_minutes:
                     self._save()
-        self._board.step_done((epoch + 1) * self._steps_per_epoch)
+        self.board.step_done((epoch + 1) * self._steps_per_epoch)
 
     def validate(self, epoch: int) -> float:
         """Mean loss over the validation images."""
@@ -133,7 +129,7 @@ class Loop:
                 images = min(steps * batch_size, count - done)
                 done += images
                 tracker.advance(images)
-                self._look_up(steps, time.monotonic() - start)
+                self._synchronize(steps, time.monotonic() - start)
         if not math.isfinite(total):
             raise UserError(
                 f"the validation loss after epoch {epoch + 1} is {total}; lower learning_rate "
@@ -142,7 +138,7 @@ class Loop:
         return total / count
 
     def _finish_epoch(self, epoch: int, valid_loss: float) -> None:
-        """Keep what came of an epoch, and say it."""
+        """Record and print the result of an epoch, and save the state."""
         progress, steps = self.progress, self._steps_per_epoch
         best = valid_loss < progress.best_loss
         row = {
@@ -160,10 +156,10 @@ class Loop:
             f"{' (best so far)' if best else ''}, {row['images_per_s']:.3g} images/s",
             flush=True,
         )
-        self._board.epoch(epoch + 1, (epoch + 1) * steps, row)
+        self.board.epoch(epoch + 1, (epoch + 1) * steps, row)
         self._show((epoch + 1) * steps)
         if best:
-            self._checkpoints.keep_best()
+            self.checkpoints.keep_best()
             progress.best_epoch, progress.best_loss = epoch + 1, valid_loss
         self.progress = Progress(
             epoch + 1,
@@ -175,54 +171,54 @@ class Loop:
             self._save()
 
     def _show(self, step: int) -> None:
-        if self._board.quiet or self._devices.cluster.size > 1:  # all machines would have to predict
+        if self.board.quiet or self.devices.cluster.size > 1:  # all machines would have to predict
             return
-        shown = slice(0, min(SHOWN, self.data.manifest.counts["valid"]))
-        stimuli = self.data.valid.stimulus[shown]
+        first_images = slice(0, min(SHOWN, self.data.manifest.counts["valid"]))
+        stimuli = self.data.valid.stimulus[first_images]
         predictions = self.compiled.predict(stimuli).numpy()
-        self._board.images(step, stimuli, self.data.valid.density[shown], predictions)
+        self.board.images(step, stimuli, self.data.valid.density[first_images], predictions)
 
     def _weights_checksum(self) -> str:
-        """CRC-32 of all weights, in which every machine must agree."""
-        found = 0
-        for variable in self._model.variables:
-            found = zlib.crc32(variable.value.read_value().numpy().tobytes(), found)
-        told = self._devices.gather([float(found)])
-        if (told != found).any():  # losses that look well would come of weights that are not
+        """CRC-32 of all weights; it must be the same on all machines."""
+        checksum = 0
+        for variable in self.network.model.variables:
+            checksum = zlib.crc32(variable.value.read_value().numpy().tobytes(), checksum)
+        checksums = self.devices.gather([float(checksum)])
+        if (checksums != checksum).any():  # the losses alone would not show it
             raise RuntimeError(
-                f"the weights differ between machines: CRC-32 {[int(each) for each in told.ravel()]}"
+                f"the weights differ between machines: CRC-32 {checksums.ravel().astype(int).tolist()}"
             )
-        return f"{found:08x}"
+        return f"{checksum:08x}"
 
     # === Between chunks of steps ===
 
-    def _look_up(self, steps: int, seconds: float) -> None:
+    def _synchronize(self, steps: int, seconds: float) -> None:
         """Agree with the other machines on the length of the next chunk, and on whether to stop."""
-        told = self._devices.gather([seconds, float(self._stop.requested)])
-        seconds = float(told[:, 0].max())
+        of_machines = self.devices.gather([seconds, float(self.stop.requested)])
+        seconds = float(of_machines[:, 0].max())
         self._chunk = max(1, min(2 * self._chunk, int(steps * CHUNK_S / max(seconds, 1e-9))))
-        if told[:, 1].any():
+        if of_machines[:, 1].any():
             self._save()
-            self._checkpoints.wait()
-            print("saved; the same command goes on from here", flush=True)
-            raise SystemExit(self._stop.exit_status if self._stop.requested else OTHER_STOPPED)
+            self.checkpoints.wait()
+            print("saved; run the same command again to resume", flush=True)
+            raise SystemExit(self.stop.exit_status if self.stop.requested else OTHER_STOPPED)
 
     def _iterator(self, dataset: Callable[..., tf.data.Dataset]) -> Iterator[Any]:
-        """Batches for all replicas of this machine, each on its device."""
+        """Batches for all replicas of this machine, each on its own device."""
 
         def of_machine(context: tf.distribute.InputContext) -> tf.data.Dataset:
-            here = context.num_replicas_in_sync // context.num_input_pipelines
+            n_replicas_here = context.num_replicas_in_sync // context.num_input_pipelines
             return dataset(
-                n_replicas_here=here,
-                first_replica=here * context.input_pipeline_id,
+                n_replicas_here=n_replicas_here,
+                first_replica=n_replicas_here * context.input_pipeline_id,
                 n_replicas=context.num_replicas_in_sync,
             )
 
-        return iter(self._devices.strategy.distribute_datasets_from_function(of_machine))
+        return iter(self.devices.strategy.distribute_datasets_from_function(of_machine))
 
     def _save(self) -> None:
         start = time.monotonic()
-        self._checkpoints.save(self.progress)
+        self.checkpoints.save(self.progress)
         self._saved = time.monotonic()
         self._saving_s = self._saved - start
 
@@ -230,15 +226,15 @@ class Loop:
         return time.monotonic() - self._saved
 
     def _check_finite(self, epoch: int, first_step: int, step_losses: np.ndarray) -> None:
-        """Stop at the first loss that is not a number; name the images in that batch."""
+        """Stop at the first loss that is not finite; name the images in that batch."""
         bad = np.flatnonzero(~np.isfinite(step_losses))
         if not bad.size:
             return
         step, config = first_step + int(bad[0]), self.config
         order = batches.epoch_order(len(self.data.train), config.seed, epoch)
         indices = set(order[step * config.batch_size : (step + 1) * config.batch_size].tolist())
-        names = [each.name for each in tfrecords.read(self.data.folder, "train") if each.index in indices]
+        names = [example.name for example in tfrecords.read(self.data.folder, "train") if example.index in indices]
         raise UserError(
             f"the loss is {step_losses[bad[0]]} at step {step + 1} of epoch {epoch + 1}, on the images "
-            f"{', '.join(names)}; lower learning_rate (now {config.learning_rate:g}), or look at them"
+            f"{', '.join(names)}; lower learning_rate (now {config.learning_rate:g}), or check these images"
         )

@@ -1,4 +1,4 @@
-"""Start a training: what can be checked is checked before TensorFlow is loaded for it."""
+"""Start a training; TensorFlow is loaded only after the arguments have been checked."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def train_checked(
     accelerator: str = "",
     **places: str,
 ) -> dict[str, Any]:
-    """Arguments, result and errors are those of `trainer.training.train.train`."""
+    """Train; arguments, result and errors are those of `trainer.training.train.train`."""
     check_training(config, dataset, output, base_model, accelerator)
     load_tensorflow()
     from trainer.training.train import train

@@ -1,7 +1,7 @@
-"""One step of one replica: what is computed of a batch, whatever the device and whoever calls it."""
+"""One training step of one replica, the same on every device."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -13,33 +13,41 @@ Computed = tuple[tf.Tensor, list[tf.Tensor]]
 """A loss and its gradients."""
 
 
+class Network(NamedTuple):
+    """What a training changes."""
+
+    model: keras.Model
+    optimizer: Any
+    """Built; a `LossScaleOptimizer` in float16."""
+
+
 def gradients(
     model: keras.Model, optimizer: Any, batch: Batch, batch_size: int, accumulation: int = 1
 ) -> Computed:
-    """Share of this replica in the loss over the global batch, and in its gradients.
+    """Loss and gradients over the global batch: the share of this replica.
 
     Args:
         model: the network.
-        optimizer: scales the loss, in float16.
+        optimizer: scales the loss in float16.
         batch: stimulus (b, H, W, 3) uint8 and density (b, H, W, 1) uint8.
-        batch_size: images of the step over all replicas; b of them are here.
-        accumulation: parts into which these are split, one after another; b is divisible by it. The sums are
-            those of the whole, and only a part's activations are in memory at a time.
+        batch_size: images of the step over all replicas; this replica has b of them.
+        accumulation: number of parts into which this replica splits its images; divides b. It computes one after
+            another, adds up loss and gradients, and holds the activations of one part in memory.
 
     Returns:
-        The sum of the loss over b images over `batch_size`, () float32; and the gradients of that by
-        `model.trainable_variables`, float32, times the optimizer's scale.
+        The sum of the loss over b images divided by `batch_size`, () float32; and its gradients with respect to
+        `model.trainable_variables`, float32, times the optimizer's loss scale.
     """
     if accumulation == 1:
         return _part_gradients(model, optimizer, batch, batch_size)
     loss, sums = tf.constant(0.0), [tf.zeros_like(variable) for variable in model.trainable_variables]
     share = batch["stimulus"].shape[0] // accumulation
     for first in range(0, accumulation * share, share):
-        # A loop of TensorFlow's own around the parts fails now and then within the loop around the steps.
+        # Unrolled in Python: a tf.while_loop over the parts sometimes fails inside the loop over the steps.
         with tf.control_dependencies([loss, *sums]):
             part = {key: tf.identity(batch[key][first : first + share]) for key in ("stimulus", "density")}
         part_loss, computed = _part_gradients(model, optimizer, part, batch_size)
-        loss, sums = loss + part_loss, [total + each for total, each in zip(sums, computed, strict=True)]
+        loss, sums = loss + part_loss, [total + gradient for total, gradient in zip(sums, computed, strict=True)]
     return loss, sums
 
 
@@ -54,7 +62,7 @@ def _part_gradients(model: keras.Model, optimizer: Any, batch: Batch, batch_size
 def train_step(
     model: keras.Model, optimizer: Any, batch: Batch, compute: Callable[[Batch], Computed]
 ) -> tf.Tensor:
-    """Update the weights with what all replicas `compute`; returns this one's share of the loss."""
+    """Update the weights with the gradients of all replicas; return this replica's share of the loss."""
     loss, computed = compute(batch)
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         computed = _finite_together(computed)
@@ -63,17 +71,18 @@ def train_step(
 
 
 def _finite_together(computed: list[tf.Tensor]) -> list[tf.Tensor]:
-    """Make the gradients of all replicas not finite where those of one are not.
+    """Make the gradients of all replicas non-finite if those of one replica are.
 
-    Keras' optimizer looks at its own replica's alone before it leaves out a step: weights would differ for good.
+    Keras' optimizer skips a step if the gradients of its own replica are not finite. If only some replicas skipped
+    a step, their weights would differ from then on.
     """
-    finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(each)) for each in computed])
+    finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(gradient)) for gradient in computed])
     replicas = tf.distribute.get_replica_context()
     bad = replicas.all_reduce(tf.distribute.ReduceOp.SUM, 1.0 - tf.cast(finite, tf.float32))
     return [computed[0] + tf.where(bad > 0, float("nan"), 0.0), *computed[1:]]
 
 
 def validation_step(model: keras.Model, batch: Batch) -> tf.Tensor:
-    """Sum of the loss over the images of a batch whose `mask` (b,) float32 is 1."""
+    """Sum of the loss over the images of a batch; `mask` (b,) float32 is 1 for images and 0 for padding."""
     predictions = model(tf.cast(batch["stimulus"], tf.float32))
     return tf.reduce_sum(losses.kld(batch["density"], predictions) * batch["mask"])

@@ -1,4 +1,4 @@
-"""The devices that a training runs on, and how `tf.distribute` spreads it over them."""
+"""The devices of a training, and how `tf.distribute` uses them."""
 
 import dataclasses
 import functools
@@ -14,24 +14,24 @@ from trainer.accelerators import Chip
 from trainer.errors import UserError, check, first_line
 
 WORKER_JOBS = ("chief", "worker")
-"""Jobs of TF_CONFIG that train, in the order of their ranks. Vertex AI names a Reduction Server as well."""
+"""Jobs of TF_CONFIG that train, in rank order. Vertex AI also lists a Reduction Server, which does not."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """The machines that train together, and which of them this one is."""
+    """The machines that train together, and the place of this machine among them."""
 
     jobs: dict[str, list[str]]
-    """Addresses, as HOST:PORT, by job; of WORKER_JOBS alone."""
+    """Addresses, as HOST:PORT, by job; only WORKER_JOBS."""
     job: str = "worker"
     index: int = 0
 
     @classmethod
     def from_environment(cls) -> "Cluster":
-        """What TF_CONFIG says, which Vertex AI sets in each machine of a job; a cluster of one without it.
+        """The cluster in TF_CONFIG, which Vertex AI sets on each machine of a job; one machine without it.
 
         Raises:
-            UserError: if it is malformed, or if this machine is not in it.
+            UserError: if TF_CONFIG is malformed, or does not contain this machine.
         """
         text = os.environ.get("TF_CONFIG", "")
         if not text:
@@ -46,20 +46,20 @@ class Cluster:
                 f"TF_CONFIG is malformed ({type(error).__name__}: {error}); write "
                 '{"cluster": {"worker": ["HOST:PORT", ...]}, "task": {"type": "worker", "index": 0}}'
             ) from None
-        known = ", ".join(f"{name} 0 to {len(hosts) - 1}" for name, hosts in jobs.items()) or "nobody"
+        members = ", ".join(f"{name} 0 to {len(hosts) - 1}" for name, hosts in jobs.items()) or "no machines"
         check(
             0 <= index < len(jobs.get(job, [])),
-            f"TF_CONFIG says that this machine is {job} {index}, but in its cluster are {known}",
+            f"in TF_CONFIG this machine is {job} {index}, but its cluster has {members}; correct TF_CONFIG",
         )
-        check(len(jobs.get("chief", [])) <= 1, f"TF_CONFIG has {len(jobs.get('chief', []))} chiefs; give one")
-        hosts = [host for each in jobs.values() for host in each]
+        check(len(jobs.get("chief", [])) <= 1, f"TF_CONFIG has {len(jobs.get('chief', []))} chiefs; name one")
+        hosts = [host for addresses in jobs.values() for host in addresses]
         twice = sorted({host for host in hosts if hosts.count(host) > 1})
-        check(not twice, f"TF_CONFIG names {', '.join(twice)} twice; each machine has an address of its own")
+        check(not twice, f"TF_CONFIG names {', '.join(twice)} twice; each machine needs its own address")
         return cls(jobs, job, index)
 
     @property
     def size(self) -> int:
-        """How many machines train."""
+        """Number of machines that train."""
         return sum(len(hosts) for hosts in self.jobs.values())
 
     @property
@@ -70,27 +70,27 @@ class Cluster:
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-    """What `connect` found."""
+    """The devices of a training."""
 
     strategy: tf.distribute.Strategy
     kind: str
     """cpu, gpu or tpu."""
     chip: Chip | None
-    """Row of the table; None for one that it does not have, or that nobody named."""
+    """Row of the table; None if no accelerator was named."""
     cluster: Cluster
 
     @property
     def replicas(self) -> int:
-        """How many share a batch, over all machines."""
+        """Number of replicas that share a batch, over all machines."""
         return int(self.strategy.num_replicas_in_sync)
 
     @property
     def is_chief(self) -> bool:
-        """Whether this machine is the one that writes."""
+        """Whether this machine writes the results."""
         return self.cluster.rank == 0
 
     def gather(self, values: list[float]) -> np.ndarray:
-        """`values` of each machine, (machines, n) float64, the same on all; all of them must call it."""
+        """`values` of every machine, (machines, n) float64, the same on all machines; all of them must call it."""
         row = np.asarray(values, np.float64)[None]
         if self.cluster.size == 1:
             return row
@@ -107,21 +107,21 @@ class Devices:
 
 
 def connect(accelerator: str = "") -> Devices:
-    """The devices of `accelerator`, ready to train on; to be called before anything else uses TensorFlow.
+    """Set up the devices of `accelerator`; call this before anything else uses TensorFlow.
 
     Args:
-        accelerator: a name of `trainer.accelerators`, whose chips must be here; without one a TPU is taken where
-            this process has been set up for it, else all GPUs, else the processors.
+        accelerator: a name of `trainer.accelerators`, whose chips this machine must have. If it is empty: the TPU
+            if this process is set up for one, else all GPUs, else the CPU.
 
     Raises:
-        UserError: if the accelerator is not here, or if TF_CONFIG does not fit.
+        UserError: if this machine does not have the accelerator, or if TF_CONFIG does not fit.
     """
     cluster = Cluster.from_environment()
     row = accelerators.get(accelerator) if accelerator else None
     kind = kind_of(accelerator)
     check(
         kind == "gpu" or not row or cluster.size == 1,
-        f"TF_CONFIG has {cluster.size} machines, but {accelerator} trains on one; name GPUs, or unset TF_CONFIG",
+        f"TF_CONFIG has {cluster.size} machines, but {accelerator} trains on one; choose GPUs, or unset TF_CONFIG",
     )
     if kind == "tpu":
         strategy = _tpu_strategy(accelerator)
@@ -130,17 +130,17 @@ def connect(accelerator: str = "") -> Devices:
     else:
         strategy = _cpu_strategy(cluster)
     devices = Devices(strategy, kind, row.chip if row else None, cluster)
-    wanted = row.chips * cluster.size if row else devices.replicas
+    expected = row.chips * cluster.size if row else devices.replicas
     check(
-        devices.replicas == wanted,
-        f"{accelerator} on {cluster.size} machines has {wanted} chips, but {devices.replicas} take part; "
-        "name the accelerator that is there",
+        devices.replicas == expected,
+        f"{accelerator} on {cluster.size} machines has {expected} chips, but TensorFlow uses {devices.replicas}; "
+        "choose the accelerator that the machines have",
     )
     return devices
 
 
 def kind_of(accelerator: str = "") -> str:
-    """cpu, gpu or tpu: what `connect` will take. TensorFlow's settings can still be made afterwards."""
+    """Kind of devices that `connect` will use: cpu, gpu or tpu. TensorFlow can still be configured after it."""
     if accelerator:
         return accelerators.get(accelerator).image
     if os.environ.get("PJRT_DEVICE") == "TPU":  # images/Dockerfile sets it
@@ -152,22 +152,22 @@ def _cpu_strategy(cluster: Cluster) -> tf.distribute.Strategy:
     tf.config.set_visible_devices([], "GPU")
     if cluster.size > 1:
         return _workers_strategy(cluster)
-    processors = tf.config.list_logical_devices("CPU")
-    # More than one only where they have been made, to try out on a processor what several chips do.
-    return tf.distribute.MirroredStrategy(processors) if len(processors) > 1 else tf.distribute.get_strategy()
+    cpus = tf.config.list_logical_devices("CPU")
+    # There is more than one only if a test has configured several, to simulate several chips.
+    return tf.distribute.MirroredStrategy(cpus) if len(cpus) > 1 else tf.distribute.get_strategy()
 
 
 def _gpu_strategy(accelerator: str, chips: int, cluster: Cluster) -> tf.distribute.Strategy:
-    found = tf.config.list_physical_devices("GPU")
-    chips = chips or len(found)
+    gpus = tf.config.list_physical_devices("GPU")
+    chips = chips or len(gpus)
     check(
-        len(found) >= chips,
-        f"{accelerator} has {chips} GPUs, but TensorFlow finds {len(found)} here; look at the driver "
-        "(nvidia-smi) and at the image, which must be the one for gpu, or name the accelerator that is there",
+        len(gpus) >= chips,
+        f"{accelerator} has {chips} GPUs, but TensorFlow finds {len(gpus)} on this machine; check the driver "
+        "(nvidia-smi) and the image, which must be the one for gpu, or choose the accelerator of this machine",
     )
-    tf.config.set_visible_devices(found[:chips], "GPU")
-    for device in found[:chips]:
-        tf.config.experimental.set_memory_growth(device, True)  # other processes may want some
+    tf.config.set_visible_devices(gpus[:chips], "GPU")
+    for device in gpus[:chips]:
+        tf.config.experimental.set_memory_growth(device, True)  # other processes may need memory too
     if cluster.size > 1:
         return _workers_strategy(cluster)
     names = [f"/gpu:{index}" for index in range(chips)]
@@ -179,15 +179,15 @@ def _workers_strategy(cluster: Cluster) -> tf.distribute.Strategy:
         tf.train.ClusterSpec(cluster.jobs), task_type=cluster.job, task_id=cluster.index, rpc_layer="grpc"
     )
     print(
-        f"waiting for all of the {cluster.size} machines in TF_CONFIG; this one is number {cluster.rank}",
+        f"waiting for all {cluster.size} machines in TF_CONFIG; this machine is number {cluster.rank}",
         flush=True,
     )
     try:
         return tf.distribute.MultiWorkerMirroredStrategy(resolver)
     except (tf.errors.OpError, RuntimeError) as error:
         raise UserError(
-            f"the {cluster.size} machines in TF_CONFIG did not get together: {first_line(error)}. The cluster in "
-            "it must be the same on all of them, and each must reach the others' ports"
+            f"the {cluster.size} machines in TF_CONFIG could not connect: {first_line(error)}. All machines need "
+            "the same cluster in TF_CONFIG, and must reach the ports of all others"
         ) from None
 
 
@@ -198,6 +198,6 @@ def _tpu_strategy(accelerator: str) -> tf.distribute.Strategy:
         return tf.distribute.TPUStrategy(resolver)
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
         raise UserError(
-            f"{accelerator or 'a TPU'} is to be trained on, but there is none here ({first_line(error)}); "
-            "name the accelerator that is there"
+            f"cannot train on {accelerator or 'a TPU'}: this machine has none ({first_line(error)}); choose the "
+            "accelerator of this machine"
         ) from None

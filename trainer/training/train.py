@@ -1,4 +1,4 @@
-"""Train MSI-Net on a prepared data set, and write the best model."""
+"""Train MSI-Net on a prepared dataset, and write the best model."""
 
 import dataclasses
 import json
@@ -18,7 +18,6 @@ from trainer import accelerators, footprint
 from trainer.artifacts import HISTORY, Manifest
 from trainer.config import TrainConfig, with_batch
 from trainer.data import memory
-from trainer.data.batches import Split
 from trainer.errors import UserError, first_line
 from trainer.files import replacing
 from trainer.model import build_model
@@ -29,15 +28,16 @@ from trainer.training.checks import check_output, check_training
 from trainer.training.lineage import lineage
 from trainer.training.loop import Data, Loop
 from trainer.training.preemption import watched
+from trainer.training.step import Network
 from trainer.training.strategy import Devices
 from trainer.training.tensorboard import Board
 
 ADAM_EPSILON = 1e-8
-"""TensorFlow 1's default, which the reference trained with; Keras' is 1e-7."""
+"""The default of TensorFlow 1, which the reference used; Keras' default is 1e-7."""
 MACHINE_LOST = 75
-"""Exit status when another machine of the job is gone; EX_TEMPFAIL: the same command later may well succeed."""
+"""Exit status when another machine of the job is lost: EX_TEMPFAIL, the same command may succeed later."""
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError)
-"""What TensorFlow raises then."""
+"""Errors that TensorFlow raises when a machine is lost."""
 
 Path = str | os.PathLike[str]
 
@@ -54,84 +54,98 @@ def train(
     cache: str = "auto",
     initial_weights_fingerprint: str = "",
 ) -> dict[str, Any]:
-    """Train on a prepared data set, or go on with a training that was cut off, and write the best model.
+    """Train on a prepared dataset, or resume an interrupted training, and write the best model.
 
     Args:
         config: the settings.
-        dataset: folder of a prepared data set.
+        dataset: folder of a prepared dataset.
         output: folder of the model to write (see `trainer.artifacts`).
-        checkpoints: folder, or gs:// address of one, that keeps the state of the run; the same call with the same
-            folder goes on there.
+        checkpoints: folder or gs:// address for the state of the run; the same call with the same folder resumes.
         base_model: folder of a model whose weights to start from.
-        accelerator: name in `trainer.accelerators` of what to train on; what is here without one.
-        logs: folder for TensorBoard; where Vertex AI wants it, or none, without one.
-        cache: where the decoded images are kept: memory, disk, or auto.
+        accelerator: name in `trainer.accelerators`; empty for the devices of this machine.
+        logs: folder for TensorBoard; empty for the folder that Vertex AI sets, if any.
+        cache: where to keep the decoded images: memory, disk, or auto.
         initial_weights_fingerprint: digest that the file of initial weights must have; empty for any.
 
     Returns:
-        What MODEL_CONFIG holds: settings, data, and `best_epoch` with its `valid_loss`.
+        The content of MODEL_CONFIG: settings, data, and `best_epoch` with its `valid_loss`.
 
     Raises:
         UserError: if settings, data, weights and devices do not fit together, or if the loss is not finite.
         SystemExit: if the run is told to stop (128 + the signal), or if another machine is lost (MACHINE_LOST);
-            the same call goes on.
+            the same call resumes.
     """
+    # Longer than other functions: each step needs results of most steps before it, so that parts of it would only
+    # pass the same eight values on.
     manifest = check_training(config, dataset, output, base_model, accelerator)
-    if config.deterministic and strategy.kind_of(accelerator) != "tpu":  # whose programs are, all of them
-        make_deterministic()
-    keras.utils.clear_session()
-    devices = strategy.connect(accelerator)
-    keras.utils.set_random_seed(config.seed)
+    devices = _connect(config, accelerator)
     resolved = precision.resolve(config.precision, devices)
     config = _with_batch(config, manifest, devices, resolved, accelerator)
     digest = initial.fingerprint(config, base_model, initial_weights_fingerprint)
-    rests_on = lineage(config, manifest, resolved, base_model, digest)
-    check_output(output, rests_on["identity"])
-    _check_agreement(devices, rests_on["identity"])
+    origin = lineage(config, manifest, resolved, base_model, digest)
+    check_output(output, origin["identity"])
+    _check_agreement(devices, origin["identity"])
     with devices.strategy.scope():
-        model, optimizer = make_network(config, manifest, resolved, base_model)
-    print(_first_words(config, manifest, devices, resolved), flush=True)
+        network = make_network(config, manifest, resolved, base_model)
+    print(_summary_line(config, manifest, devices, resolved), flush=True)
     with (
         watched() as stop,
-        Checkpoints(checkpoints, model, optimizer, rests_on["identity"], writable=devices.is_chief) as kept,
+        Checkpoints(checkpoints, *network, origin["identity"], writable=devices.is_chief) as kept,
         Board(logs, config.profile_steps, writable=devices.is_chief) as board,
         _explained(config, manifest, devices, resolved),
     ):
         progress = kept.restore()
         _check_place(devices, progress)
         if progress.epoch < config.epochs:
-            splits = (Split.load(dataset, manifest, name, cache) for name in ("train", "valid"))
-            data = Data(str(dataset), manifest, *splits)
-            loop = Loop(config, data, devices, model, optimizer, kept, progress, board, stop)
+            data = Data.load(dataset, manifest, cache)
+            loop = Loop(config, data, devices, network, kept, progress, board, stop)
             loop.run()
             progress = loop.progress
         kept.wait()
-        summary = {**rests_on, "best_epoch": progress.best_epoch, "valid_loss": progress.best_loss}
+        summary = {**origin, "best_epoch": progress.best_epoch, "valid_loss": progress.best_loss}
         if devices.is_chief:
             _write(output, manifest.image_size, kept.best_weights(), progress, summary)
         _leave(devices)
     return summary
 
 
-def make_network(
-    config: TrainConfig, manifest: Manifest, resolved: str, base_model: Path | None
-) -> tuple[keras.Model, Any]:
-    """The network with its first weights, and its optimizer; within the strategy's scope."""
+def _connect(config: TrainConfig, accelerator: str) -> Devices:
+    """The devices; and TensorFlow and Keras as in a new process, with the seed of `config`."""
+    if config.deterministic and strategy.kind_of(accelerator) != "tpu":  # programs for a TPU always are
+        make_deterministic()
+    keras.utils.clear_session()
+    devices = strategy.connect(accelerator)
+    keras.utils.set_random_seed(config.seed)
+    return devices
+
+
+def make_network(config: TrainConfig, manifest: Manifest, resolved: str, base_model: Path | None) -> Network:
+    """The network with its initial weights, and its optimizer; call it within the strategy's scope.
+
+    Args:
+        config: the settings, with the batch size in use.
+        manifest: of the data.
+        resolved: key of `precision.POLICIES`.
+        base_model: folder of a model whose weights to start from.
+
+    Raises:
+        UserError: as `initial.initial_model`.
+    """
     model = initial.initial_model(config, manifest.image_size, precision.POLICIES[resolved], base_model)
     rate = schedule.learning_rate(config, manifest.counts["train"] // config.batch_size)
     optimizer = precision.scaled(keras.optimizers.Adam(rate, epsilon=ADAM_EPSILON), resolved)
     optimizer.build(model.trainable_variables)
-    return model, optimizer
+    return Network(model, optimizer)
 
 
 def make_deterministic() -> None:
-    """Ask TensorFlow for the same bits in every run.
+    """Configure TensorFlow to compute the same bits in every run.
 
-    Its own switch is not enough on a CPU. oneDNN's convolutions split their sums by how many threads are free, so
-    that gradients of operations that run side by side differ in the last bits; one operation at a time, on all
-    threads, does not, and costs nothing in a network that is a chain. And sums of more than two tensors start with
-    whichever's memory may be taken over: the network adds two at a time, which TensorFlow's rewriting of
-    arithmetic would undo.
+    On a CPU `enable_op_determinism` is not enough, for two reasons. oneDNN's convolutions split their sums by the
+    number of free threads, so operations that run in parallel differ in the last bits. One operation at a time,
+    on all threads, is deterministic, and not slower, because the network is a chain. And a sum of more than two
+    tensors starts with any tensor whose memory can be reused. The network therefore adds two tensors at a time;
+    TensorFlow's arithmetic optimization would merge these additions.
     """
     tf.config.experimental.enable_op_determinism()
     tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False})
@@ -140,14 +154,15 @@ def make_deterministic() -> None:
     except RuntimeError:  # TensorFlow has started, as in a notebook
         if os.environ.get("TF_NUM_INTEROP_THREADS") != "1":
             print(
-                "TensorFlow runs already: set TF_NUM_INTEROP_THREADS=1 before it does for the same bits each run"
+                "TensorFlow has already started; for the same bits in every run, set TF_NUM_INTEROP_THREADS=1 "
+                "before it starts"
             )
 
 
 def _with_batch(
     config: TrainConfig, manifest: Manifest, devices: Devices, resolved: str, accelerator: str
 ) -> TrainConfig:
-    """The settings with the batch size that is used, checked against data and devices."""
+    """The settings with the batch size in use, checked against data and devices."""
     images, replicas = manifest.counts["train"], devices.replicas
     chip = devices.chip or accelerators.UNNAMED[devices.kind]
     batch_size = config.batch_size or footprint.default_batch(
@@ -155,14 +170,14 @@ def _with_batch(
     )
     config = with_batch(config, batch_size)
     footprint.check_shares(config.batch_size, replicas, config.accumulation, images, accelerator)
-    if devices.kind == "cpu":  # a process that takes more than there is gets killed, and can say nothing any more
-        here = dataclasses.replace(accelerators.CPU, memory_bytes=memory.available_bytes() / replicas)
+    if devices.kind == "cpu":  # the system would kill a process that takes more memory, without an error message
+        machine = dataclasses.replace(accelerators.CPU, memory_bytes=memory.available_bytes() / replicas)
         batch = (config.batch_size, replicas, config.accumulation)
-        footprint.check_memory("this machine", here, *batch, manifest.image_size, resolved)
+        footprint.check_memory("this machine", machine, *batch, manifest.image_size, resolved)
     return config
 
 
-def _first_words(config: TrainConfig, manifest: Manifest, devices: Devices, resolved: str) -> str:
+def _summary_line(config: TrainConfig, manifest: Manifest, devices: Devices, resolved: str) -> str:
     counts, (height, width) = manifest.counts, manifest.image_size
     machines = f" on {devices.cluster.size} machines" if devices.cluster.size > 1 else ""
     spread = f" over {devices.replicas} {devices.kind}s{machines}" if devices.replicas > 1 else ""
@@ -176,32 +191,34 @@ def _first_words(config: TrainConfig, manifest: Manifest, devices: Devices, reso
 def _check_agreement(devices: Devices, identity: dict[str, Any]) -> None:
     """Raise `UserError` unless all machines were started with the same settings and data."""
     names = sorted(identity)
-    told = devices.gather([float(zlib.crc32(repr(identity[name]).encode())) for name in names])
-    differing = [name for name, column in zip(names, told.T, strict=True) if len(set(column)) > 1]
+    checksums = devices.gather([float(zlib.crc32(repr(identity[name]).encode())) for name in names])
+    differing = [name for name, column in zip(names, checksums.T, strict=True) if len(set(column)) > 1]
     if differing:
-        ours = ", ".join(f"{name} {identity[name]!r}" for name in differing)
+        values = ", ".join(f"{name} {identity[name]!r}" for name in differing)
         raise UserError(
-            f"the machines of this job were started with different {', '.join(differing)} (here: {ours}); "
-            "give all of them the same command and data"
+            f"the machines of this job were started with different {', '.join(differing)} (on this machine: "
+            f"{values}); start all of them with the same command and data"
         )
 
 
 def _check_place(devices: Devices, progress: Progress) -> None:
-    """Raise `UserError` unless all machines go on from the same checkpoint."""
+    """Raise `UserError` unless all machines resume from the same checkpoint."""
     places = devices.gather([progress.epoch, progress.step]).astype(int).tolist()
     if any(place != places[0] for place in places):
-        told = ", ".join(f"machine {rank} epoch {epoch} step {step}" for rank, (epoch, step) in enumerate(places))
+        of_machines = ", ".join(
+            f"machine {rank} epoch {epoch} step {step}" for rank, (epoch, step) in enumerate(places)
+        )
         raise UserError(
-            f"the machines of this job found different checkpoints ({told}); give all of them one folder that all "
-            "can read"
+            f"the machines of this job found different checkpoints ({of_machines}); give all of them the same "
+            "checkpoint folder, which all can read"
         )
 
 
 def _leave(devices: Devices) -> None:
-    """Wait until the chief has written the model: it serves the others until then.
+    """Wait until the chief has written the model: the other machines need its server until then.
 
-    The first machine to end closes its connections, and the others may not have heard from it yet. Nothing is left
-    to do then, so none of them is lost.
+    The first machine that exits closes its connections, perhaps before the others have received its last message.
+    Their errors are ignored: no work is left.
     """
     with suppress(*LOST):
         devices.gather([0.0])
@@ -209,7 +226,7 @@ def _leave(devices: Devices) -> None:
 
 @contextmanager
 def _explained(config: TrainConfig, manifest: Manifest, devices: Devices, resolved: str) -> Iterator[None]:
-    """What TensorFlow raises when memory or a machine is gone, in the user's words."""
+    """Translate TensorFlow's errors for exhausted memory and lost machines."""
     try:
         yield
     except tf.errors.ResourceExhaustedError as error:
@@ -217,10 +234,10 @@ def _explained(config: TrainConfig, manifest: Manifest, devices: Devices, resolv
     except LOST as error:
         if devices.cluster.size == 1:
             raise
-        gone = sorted(set(re.findall(r"/job:\w+/replica:\d+/task:\d+", str(error)))) or [first_line(error)]
+        lost = sorted(set(re.findall(r"/job:\w+/replica:\d+/task:\d+", str(error)))) or [first_line(error)]
         print(
-            f"another machine of this job is gone ({', '.join(gone)}); start them all again, and the training "
-            "goes on from its last checkpoint",
+            f"lost another machine of this job ({', '.join(lost)}); start all machines again to resume from the "
+            "last checkpoint",
             flush=True,
         )
         raise SystemExit(MACHINE_LOST) from None
@@ -230,17 +247,17 @@ def _out_of_memory(
     config: TrainConfig, manifest: Manifest, devices: Devices, resolved: str, error: tf.errors.OpError
 ) -> str:
     share = config.batch_size // devices.replicas
-    each = share // config.accumulation
-    most = footprint.largest_batch(devices.chip, manifest.image_size, resolved) if devices.chip else each
-    fits = min(most, each // 2)  # the estimate may be too high, and then half is a guess
+    part = share // config.accumulation
+    largest = footprint.largest_batch(devices.chip, manifest.image_size, resolved) if devices.chip else part
+    fits = min(largest, part // 2)  # the estimate may be too high; half is a guess
     remedy = (
         f"{fits} may fit: set batch_size to {fits * devices.replicas * config.accumulation}, or accumulation to "
         f"{footprint.parts(share, fits)} for the same batch"
         if fits
-        else "prepare smaller images, or take a device with more memory"
+        else "prepare smaller images, or use a device with more memory"
     )
     size = f"{manifest.image_size[0]}x{manifest.image_size[1]}"
-    return f"out of memory with {each} images of {size} at a time ({first_line(error)}); {remedy}"
+    return f"out of memory with {part} images of {size} at a time ({first_line(error)}); {remedy}"
 
 
 def _write(
@@ -258,7 +275,7 @@ def _write(
         folder.mkdir()
         (folder / HISTORY).write_text("".join(json.dumps(row) + "\n" for row in progress.history))
         write_model(model, folder, image_size, summary)
-        shutil.rmtree(output, ignore_errors=True)  # an earlier end of this run
+        shutil.rmtree(output, ignore_errors=True)  # the result of an earlier end of this run
     print(
         f"wrote the weights of epoch {summary['best_epoch']} (validation {summary['valid_loss']:.4f}) to {output}",
         flush=True,

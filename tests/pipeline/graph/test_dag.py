@@ -7,7 +7,7 @@ from components import IMAGE
 from pipeline.__main__ import main
 from pipeline.commands.compile import FILES
 from pipeline.graph import compile as compiling
-from pipeline.graph.dag import build
+from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, TARGET_NAMES, load_environment
 from pipeline.graph.parameters import PARAMETERS
 from pipeline.local.worker import outline
@@ -26,22 +26,22 @@ TYPES = {bool: "BOOLEAN", int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", str: "S
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    """Target -> the pipeline as YAML has it; behind it there may be what is particular to Kubernetes."""
+    """Target -> the pipeline from its YAML file, without the Kubernetes settings that may follow it."""
     folder = tmp_path_factory.mktemp("compiled")
     for target in TARGET_NAMES:
-        compiling.write(load_environment(target), folder / f"{target}.yaml")
+        compiling.write_pipeline(load_environment(target), folder / f"{target}.yaml")
     return {target: next(yaml.safe_load_all((folder / f"{target}.yaml").read_text())) for target in TARGET_NAMES}
 
 
 def defaults(target):
-    """What the environment of `target` says of parameters."""
+    """The parameters that the environment of `target` sets."""
     environment = load_environment(target)
     return {**environment.derived, **environment.parameters}
 
 
 def tasks(pipeline):
-    """All tasks by their names, those in branches too, but not the tasks that stand for the branches."""
-    found = {}
+    """Name -> task, including the tasks in branches, but not the branches themselves."""
+    leaves = {}
 
     def walk(dag):
         for name, task in dag["tasks"].items():
@@ -49,27 +49,27 @@ def tasks(pipeline):
             if "dag" in component:
                 walk(component["dag"])
             else:
-                found[name] = task
+                leaves[name] = task
 
     walk(pipeline["root"]["dag"])
-    return found
+    return leaves
 
 
 def containers(pipeline):
-    """The containers of the tasks that have one."""
+    """Name of an executor -> its container, if it has one."""
     executors = pipeline["deploymentSpec"]["executors"]
-    return {name: each["container"] for name, each in executors.items() if "container" in each}
+    return {name: entry["container"] for name, entry in executors.items() if "container" in entry}
 
 
-def given(source):
-    """The pipeline parameter that an input is, in a branch or outside; None where it is none."""
+def parameter_of(source):
+    """The pipeline parameter that an input comes from, in a branch or outside; None for other inputs."""
     name = source.get("componentInputParameter", "").removeprefix("pipelinechannel--")
     return name if name in PARAMETERS else None
 
 
 @pytest.mark.parametrize(("target", "name"), FILES.items())
 def test_golden_file_is_what_the_code_compiles_to(target, name):
-    compiling.check(load_environment(target), GOLDEN.with_name(name))
+    compiling.check_pipeline(load_environment(target), GOLDEN.with_name(name))
 
 
 def test_check_names_what_differs(tmp_path):
@@ -82,7 +82,7 @@ def test_check_names_what_differs(tmp_path):
 def test_parameters_that_the_target_refuses_are_not_compiled(tmp_path):
     mine, output = tmp_path / "mine.toml", tmp_path / "pipeline.yaml"
     mine.write_text((CONFIGS / "kubeflow.toml").read_text() + 'profile_steps = "10-20"\n')
-    with pytest.raises(UserError, match="profile_steps is 10-20, but only on Vertex AI does a run have a folder"):
+    with pytest.raises(UserError, match="profile_steps is 10-20, but only a run on Vertex AI has a folder"):
         main(["compile", "--target", "kubeflow", "--env", str(mine), "--output", str(output)])
     assert not output.exists()
 
@@ -105,13 +105,13 @@ def test_parameters_have_types_defaults_and_descriptions(compiled, target):
 
 
 def types(pipeline):
-    """Type and description of each parameter; the defaults are the environment's."""
+    """Type and description of each parameter, without its default, which differs between environments."""
     inputs = pipeline["root"]["inputDefinitions"]["parameters"]
-    return {name: (each["parameterType"], each["description"]) for name, each in inputs.items()}
+    return {name: (entry["parameterType"], entry["description"]) for name, entry in inputs.items()}
 
 
 def shared(pipeline):
-    """The tasks that are not a training step's."""
+    """The tasks that do not belong to a training step."""
     return {name: task for name, task in tasks(pipeline).items() if name.removesuffix("-2") not in TRAINING}
 
 
@@ -130,14 +130,14 @@ def test_targets_differ_in_training_steps_alone(compiled):
 
 @pytest.mark.parametrize(("target", "chain"), CHAINS.items())
 def test_training_step_is_the_tasks_of_its_target(compiled, target, chain):
-    found = [name for name in tasks(compiled[target]) if name not in shared(compiled[target])]
-    assert sorted(found) == sorted([*chain, *(f"{name}-2" for name in chain)])
+    names = [name for name in tasks(compiled[target]) if name not in shared(compiled[target])]
+    assert sorted(names) == sorted([*chain, *(f"{name}-2" for name in chain)])
     titles = {tasks(compiled[target])[name]["taskInfo"]["name"] for name in chain}
     assert {"Base training: plan", "Base training"} <= titles
 
 
 def test_steps_are_in_the_order_of_the_design():
-    outlined = outline(build("local").pipeline_spec)
+    outlined = outline(build_pipeline("local").pipeline_spec)
     order = list(outlined["steps"])
     twice = ["fingerprint", "fetch-dataset", "plan-training", "train-model"]
     once = ["import-model", "importer", "evaluate-model", "upload-model"]
@@ -155,8 +155,8 @@ def test_steps_are_in_the_order_of_the_design():
 
 @pytest.mark.parametrize(("target", "chain"), CHAINS.items())
 def test_fine_tuning_starts_from_the_base_model_and_base_training_from_none(compiled, target, chain):
-    found = tasks(compiled[target])
-    artifacts = {name: task["inputs"].get("artifacts", {}) for name, task in found.items()}
+    by_name = tasks(compiled[target])
+    artifacts = {name: task["inputs"].get("artifacts", {}) for name, task in by_name.items()}
     trained = chain[-1]
     starts = [name for name in chain if name in ("plan-training", "train-model")]
     for name in starts:
@@ -177,31 +177,31 @@ def test_base_model_is_trained_or_imported_by_the_one_parameter(compiled, target
     chosen = named["uri"]["taskOutputParameter"]
     branches = pipeline["components"][f"comp-{chosen['producerTask']}"]["dag"]
     selectors = branches["outputs"]["parameters"][chosen["outputParameterKey"]]["valueFromOneof"]
-    told = {}
-    for each in selectors["parameterSelectors"]:
-        branch = branches["tasks"][each["producerSubtask"]]
+    conditions = {}
+    for selector in selectors["parameterSelectors"]:
+        branch = branches["tasks"][selector["producerSubtask"]]
         dag = pipeline["components"][branch["componentRef"]["name"]]["dag"]
-        told[branch["triggerPolicy"]["condition"]] = sorted(dag["tasks"])
+        conditions[branch["triggerPolicy"]["condition"]] = sorted(dag["tasks"])
     uri = "inputs.parameter_values['pipelinechannel--base_model_uri'] == ''"
-    assert told == {uri: sorted(chain), f"!({uri})": ["import-model"]}
+    assert conditions == {uri: sorted(chain), f"!({uri})": ["import-model"]}
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)
-def test_importers_are_such_as_kubeflow_can_run(compiled, target):
+def test_kubeflow_can_run_the_importers(compiled, target):
     pipeline = compiled[target]
-    found = 0
+    importers = 0
     for name, task in tasks(pipeline).items():
         label = pipeline["components"][task["componentRef"]["name"]]["executorLabel"]
         importer = pipeline["deploymentSpec"]["executors"][label].get("importer")
         if importer is None:
             continue
-        found += 1
+        importers += 1
         # Kubeflow looks the URI up in the inputs of the pipeline around it. It records an importer by its display
         # name, but other tasks look for it by its own.
         if parameter := importer["artifactUri"].get("runtimeParameter"):
             assert set(task["inputs"]["parameters"][parameter]) == {"componentInputParameter"}
         assert task["taskInfo"]["name"] == name
-    assert found == 1
+    assert importers == 1
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)
@@ -212,22 +212,23 @@ def test_all_data_is_fetched_before_anything_is_trained(compiled, target):
 
 
 def test_only_the_base_data_may_be_left_out(compiled):
-    for name, wanted in (("fingerprint", "base_model_uri"), ("fingerprint-2", None)):
+    for name, expected in (("fingerprint", "base_model_uri"), ("fingerprint-2", None)):
         inputs = tasks(compiled["vertex"])[name]["inputs"]["parameters"]
-        assert given(inputs["base_model_uri"]) == wanted
-        assert (inputs["base_model_uri"].get("runtimeValue") is None) == bool(wanted)
+        assert parameter_of(inputs["base_model_uri"]) == expected
+        assert (inputs["base_model_uri"].get("runtimeValue") is None) == bool(expected)
 
 
 @pytest.mark.parametrize(("target", "chain"), CHAINS.items())
 def test_training_is_cached_by_the_digest_of_the_initial_weights(compiled, target, chain):
-    found = tasks(compiled[target])
-    assert given(found["fingerprint"]["inputs"]["parameters"]["initial_weights"]) == "initial_weights"
-    unused = found["fingerprint-2"]["inputs"]["parameters"]["initial_weights"]
+    by_name = tasks(compiled[target])
+    assert parameter_of(by_name["fingerprint"]["inputs"]["parameters"]["initial_weights"]) == "initial_weights"
+    unused = by_name["fingerprint-2"]["inputs"]["parameters"]["initial_weights"]
     assert unused == {"runtimeValue": {"constant": "none"}}
     for name in chain:
         if name in ("plan-training", "train-model"):
             digest, tuned = (
-                found[each]["inputs"]["parameters"]["initial_weights_fingerprint"] for each in (name, f"{name}-2")
+                by_name[task]["inputs"]["parameters"]["initial_weights_fingerprint"]
+                for task in (name, f"{name}-2")
             )
             assert digest == {"componentInputParameter": "pipelinechannel--fingerprint-weights"}
             assert tuned["taskOutputParameter"] == {
@@ -250,7 +251,7 @@ def test_parameter_goes_to_the_component_argument_of_its_name(compiled):
     for name, task in tasks(compiled["vertex"]).items():
         step = "finetune" if name.endswith("-2") else "base"
         for argument, source in task["inputs"].get("parameters", {}).items():
-            if parameter := given(source):
+            if parameter := parameter_of(source):
                 assert parameter in (argument, f"{step}_{argument}") or parameter in renamed
                 used.add(parameter)
     assert used == set(PARAMETERS)
@@ -289,10 +290,10 @@ def test_tasks_of_other_machines_have_sizes_and_retries(compiled):
     assert "retryPolicy" not in tasks(compiled["vertex"])["custom-training-job"]
 
 
-def test_mail_goes_to_those_who_are_to_be_told(tmp_path):
-    told = dataclasses.replace(load_environment("vertex"), notify=["owner@example.org"])
-    compiling.write(told, tmp_path / "told.yaml")
-    spec = yaml.safe_load((tmp_path / "told.yaml").read_text())
+def test_mail_goes_to_the_addresses_of_the_environment(tmp_path):
+    mailing = dataclasses.replace(load_environment("vertex"), notify=["owner@example.org"])
+    compiling.write_pipeline(mailing, tmp_path / "mailing.yaml")
+    spec = yaml.safe_load((tmp_path / "mailing.yaml").read_text())
     mail = spec["root"]["dag"]["tasks"]["vertex-pipelines-notification-email"]
     assert mail["triggerPolicy"]["strategy"] == "ALL_UPSTREAM_TASKS_COMPLETED"
     assert mail["inputs"]["parameters"]["recipients"]["runtimeValue"]["constant"] == ["owner@example.org"]
@@ -305,7 +306,7 @@ def test_mail_goes_to_those_who_are_to_be_told(tmp_path):
 
 def test_parameters_of_an_environment_are_the_defaults_of_its_pipeline(tmp_path):
     mine = dataclasses.replace(load_environment("vertex"), parameters={"base_epochs": 7})
-    compiling.write(mine, tmp_path / "mine.yaml")
+    compiling.write_pipeline(mine, tmp_path / "mine.yaml")
     inputs = yaml.safe_load((tmp_path / "mine.yaml").read_text())["root"]["inputDefinitions"]["parameters"]
     assert inputs["base_epochs"]["defaultValue"] == 7
     assert inputs["finetune_epochs"]["defaultValue"] == PARAMETERS["finetune_epochs"].default

@@ -20,7 +20,7 @@ def write(tmp_path):
     return write
 
 
-def test_the_three_environments_are_there():
+def test_the_three_environments_exist():
     assert {"local", "sample", "vertex"} <= set(ENVIRONMENTS)
 
 
@@ -50,18 +50,18 @@ def test_image_has_its_repository_and_tag():
     ("text", "message"),
     [
         ("projekt = 'x'", "unknown key 'projekt'; did you mean 'project'"),
-        ("base_epochs = 2", r"unknown key 'base_epochs'.*go below \[parameters\]"),
-        ("project = 3", r"project is 3; it must be text \(str\)"),
-        ("notify = 'me@example.org'", "notify is 'me@example.org'; it must be a list of texts"),
-        ("[labels]\nteam = 3", "labels has 3; it must be a table of texts"),
+        ("base_epochs = 2", r"unknown key 'base_epochs'.*belong below \[parameters\]"),
+        ("project = 3", r"project is 3; it must be a string \(str\)"),
+        ("notify = 'me@example.org'", "notify is 'me@example.org'; it must be a list of strings"),
+        ("[labels]\nteam = 3", "labels has 3; it must be a table of strings"),
         ("target = 'vertx'", "target is 'vertx'; choose one of local, vertex, kubeflow; did you mean 'vertex'"),
-        ("target = 'vertex'", "project is empty; target vertex needs one"),
+        ("target = 'vertex'", "project is empty; target vertex needs it"),
         ("[parameters]\nbase_epoch = 2", "unknown parameter 'base_epoch'; did you mean 'base_epochs'"),
-        ("[parameters]\nbase_epochs = 'two'", "base_epochs is 'two'; it must be a whole number"),
+        ("[parameters]\nbase_epochs = 'two'", "base_epochs is 'two'; it must be an integer"),
         ("target = ", "mine.toml: "),
     ],
 )
-def test_mistake_in_a_file_is_named_with_the_file(write, text, message):
+def test_mistake_in_a_file_is_reported_with_its_name(write, text, message):
     with pytest.raises(UserError, match=f"mine.toml: .*{message}" if ".toml" not in message else message):
         load_environment(write(text))
 
@@ -71,7 +71,7 @@ def test_unknown_environment_is_refused_with_the_nearest_one():
         load_environment("vertx")
 
 
-def test_image_names_are_in_one_place_alone():
+def test_only_one_module_has_the_image_names():
     root = CONFIGS.parent
     sources = [path for folder in ("pipeline", "components", "trainer") for path in (root / folder).rglob("*.py")]
     assert len(sources) > 10

@@ -3,10 +3,10 @@ import dataclasses
 import pytest
 
 from pipeline.graph.parameters import (
+    KEYWORDS,
     PARAMETERS,
     PER_STEP,
     STEPS,
-    WORDS,
     PipelineConfig,
     convert,
     docstring,
@@ -41,8 +41,8 @@ def test_defaults_are_valid():
     validate({name: parameter.default for name, parameter in PARAMETERS.items()})
 
 
-def test_values_that_are_no_places_are_those_of_parameters():
-    for name, words in WORDS.items():
+def test_keywords_are_the_defaults_of_parameters():
+    for name, words in KEYWORDS.items():
         assert PARAMETERS[name].default in words
     validate({"checkpoint_dir": "gs://bucket/state"})
 
@@ -72,7 +72,7 @@ def test_value_is_converted_to_the_parameters_type(name, value, expected):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "wanted"),
+    ("name", "value", "kind"),
     [
         ("base_epochs", "3.5", "int"),
         ("base_epochs", 3.0, "int"),
@@ -84,8 +84,8 @@ def test_value_is_converted_to_the_parameters_type(name, value, expected):
         ("gate", 3, "str"),
     ],
 )
-def test_value_of_another_type_is_refused_with_the_expected_one(name, value, wanted):
-    with pytest.raises(UserError, match=rf"{name} is {value!r}; it must be .*\({wanted}\)"):
+def test_value_of_another_type_is_refused_with_the_expected_one(name, value, kind):
+    with pytest.raises(UserError, match=rf"{name} is {value!r}; it must be .*\({kind}\)"):
         convert(name, value)
 
 
@@ -104,7 +104,7 @@ def test_unknown_parameter_is_refused_with_the_nearest_one():
         ({"precision": "float8"}, "precision is 'float8'; choose one of"),
         ({"gate": "klt"}, "gate is 'klt'.*did you mean 'kld'"),
         ({"gate_margin": -0.1}, "gate_margin is -0.1"),
-        ({"gate_confidence": 95.0}, "gate_confidence is 95; it must be from 0 to 0.999"),
+        ({"gate_confidence": 95.0}, "gate_confidence is 95; it must be at least 0 and below 1"),
         ({"max_examples": -1}, "max_examples is -1"),
         ({"model_name": "../mine"}, "model_name is '../mine'"),
         ({"registry": "gs://bucket/models"}, "registry is 'gs://bucket/models'"),

@@ -18,9 +18,9 @@ import pytest
 from rich.console import Console
 
 from pipeline.graph.parameters import STEPS
-from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run, prepare
-from pipeline.local.progress import ANSI, Progress, Step
-from pipeline.local.run import LOG, execute
+from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run, prepare_run
+from pipeline.local.progress import ANSI, Progress, StepView
+from pipeline.local.run import LOG, execute_run
 from pipeline.registry.folder import LocalRegistry
 from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize as narrow_tasks
@@ -51,7 +51,7 @@ def command(run_dir, base_source, finetune_source, *others):
 
 
 def environment():
-    """A run's environment, in which its tasks take the narrow network."""
+    """Environment variables of a run whose tasks use the narrow network."""
     paths = os.pathsep.join(filter(None, (str(NARROW), os.environ.get("PYTHONPATH", ""))))
     return os.environ | {"COLUMNS": "160", "PYTHONPATH": paths}
 
@@ -64,7 +64,7 @@ def run(folder, *arguments):
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory):
-    """Where runs start: those in its folder `runs` take the data that one of them has fetched from the cache."""
+    """Working directory of the runs. Those in its folder `runs` share a cache, so only one fetches the data."""
     return tmp_path_factory.mktemp("workplace")
 
 
@@ -102,7 +102,7 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, wor
     assert not first.stderr
 
 
-def test_run_folder_has_what_people_look_at(first, workplace):
+def test_run_folder_has_its_reports(first, workplace):
     folder = workplace / "runs" / "first"
     for name in SHOWN.values():
         assert "<html" in (folder / name).read_text().lower()
@@ -123,38 +123,38 @@ def test_terminal_shows_every_step_with_its_state_and_last_line(first, workplace
     assert "executor_input" not in shown
 
 
-def test_going_on_with_a_run_keeps_its_parameters_but_for_those_given(first, workplace, monkeypatch):
+def test_resumed_run_keeps_its_parameters_except_those_passed(first, workplace, monkeypatch):
     monkeypatch.chdir(workplace)
-    again = prepare("", "", "runs/first", {"gate": "always"})
+    again = prepare_run("", "", "runs/first", {"gate": "always"})
     assert again.folder == workplace / "runs" / "first"
     assert again.parameters == Run.load(again.folder).parameters | {"gate": "always"}
-    assert prepare("local", "runs/first", "", {}).environment == "local"
+    assert prepare_run("local", "runs/first", "", {}).environment == "local"
     with pytest.raises(UserError, match="was started in environment local, not sample"):
-        prepare("sample", "runs/first", "", {})
+        prepare_run("sample", "runs/first", "", {})
 
 
-def test_finished_run_whose_outputs_were_removed_says_what_to_do(tmp_path):
+def test_finished_run_without_its_outputs_names_the_remedy(tmp_path):
     run = Run(tmp_path / "gone", "sample", {}, finished=True)
     run.save()
     with pytest.raises(
-        UserError, match=r"gone has finished, but its outputs .* were removed; start a new run, or"
+        UserError, match=r"gone has finished, but its outputs .* were removed; start a new run, or pass"
     ):
-        execute(run, Console(file=io.StringIO()))
+        execute_run(run, Console(file=io.StringIO()))
 
 
-def test_environment_is_the_sample_unless_a_source_is_given(tmp_path, monkeypatch):
+def test_environment_is_the_sample_without_a_source(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert prepare("", "", "", {}).environment == "sample"
-    assert prepare("", "", "", {"base_source": "gs://bucket/salicon"}).environment == "local"
-    explicit = prepare("sample", "", "", {"base_source": "gs://bucket/salicon", "base_epochs": 1})
+    assert prepare_run("", "", "", {}).environment == "sample"
+    assert prepare_run("", "", "", {"base_source": "gs://bucket/salicon"}).environment == "local"
+    explicit = prepare_run("sample", "", "", {"base_source": "gs://bucket/salicon", "base_epochs": 1})
     assert explicit.parameters["base_source"] == "gs://bucket/salicon"
     assert explicit.parameters["finetune_source"] == "sample"
 
 
 def test_step_that_ends_without_a_reason_is_reported_by_its_last_lines():
-    step = Step("Fine-tuning", lines=deque(["epoch 1", "Traceback (most recent call last):", "ValueError: 3"]))
+    step = StepView("Fine-tuning", lines=deque(["epoch 1", "Traceback (most recent call last):", "ValueError: 3"]))
     assert step.failure().endswith("Traceback (most recent call last):\nValueError: 3")
-    assert Step("Fine-tuning", lines=deque(["epoch 1", "Killed"])).failure().endswith("epoch 1\nKilled")
+    assert StepView("Fine-tuning", lines=deque(["epoch 1", "Killed"])).failure().endswith("epoch 1\nKilled")
 
 
 def test_finished_run_shows_its_result_again_and_does_nothing_else(first, workplace):
@@ -178,20 +178,20 @@ def test_folder_of_a_run_is_shown_as_it_is_called(tmp_path, monkeypatch):
     console = Console(file=io.StringIO(), width=200)
     run = Run(tmp_path / "[draft] run", "local", {}, finished=True)
     run.save()
-    execute(run, console)
+    execute_run(run, console)
     assert console.file.getvalue().startswith("Run [draft] run has finished")
 
 
-def test_failed_attempt_shows_nothing_of_the_one_before(first, workplace):
+def test_failed_attempt_shows_nothing_of_the_previous_one(first, workplace):
     folder = workplace / "runs" / "again"
     shutil.copytree(workplace / "runs" / "first", folder)
     failed = run(workplace, *RESUME, "runs/again", "base_batch_size=999")
     assert failed.returncode == 1
     assert re.search(r"(?m)^Base training: plan failed: .*999", failed.stdout)
     assert not re.search("(?m)^(KLD|Report:|The candidate)", failed.stdout)
-    # The data was not fetched again, and is what people see there.
+    # The data was not fetched again, so its pages remain.
     kept = {"data_base.html", "data_finetune.html"}
-    assert {each.name for each in folder.glob("*.html")} == kept
+    assert {path.name for path in folder.glob("*.html")} == kept
     assert (folder / "data_base.html").read_bytes() == (workplace / "runs/first/data_base.html").read_bytes()
     with pytest.raises(UserError, match=r"the run .*again has not come to its evaluation; finish it with"):
         find_contestants([str(folder), str(workplace / "runs" / "first")])
@@ -199,16 +199,16 @@ def test_failed_attempt_shows_nothing_of_the_one_before(first, workplace):
 
 def test_other_parameters_make_a_finished_run_unfinished(first, workplace, monkeypatch):
     monkeypatch.chdir(workplace)
-    assert prepare("", "", "runs/first", {}).finished
-    assert not prepare("", "", "runs/first", {"gate": "always"}).finished
-    # Only what starts again needs what it starts from.
+    assert prepare_run("", "", "runs/first", {}).finished
+    assert not prepare_run("", "", "runs/first", {"gate": "always"}).finished
+    # A finished run needs neither its registry nor its inputs.
     stored = dataclasses.replace(Run.load(pathlib.Path("runs/first")), folder=pathlib.Path("runs/kept"))
     stored.parameters["registry"] = "runs/first/log.txt"
     stored.folder.mkdir()
     stored.save()
-    assert prepare("", "", "runs/kept", {}).finished
+    assert prepare_run("", "", "runs/kept", {}).finished
     with pytest.raises(UserError, match=r"cannot write runs/first/log\.txt/msinet"):
-        prepare("", "", "runs/kept", {"gate": "always"})
+        prepare_run("", "", "runs/kept", {"gate": "always"})
 
 
 def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
@@ -223,7 +223,7 @@ def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
     steps = re.findall(r"(?m)^\[(.+)\] done after", tuned.stdout)
     assert {"Base model: import", "Base model", STEPS["finetune"]} <= set(steps)
     assert not {STEPS["base"], f"{STEPS['base']}: plan"} & set(steps)
-    assert "salicon: not needed, a model takes the place of base training" in tuned.stdout
+    assert "salicon: not needed, because base_model_uri replaces base training" in tuned.stdout
     assert re.search(r"its own graph and of the imported network differ by at most \S+ on", tuned.stdout)
     assert "Registered: tuned version 1 (default)" in tuned.stdout
     lineage = LocalRegistry(workplace / "models").default("tuned").record["lineage"]
@@ -234,52 +234,52 @@ def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
     assert not (workplace / "runs" / "tuned" / "curve_base.html").exists()
 
 
-def test_base_model_that_is_not_there_is_refused_before_anything_starts(tmp_path, monkeypatch):
+def test_missing_base_model_is_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"base_model_uri is 'lost\.pb': lost\.pb does not exist; give"):
-        prepare("", "", "", {"base_model_uri": "lost.pb"})
+        prepare_run("", "", "", {"base_model_uri": "lost.pb"})
     pathlib.Path("README.md").touch()
     with pytest.raises(UserError, match=r"base_model_uri is 'README\.md': README\.md cannot be read as weights"):
-        prepare("", "", "", {"base_model_uri": "README.md"})
-    assert prepare("", "", "", {"base_model_uri": "gs://bucket/msi-net"}).environment == "sample"
+        prepare_run("", "", "", {"base_model_uri": "README.md"})
+    assert prepare_run("", "", "", {"base_model_uri": "gs://bucket/msi-net"}).environment == "sample"
     only = {"base_model_uri": "gs://bucket/msi-net", "finetune_source": "sample"}
-    assert prepare("local", "", "", only).parameters["base_model_uri"] == "gs://bucket/msi-net"
-    with pytest.raises(UserError, match="salicon has no source of its own: give base_source"):
-        prepare("local", "", "", {**only, "evaluate_base": True})
+    assert prepare_run("local", "", "", only).parameters["base_model_uri"] == "gs://bucket/msi-net"
+    with pytest.raises(UserError, match="salicon has no default source; set base_source to a folder"):
+        prepare_run("local", "", "", {**only, "evaluate_base": True})
 
 
-def test_accelerator_that_this_machine_does_not_name_is_refused_before_anything_starts(tmp_path, monkeypatch):
+def test_accelerator_other_than_cpu_is_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(
         UserError, match="fine-tuning: accelerator is 'l4', but a local run trains on this machine"
     ):
-        prepare("sample", "", "", {"finetune_accelerator": "l4"})
+        prepare_run("sample", "", "", {"finetune_accelerator": "l4"})
 
 
-def test_profile_that_has_no_folder_is_refused_before_anything_starts(tmp_path, monkeypatch):
+def test_profile_without_a_folder_is_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match=r"profile_steps is 1-2, .* `python -m trainer train --profile-steps 1-2"):
-        prepare("sample", "", "", {"profile_steps": "1-2"})
+        prepare_run("sample", "", "", {"profile_steps": "1-2"})
 
 
-def test_registry_that_cannot_be_used_is_refused_before_anything_starts(tmp_path, monkeypatch):
+def test_unusable_registry_is_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pathlib.Path("file").touch()
     for registry in ("file", "file/models"):
         with pytest.raises(UserError, match=rf"cannot write {registry}/msinet/aliases\.json: .*Not a directory"):
-            prepare("sample", "", "", {"registry": registry})
-    assert prepare("sample", "", "", {"registry": "new"}).parameters["registry"] == "new"
+            prepare_run("sample", "", "", {"registry": registry})
+    assert prepare_run("sample", "", "", {"registry": "new"}).parameters["registry"] == "new"
     files.write_json(pathlib.Path("models/mine/aliases.json"), {DEFAULT: 3})
     pathlib.Path("models/mine/7").mkdir()
     with pytest.raises(
         UserError, match=r"model 'mine' has no version 3 in models \(versions: 7\).*set-default VERSION"
     ):
-        prepare("sample", "", "", {"model_name": "mine"})
-    assert {each.name for each in tmp_path.iterdir()} == {"file", "models"}
+        prepare_run("sample", "", "", {"model_name": "mine"})
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "models"}
 
 
 def wait_for(path, pattern):
-    """The text of the file at `path`, as soon as it has `pattern`."""
+    """Wait until the file at `path` contains `pattern`, and return its text."""
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         text = path.read_text() if path.exists() else ""
@@ -296,35 +296,35 @@ def wait_until(condition):
 
 
 def processes_of(folder):
-    """Numbers of the running processes that have `folder` in their command."""
-    found = []
-    for each in pathlib.Path("/proc").glob("[0-9]*"):
+    """Ids of the running processes with `folder` in their command line."""
+    processes = []
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            arguments = (each / "cmdline").read_bytes()
+            arguments = (entry / "cmdline").read_bytes()
         except OSError:
             continue
-        if str(folder).encode() in arguments and int(each.name) != os.getpid():
-            found.append(int(each.name))
-    return found
+        if str(folder).encode() in arguments and int(entry.name) != os.getpid():
+            processes.append(int(entry.name))
+    return processes
 
 
 def arrays(path):
     """Name -> bytes of every array in an HDF5 file."""
-    found = {}
+    datasets = {}
     with h5py.File(path) as file:
         file.visititems(
-            lambda name, each: found.update({name: each[()].tobytes()} if hasattr(each, "shape") else {})
+            lambda name, node: datasets.update({name: node[()].tobytes()} if hasattr(node, "shape") else {})
         )
-    return found
+    return datasets
 
 
-def test_killed_run_leaves_no_process_and_goes_on_to_the_same_model(first, workplace, moved):
+def test_killed_run_leaves_no_process_and_resumes_to_the_same_model(first, workplace, moved):
     assert first.returncode == 0
     folder = workplace / "runs" / "second"
     arguments = command("runs/second", moved, moved)
     process = subprocess.Popen(arguments, cwd=workplace, stdout=subprocess.DEVNULL, env=environment())
     wait_for(folder / LOG, rf"training, epoch 2/{EPOCHS}: ")
-    # The checkpoint of the epoch before is written beside the training.
+    # The checkpoint of the previous epoch is written in parallel to the training.
     wait_until(lambda: list((folder / CHECKPOINTS / "base").glob("after-epoch-*.npz")))
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
@@ -333,9 +333,9 @@ def test_killed_run_leaves_no_process_and_goes_on_to_the_same_model(first, workp
 
     resumed = run(workplace, *arguments)
     assert resumed.returncode == 0, resumed.stdout
-    assert "Base training: data] nothing changed; taken from an earlier run" in resumed.stdout
+    assert "Base training: data] unchanged; result reused from an earlier run" in resumed.stdout
     assert "[Base training] epoch 1/" not in resumed.stdout
-    # It is the same, so it is not better.
+    # An equal model is not better.
     assert "Registered: msinet version 2 (challenger)" in resumed.stdout
     versions = LocalRegistry(workplace / "models").versions("msinet")
     assert versions[0].record["metrics"] == versions[1].record["metrics"]
@@ -345,13 +345,13 @@ def test_killed_run_leaves_no_process_and_goes_on_to_the_same_model(first, workp
     assert LocalRegistry(workplace / "models").aliases("msinet") == {DEFAULT: 1, CHALLENGER: 2}
 
 
-def test_interrupted_run_ends_its_tasks_and_says_how_to_go_on(tmp_path, moved):
+def test_interrupted_run_ends_its_tasks_and_shows_how_to_resume(tmp_path, moved):
     arguments = command("mine", moved, moved)
     process = subprocess.Popen(arguments, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment())
     wait_for(tmp_path / "mine" / LOG, "Executing task 'fetch-dataset'")
     second = run(tmp_path, *arguments)
     assert second.returncode == 1
-    assert second.stderr == "error: the run mine is running; wait for its end, or stop it\n"
+    assert second.stderr == "error: the run mine is already running; wait until it ends, or stop it\n"
     os.kill(process.pid, signal.SIGINT)
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 128 + signal.SIGINT
@@ -366,7 +366,9 @@ def test_model_below_the_centre_bias_fails_the_run_with_that_reason(first, workp
     started = ("base_model_uri=models/msinet/1", "model_name=bad")
     failed = run(workplace, *command("runs/bad", moved, fixed, *started))
     assert failed.returncode == 1
-    assert re.search(r"(?m)^Evaluation failed: The candidate is below the centre bias in KLD \(", failed.stdout)
+    assert re.search(
+        r"(?m)^Evaluation failed: The candidate is worse than the centre bias in KLD \(", failed.stdout
+    )
     assert any(line.startswith("KLD ↓") for line in failed.stdout.splitlines())
     assert "Report:     runs/bad/report.html" in failed.stdout
     assert (workplace / "runs" / "bad" / "report.html").stat().st_size > 1000
@@ -380,7 +382,7 @@ def test_users_mistake_in_a_task_is_the_reason_without_a_traceback(workplace, mo
     assert failed.returncode == 1
     assert re.search(r"(?m)^Base training: source failed: .*empty", failed.stdout)
     assert "Log:        runs/lost/log.txt" in failed.stdout
-    assert "Go on with: make run-pipeline RESUME=runs/lost" in failed.stdout
+    assert "Resume:     make run-pipeline RESUME=runs/lost" in failed.stdout
     assert "Traceback" not in failed.stdout + failed.stderr
     stored = Run.load(workplace / "runs" / "lost")
     assert stored.parameters["base_epochs"] == EPOCHS

@@ -2,7 +2,14 @@ import dataclasses
 
 import pytest
 
-from pipeline.plan.plan import DataSize, Plan, check_timeout, comparison, make_plan, markdown
+from pipeline.plan.plan import (
+    DataSize,
+    TrainingPlan,
+    check_timeout,
+    compare_accelerators,
+    make_plan,
+    plan_markdown,
+)
 from pipeline.plan.settings import AcceleratorConfig
 from trainer import footprint
 from trainer.accelerators import ACCELERATORS
@@ -15,59 +22,63 @@ START_H = 300 / 3600
 
 
 def planned(accelerator="l4", machines=None, **changes):
-    """The plan of SALICON's training with `changes` of the data, of the settings, and of where it is."""
+    """The plan for SALICON with `changes` to DataSize, to TrainConfig, and to the arguments of make_plan."""
     data, training = (
         dataclasses.replace(
             config,
-            **{each.name: changes.pop(each.name) for each in dataclasses.fields(config) if each.name in changes},
+            **{
+                field.name: changes.pop(field.name)
+                for field in dataclasses.fields(config)
+                if field.name in changes
+            },
         )
         for config in (SALICON, TRAINING)
     )
-    return make_plan(AcceleratorConfig(accelerator, **(machines or {})), training, data, **changes)
+    return make_plan(AcceleratorConfig(accelerator=accelerator, **(machines or {})), training, data, **changes)
 
 
 @pytest.mark.parametrize("row", ACCELERATORS.values(), ids=list(ACCELERATORS))
 @pytest.mark.parametrize("image_size", [(240, 320), (360, 360)])
 def test_default_batch_fits_every_accelerator(row, image_size):
-    made = planned(row.name, {"provisioning": "spot"}, image_size=image_size)
-    assert made.replicas == row.chips
-    assert made.batch_size == row.chips * row.chip.per_replica_batch
-    assert made.steps_per_epoch == 10_000 // made.batch_size
-    assert made.precision == row.chip.precision
-    assert 0 < made.memory_bytes <= made.usable_memory_bytes == 0.9 * row.chip.memory_bytes
-    assert made.hours > START_H
-    assert made.cost_usd == pytest.approx(made.hours * row.usd_per_hour("spot"))
-    assert len(made.basis) >= 3
+    plan = planned(row.name, {"provisioning": "spot"}, image_size=image_size)
+    assert plan.replicas == row.chips
+    assert plan.batch_size == row.chips * row.chip.per_replica_batch
+    assert plan.steps_per_epoch == 10_000 // plan.batch_size
+    assert plan.precision == row.chip.precision
+    assert 0 < plan.memory_bytes <= plan.usable_memory_bytes == 0.9 * row.chip.memory_bytes
+    assert plan.hours > START_H
+    assert plan.cost_usd == pytest.approx(plan.hours * row.usd_per_hour("spot"))
+    assert len(plan.basis) >= 3
 
 
-def test_time_and_cost_on_a_gpu_are_those_worked_by_hand():
+def test_time_and_cost_on_a_gpu_are_as_computed_by_hand():
     """A T4 in float16: 16 x 249.3 GFLOP at 65 TFLOP/s is 61.4 ms, longer than 16 x 0.913 GB at 320 GB/s; twice
     that at half the peak. 625 steps an epoch, 10 epochs, 5 minutes to start, 0.73 USD/h and 15% of it.
     """
-    made = planned("t4", batch_size=16)
-    assert made.seconds_per_step == pytest.approx(0.12273, rel=1e-4)
-    assert made.hours == pytest.approx((300 + 6250 * 0.12273) / 3600, rel=1e-4)
-    assert made.cost_usd == pytest.approx(0.2964 * 0.8395, rel=1e-3)
-    assert made.memory_bytes == pytest.approx(16 / 32 * 3.17e9 + 398.88e6)
+    plan = planned("t4", batch_size=16)
+    assert plan.seconds_per_step == pytest.approx(0.12273, rel=1e-4)
+    assert plan.hours == pytest.approx((300 + 6250 * 0.12273) / 3600, rel=1e-4)
+    assert plan.cost_usd == pytest.approx(0.2964 * 0.8395, rel=1e-3)
+    assert plan.memory_bytes == pytest.approx(16 / 32 * 3.17e9 + 398.88e6)
 
 
-def test_time_and_cost_on_a_tpu_are_those_worked_by_hand():
+def test_time_and_cost_on_a_tpu_are_as_computed_by_hand():
     """Four v5e at 360 x 360, 1.6875 times the pixels: 16 x 1.6875 x 249.3 GFLOP at 197 TFLOP/s is 34.2 ms,
     longer than 16 x 1.6875 x 0.913 GB at 819 GB/s. 12 steps of 64 and 4 validation batches at a third of a step.
     """
-    made = planned("v5e-4", images=800, valid_images=200, image_size=(360, 360), batch_size=64)
-    assert made.batch_per_replica == 16
-    assert made.seconds_per_step == pytest.approx(0.068336, rel=1e-4)
-    assert made.hours == pytest.approx((300 + 10 * (12 + 4 / 3) * 0.068336) / 3600, rel=1e-4)
-    assert made.cost_usd == pytest.approx(made.hours * 4.8 * 1.15)
-    assert made.memory_bytes == pytest.approx(16 * 1.6875 * 3.17e9 / 32 + 398.88e6)
+    plan = planned("v5e-4", images=800, valid_images=200, image_size=(360, 360), batch_size=64)
+    assert plan.batch_per_replica == 16
+    assert plan.seconds_per_step == pytest.approx(0.068336, rel=1e-4)
+    assert plan.hours == pytest.approx((300 + 10 * (12 + 4 / 3) * 0.068336) / 3600, rel=1e-4)
+    assert plan.cost_usd == pytest.approx(plan.hours * 4.8 * 1.15)
+    assert plan.memory_bytes == pytest.approx(16 * 1.6875 * 3.17e9 / 32 + 398.88e6)
 
 
-def test_time_on_a_cpu_is_the_measured_one_over_its_processors():
-    """1.57 s an image on two cores; 16 vCPUs that do half of a core each are four such pairs."""
-    made = planned("cpu", batch_size=1)
-    assert made.seconds_per_step == pytest.approx(1.57 / 4)
-    assert "1.57 s" in made.basis[0]
+def test_time_on_a_cpu_is_the_measured_one_divided_by_its_cores():
+    """1.57 s per image on two cores; 16 vCPUs, each half a core, are four such pairs."""
+    plan = planned("cpu", batch_size=1)
+    assert plan.seconds_per_step == pytest.approx(1.57 / 4)
+    assert "1.57 s" in plan.basis[0]
 
 
 def test_workers_and_reduction_servers_are_paid_for():
@@ -78,22 +89,22 @@ def test_workers_and_reduction_servers_are_paid_for():
     assert helped.cost_usd - two.cost_usd == pytest.approx(two.hours * 3 * 0.6518, rel=1e-3)
 
 
-def test_cost_is_not_known_where_no_price_is():
-    made = planned("l4", {"provisioning": "flex-start"})
-    assert made.cost_usd is None
-    assert "| Cost | not known |" in markdown(made)
+def test_cost_is_unknown_without_a_price():
+    plan = planned("l4", {"provisioning": "flex-start"})
+    assert plan.cost_usd is None
+    assert "| Cost | unknown |" in plan_markdown(plan)
 
 
-def test_default_batch_is_smaller_where_there_are_few_images():
+def test_default_batch_is_smaller_if_there_are_few_images():
     assert planned("a100-8", images=100).batch_per_replica == 12
 
 
-def test_float32_is_slower_than_bfloat16_where_both_are():
+def test_float32_is_slower_than_bfloat16_if_the_chip_has_both():
     assert planned(precision="float32").seconds_per_step > planned(precision="bfloat16").seconds_per_step
 
 
 @pytest.mark.parametrize(
-    ("accelerator", "what", "message"),
+    ("accelerator", "changes", "message"),
     [
         (
             "v5e-4",
@@ -117,7 +128,7 @@ def test_float32_is_slower_than_bfloat16_where_both_are():
             r"160 images of 240x320 a chip in bfloat16 take about 16.2 GB, and v5e-1 has 14.4 GB .* at most 141, "
             "or accumulation to 2",
         ),
-        ("t4", {"image_size": (4800, 3040)}, "take about 19.2 GB, and t4 has 14.4 GB.*take smaller images"),
+        ("t4", {"image_size": (4800, 3040)}, "take about 19.2 GB, and t4 has 14.4 GB.*use smaller images"),
         (
             "t4",
             {"precision": "bfloat16"},
@@ -127,7 +138,7 @@ def test_float32_is_slower_than_bfloat16_where_both_are():
         (
             "v5e-4",
             {"location": "europe-west4"},
-            "v5e-4 cannot be had for training in europe-west4; it can in us-central1, us-east1, us-west1",
+            "v5e-4 is not available for training in europe-west4; it is in us-central1, us-east1, us-west1",
         ),
         (
             "l4",
@@ -136,25 +147,25 @@ def test_float32_is_slower_than_bfloat16_where_both_are():
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_with_numbers_and_a_remedy(accelerator, what, message):
+def test_misfit_is_refused_with_numbers_and_a_remedy(accelerator, changes, message):
     with pytest.raises(UserError, match=message):
-        planned(accelerator, **what)
+        planned(accelerator, **changes)
 
 
-def test_batch_named_as_the_largest_fits_and_the_next_does_not():
+def test_largest_batch_fits_and_the_next_does_not():
     row = ACCELERATORS["v5e-4"]
-    most = footprint.largest_batch(row.chip, (240, 320), "bfloat16")
-    assert planned("v5e-4", batch_size=4 * most).batch_per_replica == most
-    with pytest.raises(UserError, match=f"set batch_size to at most {4 * most}, or accumulation to 2$"):
-        planned("v5e-4", batch_size=4 * (most + 1))
+    largest = footprint.largest_batch(row.chip, (240, 320), "bfloat16")
+    assert planned("v5e-4", batch_size=4 * largest).batch_per_replica == largest
+    with pytest.raises(UserError, match=f"set batch_size to at most {4 * largest}, or accumulation to 2$"):
+        planned("v5e-4", batch_size=4 * (largest + 1))
 
 
 def test_parts_of_a_batch_need_the_memory_of_one_part():
-    """256 images do not fit an L4, 8 parts of 32 do; by default each part is what the chip takes."""
+    """256 images do not fit an L4, but 8 parts of 32 do; by default each part is the chip's default batch."""
     with pytest.raises(UserError, match="set batch_size to at most 214, or accumulation to 2"):
         planned(batch_size=256)
-    made = planned(batch_size=256, accumulation=8)
-    assert (made.batch_size, made.memory_bytes) == (256, planned(batch_size=32).memory_bytes)
+    plan = planned(batch_size=256, accumulation=8)
+    assert (plan.batch_size, plan.memory_bytes) == (256, planned(batch_size=32).memory_bytes)
     assert planned(accumulation=4).batch_size == 4 * 32
     with pytest.raises(UserError, match="batch_size is 4, which 1 replicas of l4, in 3 parts each"):
         planned(batch_size=4, accumulation=3)
@@ -168,7 +179,7 @@ def test_kubeflow_has_one_pod_and_its_own_regions():
 
 def test_only_a_run_on_vertex_has_a_folder_for_a_profile():
     assert planned(profile_steps="10-20").batch_size == 32
-    with pytest.raises(UserError, match=r"profile_steps is 10-20, but only on Vertex AI .* --logs-dir DIR"):
+    with pytest.raises(UserError, match=r"profile_steps is 10-20, but only a run on Vertex AI .* --logs-dir DIR"):
         planned(profile_steps="10-20", platform="kubeflow")
 
 
@@ -176,32 +187,34 @@ def test_timeout_is_longer_than_the_training():
     check_timeout(planned("cpu", batch_size=1), 24)
     with pytest.raises(UserError, match=r"training takes about 11\.0 h, but timeout_hours is 2; raise it"):
         check_timeout(planned("cpu", batch_size=1), 2)
-    with pytest.raises(UserError, match="timeout_hours is 200; with provisioning flex-start it is 168 at most"):
+    with pytest.raises(
+        UserError, match="timeout_hours is 200; with provisioning flex-start it must be at most 168"
+    ):
         check_timeout(planned("l4", {"provisioning": "flex-start"}), 200)
 
 
 def test_comparison_has_a_plan_or_a_reason_for_every_accelerator():
     machines = {"provisioning": "standard"}
-    compared = comparison(machines, TrainConfig(batch_size=160), SALICON, location="us-central1")
+    compared = compare_accelerators(machines, TrainConfig(batch_size=160), SALICON, location="us-central1")
     assert list(compared) == list(ACCELERATORS)
-    assert isinstance(compared["v5e-4"], Plan)
+    assert isinstance(compared["v5e-4"], TrainingPlan)
     assert compared["v5e-4"].batch_size == 160
     assert "at most 141" in compared["v5e-1"]
     assert "set it to spot or flex-start" in compared["h100"]
 
 
-def test_plan_for_people_has_every_figure_and_what_it_rests_on():
-    made = planned("v5e-4", {"provisioning": "spot"}, batch_size=64, valid_images=5000, location="us-west1")
-    text = markdown(made)
+def test_plan_as_markdown_has_every_figure_and_its_basis():
+    plan = planned("v5e-4", {"provisioning": "spot"}, batch_size=64, valid_images=5000, location="us-west1")
+    text = plan_markdown(plan)
     for part in (
         "| Accelerator | v5e-4: 1 x ct5lp-hightpu-4t, 4 x TPU v5e each, spot |",
-        "| Batch | 64 images in a step, 16 on each replica |",
+        "| Batch | 64 images per step, 16 per replica |",
         "| Precision | bfloat16 |",
         "| Steps | 10 epochs of 156 = 1560 |",
-        "| Memory | 2.0 GB of 14.4 GB on each chip |",
+        "| Memory | 2.0 GB of 14.4 GB per chip |",
         "| Time | about 6 min |",
         "an assumption",
-        "us-west1 has its own prices",
+        "Prices in us-west1 differ.",
     ):
         assert part in text
-    assert all(f"- {sentence}\n" in text for sentence in made.basis)
+    assert all(f"- {sentence}\n" in text for sentence in plan.basis)

@@ -22,8 +22,8 @@ def output(monkeypatch, capsys):
 
 
 def row(lines, name):
-    (found,) = [line.split() for line in lines if line.split()[:1] == [name]]
-    return found
+    (cells,) = [line.split() for line in lines if line.split()[:1] == [name]]
+    return cells
 
 
 def test_table_compares_all_accelerators_on_salicon(output):
@@ -58,7 +58,7 @@ def test_table_fits_a_narrow_terminal(output):
     assert row(lines, "a100-80gb-8")[-3:] == ["5", "min", "4.15"]
 
 
-def test_table_of_nothing_that_fits_gives_the_reasons_alone(output):
+def test_only_reasons_are_shown_if_nothing_fits(output):
     lines = output("--workers", "0")
     assert sum("workers is 0; it must be at least 1" in line for line in lines) == len(ACCELERATORS)
     assert not any("USD" in line and "accelerator" in line for line in lines)
@@ -68,7 +68,7 @@ def test_one_accelerator_shows_its_plan(output):
     text = "\n".join(output("--accelerator", "v5e-4", "--precision", "float32"))
     assert "Training on v5e-4" in text
     assert re.search(r"Precision +float32", text)
-    assert "What this rests on" in text
+    assert "Basis of the estimates" in text
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_one_accelerator_shows_its_plan(output):
         (["--accelerator", "h100"], "is not offered for h100"),
     ],
 )
-def test_mistake_is_named(arguments, message):
+def test_mistake_is_reported(arguments, message):
     with pytest.raises(UserError, match=message):
         main(["plan", *arguments])
 

@@ -18,7 +18,7 @@ def test_defaults_are_valid():
         {"accelerator": "v5e-8", "provisioning": "spot"},
     ],
 )
-def test_machines_that_vertex_ai_lends_are_accepted(settings):
+def test_machines_that_vertex_ai_offers_are_accepted(settings):
     AcceleratorConfig(**settings)
 
 
@@ -27,10 +27,10 @@ def test_machines_that_vertex_ai_lends_are_accepted(settings):
     [
         ({"accelerator": "v5e-3"}, "unknown accelerator 'v5e-3'; did you mean 'v5e-"),
         ({"workers": 0}, "workers is 0; it must be at least 1"),
-        ({"workers": 2}, "workers is 2, but cpu trains on one machine; set it to 1, or take GPUs"),
+        ({"workers": 2}, "workers is 2, but cpu trains on one machine; set it to 1, or choose GPUs"),
         (
             {"accelerator": "v5e-4", "workers": 2},
-            "workers is 2, but v5e-4 trains on one machine; set it to 1, or take v5e-4 or v5e-8 for more chips",
+            "workers is 2, but v5e-4 trains on one machine; set it to 1, or choose v5e-4 or v5e-8 for more chips",
         ),
         (
             {"provisioning": "spto"},
@@ -52,11 +52,11 @@ def test_machines_that_vertex_ai_lends_are_accepted(settings):
         ),
         (
             {"accelerator": "l4", "workers": 2, "reduction_servers": 2, "provisioning": "flex-start"},
-            "with provisioning flex-start all machines of a job must be the same; set it to 0",
+            "with provisioning flex-start all machines of a job must be of the same type; set it to 0",
         ),
     ],
 )
-def test_machines_that_do_not_go_together_are_refused(settings, message):
+def test_machines_that_do_not_fit_together_are_refused(settings, message):
     with pytest.raises(UserError, match=message):
         AcceleratorConfig(**settings)
 
@@ -86,14 +86,17 @@ def test_setting_of_a_job_is_accepted(name, value):
         ({"tensorboard": "board"}, "tensorboard is 'board'; write projects/PROJECT/locations/LOCATION/tensorb"),
         (
             {"tensorboard": "projects/p/locations/l/tensorboards/1"},
-            "tensorboard is given, but no training_service_account",
+            "tensorboard is set, but training_service_account is empty",
         ),
         ({"training_service_account": "me"}, "training_service_account is 'me'; write an e-mail address"),
         ({"training_network": "default"}, "training_network is 'default'; write projects/NUMBER/global/networks"),
-        ({"training_labels": "Team=Vision"}, "training_labels has 'Team=Vision'; write key=value in lower-case"),
+        (
+            {"training_labels": "Team=Vision"},
+            "training_labels has 'Team=Vision'; write key=value, each at most 63 lower-case letters",
+        ),
     ],
 )
-def test_setting_of_a_job_that_vertex_ai_would_refuse_is_refused(settings, message):
+def test_setting_of_a_job_that_vertex_ai_would_reject_is_refused(settings, message):
     with pytest.raises(UserError, match=message):
         JobConfig(**settings)
 
@@ -111,9 +114,9 @@ def test_labels_are_read():
         ("=x", "has '=x'"),
         ("team=" + "x" * 64, "at most 63"),
         ("team=a,team=b", "has 'team' twice"),
-        (",".join(f"k{number}=x" for number in range(65)), "has 65 labels; Vertex AI takes at most 64"),
+        (",".join(f"k{number}=x" for number in range(65)), "has 65 labels; Vertex AI accepts at most 64"),
     ],
 )
-def test_label_that_vertex_ai_would_refuse_is_refused(text, message):
+def test_label_that_vertex_ai_would_reject_is_refused(text, message):
     with pytest.raises(UserError, match=message):
         parse_labels(text)

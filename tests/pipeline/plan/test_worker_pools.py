@@ -67,7 +67,7 @@ def documented(name):
 
 
 def planned(accelerator, **machines):
-    config = AcceleratorConfig(accelerator, **{"provisioning": "spot", **machines})
+    config = AcceleratorConfig(accelerator=accelerator, **{"provisioning": "spot", **machines})
     return make_plan(config, TrainConfig(batch_size=0), DataSize(10_000, 0, (240, 320)))
 
 

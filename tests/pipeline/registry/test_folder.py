@@ -46,7 +46,7 @@ def test_version_is_a_savedmodel_with_the_trainers_model_inside(registry, model)
 def test_serving_sees_nothing_but_version_numbers_as_folders(registry, model):
     add(registry, model)
     add(registry, model, champion=1)
-    assert sorted(each.name for each in (registry.root / "msinet").iterdir() if each.is_dir()) == ["1", "2"]
+    assert sorted(path.name for path in (registry.root / "msinet").iterdir() if path.is_dir()) == ["1", "2"]
 
 
 def test_model_that_is_not_promoted_becomes_the_challenger(registry, model):
@@ -67,7 +67,7 @@ def test_model_compared_with_nothing_does_not_replace_a_default(registry, model)
     assert add(registry, model, champion=NO_VERSION) == (2, CHALLENGER)
 
 
-def test_version_numbers_are_not_given_again_below_the_highest(registry, model):
+def test_version_numbers_below_the_highest_are_not_reused(registry, model):
     for champion in (NO_VERSION, 1, 2):
         add(registry, model, champion=champion)
     registry.set_alias("msinet", DEFAULT, 1)
@@ -100,7 +100,7 @@ def test_incomplete_model_is_refused_and_leaves_nothing(registry, model):
     with pytest.raises(FileNotFoundError):
         add(registry, model)
     assert registry.versions("msinet") == []
-    assert not [each for each in (registry.root / "msinet").iterdir() if each.name != ".lock"]
+    assert not [path for path in (registry.root / "msinet").iterdir() if path.name != ".lock"]
 
 
 def test_folder_without_an_export_is_refused(registry, tmp_path):
@@ -109,7 +109,7 @@ def test_folder_without_an_export_is_refused(registry, tmp_path):
     assert not registry.root.exists()
 
 
-def test_what_a_killed_writer_left_behind_is_removed(registry, model):
+def test_leftovers_of_a_killed_writer_are_removed(registry, model):
     leftover = registry.root / "msinet" / f".partial-{os.getpid() + 1}-7"
     leftover.mkdir(parents=True)
     (leftover / "saved_model.pb").write_bytes(b"half")
@@ -152,7 +152,7 @@ def test_version_keeps_the_scores_of_each_image(registry, model, tmp_path):
         assert not (without.model / name).exists()
 
 
-def test_lineage_of_a_folder_that_is_no_prepared_data_names_it(model, tmp_path):
+def test_lineage_of_a_folder_without_prepared_data_names_it(model, tmp_path):
     with pytest.raises(UserError, match="not a prepared dataset"):
         lineage("run", {"base": str(tmp_path)}, str(model))
 
@@ -199,27 +199,25 @@ def test_name_that_is_not_registered_leaves_nothing_behind(registry, model):
         main(["registry", "set-default", "1", "--registry", str(registry.root), "--model-name", "msient"])
     with pytest.raises(UserError, match=r"model 'msient' has no version 1 .*versions: none"):
         registry.set_alias("msient", DEFAULT, 1)
-    assert [each.name for each in registry.root.iterdir()] == ["msinet"]
+    assert [path.name for path in registry.root.iterdir()] == ["msinet"]
 
 
-def test_version_that_is_not_whole_is_said_with_what_it_lacks(registry, model):
+def test_incomplete_version_is_named_with_its_missing_files(registry, model):
     add(registry, model)
     extra = registry.versions("msinet")[0].model
     (extra / artifacts.MODEL_CONFIG).unlink()
     with pytest.raises(
-        UserError, match=r"version 1 of model 'msinet' is not whole, .* has no config\.json; put it"
+        UserError, match=r"version 1 of model 'msinet' is incomplete: .* has no config\.json; restore it"
     ):
         main(["registry", "list", "--registry", str(registry.root)])
     shutil.rmtree(extra)
-    with pytest.raises(
-        UserError, match=r"has no version\.json, model\.weights\.h5, config\.json; put it back, or"
-    ):
+    with pytest.raises(UserError, match=r"has no version\.json, model\.weights\.h5, config\.json; restore it, or"):
         registry.default("msinet")
-    # No reason not to register another.
+    # An incomplete version is no reason to refuse another one.
     assert add(registry, model, champion=1) == (2, DEFAULT)
 
 
-def test_default_that_was_removed_is_said_with_a_remedy(registry, model):
+def test_removed_default_is_named_with_a_remedy(registry, model):
     for champion in (NO_VERSION, 1):
         add(registry, model, champion=champion)
     shutil.rmtree(registry.root / "msinet" / "2")
@@ -252,7 +250,7 @@ def test_run_that_registers_the_same_model_again_finds_its_version(registry, mod
     assert registry.add("msinet", model, made(), True, NO_VERSION) == (1, DEFAULT)
     assert registry.add("msinet", model, again, champion == NO_VERSION, champion) == (1, DEFAULT)
     assert registry.aliases("msinet") == {DEFAULT: 1}
-    assert [each.record["lineage"] for each in registry.versions("msinet")] == [made()["lineage"]]
+    assert [version.record["lineage"] for version in registry.versions("msinet")] == [made()["lineage"]]
 
 
 def test_run_killed_before_its_alias_was_written_gets_it(registry, model):
@@ -269,7 +267,7 @@ def test_challenger_of_the_same_run_becomes_the_default_without_another_version(
     assert registry.aliases("msinet") == {DEFAULT: 2, CHALLENGER: 2}
 
 
-def test_what_differs_in_run_scores_or_weights_is_another_version(registry, model):
+def test_model_with_another_run_scores_or_weights_is_another_version(registry, model):
     registry.add("msinet", model, made(), True, NO_VERSION)
     assert registry.add("msinet", model, made("msinet-2", "/runs/b"), False, 1) == (2, CHALLENGER)
     assert registry.add("msinet", model, made(kld=0.4), False, 1) == (3, CHALLENGER)
@@ -277,7 +275,7 @@ def test_what_differs_in_run_scores_or_weights_is_another_version(registry, mode
     assert registry.add("msinet", model, made(), False, 1) == (4, CHALLENGER)
 
 
-def test_lineage_has_the_folder_that_runs_which_go_on_share(model):
+def test_lineage_has_the_folder_that_resumed_runs_share(model):
     (model.parent / "msinet-2026").mkdir()
     place = shutil.move(model, model.parent / "msinet-2026" / "model")
     assert lineage("msinet-2026", {}, str(place))["folder"] == str(model.parent)

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from pipeline import cloud
 from pipeline.__main__ import main
 from pipeline.graph.parameters import PipelineConfig
 from pipeline.local import prepare
@@ -22,9 +23,6 @@ LABELS = {
     "code": "0-1-0-5f2a",
     "data_base": "salicon-aa01",
     "data_finetune": "fixationadd1000-bb02",
-    "fixationadd1000_kld": "0_4321",
-    "fixationadd1000_information_gain": "-0_1000",
-    "salicon_kld": "0_5000",
 }
 DESCRIPTION = """The candidate becomes the default: there is no default model yet.
 Run msinet-1, code 0.1.0+5f2a.
@@ -36,7 +34,7 @@ salicon: kld 0.5000"""
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    monkeypatch.setattr("pipeline.registry.vertex.WAITS_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr("pipeline.cloud.PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
 
 
 @pytest.fixture
@@ -63,7 +61,7 @@ def record(name="msinet-1"):
 
 
 def add(registry, model, name="msinet-1", promote=True, champion=NO_VERSION):
-    """Register what the run of this name has made."""
+    """Register the model of the run with this name."""
     return registry.add("msinet", model, record(name), promote, champion)
 
 
@@ -103,11 +101,13 @@ def test_later_version_is_uploaded_below_the_first(vertex, registry, model):
 def test_folder_is_a_savedmodel_with_the_trainers_model_inside(registry, model, bucket):
     add(registry, model)
     folder = "models/msinet/msinet-1/"
-    found = {blob.name.removeprefix(folder): blob.download_as_bytes() for blob in bucket.list_blobs(prefix=folder)}
-    version = json.loads(found.pop("assets.extra/version.json"))
+    contents = {
+        blob.name.removeprefix(folder): blob.download_as_bytes() for blob in bucket.list_blobs(prefix=folder)
+    }
+    version = json.loads(contents.pop("assets.extra/version.json"))
     assert version.pop("created").startswith("20")
     assert version == record()
-    assert found == {
+    assert contents == {
         "saved_model.pb": b"graph",
         "variables/variables.index": b"index",
         "assets.extra/model.weights.h5": b"weights",
@@ -125,7 +125,7 @@ def test_version_keeps_the_scores_of_each_image(registry, model, bucket, tmp_pat
             assert (folder / name).read_text() == name
 
 
-def test_each_data_set_becomes_an_evaluation_of_the_version(vertex, registry, model):
+def test_each_dataset_becomes_an_evaluation_of_the_version(vertex, registry, model):
     add(registry, model)
     first, second = vertex.sent("POST", "evaluations:import")
     assert first.path.endswith("/models/4000@1/evaluations:import")
@@ -138,7 +138,7 @@ def test_each_data_set_becomes_an_evaluation_of_the_version(vertex, registry, mo
     assert second.body["modelEvaluation"]["displayName"] == "salicon"
 
 
-def test_version_whose_evaluation_is_refused_is_registered_all_the_same(vertex, registry, model, capsys):
+def test_version_is_registered_even_if_its_evaluation_is_refused(vertex, registry, model, capsys):
     vertex.fail(400, times=2, path="evaluations:import", message="Invalid Metrics Format")
     assert add(registry, model) == (1, DEFAULT)
     first, second = capsys.readouterr().out.splitlines()[-2:]
@@ -153,15 +153,15 @@ def test_model_without_export_is_refused_before_anything_is_sent(vertex, registr
     assert not vertex.requests
 
 
-def test_folder_off_cloud_storage_needs_a_place_to_be_kept(vertex, model):
+def test_model_outside_cloud_storage_needs_a_staging_folder(vertex, model):
     with pytest.raises(UserError, match=r"not on Cloud Storage.*staging=gs://"):
         add(VertexRegistry(PROJECT, LOCATION, vertex.environment.endpoint), model)
     assert not vertex.requests
 
 
-def test_local_run_without_a_place_for_its_model_is_refused_before_it_starts():
+def test_local_run_without_a_staging_folder_is_refused_before_it_starts():
     with pytest.raises(UserError, match=r"staging=gs://BUCKET/FOLDER"):
-        prepare.prepare("sample", "", "", {"registry": f"{VERTEX}{PROJECT}/{LOCATION}"})
+        prepare.prepare_run("sample", "", "", {"registry": f"{VERTEX}{PROJECT}/{LOCATION}"})
 
 
 # === Default and challenger ===
@@ -198,7 +198,7 @@ def test_default_is_fetched_as_the_trainer_reads_it(registry, model):
     default = registry.default("msinet")
     assert default.number == 1
     assert default.record["lineage"] == record()["lineage"]
-    assert {each.name: each.read_bytes() for each in default.model.iterdir() if each.name != "version.json"} == {
+    assert {path.name: path.read_bytes() for path in default.model.iterdir() if path.name != "version.json"} == {
         artifacts.WEIGHTS: b"weights",
         artifacts.MODEL_CONFIG: b'{"best_epoch": 1}',
         artifacts.HISTORY: b'{"epoch": 1}\n',
@@ -252,9 +252,9 @@ def test_two_models_of_one_name_are_both_named(vertex, registry, model):
     assert not uploads(vertex)
 
 
-def test_default_that_holds_no_model_of_ours_is_said(vertex, registry, bucket):
+def test_default_that_this_pipeline_did_not_register_is_refused(vertex, registry, bucket):
     foreign(vertex, labels={"managed_by": "msinet-pipelines"}, artifactUri=f"gs://{bucket.name}/elsewhere")
-    with pytest.raises(UserError, match=r"version 1.*nothing of ours is in gs://.*set-default"):
+    with pytest.raises(UserError, match=r"version 1.*gs://.* has no version.json of ours.*set-default"):
         registry.default("msinet")
 
 
@@ -263,7 +263,7 @@ def test_default_that_holds_no_model_of_ours_is_said(vertex, registry, bucket):
 
 @pytest.mark.parametrize("status", [DROP, 429, 500, 503])
 @pytest.mark.parametrize("path", ["models", "models:upload", "evaluations", "evaluations:import"])
-def test_passing_failure_is_waited_out(vertex, registry, model, status, path):
+def test_transient_failure_is_retried(vertex, registry, model, status, path):
     vertex.fail(status, times=2, path=f"/{path}")
     assert add(registry, model) == (1, DEFAULT)
     assert len(vertex.kept("models")["4000"]["versions"]) == 1
@@ -271,24 +271,24 @@ def test_passing_failure_is_waited_out(vertex, registry, model, status, path):
 
 @pytest.mark.parametrize("status", [DROP, 503])
 @pytest.mark.parametrize("versions", [0, 1])
-def test_upload_whose_answer_is_lost_makes_one_version(vertex, registry, model, status, versions):
+def test_upload_whose_response_is_lost_makes_one_version(vertex, registry, model, status, versions):
     for number in range(versions):
         add(registry, model, f"earlier-{number}")
     vertex.fail(status, path="models:upload", after=True)
     assert add(registry, model, champion=versions) == (versions + 1, DEFAULT)
-    (kept,) = vertex.kept("models").values()
-    assert len(kept["versions"]) == versions + 1
+    (stored,) = vertex.kept("models").values()
+    assert len(stored["versions"]) == versions + 1
     assert len(uploads(vertex)) == versions + 1
 
 
-def test_evaluation_whose_answer_is_lost_is_attached_once(vertex, registry, model):
+def test_evaluation_whose_response_is_lost_is_attached_once(vertex, registry, model):
     vertex.fail(DROP, path="evaluations:import", after=True)
     add(registry, model)
     (kept,) = vertex.kept("evaluations").values()
-    assert [each["displayName"] for each in kept] == ["fixationadd1000", "salicon"]
+    assert [evaluation["displayName"] for evaluation in kept] == ["fixationadd1000", "salicon"]
 
 
-def test_lost_sight_of_an_upload_under_way_makes_one_version(vertex, registry, model):
+def test_upload_whose_operation_gets_out_of_sight_makes_one_version(vertex, registry, model):
     vertex.state["pending"] = 1
     vertex.fail(DROP, path="/operations/")
     assert add(registry, model) == (1, DEFAULT)
@@ -306,13 +306,13 @@ def test_run_that_registers_again_finds_its_version(vertex, registry, model, buc
     assert written() == before
 
 
-def test_failure_that_does_not_pass_is_reported(vertex, registry, model):
+def test_permanent_failure_is_reported(vertex, registry, model):
     vertex.fail(503, times=99)
     with pytest.raises(UserError, match="503"):
         add(registry, model)
 
 
-def test_missing_permission_is_not_tried_again(vertex, registry, model):
+def test_missing_permission_is_not_retried(vertex, registry, model):
     vertex.fail(403, path="models:upload", message="Permission 'aiplatform.models.upload' denied")
     with pytest.raises(UserError, match=r"aiplatform\.models\.upload"):
         add(registry, model)
@@ -321,7 +321,7 @@ def test_missing_permission_is_not_tried_again(vertex, registry, model):
 
 def test_bucket_that_does_not_exist_is_reported_before_the_upload(vertex, model):
     registry = VertexRegistry(PROJECT, LOCATION, vertex.environment.endpoint, staging="gs://nowhere-at-all/models")
-    with pytest.raises(UserError, match=r"nowhere-at-all.*404"):
+    with pytest.raises(UserError, match=r"there is no bucket 'nowhere-at-all'"):
         add(registry, model)
     assert not uploads(vertex)
 
@@ -349,7 +349,7 @@ def test_malformed_address_is_refused(address, complaint):
         assert complaint in str(raised.value)
 
 
-def test_address_is_taken_for_the_pipelines_registry():
+def test_address_is_accepted_as_the_pipelines_registry():
     assert PipelineConfig(registry="vertex://proj/us-central1").registry == "vertex://proj/us-central1"
 
 

@@ -3,10 +3,10 @@ import json
 
 import pytest
 
-from pipeline import cloud
 from pipeline.vertex import checks
 from tests.gcs import answering, refusing
 from tests.vertex import environment
+from trainer import storage
 from trainer.errors import UserError
 
 HERE = environment("http://127.0.0.1:1", "bucket")
@@ -14,8 +14,7 @@ HERE = environment("http://127.0.0.1:1", "bucket")
 
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch):
-    monkeypatch.setattr(cloud, "PAUSE_S", 0.001)
-    monkeypatch.setattr(cloud, "RETRY_S", 0.05)
+    monkeypatch.setattr(storage, "RETRY_S", 0.05)
 
 
 def test_environment_of_the_tests_is_complete():
@@ -25,7 +24,7 @@ def test_environment_of_the_tests_is_complete():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"target": "local"}, "environment prod is for target local; take one for Vertex AI with --env"),
+        ({"target": "local"}, "environment prod is for target local; choose one for Vertex AI with --env"),
         ({"location": "us-central1-a"}, "location of environment prod is 'us-central1-a'; write a region"),
         ({"location": "US"}, "location of environment prod is 'US'"),
         ({"project": "My Project"}, "project of environment prod is 'My Project'"),
@@ -36,7 +35,6 @@ def test_environment_of_the_tests_is_complete():
         ({"network": "default"}, "write projects/NUMBER/global/networks/NAME"),
         ({"image_repository": "msinet"}, "write LOCATION-docker.pkg.dev/PROJECT/REPOSITORY"),
         ({"image_tag": ":latest"}, "image_tag of environment prod is ':latest'"),
-        ({"experiment": "My runs"}, "experiment of environment prod is 'My runs'"),
         ({"labels": {"Team": "x"}}, "labels of environment prod have 'Team' = 'x'"),
         ({"labels": {"team": "x" * 64}}, "at most 63 lower-case letters"),
     ],
@@ -47,7 +45,7 @@ def test_key_that_vertex_would_refuse_is_named_with_the_environment(changes, mes
 
 
 def test_empty_image_tag_is_refused():
-    with pytest.raises(UserError, match="image_tag is empty; target vertex needs one"):
+    with pytest.raises(UserError, match="image_tag is empty; target vertex needs it"):
         dataclasses.replace(HERE, image_tag="")
 
 
@@ -87,8 +85,8 @@ def test_bucket_in_another_region_is_refused(bucket):
 
 def test_bucket_of_two_regions_is_accepted_in_each(monkeypatch):
     placed = {"dataLocations": ["US-CENTRAL1", "US-EAST1"]}
-    found = {"name": "bucket", "location": "US", "customPlacementConfig": placed}
-    answer = 200, {"Content-Type": "application/json"}, json.dumps(found).encode()
+    resource = {"name": "bucket", "location": "US", "customPlacementConfig": placed}
+    answer = 200, {"Content-Type": "application/json"}, json.dumps(resource).encode()
     with answering(monkeypatch, lambda path: answer):
         checks.check_bucket(HERE)
         with pytest.raises(UserError, match="bucket gs://bucket is in us, but runs are in us-west1"):
@@ -96,15 +94,15 @@ def test_bucket_of_two_regions_is_accepted_in_each(monkeypatch):
 
 
 def test_missing_bucket_is_named_with_the_command_that_creates_it(bucket):
-    wanted = "gcloud storage buckets create gs://no-such-bucket --location=us-central1"
-    with pytest.raises(UserError, match=f"bucket gs://no-such-bucket does not exist; create it with `{wanted}`"):
+    command = "gcloud storage buckets create gs://no-such-bucket --location=us-central1"
+    with pytest.raises(UserError, match=f"bucket gs://no-such-bucket does not exist; create it with `{command}`"):
         checks.check_bucket(dataclasses.replace(HERE, bucket="gs://no-such-bucket/msinet"))
 
 
 @pytest.mark.parametrize(
     ("status", "message"),
-    [(403, "bucket gs://bucket: no permission"), (503, "bucket gs://bucket: the service fails")],
+    [(403, "bucket gs://bucket: no permission"), (503, "bucket gs://bucket: the service failed")],
 )
-def test_bucket_that_does_not_answer_is_named(monkeypatch, status, message):
+def test_bucket_that_fails_to_respond_is_named(monkeypatch, status, message):
     with answering(monkeypatch, refusing(status)), pytest.raises(UserError, match=message):
         checks.check_bucket(HERE)

@@ -12,7 +12,7 @@ def test_up_to_three_addresses_are_told(count):
 
 
 def test_fourth_address_is_refused():
-    with pytest.raises(UserError, match="notify has 4 addresses, Vertex sends to 3 at most"):
+    with pytest.raises(UserError, match="notify has 4 addresses, but Vertex AI sends to at most 3"):
         Environment("mine", notify=[ADDRESS] * 4)
 
 
@@ -21,5 +21,5 @@ def test_fourth_address_is_refused():
     ["", "lab", "lab@", "@example.org", "a@b", "a b@c.org", "a@b.org,c@d.org", "<a@b.org>", "a@.org", "a@@b.org"],
 )
 def test_text_that_is_no_address_is_refused(address):
-    with pytest.raises(UserError, match="which is no e-mail address"):
+    with pytest.raises(UserError, match="which is not an e-mail address"):
         Environment("mine", notify=[address])

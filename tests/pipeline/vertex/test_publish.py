@@ -21,7 +21,7 @@ def test_upload_is_the_compiled_pipeline_with_its_tags(vertex, tmp_path, capsys)
     assert address == f"{vertex.environment.template_repository}/msinet/{version}"
     assert vertex.kept("tags") == {"latest": version, "v1.2": version}
     compiled = tmp_path / "compiled.yaml"
-    compiling.write(vertex.environment, compiled)
+    compiling.write_pipeline(vertex.environment, compiled)
     assert vertex.kept("templates")[version] == compiled.read_text()
 
 
@@ -44,8 +44,8 @@ def test_same_pipeline_is_the_same_version(vertex):
     ("status", "message"),
     [
         (403, r"no permission: .*roles/artifactregistry.writer on the repository"),
-        (404, "there is no such thing"),
-        (503, "the service fails"),
+        (404, "not found"),
+        (503, "the service failed"),
         (DROP, "cannot reach the service"),
     ],
 )
@@ -56,9 +56,9 @@ def test_refused_upload_says_what_to_do(vertex, status, message):
     assert not vertex.kept("templates")
 
 
-def test_version_that_is_not_there_is_named(vertex):
+def test_missing_version_is_named(vertex):
     address = f"{vertex.environment.template_repository}/msinet/sha256:{'0' * 64}"
-    with pytest.raises(UserError, match=r"no such thing: .*was not found"):
+    with pytest.raises(UserError, match=r"not found: .*was not found"):
         submit.prepare(vertex.environment, {}, address)
 
 
@@ -71,11 +71,11 @@ def test_credentials_are_needed_for_the_real_registry(vertex):
 @pytest.mark.parametrize(
     ("repository", "tags", "message"),
     [
-        ("", ["latest"], "names no template_repository; add it to its TOML file"),
+        ("", ["latest"], "template_repository is empty; add it to the TOML file"),
         ("https://us-docker.pkg.dev/p/r", ["latest"], "write https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY"),
         ("http://us-kfp.pkg.dev/p/r", ["latest"], "template_repository is 'http://us-kfp.pkg.dev/p/r'"),
-        ("https://us-kfp.pkg.dev/p/r", ["a,b"], "tag 'a,b' is not one"),
-        ("https://us-kfp.pkg.dev/p/r", ["sha256:1"], "tag 'sha256:1' is not one"),
+        ("https://us-kfp.pkg.dev/p/r", ["a,b"], "tag is 'a,b'; use letters"),
+        ("https://us-kfp.pkg.dev/p/r", ["sha256:1"], "tag is 'sha256:1'; use letters"),
     ],
 )
 def test_mistake_is_named_before_anything_is_sent(vertex, repository, tags, message):

@@ -1,4 +1,4 @@
-"""Runs that were submitted before, looked at and cancelled on the wire."""
+"""Runs that were submitted before: listing, showing and cancelling them, as requests to a server on loopback."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ DONE = (
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    monkeypatch.setattr(cloud, "PAUSE_S", 0.001)
+    monkeypatch.setattr(cloud, "PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
     monkeypatch.setattr(runs, "POLL_S", 0.0)
 
 
@@ -51,12 +51,12 @@ def test_list_shows_our_runs_newest_first(started, config, capsys):
     assert "pipelineSpec" not in request.query["readMask"]
 
 
-def test_list_stops_where_it_is_told(started, config, capsys):
+def test_list_stops_at_its_limit(started, config, capsys):
     assert main(["runs", "list", "--env", config, "--limit", "1"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["second"]
 
 
-def test_show_says_state_parameters_and_tasks(started, config, capsys):
+def test_show_prints_state_parameters_and_tasks(started, config, capsys):
     assert main(["runs", "show", "first", "--env", config]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "Run:     first"
@@ -65,7 +65,7 @@ def test_show_says_state_parameters_and_tasks(started, config, capsys):
     assert "  base_epochs = 2" in lines
     assert "[Base training: data] succeeded after 1 h 2 min" in lines
     assert "[Base training: plan] skipped" in lines
-    assert not [line for line in lines if "import" in line]  # the branch that is not taken
+    assert not [line for line in lines if "import" in line]  # its branch is not taken
 
 
 def test_show_without_a_run_shows_the_latest_and_can_wait_for_it(started, config, capsys):
@@ -80,7 +80,7 @@ def test_show_of_a_failed_run_says_why(started, config, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == "Evaluation failed: out of memory"
 
 
-def test_cancel_asks_once_and_the_run_then_ends(started, config, capsys):
+def test_cancel_sends_one_request_and_the_run_then_ends(started, config, capsys):
     started.state["script"] = [("RUNNING", {})]
     assert main(["runs", "cancel", "first", "--env", config]) == 0
     (request,) = started.sent("POST", ":cancel")
@@ -90,7 +90,7 @@ def test_cancel_asks_once_and_the_run_then_ends(started, config, capsys):
 
 
 @pytest.mark.parametrize("status", [DROP, 429, 503])
-def test_cancelling_survives_failures_that_pass(started, config, status):
+def test_cancelling_survives_transient_failures(started, config, status):
     started.state["script"] = [("RUNNING", {})]
     started.fail(status, times=2, method="POST", path=":cancel")
     assert main(["runs", "cancel", "first", "--env", config]) == 0
@@ -98,7 +98,7 @@ def test_cancelling_survives_failures_that_pass(started, config, status):
 
 
 def test_run_that_has_ended_is_not_cancelled(started, config):
-    with pytest.raises(UserError, match="run first has succeeded already; there is nothing to cancel"):
+    with pytest.raises(UserError, match=r"run first has already ended \(succeeded\); there is nothing to cancel"):
         main(["runs", "cancel", "first", "--env", config])
     assert not started.sent("POST", ":cancel")
 
@@ -106,9 +106,9 @@ def test_run_that_has_ended_is_not_cancelled(started, config):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["cancel"], r"which run\? write `python -m pipeline runs cancel RUN`"),
-        (["show", "third"], r"no such thing: .*pipelineJobs/third was not found"),
-        (["cancel", "../x"], "run '../x' is not an id; `python -m pipeline runs list` shows them"),
+        (["cancel"], r"name the run: `python -m pipeline runs cancel RUN`"),
+        (["show", "third"], r"not found: .*pipelineJobs/third was not found"),
+        (["cancel", "../x"], "run '../x' is not a run id; `python -m pipeline runs list` lists them"),
         (["list", "--limit", "0"], "limit is 0; it must be at least 1"),
         (["list", "--env", "local"], "environment local is for target local"),
     ],
@@ -118,7 +118,7 @@ def test_mistake_is_named(vertex, config, arguments, message):
         main(["runs", "--env", config, *arguments])
 
 
-def test_show_where_there_is_no_run_says_so(vertex, config):
+def test_show_without_any_run_is_an_error(vertex, config):
     with pytest.raises(UserError, match="there is no run of msinet in proj, us-central1"):
         main(["runs", "show", "--env", config])
 
@@ -137,8 +137,8 @@ def test_tasks_inside_another_one_are_shown_and_those_around_them_are_not(vertex
 
 
 def test_notified_run_has_the_titles_of_its_inner_tasks(vertex):
-    told = dataclasses.replace(vertex.environment, notify=("me@example.org",))
-    job = submit.prepare(told, {}).job
+    notifying = dataclasses.replace(vertex.environment, notify=("me@example.org",))
+    job = submit.prepare(notifying, {}).job
     assert titles_of(job["pipelineSpec"])["evaluate-model"] == "Evaluation"
 
 

@@ -1,4 +1,4 @@
-"""What a name given to `compare` stands for."""
+"""The names that `compare` takes."""
 
 import json
 import shutil
@@ -34,32 +34,31 @@ def run(evaluated, tmp_path):
     return tmp_path / "runs" / "mine"
 
 
-def test_each_kind_brings_its_scores_and_its_model(evaluated, models, datasets, version, run, monkeypatch):
+def test_each_kind_has_its_scores_and_its_model(evaluated, models, datasets, version, run, monkeypatch):
     monkeypatch.chdir(version.parents[3])
     names = [str(evaluated), "runs/mine/", "msinet@3", "msinet", "models/msinet/3", str(models["bad"])]
     *with_scores, plain = find_contestants(names)
-    for each in with_scores:
-        assert {name: len(found.table.images) for name, found in each.measured.items()} == {
+    for contestant in with_scores:
+        measured = contestant.measured
+        assert {name: len(evaluation.table.images) for name, evaluation in measured.items()} == {
             "salicon": 10,
             "fixationadd1000": 4,
         }
-        assert each.measured["salicon"].folder == datasets["salicon"]
-        assert each.measured["salicon"].manifest["fingerprint"] == "0123abcd"
+        assert measured["salicon"].folder == datasets["salicon"]
+        assert measured["salicon"].manifest["fingerprint"] == "0123abcd"
     assert [each.model for each in with_scores[:2]] == [models["good"]] * 2
     assert [each.model.resolve() for each in with_scores[2:]] == [version] * 3
     assert (plain.model, plain.measured) == (models["bad"], {})
 
 
-def test_evaluation_before_the_last_start_of_a_run_is_not_its_own(evaluated, run):
+def test_evaluation_of_an_earlier_attempt_does_not_count(evaluated, run):
     for earlier in (["msinet-2026-01-01", "msinet-2026-01-02"], ["msinet-2026-01-02"]):
         files.write_json(run / artifacts.RUN_FILE, {"earlier": earlier})
-        with pytest.raises(
-            UserError, match=r"mine has not come to its evaluation; finish it with .*RESUME=.*mine"
-        ):
+        with pytest.raises(UserError, match=r"mine has no evaluation yet; finish it with .*RESUME=.*mine"):
             find_contestants([str(run), str(evaluated)])
 
 
-def test_names_are_as_short_as_they_can_be(run, version, evaluated):
+def test_labels_are_as_short_as_possible(run, version, evaluated):
     names = [str(version.parent), str(run), str(evaluated)]
     assert [each.label for each in find_contestants(names)] == ["msinet/3", "mine", evaluated.name]
     other = version.parents[2] / "other" / "3"
@@ -67,7 +66,7 @@ def test_names_are_as_short_as_they_can_be(run, version, evaluated):
     assert [each.label for each in find_contestants([names[0], str(other)])] == ["msinet/3", "other/3"]
 
 
-def test_model_that_is_called_as_a_baseline_is_told_from_it(evaluated, models, tmp_path, monkeypatch):
+def test_model_with_the_name_of_a_baseline_has_another_label(evaluated, models, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
     for place in ("uniform", "mine/centre_bias"):
@@ -75,11 +74,11 @@ def test_model_that_is_called_as_a_baseline_is_told_from_it(evaluated, models, t
     names = ["./uniform", "mine/centre_bias"]
     assert [each.label for each in find_contestants(names)] == names
     assert [each.label for each in find_contestants([str(evaluated), names[1]])][1] == names[1]
-    with pytest.raises(UserError, match=r"uniform is what the figures call something else; write \./uniform"):
+    with pytest.raises(UserError, match=r"the name uniform has another meaning in reports; write \./uniform"):
         find_contestants([str(evaluated), "uniform"])
 
 
-def test_data_and_models_that_are_gone_are_not_offered(evaluated, datasets, tmp_path):
+def test_missing_data_and_models_are_none(evaluated, datasets, tmp_path):
     content = json.loads((evaluated / artifacts.EVALUATION).read_text())
     content["model_folders"]["candidate"] = str(tmp_path / "gone")
     content["datasets"]["salicon"]["folder"] = str(tmp_path / "gone")
@@ -88,32 +87,32 @@ def test_data_and_models_that_are_gone_are_not_offered(evaluated, datasets, tmp_
     moved = tmp_path / "moved"
     files.write_json(moved / artifacts.EVALUATION, content)
     shutil.copy(evaluated / artifacts.PER_IMAGE, moved)
-    found, _ = find_contestants([str(moved), str(evaluated)])
-    assert found.model is None
-    assert found.facts["model"] == str(tmp_path / "gone")
-    assert [each.folder for each in found.measured.values()] == [None, None]
+    contestant, _ = find_contestants([str(moved), str(evaluated)])
+    assert contestant.model is None
+    assert contestant.facts["model"] == str(tmp_path / "gone")
+    assert [evaluation.folder for evaluation in contestant.measured.values()] == [None, None]
 
 
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["EVALUATION"], "compare takes two or more models"),
+        (["EVALUATION"], "compare needs two or more models"),
         (["EVALUATION", "EVALUATION/"], "evaluation is named twice"),
         (
             ["EVALUATION", "nowhere"],
-            r"nowhere is nothing to compare \(.*\); name a run \(runs/TIME\), an evaluation",
+            r"nowhere cannot be compared \(.*\); name a run \(runs/TIME\), an evaluation",
         ),
         (
             ["EVALUATION", "RUN"],
-            r"has not come to its evaluation; finish it with `make run-pipeline RESUME=.*started",
+            r"has no evaluation yet; finish it with `make run-pipeline RESUME=.*started",
         ),
         (
             ["EVALUATION", "OLD"],
-            r"old was written by an earlier version \(it has no 'folder'\); evaluate the model",
+            r"old is from an earlier version \(it has no 'folder'\); evaluate the model",
         ),
     ],
 )
-def test_what_is_none_is_named(names, message, evaluated, tmp_path, monkeypatch):
+def test_invalid_name_is_an_error(names, message, evaluated, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     files.write_json(tmp_path / "started" / artifacts.RUN_FILE, {})
     content = json.loads((evaluated / artifacts.EVALUATION).read_text())
@@ -130,19 +129,19 @@ def test_what_is_none_is_named(names, message, evaluated, tmp_path, monkeypatch)
 def test_evaluation_on_cloud_storage_is_downloaded(evaluated, bucket):
     for name in (artifacts.EVALUATION, artifacts.PER_IMAGE):
         bucket.blob(f"runs/evaluation/{name}").upload_from_filename(evaluated / name)
-    found, _ = find_contestants([f"gs://{bucket.name}/runs/evaluation", str(evaluated)])
-    assert found.label == "runs/evaluation"
-    assert len(found.measured["salicon"].table.images) == 10
+    contestant, _ = find_contestants([f"gs://{bucket.name}/runs/evaluation", str(evaluated)])
+    assert contestant.label == "runs/evaluation"
+    assert len(contestant.measured["salicon"].table.images) == 10
 
 
 def test_version_of_a_registry_on_cloud_storage_is_downloaded(evaluated, version, bucket):
     registry = upload(bucket, version.parents[2])
     for name in ("msinet@3", "msinet@default"):
-        found, _ = find_contestants([f"{registry}/{name}", str(evaluated)])
-        assert found.label == name
-        assert (found.model / artifacts.WEIGHTS).is_file()
-        assert len(found.measured["salicon"].table.images) == 10
-    with pytest.raises(UserError, match=r"msinet@7 is nothing to compare \(.* has no version 7; it has 3 "):
+        contestant, _ = find_contestants([f"{registry}/{name}", str(evaluated)])
+        assert contestant.label == name
+        assert (contestant.model / artifacts.WEIGHTS).is_file()
+        assert len(contestant.measured["salicon"].table.images) == 10
+    with pytest.raises(UserError, match=r"msinet@7 cannot be compared \(.* has no version 7; it has 3 "):
         find_contestants([f"{registry}/msinet@7", str(evaluated)])
     with pytest.raises(UserError, match=r"^there is nothing at gs://.*/models/other; `gcloud storage ls"):
         find_contestants([f"{registry}/other", str(evaluated)])

@@ -1,4 +1,4 @@
-"""The file of each image's scores."""
+"""The table of scores, and its file."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import pytest
 from trainer.errors import UserError
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import PerImage
+from trainer.metric_table import METRICS
 
 ROWS = {
     "a, b.jpg": {"candidate": {"kld": 0.1 + 0.2, "cc": -0.5, "nss": 1.25}, "uniform": {"kld": 2.0, "cc": 0.0}},
@@ -18,7 +19,7 @@ def table():
     return PerImage.of(ROWS)
 
 
-def test_what_is_read_is_what_was_written(table, tmp_path):
+def test_read_returns_what_write_wrote(table, tmp_path):
     per_image.write(tmp_path / "scores.csv", "salicon", table)
     per_image.write(tmp_path / "scores.csv", "osie", table.only(["é.jpg"]))
     read = per_image.read(tmp_path / "scores.csv", "")
@@ -30,22 +31,30 @@ def test_what_is_read_is_what_was_written(table, tmp_path):
     assert read["osie"].of_image("candidate", "é.jpg") == ROWS["é.jpg"]["candidate"]
 
 
-def test_means_are_over_the_images_that_have_the_score(table):
+def test_means_leave_out_images_without_a_score(table):
     assert table.means("candidate")["nss"] == 1.25
     assert table.means("candidate")["cc"] == -0.125
     assert "nss" not in table.means("uniform")
     np.testing.assert_array_equal(table.values("candidate", "nss"), [1.25])
 
 
-def test_metric_that_no_image_has_is_absent(table):
+def test_metric_without_scores_is_absent(table):
     assert "nss" not in table.only(["é.jpg"]).scores["candidate"]
     assert "sim" not in table.scores["candidate"]
 
 
-def test_images_come_in_the_order_asked_for(table):
-    turned = table.only(["é.jpg", "a, b.jpg"])
-    assert turned.images == ["é.jpg", "a, b.jpg"]
-    assert turned.scores["uniform"]["kld"].tolist() == [2.5, 2.0]
+def test_only_keeps_the_order_of_its_argument(table):
+    reordered = table.only(["é.jpg", "a, b.jpg"])
+    assert reordered.images == ["é.jpg", "a, b.jpg"]
+    assert reordered.scores["uniform"]["kld"].tolist() == [2.5, 2.0]
+
+
+def test_file_from_before_a_metric_existed_is_read(table, tmp_path, monkeypatch):
+    with monkeypatch.context() as earlier:
+        earlier.setattr(per_image, "METRICS", {name: row for name, row in METRICS.items() if name != "nss"})
+        per_image.write(tmp_path / "scores.csv", "salicon", table)
+    read = per_image.read(tmp_path / "scores.csv", "")["salicon"]
+    assert read.of_image("candidate", "a, b.jpg") == {"kld": 0.1 + 0.2, "cc": -0.5}
 
 
 @pytest.mark.parametrize("content", ["", "image\na\n", "dataset,image,model,kld\nx,y,z,many\n"])

@@ -1,4 +1,4 @@
-"""Which images a command line asks for, and what their results are called."""
+"""Which images a command line names, and how their results are named."""
 
 import contextlib
 import os
@@ -11,12 +11,12 @@ from trainer.errors import UserError
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.results import name_results
 
-MOST_BYTES = 1000
+MAX_BYTES = 1000
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Some files below the working directory, each with its name for content."""
+    """Some files below the working directory; the content of each is its name."""
     monkeypatch.chdir(tmp_path)
     for name in ("a.jpg", "b/c.PNG", "b/d.webp", "b/notes.txt", ".hidden.png", "__MACOSX/a.jpg", "b/.x/y.png"):
         path = pathlib.Path("photos", name)
@@ -25,20 +25,20 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def keys(*given, **options):
-    return [each.key for each in find_inputs(given, **options).inputs]
+def keys(*names, **options):
+    return [image.key for image in find_inputs(names, **options).inputs]
 
 
-def named(given, formats=("png",), output_dir="maps"):
-    inputs = find_inputs(given, output_dir).inputs
-    return [str(each[name]) for each in name_results(inputs, output_dir, formats) for name in formats]
+def results(names, formats=("png",), output_dir="maps"):
+    inputs = find_inputs(names, output_dir).inputs
+    return [str(paths[name]) for paths in name_results(inputs, output_dir, formats) for name in formats]
 
 
-def test_folders_are_searched_and_files_taken_as_given(folder):
-    found = find_inputs(["photos"])
-    assert [each.key for each in found.inputs] == ["a.jpg", "b/c.PNG", "b/d.webp"]
-    assert found.skipped == ["photos/b/notes.txt"]
-    assert [each.read(MOST_BYTES) for each in found.inputs] == [b"a.jpg", b"b/c.PNG", b"b/d.webp"]
+def test_folders_are_searched_and_named_files_are_always_taken(folder):
+    listing = find_inputs(["photos"])
+    assert [image.key for image in listing.inputs] == ["a.jpg", "b/c.PNG", "b/d.webp"]
+    assert listing.skipped == ["photos/b/notes.txt"]
+    assert [image.read(MAX_BYTES) for image in listing.inputs] == [b"a.jpg", b"b/c.PNG", b"b/d.webp"]
     assert keys("photos/b/notes.txt", "photos/b") == ["notes.txt", "c.PNG", "d.webp"]
 
 
@@ -60,7 +60,7 @@ GLOBS = pytest.mark.parametrize(
 
 
 @GLOBS
-def test_globs_that_the_shell_left_are_expanded(folder, pattern, expected):
+def test_globs_that_the_shell_did_not_expand_are_expanded(folder, pattern, expected):
     write_deep()
     assert keys(pattern) == expected
     assert keys(str(folder / pattern)) == expected
@@ -83,84 +83,86 @@ def test_a_file_may_have_wildcards_in_its_name(folder):
     assert keys("x[1].png") == ["x[1].png"]
 
 
-def test_each_image_is_taken_once(folder):
+def test_each_image_is_listed_once(folder):
     assert keys("photos/a.jpg", "photos", "./photos/a.jpg") == ["a.jpg", "b/c.PNG", "b/d.webp"]
 
 
-def test_results_below_the_images_are_no_images(folder):
+def test_results_below_the_images_are_not_images(folder):
     pathlib.Path("photos/maps").mkdir()
     pathlib.Path("photos/maps/a.png").write_text("map")
     assert keys("photos", output_dir="photos/maps") == ["a.jpg", "b/c.PNG", "b/d.webp"]
-    with pytest.raises(UserError, match="--output-dir photos is the folder of the images"):
+    with pytest.raises(UserError, match="--output-dir photos is also the folder of the images"):
         find_inputs(["photos"], "photos")
 
 
 @pytest.mark.parametrize(
-    ("given", "reason"),
+    ("name", "reason"),
     [
-        ("empty", "empty has no images; those of a folder end with"),
-        ("*.gif", r"there is no file like \*\.gif"),
-        ("photos/**.jpg", r"cannot look for photos/\*\*\.jpg: \*\* is for any folders"),
-        ("", "the name of an image is empty; name a file or a folder"),
-        ("gs://*/x.png", r"gs://\*/x\.png has a pattern, or nothing, for a bucket"),
-        ("gs://any/**.jpg", r"cannot look for gs://any/\*\*\.jpg: \*\* is for any folders"),
-        ("gs://-/x.jpg", r"cannot look for gs://-/x\.jpg: Bucket names must"),
+        ("empty", "empty has no images; in a folder, they must end in"),
+        ("*.gif", r"no file matches \*\.gif; check the pattern"),
+        ("photos/**.jpg", r"cannot search photos/\*\*\.jpg: \*\* stands for any folders"),
+        ("", "the name of an image is empty; give a file or a folder"),
+        ("gs://*/x.png", r"gs://\*/x\.png names no bucket"),
+        ("gs://any/**.jpg", r"cannot search gs://any/\*\*\.jpg: \*\* stands for any folders"),
+        ("gs://-/x.jpg", r"cannot search gs://-/x\.jpg: Bucket names must"),
     ],
 )
-def test_a_place_without_images_is_said_and_does_not_stop_the_others(folder, given, reason):
+def test_a_name_without_images_is_reported_and_does_not_stop_the_others(folder, name, reason):
     pathlib.Path("empty").mkdir()
     with pytest.raises(UserError, match=reason):
-        find_inputs([given])
-    without, *others = find_inputs([given, "photos"]).inputs
-    assert [each.key for each in others] == keys("photos")
+        find_inputs([name])
+    without, *others = find_inputs([name, "photos"]).inputs
+    assert [image.key for image in others] == keys("photos")
     with pytest.raises(UserError, match=reason):
         without.read(10**6)
 
 
-def test_what_is_no_image_has_no_results(folder, monkeypatch):
+def test_an_input_that_is_not_an_image_has_no_results(folder, monkeypatch):
     pathlib.Path("empty").mkdir()
     monkeypatch.chdir("empty")
     inputs = find_inputs([".", "../photos/a.jpg", "gs://-/a.jpg"]).inputs
     assert name_results(inputs, "maps", ["png"]) == [{}, {"png": pathlib.Path("maps/a.png")}, {}]
 
 
-def test_a_place_that_is_named_may_be_hidden(folder):
+def test_a_named_file_or_folder_may_be_hidden(folder):
     assert keys("photos/b/.x", "photos/.hidden.png") == ["y.png", ".hidden.png"]
 
 
-def test_what_cannot_be_read_is_said_when_it_is_read(folder):
+def test_a_file_that_cannot_be_read_raises_the_reason(folder):
     (missing,) = find_inputs(["missing.png"]).inputs
     with pytest.raises(UserError, match=r"cannot read missing.png: No such file or directory"):
-        missing.read(MOST_BYTES)
+        missing.read(MAX_BYTES)
     pathlib.Path("large.png").write_bytes(bytes(1001))
     for name, reason in (("x" * 300, "File name too long"), ("~nobody-has-this/x.jpg", "No such file")):
         with pytest.raises(UserError, match=f"cannot read {name}: {reason}"):
-            find_inputs([name]).inputs[0].read(MOST_BYTES)
-    with pytest.raises(UserError, match=r"large.png has 1,001 bytes, more than the 1,000"):
-        find_inputs(["large.png"]).inputs[0].read(MOST_BYTES)
+            find_inputs([name]).inputs[0].read(MAX_BYTES)
+    with pytest.raises(
+        UserError, match=r"large.png has 1,001 bytes; the largest allowed image needs at most 1,000"
+    ):
+        find_inputs(["large.png"]).inputs[0].read(MAX_BYTES)
 
 
-def test_what_may_not_be_read_is_said_and_does_not_stop_the_others(folder):
+def test_a_file_without_permission_is_reported_and_does_not_stop_the_others(folder):
     closed, listed = pathlib.Path("photos/closed"), pathlib.Path("photos/listed")
-    for each in (closed, listed):
-        each.mkdir()
-        (each / "a.png").touch()
+    for directory in (closed, listed):
+        directory.mkdir()
+        (directory / "a.png").touch()
     folder.chmod(0o755)
     closed.chmod(0)
     listed.chmod(0o444)
     with as_nobody():
-        for given in ("photos/closed", "photos/closed/a.png", "photos/listed/a.png", "photos/listed/*.png"):
-            refused, *others = find_inputs([given, "photos/b"]).inputs
-            assert [each.key for each in others] == keys("photos/b")
-            with pytest.raises(UserError, match=rf"cannot read {given[:13]}.*: Permission denied"):
-                refused.read(MOST_BYTES)
-        reasons = [each for each in find_inputs(["photos"]).inputs if not each.key]
-        assert [each.name for each in reasons] == ["photos/closed"]
+        for name in ("photos/closed", "photos/closed/a.png", "photos/listed/a.png", "photos/listed/*.png"):
+            refused, *others = find_inputs([name, "photos/b"]).inputs
+            assert [image.key for image in others] == keys("photos/b")
+            with pytest.raises(UserError, match=rf"cannot read {name[:13]}.*: Permission denied"):
+                refused.read(MAX_BYTES)
+        unreadable = [image for image in find_inputs(["photos"]).inputs if not image.key]
+        assert [image.name for image in unreadable] == ["photos/closed"]
 
 
 @contextlib.contextmanager
 def as_nobody():
-    """Without the rights of root, who may read everything."""
+    """Without the permissions of root, who may read everything."""
     before = os.geteuid()
     if before == 0:
         os.seteuid(65534)
@@ -173,15 +175,15 @@ def as_nobody():
 def test_names_are_one_line(folder):
     name = os.fsdecode(b"photos/new\nline\xff.jpg")
     pathlib.Path(name).write_text("x")
-    assert find_inputs([name]).inputs[0].shown.isprintable()
+    assert find_inputs([name]).inputs[0].label.isprintable()
 
 
 # === Results ===
 
 
-def test_results_lie_as_the_images_do(folder):
-    assert named(["photos"]) == ["maps/a.png", "maps/b/c.png", "maps/b/d.png"]
-    assert named(["photos/b/d.webp"], ("png", "png16", "npy", "overlay", "contour")) == [
+def test_results_keep_the_layout_of_the_images(folder):
+    assert results(["photos"]) == ["maps/a.png", "maps/b/c.png", "maps/b/d.png"]
+    assert results(["photos/b/d.webp"], ("png", "png16", "npy", "overlay", "contour")) == [
         "maps/d.png",
         "maps/d-16bit.png",
         "maps/d.npy",
@@ -190,23 +192,23 @@ def test_results_lie_as_the_images_do(folder):
     ]
 
 
-def test_images_of_one_name_keep_their_suffixes(folder):
+def test_images_with_the_same_name_keep_their_suffixes(folder):
     pathlib.Path("photos/b/c.jpg").write_text("c")
-    assert named(["photos/b"]) == ["maps/c.PNG.png", "maps/c.jpg.png", "maps/d.png"]
+    assert results(["photos/b"]) == ["maps/c.PNG.png", "maps/c.jpg.png", "maps/d.png"]
 
 
 @pytest.mark.parametrize(
-    ("given", "formats", "output_dir", "message"),
+    ("names", "formats", "output_dir", "message"),
     [
-        (["photos/b/d.webp", "other/d.webp"], ["png"], "maps", "would share the result maps/d.webp.png"),
-        (["x.png", "x-overlay.png"], ["png", "overlay"], "maps", "x.png and x-overlay.png would share"),
-        (["x.png"], ["png"], ".", "the result x.png would take the place of an image"),
+        (["photos/b/d.webp", "other/d.webp"], ["png"], "maps", "would both write maps/d.webp.png"),
+        (["x.png", "x-overlay.png"], ["png", "overlay"], "maps", "x.png and x-overlay.png would both write"),
+        (["x.png"], ["png"], ".", "x.png is an image and would be overwritten; give another --output-dir"),
     ],
 )
-def test_nothing_is_written_over(folder, given, formats, output_dir, message):
+def test_results_overwrite_neither_each_other_nor_an_image(folder, names, formats, output_dir, message):
     pathlib.Path("x.png").touch()
     with pytest.raises(UserError, match=message):
-        named(given, formats, output_dir)
+        results(names, formats, output_dir)
 
 
 # === Cloud Storage ===
@@ -215,23 +217,23 @@ def test_nothing_is_written_over(folder, given, formats, output_dir, message):
 def test_objects_prefixes_and_globs_on_cloud_storage(folder, bucket):
     place = upload(bucket, "photos")
     upload(bucket, "photos/a.jpg", "photos-of-others/a.jpg")
-    found = find_inputs([f"{place}/"])
-    assert [each.key for each in found.inputs] == ["a.jpg", "b/c.PNG", "b/d.webp"]
-    assert found.skipped == [f"{place}/b/notes.txt"]
-    assert [each.read(MOST_BYTES) for each in found.inputs] == [b"a.jpg", b"b/c.PNG", b"b/d.webp"]
+    listing = find_inputs([f"{place}/"])
+    assert [image.key for image in listing.inputs] == ["a.jpg", "b/c.PNG", "b/d.webp"]
+    assert listing.skipped == [f"{place}/b/notes.txt"]
+    assert [image.read(MAX_BYTES) for image in listing.inputs] == [b"a.jpg", b"b/c.PNG", b"b/d.webp"]
     assert keys(f"{place}/b/d.webp") == ["d.webp"]
     assert keys(f"{place}/*.jpg", f"{place}/b/*") == ["a.jpg", "c.PNG", "d.webp", "notes.txt"]
     with pytest.raises(UserError, match=f"there is nothing at {place}/x.png"):
         find_inputs([f"{place}/x.png"])
-    with pytest.raises(UserError, match="has 5 bytes, more than the 4"):
-        found.inputs[0].read(4)
+    with pytest.raises(UserError, match="has 5 bytes; the largest allowed image needs at most 4"):
+        listing.inputs[0].read(4)
 
 
 @pytest.mark.parametrize("key", ["/etc/y.jpg", "../../../z.jpg", "b/../w.jpg"])
-def test_names_of_objects_lead_nowhere_else(folder, monkeypatch, key):
+def test_names_of_objects_cannot_lead_out_of_the_output_folder(folder, monkeypatch, key):
     with answering(monkeypatch, serving(b"x", name=f"photos/{key}")):
         outside, inside = find_inputs(["gs://any/photos", "photos/a.jpg"]).inputs
     assert outside.name == f"gs://any/photos/{key}"
     assert name_results([outside, inside], "maps", ["png"]) == [{}, {"png": pathlib.Path("maps/a.png")}]
-    with pytest.raises(UserError, match=f"{outside.name} leads out of the folder of the results; rename it"):
-        outside.read(MOST_BYTES)
+    with pytest.raises(UserError, match=f"{outside.name} leads out of the output folder; rename it"):
+        outside.read(MAX_BYTES)

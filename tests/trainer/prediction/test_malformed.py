@@ -1,6 +1,7 @@
-"""Whatever is given as an image has its map or its reason, and nothing else is said."""
+"""Each file, however malformed, gets its map or a reason, and nothing else is printed."""
 
 import json
+import re
 import warnings
 
 import numpy as np
@@ -17,7 +18,7 @@ SIZES = {"one-pixel.png": (1, 1), "banner.png": (10, 20_000), "pole.png": (20_00
 
 @pytest.fixture(scope="module")
 def predicted(narrow_model, tmp_path_factory):
-    """The folder; file -> what should come of it; what the command left, wrote to stderr, and warned of."""
+    """The folder; file -> the expected outcome; the command's JSON, and its warnings."""
     folder = tmp_path_factory.mktemp("malformed")
     (folder / "in").mkdir()
     expected = malformed.write(folder / "in")
@@ -27,11 +28,11 @@ def predicted(narrow_model, tmp_path_factory):
         with pytest.raises(SystemExit) as left:
             main(["predict", str(folder / "in"), *arguments, "--json", str(folder / "rows.json")])
     assert left.value.code == 1
-    ours = [each for each in warned if "/PIL/" in each.filename or "/trainer/" in each.filename]
+    ours = [warning for warning in warned if re.search("/(PIL|trainer)/", warning.filename)]
     return folder, expected, json.loads((folder / "rows.json").read_text()), ours
 
 
-def test_every_file_has_its_map_or_its_reason(predicted):
+def test_every_file_has_a_map_or_a_reason(predicted):
     folder, expected, answer, _ = predicted
     rows = {row["image"].removeprefix(f"{folder / 'in'}/"): row for row in answer["images"]}
     assert rows.keys() == expected.keys()
@@ -46,7 +47,7 @@ def test_every_file_has_its_map_or_its_reason(predicted):
     assert answer["failed"] == sum("error" in row for row in rows.values())
 
 
-def test_reasons_are_one_line_for_people(predicted):
+def test_reasons_are_one_readable_line(predicted):
     for row in predicted[2]["images"]:
         error = row.get("error", "")
         assert error.isprintable()
@@ -65,4 +66,4 @@ def test_maps_have_their_images_sizes(predicted):
 
 
 def test_nothing_warns(predicted):
-    assert not [str(each.message) for each in predicted[3]]
+    assert not [str(warning.message) for warning in predicted[3]]

@@ -1,4 +1,4 @@
-"""Many images become their maps: as the network and the golden postprocessing answer, in bounded memory."""
+"""Maps of many images have the values of the network and of the golden postprocessing, in bounded memory."""
 
 import dataclasses
 import json
@@ -17,8 +17,9 @@ from trainer import preprocess
 from trainer.__main__ import main
 from trainer.config import PredictConfig
 from trainer.errors import UserError
+from trainer.heat import blend
 from trainer.models import load
-from trainer.prediction import predict, render
+from trainer.prediction import predict
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.regions import parse_region
 from trainer.prediction.sheet import PER_PAGE
@@ -47,7 +48,7 @@ def pixels(path):
     return np.asarray(Image.open(path))
 
 
-def test_maps_are_the_golden_postprocessing_of_the_networks_answer(narrow_model, photos):
+def test_maps_are_the_golden_postprocessing_of_the_networks_prediction(narrow_model, photos):
     run(narrow_model, "photos", "--output-dir", "maps", "--format", "png,png16,npy", "--batch-size", 3)
     network = tf.function(load.load_model(narrow_model))
     for index, size in enumerate(SIZES):
@@ -64,15 +65,15 @@ def test_maps_are_the_golden_postprocessing_of_the_networks_answer(narrow_model,
     assert len(list((photos / "maps").rglob("*.*"))) == 3 * len(SIZES)
 
 
-def test_a_bad_image_is_reported_and_the_others_go_on(narrow_model, photos, capsys):
+def test_a_bad_image_is_reported_and_the_others_are_predicted(narrow_model, photos, capsys):
     (photos / "photos" / "1.png").write_bytes(b"<html>")
     with pytest.raises(SystemExit) as left:
         run(narrow_model, "photos", "missing.jpg", "--output-dir", "maps", "--json", "-")
     assert left.value.code == 1
     out, err = capsys.readouterr()
-    answer = json.loads(out)
-    assert answer["failed"] == 2
-    assert [("error" in row, row["image"]) for row in answer["images"]] == [
+    summary = json.loads(out)
+    assert summary["failed"] == 2
+    assert [("error" in row, row["image"]) for row in summary["images"]] == [
         (False, "photos/0.png"),
         (True, "photos/1.png"),
         (False, "photos/2.png"),
@@ -80,13 +81,15 @@ def test_a_bad_image_is_reported_and_the_others_go_on(narrow_model, photos, caps
         (True, "missing.jpg"),
     ]
     assert (
-        answer["images"][0] | {"results": {"png": "maps/0.png"}, "height": 40, "width": 100} == answer["images"][0]
+        summary["images"][0] | {"results": {"png": "maps/0.png"}, "height": 40, "width": 100}
+        == summary["images"][0]
     )
     errors = [line for line in err.splitlines() if line.startswith("error: ")]
-    assert errors == [
-        "error: photos/1.png is not a JPEG, PNG, WebP, GIF, TIFF or BMP but a web page; save the picture itself",
-        "error: cannot read missing.jpg: No such file or directory",
-    ]
+    not_an_image, missing = errors
+    assert not_an_image.startswith(
+        "error: photos/1.png is not a JPEG, PNG, WebP, GIF, TIFF or BMP but a web page; "
+    )
+    assert missing == "error: cannot read missing.jpg: No such file or directory"
     assert "3 of 5 images predicted, see maps" in err
 
 
@@ -105,7 +108,7 @@ def test_regions_are_measured_in_every_image(narrow_model, photos, capsys):
     assert "photos/0.png     1  all     100.00%  100.00%          1.00  1.00" in out
     assert (
         err
-        == "error: region a:0,0,90,9 leaves photos/2.png, which is 80 pixels wide and 64 high; move it inside\n"
+        == "error: region a:0,0,90,9 is not inside photos/2.png, which is 80 pixels wide and 64 high; move it\n"
     )
 
 
@@ -123,7 +126,7 @@ def test_images_on_cloud_storage_are_predicted(narrow_model, predictor, photos, 
     expected = predictor.predict(pixels("photos/0.png"))
     np.testing.assert_allclose(np.load("maps/0.npy"), expected, atol=1e-4)
     np.testing.assert_allclose(
-        pixels("maps/0-overlay.png").astype(int), render.overlay(pixels("photos/0.png"), expected), atol=2
+        pixels("maps/0-overlay.png").astype(int), blend(pixels("photos/0.png"), expected), atol=2
     )
 
 
@@ -141,27 +144,27 @@ def test_objects_write_below_the_output_folder_alone(narrow_model, photos, monke
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "error: give images, or --compare with two designs"),
-        (["photos", "--compare", "a", "b"], "error: give images, or --compare with two designs, one of them"),
-        (["--compare", "a", "b"], "error: nothing is asked for; give --output-dir, --region or --json"),
+        ([], "error: give either images, or --compare with two designs"),
+        (["photos", "--compare", "a", "b"], "error: give either images, or --compare with two designs"),
+        (["--compare", "a", "b"], "error: nothing to write or measure; give --output-dir, --region or --json"),
         (
             ["--compare", "a", "b", "--contact-sheet", "all.png", "--format", "overlay", "--output-dir", "maps"],
-            "error: --contact-sheet, --format: for images, not for --compare",
+            "error: --contact-sheet, --format cannot be used with --compare",
         ),
-        (["photos"], "error: nothing is asked for; give --output-dir"),
+        (["photos"], "error: nothing to write or measure; give --output-dir"),
         (["photos", "--output-dir", "maps", "--format", "png,jpg"], "error: unknown format 'jpg'"),
         (["photos", "--output-dir", "maps", "--opacity", "2"], "error: opacity is 2"),
         (["photos", "--output-dir", "maps", "--contour-levels", "25,100"], "error: contour_levels is '25,100'"),
         (["photos", "--output-dir", "maps", "--batch-size", "0"], "error: batch_size is 0"),
-        (["photos", "--region", "a:0,0,1,1", "--region", "a:0,0,2,2"], "error: several regions are called a"),
-        (["photos", "--contact-sheet", "all.txt"], "error: --contact-sheet all.txt does not end with"),
+        (["photos", "--region", "a:0,0,1,1", "--region", "a:0,0,2,2"], "error: several regions are named a"),
+        (["photos", "--contact-sheet", "all.txt"], "error: --contact-sheet all.txt must end in"),
         (
             ["--compare", "photos", "photos/0.png", "--json", "-"],
             "error: --compare takes two images, but photos has 4",
         ),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_loaded(photos, arguments, message):
+def test_mistakes_are_reported_before_the_model_is_loaded(photos, arguments, message):
     with pytest.raises(SystemExit, match=message):
         run("no-model", *arguments)
     assert [path.name for path in photos.iterdir()] == ["photos"]
@@ -178,14 +181,12 @@ def test_what_is_wrong_is_said_before_anything_is_loaded(photos, arguments, mess
         ["--compare", "photos/0.png", "photos/1.png", "--json", "photos/1.png"],
     ],
 )
-def test_no_output_takes_the_place_of_an_image(photos, arguments):
+def test_no_output_overwrites_an_image(photos, arguments):
     (photos / "link.png").symlink_to("photos/0.png")
     (photos / "many").mkdir()
     for number in range(PER_PAGE + 1):
         (photos / "many" / f"x-{number}.png").touch()
-    with pytest.raises(
-        SystemExit, match=r"error: the result .* would take the place of an image; give another --"
-    ):
+    with pytest.raises(SystemExit, match=r"error: .* is an image and would be overwritten; give another --"):
         run("no-model", *arguments)
 
 
@@ -196,22 +197,24 @@ def test_two_designs_are_compared(narrow_model, photos, capsys):
     Image.open("photos/2.png").resize((160, 128)).save("larger.png")
     regions = ["--region", "left:0%,0%,50%,100%", "--region", "right:50%,0%,50%,100%"]
     run(narrow_model, "--compare", "photos/2.png", "larger.png", "--output-dir", "maps", "--json", "-", *regions)
-    answer = json.loads(capsys.readouterr().out)
-    left, right = answer["regions"]
+    summary = json.loads(capsys.readouterr().out)
+    left, right = summary["regions"]
     assert left["share_change"] == pytest.approx(-right["share_change"], abs=1e-6)
     assert left["share_change"] == left["second"]["share"] - left["first"]["share"]
     assert left["first"]["share"] + right["first"]["share"] == pytest.approx(1)
-    assert pixels(answer["picture"]).shape[0] > 64
+    assert pixels(summary["picture"]).shape[0] > 64
 
 
-def test_designs_of_other_shapes_are_refused_with_numbers(narrow_model, photos):
-    message = r"0.png is 100 pixels wide and 40 high, photos/1.png 50 and 120, another aspect ratio"
+def test_designs_with_different_aspect_ratios_are_refused(narrow_model, photos):
+    message = (
+        r"0.png is 100 pixels wide and 40 high, photos/1.png is 50 wide and 120 high; .* the same aspect ratio"
+    )
     with pytest.raises(SystemExit, match=message):
         run(narrow_model, "--compare", "photos/0.png", "photos/1.png", "--output-dir", "maps")
     assert not (photos / "maps").exists()
 
 
-def test_names_are_shown_as_they_are(narrow_model, photos, capsys):
+def test_names_are_printed_literally(narrow_model, photos, capsys):
     names = ["[draft] :smile:.png", "new\nline.png", os.fsdecode(b"\xff.png")]
     for name in names:
         (photos / name).write_bytes((photos / "photos" / "0.png").read_bytes())
@@ -219,8 +222,8 @@ def test_names_are_shown_as_they_are(narrow_model, photos, capsys):
     run(narrow_model, *names, *regions)
     shown = ["[draft] :smile:.png", r"'new\nline.png'", r"'\udcff.png'"]
     out = capsys.readouterr().out
-    for each in (*shown, "[/old]", "[b]bold[/b]", r"'new\nregion'"):
-        assert each in out
+    for name in (*shown, "[/old]", "[b]bold[/b]", r"'new\nregion'"):
+        assert name in out
     for first, second in ((0, 1), (1, 2)):
         run(narrow_model, "--compare", names[first], names[second], "--output-dir", "maps", *regions)
         out = capsys.readouterr().out
@@ -232,18 +235,18 @@ def test_names_are_shown_as_they_are(narrow_model, photos, capsys):
 # === Memory ===
 
 
-def test_images_that_are_read_and_not_written_do_not_add_up(predictor, photos):
-    """However many images there are: no more are read ahead than a batch, twice, and some for each thread."""
+def test_images_in_memory_do_not_grow_with_the_number_of_images(predictor, photos):
+    """At most three batches and four images per thread have been read but not written."""
     counted = threading.Lock()
     ahead, done = [0], 0
 
-    def counting(each):
-        def read(most_bytes):
+    def counting(image):
+        def read(max_bytes):
             with counted:
                 ahead[0] += 1
-            return each.read(most_bytes)
+            return image.read(max_bytes)
 
-        return dataclasses.replace(each, read=read)
+        return dataclasses.replace(image, read=read)
 
     (small,) = find_inputs(["photos/more/3.png"]).inputs
     inputs, config = [counting(small)] * 60, PredictConfig(batch_size=4)
@@ -255,12 +258,12 @@ def test_images_that_are_read_and_not_written_do_not_add_up(predictor, photos):
     assert most <= 3 * 4 + 4 * (os.cpu_count() or 1)
 
 
-def test_only_so_many_pixels_are_in_work_at_once():
+def test_pixels_in_work_are_limited():
     budget, at_once, most = predict._Budget(100), [0], [0]
     changed = threading.Lock()
 
     def work(pixels_):
-        with budget.taken(pixels_):
+        with budget.reserve(pixels_):
             with changed:
                 at_once[0] += pixels_
                 most[0] = max(most[0], at_once[0])
@@ -277,7 +280,7 @@ def test_only_so_many_pixels_are_in_work_at_once():
     assert at_once == [0]
 
 
-def test_who_stops_early_leaves_whole_results_only(predictor, photos):
+def test_stopping_early_leaves_complete_results_only(predictor, photos):
     inputs = find_inputs(["photos"]).inputs * 20
     paths = [{"png": photos / "maps" / f"{index}.png"} for index in range(len(inputs))]
     outcomes = predict.predict(predictor, inputs, paths, PredictConfig(batch_size=2))
@@ -290,14 +293,14 @@ def test_who_stops_early_leaves_whole_results_only(predictor, photos):
         assert pixels(path).shape in SIZES
 
 
-def test_a_result_that_cannot_be_written_ends_it(predictor, photos):
+def test_a_result_that_cannot_be_written_is_reported(predictor, photos):
     (photos / "maps").write_text("a file where the folder should be")
     inputs = find_inputs(["photos/0.png"]).inputs
     (outcome,) = predict.predict(predictor, inputs, [{"png": photos / "maps" / "0.png"}])
     assert "cannot write" in outcome.error
 
 
-def test_a_network_without_finite_answers_is_no_model(predictor, photos):
+def test_a_prediction_that_is_not_finite_is_refused(predictor, photos):
     bias = predictor._network.get_layer("decoder_conv4").weights[1]
     before = bias.numpy()
     bias.assign(np.full(bias.shape, np.nan))
@@ -308,7 +311,7 @@ def test_a_network_without_finite_answers_is_no_model(predictor, photos):
         bias.assign(before)
 
 
-def test_regions_outside_are_found_before_the_network_runs(predictor, photos):
+def test_regions_outside_the_image_are_reported(predictor, photos):
     inputs = find_inputs(["photos"]).inputs
     outcomes = list(predict.predict(predictor, inputs, [{}] * 4, regions=[parse_region("a:70,0,30,7")]))
-    assert [bool(each.error) for each in outcomes] == [False, True, True, True]
+    assert [bool(outcome.error) for outcome in outcomes] == [False, True, True, True]

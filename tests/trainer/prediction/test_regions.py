@@ -16,17 +16,20 @@ def test_share_area_ratio_peak_and_rank():
     assert (first.share, first.area, first.peak, first.peak_at) == (1 / 6, 1 / 200, 1, (8, 15))
     assert first.ratio == pytest.approx(200 / 6)
     assert (second.share, second.area, second.peak, second.peak_at) == (5 / 6, 10 / 200, 0.5, (2, 5))
-    assert [each.rank for each in (first, second, third)] == [2, 1, 3]
+    assert [measured.rank for measured in (first, second, third)] == [2, 1, 3]
     assert json.loads(json.dumps(second.as_json()))["peak_at"] == [2, 5]
 
 
 def test_regions_with_equal_shares_have_equal_ranks():
-    assert [each.rank for each in measure(MAP, [Region("a", 0, 0, 2, 2), Region("b", 1, 0, 2, 2)])] == [1, 1]
+    assert [measured.rank for measured in measure(MAP, [Region("a", 0, 0, 2, 2), Region("b", 1, 0, 2, 2)])] == [
+        1,
+        1,
+    ]
 
 
-def test_a_map_that_is_zero_prefers_nothing():
-    (found,) = measure(np.zeros((4, 4), np.float32), [Region("a", 0, 0, 2, 2)])
-    assert (found.share, found.ratio, found.peak) == (0.25, 1, 0)
+def test_a_map_of_zeros_is_evenly_spread():
+    (measured,) = measure(np.zeros((4, 4), np.float32), [Region("a", 0, 0, 2, 2)])
+    assert (measured.share, measured.ratio, measured.peak) == (0.25, 1, 0)
 
 
 def test_percentages_are_of_width_and_height():
@@ -36,26 +39,26 @@ def test_percentages_are_of_width_and_height():
     assert region.name == "left, top"
 
 
-def test_the_smallest_region_is_a_pixel():
+def test_the_smallest_region_is_one_pixel():
     assert parse_region("dot:99.9%,99.9%,0.01%,0.01%").box((10, 20)) == (slice(9, 10), slice(19, 20))
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1,2,3,4", "region '1,2,3,4' is not NAME:X,Y,WIDTH,HEIGHT"),
-        ("a:1,2,3", "is not NAME:X,Y,WIDTH,HEIGHT"),
-        ("a:1,2,3%,4", "is not NAME:X,Y,WIDTH,HEIGHT"),
-        ("a:1,2,nan,4", "is not NAME:X,Y,WIDTH,HEIGHT"),
-        ("a:1,2,0,4", "is empty, its width or height is not above 0"),
+        ("1,2,3,4", "region '1,2,3,4' is not of the form NAME:X,Y,WIDTH,HEIGHT"),
+        ("a:1,2,3", "is not of the form NAME:X,Y,WIDTH,HEIGHT"),
+        ("a:1,2,3%,4", "is not of the form NAME:X,Y,WIDTH,HEIGHT"),
+        ("a:1,2,nan,4", "is not of the form NAME:X,Y,WIDTH,HEIGHT"),
+        ("a:1,2,0,4", "is empty: width and height must be above 0"),
     ],
 )
-def test_what_is_no_region_is_said(text, message):
+def test_invalid_regions_are_refused(text, message):
     with pytest.raises(UserError, match=message):
         parse_region(text)
 
 
 @pytest.mark.parametrize("text", ["a:-1,0,5,5", "a:16,0,5,5", "a:0,6,5,5", "a:60%,0%,50%,10%"])
 def test_a_region_outside_names_the_images_size(text):
-    with pytest.raises(UserError, match=r"region a:.* leaves x.png, which is 20 pixels wide and 10 high"):
+    with pytest.raises(UserError, match=r"region a:.* is not inside x.png, which is 20 pixels wide and 10 high"):
         parse_region(text).box((10, 20), "x.png")

@@ -1,4 +1,4 @@
-"""Pictures of maps say what the maps say."""
+"""Drawings of maps show the maps' values."""
 
 import tracemalloc
 
@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from trainer.errors import UserError
-from trainer.heat import DIMMED, HEAT
+from trainer.heat import DIMMED, HEAT, blend
 from trainer.prediction import render
 from trainer.prediction.sheet import PER_PAGE, Sheet
 
@@ -16,18 +16,18 @@ MAP = np.exp(-((X - 50) ** 2 + (Y - 60) ** 2) / 800).astype(np.float32)
 GREY = np.full((120, 160, 3), 100, np.uint8)
 
 
-def test_overlay_is_the_dimmed_image_where_nobody_looks_and_the_heat_where_all_do():
-    drawn = render.overlay(GREY, MAP, opacity=1)
+def test_overlay_is_the_dimmed_image_at_low_and_the_heat_at_high_attention():
+    drawn = blend(GREY, MAP, opacity=1)
     np.testing.assert_array_equal(drawn[0, -1], [round(100 * DIMMED)] * 3)
     np.testing.assert_allclose(drawn[60, 50], np.array(HEAT(1.0)[:3]) * 255, atol=1)
-    np.testing.assert_allclose(render.overlay(GREY, MAP, opacity=0), np.full(GREY.shape, 62), atol=0)
+    np.testing.assert_allclose(blend(GREY, MAP, opacity=0), np.full(GREY.shape, 62), atol=0)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 300), (300, 1), (5, 70_000)])
-def test_pictures_of_any_shape_are_drawn(size):
+def test_images_of_any_shape_are_drawn(size):
     image, map_ = np.zeros((*size, 3), np.uint8), np.ones(size, np.float32)
-    assert render.overlay(image, map_).shape == (*size, 3)
-    assert render.contour(image, map_).shape == (*size, 3)
+    assert blend(image, map_).shape == (*size, 3)
+    assert render.draw_contours(image, map_).shape == (*size, 3)
 
 
 def test_thresholds_enclose_the_shares():
@@ -47,13 +47,13 @@ def test_thresholds_of_parts_are_those_of_the_whole(size):
     assert render.thresholds(np.zeros(size, np.float32), levels) == [0.0] * len(levels)
 
 
-def test_contours_take_the_memory_that_is_said():
-    """Of 15 bytes a pixel, 7 are the map and the image, 3 what is drawn, and 4 what the encoder makes of that."""
+def test_contours_stay_within_the_stated_memory():
+    """Of 15 bytes a pixel, the map and the image take 7, the drawing 3, and the encoder 4."""
     map_ = np.resize(MAP, (3000, 2000))
     image = np.zeros((*map_.shape, 3), np.uint8)
     tracemalloc.start()
     try:
-        render.contour(image, map_)
+        render.draw_contours(image, map_)
         assert tracemalloc.get_traced_memory()[1] <= 5 * map_.size
     finally:
         tracemalloc.stop()
@@ -61,7 +61,7 @@ def test_contours_take_the_memory_that_is_said():
 
 def test_contours_are_drawn_where_the_thresholds_are_crossed():
     (threshold,) = render.thresholds(MAP, [50])
-    drawn = render.contour(GREY, MAP, [50])
+    drawn = render.draw_contours(GREY, MAP, [50])
     (color,) = render.level_colors([50])
     line = (drawn == color).all(axis=-1)
     radii = np.hypot(*(np.argwhere(line) - [60, 50]).T)
@@ -73,10 +73,10 @@ def test_contours_are_drawn_where_the_thresholds_are_crossed():
 
 @pytest.mark.parametrize("vertical", [slice(0, 150), slice(150, 300)])
 @pytest.mark.parametrize("horizontal", [slice(0, 200), slice(200, 400)])
-def test_the_legend_lies_where_the_fewest_look(vertical, horizontal):
+def test_the_legend_is_in_the_corner_with_the_least_attention(vertical, horizontal):
     map_ = np.ones((300, 400), np.float32)
     map_[vertical, horizontal] = 0.5
-    drawn = render.contour(np.full((300, 400, 3), 100, np.uint8), map_, [50])
+    drawn = render.draw_contours(np.full((300, 400, 3), 100, np.uint8), map_, [50])
     dark = (drawn < 60).all(axis=-1)
     expected = np.zeros_like(dark)
     expected[vertical, horizontal] = True
@@ -84,25 +84,25 @@ def test_the_legend_lies_where_the_fewest_look(vertical, horizontal):
     assert not (dark & ~expected).any()
 
 
-def test_of_a_flat_map_no_contours_are_drawn():
-    np.testing.assert_array_equal(render.contour(GREY, np.ones_like(MAP))[:60], GREY[:60])
+def test_a_constant_map_has_no_contours():
+    np.testing.assert_array_equal(render.draw_contours(GREY, np.ones_like(MAP))[:60], GREY[:60])
 
 
 def test_difference_is_blue_where_the_second_has_more_and_orange_where_less():
-    drawn = render.difference(GREY, MAP - MAP[:, ::-1], ("a", "b"))
+    drawn = render.draw_difference(GREY, MAP - MAP[:, ::-1], ("a", "b"))
     assert drawn.shape[0] > 120
     more, less = (drawn[60, x + (drawn.shape[1] - 160) // 2].astype(int) for x in (50, 109))
     assert more[2] > more[0] + 50
     assert less[0] > less[2] + 50
 
 
-def test_no_difference_is_no_colour():
-    drawn = render.difference(GREY, np.zeros_like(MAP), ("a", "b"))
+def test_equal_maps_have_no_colour():
+    drawn = render.draw_difference(GREY, np.zeros_like(MAP), ("a", "b"))
     left = (drawn.shape[1] - 160) // 2
     np.testing.assert_array_equal(drawn[:120, left : left + 160], np.full_like(GREY, 62))
 
 
-def test_a_sheet_of_many_images_has_pages(tmp_path):
+def test_a_sheet_of_many_images_has_several_pages(tmp_path):
     with Sheet(tmp_path / "all.png", PER_PAGE + 1) as sheet:
         for index in range(PER_PAGE + 1):
             sheet.add(f"{index}.png", GREY[:8, :9], MAP[:8, :9])
@@ -112,6 +112,6 @@ def test_a_sheet_of_many_images_has_pages(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all-1.png", "all-2.png"]
 
 
-def test_a_sheet_is_a_picture(tmp_path):
-    with pytest.raises(UserError, match=r"all.pdf does not end with .png, .jpg"):
+def test_a_sheet_is_an_image_file(tmp_path):
+    with pytest.raises(UserError, match=r"all.pdf must end in .png, .jpg"):
         Sheet(tmp_path / "all.pdf", 1)

@@ -1,7 +1,6 @@
-"""The HTML pages: what they show, and that they need nothing but themselves."""
+"""The HTML pages: their content, and that they need no other file."""
 
 import base64
-import dataclasses
 import html.parser
 import io
 import json
@@ -13,16 +12,16 @@ from PIL import Image
 
 from tests.trainer import predictable
 from trainer import artifacts, files
-from trainer.config import HIGHER_IS_BETTER
 from trainer.errors import UserError
-from trainer.evaluation import confidence
+from trainer.evaluation import wording
+from trainer.metric_table import METRICS
 from trainer.reports import report
 from trainer.reports.curve import write_curve
 from trainer.reports.preview import write_preview
 
 
 class Page(html.parser.HTMLParser):
-    """What a page refers to, and the text of its table cells."""
+    """The references of a page, and the text of its table cells."""
 
     def __init__(self, path: pathlib.Path) -> None:
         super().__init__()
@@ -49,13 +48,13 @@ class Page(html.parser.HTMLParser):
             self._cell = None
 
     def images(self) -> list[Image.Image]:
-        return [Image.open(io.BytesIO(base64.b64decode(each.split(",", 1)[1]))) for each in self.references]
+        return [Image.open(io.BytesIO(base64.b64decode(uri.split(",", 1)[1]))) for uri in self.references]
 
 
 def assert_self_contained(page: Page) -> None:
-    """No script and nothing to load; light, dark and narrow screens have their own rules."""
+    """The page loads nothing, has no script, and has styles for dark and for narrow screens."""
     assert page.references
-    assert all(each.startswith("data:image/") for each in page.references)
+    assert all(uri.startswith("data:image/") for uri in page.references)
     assert not {"script", "link", "iframe"} & set(page.tags)
     assert "url(" not in page.text
     assert "@import" not in page.text
@@ -72,7 +71,7 @@ def page(evaluated, tmp_path_factory):
     return Page(folder / "report.html")
 
 
-def test_report_is_one_file_that_needs_no_other(page):
+def test_report_is_one_self_contained_file(page):
     assert_self_contained(page)
 
 
@@ -81,7 +80,7 @@ def test_report_shows_every_mean_with_its_interval_and_marks_the_best(page, eval
     salicon = content["datasets"]["salicon"]
     models = salicon["models"]
     shown = iter(page.cells)
-    for metric in HIGHER_IS_BETTER:
+    for metric in METRICS:
         for model in models:
             text, classes = next(shown)
             low, high = salicon["intervals"][model][metric]
@@ -90,16 +89,16 @@ def test_report_shows_every_mean_with_its_interval_and_marks_the_best(page, eval
                     (high - low) / 2, abs=6e-4
                 )
             assert float(text.replace("\N{MINUS SIGN}", "-")) == pytest.approx(models[model][metric], abs=6e-4)
-            # The candidate made the truth, so nothing is better than it.
+            # The ground truth is the candidate's prediction.
             assert ("best" in classes) == (model == "candidate"), (metric, model)
 
 
-def test_report_leaves_out_point_metrics_of_maps_alone(page):
+def test_report_leaves_out_metrics_without_fixations(page):
     assert [page.text.count(f'<th scope="row">{label}') for label in ("NSS", "KLD")] == [2, 4]
-    assert "this data set has only maps" in page.text
+    assert "this dataset has only maps" in page.text
 
 
-def test_report_tells_the_decision_and_where_things_came_from(page, evaluated):
+def test_report_shows_the_decision_and_the_origins(page, evaluated):
     content = json.loads((evaluated / artifacts.EVALUATION).read_text())
     assert "Becomes the default" in page.text
     assert content["reason"].replace("'", "&#39;") in page.text
@@ -108,58 +107,23 @@ def test_report_tells_the_decision_and_where_things_came_from(page, evaluated):
 
 
 def test_report_shows_stimulus_truth_and_prediction_side_by_side(page):
-    # Nine images of the first data set and three that decided, all four of the second.
+    # Nine images of the first dataset and three with the largest gains; all four of the second.
     for panel in ("Stimulus", "Ground truth", "Candidate", "Current default"):
         assert page.text.count(f"<figcaption>{panel}</figcaption>") == 9 + 3 + 4
 
 
-def test_report_tells_the_gains_and_how_certain_they_are(page, evaluated):
+def test_report_shows_the_gains_and_their_significance(page, evaluated):
     gain = json.loads((evaluated / artifacts.EVALUATION).read_text())["datasets"]["salicon"]["gains"]["kld"]
     shown = [text for text, _ in page.cells]
     place = shown.index(f"{gain['mean']:+.4f}")
     assert shown[place + 1] == f"{gain['low']:+.4f} to {gain['high']:+.4f}"
-    assert shown[place + 2 : place + 5] == ["better", "0.002", "10 of 10"]  # p: 2 of 1024 ways to flip the signs
-
-
-def test_report_of_a_candidate_that_is_the_default_says_so():
-    gain = confidence.Gain(0.0, 0.0, 0.0, 1.0, 140, 0, 0)
-    result = {
-        "influence": {"metric": "kld", "turning_point": None},
-        "gains": {"kld": dataclasses.asdict(gain)},
-    }
-    assert report._influence({}, result) == "The KLD of both is the same on every image."
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        (
-            {"turning_point": 3},
-            "Without the 3 images with the largest gains it would no longer be certainly better.",
-        ),
-        ({"turning_point": 1}, "Without the image with the largest gain it would no longer be certainly better."),
-        ({"turning_point": None}, "is better on 96 of 140 images and worse on 44."),
-        (
-            {"turning_point": 2, "beats_champion": False, "gate_margin": 0.1},
-            "Without the 2 images with the largest losses it would instead be certainly better by more than 0.1.",
-        ),
-        ({"turning_point": 2, "gate_confidence": 0.0}, "it would no longer be better."),
-    ],
-)
-def test_report_tells_on_how_many_images_the_decision_hangs(changes, expected):
-    content = {"beats_champion": True, "gate_margin": 0.0, "gate_confidence": 0.95} | changes
-    gain = confidence.Gain(0.1, 0.05, 0.15, 0.001, 140, 96, 44)
-    result = {
-        "influence": {"metric": "kld", "turning_point": changes["turning_point"]},
-        "gains": {"kld": dataclasses.asdict(gain)},
-    }
-    assert report._influence(content, result).endswith(expected)
+    assert shown[place + 2 : place + 5] == ["better", wording.p_value(gain["p_value"]), "10 of 10"]
 
 
 @pytest.mark.parametrize(
     ("changes", "headline"),
     [
-        ({"passed_baseline": False, "promote": False}, "Below the centre bias"),
+        ({"passed_baseline": False, "promote": False}, "Worse than the centre bias"),
         ({"promote": True}, "Becomes the default"),
         ({"promote": False}, "Not promoted"),
     ],
@@ -231,7 +195,7 @@ def test_curve_shows_every_epoch_and_marks_the_best(epochs, best, tmp_path):
     assert len(page.cells) == 5 * epochs
 
 
-def test_curve_light_and_dark_pictures_differ_in_their_ink_alone(tmp_path):
+def test_curve_light_and_dark_charts_differ_only_in_colour(tmp_path):
     write_curve(history(tmp_path, 3), tmp_path / "curve.html")
     dark, light = (np.asarray(image) for image in Page(tmp_path / "curve.html").images())
     np.testing.assert_array_equal(dark[..., 3], light[..., 3])
@@ -243,10 +207,10 @@ def test_curve_light_and_dark_pictures_differ_in_their_ink_alone(tmp_path):
     [
         (report.write_report, "is not an evaluation; make one with `python -m trainer evaluate`"),
         (write_preview, "is not a prepared dataset"),
-        (write_curve, "holds no epoch"),
+        (write_curve, "has no epoch"),
     ],
 )
-def test_a_folder_of_another_kind_is_an_error_and_writes_nothing(write, message, tmp_path):
+def test_wrong_folder_is_an_error_and_writes_nothing(write, message, tmp_path):
     with pytest.raises(UserError, match=message):
         write(tmp_path, tmp_path / "page.html")
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""Checkpoints: every bit comes back, damage is seen and passed over, and only whole files are ever there."""
+"""Checkpoints: every bit is restored, damaged files are detected and skipped, and no partial file is ever left."""
 
 import io
 import json
@@ -89,7 +89,7 @@ def test_every_bit_of_weights_optimizer_and_progress_comes_back(saved, capsys):
     found, values = restored(folder)
     assert found == progress
     assert_same(values, arrays)
-    assert f"going on after epoch 1, step 5 ({newest(folder)})" in capsys.readouterr().out
+    assert f"resuming after epoch 1, step 5 ({newest(folder)})" in capsys.readouterr().out
 
 
 def test_what_is_saved_is_the_state_at_the_call_whatever_follows(tmp_path):
@@ -186,15 +186,15 @@ def other_zip() -> bytes:
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_checkpoint_is_passed_over_and_what_is_lost_is_said(saved, capsys, damage):
+def test_a_damaged_checkpoint_is_skipped_and_the_loss_is_printed(saved, capsys, damage):
     folder, ((progress, arrays), _) = saved
     newest(folder).write_bytes(damage(newest(folder).read_bytes()))
     found, values = restored(folder)
     assert found == progress
     assert_same(values, arrays)
     said = capsys.readouterr().out
-    assert f"checkpoint {newest(folder)} is passed over: it is damaged, cut short, or no checkpoint (" in said
-    assert "going back from epoch 1, step 5 to epoch 1, step 0" in said
+    assert f"skipping checkpoint {newest(folder)}: it is damaged, truncated or not a checkpoint (" in said
+    assert "falling back from epoch 1, step 5 to epoch 1, step 0" in said
 
 
 def test_a_flipped_bit_anywhere_is_seen_or_changes_nothing(saved):
@@ -245,7 +245,7 @@ def test_where_all_checkpoints_are_damaged_nothing_is_begun_or_removed(saved):
     run = Run(seed=1)
     before = run.arrays()
     with (
-        pytest.raises(UserError, match=r"none of the 2 checkpoints in .*state can be read; remove it"),
+        pytest.raises(UserError, match=r"none of the 2 checkpoints in .*state can be read; remove the folder"),
         run.checkpoints(folder) as checkpoints,
     ):
         checkpoints.restore()
@@ -275,7 +275,7 @@ def test_after_going_back_the_damaged_file_goes_once_a_whole_one_is_written(save
 def test_a_checkpoint_of_another_run_is_refused_with_what_differs(saved):
     folder, _ = saved
     with pytest.raises(
-        UserError, match=r"of another run \(learning_rate 0\.001, now 0\.1; seed not recorded, now 4\)"
+        UserError, match=r"belongs to another run \(learning_rate 0\.001, now 0\.1; seed not recorded, now 4\)"
     ):
         restored(folder, identity={**IDENTITY, "learning_rate": 0.1, "seed": 4})
 
@@ -284,7 +284,8 @@ def test_a_checkpoint_of_another_network_is_refused_with_the_variable(saved):
     folder, _ = saved
     run = Run(seed=1, units=4)
     before = run.arrays()
-    message = r"another network \(sequential/dense/kernel is float32 \[5, 3\] there and float32 \[5, 4\] here\)"
+    shapes = r"float32 \[5, 3\] in the checkpoint and float32 \[5, 4\] in the network"
+    message = rf"another network \(sequential/dense/kernel is {shapes}\)"
     with pytest.raises(UserError, match=message), run.checkpoints(folder) as checkpoints:
         checkpoints.restore()
     assert_same(run.arrays(), before)
@@ -296,7 +297,9 @@ def test_a_checkpoint_of_another_optimizer_is_refused_with_its_size(saved):
     sgd = keras.optimizers.SGD(0.1)
     sgd.build(run.model.trainable_variables)
     with (
-        pytest.raises(UserError, match=r"another network \(6 variables of the optimizer there and 2 here\)"),
+        pytest.raises(
+            UserError, match=r"another network \(the optimizer has 6 variables in the checkpoint and 2 now\)"
+        ),
         Checkpoints(folder, run.model, sgd, IDENTITY) as checkpoints,
     ):
         checkpoints.restore()
@@ -366,9 +369,7 @@ def test_no_space_is_said_by_the_next_call_and_the_earlier_checkpoint_stays(save
     checkpoints = run.checkpoints(folder)
     checkpoints.restore()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    message = (
-        r"no space left to write .*step-000006\.npz .*another disk \(a checkpoint takes 0 MB, and there are 3"
-    )
+    message = r"no space left to write .*step-000006\.npz .*another disk \(a checkpoint takes 0 MB; up to 3 exist"
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
         checkpoints.save(Progress(1, 6))
@@ -392,7 +393,7 @@ def test_an_error_on_the_way_out_is_said_but_does_not_hide_the_one_that_led_ther
         (tmp_path / "state").touch()
         checkpoints.save(Progress(step=1))
         raise KeyError("first")
-    assert "besides: cannot write" in capsys.readouterr().err
+    assert "in addition: cannot write" in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_at_the_start(tmp_path):
@@ -430,7 +431,7 @@ def test_the_same_on_cloud_storage(bucket, capsys):
     bucket.blob(names[1]).upload_from_string(bytes(content))
     progress, values = restored(address, writable=False)
     assert_same(values, older)
-    assert f"checkpoint {address}/after-epoch-0000-step-000003.npz is passed over" in capsys.readouterr().out
+    assert f"skipping checkpoint {address}/after-epoch-0000-step-000003.npz: " in capsys.readouterr().out
     with run.checkpoints(address) as checkpoints:
         checkpoints.restore()
         checkpoints.save(Progress(step=4))

@@ -120,6 +120,6 @@ def test_machines_with_other_settings_say_which(folder):
     machines = [start(folder, "unequal", f"--seed={index}", cluster=cluster, index=index) for index in range(2)]
     assert [finish(each) for each in machines] == [1, 1]
     for index in range(2):
-        assert f"started with different seed (here: seed {index})" in log(folder, "unequal", index)
+        assert f"started with different seed (on this machine: seed {index})" in log(folder, "unequal", index)
         assert "Traceback" not in log(folder, "unequal", index)
     assert not (folder / "unequal").exists()

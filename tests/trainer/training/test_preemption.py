@@ -38,7 +38,7 @@ def run_until_signalled(then, *signals):
 def test_a_signal_asks_to_stop_and_the_process_ends_in_its_own_time(number, status):
     returned, output, errors = run_until_signalled("print('saved')", number)
     assert (returned, output) == (status, "saving\nsaved\n")
-    assert errors == f"{number.name}: saving the state, then stopping; again: at once\n"
+    assert errors == f"{number.name}: saving the state, then stopping; repeat to stop at once\n"
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])

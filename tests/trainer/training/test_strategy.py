@@ -5,7 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 
-from trainer import processor
+from trainer import cpu
 from trainer.accelerators import ACCELERATORS, get
 from trainer.errors import UserError
 from trainer.training import precision, strategy
@@ -49,14 +49,14 @@ def test_first_worker_leads_where_there_is_no_chief(monkeypatch):
         ({"cluster": {"worker": ["a:1"]}}, "TF_CONFIG is malformed.*task"),
         (
             {"cluster": {"worker": ["a:1", "b:1"]}, "task": task("worker", 2)},
-            "this machine is worker 2, but in its cluster are worker 0 to 1",
+            "this machine is worker 2, but its cluster has worker 0 to 1",
         ),
         (
             {**VERTEX, "task": task("ps", 0)},
-            "this machine is ps 0, but in its cluster are chief 0 to 0, worker 0 to 1",
+            "this machine is ps 0, but its cluster has chief 0 to 0, worker 0 to 1",
         ),
         ({"cluster": {"worker": ["a:1", "a:1"]}, "task": task("worker", 0)}, "names a:1 twice"),
-        ({"cluster": {"chief": ["a:1", "b:1"]}, "task": task("chief", 0)}, "has 2 chiefs; give one"),
+        ({"cluster": {"chief": ["a:1", "b:1"]}, "task": task("chief", 0)}, "has 2 chiefs; name one"),
     ],
 )
 def test_tf_config_that_cannot_be_is_refused(monkeypatch, content, message):
@@ -67,9 +67,9 @@ def test_tf_config_that_cannot_be_is_refused(monkeypatch, content, message):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("t4", "t4 has 1 GPUs, but TensorFlow finds 0 here; look at the driver"),
-        ("l4-8", "l4-8 has 8 GPUs, but TensorFlow finds 0 here"),
-        ("v5e-4", "v5e-4 is to be trained on, but there is none here"),
+        ("t4", "t4 has 1 GPUs, but TensorFlow finds 0 on this machine; check the driver"),
+        ("l4-8", "l4-8 has 8 GPUs, but TensorFlow finds 0 on this machine"),
+        ("v5e-4", "cannot train on v5e-4: this machine has none"),
         ("l4-3", "unknown accelerator 'l4-3'; did you mean 'l4-"),
     ],
 )
@@ -80,18 +80,18 @@ def test_accelerator_that_is_not_here_is_an_error_not_a_slow_run(name, message):
 
 def test_tpu_is_taken_where_the_process_is_set_up_for_it(monkeypatch):
     monkeypatch.setenv("PJRT_DEVICE", "TPU")
-    with pytest.raises(UserError, match="a TPU is to be trained on, but there is none here"):
+    with pytest.raises(UserError, match="cannot train on a TPU: this machine has none"):
         strategy.connect()
 
 
-def test_processors_do_not_train_together_with_others(monkeypatch):
+def test_cpus_of_several_machines_do_not_train_together(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", json.dumps({**VERTEX, "task": task("chief", 0)}))
     with pytest.raises(UserError, match="TF_CONFIG has 3 machines, but cpu trains on one"):
         strategy.connect("cpu")
 
 
 @pytest.mark.parametrize("name", ["", "cpu"])
-def test_processor_is_one_replica_and_the_chief(name):
+def test_cpu_is_one_replica_and_the_chief(name):
     found = strategy.connect(name)
     assert (found.kind, found.replicas, found.is_chief) == ("cpu", 1, True)
     assert found.gather([3.0, 4.0]).tolist() == [[3.0, 4.0]]
@@ -124,12 +124,12 @@ def test_automatic_precision_is_the_tables(name):
         ("fma avx512_bf16", "AVX512_CORE_VNNI", "float32"),
     ],
 )
-def test_automatic_precision_of_a_processor_is_what_it_multiplies(monkeypatch, tmp_path, flags, limit, expected):
+def test_automatic_precision_of_a_cpu_follows_its_instructions(monkeypatch, tmp_path, flags, limit, expected):
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
     if limit:
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
     (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
-    monkeypatch.setattr(processor, "CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(cpu, "CPU_INFO", tmp_path / "cpuinfo")
     assert precision.resolve("auto", devices("cpu")) == expected
 
 

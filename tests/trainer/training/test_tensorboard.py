@@ -2,6 +2,7 @@
 
 import io
 import shutil
+import threading
 import time
 
 import keras
@@ -11,6 +12,7 @@ import tensorflow as tf
 from PIL import Image
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
+from trainer import storage
 from trainer.errors import UserError
 from trainer.training import tensorboard
 from trainer.training.meter import Meter, memory_bytes, timed_next
@@ -22,13 +24,13 @@ def read(folder) -> EventAccumulator:
 
 
 def scalars(folder) -> dict[str, dict[int, float]]:
-    """By name, the values by step; a step that is there twice fails."""
-    accumulator, found = read(folder), {}
+    """By name, the values by step; a repeated step fails."""
+    accumulator, curves = read(folder), {}
     for name in accumulator.ActivePlugins() and accumulator.PluginTagToContent("scalars"):
         events = accumulator.Tensors(name)
-        found[name] = {each.step: float(tf.make_ndarray(each.tensor_proto)) for each in events}
-        assert len(found[name]) == len(events)
-    return found
+        curves[name] = {event.step: float(tf.make_ndarray(event.tensor_proto)) for event in events}
+        assert len(curves[name]) == len(events)
+    return curves
 
 
 @pytest.fixture
@@ -86,13 +88,27 @@ def test_meter_says_speed_waiting_and_memory(meter):
     assert 0.05 < float(meter.text.split()[-2]) < 50
 
 
-def test_events_can_be_read_while_the_board_is_open(tmp_path, optimizer, meter):
+def test_events_can_be_read_while_the_board_is_open(tmp_path, optimizer, meter, monkeypatch):
+    monkeypatch.setattr(tensorboard, "FLUSH_S", 0.1)
     with Board(str(tmp_path)) as board:
-        board.chunk(1, np.array([2.0]), optimizer, meter)
-        deadline = time.monotonic() + 20
+        deadline, step = time.monotonic() + 20, 0
         while "training/loss" not in scalars(tmp_path):
+            step += 1
+            board.chunk(step, np.array([2.0]), optimizer, meter)
             assert time.monotonic() < deadline
             time.sleep(0.01)
+
+
+def test_a_file_is_complete_when_its_time_is_over(tmp_path, optimizer, meter, monkeypatch):
+    monkeypatch.setattr(tensorboard, "FILE_S", 0.1)
+    with Board(str(tmp_path)) as board:
+        deadline, step = time.monotonic() + 20, 0
+        while "training/loss" not in scalars(tmp_path):  # flushed by nothing else: FLUSH_S and BUFFERED are larger
+            step += 1
+            board.chunk(step, np.array([2.0]), optimizer, meter)
+            assert step < tensorboard.BUFFERED / 10
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
 
 
 def test_history_of_a_resumed_run_is_that_of_the_last_start(tmp_path, optimizer, meter):
@@ -174,7 +190,7 @@ def test_steps_to_profile_that_never_came_are_said(tmp_path, capsys):
     with Board(str(tmp_path), "30-40") as board:
         board.step_done(0)
         board.step_done(6)
-    assert "profile_steps is 30-40: the last step was 6" in capsys.readouterr().out
+    assert "profile_steps is 30-40, but the last step was 6" in capsys.readouterr().out
 
 
 def test_all_machines_of_a_job_divide_their_steps_alike(tmp_path):
@@ -203,7 +219,7 @@ def test_steps_that_cannot_be_profiled_are_refused(tmp_path, text, message):
 
 
 def test_profile_without_a_folder_is_refused():
-    with pytest.raises(UserError, match="profile_steps is 1-2, but there is no folder to write the profile to"):
+    with pytest.raises(UserError, match="profile_steps is 1-2, but there is no folder for the profile"):
         Board("", "1-2")
 
 
@@ -218,7 +234,7 @@ def test_board_without_a_folder_does_nothing(optimizer, meter):
 
 
 def test_vertex_says_where_the_logs_go_and_its_mount_is_preferred(tmp_path, monkeypatch):
-    monkeypatch.setattr(tensorboard, "MOUNT", tmp_path)
+    monkeypatch.setattr(storage, "MOUNT", tmp_path)
     monkeypatch.setenv("AIP_TENSORBOARD_LOG_DIR", "gs://bucket/run/logs/")
     assert tensorboard.folder_for("") == "gs://bucket/run/logs"
     assert tensorboard.folder_for("here") == "here"
@@ -230,7 +246,7 @@ def test_vertex_says_where_the_logs_go_and_its_mount_is_preferred(tmp_path, monk
 
 def test_folder_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"cannot write TensorBoard's logs to .*/file/logs \(.*\); name a folder"):
+    with pytest.raises(UserError, match=r"cannot write TensorBoard logs to .*/file/logs \(.*\); use a folder"):
         Board(str(tmp_path / "file" / "logs"))
 
 
@@ -240,13 +256,29 @@ def test_board_goes_quiet_with_one_warning_when_its_folder_is_lost(
     monkeypatch.setattr(tensorboard, "FILE_S", 0.0)  # each event begins a file
     with Board(str(tmp_path / "logs")) as board:
         shutil.rmtree(tmp_path / "logs")
+        (tmp_path / "logs").write_text("")
         deadline = time.monotonic() + 20
         while not board.quiet:
             board.chunk(1, np.array([1.0]), optimizer, meter)
             assert time.monotonic() < deadline
             time.sleep(0.01)
         board.chunk(2, np.array([1.0]), optimizer, meter)
-    assert capsys.readouterr().out.count("training goes on without TensorBoard") == 1
+    assert capsys.readouterr().out.count("the training continues without TensorBoard") == 1
+
+
+def test_storage_that_hangs_holds_up_neither_the_training_nor_its_end(
+    tmp_path, optimizer, meter, monkeypatch, capsys
+):
+    storage_works = threading.Event()
+    monkeypatch.setattr(tf.summary, "scalar", lambda *args, **kwargs: storage_works.wait(60))
+    monkeypatch.setattr(tensorboard, "CLOSE_S", 0.1)
+    start = time.monotonic()
+    with Board(str(tmp_path)) as board:
+        for step in range(1, 4):
+            board.chunk(step, np.array([1.0]), optimizer, meter)
+    assert time.monotonic() - start < 30
+    storage_works.set()
+    assert "takes longer than 0.1 s; the training continues without TensorBoard" in capsys.readouterr().out
 
 
 def waiting_share(strategy, delay_s: float, busy: int) -> float:

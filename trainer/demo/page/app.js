@@ -1,4 +1,4 @@
-/** Puts the page together: pictures A and B, how they are shown, and the regions on both. */
+/** Builds the page: images A and B, how they are shown, and the regions on both. */
 
 import { Camera } from "./camera.js";
 import { complain } from "./dom.js";
@@ -22,7 +22,7 @@ class Page {
     this.#painter = new Painter(facts);
     const shared = { facts, painter: this.#painter, regions: this.#regions, camera: new Camera(find("#camera")) };
     this.#panels = ["A", "B"].map((slot) => new Panel(slot, shared));
-    find("#pictures").append(...this.#panels.map((panel) => panel.element));
+    find("#images").append(...this.#panels.map((panel) => panel.element));
     find("#model").textContent = `${facts.model}, input ${facts.image_size.join(" × ")}`;
     for (const [name, gradient] of Object.entries(this.#painter.gradients)) {
       document.documentElement.style.setProperty(`--${name}`, gradient);
@@ -31,7 +31,7 @@ class Page {
     const grey = Array(3).fill(facts.dimmed / 3);
     const matrix = [...grey, 0, 0, ...grey, 0, 0, ...grey, 0, 0, 0, 0, 0, 1, 0];
     find("#dimmed feColorMatrix").setAttribute("values", matrix.join(" "));
-    find(".of-lines").textContent = `Lines around ${facts.levels.join(", ")}% of the attention`;
+    find(".of-lines").textContent = `Lines enclose ${facts.levels.join(", ")}% of the attention`;
     this.#listen();
     this.#compare(false);
     this.#look();
@@ -47,8 +47,8 @@ class Page {
     find("#toolbar").addEventListener("submit", (event) => event.preventDefault());
     find("#compare").addEventListener("click", () => this.#compare(!this.#comparing));
     find("#add").addEventListener("click", () => a.boxes.focus(this.#regions.addAround(a.map.peakAt)));
-    find("#csv").addEventListener("click", () => save(toCsv(this.#pictures()), a.file.name, "regions.csv"));
-    find("#json").addEventListener("click", () => save(toJson(this.#pictures()), a.file.name, "regions.json"));
+    find("#csv").addEventListener("click", () => save(toCsv(this.#images()), a.file.name, "regions.csv"));
+    find("#json").addEventListener("click", () => save(toJson(this.#images()), a.file.name, "regions.json"));
     a.addEventListener("map", () => {
       this.#regions.resize({ width: a.map.imageWidth, height: a.map.imageHeight });
       this.#update();
@@ -60,23 +60,23 @@ class Page {
     document.addEventListener("dragleave", (event) => event.relatedTarget ?? this.#hover(event, null));
     document.addEventListener("drop", (event) => {
       this.#hover(event, null);
-      if (!event.dataTransfer.files.length) complain("That is no file. Save the picture, then drop the file.");
+      if (!event.dataTransfer.files.length) complain("This is not a file. Save the image, then drop the file.");
       this.#receive(event, event.dataTransfer.files, this.#under(event));
     });
   }
 
-  /** Pictures that were dropped or pasted: one for `panel`, or else the first that is empty; two are compared. */
+  /** Load dropped or pasted images: one into `panel`, or else into the first empty panel; two are compared. */
   #receive(event, files, panel = null) {
-    const pictures = [...files];
-    if (!pictures.length) return;
+    const images = [...files];
+    if (!images.length) return;
     event.preventDefault();
     const [a, b] = this.#panels;
-    if (pictures.length > 1) {
+    if (images.length > 1) {
       this.#compare(true);
-      a.load(pictures[0]);
-      b.load(pictures[1]);
+      a.load(images[0]);
+      b.load(images[1]);
     } else {
-      (panel ?? (this.#comparing && a.map && !b.map ? b : a)).load(pictures[0]);
+      (panel ?? (this.#comparing && a.map && !b.map ? b : a)).load(images[0]);
     }
   }
 
@@ -86,7 +86,7 @@ class Page {
 
   #hover(event, panel) {
     event.preventDefault();
-    for (const each of this.#panels) each.element.classList.toggle("is-target", each === panel);
+    for (const other of this.#panels) other.element.classList.toggle("is-target", other === panel);
   }
 
   #compare(on) {
@@ -112,7 +112,7 @@ class Page {
 
   #update() {
     const [a, b] = this.#panels;
-    find("#toolbar").hidden = !(a.map || this.#comparing); // or there would be no way out of comparing
+    find("#toolbar").hidden = !(a.map || this.#comparing); // shown while comparing, so that the user can stop it
     find("#results").hidden = !a.map;
     find("#work").classList.toggle("is-started", Boolean(a.map));
     for (const panel of this.#panels) panel.boxes.draw();
@@ -127,7 +127,7 @@ class Page {
     const stage = find("#difference .stage");
     stage.style.setProperty("--ratio", b.map.imageWidth / b.map.imageHeight);
     stage.querySelector("img").src = b.element.querySelector("img").src;
-    stage.querySelector("canvas").setAttribute("aria-label", "Where B has more of the attention than A, and where less");
+    stage.querySelector("canvas").setAttribute("aria-label", "Where B gets more attention than A, and where less");
     this.#painter.difference(stage.querySelector("canvas"), a.map, b.map);
     const ratio = ({ map }) => map.imageWidth / map.imageHeight;
     find("#difference .note").hidden = Math.abs(ratio(a) / ratio(b) - 1) < 0.02;
@@ -140,7 +140,7 @@ class Page {
     find("#results .downloads").hidden = !this.#regions.list.length;
   }
 
-  #pictures() {
+  #images() {
     return this.#shown.map((panel) => ({
       slot: panel === this.#panels[0] ? "A" : "B",
       name: panel.file.name,

@@ -1,13 +1,14 @@
-/** The regions as boxes over a picture, which mouse, touch and keys draw, move and resize. */
+/** The regions as boxes over an image, which mouse, touch and keys draw, move and resize. */
 
 import { announce, make, percent } from "./dom.js";
 
 const CORNERS = ["nw", "ne", "sw", "se"];
-const SMALLEST_DRAG_PX = 6;
+const MIN_DRAG_PX = 6;
+/** Of an arrow key, as a share of the longer side. */
 const STEP = 0.01;
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-/** The layer `element` of one panel; `measures()` gives its measures in the order of the regions, or null. */
+/** The layer `element` of one panel; `measures()` returns its measures in the order of the regions, or null. */
 export class Boxes {
   #element;
   #regions;
@@ -26,7 +27,7 @@ export class Boxes {
     for (const end of ["pointerup", "pointercancel"]) element.addEventListener(end, () => (this.#drag = null));
   }
 
-  /** Bring the boxes to what the regions are now. */
+  /** Update the boxes to the current regions. */
   draw() {
     const measures = this.#measures();
     for (const [region, box] of this.#boxes) {
@@ -41,7 +42,7 @@ export class Boxes {
     });
   }
 
-  /** Put the keyboard on the box of a region. */
+  /** Focus the box of a region. */
   focus(region) {
     this.#boxes.get(region)?.focus();
   }
@@ -49,7 +50,7 @@ export class Boxes {
   #add(region) {
     const box = make(
       "div",
-      { class: "box", role: "application", "aria-roledescription": "region", tabIndex: 0 },
+      { class: "box", role: "application", "aria-roledescription": "attention area", tabIndex: 0 },
       make("span", { class: "tag" }),
       ...CORNERS.map((corner) => make("i", { class: `corner ${corner}`, "data-corner": corner })),
     );
@@ -74,13 +75,13 @@ export class Boxes {
     box.classList.toggle("at-right", region.x > 0.65 * width);
     const share = measure ? percent(measure.share) : "";
     box.querySelector(".tag").replaceChildren(make("b", {}, region.name), ` ${share}`);
-    box.setAttribute("aria-label", `${region.name}${share && `, ${share} of attention`}`);
+    box.setAttribute("aria-label", `${region.name}${share && `, ${share} of the attention`}`);
   }
 
   #press(event) {
     if (event.button !== 0 || !this.#measures()) return;
     const box = event.target.closest(".box");
-    const region = [...this.#boxes].find(([, each]) => each === box)?.[0];
+    const region = [...this.#boxes].find(([, other]) => other === box)?.[0];
     this.#element.setPointerCapture(event.pointerId);
     event.preventDefault();
     if (region) {
@@ -119,7 +120,7 @@ export class Boxes {
     return (event) => {
       const to = this.#pixel(event);
       const moved = Math.max(Math.abs(event.clientX - start.clientX), Math.abs(event.clientY - start.clientY));
-      if (!region && moved < SMALLEST_DRAG_PX) return;
+      if (!region && moved < MIN_DRAG_PX) return;
       if (!region) {
         region = this.#regions.add(from.x, from.y, 1, 1);
         this.focus(region);
@@ -128,7 +129,7 @@ export class Boxes {
     };
   }
 
-  /** Where a pointer is, in pixels of picture A. */
+  /** The position of a pointer in pixels of image A. */
   #pixel(event) {
     const { left, top, width, height } = this.#element.getBoundingClientRect();
     const size = this.#regions.size;

@@ -1,12 +1,12 @@
-/** A picture from the camera. */
+/** Takes a photo with the camera. */
 
 import { complain } from "./dom.js";
 
-const WANTED = { video: { facingMode: "environment", width: { ideal: 1920 }, height: { ideal: 1080 } } };
+const CONSTRAINTS = { video: { facingMode: "environment", width: { ideal: 1920 }, height: { ideal: 1080 } } };
 const REASONS = {
-  NotAllowedError: "This browser does not let the page use the camera. Allow it beside the address, then try again.",
-  NotFoundError: "There is no camera. Connect one, or choose a picture.",
-  NotReadableError: "The camera is in use by another program. Close that, then try again.",
+  NotAllowedError: "This browser does not allow the page to use the camera. Allow it next to the address bar, then try again.",
+  NotFoundError: "No camera found. Connect one, or choose an image.",
+  NotReadableError: "Another program uses the camera. Close it, then try again.",
 };
 
 /** The dialog `element`. */
@@ -22,15 +22,15 @@ export class Camera {
     this.#video.addEventListener("playing", () => (element.querySelector(".take").disabled = false));
   }
 
-  /** A file with what the camera sees when the user says so; null if they do not. */
+  /** Returns a photo as a file when the user takes it; null if they cancel. */
   async take() {
     if (!navigator.mediaDevices) {
-      complain("Browsers give the camera to pages on this machine or over https. Choose a picture in place of it.");
+      complain("Browsers allow the camera only for pages on this machine or over https. Choose an image instead.");
       return null;
     }
     let stream;
     try {
-      stream = await navigator.mediaDevices.getUserMedia(WANTED);
+      stream = await navigator.mediaDevices.getUserMedia(CONSTRAINTS);
     } catch (error) {
       complain(REASONS[error.name] ?? `The camera does not work: ${error.message}`);
       return null;

@@ -1,6 +1,6 @@
-/** Small helpers for the document. */
+/** Helpers for the document. */
 
-/** A new element with properties (`class`, `aria-*` and `data-*` as attributes) and children. */
+/** Create an element with properties (`class`, `aria-*` and `data-*` as attributes) and children. */
 export function make(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -14,7 +14,7 @@ export function make(tag, properties = {}, ...children) {
   return element;
 }
 
-/** Tell those who listen to the page rather than see it; the last word of several in a row. */
+/** Announce a text to screen readers; of several in quick succession, only the last one. */
 export function announce(text) {
   clearTimeout(announce.timer);
   announce.timer = setTimeout(() => {
@@ -24,7 +24,7 @@ export function announce(text) {
 
 const bar = () => document.querySelector("#message");
 
-/** Show what went wrong above everything; `retry`, where given, is what `Try again` does. */
+/** Show an error above everything else; `retry`, if any, is called by the button `Try again`. */
 export function complain(text, retry = null) {
   bar().querySelector("p").textContent = text;
   bar().querySelector(".retry").hidden = !retry;
@@ -34,21 +34,21 @@ export function complain(text, retry = null) {
   };
   bar().querySelector(".dismiss").onclick = () => {
     forgive();
-    document.querySelector("h1").focus(); // the keyboard goes on from here rather than from the end of the page
+    document.querySelector("h1").focus(); // so that Tab continues from here, not from the end of the page
   };
   bar().hidden = false;
   bar().scrollIntoView({ block: "nearest" });
 }
 
-/** Take away what `complain` showed. */
+/** Hide the error. */
 export function forgive() {
   bar().hidden = true;
 }
 
-/** 0.2345 as 23.5%. */
+/** Format 0.2345 as 23.5%. */
 export const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)}%`;
 
-/** A difference of shares in percentage points, with its sign. */
+/** Format a difference of shares in percentage points, with its sign. */
 export function points(difference) {
   const value = (100 * Math.abs(difference)).toFixed(1);
   return `${value === "0.0" ? "±" : difference > 0 ? "+" : "−"}${value}`;

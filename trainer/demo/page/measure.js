@@ -1,6 +1,6 @@
-/** How much attention a region gets: the arithmetic of trainer/prediction/regions.py, fast enough for every move of the mouse. */
+/** Measures the attention of regions as trainer/prediction/regions.py does, fast enough for every move of the mouse. */
 
-/** A saliency map with the sums of all rectangles that begin at its corner. */
+/** A saliency map and its summed-area table. */
 export class Measurable {
   #sums;
 
@@ -17,17 +17,17 @@ export class Measurable {
     }
     this.#sums = sums;
     this.total = sums.at(-1);
-    this.largest = values.reduce((most, value) => Math.max(most, value), 0);
+    this.largest = values.reduce((max, value) => Math.max(max, value), 0);
   }
 
-  /** Where the largest value is, as the {x, y} of an image pixel. */
+  /** The image pixel {x, y} of the largest value. */
   get peakAt() {
     return this.#peak(0, 0, this.width, this.height).at;
   }
 
   /**
-   * Measures of one region {x, y, width, height} in pixels of the image: `share` of the map's sum, `area` as share
-   * of the image, `ratio` of both, `peak` as share of the map's largest value, and `peakAt`.
+   * Measure a region {x, y, width, height} in pixels of the image: its `share` of the map's sum, its `area` as a share
+   * of the image, the `ratio` of both, its `peak` as a share of the map's largest value, and the peak's pixel `peakAt`.
    */
   measure(region) {
     const across = this.width / this.imageWidth;
@@ -36,12 +36,12 @@ export class Measurable {
     const [top, bottom] = [region.y * down, (region.y + region.height) * down];
     const sum = this.#sum(right, bottom) - this.#sum(left, bottom) - this.#sum(right, top) + this.#sum(left, top);
     const area = (region.width * region.height) / (this.imageWidth * this.imageHeight);
-    const share = this.total > 0 ? sum / this.total : area; // a map that is 0 everywhere prefers nothing
+    const share = this.total > 0 ? sum / this.total : area; // a map that is 0 everywhere counts as evenly spread
     const { value, at } = this.#peak(left, top, right, bottom);
     return { share, area, ratio: share / area, peak: this.largest > 0 ? value / this.largest : 0, peakAt: at };
   }
 
-  /** The sum left of x and above y. Within a cell the sum is bilinear, so parts of cells count by their area. */
+  /** The sum left of x and above y. The sum is bilinear within a cell, so a part of a cell counts by its area. */
   #sum(x, y) {
     const [left, top] = [Math.min(Math.floor(x), this.width - 1), Math.min(Math.floor(y), this.height - 1)];
     const [part, below] = [x - left, y - top];
@@ -57,24 +57,24 @@ export class Measurable {
     const first = [Math.min(Math.round(left), this.width - 1), Math.min(Math.round(top), this.height - 1)];
     const last = [Math.max(Math.round(right), first[0] + 1), Math.max(Math.round(bottom), first[1] + 1)];
     let value = -1;
-    let found = first;
+    let cell = first;
     for (let y = first[1]; y < last[1]; y += 1) {
       for (let x = first[0]; x < last[0]; x += 1) {
         if (this.values[y * this.width + x] > value) {
           value = this.values[y * this.width + x];
-          found = [x, y];
+          cell = [x, y];
         }
       }
     }
-    const pixel = (cell, cells, pixels) => Math.floor(((cell + 0.5) * pixels) / cells);
-    const at = { x: pixel(found[0], this.width, this.imageWidth), y: pixel(found[1], this.height, this.imageHeight) };
+    const pixel = (index, cells, pixels) => Math.floor(((index + 0.5) * pixels) / cells);
+    const at = { x: pixel(cell[0], this.width, this.imageWidth), y: pixel(cell[1], this.height, this.imageHeight) };
     return { value, at };
   }
 }
 
-/** The measures of several regions, each with its `rank` by share, 1 being the largest. */
+/** Measure several regions; each also gets its `rank` by share, 1 for the largest. */
 export function measureAll(map, regions) {
   const measures = regions.map((region) => map.measure(region));
   const rank = (share) => 1 + measures.filter((other) => other.share > share).length;
-  return measures.map((each) => ({ ...each, rank: rank(each.share) }));
+  return measures.map((measure) => ({ ...measure, rank: rank(measure.share) }));
 }

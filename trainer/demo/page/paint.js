@@ -1,29 +1,30 @@
-/** Draws saliency maps on canvases, by the rules of trainer/prediction/render.py. */
+/** Draws saliency maps on canvases, as trainer/heat.py and trainer/prediction/render.py draw them. */
 
-const INK = [24, 24, 27];
-const HALO = 0.7;
-
-/** The colours and levels that the server draws with, too. */
+/** Draws with the colours and levels of the server. */
 export class Painter {
   #heat;
   #change;
   #opacity;
   #levels;
   #lines;
+  #ink;
+  #halo;
 
   /**
-   * `heat` and `change` have 256 colours as #rrggbb, `opacity` is that of the largest difference, `levels` are the
-   * percentages that contours enclose, `lines` their colours.
+   * `heat` and `change` are lists of 256 colours #rrggbb, `opacity` is that of the largest difference, `levels` are the
+   * percentages that contours enclose, `lines` their colours; each line has a rim of colour `ink` and opacity `halo`.
    */
-  constructor({ heat, change, opacity, levels, lines }) {
+  constructor({ heat, change, opacity, levels, lines, ink, halo }) {
     this.#heat = heat.map(rgb);
     this.#change = change.map(rgb);
     this.#opacity = opacity;
     this.#levels = levels;
     this.#lines = lines;
+    this.#ink = ink;
+    this.#halo = halo;
   }
 
-  /** The colours as CSS gradients. */
+  /** The colour maps as CSS gradients. */
   get gradients() {
     const gradient = (colors) => {
       const stops = colors.filter((_, index) => index % 15 === 0);
@@ -32,33 +33,33 @@ export class Painter {
     return { heat: gradient(this.#heat), change: gradient(this.#change) };
   }
 
-  /** Heat colours, the more opaque the larger the value: the root lets weak values be seen. */
+  /** Draw heat colours; larger values are more opaque, and the square root makes small ones visible. */
   overlay(canvas, map) {
     const alpha = Array.from({ length: 256 }, (_, level) => 255 * Math.sqrt(level / 255));
     this.#heatmap(canvas, map, (level) => alpha[level]);
   }
 
-  /** Heat colours alone. */
+  /** Draw opaque heat colours. */
   map(canvas, map) {
     this.#heatmap(canvas, map, () => 255);
   }
 
-  /** Lines around the places that hold 25, 50 and 75% of the attention. */
+  /** Draw lines that enclose the percentages of the attention. */
   contour(canvas, map) {
     draw(canvas, map, (pixels) => {
-      const found = thresholds(map, this.#levels).map((threshold, index) => [threshold, this.#lines[index]]);
-      // The one that encloses least lies on top.
-      for (const [threshold, color] of found.sort(([a], [b]) => a - b)) drawLine(pixels, map, threshold, color);
+      const lines = thresholds(map, this.#levels).map((threshold, index) => [threshold, this.#lines[index]]);
+      // The line that encloses least is drawn last, on top.
+      for (const [threshold, color] of lines.sort(([a], [b]) => a - b)) this.#drawLine(pixels, map, threshold, color);
     });
   }
 
   /**
-   * Where map `b` has a larger share than `a` and where a smaller one, on the canvas of `b`; the largest difference is
-   * the most opaque.
+   * Draw where map `b` has a larger and where a smaller share than `a`; larger differences are more opaque. The canvas
+   * lies over the image of `b`.
    */
   difference(canvas, a, b) {
     const differences = differencesOf(a, b);
-    const largest = differences.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-12);
+    const largest = differences.reduce((max, value) => Math.max(max, Math.abs(value)), 1e-12);
     draw(canvas, b, (pixels) => {
       differences.forEach((difference, index) => {
         const part = difference / largest;
@@ -77,9 +78,26 @@ export class Painter {
       }
     });
   }
+
+  /** Draw an antialiased line where the map has the value `threshold`; its dark rim makes it visible on any image. */
+  #drawLine(pixels, { values, width, height }, threshold, color) {
+    const linePx = Math.max(1.5, Math.min(width, height) / 220);
+    for (let y = 1; y < height - 1; y += 1) {
+      for (let x = 1; x < width - 1; x += 1) {
+        const at = y * width + x;
+        const slope = Math.hypot(values[at + 1] - values[at - 1], values[at + width] - values[at - width]) / 2;
+        const distance = slope > 0 ? Math.abs(values[at] - threshold) / slope : Infinity;
+        const rim = this.#halo * Math.min(Math.max(linePx + 0.5 - distance, 0), 1);
+        if (!rim) continue;
+        const core = Math.min(Math.max(linePx / 2 + 0.5 - distance, 0), 1);
+        pixels.set(color.map((value, part) => value * core + this.#ink[part] * (1 - core)), 4 * at);
+        pixels[4 * at + 3] = 255 * Math.max(core, rim);
+      }
+    }
+  }
 }
 
-/** What `b` has more than `a`, in means of a map, on the grid of `b`. */
+/** `b` minus `a`, each divided by its mean, on the grid of `b`. */
 function differencesOf(a, b) {
   const differences = new Float32Array(b.values.length);
   const [scaleA, scaleB] = [a, b].map((map) => 1 / Math.max(map.total / (map.width * map.height), 1e-12));
@@ -93,16 +111,16 @@ function differencesOf(a, b) {
   return differences;
 }
 
-/** For each percentage: the value so that all of at least this value hold so much of the map's sum. */
+/** For each percentage: the value for which the cells of at least this value hold this percentage of the map's sum. */
 function thresholds({ values, total }, levels) {
   const sorted = values.slice().sort().reverse();
-  const found = [];
+  const results = [];
   let sum = 0;
   for (const value of sorted) {
     sum += value;
-    while (found.length < levels.length && sum >= (levels[found.length] / 100) * total) found.push(value);
+    while (results.length < levels.length && sum >= (levels[results.length] / 100) * total) results.push(value);
   }
-  return [...found, ...Array(levels.length - found.length).fill(sorted.at(-1))];
+  return [...results, ...Array(levels.length - results.length).fill(sorted.at(-1))];
 }
 
 function draw(canvas, map, fill) {
@@ -110,23 +128,6 @@ function draw(canvas, map, fill) {
   const image = new ImageData(map.width, map.height);
   fill(image.data, map);
   canvas.getContext("2d").putImageData(image, 0, 0);
-}
-
-/** A smooth line where the map has the value `threshold`, with a dark rim that lets it be seen on any picture. */
-function drawLine(pixels, { values, width, height }, threshold, color) {
-  const linePx = Math.max(1.5, Math.min(width, height) / 220);
-  for (let y = 1; y < height - 1; y += 1) {
-    for (let x = 1; x < width - 1; x += 1) {
-      const at = y * width + x;
-      const slope = Math.hypot(values[at + 1] - values[at - 1], values[at + width] - values[at - width]) / 2;
-      const distance = slope > 0 ? Math.abs(values[at] - threshold) / slope : Infinity;
-      const rim = HALO * Math.min(Math.max(linePx + 0.5 - distance, 0), 1);
-      if (!rim) continue;
-      const core = Math.min(Math.max(linePx / 2 + 0.5 - distance, 0), 1);
-      pixels.set(color.map((value, part) => value * core + INK[part] * (1 - core)), 4 * at);
-      pixels[4 * at + 3] = 255 * Math.max(core, rim);
-    }
-  }
 }
 
 function rgb(hex) {

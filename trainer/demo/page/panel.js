@@ -1,4 +1,4 @@
-/** One picture, A or B: how it comes in, and the map over it. */
+/** One image, A or B: how the user chooses it, and the map over it. */
 
 import { Boxes } from "./boxes.js";
 import { announce, complain, forgive } from "./dom.js";
@@ -6,7 +6,7 @@ import { Measurable, measureAll } from "./measure.js";
 import { save } from "./save.js";
 import { Failure, derive, predict, readPattern } from "./server.js";
 
-/** Sends `map` when it has another picture. What it shows is `file` and `map`, both null while it is empty. */
+/** Dispatches `map` when its image changes. It shows `file` and `map`, which are null while it is empty. */
 export class Panel extends EventTarget {
   static #pattern = Math.floor(100 * Math.random());
 
@@ -29,10 +29,10 @@ export class Panel extends EventTarget {
     this.#regions = regions;
     this.#camera = camera;
     this.element = document.querySelector("#panel").content.firstElementChild.cloneNode(true);
-    this.element.setAttribute("aria-label", `Picture ${slot}`);
-    this.#find("h2").textContent = slot === "A" ? "Drop a picture here" : "Drop a picture to compare";
+    this.element.setAttribute("aria-label", `Image ${slot}`);
+    this.#find("h2").textContent = slot === "A" ? "Drop an image here" : "Drop an image to compare";
     this.#find(".slot").textContent = slot;
-    this.#find(".limits").textContent = `JPEG, PNG, WebP, GIF, TIFF or BMP, up to ${facts.most_bytes / 1e6} MB`;
+    this.#find(".limits").textContent = `JPEG, PNG, WebP, GIF, TIFF or BMP, up to ${facts.max_bytes / 1e6} MB`;
     this.boxes = new Boxes(this.#find(".boxes"), regions, () => this.measures());
     this.#listen();
   }
@@ -69,12 +69,12 @@ export class Panel extends EventTarget {
     }
   }
 
-  /** The measures of the regions on this picture, in their order; null without a map, or without picture A. */
+  /** The measures of the regions on this image, in their order; null without a map, or without image A. */
   measures() {
     return this.map && this.#regions.size && measureAll(this.map, this.#regions.within(this.map));
   }
 
-  /** Show a file and the map that is predicted for it; on failure what was there is left, and a message shown. */
+  /** Show a file and its predicted map; on failure, show a message and keep the image from before. */
   async load(file) {
     forgive();
     this.#request?.abort();
@@ -84,27 +84,27 @@ export class Panel extends EventTarget {
     const start = performance.now();
     this.#wait(true);
     try {
-      if (file.size > this.#facts.most_bytes) throw tooLarge(file, this.#facts);
+      if (file.size > this.#facts.max_bytes) throw tooLarge(file, this.#facts);
       const [map, visible] = await Promise.all([predict(file, request.signal), this.#preview(url, request)]);
       request.signal.throwIfAborted();
       URL.revokeObjectURL(this.#url);
       this.#url = url;
-      this.#arrived(file, map);
+      this.#receive(file, map);
       performance.measure("map", { start });
-      if (!visible) complain(`This browser cannot show ${file.name}; what you see is its map alone.`);
+      if (!visible) complain(`This browser cannot show ${file.name}; you only see its map.`);
     } catch (error) {
       if (url !== this.#url) URL.revokeObjectURL(url);
       if (request.signal.aborted) return;
-      request.abort(); // the preview, if it is on its way still
+      request.abort(); // so that a late preview is dropped
       this.#restore();
       if (!(error instanceof Failure)) throw error;
-      complain(error.gone ? error.message : `${file.name}: ${error.message}`, error.gone && (() => this.load(file)));
+      complain(explain(error, file), error.gone && (() => this.load(file)));
     } finally {
       if (this.#request === request) this.#wait(false);
     }
   }
 
-  /** Show the picture while its map is on the way; false if this browser cannot. */
+  /** Show the image until its map arrives; returns false if this browser cannot show it. */
   async #preview(url, { signal }) {
     const probe = new Image();
     probe.src = url;
@@ -120,25 +120,25 @@ export class Panel extends EventTarget {
     return visible;
   }
 
-  #arrived(file, map) {
+  #receive(file, map) {
     this.file = file;
     this.map = new Measurable(map);
     this.#frame(map.imageWidth, map.imageHeight);
     this.#open(true);
     this.#find(".name").textContent = file.name;
     this.#find(".size").textContent = `${map.imageWidth} × ${map.imageHeight}`;
-    this.#find("img").alt = `Picture ${this.#slot}: ${file.name}`;
+    this.#find("img").alt = `Image ${this.#slot}: ${file.name}`;
     const { x, y } = this.map.peakAt;
     const place = `${Math.round((100 * x) / map.imageWidth)}% from the left, ${Math.round((100 * y) / map.imageHeight)}%`;
     this.#find("canvas").setAttribute("aria-label", `Saliency map; its peak is ${place} from the top`);
     this.#find("canvas").classList.remove("stale");
-    announce(`The map of ${file.name} is there. Its peak is ${place} from the top.`);
+    announce(`The map of ${file.name} is ready. Its peak is ${place} from the top.`);
     this.show(this.#look);
     if (document.activeElement === document.body) this.#find("figcaption").focus({ preventScroll: true });
     this.dispatchEvent(new Event("map"));
   }
 
-  /** Back to the picture before. */
+  /** Return to the image from before. */
   #restore() {
     this.#find("canvas").classList.remove("stale");
     if (this.map) {
@@ -150,7 +150,7 @@ export class Panel extends EventTarget {
     }
   }
 
-  /** Take the picture away. */
+  /** Remove the image. */
   clear() {
     this.#request?.abort();
     URL.revokeObjectURL(this.#url);
@@ -163,12 +163,12 @@ export class Panel extends EventTarget {
 
   /** Show the map as `view` (overlay, contour, map, image), the overlay with `opacity` (0..1). */
   show(look) {
-    const painted = this.#look.view === look.view && look !== this.#look;
+    const isPainted = this.#look.view === look.view && look !== this.#look;
     this.#look = look;
     const canvas = this.#find("canvas");
     canvas.style.opacity = look.view === "overlay" ? look.opacity : 1;
     canvas.hidden = look.view === "image";
-    if (this.map && !painted && look.view !== "image") this.#painter[look.view](canvas, this.map);
+    if (this.map && !isPainted && look.view !== "image") this.#painter[look.view](canvas, this.map);
   }
 
   #frame(width, height) {
@@ -188,25 +188,31 @@ export class Panel extends EventTarget {
     this.element.classList.toggle("is-busy", busy);
     this.#find(".busy").hidden = !busy;
     for (const button of this.element.querySelectorAll(".downloads button")) button.disabled = busy;
-    if (busy) announce("Predicting");
+    if (busy) announce("Predicting…");
   }
 
-  /** Another picture may come while the server makes the one to save. */
+  /** The image may change while the server draws the download. */
   async #save(kind, path, file = this.file) {
     const button = this.#find(`.save-${kind}`);
     button.disabled = true;
     try {
       save(await derive(path(), file), file.name, `${kind}.png`);
     } catch (error) {
-      complain(error.message, () => this.#save(kind, path, file));
+      complain(explain(error, file), () => this.#save(kind, path, file));
     }
     button.disabled = this.element.classList.contains("is-busy");
-    // A button that is disabled loses the focus; who went elsewhere stays there.
+    // A disabled button loses the focus; it gets it back unless the user has moved it.
     if (document.activeElement === document.body) button.focus();
   }
 }
 
-function tooLarge(file, { most_bytes: most }) {
+function tooLarge(file, { max_bytes: limit }) {
   const megabytes = (bytes) => `${Number((bytes / 1e6).toPrecision(3))} MB`;
-  return new Failure(`it has ${megabytes(file.size)}, more than ${megabytes(most)}. Save it as JPEG, or with fewer pixels.`);
+  return new Failure(`the file is ${megabytes(file.size)}; the limit is ${megabytes(limit)}. Try a smaller version.`);
+}
+
+/** The message of an error, with the file's name unless the server is gone. */
+function explain({ message, gone }, file) {
+  if (gone) return message;
+  return message.startsWith("the file ") ? message.replace("the file", () => file.name) : `${file.name}: ${message}`;
 }

@@ -1,8 +1,8 @@
-/** The regions that the user marked: named rectangles in whole pixels of picture A. */
+/** The regions that the user marked: named rectangles in integer pixels of image A. */
 
 const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
-/** Sends `change` when there are others, or one is elsewhere or has another name; `select` when another is selected. */
+/** Dispatches `change` when a region is added, removed, moved, resized or renamed, and `select` on selection. */
 export class Regions extends EventTarget {
   #list = [];
   #number = 0;
@@ -17,7 +17,7 @@ export class Regions extends EventTarget {
     return this.#selected;
   }
 
-  /** Picture A has another size: regions keep their relative places. */
+  /** Set the size of image A; the regions keep their relative positions. */
   resize({ width, height }) {
     const before = this.#size ?? { width, height };
     const [across, down] = [width / before.width, height / before.height];
@@ -29,7 +29,7 @@ export class Regions extends EventTarget {
     this.#changed();
   }
 
-  /** A new region, selected, with a number for a name. */
+  /** Add a region, named by a number, and select it. */
   add(x, y, width, height) {
     this.#number += 1;
     const region = { id: this.#number, name: `Region ${this.#number}` };
@@ -40,7 +40,7 @@ export class Regions extends EventTarget {
     return region;
   }
 
-  /** A new region of a fifth of the picture's sides around a pixel. */
+  /** Add a region around a pixel; its sides are a fifth of the image's. */
   addAround({ x, y }) {
     const [width, height] = [this.#size.width / 5, this.#size.height / 5];
     return this.add(x - width / 2, y - height / 2, width, height);
@@ -51,7 +51,7 @@ export class Regions extends EventTarget {
     this.#changed();
   }
 
-  /** Give a region these sides; what lies outside the picture is cut off. */
+  /** Set the sides of a region; they are clipped to the image. */
   reshape(region, left, top, right, bottom) {
     const x = clamp(Math.min(left, right), 0, this.#size.width - 1);
     const y = clamp(Math.min(top, bottom), 0, this.#size.height - 1);
@@ -92,7 +92,7 @@ export class Regions extends EventTarget {
     this.dispatchEvent(new Event("change"));
   }
 
-  /** The same place in a picture of another size, in whole pixels of that. */
+  /** The regions at the same relative positions of an image of another size, in its integer pixels. */
   within({ imageWidth, imageHeight }) {
     const side = (start, length, ratio, whole) => {
       const first = Math.min(Math.round(start * ratio), whole - 1);
@@ -105,7 +105,7 @@ export class Regions extends EventTarget {
     });
   }
 
-  /** Picture A's; null before there is one, and then there are no regions. */
+  /** The size of image A; null without one, and then there are no regions. */
   get size() {
     return this.#size;
   }

@@ -1,6 +1,6 @@
-/** Files that the user takes along. */
+/** Files that the user downloads. */
 
-/** Have the browser save `blob` under the name of a picture with another ending. */
+/** Let the browser save `blob` under the name of an image with another ending. */
 export function save(blob, name, ending) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
@@ -9,9 +9,9 @@ export function save(blob, name, ending) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
-/** One entry for each region on each picture; `pictures` are {slot, name, regions, measures}, pixels are the picture's. */
-export function entries(pictures) {
-  return pictures.flatMap(({ slot, name, regions, measures }) =>
+/** One entry for each region of each image {slot, name, regions, measures}, in pixels of that image. */
+export function entries(images) {
+  return images.flatMap(({ slot, name, regions, measures }) =>
     regions.map((region, index) => {
       const { share, area, ratio, peak, peakAt, rank } = measures[index];
       const { x, y, width, height } = region;
@@ -21,12 +21,12 @@ export function entries(pictures) {
   );
 }
 
-export function toJson(pictures) {
-  return new Blob([`${JSON.stringify(entries(pictures), null, 2)}\n`], { type: "application/json" });
+export function toJson(images) {
+  return new Blob([`${JSON.stringify(entries(images), null, 2)}\n`], { type: "application/json" });
 }
 
-export function toCsv(pictures) {
-  const rows = entries(pictures);
+export function toCsv(images) {
+  const rows = entries(images);
   const quote = (value) => (typeof value === "string" ? `"${value.replaceAll('"', '""')}"` : value);
   const lines = [Object.keys(rows[0]), ...rows.map((row) => Object.values(row).map(quote))];
   return new Blob([lines.map((line) => `${line.join(",")}\n`).join("")], { type: "text/csv" });

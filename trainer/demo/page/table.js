@@ -1,24 +1,24 @@
-/** The table of regions and their measures, of one picture or of two beside each other. */
+/** The table of regions and their measures on one image or on two. */
 
 import { announce, make, percent, points } from "./dom.js";
 
 const times = (ratio) => `${ratio.toFixed(ratio < 9.95 ? 1 : 0)}×`;
 
-/** Heading, what the cell shows of one picture's measure. */
-const ONE = [
+/** Heading and text of each column; `a` and `b` are the measures of a region on images A and B. */
+const COLUMNS = [
   ["Share", ({ a }) => percent(a.share)],
   ["Area", ({ a }) => percent(a.area)],
   ["Ratio", ({ a }) => times(a.ratio)],
   ["Peak", ({ a }) => percent(a.peak, 0)],
   ["Rank", ({ a }) => String(a.rank)],
 ];
-const TWO = [
+const COMPARING_COLUMNS = [
   ["Share A", ({ a }) => percent(a.share)],
   ["Share B", ({ b }) => percent(b.share)],
   ["B − A", ({ a, b }) => `${points(b.share - a.share)} pp`],
 ];
 
-/** Fills the <table> `element`; names can be edited in it. */
+/** Fills the <table> `element`, in which names can be edited. */
 export class Table {
   #element;
   #regions;
@@ -30,9 +30,9 @@ export class Table {
     this.#regions = regions;
   }
 
-  /** Show measures in the order of the regions; those of picture `b` may be null. */
+  /** Show measures in the order of the regions; those of image B may be null. */
   show(a, b) {
-    this.#head(b ? TWO : ONE);
+    this.#head(b ? COMPARING_COLUMNS : COLUMNS);
     this.#element.classList.toggle("of-two", Boolean(b));
     for (const [region, row] of this.#rows) {
       if (!this.#regions.list.includes(region)) {

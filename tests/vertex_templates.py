@@ -1,4 +1,4 @@
-"""What surrounds runs in tests/vertex.py: the metadata store of experiments, and the registry of templates."""
+"""The registry of templates of tests/vertex.py."""
 
 import email.parser
 import email.policy
@@ -6,36 +6,7 @@ import hashlib
 
 import yaml
 
-from tests.vertex import NAMES, NOW, ApiError, route
-
-STORE = "metadataStores/default"
-
-
-@route("GET", STORE)
-def get_store(server, request):
-    return {"name": f"{NAMES}/{STORE}", "createTime": NOW}
-
-
-@route("GET", f"{STORE}/contexts/([^/:]+)")
-def get_context(server, request, name):
-    try:
-        return server.kept("contexts")[name]
-    except KeyError:
-        raise ApiError(404, f"The Context {NAMES}/{STORE}/contexts/{name} was not found") from None
-
-
-@route("POST", f"{STORE}/contexts")
-def create_context(server, request):
-    name = request.query["contextId"]
-    server.kept("contexts")[name] = {**request.body, "name": f"{NAMES}/{STORE}/contexts/{name}"}
-    return server.kept("contexts")[name]
-
-
-@route("POST", f"{STORE}/contexts/([^/:]+):addContextChildren")
-def add_children(server, request, name):
-    get_context(server, request, name)
-    server.kept("children").setdefault(name, []).extend(request.body["childContexts"])
-    return {}
+from tests.vertex import ApiError, route
 
 
 @route("POST", "/templates")

@@ -1,0 +1,122 @@
+"""Imports go down: the table of levels, and a walk through all imports that holds it."""
+
+import ast
+import pathlib
+
+ROOT = pathlib.Path(__file__).parent.parent
+LEVELS = [
+    line.split()
+    for line in """
+    trainer.errors trainer.duration trainer.metric_table trainer.progress trainer.losses
+    trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files trainer.tracing
+    trainer.artifacts trainer.footprint trainer.cpu
+    trainer.storage trainer.loading trainer.settings_cli
+    trainer.folder trainer.bicubic trainer.convolution trainer.pooling
+    trainer.layers trainer.preprocess trainer.picture trainer.heat
+    trainer.model
+    trainer.data trainer.models
+    trainer.training trainer.evaluation trainer.prediction
+    trainer.reports
+    trainer.demo
+    trainer.commands
+    trainer.__main__
+    pipeline.cloud
+    pipeline.plan pipeline.registry
+    components
+    pipeline.graph
+    pipeline.local pipeline.vertex
+    pipeline.commands
+    pipeline.__main__
+    """.splitlines()
+    if line.strip()
+]
+"""From the ground up. A module imports from the lines above its own; in a package, from the package too."""
+
+
+def modules(root):
+    """Name -> file of every module of the three packages."""
+    folders = (root / package for package in ("trainer", "pipeline", "components"))
+    files = (path for folder in folders for path in folder.rglob("*.py"))
+    return {
+        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path for path in files
+    }
+
+
+def imports(path, known):
+    """The modules among `known` that a file imports, anywhere in it."""
+    imported = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path} has a relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        for name in names:
+            # `from a.b import c` names the module a.b.c, or c of the module a.b.
+            imported |= {name, name.rpartition(".")[0]} & known
+    return imported
+
+
+def place(module):
+    """The level of a module, and the name by which the table has it."""
+    levels = [
+        (level, name)
+        for level, names in enumerate(LEVELS)
+        for name in names
+        if module == name or module.startswith(f"{name}.")
+    ]
+    assert len(levels) == 1, f"{module} has {len(levels)} places in the table of levels: {levels}"
+    return levels[0]
+
+
+def upward(graph):
+    """The imports that do not go down, of `graph`: module -> the modules that it imports."""
+    return [
+        f"{importer} imports {imported}"
+        for importer, its_imports in graph.items()
+        for imported in its_imports
+        if place(importer)[1] != place(imported)[1] and place(importer)[0] <= place(imported)[0]
+    ]
+
+
+def cycle(graph):
+    """Modules that import one another in a circle; empty if there are none."""
+    left = {module: set(imported) for module, imported in graph.items()}
+    while leaves := [module for module, imported in left.items() if not imported & set(left)]:
+        for module in leaves:
+            del left[module]
+    return sorted(left)
+
+
+def import_graph():
+    known = modules(ROOT)
+    packages = {"trainer", "pipeline"}  # empty, and above nothing
+    return {
+        module: imports(path, known.keys() - packages) - {module}
+        for module, path in known.items()
+        if module not in packages
+    }
+
+
+def test_every_import_goes_down():
+    graph = import_graph()
+    assert len(graph) > 100
+    assert upward(graph) == []
+
+
+def test_no_modules_import_one_another_in_a_circle():
+    assert cycle(import_graph()) == []
+
+
+def test_every_line_of_the_table_names_modules_that_exist():
+    known = modules(ROOT)
+    assert [name for names in LEVELS for name in names if name not in known] == []
+
+
+def test_imports_against_the_levels_and_circles_are_found():
+    assert upward({"trainer.errors": {"trainer.config"}}) == ["trainer.errors imports trainer.config"]
+    assert upward({"trainer.data.fetch": {"trainer.models.find"}})
+    assert upward({"trainer.data.fetch": {"trainer.data.layout", "trainer.errors"}}) == []
+    assert cycle({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == ["a", "b", "c", "d"]
+    assert cycle({"a": {"b"}, "b": set()}) == []

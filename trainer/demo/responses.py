@@ -1,0 +1,91 @@
+"""Makes the responses of an image: its map for the page, and the downloads. Runs in the prediction thread."""
+
+import io
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+from PIL import Image
+from starlette.responses import Response
+
+from trainer.heat import blend
+from trainer.picture import read_picture
+from trainer.prediction import render
+from trainer.prediction.predictor import Predictor
+
+MAX_PIXELS = 50_000_000
+"""The largest images of nearly all phone cameras; their maps need 650 MB while they are resized."""
+MAX_MAP_PX = 1024
+"""The longer side of the map for the page; a larger map would be sent and drawn without a visible difference."""
+
+
+class Stages:
+    """Times the stages of a request for the header `Server-Timing`, which browsers show with the request."""
+
+    def __init__(self) -> None:
+        self._ms: dict[str, float] = {}
+
+    @contextmanager
+    def time(self, name: str) -> Iterator[None]:
+        """Measure the wall time of a stage."""
+        started = time.perf_counter()
+        yield
+        self._ms[name] = (time.perf_counter() - started) * 1000
+
+    def header(self) -> str:
+        """The stages and their milliseconds as the header's value."""
+        return ", ".join(f"{name};dur={ms:.1f}" for name, ms in self._ms.items())
+
+
+def map_for_page(predictor: Predictor, data: bytes, origin: str) -> Response:
+    """The saliency map for the page: little-endian float32 in 0..1, row by row; the headers have its size.
+
+    It is the map at the image's own size, reduced by averaging areas until its longer side has `MAX_MAP_PX`: sums
+    over regions stay the same.
+
+    Raises:
+        UserError: the data is not an image, is damaged, or too large; `origin` is its name in the message.
+    """
+    stages = Stages()
+    with stages.time("decode"):
+        image = read_picture(data, origin, MAX_PIXELS)
+    with stages.time("predict"):
+        full = predictor.predict(image)
+    with stages.time("shrink"):
+        shrunk = shrink(full)
+    sizes = {"image": image.shape, "map": shrunk.shape}
+    headers = {f"{name}-size": f"{size[1]}x{size[0]}" for name, size in sizes.items()}
+    content = shrunk.astype("<f4").tobytes()
+    return Response(
+        content, media_type="application/octet-stream", headers={**headers, "Server-Timing": stages.header()}
+    )
+
+
+def map_png(predictor: Predictor, data: bytes, origin: str) -> Response:
+    """The saliency map at the image's own size with 8 bits of grey, as `predict` writes it; as `map_for_page`."""
+    return _png(render.draw_grey(predictor.predict(read_picture(data, origin, MAX_PIXELS))))
+
+
+def overlay_png(predictor: Predictor, data: bytes, origin: str, opacity: float) -> Response:
+    """The map in heat colours over the image at its own size, as `predict` draws it; as `map_for_page`."""
+    image = read_picture(data, origin, MAX_PIXELS)
+    return _png(Image.fromarray(blend(image, predictor.predict(image), opacity)))
+
+
+def _png(image: Image.Image) -> Response:
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", compress_level=1)
+    return Response(buffer.getvalue(), media_type="image/png")
+
+
+def shrink(map: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Average areas of a map (h, w) until its longer side has at most `MAX_MAP_PX`."""
+    height, width = map.shape
+    scale = MAX_MAP_PX / max(height, width)
+    if scale >= 1:
+        return map
+    size = max(1, round(height * scale)), max(1, round(width * scale))
+    return np.asarray(tf.raw_ops.ResizeArea(images=map[None, ..., None], size=size))[0, ..., 0]

@@ -1,0 +1,9 @@
+"""Durations as text for people. Standard library only."""
+
+
+def format_duration(seconds: float) -> str:
+    """`65 s`, `7 min` or `3 h 25 min`: seconds up to two minutes, minutes from there."""
+    if round(seconds) < 120:
+        return f"{round(seconds)} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

@@ -1,0 +1,54 @@
+"""The evaluation metrics, one row each. Standard library only.
+
+A new metric is one row here and one function in `trainer/metrics.py`. Scores, the gate, reports and the pipeline's
+labels follow from the rows.
+"""
+
+import dataclasses
+
+FIXATIONS, OTHER_COUNTS, DENSITY, BASELINE = "fixations", "other_counts", "density", "baseline"
+"""The possible needs of a metric; these are also the names of its arguments in `trainer/metrics.py`.
+
+FIXATIONS: points (n, 2). OTHER_COUNTS: number of fixations of all other images per pixel, (H, W).
+DENSITY: the image's own saliency map, (H, W). BASELINE: the centre bias of the training images, (H, W).
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """One metric."""
+
+    label: str
+    """Its name in the literature."""
+    meaning: str
+    """A few words for reports."""
+    higher_is_better: bool
+    needs: tuple[str, ...]
+    """Either FIXATIONS or DENSITY, and any others. With FIXATIONS the metric is computed at the size of the
+    original image, with DENSITY at the input size of the network."""
+    function: str = ""
+    """Name of its function in `trainer/metrics.py`; empty if that is the metric's own name."""
+
+
+METRICS = {
+    "auc_judd": Metric("AUC-Judd", "separates fixated from other pixels", True, (FIXATIONS,)),
+    "shuffled_auc": Metric(
+        "sAUC",
+        "separates fixated pixels from those fixated in other images",
+        True,
+        (FIXATIONS, OTHER_COUNTS),
+        # Its cost does not grow with the number of other fixations.
+        function="shuffled_auc_of_counts",
+    ),
+    "nss": Metric("NSS", "standard deviations above the mean at fixations", True, (FIXATIONS,)),
+    "cc": Metric("CC", "correlation of the two maps", True, (DENSITY,)),
+    "kld": Metric("KLD", "divergence of the prediction from the truth", False, (DENSITY,)),
+    "sim": Metric("SIM", "histogram intersection of the two maps", True, (DENSITY,)),
+    "information_gain": Metric("IG", "bits per fixation above the centre bias", True, (FIXATIONS, BASELINE)),
+}
+"""Name -> row, in the order of every table."""
+
+
+def metrics_that_need(need: str) -> list[str]:
+    """Names of the metrics that need FIXATIONS, OTHER_COUNTS, DENSITY or BASELINE."""
+    return [name for name, row in METRICS.items() if need in row.needs]
