@@ -70,10 +70,7 @@ class Folder:
         if self._remote:
             content = io.BytesIO()
             write(content)
-            with storage.explained(self.path(name), write=True):
-                options = {"rewind": True, "checksum": "crc32c", "retry": storage.retry()}
-                blob = storage.blob_at(self.path(name), storage.client(write=True))
-                blob.upload_from_file(content, **options)
+            storage.write_object(self.path(name), content, storage.client(write=True))
             return
         try:
             with replacing(self.path(name)) as partial, partial.open("wb") as file:
