@@ -1,4 +1,4 @@
-"""A flat folder of files that are written whole, on a local path (`/gcs/...` too) or on Cloud Storage (`gs://`)."""
+"""Read and write the files of a flat folder, local or on Cloud Storage, each completely or not at all."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Decode image files that people have to RGB pixels as they see them.
+"""Decode image files to RGB pixels as people see them.
 
 Datasets are read by `decode.py`, as the reference reads them: without orientation tags and transparency.
 """

@@ -1,4 +1,4 @@
-"""Files on local paths and on Cloud Storage (`gs://`): list, read and download them.
+"""List, read, write and download files, local or on Cloud Storage (`gs://`).
 
 A *source* is a folder, a `gs://` prefix, or one archive in either place. google-cloud-storage retries transient
 failures; all other failures are `UserError`s that say what to do.
