@@ -103,9 +103,11 @@ def _explained(
             ) from None
         if isinstance(error, PermissionError):
             if partial and error.filename and not _is_within(error.filename, partial, path):
-                remedy = "give yourself the right to (chmod, chown)"
-                raise UserError(f"may not access {error.filename} ({error.strerror}); {remedy}") from None
-            raise UserError(f"may not write {path} ({error.strerror}); name a folder you can write") from None
+                remedy = "change its permissions (chmod, chown)"
+                raise UserError(f"no permission for {error.filename} ({error.strerror}); {remedy}") from None
+            raise UserError(
+                f"no permission to write {path} ({error.strerror}); name a folder that you can write to"
+            ) from None
         if otherwise is None:
             raise
         raise otherwise(f"cannot write {path} ({error.strerror}); name another place") from None

@@ -1,4 +1,4 @@
-"""A flat folder of files that are written whole, on a local path (`/gcs/...` too) or on Cloud Storage (`gs://`)."""
+"""Read and write the files of a flat folder, local or on Cloud Storage, each completely or not at all."""
 
 import io
 import os
@@ -56,7 +56,7 @@ class Folder:
             try:
                 return pathlib.Path(self.address, name).open("rb")
             except PermissionError:
-                raise UserError(f"may not read {self.path(name)}; give yourself the right to (chmod)") from None
+                raise UserError(f"no permission to read {self.path(name)}; change it with chmod") from None
         try:
             return io.BytesIO(storage.read_object(self.path(name)))
         except storage.MissingError:
@@ -70,10 +70,7 @@ class Folder:
         if self._remote:
             content = io.BytesIO()
             write(content)
-            with storage.explained(self.path(name), write=True):
-                options = {"rewind": True, "checksum": "crc32c", "retry": storage.retry()}
-                blob = storage.blob_at(self.path(name), storage.client(write=True))
-                blob.upload_from_file(content, **options)
+            storage.write_object(self.path(name), content, storage.client(write=True))
             return
         try:
             with replacing(self.path(name)) as partial, partial.open("wb") as file:

@@ -1,4 +1,4 @@
-"""Decode image files that people have to RGB pixels as they see them.
+"""Decode image files to RGB pixels as people see them.
 
 Datasets are read by `decode.py`, as the reference reads them: without orientation tags and transparency.
 """
@@ -135,8 +135,8 @@ def _open(data: bytes, origin: str) -> ImageFile:
 
 
 def _format(data: bytes) -> str | None:
-    """Which of FORMATS a file's first bytes announce."""
-    accepts = {name: Image.OPEN[name][1] for name in FORMATS}
+    """Which of FORMATS a file's first bytes announce, of those that Pillow has loaded; it does so when it must."""
+    accepts = {name: Image.OPEN[name][1] for name in FORMATS if name in Image.OPEN}
     return next((name for name, accept in accepts.items() if accept and accept(data[:16]) is True), None)
 
 

@@ -1,4 +1,4 @@
-"""Files on local paths and on Cloud Storage (`gs://`): list, read and download them.
+"""List, read, write and download files, local or on Cloud Storage (`gs://`).
 
 A *source* is a folder, a `gs://` prefix, or one archive in either place. google-cloud-storage retries transient
 failures; all other failures are `UserError`s that say what to do.
@@ -6,6 +6,7 @@ failures; all other failures are `UserError`s that say what to do.
 
 import atexit
 import base64
+import io
 import mimetypes
 import os
 import pathlib
@@ -14,7 +15,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 
 import google_crc32c
 
@@ -103,7 +104,7 @@ def download(source: str, objects: list[SourceObject], folder: pathlib.Path) -> 
     """
     for entry in objects:
         if not (folder / entry.name).resolve().is_relative_to(folder.resolve()):
-            raise UserError(f"{source} has an object named {entry.name!r}, which climbs out of it; rename it")
+            raise UserError(f"{source} has an object named {entry.name!r}, which leads out of it; rename it")
         (folder / entry.name).parent.mkdir(parents=True, exist_ok=True)
     total_mb = round(sum(entry.size_bytes for entry in objects) / MEGABYTE)
     shown_mb = 0
@@ -157,7 +158,7 @@ def _list_local(path: pathlib.Path) -> list[SourceObject]:
         with ThreadPoolExecutor(WORKERS) as pool:
             checksums = list(pool.map(checksum, paths.values()))
     except PermissionError as error:
-        raise UserError(f"may not read {error.filename}; give yourself the right to (chmod, chown)") from None
+        raise UserError(f"no permission to read {error.filename}; change its permissions (chmod, chown)") from None
     sizes = [file.stat().st_size for file in paths.values()]
     return [SourceObject(*facts) for facts in zip(paths, sizes, checksums, strict=True)]
 
@@ -207,21 +208,21 @@ def retry() -> Any:
     return DEFAULT_RETRY.with_timeout(RETRY_S)
 
 
-def write_object(address: str, content: pathlib.Path | bytes, connected: Any) -> None:
-    """Write a file, or bytes, to the object at a `gs://` address by a `client(write=True)`, with a checksum.
+def write_object(address: str, content: pathlib.Path | bytes | IO[bytes], connected: Any) -> None:
+    """Write a file, a path or bytes to the object at a `gs://` address, by a `client(write=True)`.
 
     Raises:
-        MissingError: there is no such bucket.
+        MissingError: the bucket does not exist.
         UserError: the object may not be written.
     """
-    bucket_name, path = split(address)
-    blob = connected.bucket(bucket_name).blob(path)
+    options = {"content_type": mimetypes.guess_type(address)[0], "checksum": "crc32c", "retry": retry()}
     with explained(address, write=True):
-        if isinstance(content, bytes):
-            kind = mimetypes.guess_type(path)[0]
-            blob.upload_from_string(content, content_type=kind, checksum="crc32c", retry=retry())
+        blob = blob_at(address, connected)
+        if isinstance(content, pathlib.Path):
+            blob.upload_from_filename(content, **options)
         else:
-            blob.upload_from_filename(content, checksum="crc32c", retry=retry())
+            file = io.BytesIO(content) if isinstance(content, bytes) else content
+            blob.upload_from_file(file, rewind=True, **options)
 
 
 def split(source: str) -> tuple[str, str]:

@@ -22,7 +22,8 @@ from pipeline.registry.versions import NO_VERSION, VERSION, Version, check_model
 from trainer import artifacts, files, storage
 from trainer.artifacts import ALIASES, CHALLENGER, DEFAULT, REGISTRY
 from trainer.errors import UserError, check
-from trainer.models.registry_layout import NEEDED
+from trainer.models import registry_layout
+from trainer.models.registry_layout import NEEDED, model_in
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,9 +43,8 @@ class LocalRegistry:
 
     def aliases(self, name: str) -> dict[str, int]:
         """As `Registry`."""
-        path = self.root / name / ALIASES
-        remedy = f"remove {path}, then set the default with `python -m pipeline registry set-default VERSION`"
-        return dict(files.read_json(path, remedy)) if path.exists() else {}
+        remedy = "remove it, then set the default with `python -m pipeline registry set-default VERSION`"
+        return registry_layout.read_aliases(self.root / name, remedy)
 
     def default(self, name: str) -> Version | None:
         """As `Registry`. Raises `UserError` if the alias names a version that does not exist."""
@@ -96,9 +96,7 @@ class LocalRegistry:
         return None
 
     def _numbers(self, name: str) -> list[int]:
-        folder = self.root / name
-        entries = folder.iterdir() if folder.is_dir() else ()
-        return sorted(int(entry.name) for entry in entries if entry.name.isdecimal())
+        return registry_layout.version_numbers(self.root / name)
 
     def _version(self, name: str, number: int, hint: str = "") -> Version:
         """A version. Raises `UserError`, which ends with `hint`, if it does not exist, or if files are missing."""
@@ -109,7 +107,7 @@ class LocalRegistry:
             f"model {name!r} has no version {number} in {self.root} (versions: {existing}){hint}",
         )
         place = self.root / name / str(number)
-        model = place / artifacts.VERSION_EXTRA
+        model = model_in(place)
         missing = ", ".join(file for file in (VERSION, *NEEDED) if not (model / file).is_file())
         remedy = f"restore it, or remove {place}"
         check(not missing, f"version {number} of model {name!r} is incomplete: {model} has no {missing}; {remedy}")
@@ -141,7 +139,7 @@ def _write(
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     with files.replacing(place) as partial:
         shutil.copytree(model / artifacts.SAVED_MODEL, partial)
-        extra = partial / artifacts.VERSION_EXTRA
+        extra = model_in(partial)
         extra.mkdir(exist_ok=True)
         for file in files_of(model, evaluation).values():
             shutil.copy(file, extra)

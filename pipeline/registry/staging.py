@@ -13,6 +13,7 @@ from typing import Any
 from pipeline.registry.versions import VERSION
 from trainer import artifacts, storage
 from trainer.errors import check
+from trainer.models.registry_layout import model_at, model_in
 from trainer.storage import MOUNT, REMOTE
 
 STAGING = "models"
@@ -34,7 +35,7 @@ def root(model: pathlib.Path, configured: str, form: str) -> str:
 
 def mounted(place: str) -> pathlib.Path:
     """The folder where a task on Vertex AI finds the version at `place` as the trainer reads it."""
-    return MOUNT / place.removeprefix(REMOTE) / artifacts.VERSION_EXTRA
+    return model_in(MOUNT / place.removeprefix(REMOTE))
 
 
 def write(
@@ -49,7 +50,7 @@ def write(
     client = storage.client(write=True)
     for name, path in files.items():
         storage.write_object(f"{place}/{name}", path, client)
-    storage.write_object(f"{place}/{artifacts.VERSION_EXTRA}/{VERSION}", content.encode(), client)
+    storage.write_object(f"{model_at(place)}/{VERSION}", content.encode(), client)
 
 
 def record(place: str, client: Any) -> dict[str, Any] | None:
@@ -57,7 +58,7 @@ def record(place: str, client: Any) -> dict[str, Any] | None:
     if not place.startswith(REMOTE):
         return None
     try:
-        content = storage.read_object(f"{place}/{artifacts.VERSION_EXTRA}/{VERSION}", client)
+        content = storage.read_object(f"{model_at(place)}/{VERSION}", client)
     except storage.MissingError:
         return None
     return dict(json.loads(content))
@@ -65,5 +66,5 @@ def record(place: str, client: Any) -> dict[str, Any] | None:
 
 def fetch(place: str) -> pathlib.Path:
     """Download the version at `place` as the trainer reads it; the folder is removed when this process ends."""
-    source = f"{place.rstrip('/')}/{artifacts.VERSION_EXTRA}"
+    source = model_at(place)
     return storage.download_for_now(source, storage.list_objects(source))

@@ -47,7 +47,7 @@ def test_file_that_may_not_be_read_is_named_instead_of_the_output(tmp_path):
     source = tmp_path / "source"
     with (
         pytest.raises(
-            UserError, match=r"^may not access .*/source \(Permission denied\); give yourself the right"
+            UserError, match=r"^no permission for .*/source \(Permission denied\); change its permissions"
         ),
         replacing(tmp_path / "out"),
     ):
@@ -57,14 +57,17 @@ def test_file_that_may_not_be_read_is_named_instead_of_the_output(tmp_path):
 @pytest.mark.parametrize("place", ["", "below/file"])
 def test_output_that_may_not_be_written_is_named(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"^may not write out \(Permission denied\)"), replacing("out") as partial:
+    with (
+        pytest.raises(UserError, match=r"^no permission to write out \(Permission denied\)"),
+        replacing("out") as partial,
+    ):
         raise forbidden(partial.absolute() / place)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="the superuser may write anywhere")
 def test_folder_of_another_user_is_reported(tmp_path):
     tmp_path.chmod(0o500)
-    with pytest.raises(UserError, match="may not write"), replacing(tmp_path / "out"):
+    with pytest.raises(UserError, match="no permission to write"), replacing(tmp_path / "out"):
         raise AssertionError("nothing may be written")
 
 

@@ -143,3 +143,10 @@ def test_of_a_jpeg_with_several_images_the_first_is_read():
     first, second = (Image.new("RGB", (8, 6), color) for color in ("white", "black"))
     data = encoded(first, "MPO", save_all=True, append_images=[second])
     np.testing.assert_array_equal(read(data), np.full((6, 8, 3), 255))
+
+
+def test_a_damaged_png_is_named_before_pillow_has_loaded_its_other_formats(monkeypatch):
+    content = malformed.files()["checksum.png"][0]
+    monkeypatch.setattr(Image, "OPEN", {name: Image.OPEN[name] for name in ("JPEG", "PNG")})
+    with pytest.raises(UserError, match=r"x\.png does not decode as PNG"):
+        read(content)

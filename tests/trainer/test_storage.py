@@ -130,6 +130,6 @@ def test_bytes_that_differ_from_their_checksum_are_refused(monkeypatch, tmp_path
 def test_an_object_whose_name_climbs_out_is_refused(monkeypatch, tmp_path):
     with answering(monkeypatch, serving(b"x", name="set/../../out.png")):
         objects = storage.list_objects("gs://any/set")
-        with pytest.raises(UserError, match=r"'../../out.png', which climbs out"):
+        with pytest.raises(UserError, match=r"'../../out.png', which leads out"):
             storage.download("gs://any/set", objects, tmp_path / "here")
     assert list(tmp_path.iterdir()) == []

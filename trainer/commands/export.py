@@ -15,23 +15,11 @@ HELP = "export a model for servers or mobile devices"
 def configure(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     parser.add_argument(
-        "--output",
-        type=output_path,
-        required=True,
-        metavar="PATH",
-        help="Folder (SavedModel) or file (TFLite) to write.",
+        "--output", type=output_path, required=True, metavar="PATH", help="Folder or file of the export."
     )
+    parser.add_argument("--format", default=SAVED_MODEL, choices=EXPORT_FORMATS, help="(default: %(default)s)")
     parser.add_argument(
-        "--format",
-        default=SAVED_MODEL,
-        choices=EXPORT_FORMATS,
-        help="Format of the export (default: %(default)s).",
-    )
-    parser.add_argument(
-        "--image-size",
-        default="",
-        metavar="HxW",
-        help="Input size of the network in pixels (default: that of the training).",
+        "--image-size", default="", metavar="HxW", help="Network input in pixels (default: the training's)."
     )
     parser.add_argument(
         "--default-signature",

@@ -101,7 +101,7 @@ def generate(dataset: str, folder: str | os.PathLike[str]) -> None:
     """Write the sample set into `folder`, laid out as the source of `dataset` is.
 
     salicon: `images.zip`, `maps.zip` (densities) and `fixations.zip`, each split into train/ and val/; every
-    other data set: `add1000.tar.gz` with `stimuli/N.jpg` and `fixation/N.png`, in which fixated pixels are 255.
+    other dataset: `add1000.tar.gz` with `stimuli/N.jpg` and `fixation/N.png`, in which fixated pixels are 255.
     """
     folder = pathlib.Path(folder)
     if dataset == "salicon":
@@ -115,8 +115,8 @@ def _write_salicon(dataset: str, folder: pathlib.Path) -> None:
     sigma_px = datasets.get(dataset).blur_sigma_px
 
     def files(pattern: Pattern) -> tuple[bytes, bytes, bytes]:
-        fixated = Image.fromarray(density(pattern, sigma_px))
-        return _encode(pattern.stimulus, "JPEG"), _encode(fixated, "PNG"), _gaze_file(pattern)
+        density_map = Image.fromarray(density(pattern, sigma_px))
+        return _encode(pattern.stimulus, "JPEG"), _encode(density_map, "PNG"), _gaze_file(pattern)
 
     with (
         replacing(folder / "images.zip") as images_path,
@@ -126,11 +126,11 @@ def _write_salicon(dataset: str, folder: pathlib.Path) -> None:
         zipfile.ZipFile(maps_path, "w") as maps,
         zipfile.ZipFile(fixations_path, "w") as fixations,
     ):
-        for index, (image, fixated, gaze) in _patterns(dataset, files):
+        for index, (image, density_map, gaze) in _patterns(dataset, files):
             split = "train" if index < n_train else "val"
             stem = f"{split}/popout_{index + 1:06d}"
             _add_to_zip(images, f"images/{stem}.jpg", image)
-            _add_to_zip(maps, f"{stem}.png", fixated)
+            _add_to_zip(maps, f"{stem}.png", density_map)
             _add_to_zip(fixations, f"{stem}.mat", gaze)
 
 
@@ -155,10 +155,7 @@ def _patterns(dataset: str, files: Callable[[Pattern], Files]) -> Iterator[tuple
     """The number of each pattern and the result of `files` for it, in order; several at a time in threads."""
     chosen = settings(dataset)
     count = chosen.n_train + chosen.n_valid
-    with (
-        Tracker(f"generate {dataset} sample", count, "images") as tracker,
-        ThreadPoolExecutor(os.cpu_count()) as pool,
-    ):
+    with Tracker(f"make {dataset} sample", count, "images") as tracker, ThreadPoolExecutor(os.cpu_count()) as pool:
         for numbered in enumerate(pool.map(lambda index: files(generate_pattern(chosen, index)), range(count))):
             yield numbered
             tracker.advance()

@@ -101,8 +101,7 @@ def _safe_name(name: str, archive: str) -> str:
     normal = posixpath.normpath(name.replace("\\", "/"))
     if normal.startswith(("/", "../")) or normal == ".." or normal[1:2] == ":":
         raise UserError(
-            f"{archive} has a member {name!r}, whose path climbs out of the archive; do not trust it, pack it "
-            "again"
+            f"{archive} has a member {name!r}, whose path leads out of the archive; do not trust it, pack it again"
         )
     return normal
 

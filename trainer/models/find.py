@@ -1,4 +1,4 @@
-"""Find a model by its name: a folder, a version of a registry in a folder, or either of them on Cloud Storage."""
+"""Find a model by its name: in a folder or a registry, local or on Cloud Storage."""
 
 import pathlib
 import posixpath

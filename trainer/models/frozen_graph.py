@@ -1,4 +1,4 @@
-"""Frozen TensorFlow graphs, whose weights are constants: read these constants, and run the graph."""
+"""Read and run frozen TensorFlow graphs, whose weights are constants."""
 
 import dataclasses
 import pathlib

@@ -1,4 +1,4 @@
-"""Make a model's folder of weights that were trained elsewhere."""
+"""Convert weights that were trained elsewhere to a model's folder."""
 
 import dataclasses
 import os

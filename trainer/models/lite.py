@@ -1,4 +1,4 @@
-"""Write the network as a TFLite file, for LiteRT on mobile devices: from a prepared image to its map.
+"""Write the network as a TFLite file, for mobile devices (LiteRT): from a prepared image to its map.
 
 The file uses built-in operations of LiteRT only. docs/benchmarks.md has accuracy and speed of each quantization.
 """

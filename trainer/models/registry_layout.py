@@ -1,4 +1,4 @@
-"""Where a registry keeps the models of a name, in a folder or on Cloud Storage. Standard library only.
+"""The layout of a registry: files and folders of a model's versions. Standard library only.
 
 <root>/<name>/aliases.json               alias -> version, such as {"default": 3, "challenger": 4}
 <root>/<name>/<version>/                 a SavedModel; TensorFlow Serving can be pointed at <root>/<name>

@@ -1,4 +1,4 @@
-"""Start an import of weights with its checks, before TensorFlow is loaded."""
+"""Check an import of weights before TensorFlow is loaded, then run it."""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""Find weights: a file, a folder or a checkpoint, local or on Cloud Storage, or a model of a registry.
+"""Find weights: a file, a folder, a checkpoint or a model, local or on Cloud Storage.
 
 Imports neither TensorFlow nor Keras, because the pipeline uses it too.
 """

@@ -101,8 +101,7 @@ def match(arrays: Iterable[Array], expected: dict[tuple[str, str], tuple[int, ..
     ignored: dict[str, str] = {}
     faults: list[str] = []
     for array in arrays:
-        target = _target(array, numbered)
-        if target is None:
+        if (target := _target(array, numbered)) is None:
             if re.search(OPTIMIZER, array.name):
                 ignored[array.name] = "an optimizer's"
             elif array.value.size >= MIN_REPORTED:

@@ -116,7 +116,7 @@ def test_an_object_with_a_bad_checksum(refused, tree, tmp_path, monkeypatch):
 def test_a_path_that_climbs_out(refused, tree, tmp_path, kind):
     write = write_zip if kind == "set.zip" else write_tar
     archive = write(tmp_path / kind, {**files(tree), "stimuli/../../../out.png": b"x"})
-    refused(archive, rf"{kind} has a member 'stimuli/../../../out\.png', whose path climbs out")
+    refused(archive, rf"{kind} has a member 'stimuli/../../../out\.png', whose path leads out")
     assert not list(tmp_path.rglob("out.png"))
 
 

@@ -98,7 +98,7 @@ def test_a_gzip_with_another_checksum_at_its_end_is_named(tmp_path):
 def test_a_member_whose_path_climbs_out_is_refused(tmp_path, name, kind):
     write = write_zip if kind == "x.zip" else write_tar
     archive = write(tmp_path / "set" / kind, {name: b"x"})
-    with pytest.raises(UserError, match=r"out\.png', whose path climbs out of the archive; do not trust it"):
+    with pytest.raises(UserError, match=r"out\.png', whose path leads out of the archive; do not trust it"):
         read(archive, tmp_path / "scratch")
     assert set(files(tmp_path)) == {f"set/{kind}"}
 

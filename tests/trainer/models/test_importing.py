@@ -78,7 +78,7 @@ def test_training_records_it_and_its_curve_is_refused_with_the_reason(imported, 
     rests_on = lineage(TrainConfig(), manifest, "float32", imported[0])
     assert rests_on["base_model"] == imported[1].summary
     assert rests_on["identity"]["base"] == [imported[1].summary["identity"], 0]
-    with pytest.raises(UserError, match="holds no epoch"):
+    with pytest.raises(UserError, match="has no epoch"):
         write_curve(imported[0], tmp_path / "curve.html")
 
 
