@@ -124,7 +124,7 @@ class _App:
         return await self._respond(request, functools.partial(responses.overlay_png, opacity=opacity))
 
     async def _respond(self, request: Request, respond: Callable[[Predictor, bytes, str], Response]) -> Response:
-        """Read the posted image and respond when it is its turn; raises `RefusedError` with a status and a reason."""
+        """Read the posted image and respond in its turn; raises `RefusedError` with a status and a reason."""
         uploads.check_sender(request)
         try:
             with self.queue.place():
