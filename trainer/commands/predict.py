@@ -112,8 +112,9 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     from trainer.models.find import find_model
     from trainer.prediction.inputs import find_inputs
     from trainer.prediction.predict import as_json
+    from trainer.prediction.render import THUMBNAIL_PX
     from trainer.prediction.results import name_results, protect
-    from trainer.prediction.sheet import THUMBNAIL_PX, Sheet
+    from trainer.prediction.sheet import Sheet
 
     regions, listing = _regions(parsed), find_inputs(parsed.images, parsed.output_dir)
     inputs = listing.inputs

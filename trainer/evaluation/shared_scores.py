@@ -154,10 +154,10 @@ class Networks:
         if self.missing:
             raise UserError(f"these models no longer exist: {', '.join(self.missing)}; name their current folders")
         load_tensorflow()
-        from trainer.evaluation.scoring import Network
+        from trainer.evaluation.scoring import traced
         from trainer.models.load import load_model
 
-        return {each.label: Network(load_model(each.model)) for each in self._contestants if each.model}
+        return {each.label: traced(load_model(each.model)) for each in self._contestants if each.model}
 
 
 def evaluate_again(
