@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from trainer.demo.queue import FullError, Queue
+from trainer.demo.queue import Queue
 
 
 class Work:
@@ -97,10 +97,3 @@ def test_next_function_runs_after_a_failure_or_a_cancellation(queue):
         assert await queue.run(last, never()) is last
 
     asyncio.run(check())
-
-
-def test_places_are_counted(queue):
-    with queue.place(), queue.place(), pytest.raises(FullError), queue.place():
-        pass
-    with queue.place():
-        pass

@@ -135,9 +135,8 @@ def _list_local(name: str, skipped: list[str], output_dir: pathlib.Path | None) 
     with contextlib.suppress(RuntimeError):  # ~user of an unknown user is an ordinary name, as in shells
         path = path.expanduser()
     if glob.has_magic(name) and not _safely(path.exists):
-        root_text = _glob_root(str(path))
+        root_text, pattern = _split_glob(str(path))
         root = pathlib.Path(root_text)
-        pattern = _glob_parts(str(path), root_text)
         for match in sorted(root.glob("/".join(pattern))):
             key = match.relative_to(root).as_posix()
             if match != root and storage.is_junk(key):
@@ -160,19 +159,13 @@ def _safely(predicate: Callable[[], bool]) -> bool:
         return False
 
 
-def _glob_root(pattern: str) -> str:
-    """The folder before a glob's first wildcard."""
-    parts = pattern.split("/")
+def _split_glob(pattern: str) -> tuple[str, list[str]]:
+    """The folder before a glob's first wildcard, and the parts after it."""
+    parts = pattern.rstrip("/").split("/")
     first = next(index for index, part in enumerate(parts) if glob.has_magic(part))
-    return "/".join(parts[:first]) + "/" if first else ""
-
-
-def _glob_parts(pattern: str, root: str) -> list[str]:
-    """The parts of a glob after its root."""
-    parts = pattern.removeprefix(root).rstrip("/").split("/")
     if any("**" in part and part != "**" for part in parts):  # versions of Python differ here
         raise ValueError("** stands for any folders and must be alone between slashes, as in **/*.jpg")
-    return parts
+    return "/".join(parts[:first]) + "/" if first else "", parts[first:]
 
 
 def _walk(
@@ -235,10 +228,9 @@ def _check_size(name: str, size_bytes: int, max_bytes: int) -> None:
 
 def _list_remote(name: str, skipped: list[str], connect: Callable[[], Any]) -> Iterator[Input]:
     is_glob = glob.has_magic(name)
-    root = _glob_root(name) if is_glob else name.rstrip("/") + "/"
+    root, pattern = _split_glob(name) if is_glob else (name.rstrip("/") + "/", [])
     if root == storage.REMOTE:
         raise UserError(f"{printable(name)} names no bucket; name one: gs://BUCKET/PATTERN")
-    pattern = _glob_parts(name, root) if is_glob else []
     for address, size_bytes in storage.find_objects(root.rstrip("/")):
         key = address.removeprefix(root)
         image = Input(address, key, functools.partial(_read_object, connect, address, size_bytes))

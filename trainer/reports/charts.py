@@ -4,7 +4,6 @@ The colours are those of Okabe and Ito and matplotlib's `inferno`, which colour-
 """
 
 import base64
-import dataclasses
 import io
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
@@ -26,12 +25,10 @@ PANELS = {"stimulus": "Stimulus", "density": "Ground truth"}
 """Picture that is not of a model -> label."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Chart:
-    """Data URIs of a chart for a light page and for a dark page."""
-
-    light: str
-    dark: str
+Chart = dict[str, str]
+"""`light` and `dark` -> data URI of a chart for such a page."""
+THEMES = {"light": ("#59636e", "#dfe3e8"), "dark": ("#9ba6b2", "#2d343c")}
+"""Page -> colours of texts and lines."""
 
 
 def histogram(table: PerImage, metric: str, colors: Mapping[str, str]) -> Chart:
@@ -82,15 +79,10 @@ def panels(files: Mapping[str, pathlib.Path], labels: Mapping[str, str]) -> list
     """
     images = {name: np.asarray(Image.open(file)) for name, file in files.items()}
     sources = {
-        name: image_uri(pixels) if name == "stimulus" else overlay(images["stimulus"], pixels / 255)
+        name: image_uri(pixels if name == "stimulus" else blend(images["stimulus"], pixels / 255))
         for name, pixels in images.items()
     }
     return [{"label": labels.get(name, name), "src": source} for name, source in sources.items()]
-
-
-def overlay(stimulus: npt.NDArray[np.uint8], density: npt.NDArray[np.floating]) -> str:
-    """`blend` as a data URI."""
-    return image_uri(blend(stimulus, density))
 
 
 def heat(density: npt.NDArray[np.floating], width: int = 640) -> str:
@@ -108,9 +100,7 @@ def image_uri(image: npt.NDArray[np.uint8]) -> str:
 
 
 def _both(draw: Callable[[Axes], None], inches: tuple[float, float]) -> Chart:
-    return Chart(
-        light=_render(draw, inches, "#59636e", "#dfe3e8"), dark=_render(draw, inches, "#9ba6b2", "#2d343c")
-    )
+    return {theme: _render(draw, inches, ink, line) for theme, (ink, line) in THEMES.items()}
 
 
 def _render(draw: Callable[[Axes], None], inches: tuple[float, float], ink: str, line: str) -> str:

@@ -62,10 +62,13 @@ def _describe_set(
         labels[CENTER_BIAS] = ("Centre bias", "")
     return {
         "name": name,
-        **score_rows.describe_scores(shared.table, labels, result.means, result.intervals, (CENTER_BIAS,)),
+        **score_rows.describe_scores(shared.table, labels, result.means, result.intervals),
         "metric": METRICS[result.metric].label,
         "notes": result.notes,
-        "verdicts": [_verdict(result, label) for label in result.verdicts],
+        "verdicts": [
+            (*TONES[result.differences[label][result.metric].significance], verdict)
+            for label, verdict in result.verdicts.items()
+        ],
         "gains": {
             label: [score_rows.gain_row(metric, gain) for metric, gain in differences.items()]
             for label, differences in result.differences.items()
@@ -75,11 +78,6 @@ def _describe_set(
             for image, scores in result.differing.items()
         ],
     }
-
-
-def _verdict(result: Result, label: str) -> dict[str, str]:
-    tone, headline = TONES[result.differences[label][result.metric].significance]
-    return {"tone": tone, "headline": headline, "text": result.verdicts[label]}
 
 
 def _example(

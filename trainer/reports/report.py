@@ -68,7 +68,7 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
         "name": name,
         "decides": name == content["decides"],
         "note": note,
-        **score_rows.describe_scores(table, labels, result["models"], result["intervals"], ("uniform",)),
+        **score_rows.describe_scores(table, labels, result["models"], result["intervals"]),
         "gains": [score_rows.gain_row(metric, Gain(**gain)) for metric, gain in result["gains"].items()],
         "extreme": _groups(folder, result["pictures"], EXTREME, gate_metric),
         "extreme_metric": METRICS[gate_metric].label,

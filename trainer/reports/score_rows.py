@@ -24,9 +24,9 @@ def name(metric: str) -> str:
     return f"{heading['label']} {heading['arrow']}"
 
 
-def half_width(interval: Sequence[float] | None, digits: int = 3) -> str:
+def half_width(interval: Sequence[float] | None) -> str:
     """Half of an interval's width after ±; empty without an interval, or if all digits are 0."""
-    half = f"{(interval[1] - interval[0]) / 2:.{digits}f}" if interval else ""
+    half = f"{(interval[1] - interval[0]) / 2:.3f}" if interval else ""
     return f"{PLUS_MINUS}{half}" if half.strip("0.") else ""
 
 
@@ -35,16 +35,14 @@ def describe_scores(
     labels: Mapping[str, tuple[str, str]],
     means: Mapping[str, Scores],
     intervals: Mapping[str, Intervals],
-    minor: Collection[str],
 ) -> dict[str, Any]:
     """The values of the macros `table` and `distributions` for one dataset.
 
     Args:
         table: Scores of each image.
-        labels: Model -> label and colour; a model without a colour is not in the charts.
+        labels: Model -> label and colour; charts and narrow screens do not show a model without a colour.
         means: Model -> metric -> mean.
         intervals: Model -> metric -> confidence interval of the mean.
-        minor: Models that narrow screens do not show.
     """
     headings = [{"label": label, "color": color} for label, color in labels.values()]
     colors = {model: color for model, (_, color) in labels.items() if color}
@@ -53,7 +51,7 @@ def describe_scores(
         "n_images": f"{len(table.images):,}",
         "models": headings,
         "legend": [heading for heading in headings if heading["color"]],
-        "rows": [_score_row(metric, list(labels), means, intervals, minor) for metric in metrics],
+        "rows": [_score_row(metric, colors, means, intervals) for metric in metrics],
         "distributions": [
             {**_heading(metric), "chart": charts.histogram(table, metric, colors)} for metric in metrics
         ],
@@ -61,23 +59,19 @@ def describe_scores(
 
 
 def _score_row(
-    metric: str,
-    models: Sequence[str],
-    means: Mapping[str, Scores],
-    intervals: Mapping[str, Intervals],
-    minor: Collection[str],
+    metric: str, colors: Collection[str], means: Mapping[str, Scores], intervals: Mapping[str, Intervals]
 ) -> dict[str, Any]:
     """One row of a page's table of scores; marks the best model, and every model with the same three decimals."""
-    texts = {model: f"{round(means[model][metric], 3) + 0.0:.3f}" for model in models}
+    texts = {model: f"{round(means[model][metric], 3) + 0.0:.3f}" for model in means}
     best = (max if METRICS[metric].higher_is_better else min)(texts.values(), key=float)
     cells = [
         {
             "text": texts[model].replace("-", wording.MINUS),
             "half": half_width(intervals[model][metric]),
             "best": texts[model] == best,
-            "minor": model in minor,
+            "minor": model not in colors,
         }
-        for model in models
+        for model in means
     ]
     return {**_heading(metric), "cells": cells}
 

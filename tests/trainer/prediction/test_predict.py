@@ -21,7 +21,6 @@ from trainer.heat import blend
 from trainer.models import load
 from trainer.prediction import predict
 from trainer.prediction.inputs import find_inputs
-from trainer.prediction.regions import parse_region
 from trainer.prediction.sheet import PER_PAGE
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -73,41 +72,27 @@ def test_a_bad_image_is_reported_and_the_others_go_on(narrow_model, photos, caps
     out, err = capsys.readouterr()
     answer = json.loads(out)
     assert answer["failed"] == 2
-    assert [("error" in row, row["image"]) for row in answer["images"]] == [
-        (False, "photos/0.png"),
-        (True, "photos/1.png"),
-        (False, "photos/2.png"),
-        (False, "photos/more/3.png"),
-        (True, "missing.jpg"),
-    ]
-    assert (
-        answer["images"][0] | {"results": {"png": "maps/0.png"}, "height": 40, "width": 100} == answer["images"][0]
-    )
+    images = ["photos/0.png", "photos/1.png", "photos/2.png", "photos/more/3.png", "missing.jpg"]
+    assert [row["image"] for row in answer["images"]] == images
+    assert ["error" in row for row in answer["images"]] == [False, True, False, False, True]
+    expected = {"results": {"png": "maps/0.png"}, "height": 40, "width": 100}
+    assert answer["images"][0].items() >= expected.items()
     errors = [line for line in err.splitlines() if line.startswith("error: ")]
     assert errors == [
-        "error: photos/1.png is not a JPEG, PNG, WebP, GIF, TIFF or BMP but a web page; save the picture itself",
+        "error: photos/1.png is not a JPEG, PNG, WebP, GIF, TIFF or BMP but a web page; save the image itself",
         "error: cannot read missing.jpg: No such file or directory",
     ]
     assert "3 of 5 images predicted, see maps" in err
 
 
 def test_regions_are_measured_in_every_image(narrow_model, photos, capsys):
+    regions = ["--region", "all:0%,0%,100%,100%", "--region", "a:0,0,90,9"]
     with pytest.raises(SystemExit):
-        run(
-            narrow_model,
-            "photos/0.png",
-            "photos/2.png",
-            "--region",
-            "all:0%,0%,100%,100%",
-            "--region",
-            "a:0,0,90,9",
-        )
+        run(narrow_model, "photos/0.png", "photos/2.png", *regions)
     out, err = capsys.readouterr()
     assert "photos/0.png     1  all     100.00%  100.00%          1.00  1.00" in out
-    assert (
-        err
-        == "error: region a:0,0,90,9 is not inside photos/2.png, which is 80 pixels wide and 64 high; move it\n"
-    )
+    reason = "region a:0,0,90,9 is not inside photos/2.png, which is 80 pixels wide and 64 high; move it"
+    assert err == f"error: {reason}\n"
 
 
 def test_a_contact_sheet_shows_all_images(narrow_model, photos):
@@ -155,7 +140,7 @@ def test_objects_write_below_the_output_folder_alone(narrow_model, photos, monke
         (["photos", "--output-dir", "maps", "--contour-levels", "25,100"], "error: contour_levels is '25,100'"),
         (["photos", "--output-dir", "maps", "--batch-size", "0"], "error: batch_size is 0"),
         (["photos", "--region", "a:0,0,1,1", "--region", "a:0,0,2,2"], "error: several regions are named a"),
-        (["photos", "--contact-sheet", "all.txt"], "error: --contact-sheet all.txt must end in"),
+        (["photos", "--contact-sheet", "all.txt"], "error: --contact-sheet all.txt must end in .png, .jpg"),
         (
             ["--compare", "photos", "photos/0.png", "--json", "-"],
             "error: --compare takes two images, but photos has 4",
@@ -205,7 +190,7 @@ def test_two_designs_are_compared(narrow_model, photos, capsys):
 
 def test_designs_of_other_shapes_are_refused_with_numbers(narrow_model, photos):
     message = (
-        r"0.png is 100 pixels wide and 40 high, photos/1.png is 50 wide and 120 high; .* the same aspect ratio"
+        "0.png is 100 pixels wide and 40 high, photos/1.png is 50 wide and 120 high; .* the same aspect ratio"
     )
     with pytest.raises(SystemExit, match=message):
         run(narrow_model, "--compare", "photos/0.png", "photos/1.png", "--output-dir", "maps")
@@ -307,9 +292,3 @@ def test_a_network_without_finite_answers_is_no_model(predictor, photos):
             next(predict.predict(predictor, find_inputs(["photos"]).inputs, [{}] * 4))
     finally:
         bias.assign(before)
-
-
-def test_regions_outside_are_found_before_the_network_runs(predictor, photos):
-    inputs = find_inputs(["photos"]).inputs
-    outcomes = list(predict.predict(predictor, inputs, [{}] * 4, regions=[parse_region("a:70,0,30,7")]))
-    assert [bool(each.error) for each in outcomes] == [False, True, True, True]
