@@ -9,7 +9,6 @@ import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-import keras
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
@@ -20,6 +19,7 @@ from trainer.data.tfrecords import Example, read
 from trainer.errors import UserError
 from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, PerImage, Scores
 from trainer.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
+from trainer.models.load import load_model
 from trainer.pool import map_ahead, open_pool
 from trainer.progress import Tracker
 
@@ -33,8 +33,9 @@ Network = Callable[[Size], Callable[[npt.NDArray[np.float32]], tf.Tensor]]
 """(H, W) -> function from images (n, H, W, 3), 0..255, to maps (n, H, W, 1)."""
 
 
-def traced(model: keras.Model) -> Network:
-    """A network as one graph per input size; datasets with the same size share a graph."""
+def load_network(folder: str | os.PathLike[str]) -> Network:
+    """The network of a model folder as one graph per input size; datasets with the same size share a graph."""
+    model = load_model(folder)
     # The batch size is None, so that the smaller last batch needs no second trace.
     return functools.cache(
         lambda size: tf.function(model, [tf.TensorSpec((None, *size, 3), tf.float32)], autograph=False)

@@ -72,11 +72,10 @@ def _shared(measured: Mapping[str, Measured]) -> Shared:
     common = set(first.table.images).intersection(*(other.table.images for other in others))
     images = [image for image in first.table.images if image in common]
     tables = {label: each.table.only(images).scores.get(CANDIDATE, {}) for label, each in measured.items()}
-    sizes = _distinct(tuple(each.manifest["image_size"]) for each in measured.values())
+    sizes = list(dict.fromkeys(tuple(each.manifest["image_size"]) for each in measured.values()))
     # The centre bias is made of the training images, and a setting can limit their number.
-    data = _distinct(
-        (each.manifest["fingerprint"], each.manifest["counts"]["train"]) for each in measured.values()
-    )
+    manifests = [each.manifest for each in measured.values()]
+    data = list(dict.fromkeys((manifest["fingerprint"], manifest["counts"]["train"]) for manifest in manifests))
     left_out = {
         *(metrics_that_need(DENSITY) if len(sizes) > 1 else ()),
         *(metrics_that_need(BASELINE) if len(data) > 1 else ()),
@@ -124,10 +123,6 @@ def _labels(need: str) -> str:
     return ", ".join(METRICS[metric].label for metric in metrics_that_need(need))
 
 
-def _distinct(values: Any) -> list[Any]:
-    return list(dict.fromkeys(values))
-
-
 # === With the networks ===
 
 
@@ -154,10 +149,9 @@ class Networks:
         if self.missing:
             raise UserError(f"these models no longer exist: {', '.join(self.missing)}; name their current folders")
         load_tensorflow()
-        from trainer.evaluation.scoring import traced
-        from trainer.models.load import load_model
+        from trainer.evaluation.scoring import load_network
 
-        return {each.label: traced(load_model(each.model)) for each in self._contestants if each.model}
+        return {each.label: load_network(each.model) for each in self._contestants if each.model}
 
 
 def evaluate_again(

@@ -75,7 +75,7 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
     for name in names:
         images, reason = _list(name, skipped, results, connect)
         if not images:
-            reasons.append(reason or _no_images(name))
+            reasons.append(reason)
             inputs.setdefault(name, _unreadable(name, reasons[-1]))
         remote = storage.is_remote(name)
         for image in map(_check_key, images):
@@ -88,13 +88,17 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
 def _list(
     name: str, skipped: list[str], output_dir: pathlib.Path | None, connect: Callable[[], Any]
 ) -> tuple[list[Input], str]:
-    """The images, or the reason why they cannot be listed."""
+    """The images, and the reason if there are none."""
     remote = storage.is_remote(name)
     try:
         if not name:
             return [], "the name of an image is empty; give a file or a folder, such as . for this folder"
         images = _list_remote(name, skipped, connect) if remote else _list_local(name, skipped, output_dir)
-        return list(images), ""
+        if glob.has_magic(name):
+            no_images = f"no file matches {printable(name)}; check the pattern"
+        else:
+            no_images = f"{printable(name)} has no images; in a folder, they must end in {', '.join(SUFFIXES)}"
+        return list(images), no_images
     except UserError as error:
         if not remote:  # the folder is also that of the results
             raise
@@ -102,12 +106,6 @@ def _list(
     except (OSError, RuntimeError, ValueError) as error:  # from invalid paths and patterns
         text = getattr(error, "strerror", None) or first_line(error)
         return [], f"cannot search {printable(name)}: {text}"
-
-
-def _no_images(name: str) -> str:
-    if glob.has_magic(name):
-        return f"no file matches {printable(name)}; check the pattern"
-    return f"{printable(name)} has no images; in a folder, they must end in {', '.join(SUFFIXES)}"
 
 
 def _unreadable(name: str, reason: str) -> Input:

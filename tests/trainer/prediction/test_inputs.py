@@ -113,15 +113,9 @@ def test_a_place_without_images_is_said_and_does_not_stop_the_others(folder, giv
         find_inputs([given])
     without, *others = find_inputs([given, "photos"]).inputs
     assert [each.key for each in others] == keys("photos")
+    assert name_results([without], "maps", ["png"]) == [{}]
     with pytest.raises(UserError, match=reason):
         without.read(10**6)
-
-
-def test_what_is_no_image_has_no_results(folder, monkeypatch):
-    pathlib.Path("empty").mkdir()
-    monkeypatch.chdir("empty")
-    inputs = find_inputs([".", "../photos/a.jpg", "gs://-/a.jpg"]).inputs
-    assert name_results(inputs, "maps", ["png"]) == [{}, {"png": pathlib.Path("maps/a.png")}, {}]
 
 
 def test_a_place_that_is_named_may_be_hidden(folder):

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tests.gcs import answering, serving, upload
+from tests.gcs import upload
 from tests.golden.inputs import image
 from trainer import preprocess
 from trainer.__main__ import main
@@ -111,17 +111,6 @@ def test_images_on_cloud_storage_are_predicted(narrow_model, predictor, photos, 
     np.testing.assert_allclose(
         pixels("maps/0-overlay.png").astype(int), blend(pixels("photos/0.png"), expected), atol=2
     )
-
-
-def test_objects_write_below_the_output_folder_alone(narrow_model, photos, monkeypatch, capsys):
-    content = (photos / "photos" / "0.png").read_bytes()
-    with answering(monkeypatch, serving(content, name=f"set/{photos}/y.png")), pytest.raises(SystemExit):
-        run(narrow_model, "gs://any/set", "photos/0.png", "--output-dir", "maps")
-    out, err = capsys.readouterr()
-    assert f"error: the name gs://any/set/{photos}/y.png leads out of" in err
-    assert "1 of 2 images predicted" in out
-    assert sorted(path.name for path in photos.iterdir()) == ["maps", "photos"]
-    assert [path.name for path in (photos / "maps").iterdir()] == ["0.png"]
 
 
 @pytest.mark.parametrize(
