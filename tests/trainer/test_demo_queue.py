@@ -1,4 +1,4 @@
-"""The queue of predictions: a waiting client holds a place and an image, a disconnected one neither."""
+"""The queue of predictions: a waiting client holds an image, a disconnected one does not."""
 
 import asyncio
 import threading
@@ -24,7 +24,7 @@ class Work:
 
 @pytest.fixture
 def queue():
-    queue = Queue(2)
+    queue = Queue()
     yield queue
     queue.close()
 

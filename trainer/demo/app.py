@@ -1,5 +1,6 @@
 """The web application: serves the page, and returns the maps of posted images. It stores and logs nothing."""
 
+import asyncio
 import functools
 import pathlib
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -19,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainer import heat
 from trainer.demo import responses, uploads
-from trainer.demo.queue import FullError, Queue
+from trainer.demo.queue import Queue
 from trainer.demo.uploads import RefusedError
 from trainer.errors import UserError
 from trainer.prediction import render
@@ -84,7 +85,8 @@ class _App:
     """The requests that need the model."""
 
     def __init__(self, predictor: Predictor, model: str) -> None:
-        self.predictor, self.model, self.queue = predictor, model, Queue(MAX_WAITING)
+        self.predictor, self.model, self.queue = predictor, model, Queue()
+        self.places = asyncio.Semaphore(MAX_WAITING)
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -127,16 +129,16 @@ class _App:
 
     async def _predicted(self, request: Request, respond: Callable[[Predictor, bytes, str], Response]) -> Response:
         uploads.check_sender(request)
-        try:
-            with self.queue.place():
-                data = await uploads.read(request)
-                work = functools.partial(respond, self.predictor, data, "the file")
-                return await self.queue.run(work, _disconnected(request)) or Response(status_code=CLIENT_LEFT)
-        except FullError:
+        if self.places.locked():
             reason = f"{MAX_WAITING} images are already waiting; try again in {RETRY_AFTER_S} s"
-            raise RefusedError(503, reason, {"Retry-After": str(RETRY_AFTER_S)}) from None
-        except UserError as error:
-            raise RefusedError(422, str(error)) from None
+            raise RefusedError(503, reason, {"Retry-After": str(RETRY_AFTER_S)})
+        async with self.places:
+            data = await uploads.read(request)
+            work = functools.partial(respond, self.predictor, data, "the file")
+            try:
+                return await self.queue.run(work, _disconnected(request)) or Response(status_code=CLIENT_LEFT)
+            except UserError as error:
+                raise RefusedError(422, str(error)) from None
 
 
 class _SecurityHeaders:
