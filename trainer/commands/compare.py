@@ -62,19 +62,18 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     from trainer.artifacts import prepared_by_name
     from trainer.evaluation.compare import compare
     from trainer.evaluation.contestants import find_contestants
-    from trainer.evaluation.shared_scores import Networks, evaluate_again, find_shared
+    from trainer.evaluation.shared_scores import evaluate_again, find_shared
     from trainer.reports.compare_page import write_comparison
     from trainer.reports.terminal import print_comparison
 
     contestants = find_contestants(parsed.models)
-    networks = Networks(contestants)
     if parsed.dataset_dir:
-        shared = evaluate_again(contestants, networks, prepared_by_name(parsed.dataset_dir))
+        shared = evaluate_again(contestants, prepared_by_name(parsed.dataset_dir))
     else:
         shared = find_shared(contestants)
     results = {name: compare(name, shared[name], parsed.metric, parsed.confidence) for name in shared}
     if parsed.html:
-        write_comparison(contestants, networks, shared, results, parsed.confidence, parsed.html)
+        write_comparison(contestants, shared, results, parsed.confidence, parsed.html)
     print_comparison(results, parsed.confidence, Console())
     if parsed.html:
         print(f"Page with pictures: {parsed.html}")

@@ -10,7 +10,7 @@ from trainer.evaluation import wording
 from trainer.evaluation.compare import Result
 from trainer.evaluation.contestants import Contestant
 from trainer.evaluation.per_image import CENTER_BIAS
-from trainer.evaluation.shared_scores import Files, Networks, Shared, draw
+from trainer.evaluation.shared_scores import Files, Shared, draw
 from trainer.metric_table import METRICS
 from trainer.reports import charts, pages, score_rows
 
@@ -27,7 +27,6 @@ TONES = {
 
 def write_comparison(
     contestants: Sequence[Contestant],
-    networks: Networks,
     shared: Mapping[str, Shared],
     results: Mapping[str, Result],
     level: float,
@@ -38,7 +37,7 @@ def write_comparison(
     sets = []
     with tempfile.TemporaryDirectory(prefix="msinet-compare-") as folder:
         for name, result in results.items():
-            files = draw(networks, shared[name], result.differing, pathlib.Path(folder, name))
+            files = draw(contestants, shared[name], result.differing, pathlib.Path(folder, name))
             sets.append(_describe_set(name, result, shared[name], colors, files))
     first, *others = colors
     pages.write(
