@@ -12,9 +12,9 @@ Result = TypeVar("Result")
 
 
 @contextmanager
-def open_pool() -> Iterator[ThreadPoolExecutor]:
-    """One thread for each CPU; at the end, also after an error, calls that have not begun are cancelled."""
-    pool = ThreadPoolExecutor(os.cpu_count())
+def open_pool(n_threads: int | None = None) -> Iterator[ThreadPoolExecutor]:
+    """Threads, by default one for each CPU; at the end, also after an error, cancels calls that have not begun."""
+    pool = ThreadPoolExecutor(n_threads or os.cpu_count())
     try:
         yield pool
     finally:
