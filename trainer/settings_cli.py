@@ -1,15 +1,17 @@
 """Command-line flags made from the dataclasses of `trainer.config`. Standard library only."""
 
 import argparse
+import contextlib
 import dataclasses
+import json
 import pathlib
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from trainer.artifacts import MODEL_NAME
 from trainer.errors import UserError, nearest
-from trainer.files import check_place
+from trainer.files import check_place, write_json
 
 STDOUT = "-"
 """File name that stands for standard output."""
@@ -60,6 +62,17 @@ def output_file(text: str) -> str:
     if pathlib.Path(text).is_dir():
         raise UserError(f"{text} is a folder; name a file in it")
     return text
+
+
+def summarize(file: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Write what `compute` returns as JSON to a file or to STDOUT, which then gets nothing else; return it too."""
+    with contextlib.redirect_stdout(sys.stderr) if file == STDOUT else contextlib.nullcontext():
+        summary = compute()
+    if file == STDOUT:
+        print(json.dumps(summary, indent=2))
+    elif file:
+        write_json(pathlib.Path(file), summary)
+    return summary
 
 
 class Parser(argparse.ArgumentParser):

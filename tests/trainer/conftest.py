@@ -1,5 +1,6 @@
 """What the tests of evaluation and its pages share: two networks, two data sets, one evaluation."""
 
+import json
 import shutil
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from tests.golden.weights import set_golden_weights
 from tests.narrow import narrowed
 from tests.trainer import predictable
-from trainer.artifacts import MODEL_CONFIG, WEIGHTS
+from trainer.artifacts import EVALUATION, MODEL_CONFIG, PER_IMAGE, PREDICTIONS, WEIGHTS
 from trainer.config import EvaluateConfig
 from trainer.evaluation.evaluate import evaluate
 from trainer.files import write_json
@@ -59,6 +60,29 @@ def evaluated(models, datasets, tmp_path_factory):
     with narrowed():
         evaluate(EvaluateConfig(), models["good"], datasets, output, champion=models["bad"])
     return output
+
+
+@pytest.fixture
+def evaluation(evaluated):
+    """The content of `EVALUATION` in that folder; a test may change it."""
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads((evaluated / EVALUATION).read_text(), parse_constant=refuse)
+
+
+@pytest.fixture
+def store(evaluated):
+    """A function that writes an evaluation with another content, and the same scores and pictures, to a folder."""
+
+    def store(folder, content):
+        write_json(folder / EVALUATION, content)
+        for name in (PER_IMAGE, PREDICTIONS):
+            (folder / name).symlink_to(evaluated / name)
+        return folder
+
+    return store
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The queue of predictions: a waiting client holds a place and an image, a disconnected one neither."""
+"""The queue of predictions: a waiting client holds an image, a disconnected one does not."""
 
 import asyncio
 import threading
@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from trainer.demo.queue import FullError, Queue
+from trainer.demo.queue import Queue
 
 
 class Work:
@@ -24,7 +24,7 @@ class Work:
 
 @pytest.fixture
 def queue():
-    queue = Queue(2)
+    queue = Queue()
     yield queue
     queue.close()
 
@@ -97,10 +97,3 @@ def test_next_function_runs_after_a_failure_or_a_cancellation(queue):
         assert await queue.run(last, never()) is last
 
     asyncio.run(check())
-
-
-def test_places_are_counted(queue):
-    with queue.place(), queue.place(), pytest.raises(FullError), queue.place():
-        pass
-    with queue.place():
-        pass

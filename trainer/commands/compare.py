@@ -10,15 +10,12 @@ stored scores. A model folder has none, so it needs --dataset-dir, which evaluat
 """
 
 import argparse
-import contextlib
-import json
-import pathlib
-import sys
+import dataclasses
 from typing import Any
 
 from trainer.errors import check
 from trainer.metric_table import METRICS
-from trainer.settings_cli import STDOUT, output_file
+from trainer.settings_cli import output_file, summarize
 
 HELP = "compare models, and test which one is significantly better"
 
@@ -56,38 +53,32 @@ def execute(parsed: argparse.Namespace) -> None:
         0 < level < 1,
         f"--confidence is {level:g}; it must be between 0 and 1, such as 0.95",
     )
-    # Tables and progress must not get into the JSON.
-    with contextlib.redirect_stdout(sys.stderr) if parsed.json == STDOUT else contextlib.nullcontext():
-        comparison = _compare(parsed)
-    if parsed.json == STDOUT:
-        print(json.dumps(comparison, indent=2))
-    elif parsed.json:
-        from trainer.files import write_json
-
-        write_json(pathlib.Path(parsed.json), comparison)
+    summarize(parsed.json, lambda: _compare(parsed))
 
 
 def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     from rich.console import Console
 
     from trainer.artifacts import prepared_by_name
-    from trainer.evaluation.compare import as_json, compare
+    from trainer.evaluation.compare import compare
     from trainer.evaluation.contestants import find_contestants
-    from trainer.evaluation.shared_scores import Networks, evaluate_again, find_shared
+    from trainer.evaluation.shared_scores import evaluate_again, find_shared
     from trainer.reports.compare_page import write_comparison
     from trainer.reports.terminal import print_comparison
 
     contestants = find_contestants(parsed.models)
-    networks = Networks(contestants)
     if parsed.dataset_dir:
-        shared = evaluate_again(contestants, networks, prepared_by_name(parsed.dataset_dir))
+        shared = evaluate_again(contestants, prepared_by_name(parsed.dataset_dir))
     else:
         shared = find_shared(contestants)
     results = {name: compare(name, shared[name], parsed.metric, parsed.confidence) for name in shared}
     if parsed.html:
-        write_comparison(contestants, networks, shared, results, parsed.confidence, parsed.html)
+        write_comparison(contestants, shared, results, parsed.confidence, parsed.html)
     print_comparison(results, parsed.confidence, Console())
     if parsed.html:
         print(f"Page with pictures: {parsed.html}")
-    places = {each.label: {"named": each.name, **each.facts} for each in contestants}
-    return as_json(results, places, parsed.confidence)
+    return {
+        "confidence": parsed.confidence,
+        "models": {each.label: {"named": each.name, **each.facts} for each in contestants},
+        "datasets": {name: dataclasses.asdict(result) for name, result in results.items()},
+    }

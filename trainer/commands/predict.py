@@ -13,7 +13,6 @@ if any image failed, else 0.
 import argparse
 import contextlib
 import dataclasses
-import json
 import pathlib
 import sys
 from collections.abc import Generator, Sequence
@@ -21,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.config import PREDICT_DEFAULTS, PredictConfig
 from trainer.errors import check
-from trainer.files import write_json
 from trainer.loading import load_tensorflow
-from trainer.settings_cli import STDOUT, add_model, add_settings, output_dir, output_file, settings
+from trainer.settings_cli import add_model, add_settings, output_dir, output_file, settings, summarize
 
 if TYPE_CHECKING:
     from trainer.prediction.predict import Outcome
@@ -75,16 +73,10 @@ def execute(parsed: argparse.Namespace) -> None:
     outputs = parsed.output_dir or parsed.region or parsed.contact_sheet or parsed.json
     check(bool(outputs), f"nothing to write or measure; give {flags}")
     try:
-        # Other output must not get into the JSON.
-        with contextlib.redirect_stdout(sys.stderr) if parsed.json == STDOUT else contextlib.nullcontext():
-            summary = (_compare if parsed.compare else _predict)(parsed, config)
+        summary = summarize(parsed.json, lambda: (_compare if parsed.compare else _predict)(parsed, config))
     except KeyboardInterrupt:
         print("interrupted; the files written so far are complete", file=sys.stderr)
         raise SystemExit(130) from None
-    if parsed.json == STDOUT:
-        print(json.dumps(summary, indent=2))
-    elif parsed.json:
-        write_json(pathlib.Path(parsed.json), summary)
     if summary.get("failed"):
         raise SystemExit(1)
 
@@ -112,8 +104,9 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     from trainer.models.find import find_model
     from trainer.prediction.inputs import find_inputs
     from trainer.prediction.predict import as_json
+    from trainer.prediction.render import THUMBNAIL_PX
     from trainer.prediction.results import name_results, protect
-    from trainer.prediction.sheet import THUMBNAIL_PX, Sheet
+    from trainer.prediction.sheet import Sheet
 
     regions, listing = _regions(parsed), find_inputs(parsed.images, parsed.output_dir)
     inputs = listing.inputs

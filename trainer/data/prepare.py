@@ -6,10 +6,7 @@ not depend on the number of images, and the same files give the same bytes.
 
 import os
 import pathlib
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,6 +18,7 @@ from trainer.artifacts import CENTER_BIAS
 from trainer.data import decode, tfrecords
 from trainer.data.layout import Item
 from trainer.errors import UserError
+from trainer.pool import map_ahead, open_pool
 from trainer.progress import Tracker
 
 CENTER_BIAS_SIZE = (120, 160)
@@ -103,7 +101,9 @@ def prepare(
         OSError: the folder cannot be written to.
     """
     facts = Facts()
-    with Tracker(f"prepare {dataset}", sum(map(len, items.values())), "images") as tracker, _pool() as in_order:
+    n_images = sum(map(len, items.values()))
+    n_threads = min(os.cpu_count() or 1, MAX_WORKERS)
+    with Tracker(f"prepare {dataset}", n_images, "images") as tracker, open_pool(n_threads) as pool:
         for split, split_items in items.items():
             is_training = split == "train"
 
@@ -113,7 +113,7 @@ def prepare(
                 return _prepare_one(index, items[index], blur_sigma_px, image_size, is_training)
 
             with tfrecords.ShardWriter(folder, split, len(split_items), image_size) as writer:
-                for image in in_order(prepare_at, range(len(split_items))):
+                for image in map_ahead(pool, prepare_at, range(len(split_items)), 2 * n_threads):
                     facts.add(image)
                     writer.write(image.record)
                     tracker.advance()
@@ -166,28 +166,3 @@ def _share(density: NDArray[np.uint8], box: tuple[int, int, int, int]) -> FloatM
     share: FloatMap = np.asarray(resized, np.float64)
     share /= share.sum()
     return share
-
-
-InOrder = Callable[[Callable[[int], _Prepared], Sequence[int]], Iterator[_Prepared]]
-
-
-@contextmanager
-def _pool() -> Iterator[InOrder]:
-    """A function that maps another one in threads, with at most twice as many pending calls as threads."""
-    n_workers = min(os.cpu_count() or 1, MAX_WORKERS)
-    pool = ThreadPoolExecutor(n_workers)
-
-    def in_order(function: Callable[[int], _Prepared], indices: Sequence[int]) -> Iterator[_Prepared]:
-        waiting: deque[Future[_Prepared]] = deque()
-        for index in indices:
-            waiting.append(pool.submit(function, index))
-            if len(waiting) >= 2 * n_workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-
-    try:
-        yield in_order
-    finally:
-        # After an error, calls that have not begun are cancelled.
-        pool.shutdown(cancel_futures=True)

@@ -1,6 +1,6 @@
 """The web application: serves the page, and returns the maps of posted images. It stores and logs nothing."""
 
-import dataclasses
+import asyncio
 import functools
 import pathlib
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -9,17 +9,18 @@ from contextlib import asynccontextmanager
 import numpy as np
 from matplotlib.colors import Colormap, to_hex
 from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainer import heat
-from trainer.demo import patterns, responses, uploads
-from trainer.demo.headers import SecurityHeaders
-from trainer.demo.queue import FullError, Queue
+from trainer.demo import responses, uploads
+from trainer.demo.queue import Queue
 from trainer.demo.uploads import RefusedError
 from trainer.errors import UserError
 from trainer.prediction import render
@@ -30,10 +31,31 @@ COLORS = pathlib.Path(__file__).parents[1] / "reports" / "templates" / "colors.c
 MAX_WAITING = 8
 """Images that are read, wait or are predicted at once, at most 240 MB; responses being sent are not counted."""
 RETRY_AFTER_S = 2
-CLOSING = (408, 413)
-"""Statuses after which the connection is closed; after others, the rest of the request is read and dropped."""
 CLIENT_LEFT = 499
 """nginx's status for a client that closed the connection."""
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "img-src 'self' blob:",  # the chosen image
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+    )
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(self), microphone=(), geolocation=(), display-capture=()",
+    "Cache-Control": "no-store",  # keeps images out of the browser's cache
+}
+"""Of every response: the browser may run and load only what this server sends."""
 
 
 def build_app(predictor: Predictor, model: str, hosts: Sequence[str]) -> Starlette:
@@ -44,29 +66,27 @@ def build_app(predictor: Predictor, model: str, hosts: Sequence[str]) -> Starlet
         model: its name on the page.
         hosts: allowed values of the header Host; `*` allows any. The list blocks DNS rebinding.
     """
-    return _App(predictor, model).starlette(hosts)
+    app = _App(predictor, model)
+    routes = [
+        Route("/facts", app.facts),
+        Route("/colors.css", _colors_css),
+        Route("/pattern/{number}.png", _pattern),
+        Route("/map", app.map, methods=["POST"]),
+        Route("/map.png", app.map_png, methods=["POST"]),
+        Route("/overlay.png", app.overlay_png, methods=["POST"]),
+        Mount("/", StaticFiles(directory=PAGE, html=True)),
+    ]
+    middleware = [Middleware(_SecurityHeaders), Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))]
+    handlers = {RefusedError: _refuse, ClientDisconnect: _client_left}
+    return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=app.lifespan)
 
 
-@dataclasses.dataclass
 class _App:
-    predictor: Predictor
-    model: str
-    queue: Queue = dataclasses.field(default_factory=lambda: Queue(MAX_WAITING))
+    """The requests that need the model."""
 
-    def starlette(self, hosts: Sequence[str]) -> Starlette:
-        """The application with its routes, middleware and error handlers."""
-        routes = [
-            Route("/facts", self.facts),
-            Route("/colors.css", self.colors),
-            Route("/pattern/{number}.png", self.pattern),
-            Route("/map", self.map, methods=["POST"]),
-            Route("/map.png", self.map_png, methods=["POST"]),
-            Route("/overlay.png", self.overlay_png, methods=["POST"]),
-            Mount("/", StaticFiles(directory=PAGE, html=True)),
-        ]
-        middleware = [Middleware(SecurityHeaders), Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))]
-        handlers = {RefusedError: _refuse, ClientDisconnect: _client_left}
-        return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=self.lifespan)
+    def __init__(self, predictor: Predictor, model: str) -> None:
+        self.predictor, self.model, self.queue = predictor, model, Queue()
+        self.places = asyncio.Semaphore(MAX_WAITING)
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -93,18 +113,6 @@ class _App:
             }
         )
 
-    async def colors(self, request: Request) -> Response:
-        """The style sheet with the colours, which the reports use, too."""
-        return FileResponse(COLORS, media_type="text/css")
-
-    async def pattern(self, request: Request) -> Response:
-        """A generated odd-one-out pattern, as an example."""
-        try:
-            number = int(request.path_params["number"])
-        except ValueError:  # not an integer, or more digits than Python parses
-            raise RefusedError(404, "no such pattern; patterns have integers as names") from None
-        return Response(patterns.draw(number), media_type="image/png")
-
     async def map(self, request: Request) -> Response:
         """The posted image's map for the page."""
         return await self._respond(request, responses.map_for_page)
@@ -126,16 +134,44 @@ class _App:
     async def _respond(self, request: Request, respond: Callable[[Predictor, bytes, str], Response]) -> Response:
         """Read the posted image and respond in its turn; raises `RefusedError` with a status and a reason."""
         uploads.check_sender(request)
-        try:
-            with self.queue.place():
-                data = await uploads.read(request)
-                work = functools.partial(respond, self.predictor, data, "the file")
-                return await self.queue.run(work, _disconnected(request)) or Response(status_code=CLIENT_LEFT)
-        except FullError:
+        if self.places.locked():
             reason = f"{MAX_WAITING} images are already waiting; try again in {RETRY_AFTER_S} s"
-            raise RefusedError(503, reason, RETRY_AFTER_S) from None
-        except UserError as error:
-            raise RefusedError(422, str(error)) from None
+            raise RefusedError(503, reason, {"Retry-After": str(RETRY_AFTER_S)})
+        async with self.places:
+            data = await uploads.read(request)
+            work = functools.partial(respond, self.predictor, data, "the file")
+            try:
+                return await self.queue.run(work, _disconnected(request)) or Response(status_code=CLIENT_LEFT)
+            except UserError as error:
+                raise RefusedError(422, str(error)) from None
+
+
+class _SecurityHeaders:
+    """Middleware that sets `HEADERS` on every response, also on refusals."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        await self.app(scope, receive, send_with_headers)
+
+
+async def _colors_css(request: Request) -> Response:
+    return FileResponse(COLORS, media_type="text/css")
+
+
+async def _pattern(request: Request) -> Response:
+    """A generated odd-one-out pattern, as an example."""
+    try:
+        number = int(request.path_params["number"])
+    except ValueError:  # not an integer, or more digits than Python parses
+        raise RefusedError(404, "no such pattern; patterns have integers as names") from None
+    return responses.pattern(number)
 
 
 def _colors(colors: Colormap) -> list[str]:
@@ -151,12 +187,7 @@ async def _disconnected(request: Request) -> None:
 
 async def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedError)
-    headers = {}
-    if error.status in CLOSING:
-        headers["Connection"] = "close"
-    if error.retry_after_s is not None:
-        headers["Retry-After"] = str(error.retry_after_s)
-    return JSONResponse({"error": error.reason}, error.status, headers)
+    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
 
 async def _client_left(request: Request, error: Exception) -> Response:

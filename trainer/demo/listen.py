@@ -4,7 +4,7 @@ import errno
 import ipaddress
 import socket
 
-from trainer.errors import UserError
+from trainer.errors import UserError, check
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
@@ -30,6 +30,7 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         UserError: the address or the port cannot be used.
     """
+    check(0 <= port <= 65_535, f"{port} is not a port; --port takes 0 (any free port) to 65535")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -37,17 +38,12 @@ def listen(host: str, port: int) -> socket.socket:
         bound.bind((host, port))
         # Before the model is loaded, so that no other program takes the port meanwhile.
         bound.listen()
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         bound.close()
-        raise _not_bound(host, port, error) from None
+        reasons = {
+            errno.EADDRINUSE: f"port {port} is in use; give another --port, or 0 for any free one",
+            errno.EACCES: f"no permission to listen on port {port}; give a --port above 1023",
+        }
+        other = f"cannot listen on {host} ({error.strerror}); --host must be an address of this machine"
+        raise UserError(reasons.get(error.errno or 0, other)) from None
     return bound
-
-
-def _not_bound(host: str, port: int, error: OSError | OverflowError) -> UserError:
-    if isinstance(error, OverflowError):
-        return UserError(f"{port} is not a port; --port takes 0 (any free port) to 65535")
-    if error.errno == errno.EADDRINUSE:
-        return UserError(f"port {port} is in use; give another --port, or 0 for any free one")
-    if error.errno == errno.EACCES:
-        return UserError(f"no permission to listen on port {port}; give a --port above 1023")
-    return UserError(f"cannot listen on {host} ({error.strerror}); --host must be an address of this machine")

@@ -1,40 +1,19 @@
-"""Runs one prediction at a time in a thread, and limits the number of requests that wait."""
+"""Runs one prediction at a time in a thread."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
-class FullError(Exception):
-    """The queue has no free place."""
-
-
 class Queue:
-    """Runs functions one after the other in its own thread.
+    """Runs functions one after the other in its own thread."""
 
-    Args:
-        places: how many requests may be read, wait or run at once, which bounds their memory.
-    """
-
-    def __init__(self, places: int) -> None:
-        self._free = places
+    def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, "prediction")
-
-    @contextmanager
-    def place(self) -> Iterator[None]:
-        """Hold a place in the queue. Raises `FullError` if none is free."""
-        if not self._free:
-            raise FullError
-        self._free -= 1
-        try:
-            yield
-        finally:
-            self._free += 1
 
     async def run(self, function: Callable[[], T], disconnected: Coroutine[Any, Any, object]) -> T | None:
         """Run a function when it is its turn.

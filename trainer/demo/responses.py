@@ -1,9 +1,8 @@
 """Makes the responses of an image: its map for the page, and the downloads. Runs in the prediction thread."""
 
+import dataclasses
 import io
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import tensorflow as tf
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from starlette.responses import Response
 
+from trainer.data import sample
 from trainer.heat import blend
 from trainer.picture import read_picture
 from trainer.prediction import render
@@ -20,24 +20,9 @@ MAX_PIXELS = 50_000_000
 """The largest images of nearly all phone cameras; their maps need 650 MB while they are resized."""
 MAX_MAP_PX = 1024
 """The longer side of the map for the page; a larger map would be sent and drawn without a visible difference."""
-
-
-class Stages:
-    """Times the stages of a request for the header `Server-Timing`, which browsers show with the request."""
-
-    def __init__(self) -> None:
-        self._ms: dict[str, float] = {}
-
-    @contextmanager
-    def time(self, name: str) -> Iterator[None]:
-        """Measure the wall time of a stage."""
-        started = time.perf_counter()
-        yield
-        self._ms[name] = (time.perf_counter() - started) * 1000
-
-    def header(self) -> str:
-        """The stages and their milliseconds as the header's value."""
-        return ", ".join(f"{name};dur={ms:.1f}" for name, ms in self._ms.items())
+PATTERN_SIZE = (480, 640)
+PATTERNS = 100
+"""Number of different patterns."""
 
 
 def map_for_page(predictor: Predictor, data: bytes, origin: str) -> Response:
@@ -49,19 +34,19 @@ def map_for_page(predictor: Predictor, data: bytes, origin: str) -> Response:
     Raises:
         UserError: the data is not an image, is damaged, or too large; `origin` is its name in the message.
     """
-    stages = Stages()
-    with stages.time("decode"):
-        image = read_picture(data, origin, MAX_PIXELS)
-    with stages.time("predict"):
-        full = predictor.predict(image)
-    with stages.time("shrink"):
-        shrunk = shrink(full)
+    ends = [time.perf_counter()]
+    image = read_picture(data, origin, MAX_PIXELS)
+    ends.append(time.perf_counter())
+    full = predictor.predict(image)
+    ends.append(time.perf_counter())
+    shrunk = shrink(full)
+    ends.append(time.perf_counter())
     sizes = {"image": image.shape, "map": shrunk.shape}
     headers = {f"{name}-size": f"{size[1]}x{size[0]}" for name, size in sizes.items()}
-    content = shrunk.astype("<f4").tobytes()
-    return Response(
-        content, media_type="application/octet-stream", headers={**headers, "Server-Timing": stages.header()}
-    )
+    # Browsers show this header with the request.
+    stages = zip(("decode", "predict", "shrink"), np.diff(ends) * 1000, strict=True)
+    headers["Server-Timing"] = ", ".join(f"{name};dur={ms:.1f}" for name, ms in stages)
+    return Response(shrunk.astype("<f4").tobytes(), media_type="application/octet-stream", headers=headers)
 
 
 def map_png(predictor: Predictor, data: bytes, origin: str) -> Response:
@@ -73,6 +58,12 @@ def overlay_png(predictor: Predictor, data: bytes, origin: str, opacity: float) 
     """The map in heat colours over the image at its own size, as `predict` draws it; as `map_for_page`."""
     image = read_picture(data, origin, MAX_PIXELS)
     return _png(Image.fromarray(blend(image, predictor.predict(image), opacity)))
+
+
+def pattern(number: int) -> Response:
+    """An odd-one-out pattern of the sample dataset, larger; numbers from `PATTERNS` on repeat the patterns."""
+    settings = dataclasses.replace(sample.settings("salicon"), size=PATTERN_SIZE)
+    return _png(sample.generate_pattern(settings, number % PATTERNS).stimulus)
 
 
 def _png(image: Image.Image) -> Response:

@@ -3,6 +3,7 @@
 import asyncio
 
 from starlette.datastructures import URL
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 MAX_BYTES = 30_000_000
@@ -13,18 +14,12 @@ MAX_READ_S = 30.0
 OWN_SITE = ("same-origin", "none")
 
 
-class RefusedError(Exception):
-    """A request that is refused.
+CLOSE = {"Connection": "close"}
+"""Header after which the connection is closed; without it, the rest of the request is read and dropped."""
 
-    Args:
-        status: HTTP status.
-        reason: what is wrong and what to do, for the user.
-        retry_after_s: seconds after which to try again, if that helps.
-    """
 
-    def __init__(self, status: int, reason: str, retry_after_s: int | None = None) -> None:
-        super().__init__(reason)
-        self.status, self.reason, self.retry_after_s = status, reason, retry_after_s
+class RefusedError(HTTPException):
+    """A request that is refused: the HTTP status, what is wrong and what to do, and headers."""
 
 
 def check_sender(request: Request) -> None:
@@ -69,7 +64,8 @@ async def read(request: Request) -> bytes:
                 elif n_bytes > MAX_DROPPED * MAX_BYTES:
                     break
     except TimeoutError:
-        raise RefusedError(408, f"the image did not arrive within {MAX_READ_S:g} s; send a smaller one") from None
+        reason = f"the image did not arrive within {MAX_READ_S:g} s; send a smaller one"
+        raise RefusedError(408, reason, CLOSE) from None
     if n_bytes > MAX_BYTES:
         raise _too_large(n_bytes)
     if not data:
@@ -78,7 +74,7 @@ async def read(request: Request) -> bytes:
 
 
 def _too_large(n_bytes: int) -> RefusedError:
-    return RefusedError(
-        413,
-        f"the file has at least {n_bytes / 1e6:.3g} MB; the limit is {MAX_BYTES / 1e6:g} MB. Try a smaller one",
+    reason = (
+        f"the file has at least {n_bytes / 1e6:.3g} MB; the limit is {MAX_BYTES / 1e6:g} MB. Try a smaller one"
     )
+    return RefusedError(413, reason, CLOSE)

@@ -1,7 +1,6 @@
 """Compare models on the same images: scores with confidence intervals, and paired differences."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 
@@ -139,9 +138,3 @@ def _verdict(label: str, first: str, differences: dict[str, Difference], metric:
         if same:
             others.append(f"{phrase} in {', '.join(METRICS[other].label for other in same)}")
     return f"{sentence} It is {'; '.join(others)}." if others else sentence
-
-
-def as_json(results: dict[str, Result], places: dict[str, Any], level: float) -> dict[str, Any]:
-    """The comparison as the content of a JSON file; `places` are the origins of the models by label."""
-    datasets = {dataset: dataclasses.asdict(result) for dataset, result in results.items()}
-    return {"confidence": level, "models": places, "datasets": datasets}

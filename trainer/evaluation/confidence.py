@@ -71,12 +71,11 @@ def gains_of(ours: npt.ArrayLike, theirs: npt.ArrayLike, higher_is_better: bool)
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """P-values of several comparisons, adjusted so that each can be held against the same level (Holm 1979)."""
-    adjusted = [0.0] * len(p_values)
-    largest = 0.0
-    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = largest
-    return adjusted
+    ascending = np.argsort(p_values)
+    n_left = np.arange(len(p_values), 0, -1)
+    adjusted = np.empty(len(p_values))
+    adjusted[ascending] = np.maximum.accumulate(np.minimum(1, n_left * np.asarray(p_values)[ascending]))
+    return [float(p_value) for p_value in adjusted]
 
 
 def _p_value(gains: Values) -> float:

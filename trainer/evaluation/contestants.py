@@ -1,6 +1,7 @@
 """The models that `compare` compares: of a pipeline run, an evaluation, a registered version or a model folder."""
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from trainer import artifacts, files, storage
 from trainer.errors import UserError
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import PerImage
+from trainer.loading import load_tensorflow
 from trainer.models.find import find_model
 
 KINDS = (
@@ -47,6 +49,15 @@ class Contestant:
     """Dataset -> evaluation; empty for a model that was not evaluated."""
     facts: dict[str, Any]
     """Its origin, for people."""
+
+    @functools.cached_property
+    def network(self) -> Any:
+        """The `scoring.Network` of a model folder that exists, loaded on first use."""
+        assert self.model is not None
+        load_tensorflow()
+        from trainer.evaluation.scoring import load_network
+
+        return load_network(self.model)
 
 
 def find_contestants(names: Sequence[str]) -> list[Contestant]:

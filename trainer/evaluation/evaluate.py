@@ -52,11 +52,10 @@ def evaluate(
     """
     manifests = _check(config, datasets, pathlib.Path(output))
     load_tensorflow()
-    from trainer.evaluation.scoring import Network, Scorer
-    from trainer.models.load import load_model
+    from trainer.evaluation.scoring import Scorer, load_network
 
     folders = {CANDIDATE: candidate} | ({CHAMPION: champion} if champion is not None else {})
-    networks = {model: Network(load_model(folder)) for model, folder in folders.items()}
+    networks = {model: load_network(folder) for model, folder in folders.items()}
     decides = next(iter(datasets))
     results: dict[str, dict[str, Any]] = {}
     with files.replacing(output) as partial:

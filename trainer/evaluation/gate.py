@@ -70,17 +70,15 @@ def decide(
             "curve."
         )
         return Decision(False, beats, False, reason)
-    if config.gate == "never":
-        reason = f"The candidate does not become the default, because the gate is `never`; {comparison}."
-        return Decision(True, beats, False, reason)
-    if config.gate == "always":
-        reason = f"The candidate becomes the default, because the gate is `always`; {comparison}."
-        return Decision(True, beats, True, reason)
-    if reservation:
-        return Decision(True, beats, False, f"The current default stays: {reservation}.")
-    if beats is not False:
-        return Decision(True, beats, True, f"The candidate becomes the default: {comparison}.")
-    return Decision(True, beats, False, f"The current default stays: {comparison}.")
+    if config.gate in ("always", "never"):
+        promote = config.gate == "always"
+        verb = "becomes" if promote else "does not become"
+        reason = f"The candidate {verb} the default, because the gate is `{config.gate}`; {comparison}."
+    else:
+        promote = not reservation and beats is not False
+        outcome = "The candidate becomes the default" if promote else "The current default stays"
+        reason = f"{outcome}: {reservation or comparison}."
+    return Decision(True, beats, promote, reason)
 
 
 def caution(model: str, model_config: Mapping[str, Any] | None, manifest: Mapping[str, Any]) -> str:

@@ -6,17 +6,15 @@ import pathlib
 from collections.abc import Collection, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
 from trainer.errors import UserError
 from trainer.evaluation import confidence
-from trainer.evaluation.confidence import Gain, Interval
+from trainer.evaluation.confidence import Gain, Interval, Values
 from trainer.metric_table import METRICS
 
 CANDIDATE, CHAMPION, CENTER_BIAS, UNIFORM = "candidate", "champion", "centre_bias", "uniform"
 """The models of an evaluation."""
 
-Values = npt.NDArray[np.float64]
 Scores = dict[str, float]
 """Metric -> value; a metric that cannot be computed is absent."""
 

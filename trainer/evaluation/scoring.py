@@ -7,10 +7,8 @@ import os
 import pathlib
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-import keras
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
@@ -21,6 +19,8 @@ from trainer.data.tfrecords import Example, read
 from trainer.errors import UserError
 from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, PerImage, Scores
 from trainer.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
+from trainer.models.load import load_model
+from trainer.pool import map_ahead, open_pool
 from trainer.progress import Tracker
 
 BATCH_SIZE = 8
@@ -29,26 +29,17 @@ Size = tuple[int, int]
 Map = npt.NDArray[np.float32]
 Predictions = dict[str, Map]
 """Network -> its prediction for one image, (H, W), 0..1, at the network's input size."""
-Rows = dict[str, dict[str, Scores]]
-"""Name of an image -> model -> scores."""
-Pending = collections.deque[tuple[str, Future[dict[str, Scores]]]]
-"""Images whose scores are being computed, in the order of the dataset."""
+Network = Callable[[Size], Callable[[npt.NDArray[np.float32]], tf.Tensor]]
+"""(H, W) -> function from images (n, H, W, 3), 0..255, to maps (n, H, W, 1)."""
 
 
-class Network:
-    """A network as one graph per input size; datasets with the same size share a graph."""
-
-    def __init__(self, model: keras.Model) -> None:
-        self._model = model
-        self.of_size = functools.cache(self._of_size)
-        """(H, W) -> function from images (n, H, W, 3), 0..255, to maps (n, H, W, 1)."""
-
-    def _of_size(self, size: Size) -> Callable[[npt.NDArray[np.float32]], tf.Tensor]:
-        # The batch size is None, so that the smaller last batch needs no second trace.
-        forward: Callable[[npt.NDArray[np.float32]], tf.Tensor] = tf.function(
-            self._model, [tf.TensorSpec((None, *size, 3), tf.float32)], autograph=False
-        )
-        return forward
+def load_network(folder: str | os.PathLike[str]) -> Network:
+    """The network of a model folder as one graph per input size; datasets with the same size share a graph."""
+    model = load_model(folder)
+    # The batch size is None, so that the smaller last batch needs no second trace.
+    return functools.cache(
+        lambda size: tf.function(model, [tf.TensorSpec((None, *size, 3), tf.float32)], autograph=False)
+    )
 
 
 class Scorer:
@@ -62,7 +53,7 @@ class Scorer:
         self, folder: pathlib.Path, manifest: artifacts.Manifest, networks: Mapping[str, Network]
     ) -> None:
         self._folder, self._manifest = folder, manifest
-        self._forward = {model: network.of_size(manifest.image_size) for model, network in networks.items()}
+        self._forward = {model: network(manifest.image_size) for model, network in networks.items()}
         self._center_bias = Image.fromarray(np.load(folder / artifacts.CENTER_BIAS).astype(np.float32))
         self._fixations: dict[Size, npt.NDArray[np.int64]] = {}
         # Computed once per image size.
@@ -80,23 +71,13 @@ class Scorer:
         """
         if self._manifest.has_fixations:
             self._fixations = self._collect_fixations()
-        rows: Rows = {}
-        pending: Pending = collections.deque()
+        rows = {}
+        predicted = self._predict(read(self._folder, "valid"))
         max_pending = BATCH_SIZE + 4 * (os.cpu_count() or 1)
-        with (
-            ThreadPoolExecutor(os.cpu_count()) as pool,
-            Tracker(description, self._manifest.counts["valid"], "images") as tracker,
-        ):
-            try:
-                for example, predictions in self._predict(read(self._folder, "valid")):
-                    pending.append((example.name, pool.submit(self._score_one, example, predictions)))
-                    while len(pending) > max_pending:
-                        _take(pending, rows, tracker)
-                while pending:
-                    _take(pending, rows, tracker)
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
+        with open_pool() as pool, Tracker(description, self._manifest.counts["valid"], "images") as tracker:
+            for name, scores in map_ahead(pool, self._score_one, predicted, max_pending):
+                rows[name] = scores
+                tracker.advance()
         return PerImage.of(rows)
 
     def draw(self, stems: dict[str, pathlib.Path]) -> dict[str, dict[str, pathlib.Path]]:
@@ -137,14 +118,15 @@ class Scorer:
                         )
                 yield example, predictions
 
-    def _score_one(self, example: Example, predictions: Predictions) -> dict[str, Scores]:
-        """Model -> scores of one image: each metric at the size that METRICS says."""
+    def _score_one(self, predicted: tuple[Example, Predictions]) -> tuple[str, dict[str, Scores]]:
+        """Name of an image, and model -> scores: each metric at the size that METRICS says."""
+        example, predictions = predicted
         box = self._content(example)
         density = example.density[box]
         cropped = {model: prediction[box] for model, prediction in predictions.items()}
         scores = _scores(cropped, {DENSITY: density, BASELINE: self._center_bias_of(density.shape)})
         if not len(example.fixations):
-            return scores
+            return example.name, scores
         size = example.original_size
         truth = {FIXATIONS: example.fixations, BASELINE: self._center_bias_of(size)}
         if (others := self._count_others(example)).any():
@@ -153,7 +135,7 @@ class Scorer:
         restored = {m: np.clip(preprocess.resize_back(each, size), 0, 1) for m, each in predictions.items()}
         for model, more in _scores(restored, truth).items():
             scores[model] |= more
-        return scores
+        return example.name, scores
 
     def _content(self, example: Example) -> tuple[slice, slice]:
         """Rows and columns of the image in its padded frame."""
@@ -193,13 +175,6 @@ def _scores(predictions: Mapping[str, Map], truth: Mapping[str, Any]) -> dict[st
         model: {name: metrics.score(name, prediction, truth) for name in names}
         for model, prediction in models.items()
     }
-
-
-def _take(pending: Pending, rows: Rows, tracker: Tracker) -> None:
-    """Wait for the first pending image and move its scores to `rows`."""
-    name, future = pending.popleft()
-    rows[name] = future.result()
-    tracker.advance()
 
 
 def _grey(values: npt.NDArray[np.floating]) -> npt.NDArray[np.uint8]:

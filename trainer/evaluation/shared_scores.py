@@ -1,7 +1,6 @@
 """Scores of several models on the same images: from stored evaluations, or from a new evaluation."""
 
 import dataclasses
-import functools
 import pathlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -11,7 +10,6 @@ from trainer.errors import UserError
 from trainer.evaluation import wording
 from trainer.evaluation.contestants import Contestant, Measured
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, PerImage
-from trainer.loading import load_tensorflow
 from trainer.metric_table import BASELINE, DENSITY, METRICS, OTHER_COUNTS, metrics_that_need
 
 REMEDY = "evaluate all models on the same images with --dataset-dir DIR, the folder of a prepared dataset"
@@ -72,11 +70,10 @@ def _shared(measured: Mapping[str, Measured]) -> Shared:
     common = set(first.table.images).intersection(*(other.table.images for other in others))
     images = [image for image in first.table.images if image in common]
     tables = {label: each.table.only(images).scores.get(CANDIDATE, {}) for label, each in measured.items()}
-    sizes = _distinct(tuple(each.manifest["image_size"]) for each in measured.values())
+    sizes = list(dict.fromkeys(tuple(each.manifest["image_size"]) for each in measured.values()))
     # The centre bias is made of the training images, and a setting can limit their number.
-    data = _distinct(
-        (each.manifest["fingerprint"], each.manifest["counts"]["train"]) for each in measured.values()
-    )
+    manifests = [each.manifest for each in measured.values()]
+    data = list(dict.fromkeys((manifest["fingerprint"], manifest["counts"]["train"]) for manifest in manifests))
     left_out = {
         *(metrics_that_need(DENSITY) if len(sizes) > 1 else ()),
         *(metrics_that_need(BASELINE) if len(data) > 1 else ()),
@@ -124,50 +121,21 @@ def _labels(need: str) -> str:
     return ", ".join(METRICS[metric].label for metric in metrics_that_need(need))
 
 
-def _distinct(values: Any) -> list[Any]:
-    return list(dict.fromkeys(values))
-
-
 # === With the networks ===
 
 
-class Networks:
-    """The networks of the models, loaded on first use."""
+def evaluate_again(contestants: Sequence[Contestant], datasets: Mapping[str, pathlib.Path]) -> dict[str, Shared]:
+    """Evaluate all models on the `valid` split of prepared datasets.
 
-    def __init__(self, contestants: Sequence[Contestant]) -> None:
-        self._contestants = contestants
-
-    @functools.cached_property
-    def missing(self) -> list[str]:
-        """Labels of the models whose folder no longer exists, with its path."""
-        return [f"{each.label} ({each.facts['model']})" for each in self._contestants if each.model is None]
-
-    def scorer(self, folder: pathlib.Path) -> Any:
-        """A `Scorer` of all networks on prepared data; `UserError` if a model's folder no longer exists."""
-        manifest, networks = artifacts.Manifest.load(folder), self._loaded
-        from trainer.evaluation.scoring import Scorer
-
-        return Scorer(folder, manifest, networks)
-
-    @functools.cached_property
-    def _loaded(self) -> dict[str, Any]:
-        if self.missing:
-            raise UserError(f"these models no longer exist: {', '.join(self.missing)}; name their current folders")
-        load_tensorflow()
-        from trainer.evaluation.scoring import Network
-        from trainer.models.load import load_model
-
-        return {each.label: Network(load_model(each.model)) for each in self._contestants if each.model}
-
-
-def evaluate_again(
-    contestants: Sequence[Contestant], networks: Networks, datasets: Mapping[str, pathlib.Path]
-) -> dict[str, Shared]:
-    """Evaluate all models on the `valid` split of prepared datasets; `UserError` if a split has no images."""
+    Raises:
+        UserError: a split has no images, or a model's folder no longer exists.
+    """
     manifests = artifacts.load_manifests(datasets)
+    if missing := _missing(contestants):
+        raise UserError(f"these models no longer exist: {', '.join(missing)}; name their current folders")
     shared = {}
     for name, folder in datasets.items():
-        table = networks.scorer(folder).score(f"evaluate {name}")
+        table = _scorer(contestants, folder).score(f"evaluate {name}")
         del table.scores[UNIFORM]
         shared[name] = Shared(table, _size_notes(contestants, manifests[name].image_size), folder)
     return shared
@@ -189,15 +157,31 @@ def _size_notes(contestants: Sequence[Contestant], image_size: tuple[int, int]) 
     return notes
 
 
-def draw(networks: Networks, shared: Shared, images: Collection[str], folder: pathlib.Path) -> Files:
+def draw(
+    contestants: Sequence[Contestant], shared: Shared, images: Collection[str], folder: pathlib.Path
+) -> Files:
     """Write the pictures of some images. Without the data or a model there are none, and a note says why."""
-    if shared.folder is None or networks.missing:
-        missing = ", ".join(networks.missing) or "the data of the evaluation"
+    missing_models = _missing(contestants)
+    if shared.folder is None or missing_models:
+        missing = ", ".join(missing_models) or "the data of the evaluation"
         shared.notes.append(
             f"No pictures, because this no longer exists: {missing}. Use --dataset-dir to get some."
         )
         return {}
     folder.mkdir(parents=True)
     stems = {image: folder / f"{index:06d}" for index, image in enumerate(images)}
-    pictures: Files = networks.scorer(shared.folder).draw(stems)
+    pictures: Files = _scorer(contestants, shared.folder).draw(stems)
     return pictures
+
+
+def _missing(contestants: Sequence[Contestant]) -> list[str]:
+    """Labels of the models whose folder no longer exists, with its path."""
+    return [f"{each.label} ({each.facts['model']})" for each in contestants if each.model is None]
+
+
+def _scorer(contestants: Sequence[Contestant], folder: pathlib.Path) -> Any:
+    """A `Scorer` of all networks on prepared data."""
+    networks = {contestant.label: contestant.network for contestant in contestants}
+    from trainer.evaluation.scoring import Scorer
+
+    return Scorer(folder, artifacts.Manifest.load(folder), networks)

@@ -75,7 +75,7 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
     for name in names:
         images, reason = _list(name, skipped, results, connect)
         if not images:
-            reasons.append(reason or _no_images(name))
+            reasons.append(reason)
             inputs.setdefault(name, _unreadable(name, reasons[-1]))
         remote = storage.is_remote(name)
         for image in map(_check_key, images):
@@ -88,13 +88,17 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
 def _list(
     name: str, skipped: list[str], output_dir: pathlib.Path | None, connect: Callable[[], Any]
 ) -> tuple[list[Input], str]:
-    """The images, or the reason why they cannot be listed."""
+    """The images, and the reason if there are none."""
     remote = storage.is_remote(name)
     try:
         if not name:
             return [], "the name of an image is empty; give a file or a folder, such as . for this folder"
         images = _list_remote(name, skipped, connect) if remote else _list_local(name, skipped, output_dir)
-        return list(images), ""
+        if glob.has_magic(name):
+            no_images = f"no file matches {printable(name)}; check the pattern"
+        else:
+            no_images = f"{printable(name)} has no images; in a folder, they must end in {', '.join(SUFFIXES)}"
+        return list(images), no_images
     except UserError as error:
         if not remote:  # the folder is also that of the results
             raise
@@ -102,12 +106,6 @@ def _list(
     except (OSError, RuntimeError, ValueError) as error:  # from invalid paths and patterns
         text = getattr(error, "strerror", None) or first_line(error)
         return [], f"cannot search {printable(name)}: {text}"
-
-
-def _no_images(name: str) -> str:
-    if glob.has_magic(name):
-        return f"no file matches {printable(name)}; check the pattern"
-    return f"{printable(name)} has no images; in a folder, they must end in {', '.join(SUFFIXES)}"
 
 
 def _unreadable(name: str, reason: str) -> Input:
@@ -135,9 +133,8 @@ def _list_local(name: str, skipped: list[str], output_dir: pathlib.Path | None) 
     with contextlib.suppress(RuntimeError):  # ~user of an unknown user is an ordinary name, as in shells
         path = path.expanduser()
     if glob.has_magic(name) and not _safely(path.exists):
-        root_text = _glob_root(str(path))
+        root_text, pattern = _split_glob(str(path))
         root = pathlib.Path(root_text)
-        pattern = _glob_parts(str(path), root_text)
         for match in sorted(root.glob("/".join(pattern))):
             key = match.relative_to(root).as_posix()
             if match != root and storage.is_junk(key):
@@ -160,19 +157,13 @@ def _safely(predicate: Callable[[], bool]) -> bool:
         return False
 
 
-def _glob_root(pattern: str) -> str:
-    """The folder before a glob's first wildcard."""
-    parts = pattern.split("/")
+def _split_glob(pattern: str) -> tuple[str, list[str]]:
+    """The folder before a glob's first wildcard, and the parts after it."""
+    parts = pattern.rstrip("/").split("/")
     first = next(index for index, part in enumerate(parts) if glob.has_magic(part))
-    return "/".join(parts[:first]) + "/" if first else ""
-
-
-def _glob_parts(pattern: str, root: str) -> list[str]:
-    """The parts of a glob after its root."""
-    parts = pattern.removeprefix(root).rstrip("/").split("/")
     if any("**" in part and part != "**" for part in parts):  # versions of Python differ here
         raise ValueError("** stands for any folders and must be alone between slashes, as in **/*.jpg")
-    return parts
+    return "/".join(parts[:first]) + "/" if first else "", parts[first:]
 
 
 def _walk(
@@ -235,10 +226,9 @@ def _check_size(name: str, size_bytes: int, max_bytes: int) -> None:
 
 def _list_remote(name: str, skipped: list[str], connect: Callable[[], Any]) -> Iterator[Input]:
     is_glob = glob.has_magic(name)
-    root = _glob_root(name) if is_glob else name.rstrip("/") + "/"
+    root, pattern = _split_glob(name) if is_glob else (name.rstrip("/") + "/", [])
     if root == storage.REMOTE:
         raise UserError(f"{printable(name)} names no bucket; name one: gs://BUCKET/PATTERN")
-    pattern = _glob_parts(name, root) if is_glob else []
     for address, size_bytes in storage.find_objects(root.rstrip("/")):
         key = address.removeprefix(root)
         image = Input(address, key, functools.partial(_read_object, connect, address, size_bytes))

@@ -4,16 +4,14 @@ The memory does not grow with the number of images: how many are read ahead, how
 many pixels are decoded at once, each has a limit.
 """
 
-import collections
 import dataclasses
 import itertools
 import os
 import pathlib
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
@@ -21,6 +19,7 @@ from PIL import Image
 from trainer.config import MEGAPIXEL, PREDICT_DEFAULTS, PredictConfig
 from trainer.errors import PlaceError, UserError
 from trainer.picture import Picture, Pixels
+from trainer.pool import map_ahead, open_pool
 from trainer.prediction.inputs import Input
 from trainer.prediction.regions import Measure, Region, measure
 from trainer.prediction.render import Map
@@ -38,8 +37,6 @@ Each pixel takes about 15 bytes, in a TIFF of floats 24.
 BYTES_PER_PIXEL = 4
 """The largest file is this times the largest number of pixels; uncompressed RGBA needs no more."""
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 Paths = dict[str, pathlib.Path]
 """Format -> the file to write."""
 
@@ -95,15 +92,12 @@ def predict(
     Raises:
         UserError: no more results can be written, or a prediction is not finite.
     """
-    pool = ThreadPoolExecutor(os.cpu_count())
     worker = _Worker(predictor, config, regions, thumbnail_px)
     max_pending = config.batch_size + 2 * (os.cpu_count() or 1)
-    try:
-        prepared = _ahead(pool, worker.prepare, zip(inputs, paths, strict=True), max_pending)
+    with open_pool() as pool:
+        prepared = map_ahead(pool, worker.prepare, zip(inputs, paths, strict=True), max_pending)
         predicted = _predict(predictor, prepared, config.batch_size)
-        yield from _ahead(pool, worker.finish, predicted, max_pending)
-    finally:
-        pool.shutdown(cancel_futures=True)
+        yield from map_ahead(pool, worker.finish, predicted, max_pending)
 
 
 def failures(
@@ -118,7 +112,7 @@ def failures(
         if is_remote(image.name):
             return []
         try:
-            _open(image, config, regions)
+            open_input(image, config.most_pixels, regions)
         except UserError as error:
             outcomes.append(Outcome(image, str(error)))
         else:
@@ -126,28 +120,15 @@ def failures(
     return outcomes
 
 
-def _ahead(
-    pool: ThreadPoolExecutor, do: Callable[[Item], Result], items: Iterable[Item], max_pending: int
-) -> Iterator[Result]:
-    """Like `map`, in threads and in order; at most `max_pending` items are in work or wait to be fetched."""
-    pending: collections.deque[Future[Result]] = collections.deque()
-    for item in items:
-        pending.append(pool.submit(do, item))
-        if len(pending) >= max_pending:
-            yield pending.popleft().result()
-    while pending:
-        yield pending.popleft().result()
-
-
 def _predict(
     predictor: "Predictor", images: Iterator[_Prepared | Outcome], batch_size: int
-) -> Iterator[tuple[_Prepared | Outcome, Map | None]]:
+) -> Iterator[tuple[_Prepared, Map] | Outcome]:
     """Each image with its prediction (H, W); failures pass through."""
     while batch := list(itertools.islice(images, batch_size)):
         stimuli = [image.stimulus for image in batch if isinstance(image, _Prepared)]
         maps = iter(predictor.predict_prepared(np.stack(stimuli)) if stimuli else ())
         for image in batch:
-            yield image, next(maps) if isinstance(image, _Prepared) else None
+            yield (image, next(maps)) if isinstance(image, _Prepared) else image
 
 
 class _Budget:
@@ -185,7 +166,7 @@ class _Worker:
         """Read an image and bring it into the form of the network's input."""
         image, paths = job
         try:
-            picture = _open(image, self._config, self._regions)
+            picture = open_input(image, self._config.most_pixels, self._regions)
             with self._budget.reserve(picture.size[0] * picture.size[1]):
                 pixels = picture.decode()
                 thumbnail = shrink(pixels, self._thumbnail_px) if self._thumbnail_px else None
@@ -193,12 +174,11 @@ class _Worker:
         except UserError as error:
             return Outcome(image, str(error))
 
-    def finish(self, job: tuple[_Prepared | Outcome, Map | None]) -> Outcome:
+    def finish(self, job: tuple[_Prepared, Map] | Outcome) -> Outcome:
         """Restore the map to the image's size, measure it, and write the results."""
+        if isinstance(job, Outcome):
+            return job
         image, prediction = job
-        if isinstance(image, Outcome) or prediction is None:
-            assert isinstance(image, Outcome)
-            return image
         with self._budget.reserve(image.size[0] * image.size[1]):
             restored = self._predictor.restore(prediction, image.size)
             # Decoded a second time, so that its pixels need not stay in memory until the prediction.
@@ -219,18 +199,13 @@ class _Worker:
         return Outcome(image.input, "", image.size, image.paths, measures, thumbnail)
 
 
-def open_input(input: Input, max_pixels: int) -> Picture:
+def open_input(input: Input, max_pixels: int, regions: Sequence[Region] = ()) -> Picture:
     """Read an image and parse its header.
 
     Raises:
-        UserError: it cannot be read, is not an image, or is too large.
+        UserError: it cannot be read, is not an image, or is too large, or a region is not inside it.
     """
-    return Picture(input.read(max_pixels * BYTES_PER_PIXEL), input.label, max_pixels)
-
-
-def _open(input: Input, config: PredictConfig, regions: Sequence[Region]) -> Picture:
-    """The same; also raises `UserError` if a region is not inside the image."""
-    picture = open_input(input, config.most_pixels)
+    picture = Picture(input.read(max_pixels * BYTES_PER_PIXEL), input.label, max_pixels)
     for region in regions:
         region.box(picture.size, input.label)
     return picture

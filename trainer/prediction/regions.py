@@ -102,24 +102,20 @@ def measure(map: npt.NDArray[np.floating], regions: Sequence[Region]) -> list[Me
     Raises:
         UserError: a region is not inside the image.
     """
-    size = (map.shape[0], map.shape[1])
     total, largest = float(map.sum(dtype=np.float64)), float(map.max())
+    boxes = [region.box((map.shape[0], map.shape[1])) for region in regions]
+    areas = [map[box].size / map.size for box in boxes]
+    # A map that is 0 everywhere counts as evenly spread.
+    shares = [float(map[box].sum(dtype=np.float64)) / total for box in boxes] if total else areas
     measures = []
-    for region in regions:
-        rows, columns = region.box(size)
-        inside = map[rows, columns]
-        # A map that is 0 everywhere counts as evenly spread.
-        area = inside.size / map.size
-        share = float(inside.sum(dtype=np.float64)) / total if total else area
+    for region, box, share, area in zip(regions, boxes, shares, areas, strict=True):
+        inside = map[box]
         y, x = np.unravel_index(inside.argmax(), inside.shape)
         peak = float(inside[y, x]) / largest if largest else 0.0
-        at = (rows.start + int(y), columns.start + int(x))
-        measures.append(Measure(region, share, area, share / area, peak, at, 0))
-    shares = [measured.share for measured in measures]
-    return [
-        dataclasses.replace(measured, rank=1 + sum(share > measured.share for share in shares))
-        for measured in measures
-    ]
+        at = (box[0].start + int(y), box[1].start + int(x))
+        rank = 1 + sum(other > share for other in shares)
+        measures.append(Measure(region, share, area, share / area, peak, at, rank))
+    return measures
 
 
 def _pixels(start: float, length: float, whole: int) -> slice:

@@ -10,8 +10,8 @@ from PIL import Image, ImageDraw, ImageFont
 
 from trainer.config import PREDICT_DEFAULTS
 from trainer.heat import CHANGE, DIMMED, HEAT, OPACITY, bands, blend
+from trainer.picture import Pixels
 
-Pixels = npt.NDArray[np.uint8]
 Map = npt.NDArray[np.floating]
 Color = tuple[int, int, int]
 
@@ -22,6 +22,10 @@ FONT = pathlib.Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf"
 """It has the letters of most languages, for the names of files; Pillow's own font has only those of English."""
 SUMMED_VALUES = 2**16
 """`thresholds` adds up so many values at a time."""
+THUMBNAIL_PX = 240
+"""Longer side of the images on a contact sheet."""
+COLUMNS = 3
+"""Number of images side by side on a contact sheet."""
 HALO = 0.7
 """Opacity of the dark rim around a line, which makes it visible on any image."""
 
@@ -188,43 +192,29 @@ def _add_scale(pixels: Pixels, largest: float, names: Sequence[str]) -> Pixels:
 # === Contact sheets ===
 
 
-def draw_contact_sheet(
-    entries: Sequence[tuple[str, Pixels, Map]], thumbnail_px: int = 240, columns: int = 3
-) -> Pixels:
+def draw_contact_sheet(entries: Sequence[tuple[str, Pixels, Map]]) -> Pixels:
     """Draw a page of images, each next to its overlay and above its name.
 
     Args:
-        entries: name, image (h, w, 3) and map (h, w) of each.
-        thumbnail_px: longer side of the thumbnails; smaller images are not enlarged.
-        columns: number of columns.
+        entries: name, image (h, w, 3) and map (h, w) of each; no side is longer than THUMBNAIL_PX.
 
     Returns:
         (h, w, 3).
     """
     gap, line, font = 16, 22, ImageFont.truetype(FONT, 13)
-    cell_px = 2 * thumbnail_px + gap // 4
-    columns = min(columns, len(entries))
-    cells = [
-        (name, [_thumbnail(pixels, thumbnail_px) for pixels in (image, blend(image, values))])
-        for name, image, values in entries
-    ]
-    rows = [cells[start : start + columns] for start in range(0, len(cells), columns)]
-    heights = [max(pair[0].height for _, pair in row) + line + gap for row in rows]
+    cell_px = 2 * THUMBNAIL_PX + gap // 4
+    columns = min(COLUMNS, len(entries))
+    rows = [entries[start : start + columns] for start in range(0, len(entries), columns)]
+    heights = [max(len(image) for _, image, _ in row) + line + gap for row in rows]
     page = Image.new("RGB", (columns * (cell_px + gap) + gap, sum(heights) + gap), PAPER)
     draw = ImageDraw.Draw(page)
     for row, height, top in zip(rows, heights, np.cumsum([gap, *heights[:-1]]).tolist(), strict=True):
-        for left, (name, pair) in zip(range(gap, page.width, cell_px + gap), row, strict=False):
-            for side, picture in enumerate(pair):
-                bottom = top + height - line - gap
-                page.paste(picture, (left + side * (picture.width + gap // 4), bottom - picture.height))
+        for left, (name, image, values) in zip(range(gap, page.width, cell_px + gap), row, strict=False):
+            bottom = top + height - line - gap
+            for x, pixels in ((left, image), (left + image.shape[1] + gap // 4, blend(image, values))):
+                page.paste(Image.fromarray(pixels), (x, bottom - len(image)))
             draw.text((left, bottom + line // 2), _shortened(name, font, cell_px), INK, font, anchor="lm")
     return np.asarray(page)
-
-
-def _thumbnail(pixels: Pixels, longer_px: int) -> Image.Image:
-    thumbnail = Image.fromarray(pixels)
-    thumbnail.thumbnail((longer_px, longer_px))
-    return thumbnail
 
 
 def _shortened(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width_px: int) -> str:

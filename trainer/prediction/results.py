@@ -13,9 +13,8 @@ from trainer.errors import UserError
 from trainer.files import replacing
 from trainer.heat import blend
 from trainer.picture import Pixels
-from trainer.prediction import render
 from trainer.prediction.inputs import Input, printable
-from trainer.prediction.render import Map
+from trainer.prediction.render import Map, draw_contours, draw_grey
 
 MAX_LEVEL = {"png": 255, "png16": 65535}
 """Format of grey levels -> its largest level."""
@@ -76,13 +75,9 @@ def write_result(
         if format == "npy":
             np.save(partial, map)
         elif format in MAX_LEVEL:
-            render.draw_grey(map, MAX_LEVEL[format]).save(partial, "PNG", compress_level=1)
+            draw_grey(map, MAX_LEVEL[format]).save(partial, "PNG", compress_level=1)
         else:
             assert image is not None
-            Image.fromarray(_over_image(format, image, map, config)).save(partial, "PNG", compress_level=2)
-
-
-def _over_image(format: str, image: Pixels, map: Map, config: PredictConfig) -> Pixels:
-    if format == "overlay":
-        return blend(image, map, config.opacity)
-    return render.draw_contours(image, map, config.levels)
+            is_overlay = format == "overlay"
+            drawn = blend(image, map, config.opacity) if is_overlay else draw_contours(image, map, config.levels)
+            Image.fromarray(drawn).save(partial, "PNG", compress_level=2)

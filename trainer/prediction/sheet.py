@@ -13,7 +13,6 @@ from trainer.prediction.render import Map, draw_contact_sheet
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 PER_PAGE = 60
-THUMBNAIL_PX = 240
 
 
 class Sheet:
@@ -45,7 +44,7 @@ class Sheet:
         return self
 
     def add(self, name: str, image: Pixels, map: Map) -> None:
-        """Add an image (h, w, 3) and its map (h, w), both small."""
+        """Add an image (h, w, 3) and its map (h, w), as small as `draw_contact_sheet` takes them."""
         self._entries.append((name, image, map))
         if len(self._entries) == PER_PAGE:
             self._write()
@@ -53,7 +52,7 @@ class Sheet:
     def _write(self) -> None:
         path = self.paths[len(self.written)]
         with replacing(path) as partial:
-            Image.fromarray(draw_contact_sheet(self._entries, THUMBNAIL_PX)).save(partial, quality=90)
+            Image.fromarray(draw_contact_sheet(self._entries)).save(partial, quality=90)
         self.written.append(path)
         self._entries.clear()
 

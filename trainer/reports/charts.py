@@ -4,11 +4,9 @@ The colours are those of Okabe and Ito and matplotlib's `inferno`, which colour-
 """
 
 import base64
-import dataclasses
 import io
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,41 +17,35 @@ from PIL import Image
 
 from trainer.evaluation.per_image import PerImage
 from trainer.heat import HEAT, blend
-from trainer.metric_table import METRICS
-from trainer.reports.score_rows import arrow
 
 BLUE, ORANGE, GREY = "#2b8cc4", "#e08a00", "#8c959f"
 """Readable on white and on black."""
 BINS = 24
+PANELS = {"stimulus": "Stimulus", "density": "Ground truth"}
+"""Picture that is not of a model -> label."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Chart:
-    """Data URIs of a chart for a light page and for a dark page."""
-
-    light: str
-    dark: str
+Chart = dict[str, str]
+"""`light` and `dark` -> data URI of a chart for such a page."""
+THEMES = {"light": ("#59636e", "#dfe3e8"), "dark": ("#9ba6b2", "#2d343c")}
+"""Page -> colours of texts and lines."""
 
 
-def distribution(metric: str, table: PerImage, colors: Mapping[str, str]) -> dict[str, Any]:
-    """The histogram of the scores in one metric, for the models in `colors`; the first model is in front."""
-    scores = {model: table.values(model, metric).tolist() for model in reversed(list(colors))}
-    return {"label": METRICS[metric].label, "arrow": arrow(metric), "chart": histogram(scores, colors)}
-
-
-def histogram(scores: Mapping[str, Sequence[float]], colors: Mapping[str, str]) -> Chart:
-    """Number of images by score, one shape per model; a model with equal scores is only a line."""
-    all_scores = np.concatenate([np.asarray(values, float) for values in scores.values()])
+def histogram(table: PerImage, metric: str, colors: Mapping[str, str]) -> Chart:
+    """Number of images by score, one shape per model in `colors`; a model with equal scores is only a line."""
+    # The first model is drawn last, in front.
+    scores = {model: table.values(model, metric) for model in reversed(list(colors))}
+    all_scores = np.concatenate(list(scores.values()))
     low, high = all_scores.min(), all_scores.max()
     # A bin needs a width even if all scores are equal.
     edges = (np.linspace(low, high, BINS + 1) if high > low else np.array([low - 0.5, low + 0.5])).tolist()
 
     def draw(axes: Axes) -> None:
         for model, values in scores.items():
-            if min(values) < max(values) or len(scores) == 1:
+            if values.min() < values.max() or len(scores) == 1:
                 axes.hist(values, edges, histtype="stepfilled", facecolor=(colors[model], 0.28))
                 axes.hist(values, edges, histtype="step", edgecolor=colors[model], linewidth=1.4)
-            axes.axvline(float(np.mean(values)), color=colors[model], linewidth=1.4, linestyle=(0, (4, 2)))
+            axes.axvline(float(values.mean()), color=colors[model], linewidth=1.4, linestyle=(0, (4, 2)))
         axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
         axes.xaxis.set_major_locator(MaxNLocator(4))
 
@@ -87,15 +79,10 @@ def panels(files: Mapping[str, pathlib.Path], labels: Mapping[str, str]) -> list
     """
     images = {name: np.asarray(Image.open(file)) for name, file in files.items()}
     sources = {
-        name: image_uri(pixels) if name == "stimulus" else overlay(images["stimulus"], pixels / 255)
+        name: image_uri(pixels if name == "stimulus" else blend(images["stimulus"], pixels / 255))
         for name, pixels in images.items()
     }
     return [{"label": labels.get(name, name), "src": source} for name, source in sources.items()]
-
-
-def overlay(stimulus: npt.NDArray[np.uint8], density: npt.NDArray[np.floating]) -> str:
-    """`blend` as a data URI."""
-    return image_uri(blend(stimulus, density))
 
 
 def heat(density: npt.NDArray[np.floating], width: int = 640) -> str:
@@ -113,9 +100,7 @@ def image_uri(image: npt.NDArray[np.uint8]) -> str:
 
 
 def _both(draw: Callable[[Axes], None], inches: tuple[float, float]) -> Chart:
-    return Chart(
-        light=_render(draw, inches, "#59636e", "#dfe3e8"), dark=_render(draw, inches, "#9ba6b2", "#2d343c")
-    )
+    return {theme: _render(draw, inches, ink, line) for theme, (ink, line) in THEMES.items()}
 
 
 def _render(draw: Callable[[Axes], None], inches: tuple[float, float], ink: str, line: str) -> str:

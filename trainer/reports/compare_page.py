@@ -10,13 +10,12 @@ from trainer.evaluation import wording
 from trainer.evaluation.compare import Result
 from trainer.evaluation.contestants import Contestant
 from trainer.evaluation.per_image import CENTER_BIAS
-from trainer.evaluation.shared_scores import Files, Networks, Shared, draw
+from trainer.evaluation.shared_scores import Files, Shared, draw
 from trainer.metric_table import METRICS
 from trainer.reports import charts, pages, score_rows
 
 COLORS = (charts.BLUE, charts.ORANGE, "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 """Of Okabe and Ito; a seventh model has the first colour again."""
-PANELS = {"stimulus": "Stimulus", "density": "Ground truth"}
 TONES = {
     wording.BETTER: ("good", "Significantly better"),
     wording.WORSE: ("bad", "Significantly worse"),
@@ -28,7 +27,6 @@ TONES = {
 
 def write_comparison(
     contestants: Sequence[Contestant],
-    networks: Networks,
     shared: Mapping[str, Shared],
     results: Mapping[str, Result],
     level: float,
@@ -39,7 +37,7 @@ def write_comparison(
     sets = []
     with tempfile.TemporaryDirectory(prefix="msinet-compare-") as folder:
         for name, result in results.items():
-            files = draw(networks, shared[name], result.differing, pathlib.Path(folder, name))
+            files = draw(contestants, shared[name], result.differing, pathlib.Path(folder, name))
             sets.append(_describe_set(name, result, shared[name], colors, files))
     first, *others = colors
     pages.write(
@@ -58,34 +56,22 @@ def _describe_set(
     name: str, result: Result, shared: Shared, colors: Mapping[str, str], files: Files
 ) -> dict[str, Any]:
     """The values of the template for one dataset."""
-    models = list(result.means)
-    headings = [
-        {"label": model if model in colors else "Centre bias", "color": colors.get(model, "")} for model in models
-    ]
-    metrics = [metric for metric in METRICS if metric in result.means[models[0]]]
+    labels = {model: (model, color) for model, color in colors.items()}
+    if CENTER_BIAS in result.means:
+        labels[CENTER_BIAS] = ("Centre bias", "")
     return {
         "name": name,
-        "n_images": f"{result.n_images:,}",
+        **score_rows.describe_scores(shared.table, labels, result.means, result.intervals),
         "metric": METRICS[result.metric].label,
         "notes": result.notes,
-        "verdicts": [_verdict(result, label) for label in result.verdicts],
-        "models": headings,
-        "legend": headings[: len(colors)],
-        "rows": [
-            score_rows.score_row(metric, models, result.means, result.intervals, (CENTER_BIAS,))
-            for metric in metrics
+        "verdicts": [
+            (*TONES[result.differences[label][result.metric].significance], verdict)
+            for label, verdict in result.verdicts.items()
         ],
-        "gains": [
-            {
-                "label": label,
-                "rows": [
-                    score_rows.gain_row(metric, difference, difference.significance, difference.p_adjusted)
-                    for metric, difference in differences.items()
-                ],
-            }
+        "gains": {
+            label: [score_rows.gain_row(metric, gain) for metric, gain in differences.items()]
             for label, differences in result.differences.items()
-        ],
-        "distributions": [charts.distribution(metric, shared.table, colors) for metric in metrics],
+        },
         "examples": [
             _example(image, scores, result.metric, files.get(image, {}))
             for image, scores in result.differing.items()
@@ -93,14 +79,9 @@ def _describe_set(
     }
 
 
-def _verdict(result: Result, label: str) -> dict[str, str]:
-    tone, headline = TONES[result.differences[label][result.metric].significance]
-    return {"tone": tone, "headline": headline, "text": result.verdicts[label]}
-
-
 def _example(
     image: str, scores: Mapping[str, float], metric: str, files: Mapping[str, pathlib.Path]
 ) -> dict[str, Any]:
     """One image with the scores of the models as text, and its panels if it has pictures."""
     text = f"{METRICS[metric].label} " + ", ".join(f"{label} {score:.3f}" for label, score in scores.items())
-    return {"image": image, "scores": text, "panels": charts.panels(files, PANELS)}
+    return {"image": image, "scores": text, "panels": charts.panels(files, charts.PANELS)}

@@ -10,6 +10,7 @@ import numpy as np
 
 from trainer import artifacts
 from trainer.evaluation import wording
+from trainer.heat import blend
 from trainer.reports import charts, pages
 
 PREVIEW_IMAGES = {"train": 15, "valid": 10}
@@ -74,7 +75,7 @@ def _thumbnails(folder: pathlib.Path, split: str, manifest: artifacts.Manifest) 
                 "width": width,
                 "height": height,
                 "stimulus": charts.image_uri(example.stimulus[box]),
-                "overlay": charts.overlay(example.stimulus[box], density),
+                "overlay": charts.image_uri(blend(example.stimulus[box], density)),
             }
         )
     return thumbnails

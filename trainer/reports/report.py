@@ -2,7 +2,7 @@
 
 import os
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from trainer import artifacts, files
@@ -19,12 +19,8 @@ MODELS = {
     "uniform": ("Uniform", ""),
 }
 """Name in the evaluation -> label and colour; a model without a colour is not in the charts."""
-PANELS = {
-    "stimulus": "Stimulus",
-    "density": "Ground truth",
-    "candidate": "Candidate",
-    "champion": "Current default",
-}
+PANELS = charts.PANELS | {model: label for model, (label, _) in MODELS.items()}
+"""Name of a picture -> label."""
 RANKED = {"best": "Best", "median": "Median", "worst": "Worst"}
 EXTREME = {"gains": "Largest gains", "losses": "Largest losses"}
 """Group of pictures in the evaluation -> heading."""
@@ -44,6 +40,7 @@ def write_report(evaluation: Path, html: Path) -> None:
         title=f"MSI-Net on {' and '.join(content['datasets'])}",
         verdict=verdict(content),
         reason=content["reason"],
+        percent=wording.percent(content["shown_confidence"]),
         sets=[_describe_set(folder, name, tables[name], content) for name in content["datasets"]],
         provenance=_provenance(content),
     )
@@ -61,43 +58,34 @@ def verdict(content: dict[str, Any]) -> dict[str, str]:
 def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dict[str, Any]) -> dict[str, Any]:
     """The values of the template for one dataset."""
     result = content["datasets"][name]
-    models = [model for model in MODELS if model in result["models"]]
-    metrics = [metric for metric in METRICS if metric in result["models"]["candidate"]]
-    headings = [{"label": MODELS[model][0], "color": MODELS[model][1]} for model in models]
-    colors = {model: color for model, (_, color) in MODELS.items() if color and model in table.scores}
+    labels = {model: heading for model, heading in MODELS.items() if model in result["models"]}
+    gate_metric = gate.metric_of(content["gate"])
     note = ""
     if not result["has_fixations"]:
-        labels = ", ".join(METRICS[metric].label for metric in metrics_that_need(FIXATIONS))
-        note = f"Not computed: {labels}. They need fixations, but this dataset has only maps."
+        missing = ", ".join(METRICS[metric].label for metric in metrics_that_need(FIXATIONS))
+        note = f"Not computed: {missing}. They need fixations, but this dataset has only maps."
     return {
         "name": name,
         "decides": name == content["decides"],
-        "confidence": wording.percent(content["shown_confidence"]),
-        "n_images": f"{result['n_images']:,}",
         "note": note,
-        "models": headings,
-        "legend": [heading for heading in headings if heading["color"]],
-        "rows": [
-            score_rows.score_row(metric, models, result["models"], result["intervals"], ("uniform",))
-            for metric in metrics
-        ],
+        **score_rows.describe_scores(table, labels, result["models"], result["intervals"]),
         "gains": [score_rows.gain_row(metric, Gain(**gain)) for metric, gain in result["gains"].items()],
-        "distributions": [charts.distribution(metric, table, colors) for metric in metrics],
-        "extreme": _groups(folder, result["pictures"], EXTREME, gate.metric_of(content["gate"])),
-        "extreme_metric": METRICS[gate.metric_of(content["gate"])].label,
+        "extreme": _groups(folder, result["pictures"], EXTREME, gate_metric),
+        "extreme_metric": METRICS[gate_metric].label,
         "ranked": _groups(folder, result["pictures"], RANKED, "kld"),
     }
 
 
 def _groups(
-    folder: pathlib.Path, pictures: Iterable[dict[str, Any]], titles: dict[str, str], metric: str
+    folder: pathlib.Path, pictures: Sequence[dict[str, Any]], titles: dict[str, str], metric: str
 ) -> list[dict[str, Any]]:
     """The groups that have pictures, with the scores of their images in one metric."""
-    groups: dict[str, list[dict[str, Any]]] = {group: [] for group in titles}
-    for picture in pictures:
-        if picture["group"] in groups:
-            groups[picture["group"]].append(_example(folder, picture, metric))
-    return [{"title": titles[group], "examples": examples} for group, examples in groups.items() if examples]
+    groups = []
+    for group, title in titles.items():
+        examples = [_example(folder, picture, metric) for picture in pictures if picture["group"] == group]
+        if examples:
+            groups.append({"title": title, "examples": examples})
+    return groups
 
 
 def _example(folder: pathlib.Path, picture: dict[str, Any], metric: str) -> dict[str, Any]:

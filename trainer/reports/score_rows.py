@@ -4,9 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from trainer.evaluation import wording
+from trainer.evaluation.compare import Difference
 from trainer.evaluation.confidence import Gain
-from trainer.evaluation.per_image import Scores
+from trainer.evaluation.per_image import PerImage, Scores
 from trainer.metric_table import METRICS
+from trainer.reports import charts
 
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 TONES = {wording.BETTER: "good", wording.WORSE: "bad", wording.NOT_SIGNIFICANT: "soft", wording.SAME: "soft"}
@@ -17,55 +19,68 @@ Intervals = Mapping[str, Sequence[float] | None]
 
 
 def name(metric: str) -> str:
-    """The label of a metric with its arrow."""
-    return f"{METRICS[metric].label} {arrow(metric)}"
+    """The label of a metric with an arrow in the direction of better scores."""
+    heading = _heading(metric)
+    return f"{heading['label']} {heading['arrow']}"
 
 
-def arrow(metric: str) -> str:
-    """An arrow in the direction of better scores."""
-    return "↑" if METRICS[metric].higher_is_better else "↓"
-
-
-def half_width(interval: Sequence[float] | None, digits: int = 3) -> str:
+def half_width(interval: Sequence[float] | None) -> str:
     """Half of an interval's width after ±; empty without an interval, or if all digits are 0."""
-    half = f"{(interval[1] - interval[0]) / 2:.{digits}f}" if interval else ""
+    half = f"{(interval[1] - interval[0]) / 2:.3f}" if interval else ""
     return f"{PLUS_MINUS}{half}" if half.strip("0.") else ""
 
 
-def score_row(
-    metric: str,
-    models: Sequence[str],
+def describe_scores(
+    table: PerImage,
+    labels: Mapping[str, tuple[str, str]],
     means: Mapping[str, Scores],
     intervals: Mapping[str, Intervals],
-    minor: Collection[str] = (),
 ) -> dict[str, Any]:
-    """One row of a page's table of scores.
+    """The values of the macros `table` and `distributions` for one dataset.
 
-    The best model is marked, and so is every model with the same three decimals. Narrow screens do not show the
-    models in `minor`.
+    Args:
+        table: Scores of each image.
+        labels: Model -> label and colour; charts and narrow screens do not show a model without a colour.
+        means: Model -> metric -> mean.
+        intervals: Model -> metric -> confidence interval of the mean.
     """
-    texts = {model: f"{round(means[model][metric], 3) + 0.0:.3f}" for model in models}
+    headings = [{"label": label, "color": color} for label, color in labels.values()]
+    colors = {model: color for model, (_, color) in labels.items() if color}
+    metrics = [metric for metric in METRICS if metric in means[next(iter(labels))]]
+    return {
+        "n_images": f"{len(table.images):,}",
+        "models": headings,
+        "legend": [heading for heading in headings if heading["color"]],
+        "rows": [_score_row(metric, colors, means, intervals) for metric in metrics],
+        "distributions": [
+            {**_heading(metric), "chart": charts.histogram(table, metric, colors)} for metric in metrics
+        ],
+    }
+
+
+def _score_row(
+    metric: str, colors: Collection[str], means: Mapping[str, Scores], intervals: Mapping[str, Intervals]
+) -> dict[str, Any]:
+    """One row of a page's table of scores; marks the best model, and every model with the same three decimals."""
+    texts = {model: f"{round(means[model][metric], 3) + 0.0:.3f}" for model in means}
     best = (max if METRICS[metric].higher_is_better else min)(texts.values(), key=float)
     cells = [
         {
             "text": texts[model].replace("-", wording.MINUS),
             "half": half_width(intervals[model][metric]),
             "best": texts[model] == best,
-            "minor": model in minor,
+            "minor": model not in colors,
         }
-        for model in models
+        for model in means
     ]
     return {**_heading(metric), "cells": cells}
 
 
-def gain_row(
-    metric: str, gain: Gain, significance: str | None = None, p_adjusted: float | None = None
-) -> dict[str, Any]:
-    """One row of a page's table of gains, with the interval as a bar around 0.
-
-    `significance` and `p_adjusted` replace the values of `gain` itself.
-    """
-    significance = significance or wording.significance(gain)
+def gain_row(metric: str, gain: Gain) -> dict[str, Any]:
+    """One row of a table of gains, with the interval as a bar around 0."""
+    significance, p_value = wording.significance(gain), gain.p_value
+    if isinstance(gain, Difference):
+        significance, p_value = gain.significance, gain.p_adjusted
     ends = [gain.mean] if gain.low is None or gain.high is None else [gain.low, gain.mean, gain.high]
     extent = 1.1 * max(map(abs, ends)) or 1.0
     places = [round(50 + 50 * end / extent, 2) for end in ends]
@@ -79,11 +94,11 @@ def gain_row(
         "dot": places[len(places) // 2],
         "significance": significance,
         "tone": TONES[significance],
-        "p": wording.p_value(gain.p_value if p_adjusted is None else p_adjusted),
+        "p": wording.p_value(p_value),
         "better_on": f"{gain.better_on:,} of {gain.n_images:,}",
     }
 
 
 def _heading(metric: str) -> dict[str, Any]:
     row = METRICS[metric]
-    return {"label": row.label, "arrow": arrow(metric), "meaning": row.meaning}
+    return {"label": row.label, "arrow": "↑" if row.higher_is_better else "↓", "meaning": row.meaning}

@@ -1,16 +1,15 @@
 """Scores as plain text for a terminal or a log, at most 80 characters wide if the names are short."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trainer.evaluation.compare import Difference, Result
-from trainer.evaluation.confidence import Gain
+from trainer.evaluation.compare import Result
+from trainer.evaluation.per_image import Scores
 from trainer.evaluation.wording import percent
-from trainer.metric_table import METRICS
 from trainer.reports import score_rows
 
 MODELS = {
@@ -29,76 +28,60 @@ def print_evaluation(evaluation: dict[str, Any], console: Console) -> None:
     `gate.require_baseline` prints the reason if the candidate is worse than the centre bias.
     """
     for dataset, result in evaluation["datasets"].items():
-        _print(console, _title(dataset, result["n_images"], evaluation["shown_confidence"]), _table(result))
+        means, gains = dict(result["models"]), result["gains"]
+        if gains:  # 80 characters have no room for both the uniform map and the gain
+            del means["uniform"]
+        intervals = {model: result["intervals"][model] for model in WITH_INTERVAL if model in means}
+        rows = _score_cells(means, intervals)
+        for metric, gain in gains.items():
+            ends = "" if gain["low"] is None else f"{gain['low']:+.3f} to {gain['high']:+.3f}"
+            rows[metric] += [f"{gain['mean']:+.3f}", ends]
+        columns = [MODELS[model] for model in means] + (["gain", "interval"] if gains else [])
+        _print(console, _title(dataset, result["n_images"], evaluation["shown_confidence"]), columns, rows)
     if evaluation["passed_baseline"]:
         console.print(Text(evaluation["reason"]), soft_wrap=True)
-
-
-def _table(result: dict[str, Any]) -> Table:
-    table = _empty()
-    # 80 characters have no room for both the uniform map and the gain.
-    left_out = "uniform" if result["gains"] else ""
-    models = [model for model in MODELS if model in result["models"] and model != left_out]
-    for column in (*(MODELS[model] for model in models), *(("gain", "interval") if result["gains"] else ())):
-        table.add_column(column, justify="right")
-    for metric in METRICS:
-        if metric not in result["models"]["candidate"]:
-            continue
-        cells = []
-        for model in models:
-            interval = result["intervals"][model][metric] if model in WITH_INTERVAL else None
-            cells.append(_cell(f"{result['models'][model][metric]:.3f}", interval))
-        if result["gains"]:
-            gain = Gain(**result["gains"][metric])
-            ends = "" if gain.low is None else f"{gain.low:+.3f} to {gain.high:+.3f}"
-            cells += [f"{gain.mean:+.3f}", ends]
-        table.add_row(score_rows.name(metric), *cells)
-    return table
 
 
 def print_comparison(results: Mapping[str, Result], level: float, console: Console) -> None:
     """Print for each dataset the scores, the gains over the first model, the notes and the verdicts."""
     for dataset, result in results.items():
-        table = _empty()
-        for label in result.means:
-            table.add_column(Text(MODELS.get(label, label)), justify="right", overflow="fold")
-        first = next(iter(result.means))
-        for metric in result.means[first]:
-            means, intervals = result.means, result.intervals
-            cells = [_cell(f"{means[label][metric]:.3f}", intervals[label][metric]) for label in means]
-            table.add_row(score_rows.name(metric), *cells)
-        _print(console, _title(dataset, result.n_images, level), table)
+        columns = [MODELS.get(label, label) for label in result.means]
+        rows = _score_cells(result.means, result.intervals)
+        _print(console, _title(dataset, result.n_images, level), columns, rows)
         for label, differences in result.differences.items():
-            _print(console, f"Gain of {label} over {first}", _gains(differences))
+            gains = {metric: score_rows.gain_row(metric, gain) for metric, gain in differences.items()}
+            fields = ("mean", "interval", "p", "better_on", "significance")
+            rows = {metric: [gain[field] for field in fields] for metric, gain in gains.items()}
+            title = f"Gain of {label} over {next(iter(result.means))}"
+            _print(console, title, ("gain", "interval", "p", "better on", ""), rows)
         for text in (*result.notes, *result.verdicts.values()):
             console.print(Text(text), soft_wrap=True)
 
 
-def _gains(differences: Mapping[str, Difference]) -> Table:
-    table = _empty()
-    for column in ("gain", "interval", "p", "better on", ""):
-        table.add_column(column, justify="right")
-    for metric, difference in differences.items():
-        row = score_rows.gain_row(metric, difference, difference.significance, difference.p_adjusted)
-        cells = (row[column] for column in ("mean", "interval", "p", "better_on", "significance"))
-        table.add_row(score_rows.name(metric), *cells)
-    return table
+def _score_cells(
+    means: Mapping[str, Scores], intervals: Mapping[str, score_rows.Intervals]
+) -> dict[str, list[str]]:
+    """Metric -> the mean of each model, with half of its interval if `intervals` has the model."""
+    return {
+        metric: [
+            f"{scores[metric]:.3f} {score_rows.half_width(intervals.get(model, {}).get(metric))}".rstrip()
+            for model, scores in means.items()
+        ]
+        for metric in next(iter(means.values()))
+    }
 
 
 def _title(dataset: str, n_images: int, level: float) -> str:
     return f"Validation images of {dataset}: {n_images:,}; {percent(level)} confidence intervals"
 
 
-def _print(console: Console, title: str, table: Table) -> None:
-    console.print(Text(title, style="bold"), soft_wrap=True)
-    console.print(table)
-
-
-def _empty() -> Table:
+def _print(console: Console, title: str, columns: Iterable[str], rows: Mapping[str, Sequence[str]]) -> None:
+    """Print a table with one row for each metric, whose cells are in `rows`."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("")
-    return table
-
-
-def _cell(mean: str, interval: Any) -> str:
-    return f"{mean} {score_rows.half_width(interval)}".rstrip()
+    for column in columns:
+        table.add_column(Text(column), justify="right", overflow="fold")
+    for metric, cells in rows.items():
+        table.add_row(score_rows.name(metric), *cells)
+    console.print(Text(title, style="bold"), soft_wrap=True)
+    console.print(table)

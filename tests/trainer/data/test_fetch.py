@@ -9,7 +9,7 @@ from tests.gcs import upload
 from tests.small_sources import POINTS, density_map, files, save, stimulus, write_tar, write_tree, write_zip
 from trainer import artifacts, datasets, preprocess, storage
 from trainer.config import FetchConfig
-from trainer.data import decode, fetch, layout, prepare, sample, sources, tfrecords
+from trainer.data import decode, fetch, layout, sample, sources, tfrecords
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared" / "data"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the substitutes for the real datasets are missing")
@@ -151,16 +151,6 @@ def test_an_empty_folder_is_accepted_as_output(points, tmp_path):
     (tmp_path / "set").mkdir()
     fetch.fetch_dataset(config(points, max_examples=1), tmp_path / "set")
     assert artifacts.Manifest.load(tmp_path / "set").counts == {"train": 1, "valid": 1}
-
-
-def test_images_are_not_prepared_far_ahead_of_the_writer(monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 3)
-    begun = []
-    with prepare._pool() as in_order:
-        for done, index in enumerate(in_order(lambda index: begun.append(index) or index, range(50))):
-            assert done == index
-            assert len(begun) <= done + 6
-    assert len(begun) == 50
 
 
 # === Fingerprints ===

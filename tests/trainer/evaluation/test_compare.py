@@ -53,12 +53,7 @@ def test_the_others_are_compared_with_the_first(first):
         outcomes = {label: gains[metric].significance for label, gains in result.differences.items()}
         assert outcomes == {"b": "better", "c": "worse", "d": "not significant"}
     expected = confidence.gain(better, first, higher_is_better=False)
-    difference = result.differences["b"]["kld"]
-    assert (difference.mean, difference.low, difference.p_value) == (
-        expected.mean,
-        expected.low,
-        expected.p_value,
-    )
+    assert vars(expected).items() <= vars(result.differences["b"]["kld"]).items()
     assert result.intervals["c"]["kld"] == confidence.interval(worse)
     assert result.verdicts["b"].startswith(
         "b is significantly better than a in KLD (gain +0.1000, 95% confidence interval +0.0"
@@ -111,17 +106,19 @@ def test_metric_that_was_not_measured_is_refused(first):
         compare("osie", shared(a=first, b=first), metric="nss")
 
 
-def test_terminal_does_not_interpret_names_as_markup(first):
+def printed(result):
     console = Console(file=io.StringIO(), width=80)
-    print_comparison({"osie": compare("osie", shared(**{"[old] a": first, "b": first}))}, 0.95, console)
-    assert "[old] a" in console.file.getvalue().splitlines()[1]
+    print_comparison({"osie": result}, 0.95, console)
+    return console.file.getvalue().splitlines()
+
+
+def test_terminal_does_not_interpret_names_as_markup(first):
+    assert "[old] a" in printed(compare("osie", shared(**{"[old] a": first, "b": first})))[1]
 
 
 def test_terminal_shows_scores_gains_notes_and_verdicts(first):
     result = compare("osie", shared(a=first, b=shifted(first, -0.1)), metric="cc")
-    console = Console(file=io.StringIO(), width=80)
-    print_comparison({"osie": result}, 0.95, console)
-    lines = console.file.getvalue().splitlines()
+    lines = printed(result)
     gain = result.differences["b"]["cc"]
     assert lines[0].strip() == "Validation images of osie: 60; 95% confidence intervals"
     (row,) = (line for line in lines if line.startswith("CC ↑") and "to" in line)
@@ -143,20 +140,19 @@ def other(models, datasets, tmp_path_factory):
     return output
 
 
-def test_evaluations_are_compared_by_their_stored_scores(evaluated, other, tmp_path, capsys):
+def test_evaluations_are_compared_by_their_stored_scores(evaluated, evaluation, other, tmp_path, capsys):
     page, file = tmp_path / "page.html", tmp_path / "comparison.json"
     main(["compare", str(evaluated), str(other), "--html", str(page), "--json", str(file)])
     printed = capsys.readouterr().out
     assert "msinet/2 is significantly worse than evaluation in KLD (gain" in printed
     assert "Left out: fixationadd1000 (msinet/2 was not evaluated on it)." in printed
     comparison = json.loads(file.read_text())
-    folders = {"evaluation": evaluated, "msinet/2": other}
-    contents = {name: json.loads((each / artifacts.EVALUATION).read_text()) for name, each in folders.items()}
+    contents = {"evaluation": evaluation, "msinet/2": json.loads((other / artifacts.EVALUATION).read_text())}
     (compared,) = comparison["datasets"].values()
     for name, content in contents.items():
         assert compared["means"][name] == pytest.approx(content["datasets"]["salicon"]["models"]["candidate"])
     # The evaluation compared the same two models in the other direction.
-    gains = contents["evaluation"]["datasets"]["salicon"]["gains"]
+    gains = evaluation["datasets"]["salicon"]["gains"]
     assert list(gains) == list(METRICS)
     for metric, gain in gains.items():
         assert compared["differences"]["msinet/2"][metric]["mean"] == pytest.approx(-gain["mean"], abs=1e-9)
@@ -170,17 +166,15 @@ def test_evaluations_are_compared_by_their_stored_scores(evaluated, other, tmp_p
     assert comparison["models"]["msinet/2"]["named"] == str(other)
 
 
-def test_without_the_data_there_is_a_page_without_pictures(evaluated, other, tmp_path, capsys):
-    moved = []
-    for folder in (evaluated, other):
-        content = json.loads((folder / artifacts.EVALUATION).read_text())
-        for result in content["datasets"].values():
-            result["folder"] = str(tmp_path / "gone")
-        moved.append(tmp_path / folder.name)
-        files.write_json(moved[-1] / artifacts.EVALUATION, content)
-        shutil.copy(folder / artifacts.PER_IMAGE, moved[-1])
+def test_without_the_data_there_is_a_page_without_pictures(evaluation, store, other, tmp_path, capsys):
+    content = json.loads((other / artifacts.EVALUATION).read_text())
+    for result in (*evaluation["datasets"].values(), *content["datasets"].values()):
+        result["folder"] = str(tmp_path / "gone")
+    moved = store(tmp_path / "moved", evaluation)
+    files.write_json(tmp_path / "2" / artifacts.EVALUATION, content)
+    shutil.copy(other / artifacts.PER_IMAGE, tmp_path / "2")
     page = tmp_path / "page.html"
-    main(["compare", *map(str, moved), "--html", str(page)])
+    main(["compare", str(moved), str(tmp_path / "2"), "--html", str(page)])
     note = "No pictures, because this no longer exists: the data of the evaluation."
     assert note in capsys.readouterr().out
     text = page.read_text()

@@ -1,6 +1,5 @@
 """The names that `compare` takes."""
 
-import json
 import shutil
 
 import pytest
@@ -78,19 +77,15 @@ def test_model_with_the_name_of_a_baseline_has_another_label(evaluated, models, 
         find_contestants([str(evaluated), "uniform"])
 
 
-def test_missing_data_and_models_are_none(evaluated, datasets, tmp_path):
-    content = json.loads((evaluated / artifacts.EVALUATION).read_text())
-    content["model_folders"]["candidate"] = str(tmp_path / "gone")
-    content["datasets"]["salicon"]["folder"] = str(tmp_path / "gone")
-    content["datasets"]["fixationadd1000"]["folder"] = str(datasets["salicon"])  # of another size by now
-    content["datasets"]["fixationadd1000"]["manifest"]["image_size"] = [240, 320]
-    moved = tmp_path / "moved"
-    files.write_json(moved / artifacts.EVALUATION, content)
-    shutil.copy(evaluated / artifacts.PER_IMAGE, moved)
-    contestant, _ = find_contestants([str(moved), str(evaluated)])
+def test_missing_data_and_models_are_none(evaluated, evaluation, store, datasets, tmp_path):
+    evaluation["model_folders"]["candidate"] = str(tmp_path / "gone")
+    evaluation["datasets"]["salicon"]["folder"] = str(tmp_path / "gone")
+    evaluation["datasets"]["fixationadd1000"]["folder"] = str(datasets["salicon"])  # of another size by now
+    evaluation["datasets"]["fixationadd1000"]["manifest"]["image_size"] = [240, 320]
+    contestant, _ = find_contestants([str(store(tmp_path / "moved", evaluation)), str(evaluated)])
     assert contestant.model is None
     assert contestant.facts["model"] == str(tmp_path / "gone")
-    assert [evaluation.folder for evaluation in contestant.measured.values()] == [None, None]
+    assert [measured.folder for measured in contestant.measured.values()] == [None, None]
 
 
 @pytest.mark.parametrize(
@@ -98,32 +93,18 @@ def test_missing_data_and_models_are_none(evaluated, datasets, tmp_path):
     [
         (["EVALUATION"], "compare needs two or more models"),
         (["EVALUATION", "EVALUATION/"], "evaluation is named twice"),
-        (
-            ["EVALUATION", "nowhere"],
-            r"nowhere cannot be compared \(.*\); name a run \(runs/TIME\), an evaluation",
-        ),
-        (
-            ["EVALUATION", "RUN"],
-            r"has no evaluation yet; finish it with `make run-pipeline RESUME=.*started",
-        ),
-        (
-            ["EVALUATION", "OLD"],
-            r"old is from an earlier version \(it has no 'folder'\); evaluate the model",
-        ),
+        (["EVALUATION", "nowhere"], r"nowhere cannot be compared \(.*\); name a run \(runs/TIME\), an evaluation"),
+        (["EVALUATION", "started"], r"has no evaluation yet; finish it with `make run-pipeline RESUME=.*started"),
+        (["EVALUATION", "old"], r"old is from an earlier version \(it has no 'folder'\); evaluate the model"),
     ],
 )
-def test_invalid_name_is_an_error(names, message, evaluated, tmp_path, monkeypatch):
+def test_invalid_name_is_an_error(names, message, evaluated, evaluation, store, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     files.write_json(tmp_path / "started" / artifacts.RUN_FILE, {})
-    content = json.loads((evaluated / artifacts.EVALUATION).read_text())
-    del content["datasets"]["salicon"]["folder"]
-    files.write_json(tmp_path / "old" / artifacts.EVALUATION, content)
-    shutil.copy(evaluated / artifacts.PER_IMAGE, tmp_path / "old")
-    places = {"EVALUATION": str(evaluated), "RUN": str(tmp_path / "started"), "OLD": str(tmp_path / "old")}
-    for word, place in places.items():
-        names = [name.replace(word, place) for name in names]
+    del evaluation["datasets"]["salicon"]["folder"]
+    store(tmp_path / "old", evaluation)
     with pytest.raises(UserError, match=message):
-        find_contestants(names)
+        find_contestants([name.replace("EVALUATION", str(evaluated)) for name in names])
 
 
 def test_evaluation_on_cloud_storage_is_downloaded(evaluated, bucket):

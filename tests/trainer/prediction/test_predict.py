@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tests.gcs import answering, serving, upload
+from tests.gcs import upload
 from tests.golden.inputs import image
 from trainer import preprocess
 from trainer.__main__ import main
@@ -21,7 +21,6 @@ from trainer.heat import blend
 from trainer.models import load
 from trainer.prediction import predict
 from trainer.prediction.inputs import find_inputs
-from trainer.prediction.regions import parse_region
 from trainer.prediction.sheet import PER_PAGE
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -73,43 +72,27 @@ def test_a_bad_image_is_reported_and_the_others_are_predicted(narrow_model, phot
     out, err = capsys.readouterr()
     summary = json.loads(out)
     assert summary["failed"] == 2
-    assert [("error" in row, row["image"]) for row in summary["images"]] == [
-        (False, "photos/0.png"),
-        (True, "photos/1.png"),
-        (False, "photos/2.png"),
-        (False, "photos/more/3.png"),
-        (True, "missing.jpg"),
-    ]
-    assert (
-        summary["images"][0] | {"results": {"png": "maps/0.png"}, "height": 40, "width": 100}
-        == summary["images"][0]
-    )
+    images = ["photos/0.png", "photos/1.png", "photos/2.png", "photos/more/3.png", "missing.jpg"]
+    assert [row["image"] for row in summary["images"]] == images
+    assert ["error" in row for row in summary["images"]] == [False, True, False, False, True]
+    expected = {"results": {"png": "maps/0.png"}, "height": 40, "width": 100}
+    assert summary["images"][0].items() >= expected.items()
     errors = [line for line in err.splitlines() if line.startswith("error: ")]
-    not_an_image, missing = errors
-    assert not_an_image.startswith(
-        "error: photos/1.png is not a JPEG, PNG, WebP, GIF, TIFF or BMP but a web page; "
-    )
-    assert missing == "error: cannot read missing.jpg: No such file or directory"
+    assert errors == [
+        "error: photos/1.png is not a JPEG, PNG, WebP, GIF, TIFF or BMP but a web page; save the image itself",
+        "error: cannot read missing.jpg: No such file or directory",
+    ]
     assert "3 of 5 images predicted, see maps" in err
 
 
 def test_regions_are_measured_in_every_image(narrow_model, photos, capsys):
+    regions = ["--region", "all:0%,0%,100%,100%", "--region", "a:0,0,90,9"]
     with pytest.raises(SystemExit):
-        run(
-            narrow_model,
-            "photos/0.png",
-            "photos/2.png",
-            "--region",
-            "all:0%,0%,100%,100%",
-            "--region",
-            "a:0,0,90,9",
-        )
+        run(narrow_model, "photos/0.png", "photos/2.png", *regions)
     out, err = capsys.readouterr()
     assert "photos/0.png     1  all     100.00%  100.00%          1.00  1.00" in out
-    assert (
-        err
-        == "error: region a:0,0,90,9 is not inside photos/2.png, which is 80 pixels wide and 64 high; move it\n"
-    )
+    reason = "region a:0,0,90,9 is not inside photos/2.png, which is 80 pixels wide and 64 high; move it"
+    assert err == f"error: {reason}\n"
 
 
 def test_a_contact_sheet_shows_all_images(narrow_model, photos):
@@ -130,17 +113,6 @@ def test_images_on_cloud_storage_are_predicted(narrow_model, predictor, photos, 
     )
 
 
-def test_objects_write_below_the_output_folder_alone(narrow_model, photos, monkeypatch, capsys):
-    content = (photos / "photos" / "0.png").read_bytes()
-    with answering(monkeypatch, serving(content, name=f"set/{photos}/y.png")), pytest.raises(SystemExit):
-        run(narrow_model, "gs://any/set", "photos/0.png", "--output-dir", "maps")
-    out, err = capsys.readouterr()
-    assert f"error: the name gs://any/set/{photos}/y.png leads out of" in err
-    assert "1 of 2 images predicted" in out
-    assert sorted(path.name for path in photos.iterdir()) == ["maps", "photos"]
-    assert [path.name for path in (photos / "maps").iterdir()] == ["0.png"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -157,7 +129,7 @@ def test_objects_write_below_the_output_folder_alone(narrow_model, photos, monke
         (["photos", "--output-dir", "maps", "--contour-levels", "25,100"], "error: contour_levels is '25,100'"),
         (["photos", "--output-dir", "maps", "--batch-size", "0"], "error: batch_size is 0"),
         (["photos", "--region", "a:0,0,1,1", "--region", "a:0,0,2,2"], "error: several regions are named a"),
-        (["photos", "--contact-sheet", "all.txt"], "error: --contact-sheet all.txt must end in"),
+        (["photos", "--contact-sheet", "all.txt"], "error: --contact-sheet all.txt must end in .png, .jpg"),
         (
             ["--compare", "photos", "photos/0.png", "--json", "-"],
             "error: --compare takes two images, but photos has 4",
@@ -207,7 +179,7 @@ def test_two_designs_are_compared(narrow_model, photos, capsys):
 
 def test_designs_with_different_aspect_ratios_are_refused(narrow_model, photos):
     message = (
-        r"0.png is 100 pixels wide and 40 high, photos/1.png is 50 wide and 120 high; .* the same aspect ratio"
+        "0.png is 100 pixels wide and 40 high, photos/1.png is 50 wide and 120 high; .* the same aspect ratio"
     )
     with pytest.raises(SystemExit, match=message):
         run(narrow_model, "--compare", "photos/0.png", "photos/1.png", "--output-dir", "maps")
@@ -309,9 +281,3 @@ def test_a_prediction_that_is_not_finite_is_refused(predictor, photos):
             next(predict.predict(predictor, find_inputs(["photos"]).inputs, [{}] * 4))
     finally:
         bias.assign(before)
-
-
-def test_regions_outside_the_image_are_reported(predictor, photos):
-    inputs = find_inputs(["photos"]).inputs
-    outcomes = list(predict.predict(predictor, inputs, [{}] * 4, regions=[parse_region("a:70,0,30,7")]))
-    assert [bool(outcome.error) for outcome in outcomes] == [False, True, True, True]

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from trainer.errors import UserError
 from trainer.heat import DIMMED, HEAT, blend
 from trainer.prediction import render
 from trainer.prediction.sheet import PER_PAGE, Sheet
@@ -110,8 +109,3 @@ def test_a_sheet_of_many_images_has_several_pages(tmp_path):
     first, second = (len(np.asarray(Image.open(path))) for path in sheet.written)
     assert first > 10 * second
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all-1.png", "all-2.png"]
-
-
-def test_a_sheet_is_an_image_file(tmp_path):
-    with pytest.raises(UserError, match=r"all.pdf must end in .png, .jpg"):
-        Sheet(tmp_path / "all.pdf", 1)

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.trainer import predictable
-from trainer import artifacts, files
+from trainer import artifacts
 from trainer.errors import UserError
 from trainer.evaluation import wording
 from trainer.metric_table import METRICS
@@ -75,9 +75,8 @@ def test_report_is_one_self_contained_file(page):
     assert_self_contained(page)
 
 
-def test_report_shows_every_mean_with_its_interval_and_marks_the_best(page, evaluated):
-    content = json.loads((evaluated / artifacts.EVALUATION).read_text())
-    salicon = content["datasets"]["salicon"]
+def test_report_shows_every_mean_with_its_interval_and_marks_the_best(page, evaluation):
+    salicon = evaluation["datasets"]["salicon"]
     models = salicon["models"]
     shown = iter(page.cells)
     for metric in METRICS:
@@ -85,9 +84,8 @@ def test_report_shows_every_mean_with_its_interval_and_marks_the_best(page, eval
             text, classes = next(shown)
             low, high = salicon["intervals"][model][metric]
             if (high - low) / 2 >= 5e-4:
-                assert float(next(shown)[0].removeprefix("\N{PLUS-MINUS SIGN}")) == pytest.approx(
-                    (high - low) / 2, abs=6e-4
-                )
+                half = float(next(shown)[0].removeprefix("\N{PLUS-MINUS SIGN}"))
+                assert half == pytest.approx((high - low) / 2, abs=6e-4)
             assert float(text.replace("\N{MINUS SIGN}", "-")) == pytest.approx(models[model][metric], abs=6e-4)
             # The ground truth is the candidate's prediction.
             assert ("best" in classes) == (model == "candidate"), (metric, model)
@@ -98,11 +96,10 @@ def test_report_leaves_out_metrics_without_fixations(page):
     assert "this dataset has only maps" in page.text
 
 
-def test_report_shows_the_decision_and_the_origins(page, evaluated):
-    content = json.loads((evaluated / artifacts.EVALUATION).read_text())
+def test_report_shows_the_decision_and_the_origins(page, evaluation):
     assert "Becomes the default" in page.text
-    assert content["reason"].replace("'", "&#39;") in page.text
-    for fact in ("gs://bucket/salicon", "0123abcd", "train.epochs", content["code_version"]):
+    assert evaluation["reason"].replace("'", "&#39;") in page.text
+    for fact in ("gs://bucket/salicon", "0123abcd", "train.epochs", evaluation["code_version"]):
         assert fact in page.text
 
 
@@ -112,8 +109,8 @@ def test_report_shows_stimulus_truth_and_prediction_side_by_side(page):
         assert page.text.count(f"<figcaption>{panel}</figcaption>") == 9 + 3 + 4
 
 
-def test_report_shows_the_gains_and_their_significance(page, evaluated):
-    gain = json.loads((evaluated / artifacts.EVALUATION).read_text())["datasets"]["salicon"]["gains"]["kld"]
+def test_report_shows_the_gains_and_their_significance(page, evaluation):
+    gain = evaluation["datasets"]["salicon"]["gains"]["kld"]
     shown = [text for text, _ in page.cells]
     place = shown.index(f"{gain['mean']:+.4f}")
     assert shown[place + 1] == f"{gain['low']:+.4f} to {gain['high']:+.4f}"
@@ -132,15 +129,11 @@ def test_report_opens_with_the_verdict(changes, headline):
     assert report.verdict({"passed_baseline": True} | changes)["headline"] == headline
 
 
-def test_names_are_escaped(evaluated, tmp_path):
-    content = json.loads((evaluated / artifacts.EVALUATION).read_text())
-    del content["datasets"]["fixationadd1000"]
-    content["reason"] = "<script>alert(1)</script>"
-    content["datasets"]["salicon"]["manifest"]["source"] = "gs://<b>bold</b>"
-    for name in (artifacts.PER_IMAGE, artifacts.PREDICTIONS):
-        (tmp_path / name).symlink_to(evaluated / name)
-    files.write_json(tmp_path / artifacts.EVALUATION, content)
-    report.write_report(tmp_path, tmp_path / "report.html")
+def test_names_are_escaped(evaluation, store, tmp_path):
+    del evaluation["datasets"]["fixationadd1000"]
+    evaluation["reason"] = "<script>alert(1)</script>"
+    evaluation["datasets"]["salicon"]["manifest"]["source"] = "gs://<b>bold</b>"
+    report.write_report(store(tmp_path, evaluation), tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "<script" not in text
     assert "gs://&lt;b&gt;bold" in text
@@ -152,14 +145,8 @@ def test_preview_shows_counts_origin_and_images(datasets, tmp_path):
     assert_self_contained(page)
     # A stimulus and its overlay for each of two and ten images, and the centre bias.
     assert len(page.references) == 2 * (2 + 10) + 1
-    for fact in (
-        "Partial data",
-        "10,000",
-        "gs://bucket/salicon",
-        "48 \N{MULTIPLICATION SIGN} 64",
-        "with fixations",
-    ):
-        assert fact in page.text
+    facts = ("Partial data", "10,000", "gs://bucket/salicon", f"48 {wording.TIMES} 64", "with fixations")
+    assert all(fact in page.text for fact in facts)
 
 
 def test_preview_of_a_complete_set_has_no_warning(good, tmp_path):

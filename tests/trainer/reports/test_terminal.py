@@ -1,25 +1,22 @@
 """Scores on a terminal and in a log."""
 
 import io
-import json
 
 import pytest
 from rich.console import Console
 
-from trainer import artifacts
 from trainer.reports.terminal import print_evaluation
 
 
 @pytest.fixture
-def lines(evaluated):
+def lines(evaluation):
     console = Console(file=io.StringIO(), width=80)
-    evaluation = json.loads((evaluated / artifacts.EVALUATION).read_text())
     print_evaluation(evaluation, console)
     return console.file.getvalue().splitlines()
 
 
-def test_every_score_is_shown_with_its_interval_within_80_characters(evaluated, lines):
-    salicon = json.loads((evaluated / artifacts.EVALUATION).read_text())["datasets"]["salicon"]
+def test_every_score_is_shown_with_its_interval_within_80_characters(evaluation, lines):
+    salicon = evaluation["datasets"]["salicon"]
     assert lines[0].strip() == "Validation images of salicon: 10; 95% confidence intervals"
     assert lines[1].split() == ["candidate", "default", "centre", "bias", "gain", "interval"]
     low, high = salicon["intervals"]["champion"]["nss"]
