@@ -87,7 +87,7 @@ lint: $(INSTALLED) ## Check format, style, types, and that the compiled pipeline
 	$(BIN)/mypy
 	$(BIN)/python -m pipeline compile --check
 
-format: $(INSTALLED) ## Format the code and mend what can be mended
+format: $(INSTALLED) ## Format the code and fix what can be fixed automatically
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 

@@ -119,7 +119,7 @@ def once(
         call: Sends the request.
         find: Returns the result of an attempt that succeeded although its response was lost; None if none did.
         repeat_after: How many pauses to make before `call` is repeated. None for a request that must never arrive
-            twice: it is repeated only if each attempt was refused as one too many.
+            twice: it is repeated only if each attempt was refused with "too many requests".
         unknown: What to tell a user if the request may have succeeded, but `find` cannot tell.
         pauses_s: Pauses between attempts; `PAUSES_S` if empty.
 

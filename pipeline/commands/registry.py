@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pipeline.graph.parameters import PipelineConfig
 from trainer.errors import check
-from trainer.settings_cli import add_settings
+from trainer.settings_cli import add_settings, settings
 
 HELP = "list model versions, show one, or set the default"
 
@@ -22,10 +22,11 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from trainer.artifacts import DEFAULT, REGISTRY
     from trainer.models.registry_layout import number_of
 
-    registry, name = connect(parsed.registry), parsed.model_name
+    config = settings(PipelineConfig, parsed)
+    registry, name = connect(config.registry), config.model_name
     versions = {version.number: version for version in registry.versions(name)}
     aliases = registry.aliases(name)
-    check(bool(versions), f"there is no version of model {name!r} in {parsed.registry or REGISTRY}")
+    check(bool(versions), f"there is no version of model {name!r} in {config.registry or REGISTRY}")
     if parsed.action == "show":
         number = number_of(f"model {name!r}", parsed.version or DEFAULT, list(versions), aliases)
         print(json.dumps(versions[number].record, indent=2))

@@ -19,7 +19,7 @@ class AcceleratorConfig:
         "Accelerator to train on, such as l4 or v5e-4; `python -m pipeline plan` lists them. A local run accepts "
         "cpu only, and trains on the devices of this machine.",
     )
-    workers: int = setting(1, "Number of machines that train together; more than one for GPUs only.")
+    workers: int = setting(1, "Number of machines that train together; more than one only with GPUs.")
     provisioning: str = setting(
         "standard",
         "standard; spot: cheaper, but Google may reclaim the machine, and training then resumes from its last "

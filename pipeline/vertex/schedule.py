@@ -1,7 +1,7 @@
 """Schedules of runs on Vertex AI. What can be checked here is checked before the first request.
 
 Vertex AI validates the cron expression and computes the time of the next run. Its API takes no id for a schedule,
-so a request to create one must not arrive twice: it is repeated only if Vertex AI refused it as one too many.
+so a request to create one must not arrive twice: it is repeated only if Vertex AI refused it with 429.
 """
 
 import dataclasses
@@ -77,7 +77,7 @@ def _moment(name: str, text: str, place: zoneinfo.ZoneInfo) -> datetime.datetime
     moment = moment if moment.tzinfo else moment.replace(tzinfo=place)
     check(
         moment > datetime.datetime.now(datetime.UTC),
-        f"{name} is {moment}, which is over; use a time in the future",
+        f"{name} is {moment}, which is in the past; use a later time",
     )
     return moment
 

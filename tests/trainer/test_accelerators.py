@@ -7,19 +7,19 @@ from trainer.accelerators import ACCELERATORS, PRICE_SOURCE, PROVISIONING, REDUC
 from trainer.config import PRECISIONS
 from trainer.errors import UserError
 
-NAMES = [
+DESIGNED = [
     *("cpu", "t4", "t4-2", "t4-4", "v100", "v100-2", "v100-4", "v100-8", "l4", "l4-2", "l4-4", "l4-8"),
     *("a100", "a100-2", "a100-4", "a100-8", "a100-80gb", "a100-80gb-2", "a100-80gb-4", "a100-80gb-8"),
     *("h100", "h100-2", "h100-4", "h100-8", "v5e-1", "v5e-4", "v5e-8"),
 ]
 
 
-def test_every_name_has_a_row():
-    assert list(ACCELERATORS) == NAMES
-    assert all(get(name).name == name for name in NAMES)
+def test_every_designed_name_has_a_row_and_every_row_its_name():
+    assert set(DESIGNED) <= set(ACCELERATORS)
+    assert all(get(name).name == name for name in ACCELERATORS)
 
 
-@pytest.mark.parametrize("row", ACCELERATORS.values(), ids=NAMES)
+@pytest.mark.parametrize("row", ACCELERATORS.values(), ids=ACCELERATORS)
 def test_row_is_complete(row):
     counted = re.search(r"-(\d)$", row.name)
     assert row.chips == (int(counted[1]) if counted else 1)
@@ -28,7 +28,7 @@ def test_row_is_complete(row):
     assert set(row.chip.flops) <= set(PRECISIONS)
     assert all(1e11 < peak < 1e15 for peak in row.chip.flops.values())
     assert row.chip.bandwidth_bytes_s > 1e11
-    assert 16e9 <= row.chip.memory_bytes <= 80e9
+    assert 16e9 <= row.chip.memory_bytes <= 1e12
     assert math.log2(row.chip.per_replica_batch).is_integer()
     assert row.vcpus >= 8
     assert row.host_memory_gb >= 30
@@ -36,7 +36,7 @@ def test_row_is_complete(row):
     assert bool(row.resource_name) == bool(row.node_selector) == (row.image != "cpu")
 
 
-@pytest.mark.parametrize("row", ACCELERATORS.values(), ids=NAMES)
+@pytest.mark.parametrize("row", ACCELERATORS.values(), ids=ACCELERATORS)
 def test_device_that_nobody_named_is_taken_for_the_smallest_of_its_kind(row):
     assert UNNAMED[row.image].memory_bytes <= row.chip.memory_bytes
     assert UNNAMED[row.image].per_replica_batch <= row.chip.per_replica_batch
@@ -54,9 +54,11 @@ def test_row_has_a_price_for_each_way_it_is_lent(row):
 
 
 def test_price_grows_with_the_chips():
-    for name in ("t4", "v100", "l4", "a100", "a100-80gb", "h100", "v5e"):
-        family = [row for row in ACCELERATORS.values() if re.fullmatch(rf"{name}(-\d)?", row.name)]
-        assert len(family) >= 3
+    families = {row.chip.title: [] for row in ACCELERATORS.values()}
+    for row in ACCELERATORS.values():
+        families[row.chip.title].append(row)
+    assert len(families) > 5
+    for family in families.values():
         for row in family:
             usd_per_chip = row.usd_per_hour("spot") / row.chips
             assert usd_per_chip == pytest.approx(family[0].usd_per_hour("spot"), rel=0.25)

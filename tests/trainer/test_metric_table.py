@@ -9,7 +9,7 @@ import pytest
 from trainer import artifacts, metrics
 from trainer.config import EvaluateConfig
 from trainer.evaluation.evaluate import evaluate
-from trainer.metric_table import DENSITY, FIXATIONS, METRICS, Metric
+from trainer.metric_table import DENSITY, FIXATIONS, METRICS, Metric, metrics_that_need
 from trainer.reports.report import write_report
 
 
@@ -35,7 +35,7 @@ def test_new_metric_is_one_row_and_one_function(models, datasets, tmp_path, monk
     evaluate(EvaluateConfig(gate="mae"), models["good"], prepared, output, models["bad"])
     evaluation = json.loads((output / artifacts.EVALUATION).read_text())
     scores = evaluation["datasets"]["it"]
-    assert list(scores["models"]["candidate"]) == ["cc", "kld", "sim", "mae"]
+    assert list(scores["models"]["candidate"]) == metrics_that_need(DENSITY)
     # The ground truth is the candidate's prediction, except for rounding to grey levels.
     assert scores["models"]["candidate"]["mae"] < 0.5 / 255 < scores["models"]["champion"]["mae"]
     assert "candidate's MAE is 0.00" in evaluation["reason"]

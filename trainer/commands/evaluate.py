@@ -1,4 +1,4 @@
-"""Evaluate a model in seven metrics, compared with baselines."""
+"""Evaluate a model in all metrics, compared with baselines."""
 
 import argparse
 

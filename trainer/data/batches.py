@@ -61,9 +61,9 @@ class Split:
             folder: a prepared dataset.
             manifest: its manifest.
             split: train or valid.
-            cache: where the H * W * 4 bytes of each image are kept. `memory`; `disk`: a file without a name in the
-                folder for temporary files (TMPDIR), which disappears with the process, however that ends; or
-                `auto`: memory if enough is available now, else disk.
+            cache: where the H * W * 4 bytes of each image are kept. `memory`; `disk`: an unnamed temporary file
+                (in TMPDIR), which disappears with the process, however that ends; or `auto`: memory if enough is
+                available now, else disk.
             reserve_bytes: memory that `auto` leaves free for the rest of the training.
 
         Raises:
@@ -80,7 +80,7 @@ class Split:
 
 
 def _allocate(split: str, n_bytes: int, cache: str, reserve_bytes: int) -> NDArray[np.uint8]:
-    """(n_bytes,) uint8 in memory or in a file without a name; prints a line that says which."""
+    """(n_bytes,) uint8 in memory or in an unnamed temporary file; prints a line that says which."""
     check_choice("cache", cache, CACHES)
     available = memory.available_bytes()
     size = f"{split}: {n_bytes / 1e9:.2f} GB of decoded images"

@@ -72,7 +72,7 @@ def evaluate(
 def _check(
     config: EvaluateConfig, datasets: Mapping[str, Path], output: pathlib.Path
 ) -> dict[str, artifacts.Manifest]:
-    """Load the manifests, and find every error that can be found before the long part."""
+    """Load the manifests, and find every error that can be found before the slow part."""
     if not datasets:
         raise UserError("no dataset to evaluate on; name at least one prepared folder")
     if files.is_taken(output):

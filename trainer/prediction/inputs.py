@@ -121,7 +121,7 @@ def _check_key(image: Input) -> Input:
     """The image, unreadable if its results would lie outside their folder: an object may have any name."""
     path = pathlib.PurePosixPath(image.key)
     if image.key and (path.is_absolute() or ".." in path.parts or not path.name or "\0" in image.key):
-        return _unreadable(image.name, f"the name {image.label} leads out of the output folder; rename it")
+        return _unreadable(image.name, f"the name {image.label} lies outside the output folder; rename it")
     return image
 
 

@@ -132,7 +132,7 @@ def _predict(
 
 
 class _Budget:
-    """Limits the pixels that are in work at once; one image may exceed the limit alone."""
+    """Limits the pixels that are in progress at once; one image may exceed the limit alone."""
 
     def __init__(self, pixels: int) -> None:
         self._free, self._users = pixels, 0

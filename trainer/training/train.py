@@ -75,8 +75,8 @@ def train(
         SystemExit: if the run is told to stop (128 + the signal), or if another machine is lost (MACHINE_LOST);
             the same call resumes.
     """
-    # Not cut further: half of the lines are signature and docstring, and each step needs the results of most steps
-    # before it, so that parts of it would only pass on the same eight values.
+    # Not split further: half of the lines are signature and docstring, and each step needs the results of most
+    # earlier ones, so that helpers would only pass on the same eight values.
     manifest = check_training(config, dataset, output, base_model, accelerator)
     devices = _connect(config, accelerator)
     resolved = precision.resolve(config.precision, devices)

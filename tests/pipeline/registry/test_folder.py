@@ -280,3 +280,8 @@ def test_lineage_has_the_folder_that_resumed_runs_share(model):
     place = shutil.move(model, model.parent / "msinet-2026" / "model")
     assert lineage("msinet-2026", {}, str(place))["folder"] == str(model.parent)
     assert lineage("msinet-2027", {}, str(place))["folder"] == str(place)
+
+
+def test_registry_that_cannot_be_a_folder_is_refused_by_the_command():
+    with pytest.raises(UserError, match="registry is 'gs://bucket/models'; "):
+        main(["registry", "list", "--registry", "gs://bucket/models"])

@@ -17,11 +17,11 @@ from trainer.errors import GateError, UserError
 from trainer.evaluation import confidence
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.gate import require_baseline
-from trainer.metric_table import METRICS
+from trainer.metric_table import DENSITY, METRICS, metrics_that_need
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
-DENSITY_METRICS = {"cc", "kld", "sim"}
+DENSITY_METRICS = set(metrics_that_need(DENSITY))
 
 
 @pytest.fixture

@@ -222,5 +222,5 @@ def test_names_of_objects_cannot_lead_out_of_the_output_folder(folder, monkeypat
         outside, inside = find_inputs(["gs://any/photos", "photos/a.jpg"]).inputs
     assert outside.name == f"gs://any/photos/{key}"
     assert name_results([outside, inside], "maps", ["png"]) == [{}, {"png": pathlib.Path("maps/a.png")}]
-    with pytest.raises(UserError, match=f"{outside.name} leads out of the output folder; rename it"):
+    with pytest.raises(UserError, match=f"{outside.name} lies outside the output folder; rename it"):
         outside.read(MAX_BYTES)
