@@ -231,7 +231,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(encoded)
 
-    do_GET = do_POST = do_PATCH = do_DELETE = handle_any  # noqa: N815
+    do_GET = do_POST = do_DELETE = handle_any  # noqa: N815
 
     def log_message(self, *args):
         pass
@@ -239,8 +239,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def vertex(bucket, monkeypatch):
-    """A FakeVertex, with an environment `prod` that leads to it and to an empty bucket."""
+    """A FakeVertex, whose clients do not pause; its environment `prod` leads there and to an empty bucket."""
+    from pipeline import cloud
+    from pipeline.vertex import runs
     from tests import vertex_models, vertex_pipelines, vertex_templates  # noqa: F401
+
+    monkeypatch.setattr(cloud, "PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
+    monkeypatch.setattr(runs, "POLL_S", 0.0)
 
     # The client asks another service, which has no setting for its address.
     number = "google.cloud.aiplatform.utils.resource_manager_utils.get_project_number"

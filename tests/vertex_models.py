@@ -22,9 +22,7 @@ def upload(server, request):
         name = parent.rpartition("/")[2].partition("@")[0]
         _model(server, name)
     else:
-        name = request.body.get("modelId") or str(4000 + len(models))
-        if name in models:
-            raise ApiError(409, f"model {name} exists")
+        name = str(4000 + len(models))
         models[name] = {"versions": {}}
     versions = models[name]["versions"]
     number = str(max(map(int, versions), default=0) + 1)
@@ -64,31 +62,8 @@ def list_versions(server, request, name, version):
 def merge_aliases(server, request, name, version):
     found = _version(server, name, version)
     for alias in request.body["versionAliases"]:
-        if alias == "-default":
-            raise ApiError(400, "the alias default can be moved but not removed")
-        if alias.startswith("-"):
-            found["versionAliases"] = [each for each in found["versionAliases"] if each != alias[1:]]
-        else:
-            _move(server, name, alias, found["versionId"])
+        _move(server, name, alias, found["versionId"])
     return found
-
-
-@route("PATCH", NAMED)
-def update(server, request, name, version):
-    found = _version(server, name, version)
-    check_labels(request.body.get("labels", {}))
-    for field in request.query["updateMask"].split(","):
-        found[field] = request.body.get(field)
-    return found
-
-
-@route("DELETE", NAMED + ":deleteVersion")
-def delete_version(server, request, name, version):
-    found = _version(server, name, version)
-    if "default" in found["versionAliases"]:
-        raise ApiError(400, "the default version cannot be deleted")
-    del _model(server, name)["versions"][found["versionId"]]
-    return operation(server, "google.protobuf.Empty", {})
 
 
 @route("POST", NAMED + "/evaluations:import")

@@ -105,8 +105,8 @@ def _show(environment: Any, entry: Any) -> None:
 
     _describe(environment, entry)
     job = entry.create_pipeline_job_request.pipeline_job
-    for name, value in sorted(runs.parameters_of(job).items()):
-        print(f"  {name} = {value:g}" if isinstance(value, float) else f"  {name} = {value}")
+    for line in runs.parameter_lines(job):
+        print(line)
     for key, value in sorted(job.labels.items()):
         print(f"  label {key} = {value}")
     for run in runs.of_schedule(environment, entry.name):

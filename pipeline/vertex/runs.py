@@ -163,6 +163,14 @@ def parameters_of(job: Any) -> dict[str, Any]:
     return dict(_json(job)["runtimeConfig"].get("parameterValues", {}))
 
 
+def parameter_lines(job: Any) -> list[str]:
+    """A line for each parameter of a run. The API returns every number as a float."""
+    return [
+        f"  {name} = {value:g}" if isinstance(value, float) else f"  {name} = {value}"
+        for name, value in sorted(parameters_of(job).items())
+    ]
+
+
 def _json(job: Any) -> dict[str, Any]:
     return dict(type(job).to_dict(job, preserving_proto_field_name=False))
 

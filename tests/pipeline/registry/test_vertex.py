@@ -2,7 +2,6 @@ import json
 
 import pytest
 
-from pipeline import cloud
 from pipeline.__main__ import main
 from pipeline.graph.parameters import PipelineConfig
 from pipeline.local import prepare
@@ -30,11 +29,6 @@ base: salicon from gs://data/salicon
 finetune: fixationadd1000 from gs://data/add1000
 fixationadd1000: kld 0.4321, information_gain -0.1000
 salicon: kld 0.5000"""
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch):
-    monkeypatch.setattr("pipeline.cloud.PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import time
 import pytest
 import yaml
 
-from pipeline import cloud
 from pipeline.__main__ import main
 from pipeline.vertex import schedule
 from tests.vertex import DROP, NAMES, PARENT, SERVICE_ACCOUNT, environment, write_config
@@ -18,11 +17,6 @@ from trainer.errors import UserError
 MONDAYS = ("--cron", "0 3 * * 1", "--timezone", "Europe/London")
 SOON = (datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=2)).strftime("%Y-%m-%dT%H:%M")
 LATER = (datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=400)).strftime("%Y-%m-%dT%H:%M")
-
-
-@pytest.fixture(autouse=True)
-def no_patience(monkeypatch):
-    monkeypatch.setattr(cloud, "PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
 
 
 @pytest.fixture

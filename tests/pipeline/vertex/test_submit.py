@@ -24,12 +24,6 @@ ATTEMPTS = len(cloud.PAUSES_S) + 1
 del PARAMETERS["rate"]["isOptional"]
 
 
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch):
-    monkeypatch.setattr(cloud, "PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
-    monkeypatch.setattr(runs, "POLL_S", 0.0)
-
-
 @pytest.fixture
 def small_file(tmp_path):
     path = tmp_path / "small.yaml"
