@@ -50,7 +50,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         for entry in schedule.named(environment):
             print(_line(entry))
         return 0
-    name = parsed.name or schedule.default_name(environment)
+    name = parsed.name or f"msinet-{environment.name}"
     if changes:
         return _put(parsed, environment, name, passed)
     chosen = schedule.find(environment, name)

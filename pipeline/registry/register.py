@@ -10,6 +10,9 @@ from pipeline.registry.versions import NO_VERSION, Registry
 from trainer import artifacts, files
 from trainer.config import EvaluateConfig
 
+DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
+"""What the lineage of a model says of its data, by the names in the manifest."""
+
 
 def connect(location: str = "") -> Registry:
     """The registry at `location`: vertex://..., or a folder (`models` in the working directory if empty)."""
@@ -37,14 +40,7 @@ def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
         "folder": model.partition(f"/{run}/")[0],
         "code_version": artifacts.code_version(),
         "data": {
-            step: {
-                "dataset": manifest.dataset,
-                "source": manifest.source,
-                "fingerprint": manifest.fingerprint,
-                "image_size": manifest.image_size,
-                "counts": manifest.counts,
-            }
-            for step, manifest in manifests.items()
+            step: {name: getattr(manifest, name) for name in DATA_FACTS} for step, manifest in manifests.items()
         },
         "model": files.read_json(pathlib.Path(model) / artifacts.MODEL_CONFIG, "train the model again"),
     }

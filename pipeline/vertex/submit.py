@@ -69,7 +69,9 @@ def prepare(
     """
     check(not run or bool(re.fullmatch(RUN_ID, run)), f"job id is {run!r}; use lower-case letters, digits and -")
     job = compose(environment, passed, source, caching)
-    return Submission(environment, run or new_id(job["pipelineSpec"]["pipelineInfo"]["name"]), job, not run)
+    name, now = job["pipelineSpec"]["pipelineInfo"]["name"], datetime.datetime.now(datetime.UTC)
+    new_id = f"{name}-{now:%Y%m%d%H%M%S}-{secrets.token_hex(2)}"
+    return Submission(environment, run or new_id, job, is_new_id=not run)
 
 
 def compose(
@@ -136,12 +138,6 @@ def estimates(submission: Submission) -> list[str]:
         + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
         for step, made in checks.plans(submission.environment, values).items()
     ]
-
-
-def new_id(name: str) -> str:
-    """A new run id: NAME-YYYYMMDDHHMMSS-xxxx, with the time in UTC and a random suffix."""
-    now = datetime.datetime.now(datetime.UTC)
-    return f"{name}-{now:%Y%m%d%H%M%S}-{secrets.token_hex(2)}"
 
 
 def send(submission: Submission) -> None:

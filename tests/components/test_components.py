@@ -76,20 +76,18 @@ def settings(**changes):
     return dataclasses.asdict(config) | {"initial_weights_fingerprint": ""} | changes
 
 
+def train(folder, dataset, **changes):
+    """The model of a base training with these arguments; it is in `folder` with the other outputs."""
+    outputs = {"model": artifact(dsl.Model, folder / "model"), "curve": artifact(dsl.HTML, folder / "curve")}
+    arguments = {"step": "base", "accelerator": "", "checkpoint_dir": "", **settings(**changes)}
+    train_model.python_func(**arguments, dataset=dataset, **outputs)
+    return outputs["model"]
+
+
 @pytest.fixture(scope="module")
 def model(folder, prepared):
-    model, curve = artifact(dsl.Model, folder / "model"), artifact(dsl.HTML, folder / "curve")
-    checkpoints = str(folder / "checkpoints")
     with shared_steps():
-        train_model.python_func(
-            step="base",
-            **settings(),
-            accelerator="",
-            checkpoint_dir=checkpoints,
-            dataset=prepared,
-            model=model,
-            curve=curve,
-        )
+        model = train(folder, prepared, checkpoint_dir=str(folder / "checkpoints"))
     assert (folder / "checkpoints" / "base").is_dir()
     assert "<html" in (folder / "curve").read_text().lower()
     return model
@@ -145,12 +143,9 @@ def test_initial_weights_that_changed_since_the_plan_are_refused_by_task_and_job
     path = tmp_path / "vgg.h5"
     path.write_bytes(b"new")
     start = {"initial_weights": str(path), "initial_weights_fingerprint": "old"}
-    outputs = {"model": artifact(dsl.Model, tmp_path / "model"), "curve": artifact(dsl.HTML, tmp_path / "curve")}
     refused = rf"the weights at {path} changed since the run was planned .* was old, now it is [0-9a-f]{{64}}\)"
     with pytest.raises(SystemExit, match=f"^error: {refused}"):
-        train_model.python_func(
-            step="base", **settings(**start), accelerator="", checkpoint_dir="", dataset=prepared, **outputs
-        )
+        train(tmp_path, prepared, **start)
     (pool,) = planned(tmp_path, prepared, **start)[0].worker_pool_specs
     with pytest.raises(SystemExit, match=f"^error: {refused}"):
         main(["train", *pool["container_spec"]["args"]])
@@ -176,30 +171,17 @@ def test_model_is_imported_only_if_it_is_unchanged_since_its_fingerprint(model, 
 def test_fine_tuning_starts_from_the_base_model_and_keeps_checkpoints_next_to_its_output(
     model, prepared, tmp_path
 ):
-    tuned, curve = artifact(dsl.Model, tmp_path / "tuned"), artifact(dsl.HTML, tmp_path / "curve")
     with quick_trainings():
-        train_model.python_func(
-            step="finetune",
-            **settings(),
-            accelerator="",
-            checkpoint_dir="",
-            dataset=prepared,
-            model=tuned,
-            curve=curve,
-            base_model=model,
-        )
-    config = json.loads((tmp_path / "tuned" / artifacts.MODEL_CONFIG).read_text())
+        train(tmp_path, prepared, step="finetune", base_model=model)
+    config = json.loads((tmp_path / "model" / artifacts.MODEL_CONFIG).read_text())
     assert config["base_model"]["best_epoch"] == model.metadata["best_epoch"] == 1
-    assert (tmp_path / "tuned-checkpoints").is_dir()
+    assert (tmp_path / "model-checkpoints").is_dir()
 
 
 def test_setting_that_does_not_fit_is_an_error_of_one_line_and_writes_nothing(prepared, tmp_path):
-    outputs = {"model": artifact(dsl.Model, tmp_path / "model"), "curve": artifact(dsl.HTML, tmp_path / "curve")}
     for changes, message in (({"batch_size": 99}, "batch_size is 99"), ({"epochs": 0}, "epochs is 0")):
         with pytest.raises(SystemExit, match=f"^error: {message}"):
-            train_model.python_func(
-                step="base", **settings(**changes), accelerator="", checkpoint_dir="", dataset=prepared, **outputs
-            )
+            train(tmp_path, prepared, **changes)
     assert not (tmp_path / "model").exists()
 
 

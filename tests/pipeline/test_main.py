@@ -26,7 +26,6 @@ def elsewhere(tmp_path, monkeypatch):
         (["base_epochs=three"], r"base_epochs is 'three'; it must be an integer \(int\)"),
         (["--base-epochs", "3.5"], r"base_epochs is '3.5'; it must be an integer \(int\)"),
         (["base_epochs"], "unknown argument 'base_epochs'; write a parameter as"),
-        (["--base-dataset", "salicn"], "unknown data set 'salicn'; did you mean 'salicon'"),
         (["base_batch_size=-1"], "base training: batch_size is -1; it must be at least 0"),
         (["finetune_source=sample"], "salicon has no default source; set base_source to a folder"),
         (["--env", "smple"], "unknown environment 'smple'; did you mean 'sample'"),
