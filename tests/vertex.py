@@ -93,16 +93,11 @@ class FakeVertex:
         self.state: dict[str, Any] = {}
         """By kind, what the routes keep."""
         self.environment: Any = None
-        self.watchers: list[Any] = []
         self._lock = threading.Lock()
 
     def fail(self, status, times=1, method="", path="", message="no reason", after=False):
         """Let requests fail with `status`, or `DROP`; with `after`, only once the request was carried out."""
         self.failures.append(Failure(status, times, method, path, message, after))
-
-    def watch(self, method, function):
-        """Let `function(request)` be called before each request of `method` is answered."""
-        self.watchers.append((method, function))
 
     def kept(self, kind):
         """What is kept of `kind`: name -> resource."""
@@ -116,9 +111,6 @@ class FakeVertex:
         """-> (status, content); status DROP for none."""
         with self._lock:
             self.requests.append(request)
-            for method, function in self.watchers:
-                if method == request.method:
-                    function(request)
             failure = self._failure(request)
             if failure is not None and not failure.after:
                 return failure.status, error(failure.status, failure.message)

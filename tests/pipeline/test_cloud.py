@@ -70,8 +70,9 @@ def test_request_that_takes_time_to_show_is_repeated_after_15_seconds(pauses):
     assert sum(pauses) == 15
 
 
-def test_request_that_must_not_arrive_twice_is_sent_once():
-    service = Service([DOWN])
+@pytest.mark.parametrize("look", [None, DOWN])
+def test_request_that_must_not_arrive_twice_is_sent_once(look):
+    service = Service([DOWN], [look])
     with pytest.raises(UserError, match=r"the service failed: down \(503\).*. It may still appear"):
         service.once(repeat_after=None, unknown="It may still appear")
     assert service.log.count("call") == 1

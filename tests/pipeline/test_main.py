@@ -49,14 +49,6 @@ def test_compile_refuses_a_target_it_does_not_know():
         main(["compile", "--env", "local"])
 
 
-def test_mistake_ends_in_one_line_and_status_1():
-    command = [sys.executable, "-m", "pipeline", "run", "base_epocs=3"]
-    finished = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert finished.returncode == 1
-    assert finished.stderr.startswith("error: unknown parameter 'base_epocs'")
-    assert len(finished.stderr.splitlines()) == 1
-
-
 def test_help_of_run_lists_every_parameter_and_explains_the_environments(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["run", "--help"])

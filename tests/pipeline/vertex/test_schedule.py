@@ -120,17 +120,6 @@ def test_request_that_may_come_late_is_not_repeated(vertex, do, status):
     assert len(vertex.sent("POST")) == 1
 
 
-def test_outcome_that_cannot_be_known_is_said(vertex, do):
-    def fail_from_now_on(request):
-        vertex.fail(503, times=9999, method="GET")
-
-    vertex.watch("POST", fail_from_now_on)
-    vertex.fail(503, method="POST", after=True)
-    with pytest.raises(UserError, match="may still appear"):
-        do("create", *MONDAYS)
-    assert len(vertex.kept("schedules")) == 1
-
-
 def test_too_many_requests_are_waited_for(vertex, do):
     vertex.fail(429, times=2, method="POST")
     do("create", *MONDAYS)
