@@ -11,6 +11,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.commands.flags import add_environment
 from pipeline.graph.environment import load_environment
+from pipeline.graph.titles import NAME
 from pipeline.vertex import checks, runs
 from trainer.errors import check
 
@@ -29,13 +30,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
-    from pipeline.graph import dag
-
     environment = load_environment(parsed.env)
     checks.check_environment(environment)
     if parsed.action == "list":
         check(parsed.limit >= 1, f"limit is {parsed.limit}; it must be at least 1")
-        for job in runs.latest(environment, dag.NAME, parsed.limit):
+        for job in runs.latest(environment, NAME, parsed.limit):
             print(_line(job))
         return 0
     if parsed.action == "cancel":
@@ -46,8 +45,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.run:
         run = parsed.run
     else:
-        jobs = runs.latest(environment, dag.NAME, 1)
-        check(bool(jobs), f"there is no run of {dag.NAME} in {environment.project}, {environment.location}")
+        jobs = runs.latest(environment, NAME, 1)
+        check(bool(jobs), f"there is no run of {NAME} in {environment.project}, {environment.location}")
         run = jobs[0].name.rpartition("/")[2]
     job = runs.find(environment, run)
     titles = runs.titles_of_job(job)

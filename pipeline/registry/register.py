@@ -7,6 +7,7 @@ from typing import Any
 from pipeline.registry.address import VERTEX
 from pipeline.registry.folder import LocalRegistry
 from pipeline.registry.versions import NO_VERSION, Registry
+from pipeline.registry.vertex import VertexRegistry
 from trainer import artifacts, files
 from trainer.config import EvaluateConfig
 
@@ -17,8 +18,6 @@ DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
 def connect(location: str = "") -> Registry:
     """The registry at `location`: vertex://..., or a folder (`models` in the working directory if empty)."""
     if location.startswith(VERTEX):
-        from pipeline.registry.vertex import VertexRegistry
-
         return VertexRegistry.at(location)
     return LocalRegistry.at(location)
 

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline import cloud
-from pipeline.graph import dag, parameters
+from pipeline.graph import parameters
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import STEPS, Value
+from pipeline.graph.titles import NAME
 from pipeline.registry.address import VERTEX
 from pipeline.registry.labels import OWNER
 from pipeline.vertex import checks, runs, template
@@ -84,7 +85,7 @@ def compose(
     derived = {name: value for name, value in environment.derived.items() if name in chosen.parameters}
     values = {**derived, **environment.parameters, **passed}
     chosen.check_values(values)
-    if chosen.name == dag.NAME:
+    if chosen.name == NAME:
         _check_ours(environment, chosen, values)
     job = {
         "displayName": f"{chosen.name}-{environment.name}",
@@ -129,7 +130,7 @@ def _check_locations(environment: Environment, values: Mapping[str, Value]) -> N
 def estimates(submission: Submission) -> list[str]:
     """One line per training step of our pipeline: its machines, and its estimated time and cost."""
     chosen = Template(submission.job["pipelineSpec"])
-    if chosen.name != dag.NAME:
+    if chosen.name != NAME:
         return []
     values = {**chosen.defaults(), **submission.job["runtimeConfig"]["parameterValues"]}
     return [
