@@ -63,6 +63,13 @@ for module in pkgutil.walk_packages({package}.__path__, "{package}."):
     assert not loaded(modules, "tensorflow", "keras")
 
 
+@pytest.mark.parametrize("command", ["main(['plan'])", "try: main(['run', '--help'])\nexcept SystemExit: pass"])
+def test_help_and_the_comparison_of_accelerators_need_neither_tensorflow_nor_the_cloud(command):
+    modules, _ = modules_after(f"from pipeline.__main__ import main\n{command}")
+    assert "pipeline.commands.plan" in modules
+    assert not loaded(modules, "tensorflow", "keras", "numpy", "kfp", "google.cloud.aiplatform")
+
+
 def test_trainer_loads_no_pipeline_library():
     imports = "\n".join(f"import {name}" for name in (*TRAINER_MODULES, "trainer.__main__"))
     modules, _ = modules_after(imports)

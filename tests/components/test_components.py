@@ -60,12 +60,18 @@ def source(folder):
     return write_salicon(folder / "source", train_x=12, valid_x=52)
 
 
-@pytest.fixture(scope="module")
-def prepared(folder, source):
+def fetch(folder, source, digest):
+    """The prepared data; it is in `folder` with the preview."""
     data, preview = artifact(dsl.Dataset, folder / "prepared"), artifact(dsl.HTML, folder / "preview")
-    digest = fingerprint.python_func(DATASET, source, "", False, "none")[0]
     settings = dataclasses.asdict(FetchConfig(DATASET, source, "32x40", allow_partial_data=True))
     fetch_dataset.python_func(**settings, fingerprint=digest, prepared=data, preview=preview)
+    return data
+
+
+@pytest.fixture(scope="module")
+def prepared(folder, source):
+    digest = fingerprint.python_func(DATASET, source, "", False, "none")[0]
+    data = fetch(folder, source, digest)
     assert data.metadata["fingerprint"] == digest
     assert "<html" in (folder / "preview").read_text().lower()
     return data
@@ -101,10 +107,8 @@ def test_prepared_data_has_its_metadata(prepared):
 
 
 def test_data_that_changed_since_its_fingerprint_is_refused(prepared, source, tmp_path):
-    config = dataclasses.asdict(FetchConfig(DATASET, source, "32x40", allow_partial_data=True))
-    outputs = {"prepared": artifact(dsl.Dataset, tmp_path / "data"), "preview": artifact(dsl.HTML, tmp_path / "p")}
     with pytest.raises(SystemExit, match=f"error: the source of {DATASET} changed while it was fetched"):
-        fetch_dataset.python_func(**config, fingerprint="another", **outputs)
+        fetch(tmp_path, source, "another")
 
 
 def test_source_that_is_missing_is_an_error_of_one_line(tmp_path):
@@ -119,10 +123,8 @@ def test_data_that_a_model_replaces_is_neither_read_nor_fetched(model, tmp_path,
     assert "salicon: not needed, because base_model_uri replaces base training" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"^error: .*nowhere"):
         fingerprint.python_func(DATASET, nowhere, model.path, True, "none")
-    data, preview = artifact(dsl.Dataset, tmp_path / "data"), artifact(dsl.HTML, tmp_path / "preview")
-    config = dataclasses.asdict(FetchConfig(DATASET, nowhere))
-    fetch_dataset.python_func(**config, fingerprint="", prepared=data, preview=preview)
-    assert [path.name for path in (tmp_path / "data").iterdir()] == ["not-fetched.txt"]
+    data = fetch(tmp_path, nowhere, "")
+    assert [path.name for path in pathlib.Path(data.path).iterdir()] == ["not-fetched.txt"]
 
 
 def test_initial_weights_are_fingerprinted_if_they_are_a_file(source, tmp_path):

@@ -46,7 +46,9 @@ def created(vertex):
     return vertex.sent("POST", "/pipelineJobs")
 
 
-def test_request_is_what_the_api_documents(vertex, prod, submission):
+def test_request_is_what_the_api_documents(vertex, prod, small_file):
+    network = "projects/123/global/networks/main"
+    submission = submit.prepare(dataclasses.replace(prod, network=network), {"rate": 0.5}, small_file)
     submit.send(submission)
     (request,) = created(vertex)
     assert request.path == f"/v1/{PARENT}/pipelineJobs"
@@ -57,14 +59,9 @@ def test_request_is_what_the_api_documents(vertex, prod, submission):
         "runtimeConfig": {"gcsOutputDirectory": f"{prod.bucket}/runs", "parameterValues": {"rate": 0.5}},
         "pipelineSpec": SPEC,
         "serviceAccount": SERVICE_ACCOUNT,
+        "network": network,
     }
     assert re.fullmatch(r"small-\d{14}-[0-9a-f]{4}", submission.run)
-
-
-def test_network_and_template_are_passed_on(vertex, prod, small_file):
-    network = "projects/123/global/networks/main"
-    submit.send(submit.prepare(dataclasses.replace(prod, network=network), {"rate": 1}, small_file))
-    assert created(vertex)[0].body["network"] == network
 
 
 def test_own_pipeline_is_compiled_for_the_environment(vertex, tmp_path, capsys):
@@ -315,30 +312,22 @@ def test_file_that_is_no_compiled_pipeline_is_refused(prod, tmp_path, content):
 
 
 @pytest.mark.parametrize(
-    ("caching", "expected"),
+    ("compiled", "caching", "expected"),
     [
-        ("as-compiled", {"look": {}, "work": {"enableCache": True}}),
-        ("on", {"look": {}, "work": {"enableCache": True}}),
-        ("off", {"look": {}, "work": {}}),
+        ({"enableCache": True}, "as-compiled", {"enableCache": True}),
+        ({"enableCache": True}, "on", {"enableCache": True}),
+        ({"enableCache": True}, "off", {}),
+        ({}, "on", {"enableCache": True}),
     ],
 )
-def test_caching_has_three_states_and_the_source_is_always_looked_at(prod, small_file, caching, expected):
-    job = submit.prepare(prod, {"rate": 1}, small_file, caching).job
-    tasks = job["pipelineSpec"]["root"]["dag"]["tasks"]
-    assert {name: task.get("cachingOptions", {}) for name, task in tasks.items()} == expected
-
-
-def test_caching_switched_on_reaches_tasks_that_are_compiled_without(prod, tmp_path):
+def test_caching_has_three_states_and_the_source_is_always_looked_at(prod, tmp_path, compiled, caching, expected):
     spec = copy.deepcopy(SPEC)
-    del spec["root"]["dag"]["tasks"]["work"]["cachingOptions"]
-    path = tmp_path / "uncached.yaml"
+    spec["root"]["dag"]["tasks"]["work"]["cachingOptions"] = compiled
+    path = tmp_path / "small.yaml"
     path.write_text(yaml.safe_dump(spec))
-    job = submit.prepare(prod, {"rate": 1}, str(path), "on").job
+    job = submit.prepare(prod, {"rate": 1}, str(path), caching).job
     tasks = job["pipelineSpec"]["root"]["dag"]["tasks"]
-    assert {name: task["cachingOptions"] for name, task in tasks.items()} == {
-        "look": {},
-        "work": {"enableCache": True},
-    }
+    assert {name: task.get("cachingOptions", {}) for name, task in tasks.items()} == {"look": {}, "work": expected}
 
 
 def test_caching_switched_on_leaves_out_what_depends_on_the_source_and_the_registry_of_now(vertex):
@@ -386,24 +375,24 @@ def test_waiting_shows_each_change_once_and_ends_with_success(vertex, prod, smal
     ]
 
 
-def test_failed_run_ends_with_the_task_that_failed_and_its_message(vertex, prod, small_file):
-    tasks = {"look": "SUCCEEDED", "work": ("FAILED", "The replica workerpool0-0 exited with code 1")}
-    status, said = followed(vertex, prod, small_file, ("FAILED", tasks))
-    assert status == 1
-    assert said[-2:] == [
-        "Run failed after 1 h 2 min",
-        "Work failed: The replica workerpool0-0 exited with code 1",
-    ]
-
-
-def test_run_that_fails_before_any_task_says_what_it_says_itself(vertex, prod, small_file):
-    status, said = followed(vertex, prod, small_file, ("FAILED", {}))
-    assert (status, said[-1]) == (1, "The DAG failed because of []")
-
-
-def test_cancelled_run_has_a_status_of_its_own(vertex, prod, small_file):
-    status, said = followed(vertex, prod, small_file, ("CANCELLED", {"look": "SUCCEEDED", "work": "CANCELLED"}))
-    assert (status, said[-1]) == (2, "Run cancelled after 1 h 2 min")
+@pytest.mark.parametrize(
+    ("state", "tasks", "status", "said"),
+    [
+        (
+            "FAILED",
+            {"look": "SUCCEEDED", "work": ("FAILED", "The replica workerpool0-0 exited with code 1")},
+            1,
+            ["Run failed after 1 h 2 min", "Work failed: The replica workerpool0-0 exited with code 1"],
+        ),
+        ("FAILED", {}, 1, ["Run failed after 1 h 2 min", "The DAG failed because of []"]),
+        ("CANCELLED", {"look": "SUCCEEDED", "work": "CANCELLED"}, 2, ["Run cancelled after 1 h 2 min"]),
+    ],
+)
+def test_run_that_does_not_succeed_has_its_own_status_and_reason(
+    vertex, prod, small_file, state, tasks, status, said
+):
+    ended, lines = followed(vertex, prod, small_file, (state, tasks))
+    assert (ended, lines[-len(said) :]) == (status, said)
 
 
 @pytest.mark.parametrize("status", [DROP, 429, 500, 503])
