@@ -50,6 +50,13 @@ def states(vertex):
     return {number: found["state"] for number, found in vertex.kept("schedules").items()}
 
 
+def start_run(vertex, run, **fields):
+    """Let the schedule start a run."""
+    job = vertex.kept("schedules")["7000"]["createPipelineJobRequest"]["pipelineJob"]
+    started = {"name": f"{NAMES}/pipelineJobs/{run}", "scheduleName": f"{NAMES}/schedules/7000", **fields}
+    vertex.kept("runs")[run] = {"job": {**job, **started}, "asked": 0, "cancelled": False}
+
+
 # === Create ===
 
 
@@ -148,10 +155,8 @@ def test_list_shows_each_with_state_and_times(vertex, do):
 
 def test_show_says_parameters_labels_and_runs(vertex, do):
     do("create", *MONDAYS, "base_epochs=2")
-    job = vertex.kept("schedules")["7000"]["createPipelineJobRequest"]["pipelineJob"]
-    started = {**job, "name": f"{NAMES}/pipelineJobs/auto-1", "scheduleName": f"{NAMES}/schedules/7000"}
-    vertex.kept("runs")["auto-1"] = {"job": started, "asked": 0, "cancelled": False}
-    vertex.kept("runs")["auto-2"] = {"job": {**started, "scheduleName": "other"}, "asked": 0, "cancelled": False}
+    start_run(vertex, "auto-1")
+    start_run(vertex, "auto-2", scheduleName="other")
     lines = do("show")
     assert "  base_epochs = 2" in lines
     assert "  label team = vision" in lines
@@ -266,9 +271,7 @@ def test_paused_one_is_replaced_by_a_paused_one(vertex, do):
 
 def test_run_of_the_replaced_one_that_goes_on_is_named(vertex, do):
     do("create", *MONDAYS)
-    job = vertex.kept("schedules")["7000"]["createPipelineJobRequest"]["pipelineJob"]
-    started = {**job, "name": f"{NAMES}/pipelineJobs/auto-1", "scheduleName": f"{NAMES}/schedules/7000"}
-    vertex.kept("runs")["auto-1"] = {"job": started, "asked": 0, "cancelled": False}
+    start_run(vertex, "auto-1")
     expected = (
         "Run auto-1 of the old schedule continues: `python -m pipeline runs cancel auto-1 --env prod` cancels it"
     )
