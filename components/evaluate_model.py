@@ -22,13 +22,13 @@ def evaluate_model(
 ) -> None:
     """Evaluate on the validation images and write the report; fail if the candidate is below the centre bias."""
     from pipeline.registry.register import compare
-    from trainer.config import EvaluateConfig
+    from trainer.config import EvaluateConfig, config_of
     from trainer.errors import reported
     from trainer.evaluation.gate import require_baseline
     from trainer.reports.report import write_report
 
     with reported():
-        config = EvaluateConfig(gate=gate, gate_margin=gate_margin, gate_confidence=gate_confidence)
+        config = config_of(EvaluateConfig, locals())
         data = [finetune_data.path, *([base_data.path] if evaluate_base else [])]
         scores, champion = compare(config, registry, model_name, model.path, data, evaluation.path)
         write_report(evaluation.path, report.path)

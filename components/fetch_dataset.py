@@ -17,7 +17,7 @@ def fetch_dataset(
     preview: dsl.Output[dsl.HTML],
 ) -> None:
     """Fetch the dataset whose digest is `fingerprint`, the key for caching; fetch nothing if it is empty."""
-    from trainer.config import FetchConfig
+    from trainer.config import FetchConfig, config_of
     from trainer.data import fetch
     from trainer.errors import check, reported
     from trainer.reports.preview import write_preview
@@ -26,13 +26,7 @@ def fetch_dataset(
         if not fingerprint:
             fetch.leave_out(prepared.path)
             return
-        config = FetchConfig(
-            dataset=dataset,
-            source=source,
-            image_size=image_size,
-            allow_partial_data=allow_partial_data,
-            max_examples=max_examples,
-        )
+        config = config_of(FetchConfig, locals())
         manifest = fetch.fetch_dataset(config, prepared.path)
         check(
             manifest.fingerprint == fingerprint,

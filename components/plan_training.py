@@ -55,40 +55,24 @@ def plan_training(
     ],
 ):
     """Resolve the accelerator, check that everything fits it, and estimate time and cost."""
-    from pipeline.plan.settings import AcceleratorConfig
+    from pipeline.plan.settings import AcceleratorConfig, JobConfig
     from pipeline.plan.step import Folders, Target, plan_step
-    from trainer.config import TrainConfig
+    from trainer.config import TrainConfig, config_of
     from trainer.errors import reported
 
     with reported():
-        config = TrainConfig(
-            epochs=epochs,
-            batch_size=batch_size,
-            accumulation=accumulation,
-            learning_rate=learning_rate,
-            learning_rate_scaling=learning_rate_scaling,
-            warmup_epochs=warmup_epochs,
-            schedule=schedule,
-            seed=seed,
-            precision=precision,
-            initial_weights=initial_weights,
-            checkpoint_minutes=checkpoint_minutes,
-            deterministic=deterministic,
-            profile_steps=profile_steps,
+        config = config_of(TrainConfig, locals())
+        machines = config_of(AcceleratorConfig, locals())
+        target = config_of(Target, locals())
+        job = JobConfig(
+            timeout_hours=timeout_hours, max_wait_hours=max_wait_hours, training_labels=training_labels
         )
-        machines = AcceleratorConfig(
-            accelerator=accelerator,
-            workers=workers,
-            provisioning=provisioning,
-            reduction_servers=reduction_servers,
-        )
-        target = Target(platform=platform, location=location, image_pattern=image_pattern)
         folders = Folders(
             dataset=dataset.path,
             base_model=base_model and base_model.path,
             workspace=workspace.path,
+            job_dir=workspace.uri,
             checkpoint_dir=checkpoint_dir,
             initial_weights_fingerprint=initial_weights_fingerprint,
         )
-        job = plan_step(step, config, machines, target, folders, plan.path)
-        return job.outputs(timeout_hours, max_wait_hours, training_labels, workspace.uri)
+        return plan_step(step, config, machines, job, target, folders, plan.path)

@@ -32,27 +32,13 @@ def train_model(
     base_model: Optional[dsl.Input[dsl.Model]] = None,
 ) -> str:
     """Train on `dataset`, from the weights of `base_model` if there is one, and return the model's URI."""
-    from trainer.config import TrainConfig
+    from trainer.config import TrainConfig, config_of
     from trainer.errors import reported
     from trainer.reports.curve import write_curve
     from trainer.training.start import train_checked
 
     with reported():
-        config = TrainConfig(
-            epochs=epochs,
-            batch_size=batch_size,
-            accumulation=accumulation,
-            learning_rate=learning_rate,
-            learning_rate_scaling=learning_rate_scaling,
-            warmup_epochs=warmup_epochs,
-            schedule=schedule,
-            seed=seed,
-            precision=precision,
-            initial_weights=initial_weights,
-            checkpoint_minutes=checkpoint_minutes,
-            deterministic=deterministic,
-            profile_steps=profile_steps,
-        )
+        config = config_of(TrainConfig, locals())
         summary = train_checked(
             config,
             dataset=dataset.path,

@@ -142,7 +142,9 @@ def once(
                     raise
                 failure = error
                 is_refused = is_refused and isinstance(error, TooManyRequests)
-        _pause(pause_s, failure)
+        if pause_s:
+            print(f"{brief(failure)}; trying again in {pause_s:g} s", file=sys.stderr, flush=True)
+            time.sleep(pause_s)
         try:
             if (result := find()) is not None:
                 return result
@@ -156,12 +158,6 @@ def once(
     if unknown and not (is_refused if repeat_after is None else is_missing):
         raise UserError(f"{explain(failure)}. {unknown}")
     raise failure
-
-
-def _pause(pause_s: float, failure: Exception) -> None:
-    if pause_s:
-        print(f"{brief(failure)}; trying again in {pause_s:g} s", file=sys.stderr, flush=True)
-        time.sleep(pause_s)
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from trainer import artifacts
 from trainer.accelerators import ACCELERATORS
 
 ROOT = DOCKERFILE.parent.parent
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 VARIANTS = ("cpu", "gpu", "tpu")
 ARGUMENTS, STAGES = stages(DOCKERFILE.read_text())
 BUILD = yaml.safe_load((ROOT / "images" / "cloudbuild.yaml").read_text())
@@ -54,7 +55,7 @@ def test_every_variant_has_a_stage_and_pins():
 
 
 def test_images_do_without_the_demos_packages():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = PYPROJECT["project"]["optional-dependencies"]
     names = {Requirement(line).name for line in extras["demo"]}
 
     def pinned(variant):
@@ -70,9 +71,8 @@ def test_there_is_an_image_for_every_accelerator():
 
 
 def test_base_is_pinned_and_of_a_python_that_the_project_takes():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     version = re.fullmatch(r"python:(\d+\.\d+)\.\d+-slim-[a-z]+(?:@sha256:[0-9a-f]{64})?", STAGES["base"].base)[1]
-    assert SpecifierSet(project["requires-python"]).contains(version)
+    assert SpecifierSet(PYPROJECT["project"]["requires-python"]).contains(version)
 
 
 def test_what_is_installed_from_an_index_has_its_hash_checked():
@@ -158,7 +158,7 @@ def test_build_without_a_commit_is_refused():
 
 
 def test_every_package_is_copied():
-    find = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]["find"]
+    find = PYPROJECT["tool"]["setuptools"]["packages"]["find"]
     assert {pattern.removesuffix("*") for pattern in find["include"]} <= set(copied())
 
 

@@ -222,10 +222,14 @@ def test_longest_names_are_within_the_clouds_limits():
 # === Outputs ===
 
 
-def test_output_is_an_environment_that_the_pipeline_accepts(tmp_path):
+@pytest.fixture
+def environment(tmp_path):
     path = tmp_path / "prod.toml"
     path.write_text(environment_text())
-    environment = load_environment(str(path))
+    return load_environment(str(path))
+
+
+def test_output_is_an_environment_that_the_pipeline_takes(environment):
     assert environment.target == "vertex"
     assert environment.project == PROJECT
     assert environment.bucket == f"gs://{PROJECT}-msinet-runs"
@@ -237,10 +241,8 @@ def test_output_is_an_environment_that_the_pipeline_accepts(tmp_path):
     validate(environment.parameters)
 
 
-def test_runs_go_where_files_may_expire_and_models_do_not(tmp_path):
-    path = tmp_path / "prod.toml"
-    path.write_text(environment_text())
-    job = submit.prepare(load_environment(str(path)), {}).job
+def test_runs_go_where_files_may_expire_and_models_do_not(environment):
+    job = submit.prepare(environment, {}).job
     assert job["runtimeConfig"]["gcsOutputDirectory"] == f"gs://{PROJECT}-msinet-runs/runs"
     assert staging.STAGING == "models"
 

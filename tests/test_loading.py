@@ -99,6 +99,13 @@ COMPONENTS = {
         "msinet", "", "run-1", a("model"), a("one"), a("data"), a("data"))""",
 }
 """Calls of components; those of the tasks that need TensorFlow have a mistake in them."""
+TASKS = [
+    *((name, "") for name in ("fingerprint", "no data", "plan", "collect", "upload")),
+    ("data", "nowhere"),
+    ("import", "nosuch.h5 does not exist"),
+    ("train", "nowhere is not a prepared dataset"),
+    ("evaluate", "nowhere is not a prepared dataset"),
+]
 SCRIPT = """
 import contextlib, dataclasses, io, json, sys
 from kfp import dsl
@@ -197,27 +204,9 @@ def answers(tmp_path_factory):
     return {str(what): rest for what, *rest in json.loads(finished.stdout)}
 
 
-@pytest.mark.parametrize(("arguments", "answer"), [*TRAINER, *PIPELINE])
-def test_mistake_is_answered_and_light_work_is_done_without_tensorflow(answers, arguments, answer):
-    said, stderr, loaded = answers[str(arguments)]
-    assert answer in said
-    assert answer or not said
-    assert LOADING not in stderr
-    assert not loaded
-
-
-@pytest.mark.parametrize(
-    ("name", "answer"),
-    [
-        *((name, "") for name in ("fingerprint", "no data", "plan", "collect", "upload")),
-        ("data", "nowhere"),
-        ("import", "nosuch.h5 does not exist"),
-        ("train", "nowhere is not a prepared dataset"),
-        ("evaluate", "nowhere is not a prepared dataset"),
-    ],
-)
-def test_task_loads_no_tensorflow_unless_it_needs_it(answers, name, answer):
-    said, stderr, loaded = answers[name]
+@pytest.mark.parametrize(("what", "answer"), [*TRAINER, *PIPELINE, *TASKS])
+def test_mistake_is_answered_and_light_work_is_done_without_tensorflow(answers, what, answer):
+    said, stderr, loaded = answers[str(what)]
     assert answer in said
     assert answer or not said
     assert LOADING not in stderr

@@ -51,9 +51,20 @@ def project(tmp_path):
     return tmp_path
 
 
-def test_run_without_variables_passes_none():
-    assert pipeline_arguments() == ["run"]
-    assert pipeline_arguments("TARGET=local") == ["run"]
+@pytest.mark.parametrize(
+    ("variables", "arguments"),
+    [
+        ([], "run"),
+        (["TARGET=local"], "run"),
+        (["BASE_EPOCHS=3"], "run BASE_EPOCHS=3"),  # unknown: the pipeline complains
+        (["ENV=my env", "RUN_DIR=a b", "RESUME=latest"], "run --env 'my env' --run-dir 'a b' --resume latest"),
+        (["TARGET=vertex"], "submit --env vertex"),
+        (["TARGET=vertex", "ENV=prod", "ARGS=--wait"], "submit --env prod --wait"),
+        (["GPU=1", "seed=1"], "run seed=1"),
+    ],
+)
+def test_variables_become_flags_and_parameters(variables, arguments):
+    assert pipeline_arguments(*variables) == shlex.split(arguments)
 
 
 def test_every_parameter_reaches_the_pipeline_by_its_name():
@@ -68,24 +79,6 @@ def test_every_parameter_reaches_the_pipeline_by_its_name():
 def test_values_arrive_as_they_were_given(value):
     # make doubles nothing and expands nothing: the shell must not either.
     assert pipeline_arguments(f"base_source={value}") == ["run", f"base_source={value}"]
-
-
-def test_unknown_variables_are_passed_so_that_the_pipeline_can_complain():
-    assert pipeline_arguments("BASE_EPOCHS=3") == ["run", "BASE_EPOCHS=3"]
-
-
-def test_environment_and_folder_are_flags():
-    arguments = pipeline_arguments("ENV=my env", "RUN_DIR=runs/a b", "RESUME=latest", "seed=1")
-    assert arguments == ["run", "--env", "my env", "--run-dir", "runs/a b", "--resume", "latest", "seed=1"]
-
-
-def test_other_targets_are_named_by_an_environment():
-    assert pipeline_arguments("TARGET=vertex") == ["submit", "--env", "vertex"]
-    assert pipeline_arguments("TARGET=vertex", "ENV=prod", "ARGS=--wait") == ["submit", "--env", "prod", "--wait"]
-
-
-def test_gpus_of_this_machine_are_no_parameter():
-    assert pipeline_arguments("GPU=1", "seed=1") == ["run", "seed=1"]
 
 
 def test_schedule_has_its_times_and_parameters():

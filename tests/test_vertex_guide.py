@@ -13,7 +13,6 @@ import pytest
 from pipeline.__main__ import WITH_ASSIGNMENTS, main, parse
 from pipeline.commands.flags import passed_parameters
 from pipeline.graph.parameters import STEPS, settings_of
-from pipeline.vertex import runs
 from tests.infra import blocks, environment_text
 from tests.test_images import BUILD
 from tests.test_makefile import ROOT, make
@@ -151,8 +150,6 @@ def test_parser_accepts_the_commands(command):
 @pytest.fixture
 def followed(vertex, tmp_path, monkeypatch):
     """The environment `prod` of the guide: what Terraform writes, but for where the API and the buckets are."""
-    monkeypatch.setattr("pipeline.cloud.PAUSES_S", (0.001,) * 3)
-    monkeypatch.setattr(runs, "POLL_S", 0.0)
     path = pathlib.Path(write_config(vertex.environment, tmp_path))
     assert path.name == "prod.toml"
     monkeypatch.setattr("pipeline.graph.environment.CONFIGS", tmp_path)

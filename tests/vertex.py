@@ -93,16 +93,11 @@ class FakeVertex:
         self.state: dict[str, Any] = {}
         """Kind -> the resources that the routes keep."""
         self.environment: Any = None
-        self.watchers: list[Any] = []
         self._lock = threading.Lock()
 
     def fail(self, status, times=1, method="", path="", message="no reason", after=False):
         """Let requests fail with `status` or `DROP`; with `after`, only once they have taken effect."""
         self.failures.append(Failure(status, times, method, path, message, after))
-
-    def watch(self, method, function):
-        """Call `function(request)` before the response to each request of `method`."""
-        self.watchers.append((method, function))
 
     def kept(self, kind):
         """The resources of a kind, by name."""
@@ -116,9 +111,6 @@ class FakeVertex:
         """-> (status, content); the status is DROP for no response."""
         with self._lock:
             self.requests.append(request)
-            for method, function in self.watchers:
-                if method == request.method:
-                    function(request)
             failure = self._failure(request)
             if failure is not None and not failure.after:
                 return failure.status, error(failure.status, failure.message)
@@ -231,7 +223,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(encoded)
 
-    do_GET = do_POST = do_PATCH = do_DELETE = handle_any  # noqa: N815
+    do_GET = do_POST = do_DELETE = handle_any  # noqa: N815
 
     def log_message(self, *args):
         pass
@@ -239,10 +231,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def vertex(bucket, monkeypatch):
-    """A FakeVertex, with an environment `prod` that leads to it and to an empty bucket."""
+    """A FakeVertex, whose clients do not pause; its environment `prod` leads there and to an empty bucket."""
+    from pipeline import cloud
+    from pipeline.vertex import runs
     from tests import vertex_models, vertex_pipelines, vertex_templates  # noqa: F401
 
-    # The client requests this from another service, whose address cannot be set.
+    monkeypatch.setattr(cloud, "PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
+    monkeypatch.setattr(runs, "POLL_S", 0.0)
+
+    # The client asks another service, which has no setting for its address.
     number = "google.cloud.aiplatform.utils.resource_manager_utils.get_project_number"
     monkeypatch.setattr(number, lambda *args, **kwargs: PROJECT_NUMBER)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:

@@ -22,9 +22,7 @@ def upload(server, request):
         name = parent.rpartition("/")[2].partition("@")[0]
         _model(server, name)
     else:
-        name = request.body.get("modelId") or str(4000 + len(models))
-        if name in models:
-            raise ApiError(409, f"model {name} exists")
+        name = str(4000 + len(models))
         models[name] = {"versions": {}}
     versions = models[name]["versions"]
     number = str(max(map(int, versions), default=0) + 1)
@@ -64,31 +62,8 @@ def list_versions(server, request, name, version):
 def merge_aliases(server, request, name, version):
     resource = _version(server, name, version)
     for alias in request.body["versionAliases"]:
-        if alias == "-default":
-            raise ApiError(400, "the alias default can be moved but not removed")
-        if alias.startswith("-"):
-            resource["versionAliases"] = [other for other in resource["versionAliases"] if other != alias[1:]]
-        else:
-            _move(server, name, alias, resource["versionId"])
+        _move(server, name, alias, resource["versionId"])
     return resource
-
-
-@route("PATCH", NAMED)
-def update(server, request, name, version):
-    resource = _version(server, name, version)
-    check_labels(request.body.get("labels", {}))
-    for field in request.query["updateMask"].split(","):
-        resource[field] = request.body.get(field)
-    return resource
-
-
-@route("DELETE", NAMED + ":deleteVersion")
-def delete_version(server, request, name, version):
-    resource = _version(server, name, version)
-    if "default" in resource["versionAliases"]:
-        raise ApiError(400, "the default version cannot be deleted")
-    del _model(server, name)["versions"][resource["versionId"]]
-    return operation(server, "google.protobuf.Empty", {})
 
 
 @route("POST", NAMED + "/evaluations:import")

@@ -7,7 +7,8 @@ derived from them.
 import dataclasses
 import math
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from trainer.errors import UserError, check, check_choice, look_up
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
@@ -39,6 +40,14 @@ QUANTIZATIONS = ("none", "float16", "dynamic")
 def setting(default: Any, help: str) -> Any:
     """A dataclass field with its default and the sentence that describes it to a user."""
     return dataclasses.field(default=default, metadata={"help": help})
+
+
+Config = TypeVar("Config")
+
+
+def config_of(config: type[Config], values: Mapping[str, Any]) -> Config:
+    """The dataclass `config` with the value of each field in `values`; raises `KeyError` if one is missing."""
+    return config(**{field.name: values[field.name] for field in dataclasses.fields(config)})  # type: ignore[arg-type]
 
 
 def parse_image_size(text: str) -> tuple[int, int]:

@@ -6,10 +6,11 @@ parameters of the environment become the defaults of the compiled pipeline.
 
 import argparse
 import pathlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
+from pipeline.graph import compile as compiling
 from pipeline.graph import parameters
-from pipeline.graph.environment import Environment, load_environment
+from pipeline.graph.environment import load_environment
 from trainer.errors import check, check_choice
 
 HELP = "write pipeline.yaml and pipeline-kubeflow.yaml"
@@ -27,13 +28,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
-    from pipeline.graph import compile as compiling
-
     if parsed.target:
         check_choice("target", parsed.target, FILES)
-    chosen = load_environment(parsed.env) if parsed.env else None
-    for target in _targets(parsed, chosen):
-        environment = chosen or load_environment(target)
+    default = [parsed.target] if parsed.target else ["vertex"] if parsed.output else FILES
+    for name in [parsed.env] if parsed.env else default:
+        environment = load_environment(name)
+        target = parsed.target or (environment.target if environment.target in FILES else "vertex")
         check(
             environment.target == target,
             f"environment {environment.name} is for target {environment.target}, not {target}",
@@ -46,12 +46,3 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
             compiling.write_pipeline(environment, output)
             print(f"wrote {output}")
     return 0
-
-
-def _targets(parsed: argparse.Namespace, chosen: Environment | None) -> Collection[str]:
-    """The targets to compile for; `chosen` is the environment that was passed."""
-    if parsed.target:
-        return [parsed.target]
-    if chosen and chosen.target in FILES:
-        return [chosen.target]
-    return ["vertex"] if chosen or parsed.output else FILES

@@ -40,12 +40,7 @@ def passed_parameters(parsed: argparse.Namespace, assignments: Sequence[str]) ->
 
     Raises `UserError` for an unknown name, with the nearest known one, and for a value of the wrong type.
     """
-    flags = {name: getattr(parsed, name) for name in PARAMETERS if getattr(parsed, name) is not None}
-    return {name: convert(name, value) for name, value in (flags | _split(assignments)).items()}
-
-
-def _split(assignments: Sequence[str]) -> dict[str, str]:
-    values: dict[str, str] = {}
+    values = {name: getattr(parsed, name) for name in PARAMETERS if getattr(parsed, name) is not None}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:
@@ -53,4 +48,4 @@ def _split(assignments: Sequence[str]) -> dict[str, str]:
                 f"unknown argument {assignment!r}; write a parameter as --base-epochs 3 or base_epochs=3"
             )
         values[name] = value
-    return values
+    return {name: convert(name, value) for name, value in values.items()}

@@ -6,14 +6,15 @@ based on.
 """
 
 import argparse
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
 from pipeline.plan import plan
-from pipeline.plan.plan import DataSize, TrainingPlan
+from pipeline.plan.plan import TrainingPlan
 from pipeline.plan.settings import AcceleratorConfig
-from trainer import accelerators, datasets
-from trainer.config import FetchConfig, TrainConfig, parse_image_size
+from trainer import accelerators
+from trainer.config import FetchConfig, TrainConfig
 from trainer.duration import format_duration
 from trainer.errors import check
 from trainer.settings_cli import add_settings, settings
@@ -45,7 +46,9 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from rich.markdown import Markdown
 
     console = Console()
-    training, data = settings(TrainConfig, parsed), _data_size(parsed)
+    training, data = settings(TrainConfig, parsed), plan.data_size(settings(FetchConfig, parsed))
+    check(parsed.images >= 0, f"images is {parsed.images}; it must be at least 0")
+    data = dataclasses.replace(data, images=parsed.images or data.images)
     if parsed.accelerator:
         chosen = plan.make_plan(settings(AcceleratorConfig, parsed), training, data, location=parsed.location)
         console.print(Markdown(plan.plan_markdown(chosen)))
@@ -61,16 +64,6 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         f"Times are estimates; --accelerator NAME shows their basis. {accelerators.PRICE_SOURCE}", style="dim"
     )
     return 0
-
-
-def _data_size(parsed: argparse.Namespace) -> DataSize:
-    dataset = datasets.get(parsed.dataset)
-    check(parsed.images >= 0, f"images is {parsed.images}; it must be at least 0")
-    return DataSize(
-        images=parsed.images or dataset.n_train,
-        valid_images=dataset.n_valid,
-        image_size=parse_image_size(parsed.image_size) if parsed.image_size else dataset.image_size,
-    )
 
 
 def _plan_table(plans: dict[str, TrainingPlan]) -> Any:

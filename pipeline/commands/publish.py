@@ -9,6 +9,8 @@ import argparse
 from collections.abc import Sequence
 
 from pipeline.commands.flags import add_environment
+from pipeline.graph.environment import load_environment
+from pipeline.vertex import publish
 
 HELP = "upload the compiled pipeline to Artifact Registry"
 
@@ -19,9 +21,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
-    from pipeline.graph.environment import load_environment
-    from pipeline.vertex import publish
-
     environment = load_environment(parsed.env)
     address = publish.publish(environment, parsed.tag or publish.DEFAULT_TAGS)
     print(address)

@@ -5,7 +5,10 @@ import json
 from collections.abc import Sequence
 
 from pipeline.graph.parameters import PipelineConfig
+from pipeline.registry.register import connect
+from trainer.artifacts import DEFAULT, REGISTRY
 from trainer.errors import check
+from trainer.models.registry_layout import number_of
 from trainer.settings_cli import add_settings, settings
 
 HELP = "list model versions, show one, or set the default"
@@ -18,10 +21,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
-    from pipeline.registry.register import connect
-    from trainer.artifacts import DEFAULT, REGISTRY
-    from trainer.models.registry_layout import number_of
-
     config = settings(PipelineConfig, parsed)
     registry, name = connect(config.registry), config.model_name
     versions = {version.number: version for version in registry.versions(name)}

@@ -8,7 +8,11 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from pipeline import cloud
 from pipeline.commands.flags import add_environment
+from pipeline.graph.environment import load_environment
+from pipeline.graph.titles import NAME
+from pipeline.vertex import checks, runs
 from trainer.errors import check
 
 HELP = "list, show or cancel runs on Vertex AI"
@@ -26,16 +30,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
-    from pipeline import cloud
-    from pipeline.graph import dag
-    from pipeline.graph.environment import load_environment
-    from pipeline.vertex import checks, runs
-
     environment = load_environment(parsed.env)
     checks.check_environment(environment)
     if parsed.action == "list":
         check(parsed.limit >= 1, f"limit is {parsed.limit}; it must be at least 1")
-        for job in runs.latest(environment, dag.NAME, parsed.limit):
+        for job in runs.latest(environment, NAME, parsed.limit):
             print(_line(job))
         return 0
     if parsed.action == "cancel":
@@ -43,35 +42,26 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         runs.cancel(environment, parsed.run)
         print(f"{parsed.run} is being cancelled: {cloud.run_link(environment, parsed.run)}")
         return 0
-    run = parsed.run or _latest(environment)
+    if parsed.run:
+        run = parsed.run
+    else:
+        jobs = runs.latest(environment, NAME, 1)
+        check(bool(jobs), f"there is no run of {NAME} in {environment.project}, {environment.location}")
+        run = jobs[0].name.rpartition("/")[2]
     job = runs.find(environment, run)
     titles = runs.titles_of_job(job)
     print(f"Run:     {run}\nConsole: {cloud.run_link(environment, run)}")
     if parsed.wait:
         return runs.follow(environment, run, titles)
     print(f"State:   {runs.state_of(job)}\nCreated: {job.create_time:%Y-%m-%d %H:%M} UTC")
-    for name, value in sorted(runs.parameters_of(job).items()):
-        # The API returns every number as a float.
-        print(f"  {name} = {value:g}" if isinstance(value, float) else f"  {name} = {value}")
-    for line in runs.changes(job, titles, {}):
+    for line in (*runs.parameter_lines(job), *runs.changes(job, titles, {})):
         print(line)
     if runs.state_of(job) == runs.FAILED:
         print("\n".join(runs.failures(job, titles)))
     return 0
 
 
-def _latest(environment: Any) -> str:
-    from pipeline.graph import dag
-    from pipeline.vertex import runs
-
-    jobs = runs.latest(environment, dag.NAME, 1)
-    check(bool(jobs), f"there is no run of {dag.NAME} in {environment.project}, {environment.location}")
-    return str(jobs[0].name.rpartition("/")[2])
-
-
 def _line(job: Any) -> str:
-    from pipeline.vertex import runs
-
     schedule = f"  by schedule {job.schedule_name.rpartition('/')[2]}" if job.schedule_name else ""
     run = job.name.rpartition("/")[2]
     return f"{run}  {runs.state_of(job):<10}  {job.create_time:%Y-%m-%d %H:%M} UTC  {job.display_name}{schedule}"

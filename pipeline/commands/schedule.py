@@ -12,7 +12,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from pipeline import cloud
 from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
+from pipeline.graph.environment import load_environment
+from pipeline.vertex import checks, runs, schedule
 from trainer.errors import check
 
 HELP = "schedule runs on Vertex AI"
@@ -38,9 +41,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
-    from pipeline.graph.environment import load_environment
-    from pipeline.vertex import checks, schedule
-
     passed = passed_parameters(parsed, assignments)
     changes = parsed.action in ("create", "replace")
     check(changes or not passed, f"{parsed.action} takes no parameters; see `python -m pipeline schedule --help`")
@@ -50,7 +50,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         for entry in schedule.named(environment):
             print(_line(entry))
         return 0
-    name = parsed.name or schedule.default_name(environment)
+    name = parsed.name or f"msinet-{environment.name}"
     if changes:
         return _put(parsed, environment, name, passed)
     chosen = schedule.find(environment, name)
@@ -64,8 +64,6 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
 
 def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -> int:
-    from pipeline.vertex import checks, schedule
-
     is_new = parsed.action == "create"
     check(is_new or not parsed.dry_run, "--dry-run is for create")
     check(
@@ -93,20 +91,16 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
 
 
 def _line(entry: Any) -> str:
-    from pipeline.vertex import schedule
-
-    line = f"{schedule.id_of(entry)}  {_state(entry):<9}  {entry.cron}  {entry.display_name}"
+    line = f"{schedule.id_of(entry)}  {runs.state_of(entry):<9}  {entry.cron}  {entry.display_name}"
     moment = schedule.next_run(entry)
     return f"{line}  next run {moment:{TIME}}" if moment else line
 
 
 def _show(environment: Any, entry: Any) -> None:
-    from pipeline.vertex import runs
-
     _describe(environment, entry)
     job = entry.create_pipeline_job_request.pipeline_job
-    for name, value in sorted(runs.parameters_of(job).items()):
-        print(f"  {name} = {value:g}" if isinstance(value, float) else f"  {name} = {value}")
+    for line in runs.parameter_lines(job):
+        print(line)
     for key, value in sorted(job.labels.items()):
         print(f"  label {key} = {value}")
     for run in runs.of_schedule(environment, entry.name):
@@ -114,11 +108,8 @@ def _show(environment: Any, entry: Any) -> None:
 
 
 def _describe(environment: Any, entry: Any) -> None:
-    from pipeline import cloud
-    from pipeline.vertex import schedule
-
     number = schedule.id_of(entry)
-    print(f"Schedule:  {entry.display_name} ({number}), {_state(entry)}")
+    print(f"Schedule:  {entry.display_name} ({number}), {runs.state_of(entry)}")
     print(f"Console:   {cloud.schedule_link(environment, number)}")
     when = schedule.timing_of(entry)
     print(f"Times:     {when.expression} ({when.zone})")
@@ -128,9 +119,3 @@ def _describe(environment: Any, entry: Any) -> None:
     if moment := schedule.next_run(entry):
         there = moment.astimezone(schedule.time_zone(when.zone))
         print(f"Next run:  {there:{TIME}}, local time {moment.astimezone():{TIME}}")
-
-
-def _state(entry: Any) -> str:
-    from pipeline.vertex import runs
-
-    return runs.state_of(entry)

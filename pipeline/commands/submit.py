@@ -12,7 +12,11 @@ import argparse
 import json
 from collections.abc import Sequence
 
+from pipeline import cloud
 from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
+from pipeline.graph.environment import load_environment
+from pipeline.graph.titles import titles_of
+from pipeline.vertex import checks, runs, submit
 
 HELP = "start a run on Vertex AI"
 
@@ -27,11 +31,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
-    from pipeline import cloud
-    from pipeline.graph.environment import load_environment
-    from pipeline.graph.titles import titles_of
-    from pipeline.vertex import checks, runs, submit
-
     passed = passed_parameters(parsed, assignments)
     environment = load_environment(parsed.env)
     submission = submit.prepare(environment, passed, parsed.template, parsed.cache, parsed.job_id)

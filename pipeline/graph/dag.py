@@ -29,9 +29,9 @@ from components.upload_model import upload_model
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import PARAMETERS, STEPS, docstring, settings_of, signature
 from pipeline.graph.targets import TARGETS, Channel, TrainingStepInputs
+from pipeline.graph.titles import NAME, NEVER_CACHED
 from trainer.config import EvaluateConfig, FetchConfig
 
-NAME = "msinet"
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
 SIZES = {
     "fetch-dataset": ("8", "16G"),
@@ -42,9 +42,6 @@ SIZES = {
 RETRIED = ("fingerprint", "fetch-dataset", "plan-training", "collect-training", "import-model", "upload-model")
 """Tasks that are retried. upload_model may run twice, because a registry recognises a run that it already has. Not
 the evaluation, which fails on purpose for a bad model, nor training, which Vertex AI restarts itself."""
-
-NEVER_CACHED = ("fingerprint", "named-model", "importer", "evaluate-model", "upload-model")
-"""Tasks whose result depends on more than their inputs: on the current source or registry."""
 
 
 def build_pipeline(target: str = "local", environment: Environment | None = None) -> Any:

@@ -68,7 +68,16 @@ class Environment:
                 self.bucket.startswith("gs://") and len(self.bucket) > len("gs://"),
                 f"bucket is {self.bucket!r}; write it as gs://NAME or gs://NAME/FOLDER",
             )
-        check_addresses(self.notify)
+        check(
+            len(self.notify) <= MAX_ADDRESSES,
+            f"notify has {len(self.notify)} addresses, but Vertex AI sends to at most {MAX_ADDRESSES}; use a "
+            "mailing list",
+        )
+        for address in self.notify:
+            check(
+                re.fullmatch(ADDRESS, address) is not None,
+                f"notify has {address!r}, which is not an e-mail address; write it as NAME@DOMAIN",
+            )
 
     @property
     def derived(self) -> dict[str, Value]:
@@ -93,20 +102,6 @@ class Environment:
         """Full name of the image for cpu, gpu or tpu."""
         name = f"{IMAGE.removesuffix('cpu')}{kind}:{self.image_tag}"
         return "/".join(filter(None, (self.image_repository, name)))
-
-
-def check_addresses(addresses: Sequence[str]) -> None:
-    """Raise `UserError` unless Vertex AI can send to these e-mail addresses."""
-    check(
-        len(addresses) <= MAX_ADDRESSES,
-        f"notify has {len(addresses)} addresses, but Vertex AI sends to at most {MAX_ADDRESSES}; use a mailing "
-        "list",
-    )
-    for address in addresses:
-        check(
-            re.fullmatch(ADDRESS, address) is not None,
-            f"notify has {address!r}, which is not an e-mail address; write it as NAME@DOMAIN",
-        )
 
 
 def load_environment(name: str) -> Environment:

@@ -6,8 +6,8 @@
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from components.collect_training import collect_training
 from components.plan_training import plan_training
@@ -75,10 +75,8 @@ class TrainingStepInputs:
         return task.set_caching_options(cached).set_display_name(f"{STEPS[self.name]}: plan")
 
 
-class TrainingStep(Protocol):
-    """Creates the tasks of one training step and returns the last, with outputs `model` and `Output` (its URI)."""
-
-    def __call__(self, step: TrainingStepInputs, environment: Environment) -> Channel: ...
+TrainingStep = Callable[[TrainingStepInputs, Environment], Channel]
+"""Creates the tasks of one training step and returns the last, with outputs `model` and `Output` (its URI)."""
 
 
 def local(step: TrainingStepInputs, environment: Environment) -> Channel:

@@ -1,7 +1,11 @@
-"""The titles of a compiled pipeline's tasks."""
+"""The names of the pipeline and of its tasks, and the titles of a compiled pipeline's tasks. Loads no kfp."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+NAME = "msinet"
+NEVER_CACHED = ("fingerprint", "named-model", "importer", "evaluate-model", "upload-model")
+"""Tasks whose result depends on more than their inputs: on the current source or registry."""
 
 
 def titles_of(spec: Mapping[str, Any]) -> dict[str, str]:

@@ -109,7 +109,11 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
 
 
 def _resumed_run(environment: str, folder: str, passed: Mapping[str, Value]) -> Run:
-    stored = Run.load(_latest_run() if folder == "latest" else pathlib.Path(folder))
+    if folder == "latest":
+        paths = sorted(RUNS.glob(f"*/{RUN_FILE}"), key=lambda path: path.stat().st_mtime)
+        check(bool(paths), f"there is no run to resume below {RUNS.absolute()}")
+        folder = str(paths[-1].parent)
+    stored = Run.load(pathlib.Path(folder))
     check(
         not environment or load_environment(environment).name == stored.environment,
         f"{stored.folder} was started in environment {stored.environment}, not {environment}; omit --env",
@@ -160,9 +164,3 @@ def _require_registry(location: str, name: str) -> None:
     registry = LocalRegistry.at(location)
     files.check_place(registry.root / name / artifacts.ALIASES)
     registry.default(name)
-
-
-def _latest_run() -> pathlib.Path:
-    paths = sorted(RUNS.glob(f"*/{RUN_FILE}"), key=lambda path: path.stat().st_mtime)
-    check(bool(paths), f"there is no run to resume below {RUNS.absolute()}")
-    return paths[-1].parent

@@ -10,9 +10,9 @@ from typing import Any
 
 from pipeline.plan import fit
 from pipeline.plan.settings import MAX_FLEX_START_HOURS, AcceleratorConfig
-from trainer import accelerators, footprint
+from trainer import accelerators, datasets, footprint
 from trainer.accelerators import FLEX_START, Accelerator
-from trainer.config import TrainConfig, parse_image_size
+from trainer.config import FetchConfig, TrainConfig, parse_image_size
 from trainer.duration import format_duration
 from trainer.errors import UserError, check
 
@@ -27,6 +27,16 @@ class DataSize:
     """Images evaluated after each epoch."""
     image_size: tuple[int, int]
     """(height, width) of the network's input, pixels."""
+
+
+def data_size(config: FetchConfig) -> DataSize:
+    """Size of the dataset of `config`, by the table of datasets; a partial dataset counts as a complete one."""
+    row = datasets.get(config.dataset)
+    return DataSize(
+        images=min(row.n_train, config.max_examples or row.n_train),
+        valid_images=row.n_valid,
+        image_size=parse_image_size(config.image_size) if config.image_size else row.image_size,
+    )
 
 
 @dataclasses.dataclass(frozen=True)

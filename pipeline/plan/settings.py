@@ -44,26 +44,21 @@ class AcceleratorConfig:
             f"workers is {self.workers}, but {row.name} trains on one machine; set it to 1, or choose "
             f"{'v5e-4 or v5e-8 for more chips' if row.image == 'tpu' else 'GPUs'}",
         )
-        self._check_reduction_servers()
+        check(
+            not self.reduction_servers or self.workers > 1,
+            f"reduction_servers is {self.reduction_servers}, but they sum the gradients of several GPU "
+            f"machines, and workers is {self.workers}; set it to 0",
+        )
+        check(
+            not self.reduction_servers or self.provisioning != FLEX_START,
+            f"reduction_servers is {self.reduction_servers}, but with provisioning flex-start all machines of a "
+            "job must be of the same type; set it to 0, or provisioning to spot or standard",
+        )
 
     @property
     def row(self) -> Accelerator:
         """The accelerator's row in the table; raises `UserError` for an unknown name."""
         return accelerators.get(self.accelerator)
-
-    def _check_reduction_servers(self) -> None:
-        if not self.reduction_servers:
-            return
-        check(
-            self.workers > 1,
-            f"reduction_servers is {self.reduction_servers}, but they sum the gradients of several GPU "
-            f"machines, and workers is {self.workers}; set it to 0",
-        )
-        check(
-            self.provisioning != FLEX_START,
-            f"reduction_servers is {self.reduction_servers}, but with provisioning flex-start all machines of a "
-            "job must be of the same type; set it to 0, or provisioning to spot or standard",
-        )
 
 
 MAX_FLEX_START_HOURS = 168

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from pipeline.plan import fit, worker_pools
 from pipeline.plan import plan as planning
-from pipeline.plan.plan import DataSize, TrainingPlan
-from pipeline.plan.settings import AcceleratorConfig, parse_labels
+from pipeline.plan.plan import DataSize
+from pipeline.plan.settings import AcceleratorConfig, JobConfig, parse_labels
 from trainer import artifacts, files, footprint
 from trainer.config import TrainConfig
 from trainer.errors import check
@@ -35,6 +35,8 @@ class Folders:
     dataset: str
     base_model: str | None
     workspace: str
+    job_dir: str
+    """URI of the workspace."""
     checkpoint_dir: str
     """Empty for a folder in the workspace."""
     initial_weights_fingerprint: str
@@ -60,49 +62,23 @@ NO_MACHINES = Outputs([], "", "", "", {}, "", "", "", "", {})
 """The outputs for a local run, which requests no machines."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Job:
-    """A training step that fits its target."""
-
-    plan: TrainingPlan | None
-    """None for a local run, whose devices are unknown until the training starts."""
-    target: Target
-    arguments: list[str]
-
-    def outputs(self, timeout_hours: float, max_wait_hours: float, labels: str, job_dir: str) -> Outputs:
-        """The outputs for later tasks, with durations in the format of the API.
-
-        Raises `UserError` if the timeout would stop the job too early, and for malformed labels.
-        """
-        if self.plan is None:
-            return NO_MACHINES
-        if self.target.platform == "vertex":
-            planning.check_timeout(self.plan, timeout_hours)
-        image = self.target.image_pattern.format(self.plan.accelerator.image)
-        return Outputs(
-            worker_pool_specs=worker_pools.worker_pool_specs(self.plan, image, COMMAND, self.arguments, {}),
-            strategy=worker_pools.scheduling_strategy(self.plan),
-            timeout=f"{round(3600 * timeout_hours)}s",
-            max_wait_duration=f"{round(3600 * max_wait_hours)}s",
-            labels=parse_labels(labels),
-            job_dir=job_dir,
-            image=image,
-            accelerator_type=worker_pools.accelerator_type(self.plan),
-            accelerator_limit=worker_pools.accelerator_limit(self.plan),
-            node_selector=worker_pools.node_selector(self.plan),
-        )
-
-
 def plan_step(
-    step: str, config: TrainConfig, machines: AcceleratorConfig, target: Target, folders: Folders, markdown: str
-) -> Job:
-    """Plan one training step and write the plan as Markdown to `markdown`.
+    step: str,
+    config: TrainConfig,
+    machines: AcceleratorConfig,
+    job: JobConfig,
+    target: Target,
+    folders: Folders,
+    markdown: str,
+) -> Outputs:
+    """Plan one training step, write the plan as Markdown to `markdown`, and return the outputs for later tasks.
 
     The job receives the settings unchanged. The trainer resolves batch and precision for its devices by the same
     rules as the plan, so that they are equal on every target.
 
     Raises:
-        UserError: if accelerator, batch, image size and precision do not fit together.
+        UserError: if accelerator, batch, image size and precision do not fit together, or if the timeout would
+            stop the job too early.
     """
     manifest = artifacts.Manifest.load(folders.dataset)
     data = DataSize(
@@ -110,16 +86,34 @@ def plan_step(
         valid_images=manifest.counts["valid"],
         image_size=manifest.image_size,
     )
-    plan = None
     if target.platform == LOCAL:
-        text = _describe_local(machines, config, data)
-    else:
-        plan = planning.make_plan(machines, config, data, location=target.location, platform=target.platform)
-        text = planning.plan_markdown(plan)
+        _publish(_describe_local(machines, config, data), markdown)
+        return NO_MACHINES
+    plan = planning.make_plan(machines, config, data, location=target.location, platform=target.platform)
+    _publish(planning.plan_markdown(plan), markdown)
+    if target.platform == "vertex":
+        planning.check_timeout(plan, job.timeout_hours)
+    image = target.image_pattern.format(plan.accelerator.image)
+    arguments = _arguments(step, config, folders, machines.accelerator)
+    return Outputs(
+        worker_pool_specs=worker_pools.worker_pool_specs(plan, image, COMMAND, arguments),
+        strategy=worker_pools.scheduling_strategy(plan),
+        timeout=f"{round(3600 * job.timeout_hours)}s",
+        max_wait_duration=f"{round(3600 * job.max_wait_hours)}s",
+        labels=parse_labels(job.training_labels),
+        job_dir=folders.job_dir,
+        image=image,
+        accelerator_type=worker_pools.accelerator_type(plan),
+        accelerator_limit=worker_pools.accelerator_limit(plan),
+        node_selector=worker_pools.node_selector(plan),
+    )
+
+
+def _publish(text: str, markdown: str) -> None:
+    """Print the plan and write it to the file `markdown`."""
     with files.replacing(markdown) as partial:
         partial.write_text(text)
     print(text)
-    return Job(plan, target, _arguments(step, config, folders, machines.accelerator if plan else ""))
 
 
 def _describe_local(machines: AcceleratorConfig, config: TrainConfig, data: DataSize) -> str:
@@ -147,7 +141,7 @@ def _arguments(step: str, config: TrainConfig, folders: Folders, accelerator: st
         "output_dir": f"{folders.workspace}/{MODEL_FOLDER}",
         "checkpoint_dir": checkpoints,
         **({"base_model": folders.base_model} if folders.base_model else {}),
-        **({"accelerator": accelerator} if accelerator else {}),
+        "accelerator": accelerator,
         **({"initial_weights_fingerprint": digest} if digest else {}),
         **dataclasses.asdict(config),
     }

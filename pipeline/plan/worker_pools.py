@@ -1,6 +1,6 @@
 """The machines of a training plan, in the form that Vertex AI custom jobs and Kubeflow pods request them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pipeline.plan.plan import TrainingPlan
@@ -13,7 +13,7 @@ NODE_LABELS = {SPOT: "cloud.google.com/gke-spot", FLEX_START: "cloud.google.com/
 
 
 def worker_pool_specs(
-    plan: TrainingPlan, image: str, command: Sequence[str], args: Sequence[str], env: Mapping[str, str]
+    plan: TrainingPlan, image: str, command: Sequence[str], args: Sequence[str]
 ) -> list[dict[str, Any]]:
     """The worker pools of the custom job, for `CustomTrainingJobOp`.
 
@@ -21,8 +21,6 @@ def worker_pool_specs(
     launcher drops empty pools, so that the next pool would move up.
     """
     container: dict[str, Any] = {"image_uri": image, "command": list(command), "args": list(args)}
-    if env:
-        container["env"] = [{"name": name, "value": value} for name, value in env.items()]
 
     def pool(row: Accelerator, replicas: int, container: dict[str, Any]) -> dict[str, Any]:
         return {"machine_spec": row.machine_spec, "replica_count": replicas, "container_spec": container}

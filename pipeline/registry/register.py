@@ -7,15 +7,17 @@ from typing import Any
 from pipeline.registry.address import VERTEX
 from pipeline.registry.folder import LocalRegistry
 from pipeline.registry.versions import NO_VERSION, Registry
+from pipeline.registry.vertex import VertexRegistry
 from trainer import artifacts, files
 from trainer.config import EvaluateConfig
+
+DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
+"""What the lineage of a model says of its data, by the names in the manifest."""
 
 
 def connect(location: str = "") -> Registry:
     """The registry at `location`: vertex://..., or a folder (`models` in the working directory if empty)."""
     if location.startswith(VERTEX):
-        from pipeline.registry.vertex import VertexRegistry
-
         return VertexRegistry.at(location)
     return LocalRegistry.at(location)
 
@@ -37,14 +39,7 @@ def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
         "folder": model.partition(f"/{run}/")[0],
         "code_version": artifacts.code_version(),
         "data": {
-            step: {
-                "dataset": manifest.dataset,
-                "source": manifest.source,
-                "fingerprint": manifest.fingerprint,
-                "image_size": manifest.image_size,
-                "counts": manifest.counts,
-            }
-            for step, manifest in manifests.items()
+            step: {name: getattr(manifest, name) for name in DATA_FACTS} for step, manifest in manifests.items()
         },
         "model": files.read_json(pathlib.Path(model) / artifacts.MODEL_CONFIG, "train the model again"),
     }

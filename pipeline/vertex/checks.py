@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from pipeline import cloud
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import Value, settings_of, steps_of
-from pipeline.plan.plan import DataSize, TrainingPlan, check_timeout, make_plan
+from pipeline.plan.plan import TrainingPlan, check_timeout, data_size, make_plan
 from pipeline.plan.settings import LABEL, AcceleratorConfig, JobConfig
-from trainer import datasets, storage
-from trainer.config import FetchConfig, TrainConfig, parse_image_size
+from trainer import storage
+from trainer.config import FetchConfig, TrainConfig
 from trainer.errors import UserError, check
 
 REGION = r"[a-z]+-[a-z]+[0-9]+"
@@ -67,15 +67,9 @@ def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, Tr
     for step, title in steps_of(values).items():
         data = FetchConfig(**settings_of(FetchConfig, step, values))
         training = TrainConfig(**settings_of(TrainConfig, step, values))
-        row = datasets.get(data.dataset)
         try:
             machines = AcceleratorConfig(**settings_of(AcceleratorConfig, step, values))
-            size = DataSize(
-                images=min(row.n_train, data.max_examples or row.n_train),
-                valid_images=row.n_valid,
-                image_size=parse_image_size(data.image_size) if data.image_size else row.image_size,
-            )
-            made[step] = make_plan(machines, training, size, location=environment.location)
+            made[step] = make_plan(machines, training, data_size(data), location=environment.location)
             if not (data.max_examples or data.accepts_partial):
                 check_timeout(made[step], JobConfig(**settings_of(JobConfig, step, values)).timeout_hours)
         except UserError as error:

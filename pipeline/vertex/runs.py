@@ -34,8 +34,9 @@ def service_of(environment: Environment) -> Any:
 
 
 def find(environment: Environment, run: str) -> Any:
-    """The run with this id. Raises `UserError` if there is none."""
-    check_id(run)
+    """The run with this id. Raises `UserError` if there is none, or if `run` does not have the form of an id."""
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,127}", run):
+        raise UserError(f"run {run!r} is not a run id; `python -m pipeline runs list` lists them")
     with cloud.reported_errors():
         return cloud.once(lambda: read(service_of(environment), environment, run))
 
@@ -48,12 +49,6 @@ def read(service: Any, environment: Environment, run: str) -> Any:
 def name_of(environment: Environment, run: str) -> str:
     """The resource name of a run."""
     return f"{cloud.parent_of(environment)}/pipelineJobs/{run}"
-
-
-def check_id(run: str) -> None:
-    """Raise `UserError` unless `run` has the form of a run id."""
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,127}", run):
-        raise UserError(f"run {run!r} is not a run id; `python -m pipeline runs list` lists them")
 
 
 def latest(environment: Environment, pipeline: str, limit: int) -> list[Any]:
@@ -123,7 +118,7 @@ def follow(
             for line in changes(job, titles, states):
                 say(line)
             if (state := state_of(job)) in STATUSES:
-                for line in _ending(job, titles, state):
+                for line in (f"Run {state}{_took(job)}", *(failures(job, titles) if state == FAILED else ())):
                     say(line)
                 return STATUSES[state]
             time.sleep(POLL_S if poll_s is None else poll_s)
@@ -163,6 +158,14 @@ def parameters_of(job: Any) -> dict[str, Any]:
     return dict(_json(job)["runtimeConfig"].get("parameterValues", {}))
 
 
+def parameter_lines(job: Any) -> list[str]:
+    """A line for each parameter of a run. The API returns every number as a float."""
+    return [
+        f"  {name} = {value:g}" if isinstance(value, float) else f"  {name} = {value}"
+        for name, value in sorted(parameters_of(job).items())
+    ]
+
+
 def _json(job: Any) -> dict[str, Any]:
     return dict(type(job).to_dict(job, preserving_proto_field_name=False))
 
@@ -179,11 +182,6 @@ def _took(task: Any) -> str:
     if not (task.start_time and task.end_time):
         return ""
     return f" after {format_duration((task.end_time - task.start_time).total_seconds())}"
-
-
-def _ending(job: Any, titles: Mapping[str, str], state: str) -> list[str]:
-    lines = [f"Run {state}{_took(job)}"]
-    return lines + failures(job, titles) if state == FAILED else lines
 
 
 def failures(job: Any, titles: Mapping[str, str]) -> list[str]:

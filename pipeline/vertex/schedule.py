@@ -129,11 +129,6 @@ def prepare(
     return SchedulePlan(environment, name, when, compose(environment, passed, source, caching))
 
 
-def default_name(environment: Environment) -> str:
-    """The default name of the environment's schedule."""
-    return f"msinet-{environment.name}"
-
-
 def service_of(environment: Environment) -> Any:
     """A client of the API's service for schedules."""
     from google.cloud.aiplatform_v1 import ScheduleServiceClient

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline import cloud
-from pipeline.graph import dag, parameters
+from pipeline.graph import parameters
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import STEPS, Value
+from pipeline.graph.titles import NAME
 from pipeline.registry.address import VERTEX
 from pipeline.registry.labels import OWNER
 from pipeline.vertex import checks, runs, template
@@ -69,7 +70,9 @@ def prepare(
     """
     check(not run or bool(re.fullmatch(RUN_ID, run)), f"job id is {run!r}; use lower-case letters, digits and -")
     job = compose(environment, passed, source, caching)
-    return Submission(environment, run or new_id(job["pipelineSpec"]["pipelineInfo"]["name"]), job, not run)
+    name, now = job["pipelineSpec"]["pipelineInfo"]["name"], datetime.datetime.now(datetime.UTC)
+    new_id = f"{name}-{now:%Y%m%d%H%M%S}-{secrets.token_hex(2)}"
+    return Submission(environment, run or new_id, job, is_new_id=not run)
 
 
 def compose(
@@ -82,7 +85,7 @@ def compose(
     derived = {name: value for name, value in environment.derived.items() if name in chosen.parameters}
     values = {**derived, **environment.parameters, **passed}
     chosen.check_values(values)
-    if chosen.name == dag.NAME:
+    if chosen.name == NAME:
         _check_ours(environment, chosen, values)
     job = {
         "displayName": f"{chosen.name}-{environment.name}",
@@ -127,7 +130,7 @@ def _check_locations(environment: Environment, values: Mapping[str, Value]) -> N
 def estimates(submission: Submission) -> list[str]:
     """One line per training step of our pipeline: its machines, and its estimated time and cost."""
     chosen = Template(submission.job["pipelineSpec"])
-    if chosen.name != dag.NAME:
+    if chosen.name != NAME:
         return []
     values = {**chosen.defaults(), **submission.job["runtimeConfig"]["parameterValues"]}
     return [
@@ -136,12 +139,6 @@ def estimates(submission: Submission) -> list[str]:
         + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
         for step, made in checks.plans(submission.environment, values).items()
     ]
-
-
-def new_id(name: str) -> str:
-    """A new run id: NAME-YYYYMMDDHHMMSS-xxxx, with the time in UTC and a random suffix."""
-    now = datetime.datetime.now(datetime.UTC)
-    return f"{name}-{now:%Y%m%d%H%M%S}-{secrets.token_hex(2)}"
 
 
 def send(submission: Submission) -> None:

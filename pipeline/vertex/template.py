@@ -5,14 +5,14 @@ import dataclasses
 import pathlib
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pipeline import cloud
 from pipeline.graph import compile as compiling
-from pipeline.graph.dag import NEVER_CACHED
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import TYPE_NAMES, Value
+from pipeline.graph.titles import NEVER_CACHED
 from trainer.errors import UserError, check, nearest
 
 TYPES: dict[str, type] = {"STRING": str, "NUMBER_INTEGER": int, "NUMBER_DOUBLE": float, "BOOLEAN": bool}
@@ -72,15 +72,11 @@ class Template:
         if how == "as-compiled":
             return self
         spec = copy.deepcopy(self.spec)
-        for task in _tasks(spec):
-            is_cacheable = UNCACHED.fullmatch(task["componentRef"]["name"]) is None
-            task["cachingOptions"] = {"enableCache": True} if how == "on" and is_cacheable else {}
+        for component in (spec["root"], *spec.get("components", {}).values()):
+            for task in component.get("dag", {}).get("tasks", {}).values():
+                is_cacheable = UNCACHED.fullmatch(task["componentRef"]["name"]) is None
+                task["cachingOptions"] = {"enableCache": True} if how == "on" and is_cacheable else {}
         return Template(spec, self.uri)
-
-
-def _tasks(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for component in (spec["root"], *spec.get("components", {}).values()):
-        yield from component.get("dag", {}).get("tasks", {}).values()
 
 
 def load(environment: Environment, source: str = "") -> Template:

@@ -60,12 +60,18 @@ def source(folder):
     return write_salicon(folder / "source", train_x=12, valid_x=52)
 
 
-@pytest.fixture(scope="module")
-def prepared(folder, source):
+def fetch(folder, source, digest):
+    """The prepared data; it is in `folder` with the preview."""
     data, preview = artifact(dsl.Dataset, folder / "prepared"), artifact(dsl.HTML, folder / "preview")
-    digest = fingerprint.python_func(DATASET, source, "", False, "none")[0]
     settings = dataclasses.asdict(FetchConfig(DATASET, source, "32x40", allow_partial_data=True))
     fetch_dataset.python_func(**settings, fingerprint=digest, prepared=data, preview=preview)
+    return data
+
+
+@pytest.fixture(scope="module")
+def prepared(folder, source):
+    digest = fingerprint.python_func(DATASET, source, "", False, "none")[0]
+    data = fetch(folder, source, digest)
     assert data.metadata["fingerprint"] == digest
     assert "<html" in (folder / "preview").read_text().lower()
     return data
@@ -76,20 +82,18 @@ def settings(**changes):
     return dataclasses.asdict(config) | {"initial_weights_fingerprint": ""} | changes
 
 
+def train(folder, dataset, **changes):
+    """The model of a base training with these arguments; it is in `folder` with the other outputs."""
+    outputs = {"model": artifact(dsl.Model, folder / "model"), "curve": artifact(dsl.HTML, folder / "curve")}
+    arguments = {"step": "base", "accelerator": "", "checkpoint_dir": "", **settings(**changes)}
+    train_model.python_func(**arguments, dataset=dataset, **outputs)
+    return outputs["model"]
+
+
 @pytest.fixture(scope="module")
 def model(folder, prepared):
-    model, curve = artifact(dsl.Model, folder / "model"), artifact(dsl.HTML, folder / "curve")
-    checkpoints = str(folder / "checkpoints")
     with shared_steps():
-        train_model.python_func(
-            step="base",
-            **settings(),
-            accelerator="",
-            checkpoint_dir=checkpoints,
-            dataset=prepared,
-            model=model,
-            curve=curve,
-        )
+        model = train(folder, prepared, checkpoint_dir=str(folder / "checkpoints"))
     assert (folder / "checkpoints" / "base").is_dir()
     assert "<html" in (folder / "curve").read_text().lower()
     return model
@@ -103,10 +107,8 @@ def test_prepared_data_has_its_metadata(prepared):
 
 
 def test_data_that_changed_since_its_fingerprint_is_refused(prepared, source, tmp_path):
-    config = dataclasses.asdict(FetchConfig(DATASET, source, "32x40", allow_partial_data=True))
-    outputs = {"prepared": artifact(dsl.Dataset, tmp_path / "data"), "preview": artifact(dsl.HTML, tmp_path / "p")}
     with pytest.raises(SystemExit, match=f"error: the source of {DATASET} changed while it was fetched"):
-        fetch_dataset.python_func(**config, fingerprint="another", **outputs)
+        fetch(tmp_path, source, "another")
 
 
 def test_source_that_is_missing_is_an_error_of_one_line(tmp_path):
@@ -121,10 +123,8 @@ def test_data_that_a_model_replaces_is_neither_read_nor_fetched(model, tmp_path,
     assert "salicon: not needed, because base_model_uri replaces base training" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"^error: .*nowhere"):
         fingerprint.python_func(DATASET, nowhere, model.path, True, "none")
-    data, preview = artifact(dsl.Dataset, tmp_path / "data"), artifact(dsl.HTML, tmp_path / "preview")
-    config = dataclasses.asdict(FetchConfig(DATASET, nowhere))
-    fetch_dataset.python_func(**config, fingerprint="", prepared=data, preview=preview)
-    assert [path.name for path in (tmp_path / "data").iterdir()] == ["not-fetched.txt"]
+    data = fetch(tmp_path, nowhere, "")
+    assert [path.name for path in pathlib.Path(data.path).iterdir()] == ["not-fetched.txt"]
 
 
 def test_initial_weights_are_fingerprinted_if_they_are_a_file(source, tmp_path):
@@ -145,12 +145,9 @@ def test_initial_weights_that_changed_since_the_plan_are_refused_by_task_and_job
     path = tmp_path / "vgg.h5"
     path.write_bytes(b"new")
     start = {"initial_weights": str(path), "initial_weights_fingerprint": "old"}
-    outputs = {"model": artifact(dsl.Model, tmp_path / "model"), "curve": artifact(dsl.HTML, tmp_path / "curve")}
     refused = rf"the weights at {path} changed since the run was planned .* was old, now it is [0-9a-f]{{64}}\)"
     with pytest.raises(SystemExit, match=f"^error: {refused}"):
-        train_model.python_func(
-            step="base", **settings(**start), accelerator="", checkpoint_dir="", dataset=prepared, **outputs
-        )
+        train(tmp_path, prepared, **start)
     (pool,) = planned(tmp_path, prepared, **start)[0].worker_pool_specs
     with pytest.raises(SystemExit, match=f"^error: {refused}"):
         main(["train", *pool["container_spec"]["args"]])
@@ -176,30 +173,17 @@ def test_model_is_imported_only_if_it_is_unchanged_since_its_fingerprint(model, 
 def test_fine_tuning_starts_from_the_base_model_and_keeps_checkpoints_next_to_its_output(
     model, prepared, tmp_path
 ):
-    tuned, curve = artifact(dsl.Model, tmp_path / "tuned"), artifact(dsl.HTML, tmp_path / "curve")
     with quick_trainings():
-        train_model.python_func(
-            step="finetune",
-            **settings(),
-            accelerator="",
-            checkpoint_dir="",
-            dataset=prepared,
-            model=tuned,
-            curve=curve,
-            base_model=model,
-        )
-    config = json.loads((tmp_path / "tuned" / artifacts.MODEL_CONFIG).read_text())
+        train(tmp_path, prepared, step="finetune", base_model=model)
+    config = json.loads((tmp_path / "model" / artifacts.MODEL_CONFIG).read_text())
     assert config["base_model"]["best_epoch"] == model.metadata["best_epoch"] == 1
-    assert (tmp_path / "tuned-checkpoints").is_dir()
+    assert (tmp_path / "model-checkpoints").is_dir()
 
 
 def test_setting_that_does_not_fit_is_an_error_of_one_line_and_writes_nothing(prepared, tmp_path):
-    outputs = {"model": artifact(dsl.Model, tmp_path / "model"), "curve": artifact(dsl.HTML, tmp_path / "curve")}
     for changes, message in (({"batch_size": 99}, "batch_size is 99"), ({"epochs": 0}, "epochs is 0")):
         with pytest.raises(SystemExit, match=f"^error: {message}"):
-            train_model.python_func(
-                step="base", **settings(**changes), accelerator="", checkpoint_dir="", dataset=prepared, **outputs
-            )
+            train(tmp_path, prepared, **changes)
     assert not (tmp_path / "model").exists()
 
 

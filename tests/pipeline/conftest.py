@@ -1,6 +1,8 @@
 import pytest
 
+from pipeline.registry.address import VERTEX
 from tests.tiny import write_salicon
+from tests.vertex import LOCATION, PROJECT
 from trainer import artifacts
 
 
@@ -28,3 +30,9 @@ def model(tmp_path):
     (folder / artifacts.HISTORY).write_text('{"epoch": 1}\n')
     (folder / artifacts.MODEL_CONFIG).write_text('{"best_epoch": 1}')
     return folder
+
+
+@pytest.fixture
+def address(vertex, bucket):
+    """Of the registry on the server of the tests."""
+    return f"{VERTEX}{PROJECT}/{LOCATION}?endpoint={vertex.environment.endpoint}&staging=gs://{bucket.name}/models"

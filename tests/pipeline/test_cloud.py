@@ -37,22 +37,30 @@ def pauses(monkeypatch):
 DOWN, FULL, TAKEN = ServiceUnavailable("down"), TooManyRequests("full"), Conflict("taken")
 
 
-def test_success_needs_no_look():
-    service = Service(["made"])
+@pytest.mark.parametrize(
+    ("calls", "looks", "log"),
+    [
+        (["made"], [None], "call"),
+        ([DOWN], [None, "made"], "call look call look"),  # the response was lost
+        ([DOWN, "made"], [DOWN, DOWN, None], "call look look look call"),  # not repeated before a look succeeds
+        ([DOWN, TAKEN], [None, "made"], "call look call look"),  # the id is taken by the first attempt
+    ],
+)
+def test_result_is_that_of_the_first_attempt_that_succeeded(calls, looks, log):
+    service = Service(calls, looks)
     assert service.once() == "made"
-    assert service.log == ["call"]
+    assert " ".join(service.log) == log
 
 
-def test_result_of_a_request_whose_response_was_lost_is_returned():
-    service = Service([DOWN], [None, "made"])
-    assert service.once() == "made"
-    assert service.log == ["call", "look", "call", "look"]
-
-
-def test_request_is_not_repeated_before_a_look_has_succeeded():
-    service = Service([DOWN, "made"], [DOWN, DOWN, None])
-    assert service.once() == "made"
-    assert service.log == ["call", "look", "look", "look", "call"]
+@pytest.mark.parametrize(
+    ("calls", "looks", "log"),
+    [([TAKEN], ["other"], "call"), ([DOWN, TAKEN], [None, None], "call look call look")],
+)
+def test_id_that_something_else_has_taken_is_an_error(calls, looks, log):
+    service = Service(calls, looks)
+    with pytest.raises(Conflict):
+        service.once()
+    assert " ".join(service.log) == log
 
 
 def test_request_that_takes_time_to_show_is_repeated_after_15_seconds(pauses):
@@ -62,8 +70,9 @@ def test_request_that_takes_time_to_show_is_repeated_after_15_seconds(pauses):
     assert sum(pauses) == 15
 
 
-def test_request_that_must_not_arrive_twice_is_sent_once():
-    service = Service([DOWN])
+@pytest.mark.parametrize("look", [None, DOWN])
+def test_request_that_must_not_arrive_twice_is_sent_once(look):
+    service = Service([DOWN], [look])
     with pytest.raises(UserError, match=r"the service failed: down \(503\).*. It may still appear"):
         service.once(repeat_after=None, unknown="It may still appear")
     assert service.log.count("call") == 1
@@ -85,24 +94,6 @@ def test_failure_says_so_if_the_outcome_is_unknown(looks, is_known):
     service = Service([DOWN], looks)
     with pytest.raises(ServiceUnavailable if is_known else UserError):
         service.once(unknown="Look yourself")
-
-
-def test_id_that_is_taken_at_first_is_an_error():
-    service = Service([TAKEN], ["other"])
-    with pytest.raises(Conflict):
-        service.once()
-    assert service.log == ["call"]
-
-
-@pytest.mark.parametrize("look", ["ours", None])
-def test_id_that_is_taken_after_a_failure_is_ours_or_an_error(look):
-    service = Service([DOWN, TAKEN], [None, look])
-    if look:
-        assert service.once() == "ours"
-    else:
-        with pytest.raises(Conflict):
-            service.once()
-    assert service.log == ["call", "look", "call", "look"]
 
 
 def test_error_that_stays_is_raised_after_all_pauses(pauses):

@@ -304,14 +304,6 @@ def test_mail_goes_to_the_addresses_of_the_environment(tmp_path):
     assert IMAGE not in images
 
 
-def test_parameters_of_an_environment_are_the_defaults_of_its_pipeline(tmp_path):
-    mine = dataclasses.replace(load_environment("vertex"), parameters={"base_epochs": 7})
-    compiling.write_pipeline(mine, tmp_path / "mine.yaml")
-    inputs = yaml.safe_load((tmp_path / "mine.yaml").read_text())["root"]["inputDefinitions"]["parameters"]
-    assert inputs["base_epochs"]["defaultValue"] == 7
-    assert inputs["finetune_epochs"]["defaultValue"] == PARAMETERS["finetune_epochs"].default
-
-
 def test_no_task_installs_anything(compiled):
     for container in containers(compiled["vertex"]).values():
         assert "pip install" not in " ".join(container["command"])

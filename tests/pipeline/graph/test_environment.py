@@ -7,6 +7,7 @@ from pipeline.graph.environment import CONFIGS, Environment, load_environment
 from pipeline.graph.parameters import PARAMETERS, validate
 from trainer.errors import UserError
 
+ADDRESS = "night.shift+saliency@lab.example.org"
 ENVIRONMENTS = sorted(path.stem for path in CONFIGS.glob("*.toml"))
 
 
@@ -20,15 +21,15 @@ def write(tmp_path):
     return write
 
 
-def test_the_three_environments_exist():
-    assert {"local", "sample", "vertex"} <= set(ENVIRONMENTS)
-
-
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_every_environment_of_the_project_is_valid(name):
     environment = load_environment(name)
     validate(environment.parameters)
     assert environment.image.endswith(f"{IMAGE}:{environment.image_tag}")
+
+
+def test_keys_are_no_names_of_parameters():
+    assert not {field.name for field in dataclasses.fields(Environment)} & set(PARAMETERS)
 
 
 def test_local_environment_trains_with_the_papers_settings():
@@ -78,8 +79,20 @@ def test_only_one_module_has_the_image_names():
     assert [path.parent.name for path in sources if IMAGE in path.read_text()] == ["components"]
 
 
-def test_environment_is_frozen_and_names_no_parameter_of_its_own():
-    fields = {field.name for field in dataclasses.fields(Environment)}
-    assert not fields & set(PARAMETERS)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        load_environment("local").target = "vertex"
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_up_to_three_addresses_are_told(count):
+    assert len(Environment("mine", notify=[ADDRESS] * count).notify) == count
+
+
+def test_fourth_address_is_refused():
+    with pytest.raises(UserError, match="notify has 4 addresses, but Vertex AI sends to at most 3"):
+        Environment("mine", notify=[ADDRESS] * 4)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "lab", "lab@", "@example.org", "a@b", "a b@c.org", "a@b.org,c@d.org", "<a@b.org>", "a@.org", "a@@b.org"],
+)
+def test_text_that_is_no_address_is_refused(address):
+    with pytest.raises(UserError, match="which is not an e-mail address"):
+        Environment("mine", notify=[address])

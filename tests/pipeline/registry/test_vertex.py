@@ -2,7 +2,6 @@ import json
 
 import pytest
 
-from pipeline import cloud
 from pipeline.__main__ import main
 from pipeline.graph.parameters import PipelineConfig
 from pipeline.local import prepare
@@ -10,11 +9,11 @@ from pipeline.registry.address import VERTEX
 from pipeline.registry.register import connect
 from pipeline.registry.versions import NO_VERSION
 from pipeline.registry.vertex import METRICS_SCHEMA, VertexRegistry
+from tests.pipeline.registry.test_both import add, record
 from tests.vertex import DROP, LOCATION, PARENT, PROJECT
 from trainer import artifacts
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
-from trainer.models.find import find_model
 
 SERVING = "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"
 LABELS = {
@@ -32,37 +31,9 @@ fixationadd1000: kld 0.4321, information_gain -0.1000
 salicon: kld 0.5000"""
 
 
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch):
-    monkeypatch.setattr("pipeline.cloud.PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
-
-
-@pytest.fixture
-def address(vertex, bucket):
-    return f"{VERTEX}{PROJECT}/{LOCATION}?endpoint={vertex.environment.endpoint}&staging=gs://{bucket.name}/models"
-
-
 @pytest.fixture
 def registry(address):
     return connect(address)
-
-
-def record(name="msinet-1"):
-    data = {
-        "base": {"dataset": "salicon", "source": "gs://data/salicon", "fingerprint": "aa01"},
-        "finetune": {"dataset": "fixationadd1000", "source": "gs://data/add1000", "fingerprint": "bb02"},
-    }
-    return {
-        "metrics": {"fixationadd1000": {"kld": 0.4321, "information_gain": -0.1}, "salicon": {"kld": 0.5}},
-        "compared_with": NO_VERSION,
-        "reason": "The candidate becomes the default: there is no default model yet.",
-        "lineage": {"run": name, "code_version": "0.1.0+5f2a", "data": data, "model": {"epochs": 1}},
-    }
-
-
-def add(registry, model, name="msinet-1", promote=True, champion=NO_VERSION):
-    """Register the model of the run with this name."""
-    return registry.add("msinet", model, record(name), promote, champion)
 
 
 def uploads(vertex):
@@ -116,16 +87,7 @@ def test_folder_is_a_savedmodel_with_the_trainers_model_inside(registry, model, 
     }
 
 
-def test_version_keeps_the_scores_of_each_image(registry, model, bucket, tmp_path):
-    for name in (artifacts.EVALUATION, artifacts.PER_IMAGE):
-        (tmp_path / name).write_text(name)
-    registry.add("msinet", model, record(), True, NO_VERSION, evaluation=tmp_path)
-    for folder in (registry.default("msinet").model, find_model(f"gs://{bucket.name}/models/msinet/msinet-1")):
-        for name in (artifacts.EVALUATION, artifacts.PER_IMAGE):
-            assert (folder / name).read_text() == name
-
-
-def test_each_dataset_becomes_an_evaluation_of_the_version(vertex, registry, model):
+def test_each_data_set_becomes_an_evaluation_of_the_version(vertex, registry, model):
     add(registry, model)
     first, second = vertex.sent("POST", "evaluations:import")
     assert first.path.endswith("/models/4000@1/evaluations:import")
@@ -167,30 +129,12 @@ def test_local_run_without_a_staging_folder_is_refused_before_it_starts():
 # === Default and challenger ===
 
 
-def test_registry_without_versions_has_no_default(registry):
-    assert registry.default("msinet") is None
-    assert registry.versions("msinet") == []
-    assert registry.aliases("msinet") == {}
-
-
-def test_model_that_is_not_promoted_becomes_the_challenger(vertex, registry, model):
-    add(registry, model)
-    assert add(registry, model, "msinet-2", promote=False, champion=1) == (2, CHALLENGER)
-    assert uploads(vertex)[-1].body["model"]["versionAliases"] == [CHALLENGER]
-    assert registry.aliases("msinet") == {DEFAULT: 1, CHALLENGER: 2}
-
-
-def test_model_compared_with_a_default_that_has_moved_since_does_not_become_it(registry, model):
-    add(registry, model)
-    add(registry, model, "msinet-2", champion=1)
-    assert add(registry, model, "msinet-3", champion=1) == (3, CHALLENGER)
-    assert registry.aliases("msinet") == {DEFAULT: 2, CHALLENGER: 3}
-
-
 def test_first_version_is_the_default_even_if_it_was_not_promoted(vertex, registry, model):
     assert add(registry, model, promote=False) == (1, DEFAULT)
     assert uploads(vertex)[0].body["model"]["versionAliases"] == [CHALLENGER]
     assert registry.default("msinet").number == 1
+    assert add(registry, model, "msinet-2", promote=False, champion=1) == (2, CHALLENGER)
+    assert uploads(vertex)[1].body["model"]["versionAliases"] == [CHALLENGER]
 
 
 def test_default_is_fetched_as_the_trainer_reads_it(registry, model):
@@ -213,13 +157,6 @@ def test_alias_is_moved(vertex, registry, model):
     assert request.path.endswith("/models/4000@1:mergeVersionAliases")
     assert request.body["versionAliases"] == [DEFAULT]
     assert registry.aliases("msinet") == {DEFAULT: 1}
-
-
-def test_alias_of_a_version_that_does_not_exist_is_refused(vertex, registry, model):
-    add(registry, model)
-    with pytest.raises(UserError, match=r"no version 5 .*versions: 1"):
-        registry.set_alias("msinet", DEFAULT, 5)
-    assert not vertex.sent("POST", ":mergeVersionAliases")
 
 
 # === Models of others ===

@@ -4,7 +4,6 @@ import dataclasses
 
 import pytest
 
-from pipeline import cloud
 from pipeline.__main__ import main
 from pipeline.graph.titles import titles_of
 from pipeline.vertex import runs, submit
@@ -15,12 +14,6 @@ DONE = (
     "SUCCEEDED",
     {"fetch-dataset": "SUCCEEDED", "plan-training": "SKIPPED", "import-model": "NOT_TRIGGERED"},
 )
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch):
-    monkeypatch.setattr(cloud, "PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
-    monkeypatch.setattr(runs, "POLL_S", 0.0)
 
 
 @pytest.fixture

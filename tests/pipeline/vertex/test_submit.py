@@ -24,12 +24,6 @@ ATTEMPTS = len(cloud.PAUSES_S) + 1
 del PARAMETERS["rate"]["isOptional"]
 
 
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch):
-    monkeypatch.setattr(cloud, "PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
-    monkeypatch.setattr(runs, "POLL_S", 0.0)
-
-
 @pytest.fixture
 def small_file(tmp_path):
     path = tmp_path / "small.yaml"
@@ -52,7 +46,9 @@ def created(vertex):
     return vertex.sent("POST", "/pipelineJobs")
 
 
-def test_request_is_what_the_api_documents(vertex, prod, submission):
+def test_request_is_what_the_api_documents(vertex, prod, small_file):
+    network = "projects/123/global/networks/main"
+    submission = submit.prepare(dataclasses.replace(prod, network=network), {"rate": 0.5}, small_file)
     submit.send(submission)
     (request,) = created(vertex)
     assert request.path == f"/v1/{PARENT}/pipelineJobs"
@@ -63,14 +59,9 @@ def test_request_is_what_the_api_documents(vertex, prod, submission):
         "runtimeConfig": {"gcsOutputDirectory": f"{prod.bucket}/runs", "parameterValues": {"rate": 0.5}},
         "pipelineSpec": SPEC,
         "serviceAccount": SERVICE_ACCOUNT,
+        "network": network,
     }
     assert re.fullmatch(r"small-\d{14}-[0-9a-f]{4}", submission.run)
-
-
-def test_network_and_template_are_passed_on(vertex, prod, small_file):
-    network = "projects/123/global/networks/main"
-    submit.send(submit.prepare(dataclasses.replace(prod, network=network), {"rate": 1}, small_file))
-    assert created(vertex)[0].body["network"] == network
 
 
 def test_own_pipeline_is_compiled_for_the_environment(vertex, tmp_path, capsys):
@@ -242,15 +233,7 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["base_epochs=three"], "base_epochs is 'three'; it must be an integer"),
-        (["base_epocs=3"], "did you mean 'base_epochs'"),
-        (["base_accelerator=a1000"], "a100"),
         (["base_accelerator=v5e-1", "base_workers=2"], "workers is 2, but v5e-1 trains on one machine"),
-        (["base_accelerator=t4", "provisioning=flex-start"], "provisioning is 'flex-start', which is not offered"),
-        (
-            ["base_accelerator=l4-4", "base_batch_size=6"],
-            "base training: batch_size is 6, which 4 replicas of l4-4",
-        ),
         (
             ["base_batch_size=4", "accumulation=3"],
             "base training: batch_size is 4, which 1 replicas of cpu, in 3 parts each .* cannot share",
@@ -329,30 +312,22 @@ def test_file_that_is_not_a_compiled_pipeline_is_refused(prod, tmp_path, content
 
 
 @pytest.mark.parametrize(
-    ("caching", "expected"),
+    ("compiled", "caching", "expected"),
     [
-        ("as-compiled", {"look": {}, "work": {"enableCache": True}}),
-        ("on", {"look": {}, "work": {"enableCache": True}}),
-        ("off", {"look": {}, "work": {}}),
+        ({"enableCache": True}, "as-compiled", {"enableCache": True}),
+        ({"enableCache": True}, "on", {"enableCache": True}),
+        ({"enableCache": True}, "off", {}),
+        ({}, "on", {"enableCache": True}),
     ],
 )
-def test_caching_has_three_states_and_fingerprints_are_never_cached(prod, small_file, caching, expected):
-    job = submit.prepare(prod, {"rate": 1}, small_file, caching).job
-    tasks = job["pipelineSpec"]["root"]["dag"]["tasks"]
-    assert {name: task.get("cachingOptions", {}) for name, task in tasks.items()} == expected
-
-
-def test_caching_on_applies_to_tasks_compiled_without_it(prod, tmp_path):
+def test_caching_has_three_states_and_the_source_is_always_looked_at(prod, tmp_path, compiled, caching, expected):
     spec = copy.deepcopy(SPEC)
-    del spec["root"]["dag"]["tasks"]["work"]["cachingOptions"]
-    path = tmp_path / "uncached.yaml"
+    spec["root"]["dag"]["tasks"]["work"]["cachingOptions"] = compiled
+    path = tmp_path / "small.yaml"
     path.write_text(yaml.safe_dump(spec))
-    job = submit.prepare(prod, {"rate": 1}, str(path), "on").job
+    job = submit.prepare(prod, {"rate": 1}, str(path), caching).job
     tasks = job["pipelineSpec"]["root"]["dag"]["tasks"]
-    assert {name: task["cachingOptions"] for name, task in tasks.items()} == {
-        "look": {},
-        "work": {"enableCache": True},
-    }
+    assert {name: task.get("cachingOptions", {}) for name, task in tasks.items()} == {"look": {}, "work": expected}
 
 
 def test_caching_on_leaves_out_tasks_that_depend_on_the_current_source_or_registry(vertex):
@@ -400,24 +375,24 @@ def test_following_shows_each_change_once_and_ends_with_success(vertex, prod, sm
     ]
 
 
-def test_failed_run_ends_with_the_task_that_failed_and_its_message(vertex, prod, small_file):
-    tasks = {"look": "SUCCEEDED", "work": ("FAILED", "The replica workerpool0-0 exited with code 1")}
-    status, lines = followed(vertex, prod, small_file, ("FAILED", tasks))
-    assert status == 1
-    assert lines[-2:] == [
-        "Run failed after 1 h 2 min",
-        "Work failed: The replica workerpool0-0 exited with code 1",
-    ]
-
-
-def test_run_that_fails_before_any_task_ends_with_its_own_message(vertex, prod, small_file):
-    status, lines = followed(vertex, prod, small_file, ("FAILED", {}))
-    assert (status, lines[-1]) == (1, "The DAG failed because of []")
-
-
-def test_cancelled_run_has_its_own_exit_status(vertex, prod, small_file):
-    status, lines = followed(vertex, prod, small_file, ("CANCELLED", {"look": "SUCCEEDED", "work": "CANCELLED"}))
-    assert (status, lines[-1]) == (2, "Run cancelled after 1 h 2 min")
+@pytest.mark.parametrize(
+    ("state", "tasks", "status", "said"),
+    [
+        (
+            "FAILED",
+            {"look": "SUCCEEDED", "work": ("FAILED", "The replica workerpool0-0 exited with code 1")},
+            1,
+            ["Run failed after 1 h 2 min", "Work failed: The replica workerpool0-0 exited with code 1"],
+        ),
+        ("FAILED", {}, 1, ["Run failed after 1 h 2 min", "The DAG failed because of []"]),
+        ("CANCELLED", {"look": "SUCCEEDED", "work": "CANCELLED"}, 2, ["Run cancelled after 1 h 2 min"]),
+    ],
+)
+def test_run_that_does_not_succeed_has_its_own_status_and_reason(
+    vertex, prod, small_file, state, tasks, status, said
+):
+    ended, lines = followed(vertex, prod, small_file, (state, tasks))
+    assert (ended, lines[-len(said) :]) == (status, said)
 
 
 @pytest.mark.parametrize("status", [DROP, 429, 500, 503])
