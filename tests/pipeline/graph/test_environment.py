@@ -96,3 +96,8 @@ def test_fourth_address_is_refused():
 def test_text_that_is_no_address_is_refused(address):
     with pytest.raises(UserError, match="which is not an e-mail address"):
         Environment("mine", notify=[address])
+
+
+def test_environment_is_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        load_environment("local").target = "vertex"

@@ -159,6 +159,13 @@ def test_alias_is_moved(vertex, registry, model):
     assert registry.aliases("msinet") == {DEFAULT: 1}
 
 
+def test_alias_of_a_missing_version_sends_no_request(vertex, registry, model):
+    add(registry, model)
+    with pytest.raises(UserError, match=r"no version 5 .*versions: 1"):
+        registry.set_alias("msinet", DEFAULT, 5)
+    assert not vertex.sent("POST", ":mergeVersionAliases")
+
+
 # === Models of others ===
 
 
