@@ -1,5 +1,6 @@
 """TensorFlow takes seconds to load: it is loaded for what needs it alone, after all checks, and it is said."""
 
+import gc
 import json
 import os
 import pathlib
@@ -11,7 +12,7 @@ import pytest
 from PIL import Image
 
 from tests.prepared import write_prepared
-from trainer import artifacts, cpu, files
+from trainer import artifacts, cpu, files, loading
 from trainer.errors import UserError
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
@@ -232,6 +233,14 @@ def load(folder, code="pass"):
 def test_loading_is_said_once_on_stderr_and_leaves_pyplot_as_it_was(tmp_path):
     finished = load(tmp_path)
     assert (finished.stdout, finished.stderr) == ("imported True\nfree\n", f"{LOADING}\n")
+
+
+def test_garbage_is_not_collected_while_it_is_loaded():
+    assert gc.isenabled()
+    with pytest.raises(ImportError), loading._without_garbage_collection():
+        assert not gc.isenabled()
+        raise ImportError
+    assert gc.isenabled()
 
 
 def test_cpu_without_avx_is_an_error_before_tensorflow_would_end_the_process(tmp_path):

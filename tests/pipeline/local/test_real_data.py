@@ -12,7 +12,7 @@ from tests.gcs import upload
 from trainer import artifacts, files
 from trainer.metric_table import DENSITY, METRICS, metrics_that_need
 
-SHARED = pathlib.Path(__file__).parents[3] / "shared"
+SHARED = pathlib.Path(__file__).parents[4] / "shared"
 WEIGHTS_SCRIPT = SHARED / "tools" / "vgg16_weights.py"
 
 pytestmark = pytest.mark.skipif(
