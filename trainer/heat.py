@@ -3,7 +3,7 @@
 The colour maps are matplotlib's `inferno` and Crameri's `managua`, which colour-blind people can tell apart.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import matplotlib
 import numpy as np
@@ -38,16 +38,42 @@ def blend(
     Returns:
         (h, w, 3) RGB.
     """
-    values = np.linspace(0, 1, 256)[:, None]
+    values = np.linspace(0, 1, 256)
+
+    def levels(rows: slice) -> npt.NDArray[np.uint8]:
+        indices: npt.NDArray[np.uint8] = np.rint(np.clip(density[rows], 0, 1) * 255).astype(np.uint8)
+        return indices
+
+    return blend_levels(stimulus, levels, values, HEAT(values), opacity)
+
+
+def blend_levels(
+    image: npt.NDArray[np.uint8],
+    levels: Callable[[slice], npt.NDArray[np.integer]],
+    strengths: npt.NDArray[np.floating],
+    colors: npt.NDArray[np.floating],
+    opacity: float = OPACITY,
+) -> npt.NDArray[np.uint8]:
+    """Draw a map of n levels in colours over an image, which becomes grey and darker: the rule of all overlays.
+
+    Args:
+        image: (h, w, 3) RGB.
+        levels: the level, 0..n - 1, of each pixel in some rows.
+        strengths: (n,), 0..1, how much of its colour each level shows.
+        colors: (n, 3 or more) RGB, 0..1, the colour of each level.
+        opacity: of the strength 1; the image shows through if it is below 1.
+
+    Returns:
+        (h, w, 3) RGB.
+    """
     # The square root makes small values visible.
-    alpha = opacity * np.sqrt(values)
-    kept = ((1 - alpha) * DIMMED / 3)[:, 0].astype(np.float32)
-    added = (255 * alpha * HEAT(values[:, 0])[:, :3] + 0.5).astype(np.float32)
-    blended = np.empty(stimulus.shape, np.uint8)
-    for rows in bands(density.shape):
-        levels = np.rint(np.clip(density[rows], 0, 1) * 255).astype(np.uint8)
-        grey = stimulus[rows].sum(axis=-1, dtype=np.uint16) * kept[levels]
-        blended[rows] = grey[..., None] + added[levels]
+    alpha = opacity * np.sqrt(strengths)
+    kept = ((1 - alpha) * DIMMED / 3).astype(np.float32)
+    added = (255 * alpha[:, None] * colors[:, :3] + 0.5).astype(np.float32)
+    blended = np.empty(image.shape, np.uint8)
+    for rows in bands(image.shape):
+        indices = levels(rows)
+        blended[rows] = (image[rows].sum(axis=-1, dtype=np.uint16) * kept[indices])[..., None] + added[indices]
     return blended
 
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from trainer.config import PREDICT_DEFAULTS
-from trainer.heat import CHANGE, DIMMED, HEAT, OPACITY, bands, blend
+from trainer.heat import CHANGE, HEAT, bands, blend, blend_levels
 from trainer.picture import Pixels
 
 Map = npt.NDArray[np.floating]
@@ -156,13 +156,12 @@ def draw_difference(image: Pixels, change: Map, names: Sequence[str]) -> Pixels:
     """
     largest = max(float(np.abs(change).max()), 1e-12)
     stops = np.linspace(-1, 1, 255)
-    alpha = OPACITY * np.sqrt(np.abs(stops))
-    kept = ((1 - alpha) * DIMMED / 3).astype(np.float32)
-    added = (255 * alpha[:, None] * CHANGE(stops / 2 + 0.5)[:, :3] + 0.5).astype(np.float32)
-    drawn = np.empty(image.shape, np.uint8)
-    for rows in bands(change.shape):
-        indices = np.rint(change[rows] / largest * 127).astype(np.int16) + 127
-        drawn[rows] = (image[rows].sum(axis=-1, dtype=np.uint16) * kept[indices])[..., None] + added[indices]
+
+    def levels(rows: slice) -> npt.NDArray[np.int16]:
+        indices: npt.NDArray[np.int16] = np.rint(change[rows] / largest * 127).astype(np.int16) + 127
+        return indices
+
+    drawn = blend_levels(image, levels, np.abs(stops), CHANGE(stops / 2 + 0.5))
     return _add_scale(drawn, largest, names)
 
 
