@@ -9,7 +9,6 @@ The folder has TensorFlow Serving's layout, so TensorFlow Serving can read it di
 """
 
 import dataclasses
-import datetime
 import fcntl
 import os
 import pathlib
@@ -18,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
 
-from pipeline.registry.versions import NO_VERSION, VERSION, Version, check_model, files_of
+from pipeline.registry.versions import NO_VERSION, VERSION, Version, check_model, dated, files_of
 from trainer import artifacts, files, storage
 from trainer.artifacts import ALIASES, CHALLENGER, DEFAULT, REGISTRY
 from trainer.errors import UserError, check
@@ -136,14 +135,13 @@ def _write(
     place: pathlib.Path, model: pathlib.Path, evaluation: pathlib.Path | None, record: Mapping[str, Any]
 ) -> None:
     """Write the folder of a version."""
-    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     with files.replacing(place) as partial:
         shutil.copytree(model / artifacts.SAVED_MODEL, partial)
         extra = model_in(partial)
         extra.mkdir(exist_ok=True)
         for file in files_of(model, evaluation).values():
             shutil.copy(file, extra)
-        files.write_json(extra / VERSION, {"created": created, **record})
+        files.write_json(extra / VERSION, dated(record))
 
 
 def _is_of_same_run(registered: Mapping[str, Any], record: Mapping[str, Any]) -> bool:

@@ -4,13 +4,12 @@
 <root>/<name>/<run>/assets.extra/    the same model as the trainer reads it, and `version.json`
 """
 
-import datetime
 import json
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.registry.versions import VERSION
+from pipeline.registry.versions import VERSION, dated
 from trainer import artifacts, storage
 from trainer.errors import check
 from trainer.models.registry_layout import model_at, model_in
@@ -45,8 +44,7 @@ def write(
     paths = [path for path in sorted(saved_model.rglob("*")) if path.is_file()]
     files = {path.relative_to(saved_model).as_posix(): path for path in paths}
     files |= {f"{artifacts.VERSION_EXTRA}/{name}": path for name, path in extras.items()}
-    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    content = json.dumps({"created": created, **record}, indent=2) + "\n"
+    content = json.dumps(dated(record), indent=2) + "\n"
     client = storage.client(write=True)
     for name, path in files.items():
         storage.write_object(f"{place}/{name}", path, client)

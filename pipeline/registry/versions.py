@@ -1,6 +1,7 @@
 """Versions of a model, and the interface of a registry."""
 
 import dataclasses
+import datetime
 import pathlib
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -57,6 +58,11 @@ class Registry(Protocol):
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
         """Let `alias` name `version`. Raises `UserError` if there is no such version."""
+
+
+def dated(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of VERSION: when the version was created, and its record."""
+    return {"created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), **record}
 
 
 def check_model(model: pathlib.Path) -> None:
