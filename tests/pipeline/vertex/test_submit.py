@@ -234,6 +234,7 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
     ("arguments", "message"),
     [
         (["base_accelerator=v5e-1", "base_workers=2"], "workers is 2, but v5e-1 trains on one machine"),
+        (["accelerator=v5e-1", "finetune_workers=2"], "fine-tuning: workers is 2, but v5e-1 trains on one"),
         (
             ["base_batch_size=4", "accumulation=3"],
             "base training: batch_size is 4, which 1 replicas of cpu, in 3 parts each .* cannot share",
@@ -278,6 +279,19 @@ def test_locations_that_machines_on_vertex_can_access_are_accepted(vertex):
     ):
         values = submit.prepare(vertex.environment, reached).job["runtimeConfig"]["parameterValues"]
         assert reached.items() <= values.items()
+
+
+@pytest.mark.parametrize(
+    ("values", "machines"),
+    [
+        ({"accelerator": "l4"}, ["l4", "l4"]),
+        ({"accelerator": "l4", "finetune_accelerator": "t4"}, ["l4", "t4"]),
+        ({"base_accelerator": "l4"}, ["l4", "cpu"]),
+    ],
+)
+def test_accelerator_is_that_of_both_trainings_unless_one_has_its_own(vertex, values, machines):
+    lines = submit.estimates(submit.prepare(vertex.environment, values))
+    assert [re.search(r": 1 x (\S+), ", line)[1] for line in lines] == machines
 
 
 def test_batch_that_fits_only_in_parts_is_accepted(vertex):
