@@ -60,8 +60,8 @@ def check_environment(environment: Environment) -> None:
 def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, TrainingPlan]:
     """The plan of each training step, from all parameters and the size of its dataset in the table of datasets.
 
-    Raises `UserError` if a step does not fit its machines or exceeds `timeout_hours`. A partial dataset is planned
-    as a complete one, and its time is not checked.
+    Raises `UserError` if a step does not fit its machines or exceeds `timeout_hours`. With `allow_partial_data` or
+    `max_examples` a dataset is planned as a complete one, and its time is not checked.
     """
     made = {}
     for step, title in steps_of(values).items():
@@ -70,7 +70,7 @@ def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, Tr
         try:
             machines = AcceleratorConfig(**settings_of(AcceleratorConfig, step, values))
             made[step] = make_plan(machines, training, data_size(data), location=environment.location)
-            if not (data.max_examples or data.accepts_partial):
+            if not (data.max_examples or data.allow_partial_data):
                 check_timeout(made[step], JobConfig(**settings_of(JobConfig, step, values)).timeout_hours)
         except UserError as error:
             raise UserError(f"{title.lower()}: {error}") from None

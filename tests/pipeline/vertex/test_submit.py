@@ -12,6 +12,8 @@ import yaml
 
 from pipeline import cloud
 from pipeline.__main__ import main
+from pipeline.graph.environment import load_environment
+from pipeline.graph.parameters import STEPS
 from pipeline.vertex import runs, submit
 from tests.vertex import DROP, PARENT, SERVICE_ACCOUNT, write_config
 from tests.vertex_pipelines import PENDING, small
@@ -300,9 +302,22 @@ def test_batch_that_fits_only_in_parts_is_accepted(vertex):
     assert base.startswith("Base training: 1 x l4, ")
 
 
-def test_time_of_the_sample_dataset_is_not_checked(vertex):
-    submission = submit.prepare(vertex.environment, {"base_source": "sample", "base_epochs": 100_000})
+def test_time_of_a_partial_dataset_is_not_checked(vertex):
+    submission = submit.prepare(vertex.environment, {"allow_partial_data": True, "base_epochs": 100_000})
     assert submission.job["runtimeConfig"]["parameterValues"]["base_epochs"] == 100_000
+
+
+def test_sample_dataset_is_planned_by_its_own_size_and_settings(vertex):
+    submission = submit.prepare(vertex.environment, {f"{step}_source": "sample" for step in STEPS})
+    values = submission.job["runtimeConfig"]["parameterValues"]
+    assert load_environment("sample").parameters.items() <= values.items()
+    base, finetune = submit.estimates(submission)
+    for line in (base, finetune):
+        minutes, usd = re.search(r"about (\d+) min, about ([\d.]+) USD", line).groups()
+        assert int(minutes) < 10
+        assert float(usd) < 0.2
+    with pytest.raises(UserError, match=r"base training: training takes about .* but timeout_hours is 168"):
+        submit.prepare(vertex.environment, {"base_source": "sample", "base_epochs": 10**6})
 
 
 def test_model_in_place_of_base_training_needs_neither_its_data_nor_its_machines(vertex):
