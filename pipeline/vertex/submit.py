@@ -87,6 +87,7 @@ def compose(
     values = {**derived, **environment.parameters, **passed}
     if is_ours := chosen.name == NAME:
         values = layered(derived, environment.parameters, passed)
+    checks.refuse_examples(values)
     chosen.check_values(values)
     if is_ours:
         _check_ours(environment, chosen, values)
