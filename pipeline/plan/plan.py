@@ -120,13 +120,17 @@ class TrainingPlan:
         return self.hours * total
 
     @property
+    def has_other_prices(self) -> bool:
+        """Whether the prices are those of another region than the job's."""
+        return self.location not in ("", accelerators.PRICE_REGION)
+
+    @property
     def basis(self) -> tuple[str, ...]:
         """Sentences that explain the estimates."""
         row, provisioning = self.accelerator, self.machines.provisioning
         price = row.usd_per_hour(provisioning)
         hourly = "unknown" if price is None else f"{price:.2f} USD per hour for one {row.machine_type}"
-        has_other_prices = self.location not in ("", accelerators.PRICE_REGION)
-        elsewhere = f" Prices in {self.location} differ." if has_other_prices else ""
+        elsewhere = f" Prices in {self.location} differ." if self.has_other_prices else ""
         return (
             *footprint.basis(row, self.precision),
             f"The time includes {footprint.START_SECONDS / 60:.0f} minutes for the start (an assumption). It "

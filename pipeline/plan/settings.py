@@ -37,8 +37,8 @@ class AcceleratorConfig:
         check_choice("provisioning", self.provisioning, PROVISIONING)
         check(
             self.provisioning in row.provisioning,
-            f"provisioning is {self.provisioning!r}, which is not offered for {row.name} ({row.machine_type}); "
-            f"set it to {' or '.join(row.provisioning)}",
+            f"{row.name} ({row.machine_type}) is not offered as {self.provisioning}; set provisioning to "
+            f"{' or '.join(row.provisioning)}",
         )
         check(
             self.workers == 1 or row.several_workers,

@@ -45,13 +45,13 @@ def test_accelerator_of_one_training_overrides_that_of_both():
         ),
         (
             {"accelerator": "h100-4"},
-            r"provisioning is 'standard', which is not offered for h100-4 \(a3-highgpu-4g\); set it to spot",
+            r"h100-4 \(a3-highgpu-4g\) is not offered as standard; set provisioning to spot or flex-start",
         ),
         (
             {"accelerator": "t4", "provisioning": "flex-start"},
-            r"'flex-start', which is not offered for t4 \(n1-standard-8\); set it to standard or spot",
+            r"t4 \(n1-standard-8\) is not offered as flex-start; set provisioning to standard or spot",
         ),
-        ({"accelerator": "v5e-1", "provisioning": "flex-start"}, "'flex-start', which is not offered for v5e-1"),
+        ({"accelerator": "v5e-1", "provisioning": "flex-start"}, "is not offered as flex-start"),
         ({"reduction_servers": -1}, "reduction_servers is -1; it must be at least 0"),
         (
             {"accelerator": "l4", "reduction_servers": 2},
