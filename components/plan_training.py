@@ -16,7 +16,6 @@ def plan_training(
     accelerator: str,
     workers: int,
     provisioning: str,
-    reduction_servers: int,
     timeout_hours: float,
     max_wait_hours: float,
     training_labels: str,
