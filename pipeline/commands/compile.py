@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pipeline.graph import compile as compiling
 from pipeline.graph import parameters
 from pipeline.graph.environment import load_environment
+from pipeline.graph.values import layered
 from trainer.errors import check, check_choice
 
 HELP = "write pipeline.yaml and pipeline-kubeflow.yaml"
@@ -38,7 +39,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
             environment.target == target,
             f"environment {environment.name} is for target {environment.target}, not {target}",
         )
-        parameters.validate({**environment.derived, **environment.parameters}, target)
+        parameters.validate(layered(environment.derived, environment.parameters), target)
         output = parsed.output or pathlib.Path(FILES[target])
         if parsed.check:
             compiling.check_pipeline(environment, output)

@@ -16,6 +16,8 @@ from pipeline.registry.labels import OWNER
 from trainer.errors import UserError, check, check_choice, nearest
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
+GUIDE = "docs/vertex.md, step 3"
+"""Where to read how to make an environment."""
 TARGET_NAMES = ("local", "vertex", "kubeflow")
 REQUIRED_KEYS = {
     "local": (),
@@ -112,7 +114,10 @@ def load_environment(name: str) -> Environment:
     path = pathlib.Path(name) if name.endswith(".toml") else CONFIGS / f"{name}.toml"
     if not path.is_file():
         names = sorted(path.stem for path in CONFIGS.glob("*.toml"))
-        raise UserError(f"unknown environment {name!r}{nearest(name, names)} (known: {', '.join(names)})")
+        raise UserError(
+            f"unknown environment {name!r}{nearest(name, names)} (known: {', '.join(names)}); to make one for "
+            f"your project, see {GUIDE}"
+        )
     try:
         content = tomllib.loads(path.read_text())
         return _environment(path.stem, content)

@@ -1,6 +1,7 @@
 """The pipeline's parameters, made from the settings so that no default and no description is repeated.
 
-A setting that differs between the two training steps becomes two parameters, `base_NAME` and `finetune_NAME`.
+A setting that differs between the two training steps becomes two parameters, `base_NAME` and `finetune_NAME`;
+`step_NAME` too, which overrides the setting `NAME` of both.
 Any other setting becomes one parameter of the same name.
 """
 
@@ -23,7 +24,7 @@ Value = bool | int | float | str
 STEPS = {"base": "Base training", "finetune": "Fine-tuning"}
 PER_STEP = (
     *("dataset", "source", "image_size", "epochs", "batch_size", "learning_rate"),
-    *("accelerator", "workers"),
+    *("step_accelerator", "workers"),
 )
 """Settings that differ between the two training steps."""
 FINETUNE_DATASET = "fixationadd1000"
@@ -97,7 +98,7 @@ def _from_config(config: type, step: str = "") -> list[Parameter]:
     for field in dataclasses.fields(config):
         if (field.name in PER_STEP) != bool(step):
             continue
-        name = f"{step}_{field.name}" if step else field.name
+        name = f"{step}_{field.name.removeprefix('step_')}" if step else field.name
         default: Any = FINETUNE_DATASET if name == "finetune_dataset" else field.default
         description = f"{STEPS[step]}: {field.metadata['help']}" if step else field.metadata["help"]
         assert isinstance(field.type, type)

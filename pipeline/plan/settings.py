@@ -16,9 +16,10 @@ class AcceleratorConfig:
 
     accelerator: str = setting(
         "cpu",
-        "Accelerator to train on, such as l4 or v5e-4; `python -m pipeline plan` lists them. A local run accepts "
-        "cpu only, and trains on the devices of this machine.",
+        "Accelerator of both trainings, such as l4 or v5e-4; `python -m pipeline plan` lists them. A local run "
+        "accepts cpu only, and trains on the devices of this machine.",
     )
+    step_accelerator: str = setting("", "Accelerator of this training alone; empty for `accelerator`.")
     workers: int = setting(1, "Number of machines that train together; more than one only with GPUs.")
     provisioning: str = setting(
         "standard",
@@ -42,9 +43,14 @@ class AcceleratorConfig:
         )
 
     @property
+    def chosen(self) -> str:
+        """Name of the accelerator of this training step."""
+        return self.step_accelerator or self.accelerator
+
+    @property
     def row(self) -> Accelerator:
         """The accelerator's row in the table; raises `UserError` for an unknown name."""
-        return accelerators.get(self.accelerator)
+        return accelerators.get(self.chosen)
 
 
 MAX_FLEX_START_HOURS = 168

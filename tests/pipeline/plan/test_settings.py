@@ -22,6 +22,13 @@ def test_machines_that_vertex_ai_offers_are_accepted(settings):
     AcceleratorConfig(**settings)
 
 
+def test_accelerator_of_one_training_overrides_that_of_both():
+    assert AcceleratorConfig(accelerator="v5e-4").row.name == "v5e-4"
+    assert AcceleratorConfig(accelerator="v5e-4", step_accelerator="l4", workers=2).row.name == "l4"
+    with pytest.raises(UserError, match="unknown accelerator 'l44'; did you mean 'l4"):
+        AcceleratorConfig(accelerator="cpu", step_accelerator="l44")
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
