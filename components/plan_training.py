@@ -17,7 +17,6 @@ def plan_training(
     step_accelerator: str,
     workers: int,
     provisioning: str,
-    reduction_servers: int,
     timeout_hours: float,
     max_wait_hours: float,
     training_labels: str,

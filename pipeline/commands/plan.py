@@ -23,7 +23,7 @@ from trainer.settings_cli import add_settings, settings
 HELP = "compare the accelerators: time, cost, and which fit"
 DATA = ("dataset", "image_size")
 TRAINING = ("epochs", "precision", "accumulation")
-MACHINES = ("workers", "provisioning", "reduction_servers")
+MACHINES = ("workers", "provisioning")
 """Settings that are the same for all accelerators in the comparison."""
 
 

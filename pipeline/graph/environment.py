@@ -12,6 +12,7 @@ from typing import Any
 
 from components import IMAGE
 from pipeline.graph.parameters import Value, convert
+from pipeline.registry.address import VERTEX
 from pipeline.registry.labels import OWNER
 from trainer.errors import UserError, check, check_choice, nearest
 
@@ -88,7 +89,7 @@ class Environment:
             return {}
         labels = ",".join(f"{key}={value}" for key, value in {**OWNER, **self.labels}.items())
         values = {
-            "registry": f"vertex://{self.project}/{self.location}",
+            "registry": f"{VERTEX}{self.project}/{self.location}?serving={self.image_of('serving')}",
             "training_service_account": self.service_account,
             "training_network": self.network,
             "training_labels": labels,
@@ -101,7 +102,7 @@ class Environment:
         return self.image_of("cpu")
 
     def image_of(self, kind: str) -> str:
-        """Full name of the image for cpu, gpu or tpu."""
+        """Full name of the image for cpu, gpu or tpu, or of the one that serves models (`serving`)."""
         name = f"{IMAGE.removesuffix('cpu')}{kind}:{self.image_tag}"
         return "/".join(filter(None, (self.image_repository, name)))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from pipeline.plan.fit import check_platform
 from pipeline.plan.settings import AcceleratorConfig, JobConfig
+from pipeline.registry import container
 from pipeline.registry.address import VERTEX, Address
 from trainer import datasets
 from trainer.artifacts import MODEL_NAME
@@ -44,7 +45,8 @@ class PipelineConfig:
     model_name: str = setting(MODEL_NAME, "Name of the model in the registry.")
     registry: str = setting(
         "",
-        "Model registry: a folder, or vertex://PROJECT/LOCATION; empty for `models` in the working directory.",
+        "Model registry: a folder, or vertex://PROJECT/LOCATION?serving=IMAGE; empty for `models` in the working "
+        "directory.",
     )
     checkpoint_dir: str = setting(
         "",
@@ -172,6 +174,9 @@ def validate(values: Mapping[str, Value], platform: str = "") -> None:
             raise UserError(f"{title.lower()}: {error}") from None
     for config in (EvaluateConfig, PipelineConfig, JobConfig):
         config(**_with_defaults(config, "", values))
+    registry = str(values.get("registry", ""))
+    if platform and registry.startswith(VERTEX):
+        container.check_available(Address.at(registry).serving)
 
 
 def steps_of(values: Mapping[str, Value]) -> dict[str, str]:

@@ -112,12 +112,7 @@ class TrainingPlan:
         price = self.accelerator.usd_per_hour(self.machines.provisioning)
         if price is None:
             return None
-        total = self.machines.workers * price
-        if self.machines.reduction_servers:
-            reduction = accelerators.REDUCTION_SERVER.usd_per_hour(self.machines.provisioning)
-            assert reduction is not None
-            total += self.machines.reduction_servers * reduction
-        return self.hours * total
+        return self.hours * self.machines.workers * price
 
     @property
     def has_other_prices(self) -> bool:
@@ -228,9 +223,8 @@ def plan_markdown(plan: TrainingPlan) -> str:
     row, machines, data = plan.accelerator, plan.machines, plan.data
     epochs, steps = plan.training.epochs, plan.steps_per_epoch
     hardware = f"{machines.workers} x {row.machine_type}, {row.chips} x {row.chip.title} each"
-    servers = f", {machines.reduction_servers} Reduction Servers" if machines.reduction_servers else ""
     facts = {
-        "Accelerator": f"{row.name}: {hardware}, {machines.provisioning}{servers}",
+        "Accelerator": f"{row.name}: {hardware}, {machines.provisioning}",
         "Replicas": str(plan.replicas),
         "Batch": f"{plan.batch_size} images per step, {plan.batch_per_replica} per replica",
         "Precision": plan.precision,

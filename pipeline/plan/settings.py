@@ -5,7 +5,7 @@ import math
 import re
 
 from trainer import accelerators
-from trainer.accelerators import FLEX_START, PROVISIONING, Accelerator
+from trainer.accelerators import PROVISIONING, Accelerator
 from trainer.config import setting
 from trainer.errors import UserError, check, check_choice
 
@@ -26,14 +26,10 @@ class AcceleratorConfig:
         "standard; spot: cheaper, but Google may reclaim the machine, and training then resumes from its last "
         "checkpoint; or flex-start: waits for capacity (L4, A100 and H100).",
     )
-    reduction_servers: int = setting(
-        0, "CPU machines that sum the gradients of several GPU machines; 0 leaves this to the GPUs."
-    )
 
     def __post_init__(self) -> None:
         row = self.row
         check(self.workers >= 1, f"workers is {self.workers}; it must be at least 1")
-        check(self.reduction_servers >= 0, f"reduction_servers is {self.reduction_servers}; it must be at least 0")
         check_choice("provisioning", self.provisioning, PROVISIONING)
         check(
             self.provisioning in row.provisioning,
@@ -44,16 +40,6 @@ class AcceleratorConfig:
             self.workers == 1 or row.several_workers,
             f"workers is {self.workers}, but {row.name} trains on one machine; set it to 1, or choose "
             f"{'v5e-4 or v5e-8 for more chips' if row.image == 'tpu' else 'GPUs'}",
-        )
-        check(
-            not self.reduction_servers or self.workers > 1,
-            f"reduction_servers is {self.reduction_servers}, but they sum the gradients of several GPU "
-            f"machines, and workers is {self.workers}; set it to 0",
-        )
-        check(
-            not self.reduction_servers or self.provisioning != FLEX_START,
-            f"reduction_servers is {self.reduction_servers}, but with provisioning flex-start all machines of a "
-            "job must be of the same type; set it to 0, or provisioning to spot or standard",
         )
 
     @property

@@ -12,7 +12,7 @@ def test_defaults_are_valid():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"accelerator": "l4-4", "workers": 3, "reduction_servers": 4},
+        {"accelerator": "l4-4", "workers": 3},
         {"accelerator": "a100", "workers": 2, "provisioning": "flex-start"},
         {"accelerator": "h100", "provisioning": "spot"},
         {"accelerator": "v5e-8", "provisioning": "spot"},
@@ -52,15 +52,6 @@ def test_accelerator_of_one_training_overrides_that_of_both():
             r"t4 \(n1-standard-8\) is not offered as flex-start; set provisioning to standard or spot",
         ),
         ({"accelerator": "v5e-1", "provisioning": "flex-start"}, "is not offered as flex-start"),
-        ({"reduction_servers": -1}, "reduction_servers is -1; it must be at least 0"),
-        (
-            {"accelerator": "l4", "reduction_servers": 2},
-            "reduction_servers is 2, but .* several GPU machines, and workers is 1; set it to 0",
-        ),
-        (
-            {"accelerator": "l4", "workers": 2, "reduction_servers": 2, "provisioning": "flex-start"},
-            "with provisioning flex-start all machines of a job must be of the same type; set it to 0",
-        ),
     ],
 )
 def test_machines_that_do_not_fit_together_are_refused(settings, message):

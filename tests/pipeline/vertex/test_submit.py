@@ -15,7 +15,7 @@ from pipeline.__main__ import main
 from pipeline.graph.environment import load_environment
 from pipeline.graph.parameters import STEPS
 from pipeline.vertex import runs, submit
-from tests.vertex import DROP, PARENT, SERVICE_ACCOUNT, write_config
+from tests.vertex import DROP, PARENT, SERVICE_ACCOUNT, SERVING, write_config
 from tests.vertex_pipelines import PENDING, small
 from trainer.errors import UserError
 
@@ -79,7 +79,7 @@ def test_own_pipeline_is_compiled_for_the_environment(vertex, tmp_path, capsys):
         "base_epochs": 2,
         "finetune_learning_rate": 1,
         "base_source": vertex.environment.parameters["base_source"],
-        "registry": "vertex://proj/us-central1",
+        "registry": f"vertex://proj/us-central1?serving={SERVING}",
         "training_service_account": SERVICE_ACCOUNT,
         "training_labels": "managed_by=msinet-pipelines,team=vision",
     }
@@ -274,7 +274,7 @@ def test_mistake_on_the_command_line_is_named_before_any_request(vertex, tmp_pat
 
 def test_locations_that_machines_on_vertex_can_access_are_accepted(vertex):
     for reached in (
-        {"registry": "vertex://other/us-central1", "initial_weights": "none"},
+        {"registry": f"vertex://other/us-central1?serving={SERVING}", "initial_weights": "none"},
         {"registry": "/gcs/bucket/models", "checkpoint_dir": "/gcs/bucket/state"},
         {"checkpoint_dir": "gs://bucket/state", "initial_weights": "gs://bucket/vgg16_notop.h5"},
         {"base_source": "/data/salicon", "base_model_uri": "gs://bucket/msi-net"},
