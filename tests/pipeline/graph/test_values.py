@@ -1,10 +1,12 @@
 import pytest
 
+from pipeline.__main__ import main
 from pipeline.graph.environment import Environment, load_environment
 from pipeline.graph.values import layered, sample_settings
 from pipeline.local.prepare import prepare_run
 from pipeline.vertex.template import load
 from tests.vertex import LOCATION, PROJECT
+from trainer.errors import UserError
 
 SAMPLE = load_environment("sample").parameters
 BOTH = {"base_source": "sample", "finetune_source": "sample"}
@@ -62,3 +64,13 @@ def test_template_of_an_environment_with_the_sample_has_its_settings_as_defaults
         parameters={**BOTH, "base_epochs": 5},
     )
     assert (SAMPLE | {"base_epochs": 5}).items() <= load(environment).defaults().items()
+
+
+def test_parameters_of_the_command_are_defaults_of_the_compiled_file(tmp_path):
+    output = tmp_path / "mine.yaml"
+    assignments = [f"{name}={value}" for name, value in BOTH.items()]
+    assert main(["compile", "--env", "vertex", "--output", str(output), *assignments, "--base-epochs", "5"]) == 0
+    defaults = load(load_environment("vertex"), str(output)).defaults()
+    assert (SAMPLE | {"base_epochs": 5}).items() <= defaults.items()
+    with pytest.raises(UserError, match="parameters are for a file of your own; name it with --output"):
+        main(["compile", *assignments])
