@@ -24,8 +24,6 @@ from trainer.errors import UserError
 from trainer.progress import Tracker
 
 REMOTE = "gs://"
-MOUNT = pathlib.Path("/gcs")
-"""Vertex AI mounts Cloud Storage here: /gcs/BUCKET/..."""
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 RETRY_S = 60.0
 """How long transient failures are retried."""
