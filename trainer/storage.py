@@ -21,6 +21,7 @@ import google_crc32c
 
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
+from trainer.files import MOUNT as MOUNT
 from trainer.progress import Tracker
 
 REMOTE = "gs://"

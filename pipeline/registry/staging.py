@@ -12,9 +12,8 @@ from typing import Any
 from pipeline.registry.versions import VERSION, dated
 from trainer import artifacts, storage
 from trainer.errors import check
-from trainer.files import MOUNT
 from trainer.models.registry_layout import model_at, model_in
-from trainer.storage import REMOTE
+from trainer.storage import MOUNT, REMOTE
 
 STAGING = "models"
 """Default folder of the versions, in the bucket of the trained model."""

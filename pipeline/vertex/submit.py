@@ -21,13 +21,13 @@ from pipeline.registry.address import VERTEX
 from pipeline.registry.labels import OWNER
 from pipeline.vertex import checks, runs, template
 from pipeline.vertex.template import Template
+from trainer import storage
 from trainer.artifacts import REGISTRY
 from trainer.duration import format_duration
 from trainer.errors import check, check_choice
-from trainer.files import MOUNT
 
 RUN_ID = r"[a-z][a-z0-9-]{0,127}"
-MOUNTED = f"{MOUNT}/"
+MOUNTED = f"{storage.MOUNT}/"
 """Vertex AI mounts buckets below this path."""
 REACHABLE = ("gs://", MOUNTED)
 """Prefixes of the locations that machines on Vertex AI can access."""

@@ -228,8 +228,7 @@ def test_existing_folder_on_a_mounted_bucket_stays(mount):
         pytest.raises(PlaceError, match=r"cannot write .*data \(File exists\)"),
         replacing(mount / "data") as partial,
     ):
-        partial.mkdir()
-        (partial / "new").touch()
+        write_folder(partial)
     assert listed(mount / "data") == ["a-last", "b", "sub/c"]
 
 

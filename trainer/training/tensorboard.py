@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from trainer import files, storage
+from trainer import storage
 from trainer.config import parse_profile_steps
 from trainer.errors import UserError, first_line
 from trainer.heat import HEAT
@@ -41,8 +41,8 @@ def folder_for(logs: str) -> str:
     folder = (logs or os.environ.get(VERTEX_LOGS, "")).rstrip("/")
     if storage.is_remote(folder):
         bucket, _, path = folder.removeprefix(storage.REMOTE).partition("/")
-        if bucket and (files.MOUNT / bucket).is_dir():
-            return str(files.MOUNT / bucket / path)
+        if bucket and (storage.MOUNT / bucket).is_dir():
+            return str(storage.MOUNT / bucket / path)
     return folder
 
 

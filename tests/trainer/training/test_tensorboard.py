@@ -12,7 +12,7 @@ import tensorflow as tf
 from PIL import Image
 from tensorboard.backend.event_processing.plugin_event_accumulator import EventAccumulator
 
-from trainer import files
+from trainer import storage
 from trainer.errors import UserError
 from trainer.training import tensorboard
 from trainer.training.meter import Meter, memory_bytes, timed_next
@@ -234,7 +234,7 @@ def test_board_without_a_folder_does_nothing(optimizer, meter):
 
 
 def test_vertex_sets_the_folder_of_the_logs_and_its_mount_is_preferred(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MOUNT", tmp_path)
+    monkeypatch.setattr(storage, "MOUNT", tmp_path)
     monkeypatch.setenv("AIP_TENSORBOARD_LOG_DIR", "gs://bucket/run/logs/")
     assert tensorboard.folder_for("") == "gs://bucket/run/logs"
     assert tensorboard.folder_for("here") == "here"
