@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pipeline.graph import compile as compiling
 from pipeline.graph import parameters
 from pipeline.graph.environment import load_environment
-from trainer.errors import check, check_choice
+from trainer.errors import check_choice
 
 HELP = "write pipeline.yaml and pipeline-kubeflow.yaml"
 FILES = {"vertex": "pipeline.yaml", "kubeflow": "pipeline-kubeflow.yaml"}
@@ -34,10 +34,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     for name in [parsed.env] if parsed.env else default:
         environment = load_environment(name)
         target = parsed.target or (environment.target if environment.target in FILES else "vertex")
-        check(
-            environment.target == target,
-            f"environment {environment.name} is for target {environment.target}, not {target}",
-        )
+        environment.require_target(target)
         parameters.validate({**environment.derived, **environment.parameters}, target)
         output = parsed.output or pathlib.Path(FILES[target])
         if parsed.check:

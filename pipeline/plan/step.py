@@ -55,10 +55,12 @@ class Outputs(NamedTuple):
     image: str
     accelerator_type: str
     accelerator_limit: str
+    cpu: str
+    memory: str
     node_selector: dict[str, str]
 
 
-NO_MACHINES = Outputs([], "", "", "", {}, "", "", "", "", {})
+NO_MACHINES = Outputs([], "", "", "", {}, "", "", "", "", "", "", {})
 """The outputs for a local run, which requests no machines."""
 
 
@@ -105,6 +107,8 @@ def plan_step(
         image=image,
         accelerator_type=worker_pools.accelerator_type(plan),
         accelerator_limit=worker_pools.accelerator_limit(plan),
+        cpu=worker_pools.cpu(plan),
+        memory=worker_pools.memory(plan),
         node_selector=worker_pools.node_selector(plan),
     )
 

@@ -39,10 +39,7 @@ DUAL_REGIONS = {
 
 def check_environment(environment: Environment) -> None:
     """Raise `UserError` unless the environment is for Vertex AI and Vertex AI accepts its values."""
-    check(
-        environment.target == "vertex",
-        f"environment {environment.name} is for target {environment.target}; choose one for Vertex AI with --env",
-    )
+    environment.require_target("vertex")
     for name, (form, title) in FORMS.items():
         value = getattr(environment, name)
         check(

@@ -40,8 +40,8 @@ def publish(environment: Environment, tags: Sequence[str] = DEFAULT_TAGS) -> str
     Uploading the same pipeline again adds tags to the same version. A tag of another version moves to this one.
     Raises `UserError` for a malformed repository or tag, and if the upload is refused.
     """
+    environment.require_target("vertex")
     check_repository(environment.template_repository)
-    check(environment.target == "vertex", f"environment {environment.name} is for target {environment.target}")
     for tag in tags:
         check(
             bool(re.fullmatch(TAG, tag)),
