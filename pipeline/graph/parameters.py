@@ -72,8 +72,9 @@ class PipelineConfig:
         if self.registry.startswith(VERTEX):
             Address.at(self.registry)  # raises for a malformed address
         check(
-            "://" not in self.registry or self.registry.startswith(VERTEX),
-            f"registry is {self.registry!r}; give a folder (a mounted bucket is a folder below /gcs/)",
+            "://" not in self.registry or self.registry.startswith((VERTEX, "gs://")),
+            f"registry is {self.registry!r}; give a folder (a mounted bucket is a folder below /gcs/) or a gs:// "
+            "address",
         )
         check(
             "://" not in self.checkpoint_dir or self.checkpoint_dir.startswith("gs://"),

@@ -127,11 +127,7 @@ def _resumed_run(environment: str, folder: str, passed: Mapping[str, Value]) -> 
 def _new_run(environment: str, folder: str, passed: Mapping[str, Value]) -> Run:
     has_source = passed.get("base_source") or passed.get("finetune_source")
     loaded = load_environment(environment or ("local" if has_source else "sample"))
-    check(
-        loaded.target == "local",
-        f"environment {loaded.name} is for target {loaded.target}, but this command runs on this machine; use "
-        "`submit` for Vertex AI",
-    )
+    loaded.require_target("local")
     name = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     path = pathlib.Path(folder) if folder else RUNS / name
     return Run(path, loaded.name, layered(loaded.parameters, passed))
