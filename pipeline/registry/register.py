@@ -5,21 +5,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.registry.address import VERTEX
+from pipeline.registry.bucket import BucketRegistry
 from pipeline.registry.folder import LocalRegistry
 from pipeline.registry.versions import NO_VERSION, Registry
 from pipeline.registry.vertex import VertexRegistry
 from trainer import artifacts, files
 from trainer.config import EvaluateConfig
+from trainer.storage import MOUNT, REMOTE
 
 DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
 """What the lineage of a model says of its data, by the names in the manifest."""
 
 
 def connect(location: str = "") -> Registry:
-    """The registry at `location`: vertex://..., or a folder (`models` in the working directory if empty)."""
+    """The registry at `location`: vertex://, gs://, or a folder (`models` in the working directory if empty).
+
+    A folder of the mount of Vertex AI is the same as its `gs://` address: the mount has no locks for two machines.
+    """
     if location.startswith(VERTEX):
         return VertexRegistry.at(location)
-    return LocalRegistry.at(location)
+    if location.startswith(f"{MOUNT}/"):
+        location = REMOTE + location.removeprefix(f"{MOUNT}/")
+    return BucketRegistry.at(location) if location.startswith(REMOTE) else LocalRegistry.at(location)
 
 
 def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
