@@ -14,9 +14,9 @@ def plan_training(
     location: str,
     image_pattern: str,
     accelerator: str,
+    step_accelerator: str,
     workers: int,
     provisioning: str,
-    reduction_servers: int,
     timeout_hours: float,
     max_wait_hours: float,
     training_labels: str,
@@ -34,7 +34,6 @@ def plan_training(
     deterministic: bool,
     profile_steps: str,
     checkpoint_dir: str,
-    registry: str,
     initial_weights_fingerprint: str,
     dataset: dsl.Input[dsl.Dataset],
     workspace: dsl.Output[dsl.Artifact],
@@ -50,6 +49,7 @@ def plan_training(
         ("labels", dict),
         ("job_dir", str),
         ("image", str),
+        ("accelerator", str),
         ("accelerator_type", str),
         ("accelerator_limit", str),
         ("cpu", str),
@@ -68,7 +68,7 @@ def plan_training(
         config = config_of(TrainConfig, locals())
         machines = config_of(AcceleratorConfig, locals())
         target = config_of(Target, locals())
-        check_places(target.platform, registry, checkpoint_dir)
+        check_places(target.platform, checkpoint_dir)
         job = JobConfig(
             timeout_hours=timeout_hours, max_wait_hours=max_wait_hours, training_labels=training_labels
         )

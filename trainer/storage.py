@@ -21,11 +21,10 @@ import google_crc32c
 
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
+from trainer.files import MOUNT as MOUNT
 from trainer.progress import Tracker
 
 REMOTE = "gs://"
-MOUNT = pathlib.Path("/gcs")
-"""Vertex AI mounts Cloud Storage here: /gcs/BUCKET/..."""
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 RETRY_S = 60.0
 """How long transient failures are retried."""

@@ -69,7 +69,6 @@ class TrainingStepInputs:
             **settings_of(AcceleratorConfig, self.name, self.parameters),
             **{name: job[name] for name in PLANNED_JOB_SETTINGS},
             **self.train_arguments,
-            registry=self.parameters["registry"],
         )
         # After all fetching, so that a mistake in the last source is found before hours of training.
         task.after(*self.after)
@@ -95,8 +94,7 @@ def kubeflow(step: TrainingStepInputs, environment: Environment) -> Channel:
     from kfp import kubernetes
 
     plan = step.plan(environment, cached=True)
-    accelerator = settings_of(AcceleratorConfig, step.name, step.parameters)["accelerator"]
-    task = step.train(accelerator).set_caching_options(True)
+    task = step.train(plan.outputs["accelerator"]).set_caching_options(True)
     task.set_container_image(plan.outputs["image"])
     task.set_accelerator_type(plan.outputs["accelerator_type"])
     task.set_accelerator_limit(plan.outputs["accelerator_limit"])

@@ -124,7 +124,8 @@ class LocalRegistry:
         lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            for leftover in folder.glob(".partial-*"):
+            unfinished = (path.parent for path in folder.glob(f"*/{files.UNFINISHED}"))
+            for leftover in (*folder.glob(".partial-*"), *unfinished):
                 shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
             yield folder
         finally:
@@ -135,7 +136,7 @@ def _write(
     place: pathlib.Path, model: pathlib.Path, evaluation: pathlib.Path | None, record: Mapping[str, Any]
 ) -> None:
     """Write the folder of a version."""
-    with files.replacing(place) as partial:
+    with files.replacing(place, last=f"{artifacts.VERSION_EXTRA}/{VERSION}") as partial:
         shutil.copytree(model / artifacts.SAVED_MODEL, partial)
         extra = model_in(partial)
         extra.mkdir(exist_ok=True)

@@ -288,7 +288,7 @@ def planned(folder, prepared, **changes):
     job = dataclasses.asdict(JobConfig(timeout_hours=2.5, training_labels="team=vision"))
     job = {name: job[name] for name in ("timeout_hours", "max_wait_hours", "training_labels")}
     machines = dataclasses.asdict(AcceleratorConfig())
-    arguments = where | job | machines | settings(checkpoint_dir="", registry="") | changes
+    arguments = where | job | machines | settings(checkpoint_dir="") | changes
     outputs = plan_training.python_func(
         step="base", **arguments, dataset=prepared, workspace=workspace, plan=plan, base_model=None
     )
@@ -337,11 +337,9 @@ def test_job_without_a_model_is_reported(tmp_path, capsys):
         ({"accelerator": "t4", "provisioning": "flex-start"}, "flex-start"),
         ({"accelerator": "v5e-1", "location": "europe-west9"}, "europe-west9"),
         ({"timeout_hours": 1e-9}, "timeout_hours"),
-        ({"platform": "kubeflow"}, "^error: registry is empty: "),
-        ({"platform": "kubeflow", "registry": "models"}, "^error: registry is 'models', a folder which is lost"),
-        ({"platform": "kubeflow", "registry": "gs://b"}, "^error: checkpoint_dir is empty: "),
+        ({"platform": "kubeflow"}, "^error: checkpoint_dir is empty: "),
         (
-            {"platform": "kubeflow", "registry": "gs://b", "checkpoint_dir": "/proc/state"},
+            {"platform": "kubeflow", "checkpoint_dir": "/proc/state"},
             "^error: checkpoint_dir is '/proc/state', where nothing can be written",
         ),
     ],

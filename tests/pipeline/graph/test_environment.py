@@ -86,6 +86,13 @@ def test_unknown_environment_is_refused_with_the_nearest_one():
         load_environment("vertx")
 
 
+def test_unknown_environment_names_the_guide():
+    with pytest.raises(
+        UserError, match=r"unknown environment 'prod' .*; to make one .*, see docs/vertex.md, step \d"
+    ):
+        load_environment("prod")
+
+
 @pytest.mark.parametrize(
     ("bucket", "place"),
     [("gs://name", "gs://name"), ("gs://name/folder/", "gs://name/folder"), ("/data", "/data")],
