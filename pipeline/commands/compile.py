@@ -15,7 +15,7 @@ from pipeline.graph import compile as compiling
 from pipeline.graph import parameters
 from pipeline.graph.environment import load_environment
 from pipeline.graph.values import layered
-from trainer.errors import check_choice
+from trainer.errors import check, check_choice
 
 HELP = "write pipeline.yaml and pipeline-kubeflow.yaml"
 FILES = {"vertex": "pipeline.yaml", "kubeflow": "pipeline-kubeflow.yaml"}

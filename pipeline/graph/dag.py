@@ -1,5 +1,7 @@
 """The DAG of the pipeline, the same on all targets except for the tasks of a training step.
 
+check_registry                                          never cached; a local run does it before it starts
+
 fingerprint(base)          fingerprint(fine-tuning)     never cached: reads the current source
      |                          |
 fetch_dataset              fetch_dataset                cached by fingerprint
@@ -21,6 +23,7 @@ from typing import Any
 from kfp import dsl
 
 from components import IMAGE
+from components.check_registry import check_registry
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
 from components.fingerprint import fingerprint
@@ -42,7 +45,11 @@ SIZES = {
 """Task -> cores and memory, if the smallest machine is not enough for SALICON's 15,000 images."""
 RETRIES = {
     **dict.fromkeys(
-        ("fingerprint", "fetch-dataset", "plan-training", "collect-training", "import-model", "upload-model"), 2
+        (
+            *("check-registry", "fingerprint", "fetch-dataset", "plan-training", "collect-training"),
+            *("import-model", "upload-model"),
+        ),
+        2,
     ),
     "train-model": 6,
 }
@@ -76,6 +83,7 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
             fingerprints = {step: _fingerprint_source(step, parameters) for step in STEPS}
             fetched = {step: _fetch_data(step, parameters, fingerprints[step]) for step in STEPS}
             data = {step: task.outputs["prepared"] for step, task in fetched.items()}
+            checked = [] if target == "local" else [_check_registry(parameters)]
 
             def train(step: str, base_model: Channel | None) -> Channel:
                 inputs = TrainingStepInputs(
@@ -83,7 +91,7 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
                     parameters=parameters,
                     dataset=data[step],
                     base_model=base_model,
-                    after=tuple(fetched.values()),
+                    after=(*fetched.values(), *checked),
                     initial_weights_fingerprint=fingerprints[step].outputs["weights"],
                 )
                 return TARGETS[target](inputs, env)
@@ -143,6 +151,16 @@ def _configure_tasks(target: str, env: Environment) -> None:
             task.set_retry(retries, backoff_duration="60s", backoff_factor=2, backoff_max_duration=limit)
 
 
+def _check_registry(parameters: dict[str, Channel]) -> Channel:
+    """A task of its own, because plans are cached: they must neither skip the check nor depend on the registry."""
+    task = check_registry(**_registry(parameters))
+    return task.set_display_name("Registry")
+
+
+def _registry(parameters: dict[str, Channel]) -> dict[str, Channel]:
+    return {name: parameters[name] for name in ("model_name", "registry")}
+
+
 def _fingerprint_source(step: str, parameters: dict[str, Channel]) -> Channel:
     data = settings_of(FetchConfig, step, parameters)
     # Fine-tuning starts from the base model, so it reads no initial weights.
@@ -196,7 +214,7 @@ def named_model(uri: str) -> dsl.Model:
 def _evaluate_and_upload(
     parameters: dict[str, Channel], model: Channel, data: dict[str, Channel], run: str
 ) -> None:
-    registry = {name: parameters[name] for name in ("model_name", "registry")}
+    registry = _registry(parameters)
     both_data = {"base_data": data["base"], "finetune_data": data["finetune"]}
     gate = settings_of(EvaluateConfig, "", parameters)
     evaluated = evaluate_model(

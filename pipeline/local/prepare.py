@@ -11,7 +11,7 @@ from pipeline.graph.environment import load_environment
 from pipeline.graph.parameters import Value
 from pipeline.graph.values import layered
 from pipeline.registry.address import VERTEX, Address
-from pipeline.registry.folder import LocalRegistry
+from pipeline.registry.register import connect
 from trainer import artifacts, files
 from trainer.artifacts import RUN_FILE
 from trainer.errors import UserError, check
@@ -157,7 +157,4 @@ def _require_registry(location: str, name: str) -> None:
             f"registry is {location}, but models of this machine are not on Cloud Storage; add a place to copy "
             f"them to: {location.partition('?')[0]}?staging=gs://BUCKET/FOLDER",
         )
-        return
-    registry = LocalRegistry.at(location)
-    files.check_place(registry.root / name / artifacts.ALIASES)
-    registry.default(name)
+    connect(location).check_writable(name)

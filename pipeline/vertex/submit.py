@@ -125,7 +125,7 @@ def _check_locations(environment: Environment, values: Mapping[str, Value]) -> N
         )
     registry = str(values.get("registry", ""))
     check(
-        registry.startswith((VERTEX, MOUNTED)),
+        registry.startswith((VERTEX, *REACHABLE)),
         f"registry is {registry or REGISTRY!r}, a folder that machines on Vertex AI do not share; use "
         f"{environment.derived['registry']}",
     )

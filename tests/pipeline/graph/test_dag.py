@@ -136,9 +136,11 @@ def test_version_has_the_run_by_a_name_that_no_other_run_has(compiled):
 def test_targets_differ_in_training_steps_alone(compiled):
     local, *others = compiled.values()
     for other in others:
-        assert set(shared(other)) == set(shared(local))
+        # A local run checks its registry before it starts.
+        assert set(shared(other)) == {*shared(local), "check-registry"}
         assert types(other) == types(local)
-        for name, task in shared(other).items():
+        for name in shared(local):
+            task = shared(other)[name]
             assert task["taskInfo"] == shared(local)[name]["taskInfo"]
             assert inputs(task) == inputs(shared(local)[name])
             assert set(task["inputs"].get("artifacts", {})) == set(
@@ -223,10 +225,24 @@ def test_kubeflow_can_run_the_importers(compiled, target):
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)
-def test_all_data_is_fetched_before_anything_is_trained(compiled, target):
+def test_all_data_is_fetched_and_the_registry_checked_before_anything_is_trained(compiled, target):
     dag = compiled[target]["root"]["dag"]["tasks"]
     branches = next(task for name, task in dag.items() if name.startswith("condition"))
-    assert {"fetch-dataset", "fetch-dataset-2"} <= set(branches["dependentTasks"])
+    needed = {"fetch-dataset", "fetch-dataset-2", *({"check-registry"} if target != "local" else ())}
+    for task in (branches, dag["plan-training-2"]):
+        assert needed <= set(task["dependentTasks"])
+
+
+def test_a_changed_registry_is_checked_but_trains_nothing_again(compiled):
+    for target, chain in CHAINS.items():
+        by_name = tasks(compiled[target])
+        for name in (*chain, *(f"{each}-2" for each in chain)):
+            used = {parameter_of(source) for source in by_name[name]["inputs"].get("parameters", {}).values()}
+            assert used.isdisjoint({"registry", "model_name"})
+    inputs = tasks(compiled["kubeflow"])["check-registry"]["inputs"]["parameters"]
+    assert {name: parameter_of(source) for name, source in inputs.items()} == {
+        name: name for name in ("registry", "model_name")
+    }
 
 
 def test_only_the_base_data_may_be_left_out(compiled):

@@ -276,6 +276,7 @@ def test_locations_that_machines_on_vertex_can_access_are_accepted(vertex):
     for reached in (
         {"registry": f"vertex://other/us-central1?serving={SERVING}", "initial_weights": "none"},
         {"registry": "/gcs/bucket/models", "checkpoint_dir": "/gcs/bucket/state"},
+        {"registry": "gs://bucket/models"},
         {"checkpoint_dir": "gs://bucket/state", "initial_weights": "gs://bucket/vgg16_notop.h5"},
         {"base_source": "/data/salicon", "base_model_uri": "gs://bucket/msi-net"},
     ):
