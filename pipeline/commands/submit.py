@@ -40,6 +40,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     for line in submit.estimates(submission):
         print(line)
     checks.check_bucket(environment)
+    for line in submit.notes(submission):
+        print(line)
     submit.send(submission)
     print(f"Run:     {submission.run}")
     print(f"Console: {cloud.run_link(environment, submission.run)}", flush=True)

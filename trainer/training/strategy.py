@@ -177,7 +177,7 @@ def _gpu_strategy(accelerator: str, chips: int, cluster: Cluster) -> tf.distribu
     return tf.distribute.MirroredStrategy(names) if chips > 1 else tf.distribute.OneDeviceStrategy(names[0])
 
 
-def _workers_strategy(cluster: Cluster, communication: Communication) -> tf.distribute.Strategy:
+def _workers_strategy(cluster: Cluster, communication: Any) -> tf.distribute.Strategy:
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec(cluster.jobs), task_type=cluster.job, task_id=cluster.index, rpc_layer="grpc"
     )
