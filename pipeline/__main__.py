@@ -9,7 +9,7 @@ from trainer.errors import UserError, reported
 from trainer.settings_cli import Parser, called_as
 
 COMMANDS = ("run", "submit", "schedule", "runs", "publish", "compile", "plan", "registry")
-WITH_ASSIGNMENTS = ("run", "submit", "schedule")
+WITH_ASSIGNMENTS = ("run", "submit", "schedule", "compile")
 """Commands that also accept pipeline parameters as NAME=VALUE."""
 
 

@@ -87,12 +87,13 @@ COMPONENTS = {
     "plan": """plan_training.plan_training.python_func(
         step="base", platform="local", location="", image_pattern="{}", **settings(AcceleratorConfig),
         timeout_hours=1.0, max_wait_hours=1.0, training_labels="", **settings(TrainConfig),
-        checkpoint_dir="", initial_weights_fingerprint="",
+        checkpoint_dir="", registry="", initial_weights_fingerprint="",
         dataset=a("data"), workspace=a("workspace"), plan=a("plan"))""",
     "train": """train_model.train_model.python_func(
         step="base", **settings(TrainConfig), accelerator="", checkpoint_dir="", initial_weights_fingerprint="",
         dataset=a("nowhere"),
         model=a("new"), curve=a("curve"))""",
+    "registry": 'check_registry.check_registry.python_func("msinet", "")',
     "collect": 'collect_training.collect_training.python_func("", a("workspace"), a("collected"), a("curve"))',
     "evaluate": """evaluate_model.evaluate_model.python_func(
         False, **settings(EvaluateConfig), model_name="msinet", registry="", base_data=a("data"),
@@ -104,6 +105,7 @@ COMPONENTS = {
 TASKS = [
     *((name, "") for name in ("fingerprint", "no data", "plan", "collect", "upload")),
     ("data", "nowhere"),
+    ("registry", "a folder that only one container has"),
     ("import", "nosuch.h5 does not exist"),
     ("train", "nowhere is not a prepared dataset"),
     ("evaluate", "nowhere is not a prepared dataset"),
@@ -113,8 +115,8 @@ import contextlib, dataclasses, io, json, sys
 from kfp import dsl
 import pipeline.__main__, trainer.__main__
 from components import *
-from components import (collect_training, evaluate_model, fetch_dataset, fingerprint, import_model, plan_training,
-    train_model, upload_model)
+from components import (check_registry, collect_training, evaluate_model, fetch_dataset, fingerprint, import_model,
+    plan_training, train_model, upload_model)
 from pipeline.plan.settings import AcceleratorConfig
 from trainer.config import EvaluateConfig, TrainConfig
 from trainer.errors import reported

@@ -16,9 +16,10 @@ class AcceleratorConfig:
 
     accelerator: str = setting(
         "cpu",
-        "Accelerator to train on, such as l4 or v5e-4; `python -m pipeline plan` lists them. A local run accepts "
-        "cpu only, and trains on the devices of this machine.",
+        "Accelerator of both trainings, such as l4 or v5e-4; `python -m pipeline plan` lists them. A local run "
+        "accepts cpu only, and trains on the devices of this machine.",
     )
+    step_accelerator: str = setting("", "Accelerator of this training alone; empty for `accelerator`.")
     workers: int = setting(1, "Number of machines that train together; more than one only with GPUs.")
     provisioning: str = setting(
         "standard",
@@ -32,8 +33,8 @@ class AcceleratorConfig:
         check_choice("provisioning", self.provisioning, PROVISIONING)
         check(
             self.provisioning in row.provisioning,
-            f"provisioning is {self.provisioning!r}, which is not offered for {row.name} ({row.machine_type}); "
-            f"set it to {' or '.join(row.provisioning)}",
+            f"{row.name} ({row.machine_type}) is not offered as {self.provisioning}; set provisioning to "
+            f"{' or '.join(row.provisioning)}",
         )
         check(
             self.workers == 1 or row.several_workers,
@@ -42,9 +43,14 @@ class AcceleratorConfig:
         )
 
     @property
+    def chosen(self) -> str:
+        """Name of the accelerator of this training step."""
+        return self.step_accelerator or self.accelerator
+
+    @property
     def row(self) -> Accelerator:
         """The accelerator's row in the table; raises `UserError` for an unknown name."""
-        return accelerators.get(self.accelerator)
+        return accelerators.get(self.chosen)
 
 
 MAX_FLEX_START_HOURS = 168

@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import accelerators, footprint
-from trainer.artifacts import HISTORY, Manifest
+from trainer.artifacts import HISTORY, MODEL_CONFIG, Manifest
 from trainer.config import TrainConfig, with_batch
 from trainer.data import memory
 from trainer.errors import UserError, first_line
@@ -269,7 +269,7 @@ def _write(
     model = build_model((None, None), "float32")  # outside of any strategy
     for variable, array in zip(model.variables, weights, strict=True):
         variable.assign(array)
-    with replacing(output) as folder:
+    with replacing(output, last=MODEL_CONFIG) as folder:
         folder.mkdir()
         (folder / HISTORY).write_text("".join(json.dumps(row) + "\n" for row in progress.history))
         write_model(model, folder, image_size, summary)

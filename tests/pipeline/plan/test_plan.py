@@ -198,7 +198,7 @@ def test_comparison_has_a_plan_or_a_reason_for_every_accelerator():
     assert isinstance(compared["v5e-4"], TrainingPlan)
     assert compared["v5e-4"].batch_size == 160
     assert "at most 141" in compared["v5e-1"]
-    assert "set it to spot or flex-start" in compared["h100"]
+    assert "set provisioning to spot or flex-start" in compared["h100"]
 
 
 def test_plan_as_markdown_has_every_figure_and_its_basis():
