@@ -2,11 +2,11 @@
 
 Google publishes of the mount that its jobs get: `/gcs` is one mount of the type fuse.gcsfuse, and its folders are
 the buckets (docs.cloud.google.com/vertex-ai/docs/training/cloud-storage-file-system; the output of `mount` in a
-job, in the article on Vertex AI at bughunters.google.com). A container of uid 1000 writes there (vertex-ai-samples,
-model_oss/detectron2/dockerfile/train.Dockerfile). The flags are not published. The two that change what a program
-sees are tried both ways: the owner, and --rename-dir-limit, which is 0 by default and 200000 on the machines that
-gcsfuse calls high-performance, such as ct5lp-hightpu-8t (gcsfuse 3.11.4, cfg/params.yaml). --implicit-dirs shows
-the folders of objects that other tools have uploaded.
+job, in the article on Vertex AI at bughunters.google.com). A container of uid 1000 writes there
+(vertex-ai-samples, model_oss/detectron2/dockerfile/train.Dockerfile). The flags are not published. The two that
+change what a program sees are tried both ways: the owner, and --rename-dir-limit, which is 0 by default and 200000
+on the machines that gcsfuse calls high-performance, such as ct5lp-hightpu-8t (gcsfuse 3.11.4, cfg/params.yaml).
+--implicit-dirs shows the folders of objects that other tools have uploaded.
 """
 
 import contextlib
@@ -30,6 +30,8 @@ FLAGS = (
     "--anonymous-access",
     "--enable-hns=false",
     "--enable-atomic-rename-object=false",
+    # It takes more than the 10 s that gcsfuse waits by default to finish an object of 400 MB on a busy machine.
+    "--chunk-transfer-timeout-secs=0",
 )
 OWNED_BY_ROOT = ("--uid=0", "--gid=0", "--dir-mode=777", "--file-mode=777")
 RENAMES_FOLDERS = ("--rename-dir-limit=200000",)
