@@ -14,9 +14,9 @@ def plan_training(
     location: str,
     image_pattern: str,
     accelerator: str,
+    step_accelerator: str,
     workers: int,
     provisioning: str,
-    reduction_servers: int,
     timeout_hours: float,
     max_wait_hours: float,
     training_labels: str,
@@ -49,12 +49,16 @@ def plan_training(
         ("labels", dict),
         ("job_dir", str),
         ("image", str),
+        ("accelerator", str),
         ("accelerator_type", str),
         ("accelerator_limit", str),
+        ("cpu", str),
+        ("memory", str),
         ("node_selector", dict),
     ],
 ):
     """Resolve the accelerator, check that everything fits it, and estimate time and cost."""
+    from pipeline.plan.places import check_places
     from pipeline.plan.settings import AcceleratorConfig, JobConfig
     from pipeline.plan.step import Folders, Target, plan_step
     from trainer.config import TrainConfig, config_of
@@ -64,6 +68,7 @@ def plan_training(
         config = config_of(TrainConfig, locals())
         machines = config_of(AcceleratorConfig, locals())
         target = config_of(Target, locals())
+        check_places(target.platform, checkpoint_dir)
         job = JobConfig(
             timeout_hours=timeout_hours, max_wait_hours=max_wait_hours, training_labels=training_labels
         )

@@ -1,11 +1,11 @@
 """gcsfuse itself on /dev/fuse, over a fake-gcs-server: Cloud Storage as a mounted file system, on this machine.
 
-Google publishes of the mount that its jobs get: `/gcs` is one mount of the type fuse.gcsfuse, and its folders are
-the buckets (docs.cloud.google.com/vertex-ai/docs/training/cloud-storage-file-system; the output of `mount` in a
-job, in the article on Vertex AI at bughunters.google.com). A container of uid 1000 writes there
-(vertex-ai-samples, model_oss/detectron2/dockerfile/train.Dockerfile). The flags are not published. The two that
-change what a program sees are tried both ways: the owner, and --rename-dir-limit, which is 0 by default and 200000
-on the machines that gcsfuse calls high-performance, such as ct5lp-hightpu-8t (gcsfuse 3.11.4, cfg/params.yaml).
+Google publishes of the mount that its jobs get: `/gcs` is one mount of the type fuse.gcsfuse, and its folders
+are the buckets (docs.cloud.google.com/vertex-ai/docs/training/cloud-storage-file-system; the output of `mount`
+in a job, in the article on Vertex AI at bughunters.google.com). A container of uid 1000 writes there (vertex-
+ai-samples, model_oss/detectron2/dockerfile/train.Dockerfile). The flags are not published. The two that change
+what a program sees are tried both ways: the owner, and --rename-dir-limit, which is 0 by default and 200000 on
+the machines that gcsfuse calls high-performance, such as ct5lp-hightpu-8t (gcsfuse 3.11.4, cfg/params.yaml).
 --implicit-dirs shows the folders of objects that other tools have uploaded.
 """
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from trainer.errors import PlaceError, UserError
+from trainer.errors import ContentError, PlaceError, UserError
 
 MOUNT = pathlib.Path("/gcs")
 """Vertex AI mounts Cloud Storage here, by gcsfuse: /gcs/BUCKET/..."""
@@ -26,13 +26,20 @@ def write_json(path: pathlib.Path, value: Any) -> None:
 
 
 def read_json(path: pathlib.Path, remedy: str) -> Any:
-    """The JSON in `path`; raises `UserError` that ends with `remedy` if the file is missing or not JSON."""
+    """The JSON in `path`; raises `ContentError` that ends with `remedy` if the file is missing or not JSON."""
     try:
-        return json.loads(path.read_text())
+        content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{path} does not exist: {remedy}") from None
+        raise ContentError(f"{path} does not exist: {remedy}") from None
+    return parse_json(content, str(path), remedy)
+
+
+def parse_json(content: bytes, place: str, remedy: str) -> Any:
+    """The value of the JSON that was read from `place`; raises `ContentError` that ends with `remedy`."""
+    try:
+        return json.loads(content)
     except ValueError as error:
-        raise UserError(f"{path} is not JSON ({error}): {remedy}") from None
+        raise ContentError(f"{place} is not JSON ({error}): {remedy}") from None
 
 
 def is_mounted(path: str | os.PathLike[str]) -> bool:

@@ -238,12 +238,13 @@ def blob_at(address: str, connected: Any) -> Any:
     return connected.bucket(bucket).blob(path)
 
 
-def list_blobs(address: str, prefix: str, **options: Any) -> list[Any]:
+def list_blobs(address: str, prefix: str, connected: Any = None, **options: Any) -> list[Any]:
     """The objects (name, size, crc32c) in the bucket of `address` whose names begin with `prefix`.
 
     Args:
         address: gs://BUCKET/...; error messages name it.
         prefix: of the names, without the bucket.
+        connected: as in `read_object`.
         options: `Client.list_blobs` takes them, such as `delimiter`.
 
     Raises:
@@ -252,7 +253,8 @@ def list_blobs(address: str, prefix: str, **options: Any) -> list[Any]:
     fields = "items(name,size,crc32c),nextPageToken"
     with explained(address):
         bucket = split(address)[0]
-        return list(client().list_blobs(bucket, prefix=prefix, fields=fields, retry=retry(), **options))
+        reader = connected or client()
+        return list(reader.list_blobs(bucket, prefix=prefix, fields=fields, retry=retry(), **options))
 
 
 def _root(path: str) -> str:

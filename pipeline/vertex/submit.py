@@ -17,6 +17,7 @@ from pipeline.graph import parameters
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import STEPS, Value
 from pipeline.graph.titles import NAME
+from pipeline.graph.values import layered
 from pipeline.registry.address import VERTEX
 from pipeline.registry.labels import OWNER
 from pipeline.vertex import checks, runs, template
@@ -84,8 +85,11 @@ def compose(
     chosen = template.load(environment, source).cached(caching)
     derived = {name: value for name, value in environment.derived.items() if name in chosen.parameters}
     values = {**derived, **environment.parameters, **passed}
+    if is_ours := chosen.name == NAME:
+        values = layered(derived, environment.parameters, passed)
+    checks.refuse_examples(values)
     chosen.check_values(values)
-    if chosen.name == NAME:
+    if is_ours:
         _check_ours(environment, chosen, values)
     job = {
         "displayName": f"{chosen.name}-{environment.name}",
@@ -105,11 +109,11 @@ def _check_ours(environment: Environment, chosen: Template, values: Mapping[str,
     values = {name: value for name, value in values.items() if name in parameters.PARAMETERS}
     parameters.validate(values)
     parameters.require_sources(values)
-    _check_locations(environment, values)
+    check_locations(environment, values)
     checks.plans(environment, values)
 
 
-def _check_locations(environment: Environment, values: Mapping[str, Value]) -> None:
+def check_locations(environment: Environment, values: Mapping[str, Value]) -> None:
     """Raise `UserError` for a location that the machines of the run cannot read from or write to."""
     unused = {f"{step}_source" for step in STEPS if step not in parameters.fetched_steps(values)}
     locations = {name: words for name, words in parameters.KEYWORDS.items() if name not in unused}
@@ -121,7 +125,7 @@ def _check_locations(environment: Environment, values: Mapping[str, Value]) -> N
         )
     registry = str(values.get("registry", ""))
     check(
-        registry.startswith((VERTEX, MOUNTED)),
+        registry.startswith((VERTEX, *REACHABLE)),
         f"registry is {registry or REGISTRY!r}, a folder that machines on Vertex AI do not share; use "
         f"{environment.derived['registry']}",
     )

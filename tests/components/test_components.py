@@ -4,13 +4,16 @@ import ast
 import dataclasses
 import inspect
 import json
+import os
 import pathlib
 import runpy
+import signal
 import sys
 import textwrap
 
 import pytest
 from kfp import dsl
+from kfp.dsl.types import artifact_types
 
 from components.collect_training import collect_training
 from components.evaluate_model import evaluate_model
@@ -28,6 +31,7 @@ from trainer.__main__ import main
 from trainer.accelerators import ACCELERATORS
 from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
 from trainer.models import weight_sources
+from trainer.training import loop
 
 COMPONENTS = {
     component.name: component
@@ -170,6 +174,42 @@ def test_model_is_imported_only_if_it_is_unchanged_since_its_fingerprint(model, 
         )
 
 
+def test_retry_in_another_pod_resumes_from_the_checkpoint_outside_of_the_first(
+    prepared, tmp_path, monkeypatch, capsys
+):
+    run, salt = "0b3a7c52-6a5c-4c39-9d5e-1f1b1f4f8a01", "5d6ff1de-9c0b-4c36-8a0c-7d3c7e9b2a02"
+    uri = f"minio://mlpipeline/v2/artifacts/msinet/{run}/train-model/{salt}/model"
+    volume = tmp_path / "volume"
+    arguments = {"step": "base", "accelerator": "", "checkpoint_dir": str(volume), **settings()}
+
+    def attempt(pod):
+        # The launcher of a new pod starts with empty folders; the address of the output stays.
+        monkeypatch.setattr(artifact_types, "_MINIO_LOCAL_MOUNT_PREFIX", f"{tmp_path / pod}/")
+        model = dsl.Model(name="model", uri=uri)
+        curve = artifact(dsl.HTML, tmp_path / f"{pod}.html")
+        train_model.python_func(**arguments, dataset=prepared, model=model, curve=curve)
+        return model
+
+    synchronize = loop.Loop._synchronize
+
+    def lose_the_node(*given):
+        os.kill(os.getpid(), signal.SIGTERM)
+        synchronize(*given)
+
+    with quick_trainings():
+        with monkeypatch.context() as patch:
+            patch.setattr(loop.Loop, "_synchronize", lose_the_node)
+            with pytest.raises(SystemExit) as ended:
+                attempt("pod-1")
+        assert ended.value.code == 143
+        assert [path.parent for path in volume.rglob("*.npz")] == [volume / run / "base"]
+        model = attempt("pod-2")
+    assert "resuming after epoch 0" in capsys.readouterr().out
+    assert model.path.startswith(str(tmp_path / "pod-2"))
+    assert model.uri == uri
+    assert model.metadata["best_epoch"] == 1
+
+
 def test_fine_tuning_starts_from_the_base_model_and_keeps_checkpoints_next_to_its_output(
     model, prepared, tmp_path
 ):
@@ -297,6 +337,11 @@ def test_job_without_a_model_is_reported(tmp_path, capsys):
         ({"accelerator": "t4", "provisioning": "flex-start"}, "flex-start"),
         ({"accelerator": "v5e-1", "location": "europe-west9"}, "europe-west9"),
         ({"timeout_hours": 1e-9}, "timeout_hours"),
+        ({"platform": "kubeflow"}, "^error: checkpoint_dir is empty: "),
+        (
+            {"platform": "kubeflow", "checkpoint_dir": "/proc/state"},
+            "^error: checkpoint_dir is '/proc/state', where nothing can be written",
+        ),
     ],
 )
 def test_plan_refuses_what_does_not_fit(tmp_path, prepared, changes, message):
@@ -310,6 +355,7 @@ def test_plan_names_the_image_precision_and_batch_of_the_accelerator(tmp_path, p
     assert outputs.image == pool["container_spec"]["image_uri"] == "host/msinet-tpu:v1"
     assert {"--accelerator=v5e-1", "--precision=auto", "--batch-size=0"} <= set(pool["container_spec"]["args"])
     assert outputs.node_selector["cloud.google.com/gke-tpu-topology"] == "1x1"
+    assert (outputs.cpu, outputs.memory) == ("22", "41Gi")
     text = pathlib.Path(plan.path).read_text()
     assert "| Precision | bfloat16 |" in text
     assert "| Batch | 6 images per step" in text  # all there is, since less than the accelerator's default
