@@ -72,6 +72,7 @@ class Store:
         flags = ("--layers=false", "--pull-never", f"--from={BASE}", "--file=images/Dockerfile", f"--tag={image}")
         with log.open("w") as output:
             self.buildah("bud", *flags, *arguments, ".", cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+        self.buildah("rmi", "--prune", capture_output=True)  # the stages before
         return image
 
     @contextlib.contextmanager
