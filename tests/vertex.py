@@ -22,6 +22,8 @@ PARENT = f"projects/{PROJECT}/locations/{LOCATION}"
 NAMES = f"projects/{PROJECT_NUMBER}/locations/{LOCATION}"
 """The parent in responses, where the API writes the project's number; it accepts both in requests."""
 SERVICE_ACCOUNT = f"runner@{PROJECT}.iam.gserviceaccount.com"
+IMAGES = f"{LOCATION}-docker.pkg.dev/{PROJECT}/msinet"
+SERVING = f"{IMAGES}/msinet-serving:v1"
 CODES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -269,7 +271,7 @@ def environment(url, bucket):
         location=LOCATION,
         bucket=f"gs://{bucket}/msinet",
         service_account=SERVICE_ACCOUNT,
-        image_repository=f"{LOCATION}-docker.pkg.dev/{PROJECT}/msinet",
+        image_repository=IMAGES,
         image_tag="v1",
         template_repository=f"{url}/templates",
         endpoint=url,

@@ -259,9 +259,6 @@ _ROWS = (
 )
 ACCELERATORS: dict[str, Accelerator] = {row.name: row for row in _ROWS}
 
-REDUCTION_SERVER = Accelerator("reduction server", CPU, 1, "n1-highcpu-16", 16, 14.4, 0.5668, 0.1904)
-"""Adds up the gradients of several GPU machines; the machine type that Vertex AI's documentation recommends."""
-
 
 def get(name: str) -> Accelerator:
     """The row of accelerator `name`.

@@ -30,6 +30,7 @@ from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import PARAMETERS, STEPS, docstring, settings_of, signature
 from pipeline.graph.targets import TARGETS, Channel, TrainingStepInputs
 from pipeline.graph.titles import NAME, NEVER_CACHED
+from pipeline.graph.values import layered
 from trainer.config import EvaluateConfig, FetchConfig
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
@@ -76,7 +77,7 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
             _evaluate_and_upload(parameters, train("finetune", base_model).outputs["model"], data)
         _configure_tasks(target, env)
 
-    pipeline.__signature__ = signature({**env.derived, **env.parameters})  # type: ignore[attr-defined]
+    pipeline.__signature__ = signature(layered(env.derived, env.parameters))  # type: ignore[attr-defined]
     pipeline.__doc__ = docstring(SUMMARY)
     return dsl.pipeline(pipeline, name=NAME)
 

@@ -12,10 +12,13 @@ from typing import Any
 
 from components import IMAGE
 from pipeline.graph.parameters import Value, convert
+from pipeline.registry.address import VERTEX
 from pipeline.registry.labels import OWNER
 from trainer.errors import UserError, check, check_choice, nearest
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
+GUIDE = "docs/vertex.md, step 3"
+"""Where to read how to make an environment."""
 TARGET_NAMES = ("local", "vertex", "kubeflow")
 REQUIRED_KEYS = {
     "local": (),
@@ -49,6 +52,8 @@ class Environment:
     """VPC network to peer with, as projects/NUMBER/global/networks/NAME; none if empty."""
     image_repository: str = ""
     image_tag: str = "latest"
+    build_service_account: str = ""
+    """Account that builds the images; the default account of Cloud Build if empty."""
     template_repository: str = ""
     """Artifact Registry repository of compiled pipelines, as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY."""
     endpoint: str = ""
@@ -86,7 +91,7 @@ class Environment:
             return {}
         labels = ",".join(f"{key}={value}" for key, value in {**OWNER, **self.labels}.items())
         values = {
-            "registry": f"vertex://{self.project}/{self.location}",
+            "registry": f"{VERTEX}{self.project}/{self.location}?serving={self.image_of('serving')}",
             "training_service_account": self.service_account,
             "training_network": self.network,
             "training_labels": labels,
@@ -99,7 +104,7 @@ class Environment:
         return self.image_of("cpu")
 
     def image_of(self, kind: str) -> str:
-        """Full name of the image for cpu, gpu or tpu."""
+        """Full name of the image for cpu, gpu or tpu, or of the one that serves models (`serving`)."""
         name = f"{IMAGE.removesuffix('cpu')}{kind}:{self.image_tag}"
         return "/".join(filter(None, (self.image_repository, name)))
 
@@ -112,7 +117,10 @@ def load_environment(name: str) -> Environment:
     path = pathlib.Path(name) if name.endswith(".toml") else CONFIGS / f"{name}.toml"
     if not path.is_file():
         names = sorted(path.stem for path in CONFIGS.glob("*.toml"))
-        raise UserError(f"unknown environment {name!r}{nearest(name, names)} (known: {', '.join(names)})")
+        raise UserError(
+            f"unknown environment {name!r}{nearest(name, names)} (known: {', '.join(names)}); to make one for "
+            f"your project, see {GUIDE}"
+        )
     try:
         content = tomllib.loads(path.read_text())
         return _environment(path.stem, content)

@@ -91,8 +91,7 @@ def kubeflow(step: TrainingStepInputs, environment: Environment) -> Channel:
     from kfp import kubernetes
 
     plan = step.plan(environment, cached=True)
-    accelerator = settings_of(AcceleratorConfig, step.name, step.parameters)["accelerator"]
-    task = step.train(accelerator).set_caching_options(True)
+    task = step.train(plan.outputs["accelerator"]).set_caching_options(True)
     task.set_container_image(plan.outputs["image"])
     task.set_accelerator_type(plan.outputs["accelerator_type"])
     task.set_accelerator_limit(plan.outputs["accelerator_limit"])

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pipeline.graph import parameters
 from pipeline.graph.environment import load_environment
 from pipeline.graph.parameters import Value
+from pipeline.graph.values import layered
 from pipeline.registry.address import VERTEX, Address
 from pipeline.registry.folder import LocalRegistry
 from trainer import artifacts, files
@@ -118,7 +119,7 @@ def _resumed_run(environment: str, folder: str, passed: Mapping[str, Value]) -> 
         not environment or load_environment(environment).name == stored.environment,
         f"{stored.folder} was started in environment {stored.environment}, not {environment}; omit --env",
     )
-    values = {**stored.parameters, **passed}
+    values = layered(stored.parameters, passed)
     finished = stored.finished and values == stored.parameters
     return dataclasses.replace(stored, parameters=values, finished=finished)
 
@@ -133,7 +134,7 @@ def _new_run(environment: str, folder: str, passed: Mapping[str, Value]) -> Run:
     )
     name = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     path = pathlib.Path(folder) if folder else RUNS / name
-    return Run(path, loaded.name, {**loaded.parameters, **passed})
+    return Run(path, loaded.name, layered(loaded.parameters, passed))
 
 
 def _require_files(values: Mapping[str, Value]) -> None:

@@ -18,8 +18,8 @@ def check_platform(platform: str, machines: AcceleratorConfig, training: TrainCo
         "choose an accelerator with more chips",
     )
     check(
-        platform != "local" or machines.accelerator == "cpu",
-        f"accelerator is {machines.accelerator!r}, but a local run trains on this machine; set it to cpu, or "
+        platform != "local" or machines.chosen == "cpu",
+        f"accelerator is {machines.chosen!r}, but a local run trains on this machine; set it to cpu, or "
         "run on Vertex AI or Kubeflow",
     )
     profiled = training.profile_steps

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipeline.plan.plan import TrainingPlan
-from trainer import accelerators
-from trainer.accelerators import FLEX_START, SPOT, Accelerator
+from trainer.accelerators import FLEX_START, SPOT
 
-REDUCTION_SERVER_IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
 NODE_LABELS = {SPOT: "cloud.google.com/gke-spot", FLEX_START: "cloud.google.com/gke-flex-start"}
 """Label of the GKE nodes of each provisioning other than standard."""
 
@@ -17,20 +15,16 @@ def worker_pool_specs(
 ) -> list[dict[str, Any]]:
     """The worker pools of the custom job, for `CustomTrainingJobOp`.
 
-    Pool 0 is the leader alone, pool 1 all other machines, and pool 2 the Reduction Servers. No pool is empty: the
-    launcher drops empty pools, so that the next pool would move up.
+    Pool 0 is the leader alone, and pool 1 all other machines. No pool is empty: the launcher would drop it. There
+    is no pool of Reduction Servers: an image needs Google's plugin for NCCL to use them (Vertex AI's page on
+    distributed training).
     """
-    container: dict[str, Any] = {"image_uri": image, "command": list(command), "args": list(args)}
-
-    def pool(row: Accelerator, replicas: int, container: dict[str, Any]) -> dict[str, Any]:
-        return {"machine_spec": row.machine_spec, "replica_count": replicas, "container_spec": container}
-
-    pools = [pool(plan.accelerator, 1, container)]
-    if plan.machines.workers > 1:
-        pools.append(pool(plan.accelerator, plan.machines.workers - 1, container))
-    if servers := plan.machines.reduction_servers:
-        pools.append(pool(accelerators.REDUCTION_SERVER, servers, {"image_uri": REDUCTION_SERVER_IMAGE}))
-    return pools
+    container = {"image_uri": image, "command": list(command), "args": list(args)}
+    others = plan.machines.workers - 1
+    return [
+        {"machine_spec": plan.accelerator.machine_spec, "replica_count": replicas, "container_spec": container}
+        for replicas in ([1, others] if others else [1])
+    ]
 
 
 def scheduling_strategy(plan: TrainingPlan) -> str:

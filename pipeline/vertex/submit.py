@@ -17,6 +17,7 @@ from pipeline.graph import parameters
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import STEPS, Value
 from pipeline.graph.titles import NAME
+from pipeline.graph.values import layered
 from pipeline.registry.address import VERTEX
 from pipeline.registry.labels import OWNER
 from pipeline.vertex import checks, runs, template
@@ -84,8 +85,11 @@ def compose(
     chosen = template.load(environment, source).cached(caching)
     derived = {name: value for name, value in environment.derived.items() if name in chosen.parameters}
     values = {**derived, **environment.parameters, **passed}
+    if is_ours := chosen.name == NAME:
+        values = layered(derived, environment.parameters, passed)
+    checks.refuse_examples(values)
     chosen.check_values(values)
-    if chosen.name == NAME:
+    if is_ours:
         _check_ours(environment, chosen, values)
     job = {
         "displayName": f"{chosen.name}-{environment.name}",

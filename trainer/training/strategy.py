@@ -14,7 +14,7 @@ from trainer.accelerators import Chip
 from trainer.errors import UserError, check, first_line
 
 WORKER_JOBS = ("chief", "worker")
-"""Jobs of TF_CONFIG that train, in rank order. Vertex AI also lists a Reduction Server, which does not."""
+"""Jobs of TF_CONFIG that train, in rank order. Others, such as parameter servers, are left out."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,7 @@ from pipeline.grants import Grant
 from pipeline.graph import parameters
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import PARAMETERS, Value
+from pipeline.graph.values import layered
 from pipeline.plan.plan import TrainingPlan
 from pipeline.vertex import checks, submit
 from pipeline.vertex.doctor import access, places, project, quota
@@ -43,7 +44,7 @@ def make_case(environment: Environment, passed: Mapping[str, Value]) -> tuple[Ca
     """
     checks.check_environment(environment)
     defaults = {name: parameter.default for name, parameter in PARAMETERS.items()}
-    values = {**defaults, **environment.derived, **environment.parameters, **passed}
+    values = layered(defaults, environment.derived, environment.parameters, passed)
     plans: dict[str, TrainingPlan] = {}
     looks = (
         *(parameters.validate, parameters.require_sources, partial(submit.check_locations, environment)),

@@ -252,7 +252,8 @@ def test_parameter_goes_to_the_component_argument_of_its_name(compiled):
         step = "finetune" if name.endswith("-2") else "base"
         for argument, source in task["inputs"].get("parameters", {}).items():
             if parameter := parameter_of(source):
-                assert parameter in (argument, f"{step}_{argument}") or parameter in renamed
+                own = f"{step}_{argument.removeprefix('step_')}"
+                assert parameter in (argument, own) or parameter in renamed
                 used.add(parameter)
     assert used == set(PARAMETERS)
 
@@ -263,7 +264,8 @@ def test_job_takes_its_machines_from_the_plan_at_run_time(compiled):
     assert pools == {"outputParameterKey": "worker_pool_specs", "producerTask": "plan-training-2"}
     assert job["service_account"] == {"componentInputParameter": "training_service_account"}
     plan = tasks(compiled["vertex"])["plan-training-2"]["inputs"]["parameters"]
-    assert plan["accelerator"] == {"componentInputParameter": "finetune_accelerator"}
+    assert plan["accelerator"] == {"componentInputParameter": "accelerator"}
+    assert plan["step_accelerator"] == {"componentInputParameter": "finetune_accelerator"}
 
 
 def test_node_on_kubeflow_is_chosen_at_run_time(compiled):

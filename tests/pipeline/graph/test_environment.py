@@ -72,6 +72,13 @@ def test_unknown_environment_is_refused_with_the_nearest_one():
         load_environment("vertx")
 
 
+def test_unknown_environment_names_the_guide():
+    with pytest.raises(
+        UserError, match=r"unknown environment 'prod' .*; to make one .*, see docs/vertex.md, step \d"
+    ):
+        load_environment("prod")
+
+
 def test_only_one_module_has_the_image_names():
     root = CONFIGS.parent
     sources = [path for folder in ("pipeline", "components", "trainer") for path in (root / folder).rglob("*.py")]

@@ -9,7 +9,6 @@ from google.protobuf import json_format
 from pipeline.plan.plan import DataSize, make_plan
 from pipeline.plan.settings import AcceleratorConfig
 from pipeline.plan.worker_pools import (
-    REDUCTION_SERVER_IMAGE,
     accelerator_limit,
     accelerator_type,
     node_selector,
@@ -178,12 +177,10 @@ def test_launcher_sends_the_strategy(launch, provisioning, strategy):
 
 
 def test_launcher_sends_the_pools_of_several_machines_in_their_order(launch):
-    plan = planned("l4-4", workers=3, reduction_servers=2, provisioning="standard")
+    plan = planned("l4-4", workers=3, provisioning="standard")
     sent = launch(plan, timeout="3600s")
-    leader, workers, servers = sent["jobSpec"]["workerPoolSpecs"]
-    assert [int(pool["replicaCount"]) for pool in (leader, workers, servers)] == [1, 2, 2]
+    leader, workers = sent["jobSpec"]["workerPoolSpecs"]
+    assert [int(pool["replicaCount"]) for pool in (leader, workers)] == [1, 2]
     assert leader == {**workers, "replicaCount": "1"}
     assert leader["machineSpec"] == documented("l4-4")
-    assert servers["machineSpec"] == {"machineType": "n1-highcpu-16"}
-    assert servers["containerSpec"] == {"imageUri": REDUCTION_SERVER_IMAGE}
     assert sent["jobSpec"]["scheduling"]["timeout"] == "3600s"
