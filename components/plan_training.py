@@ -52,6 +52,8 @@ def plan_training(
         ("accelerator", str),
         ("accelerator_type", str),
         ("accelerator_limit", str),
+        ("cpu", str),
+        ("memory", str),
         ("node_selector", dict),
     ],
 ):

@@ -107,6 +107,12 @@ def test_buckets_are_private_and_uniform_in_one_region_without_versions():
         assert bucket["force_destroy"] == "${var.delete_contents}", name
 
 
+def test_replaced_checkpoints_are_not_billed_and_sources_can_be_restored():
+    runs, data = (blocks("resource")["google_storage_bucket", name] for name in ("runs", "data"))
+    assert runs["soft_delete_policy"] == [{"retention_duration_seconds": 0}]
+    assert "soft_delete_policy" not in data  # Cloud Storage's default: seven days
+
+
 def test_only_intermediates_expire():
     rules = blocks("resource")["google_storage_bucket", "runs"]["lifecycle_rule"]
     (expiring,) = blocks("resource")["google_storage_bucket", "runs"]["dynamic"]

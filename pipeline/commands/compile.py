@@ -41,10 +41,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     for name in [parsed.env] if parsed.env else default:
         environment = load_environment(name)
         target = parsed.target or (environment.target if environment.target in FILES else "vertex")
-        check(
-            environment.target == target,
-            f"environment {environment.name} is for target {environment.target}, not {target}",
-        )
+        environment.require_target(target)
         environment = dataclasses.replace(environment, parameters=layered(environment.parameters, passed))
         parameters.validate({**environment.derived, **environment.parameters}, target)
         output = parsed.output or pathlib.Path(FILES[target])

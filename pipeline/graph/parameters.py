@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.plan.fit import check_platform
 from pipeline.plan.settings import AcceleratorConfig, JobConfig
 from pipeline.registry import container
-from pipeline.registry.address import VERTEX, Address
+from pipeline.registry.address import VERTEX, Address, check_registry
 from trainer import datasets
 from trainer.artifacts import MODEL_NAME
 from trainer.config import NO_FILE, SAMPLE, EvaluateConfig, FetchConfig, TrainConfig, setting
@@ -45,8 +45,8 @@ class PipelineConfig:
     model_name: str = setting(MODEL_NAME, "Name of the model in the registry.")
     registry: str = setting(
         "",
-        "Model registry: a folder, or vertex://PROJECT/LOCATION?serving=IMAGE; empty for `models` in the working "
-        "directory.",
+        "Model registry: a folder, gs://BUCKET/FOLDER, or vertex://PROJECT/LOCATION?serving=IMAGE; empty for "
+        "`models` in the working directory.",
     )
     checkpoint_dir: str = setting(
         "",
@@ -69,12 +69,7 @@ class PipelineConfig:
             without_dashes.isascii() and without_dashes.isalnum(),
             f"model_name is {self.model_name!r}; it names a folder, so use only letters, digits, - and _",
         )
-        if self.registry.startswith(VERTEX):
-            Address.at(self.registry)  # raises for a malformed address
-        check(
-            "://" not in self.registry or self.registry.startswith(VERTEX),
-            f"registry is {self.registry!r}; give a folder (a mounted bucket is a folder below /gcs/)",
-        )
+        check_registry(self.registry)
         check(
             "://" not in self.checkpoint_dir or self.checkpoint_dir.startswith("gs://"),
             f"checkpoint_dir is {self.checkpoint_dir!r}; give a folder or a gs:// address",

@@ -57,10 +57,12 @@ class Outputs(NamedTuple):
     """Name of the accelerator; the settings have one for both trainings and one for this training alone."""
     accelerator_type: str
     accelerator_limit: str
+    cpu: str
+    memory: str
     node_selector: dict[str, str]
 
 
-NO_MACHINES = Outputs([], "", "", "", {}, "", "", "", "", "", {})
+NO_MACHINES = Outputs([], "", "", "", {}, "", "", "", "", "", "", "", {})
 """The outputs for a local run, which requests no machines."""
 
 
@@ -108,6 +110,8 @@ def plan_step(
         accelerator=machines.chosen,
         accelerator_type=worker_pools.accelerator_type(plan),
         accelerator_limit=worker_pools.accelerator_limit(plan),
+        cpu=worker_pools.cpu(plan),
+        memory=worker_pools.memory(plan),
         node_selector=worker_pools.node_selector(plan),
     )
 

@@ -1,5 +1,6 @@
 """The machines of a training plan, in the form that Vertex AI custom jobs and Kubeflow pods request them."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +9,16 @@ from trainer.accelerators import FLEX_START, SPOT
 
 NODE_LABELS = {SPOT: "cloud.google.com/gke-spot", FLEX_START: "cloud.google.com/gke-flex-start"}
 """Label of the GKE nodes of each provisioning other than standard."""
+RESERVED_CPU = ((1, 0.06), (1, 0.01), (2, 0.005), (math.inf, 0.0025))
+"""Shares of a node's cores that GKE reserves: of the first, the second, the next two, and all others."""
+RESERVED_MEMORY = ((4, 0.25), (4, 0.2), (8, 0.1), (112, 0.06), (math.inf, 0.02))
+"""Shares of a node's memory that GKE reserves: of the first 4 GiB, the next 4, 8 and 112, and the rest. Both
+tables and the threshold for evictions: Google Kubernetes Engine, "About GKE node sizing"."""
+EVICTION_GIB = 0.1
+SYSTEM_PODS = 1
+"""Cores and GiB left for the pods that GKE runs on each node: logs, metrics, drivers. An assumption."""
+KERNEL = 0.025
+"""Share of the machine's memory that its kernel takes, so that the node never has it. An assumption."""
 
 
 def worker_pool_specs(
@@ -40,6 +51,29 @@ def accelerator_type(plan: TrainingPlan) -> str:
 def accelerator_limit(plan: TrainingPlan) -> str:
     """How many of this resource, as text for kfp; `0` for a CPU."""
     return str(plan.accelerator.chips if plan.accelerator.resource_name else 0)
+
+
+def cpu(plan: TrainingPlan) -> str:
+    """Cores that the pod requests: those of the machine, less what its node needs for itself."""
+    cores = plan.accelerator.vcpus
+    return str(math.floor(cores - _reserved(cores, RESERVED_CPU) - SYSTEM_PODS))
+
+
+def memory(plan: TrainingPlan) -> str:
+    """Memory that the pod requests and may use: that of the machine, less what its node needs for itself."""
+    size = plan.accelerator.host_memory_gb  # Compute Engine writes GB for 2**30 bytes
+    left = (1 - KERNEL) * size - _reserved(size, RESERVED_MEMORY) - EVICTION_GIB - SYSTEM_PODS
+    return f"{math.floor(left)}Gi"
+
+
+def _reserved(amount: float, shares: Sequence[tuple[float, float]]) -> float:
+    """The sum of a share of each part of `amount`; `shares` has the parts' sizes and their shares."""
+    total = 0.0
+    for size, share in shares:
+        part = min(amount, size)
+        total += share * part
+        amount -= part
+    return total
 
 
 def node_selector(plan: TrainingPlan) -> dict[str, str]:

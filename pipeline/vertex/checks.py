@@ -42,10 +42,7 @@ DUAL_REGIONS = {
 
 def check_environment(environment: Environment) -> None:
     """Raise `UserError` unless the environment is for Vertex AI, with well-formed values that are no examples."""
-    check(
-        environment.target == "vertex",
-        f"environment {environment.name} is for target {environment.target}; choose one for Vertex AI with --env",
-    )
+    environment.require_target("vertex")
     fields = {**vars(environment), "notify": ", ".join(environment.notify), **environment.parameters}
     refuse_examples(fields, f" of environment {environment.name}")
     for name, (form, title) in FORMS.items():

@@ -125,7 +125,7 @@ def check_locations(environment: Environment, values: Mapping[str, Value]) -> No
         )
     registry = str(values.get("registry", ""))
     check(
-        registry.startswith((VERTEX, MOUNTED)),
+        registry.startswith((VERTEX, *REACHABLE)),
         f"registry is {registry or REGISTRY!r}, a folder that machines on Vertex AI do not share; use "
         f"{environment.derived['registry']}",
     )
@@ -143,6 +143,23 @@ def estimates(submission: Submission) -> list[str]:
         + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
         for step, made in checks.plans(submission.environment, values).items()
     ]
+
+
+def notes(submission: Submission) -> list[str]:
+    """A line for each other run of the pipeline that has not ended, and what that means for this run."""
+    environment, name = submission.environment, submission.job["pipelineSpec"]["pipelineInfo"]["name"]
+    states = {run.name.rpartition("/")[2]: runs.state_of(run) for run in runs.active(environment, name)}
+    lines = [
+        f"Run {run} of this pipeline is {state}: {cloud.run_link(environment, run)}"
+        for run, state in states.items()
+        if run != submission.run
+    ]
+    if lines and name == NAME:
+        lines.append(
+            "With the same parameters and data, the new run would train in the same folder: its training fails if "
+            f"theirs is still writing there. `{runs.command(environment, 'cancel', 'RUN')}` cancels a run"
+        )
+    return lines
 
 
 def send(submission: Submission) -> None:

@@ -11,6 +11,8 @@ from pipeline.plan.settings import AcceleratorConfig
 from pipeline.plan.worker_pools import (
     accelerator_limit,
     accelerator_type,
+    cpu,
+    memory,
     node_selector,
     scheduling_strategy,
     worker_pool_specs,
@@ -103,6 +105,28 @@ def test_pod_asks_for_its_chips_and_its_node(name, provisioning, resource, limit
     plan = planned(name, provisioning=provisioning)
     assert (accelerator_type(plan), accelerator_limit(plan)) == (resource, limit)
     assert node_selector(plan) == selector
+
+
+@pytest.mark.parametrize(
+    ("name", "cores", "gibibytes"),
+    [
+        # GKE reserves 0.06 + 0.01 + 0.01 + 0.01 of 8 cores, and 1 + 0.8 + 0.8 + 0.84 of 30 GiB.
+        ("t4", 6, 24),
+        ("a100-8", 94, 641),
+        ("v5e-1", 22, 41),
+    ],
+)
+def test_pod_asks_for_what_its_node_can_give(name, cores, gibibytes):
+    plan = planned(name)
+    assert (cpu(plan), memory(plan)) == (str(cores), f"{gibibytes}Gi")
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_pod_leaves_its_node_a_small_share(name):
+    plan = planned(name)
+    row = plan.accelerator
+    assert 0.75 * row.vcpus <= int(cpu(plan)) < row.vcpus
+    assert 0.8 * row.host_memory_gb <= int(memory(plan).removesuffix("Gi")) < row.host_memory_gb
 
 
 # === What the launcher sends ===

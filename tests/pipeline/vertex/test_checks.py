@@ -27,7 +27,7 @@ def test_environment_of_the_tests_is_complete():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"target": "local"}, "environment prod is for target local; choose one for Vertex AI with --env"),
+        ({"target": "local"}, "environment prod is for target local, not vertex; run it with"),
         ({"location": "us-central1-a"}, "location of environment prod is 'us-central1-a'; write a region"),
         ({"location": "US"}, "location of environment prod is 'US'"),
         ({"project": "My Project"}, "project of environment prod is 'My Project'"),

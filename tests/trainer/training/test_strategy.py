@@ -5,7 +5,7 @@ import json
 import pytest
 import tensorflow as tf
 
-from trainer import cpu
+from trainer import cpu, loading
 from trainer.accelerators import ACCELERATORS, get
 from trainer.errors import UserError
 from trainer.training import precision, strategy
@@ -80,7 +80,12 @@ def test_missing_accelerator_is_an_error_not_a_slow_run(name, message):
 
 def test_tpu_is_used_if_the_process_is_set_up_for_it(monkeypatch):
     monkeypatch.setenv("PJRT_DEVICE", "TPU")
-    with pytest.raises(UserError, match="cannot train on a TPU: this machine has none"):
+    monkeypatch.setattr(loading, "TPU_LOCKED_BYTES", 0)
+    with pytest.raises(UserError, match=r"cannot train on a TPU: this machine has none.*of this machine$"):
+        strategy.connect()
+    monkeypatch.setattr(loading, "TPU_LOCKED_BYTES", 2**62)
+    monkeypatch.setattr(loading.resource, "getrlimit", lambda limit: (2**23, 2**23))
+    with pytest.raises(UserError, match=r"the limit of locked memory, which is too low .*capability SYS_RESOURCE"):
         strategy.connect()
 
 
