@@ -5,15 +5,28 @@ import re
 import urllib.parse
 from typing import Self
 
+from pipeline.registry import container
 from trainer.errors import check
 
 VERTEX = "vertex://"
 """Prefix of such an address; an address without it is a folder."""
-FORM = "vertex://PROJECT/LOCATION, if necessary followed by ?serving=gpu&staging=gs://BUCKET/FOLDER"
-SERVING = {"cpu": "tf2-cpu.2-15", "gpu": "tf2-gpu.2-15"}
-"""Google's images that serve a SavedModel; those of TensorFlow 2.15 can load ours."""
-IMAGE_HOSTS = {"europe": "europe", "asia": "asia", "australia": "asia"}
-"""First word of a location -> the nearest host of Google's images; `us` for all other locations."""
+FORM = "vertex://PROJECT/LOCATION, if necessary followed by ?serving=IMAGE&staging=gs://BUCKET/FOLDER"
+
+
+def check_bucket(what: str, address: str) -> None:
+    """Raise `UserError` unless `address` has the form of a bucket or of a folder in one."""
+    is_valid = re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]+(/.*)?", address) is not None
+    check(is_valid, f"{what} is {address!r}; write it as gs://BUCKET or gs://BUCKET/FOLDER")
+
+
+def check_registry(address: str) -> None:
+    """Raise `UserError` unless `address` has the form of a registry's: a folder, gs:// or vertex://."""
+    if address.startswith(VERTEX):
+        Address.at(address)
+    elif address.startswith("gs://"):
+        check_bucket("registry", address)
+    else:
+        check("://" not in address, f"registry is {address!r}; give a folder, gs://BUCKET/FOLDER, or {FORM}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +35,8 @@ class Address:
 
     Attributes:
         endpoint: Address of the API; the location's public one if empty.
-        serving: Container that serves the versions: `cpu` or `gpu` for Google's, or the name of an image.
+        serving: Container that serves the versions: the full name of an image built from images/serving, or `cpu`
+            or `gpu` for Google's, until `container.ENDS`.
         staging: `gs://` folder of the versions; `models` in the bucket of the trained model if empty.
 
     Raises `UserError` for a malformed field.
@@ -40,13 +54,12 @@ class Address:
             is_valid = re.fullmatch(r"[a-z0-9][a-z0-9.:-]*", value) is not None
             check(is_valid, f"the registry's {field} is {value!r}; write {FORM}")
         check(
-            self.serving in SERVING or "/" in self.serving,
-            f"serving is {self.serving!r}; choose {' or '.join(SERVING)}, or an image as HOST/PATH:TAG",
+            container.is_googles(self.serving) or "/" in self.serving,
+            f"serving is {self.serving!r}; choose an image as HOST/PATH:TAG, or "
+            f"{' or '.join(container.GOOGLES)} for Google's",
         )
-        check(
-            not self.staging or re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]+(/.*)?", self.staging) is not None,
-            f"staging is {self.staging!r}; write it as gs://BUCKET or gs://BUCKET/FOLDER",
-        )
+        if self.staging:
+            check_bucket("staging", self.staging)
 
     @classmethod
     def at(cls, address: str) -> Self:
@@ -56,11 +69,3 @@ class Address:
         unknown = options.keys() - {"endpoint", "serving", "staging"}
         check(not unknown, f"registry is {address!r}; unknown: {', '.join(sorted(unknown))}")
         return cls(parts.netloc, parts.path.removeprefix("/"), **options)
-
-    @property
-    def image(self) -> str:
-        """Full name of the image that serves a version."""
-        if self.serving not in SERVING:
-            return self.serving
-        host = IMAGE_HOSTS.get(re.split(r"[^a-z]", self.location)[0], "us")
-        return f"{host}-docker.pkg.dev/vertex-ai/prediction/{SERVING[self.serving]}:latest"

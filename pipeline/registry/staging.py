@@ -1,7 +1,11 @@
 """The folder on Cloud Storage of a version in the Vertex AI Model Registry; same layout as in a local registry:
 
-<root>/<name>/<run>/                 a SavedModel, as serving containers read it
-<root>/<name>/<run>/assets.extra/    the same model as the trainer reads it, and `version.json`
+<artifacts>/1/                 a SavedModel
+<artifacts>/1/assets.extra/    the same model as the trainer reads it, and `version.json`
+
+The artifacts are what the container that serves the version is given: <root>/<name>/<run>/serving. TensorFlow
+Serving reads it from Cloud Storage by itself, and takes nothing but a folder of numbered ones. Google's container
+wants the SavedModel itself: for it, the artifacts are <root>/<name>/<run>, and there is no folder `1`.
 """
 
 import json
@@ -9,14 +13,19 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.registry.versions import VERSION, dated
+from pipeline.registry.versions import dated
 from trainer import artifacts, storage
 from trainer.errors import check
-from trainer.models.registry_layout import model_at, model_in
+from trainer.folder import PROBE, Folder
+from trainer.models.registry_layout import VERSION, model_at, model_in
 from trainer.storage import MOUNT, REMOTE
 
+GRAPH = "saved_model.pb"
+"""The file of a SavedModel that makes it one."""
 STAGING = "models"
 """Default folder of the versions, in the bucket of the trained model."""
+NUMBERED = "serving"
+"""Last part of the address of artifacts with a numbered folder."""
 
 
 def root(model: pathlib.Path, configured: str, form: str) -> str:
@@ -32,6 +41,16 @@ def root(model: pathlib.Path, configured: str, form: str) -> str:
     return configured.rstrip("/") or f"{REMOTE}{folder.relative_to(MOUNT).parts[0]}/{STAGING}"
 
 
+def artifacts_of(folder: str, is_numbered: bool) -> str:
+    """The address of a version's artifacts below the folder of its run."""
+    return f"{folder}/{NUMBERED}" if is_numbered else folder
+
+
+def place_of(uri: str) -> str:
+    """The address of the SavedModel in the artifacts at `uri`."""
+    return f"{uri}/1" if uri.endswith(f"/{NUMBERED}") else uri
+
+
 def mounted(place: str) -> pathlib.Path:
     """The folder where a task on Vertex AI finds the version at `place` as the trainer reads it."""
     return model_in(MOUNT / place.removeprefix(REMOTE))
@@ -41,14 +60,33 @@ def write(
     place: str, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Path], record: Mapping[str, Any]
 ) -> None:
     """Copy a SavedModel, and the files of VERSION_EXTRA by name, to `place`; `version.json` is written last."""
+    client = storage.client(write=True)
+    copy(place, saved_model, extras, client)
+    storage.write_object(f"{model_at(place)}/{VERSION}", content(record), client)
+
+
+def copy(place: str, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Path], client: Any) -> None:
+    """As `write`, by a `storage.client(write=True)` and without `version.json`.
+
+    The graph is written last: until then a server that watches the folder finds nothing that it could load.
+    """
     paths = [path for path in sorted(saved_model.rglob("*")) if path.is_file()]
     files = {path.relative_to(saved_model).as_posix(): path for path in paths}
     files |= {f"{artifacts.VERSION_EXTRA}/{name}": path for name, path in extras.items()}
-    content = json.dumps(dated(record), indent=2) + "\n"
-    client = storage.client(write=True)
-    for name, path in files.items():
-        storage.write_object(f"{place}/{name}", path, client)
-    storage.write_object(f"{model_at(place)}/{VERSION}", content.encode(), client)
+    for name in sorted(files, key=lambda name: name == GRAPH):
+        storage.write_object(f"{place}/{name}", files[name], client)
+
+
+def content(record: Mapping[str, Any]) -> bytes:
+    """The content of `version.json`."""
+    return (json.dumps(dated(record), indent=2) + "\n").encode()
+
+
+def check_writable(place: str) -> None:
+    """Write an object below `place` and remove it; raises `UserError` if one of both is impossible."""
+    folder = Folder(place)
+    folder.write(PROBE, lambda file: None)
+    folder.remove(PROBE)
 
 
 def record(place: str, client: Any) -> dict[str, Any] | None:
