@@ -2,8 +2,8 @@
 
 tests/kubeflow/ is a program of Kubeflow's compiler, Argo's validation and Kubeflow's importer, built with two
 releases: 2.1.0 (go.mod) and 2.0.5 (older.mod). From 2.5 on, Kubeflow replaces modules of its own by folders, so no
-other program can require it as it is. The driver is left out: before 2.14 it does not find the outputs of tasks that
-have a display name. The rules of `pipeline.graph.rules` follow 2.17.0; these tests compare them with code that runs.
+other program can require it as it is. The driver is left out: before 2.14 it does not find the outputs of tasks
+that have a display name. The rules of `pipeline.graph.rules` follow 2.17.0; these tests compare them with code.
 """
 
 import functools
