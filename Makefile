@@ -48,7 +48,7 @@ TENSORFLOW := $(if $(filter command,$(origin GPU)),$(gpu_or_cpu),$(or $(shell ca
 SAME := $(filter $(TENSORFLOW),$(shell cat $(INSTALLED) 2>/dev/null))
 SETS := requirements/$(TENSORFLOW).txt requirements/dev.txt
 
-.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving check-tpu check-mount lint format compile requirements hooks clean
+.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving check-tpu check-mount check-images lint format compile requirements hooks clean
 
 help: ## List the commands
 	@echo "Commands (make COMMAND):"
@@ -79,7 +79,7 @@ test-requirements: $(INSTALLED) ## Install each set of pins into an empty enviro
 	$(BIN)/python -m pytest tests/install_requirements.py $(ARGS)
 
 test-kills: $(INSTALLED) ## Kill and stop trainings at random moments, damage their checkpoints (minutes)
-	$(BIN)/python -m pytest tests/kill_once.py tests/kill_machines.py tests/kill_training.py --capture no $(ARGS)
+	$(BIN)/python -m pytest tests/kill_*.py --capture no $(ARGS)
 
 test-serving: $(INSTALLED) $(SERVING)/.installed ## Load an export in the TensorFlow 2.15 of Google's containers, send it the requests of docs/serving.md (needs a Python 3.11)
 	$(BIN)/python -m pytest tests/serve_in_2_15.py $(ARGS)
@@ -89,6 +89,9 @@ check-tpu: $(INSTALLED) $(COMPILER)/.installed ## Compile the training step for 
 
 check-mount: $(INSTALLED) $(GCSFUSE) ## Write what a run writes through gcsfuse to a bucket, as root and as another user (needs Go, fuse3 and /dev/fuse)
 	$(BIN)/python -m pytest tests/check_mount.py $(ARGS)
+
+check-images: $(INSTALLED) $(GCSFUSE) ## Build the cpu image without Docker, run the sample pipeline in it on a mounted bucket (15 minutes, 15 GB; needs root, Debian's buildah)
+	$(BIN)/python -m tests.check_images $(ARGS)
 
 lint: $(INSTALLED) ## Check format, style, types, and that the compiled pipeline is up to date
 	$(BIN)/ruff format --check
