@@ -12,7 +12,7 @@ from kfp.cli.utils.parsing import parse_parameter_value
 from pipeline.__main__ import main, parse
 from pipeline.graph.environment import CONFIGS, load_environment
 from pipeline.graph.parameters import PARAMETERS, convert, require_sources, validate
-from pipeline.plan.places import SCRATCH
+from pipeline.plan.fit import SCRATCH
 from tests.test_makefile import ROOT
 from trainer.accelerators import ACCELERATORS
 
