@@ -124,7 +124,7 @@ def _configure_tasks(target: str, env: Environment) -> None:
 def _check_registry(parameters: dict[str, Channel]) -> Channel:
     """A task of its own, because plans are cached: they must neither skip the check nor depend on the registry."""
     task = check_registry(**_registry(parameters))
-    return task.set_display_name("Registry")
+    return task.set_display_name("Registry: check")
 
 
 def _registry(parameters: dict[str, Channel]) -> dict[str, Channel]:
