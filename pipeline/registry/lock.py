@@ -1,7 +1,7 @@
 """Objects on Cloud Storage that several processes write: replace one only if it is unchanged, and lock with one.
 
-Each content of an object has a generation, and a request may name the one that it expects; reads and lists show every
-write that has ended:
+Each content of an object has a generation, and a request may name the one that it expects. Reads and lists show
+every write that has ended.
 https://cloud.google.com/storage/docs/request-preconditions
 https://cloud.google.com/storage/docs/consistency
 """

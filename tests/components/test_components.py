@@ -12,6 +12,7 @@ import textwrap
 import pytest
 from kfp import dsl
 
+from components.check_registry import check_registry
 from components.collect_training import collect_training
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
@@ -32,7 +33,7 @@ from trainer.models import weight_sources
 COMPONENTS = {
     component.name: component
     for component in (
-        *(collect_training, evaluate_model, fetch_dataset, fingerprint, import_model),
+        *(check_registry, collect_training, evaluate_model, fetch_dataset, fingerprint, import_model),
         *(plan_training, train_model, upload_model),
     )
 }
@@ -327,6 +328,15 @@ def test_plan_of_a_local_run_leaves_batch_memory_and_precision_to_its_devices(tm
         with pytest.raises(SystemExit, match=f"^error: {next(iter(changes))} is"):
             planned(tmp_path / "refused", prepared, **local | changes)
     assert not (tmp_path / "refused").exists()
+
+
+def test_registry_is_tried_and_left_as_it_was(tmp_path, capsys):
+    check_registry.python_func(model_name="msinet", registry=str(tmp_path / "models"))
+    assert "a version of model 'msinet' can be added to" in capsys.readouterr().out
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit, match=r"^error: cannot write .*file/msinet/aliases\.json: .*Not a directory"):
+        check_registry.python_func(model_name="msinet", registry=str(tmp_path / "file"))
 
 
 @pytest.mark.parametrize("name", COMPONENTS)
