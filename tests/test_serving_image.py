@@ -11,18 +11,19 @@ import re
 import subprocess
 import threading
 import time
+import urllib.request
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.registry.address import Address
+from pipeline.registry import container
 from tests.images import DOCKERFILE, stages
 from tests.serving_server import Handler
 
 FOLDER = DOCKERFILE.parent / "serving"
 GUIDE = (FOLDER.parent.parent / "docs" / "serving.md").read_text()
-_, STAGES = stages((FOLDER / "Dockerfile").read_text())
+ARGUMENTS, STAGES = stages((FOLDER / "Dockerfile").read_text())
 SERVING = STAGES["serving"]
 BOUNDS = dict(
     re.fullmatch(r"(\w+) { value: (\w+) }", line).groups()
@@ -52,7 +53,8 @@ def server():
 
 
 def test_base_is_a_release_that_loads_the_export():
-    version = re.fullmatch(r"tensorflow/serving:(\d+)\.(\d+)\.\d+", SERVING.base)
+    assert SERVING.base == "${BASE}"
+    version = re.fullmatch(r"tensorflow/serving:(\d+)\.(\d+)\.\d+", ARGUMENTS["BASE"])
     assert (int(version[1]), int(version[2])) >= (2, 15)
     assert {stage.base for name, stage in STAGES.items() if name != "serving"} == {"serving"}
 
@@ -71,11 +73,13 @@ def test_what_is_built_without_a_target_has_no_model():
 
 def test_bounds_are_a_file_that_the_server_is_given():
     (copied,) = SERVING.of("COPY")
-    source, place = copied.split()
+    *sources, folder = copied.split()
     (command,) = SERVING.of("CMD")
     flags = json.loads(command)
-    assert {"--enable_batching", f"--batching_parameters_file={place}"} <= set(flags)
-    assert source == "batching.config"
+    assert {"--enable_batching", f"--batching_parameters_file={folder}batching.config"} <= set(flags)
+    assert all((FOLDER / source).is_file() for source in sources)
+    (entry,) = SERVING.of("ENTRYPOINT")
+    assert json.loads(entry) == ["bash", f"{folder}serve.sh"]
     assert set(BOUNDS) == PARAMETERS
     said = "{num_batch_threads} images at once, {max_enqueued_batches} waiting, {max_batch_size} in a request"
     assert said.format(**BOUNDS) in GUIDE
@@ -130,11 +134,58 @@ def test_requests_of_several_sizes_do_not_fail_each_other():
     assert set(batches) == {1}
 
 
+def started(tmp_path, *arguments, **environment):
+    """The flags that the start script gives to the server, which is a program that writes them down."""
+    program = tmp_path / "tensorflow_model_server"
+    program.write_text("#!/bin/bash\necho $$; printf '%s\\n' \"$@\"\n")
+    program.chmod(0o755)
+    # MODEL_BASE_PATH is set by TensorFlow Serving's own image.
+    variables = {**SERVING.pairs("ENV"), "MODEL_BASE_PATH": "/models", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = ["bash", FOLDER / "serve.sh", *arguments]
+    with subprocess.Popen(command, env=variables | environment, stdout=subprocess.PIPE, text=True) as process:
+        number, *words = process.stdout.read().splitlines()
+    assert process.returncode == 0
+    assert int(number) == process.pid  # a signal to stop reaches the server itself
+    return words
+
+
+def test_model_of_a_folder_is_served_on_the_ports_of_tensorflow_serving(tmp_path):
+    assert started(tmp_path, "--enable_batching") == [
+        "--port=8500",
+        "--rest_api_port=8501",
+        "--model_name=msinet",
+        "--model_base_path=/models/msinet",
+        "--enable_batching",
+    ]
+
+
+def test_on_vertex_ai_the_model_is_read_where_it_says(tmp_path):
+    uri = "gs://caip-tenant/1 2/artifacts"
+    words = started(tmp_path, AIP_STORAGE_URI=uri, AIP_HTTP_PORT="8080", AIP_MODE="PREDICTION")
+    assert {"--rest_api_port=8080", "--model_name=msinet", f"--model_base_path={uri}"} < set(words)
+    assert "--file_system_poll_wait_seconds=30" in words
+
+
+def test_version_is_uploaded_with_the_routes_of_the_model_that_is_served(server):
+    uploaded = container.upload_arguments("host/repository/msinet-serving:v1", "us-central1")
+    name = SERVING.pairs("ENV")["MODEL_NAME"]
+    assert uploaded["serving_container_predict_route"] == f"/v1/models/{name}:predict"
+    health = f"http://127.0.0.1:{server.server_port}{uploaded['serving_container_health_route']}"
+    with urllib.request.urlopen(health, timeout=60) as answer:
+        assert answer.status == 200
+    # AIP_HTTP_PORT is the first of them.
+    assert uploaded["serving_container_ports"] == [container.PORT]
+
+
 @pytest.mark.parametrize(("model", "healthy"), [("msinet", True), ("other", False)])
 def test_health_is_that_of_the_model(server, model, healthy):
     (check,) = SERVING.of("HEALTHCHECK")
     command = json.loads(check.partition(" CMD ")[2])
-    variables = os.environ | {"PORT": str(server.server_port), **SERVING.pairs("ENV"), "MODEL_NAME": model}
+    variables = os.environ | {
+        "AIP_HTTP_PORT": str(server.server_port),
+        **SERVING.pairs("ENV"),
+        "MODEL_NAME": model,
+    }
     assert (subprocess.run(command, env=variables, capture_output=True, timeout=60).returncode == 0) == healthy
 
 
@@ -146,7 +197,3 @@ def test_guide_builds_and_runs_what_is_here():
         target = re.search(r"--target (\S+)", command)
         assert target is None or target[1] in STAGES
     assert 'model=models/msinet/$VERSION" images/serving' in builds[1]
-
-
-def test_guide_uploads_with_the_registrys_container():
-    assert f"--container-image-uri={Address('my-project', 'us-central1').image} " in GUIDE

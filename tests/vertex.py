@@ -22,6 +22,8 @@ PARENT = f"projects/{PROJECT}/locations/{LOCATION}"
 NAMES = f"projects/{PROJECT_NUMBER}/locations/{LOCATION}"
 """The parent in responses, where the API writes the project's number; it accepts both in requests."""
 SERVICE_ACCOUNT = f"runner@{PROJECT}.iam.gserviceaccount.com"
+IMAGES = f"{LOCATION}-docker.pkg.dev/{PROJECT}/msinet"
+SERVING = f"{IMAGES}/msinet-serving:v1"
 CODES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -229,12 +231,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 64  # `doctor` asks many questions at the same time
+
+
 @pytest.fixture
 def vertex(bucket, monkeypatch):
     """A FakeVertex, whose clients do not pause; its environment `prod` leads there and to an empty bucket."""
     from pipeline import cloud
     from pipeline.vertex import runs
-    from tests import vertex_models, vertex_pipelines, vertex_templates  # noqa: F401
+    from tests import vertex_models, vertex_pipelines, vertex_project, vertex_templates  # noqa: F401
 
     monkeypatch.setattr(cloud, "PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
     monkeypatch.setattr(runs, "POLL_S", 0.0)
@@ -242,7 +248,7 @@ def vertex(bucket, monkeypatch):
     # The client asks another service, which has no setting for its address.
     number = "google.cloud.aiplatform.utils.resource_manager_utils.get_project_number"
     monkeypatch.setattr(number, lambda *args, **kwargs: PROJECT_NUMBER)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with Server(("127.0.0.1", 0), Handler) as server:
         server.vertex = vertex = FakeVertex()
         vertex.environment = environment(f"http://127.0.0.1:{server.server_port}", bucket.name)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -265,7 +271,7 @@ def environment(url, bucket):
         location=LOCATION,
         bucket=f"gs://{bucket}/msinet",
         service_account=SERVICE_ACCOUNT,
-        image_repository=f"{LOCATION}-docker.pkg.dev/{PROJECT}/msinet",
+        image_repository=IMAGES,
         image_tag="v1",
         template_repository=f"{url}/templates",
         endpoint=url,

@@ -17,16 +17,13 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import IO, Any
 
-import google_crc32c
-
 from trainer import credentials
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
+from trainer.files import MOUNT as MOUNT
 from trainer.progress import Tracker
 
 REMOTE = "gs://"
-MOUNT = pathlib.Path("/gcs")
-"""Vertex AI mounts Cloud Storage here: /gcs/BUCKET/..."""
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 RETRY_S = 60.0
 """How long transient failures are retried."""
@@ -137,6 +134,8 @@ def download_for_now(source: str, objects: list[SourceObject]) -> pathlib.Path:
 
 def checksum(path: pathlib.Path) -> str:
     """CRC32C of the file, 8 hex digits, as Cloud Storage computes it."""
+    import google_crc32c  # here, so that settings can be read without any package
+
     crc: Any = google_crc32c.Checksum()  # type: ignore[no-untyped-call]
     with path.open("rb") as file:
         while chunk := file.read(2**20):

@@ -5,15 +5,12 @@ import re
 import urllib.parse
 from typing import Self
 
+from pipeline.registry import container
 from trainer.errors import check
 
 VERTEX = "vertex://"
 """Prefix of such an address; an address without it is a folder."""
-FORM = "vertex://PROJECT/LOCATION, if necessary followed by ?serving=gpu&staging=gs://BUCKET/FOLDER"
-SERVING = {"cpu": "tf2-cpu.2-15", "gpu": "tf2-gpu.2-15"}
-"""Google's images that serve a SavedModel; those of TensorFlow 2.15 can load ours."""
-IMAGE_HOSTS = {"europe": "europe", "asia": "asia", "australia": "asia"}
-"""First word of a location -> the nearest host of Google's images; `us` for all other locations."""
+FORM = "vertex://PROJECT/LOCATION, if necessary followed by ?serving=IMAGE&staging=gs://BUCKET/FOLDER"
 
 
 def check_bucket(what: str, address: str) -> None:
@@ -38,7 +35,8 @@ class Address:
 
     Attributes:
         endpoint: Address of the API; the location's public one if empty.
-        serving: Container that serves the versions: `cpu` or `gpu` for Google's, or the name of an image.
+        serving: Container that serves the versions: the full name of an image built from images/serving, or `cpu`
+            or `gpu` for Google's, until `container.ENDS`.
         staging: `gs://` folder of the versions; `models` in the bucket of the trained model if empty.
 
     Raises `UserError` for a malformed field.
@@ -56,8 +54,9 @@ class Address:
             is_valid = re.fullmatch(r"[a-z0-9][a-z0-9.:-]*", value) is not None
             check(is_valid, f"the registry's {field} is {value!r}; write {FORM}")
         check(
-            self.serving in SERVING or "/" in self.serving,
-            f"serving is {self.serving!r}; choose {' or '.join(SERVING)}, or an image as HOST/PATH:TAG",
+            container.is_googles(self.serving) or "/" in self.serving,
+            f"serving is {self.serving!r}; choose an image as HOST/PATH:TAG, or "
+            f"{' or '.join(container.GOOGLES)} for Google's",
         )
         if self.staging:
             check_bucket("staging", self.staging)
@@ -70,11 +69,3 @@ class Address:
         unknown = options.keys() - {"endpoint", "serving", "staging"}
         check(not unknown, f"registry is {address!r}; unknown: {', '.join(sorted(unknown))}")
         return cls(parts.netloc, parts.path.removeprefix("/"), **options)
-
-    @property
-    def image(self) -> str:
-        """Full name of the image that serves a version."""
-        if self.serving not in SERVING:
-            return self.serving
-        host = IMAGE_HOSTS.get(re.split(r"[^a-z]", self.location)[0], "us")
-        return f"{host}-docker.pkg.dev/vertex-ai/prediction/{SERVING[self.serving]}:latest"

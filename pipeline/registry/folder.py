@@ -65,7 +65,8 @@ class LocalRegistry(NumberedRegistry):
         lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            for leftover in folder.glob(".partial-*"):
+            unfinished = (path.parent for path in folder.glob(f"*/{files.UNFINISHED}"))
+            for leftover in (*folder.glob(".partial-*"), *unfinished):
                 shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
             yield
         finally:
@@ -75,7 +76,7 @@ class LocalRegistry(NumberedRegistry):
         self, name: str, model: pathlib.Path, evaluation: pathlib.Path | None, record: Mapping[str, Any]
     ) -> int:
         number = max(self._models(name), default=0) + 1
-        with files.replacing(self._place(name, number)) as partial:
+        with files.replacing(self._place(name, number), last=f"{artifacts.VERSION_EXTRA}/{VERSION}") as partial:
             shutil.copytree(model / artifacts.SAVED_MODEL, partial)
             extra = model_in(partial)
             extra.mkdir(exist_ok=True)

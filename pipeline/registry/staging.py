@@ -1,7 +1,11 @@
 """The folder on Cloud Storage of a version in the Vertex AI Model Registry; same layout as in a local registry:
 
-<root>/<name>/<run>/                 a SavedModel, as serving containers read it
-<root>/<name>/<run>/assets.extra/    the same model as the trainer reads it, and `version.json`
+<artifacts>/1/                 a SavedModel
+<artifacts>/1/assets.extra/    the same model as the trainer reads it, and `version.json`
+
+The artifacts are what the container that serves the version is given: <root>/<name>/<run>/serving. TensorFlow
+Serving reads it from Cloud Storage by itself, and takes nothing but a folder of numbered ones. Google's container
+wants the SavedModel itself: for it, the artifacts are <root>/<name>/<run>, and there is no folder `1`.
 """
 
 import json
@@ -20,6 +24,8 @@ GRAPH = "saved_model.pb"
 """The file of a SavedModel that makes it one."""
 STAGING = "models"
 """Default folder of the versions, in the bucket of the trained model."""
+NUMBERED = "serving"
+"""Last part of the address of artifacts with a numbered folder."""
 
 
 def root(model: pathlib.Path, configured: str, form: str) -> str:
@@ -33,6 +39,16 @@ def root(model: pathlib.Path, configured: str, form: str) -> str:
         f"{model} is not on Cloud Storage, so the registry has no folder for its models; write {form}",
     )
     return configured.rstrip("/") or f"{REMOTE}{folder.relative_to(MOUNT).parts[0]}/{STAGING}"
+
+
+def artifacts_of(folder: str, is_numbered: bool) -> str:
+    """The address of a version's artifacts below the folder of its run."""
+    return f"{folder}/{NUMBERED}" if is_numbered else folder
+
+
+def place_of(uri: str) -> str:
+    """The address of the SavedModel in the artifacts at `uri`."""
+    return f"{uri}/1" if uri.endswith(f"/{NUMBERED}") else uri
 
 
 def mounted(place: str) -> pathlib.Path:

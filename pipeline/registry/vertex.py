@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pipeline import cloud
-from pipeline.registry import labels, staging
+from pipeline.registry import container, labels, staging
 from pipeline.registry.address import FORM, Address
 from pipeline.registry.versions import NO_VERSION, Version, check_model, files_of
 from trainer import storage
@@ -38,7 +38,7 @@ class VertexRegistry(Address):
             with ThreadPoolExecutor(READERS) as pool:
                 records = list(pool.map(functools.partial(_record, client=storage.client()), entries))
         return [
-            _version(entry, staging.mounted(entry.artifact_uri), record)
+            _version(entry, staging.mounted(_place(entry)), record)
             for entry, record in zip(entries, records, strict=True)
         ]
 
@@ -63,10 +63,10 @@ class VertexRegistry(Address):
         check(
             "lineage" in record,
             f"version {entry.version_id}, the default of model {name!r}, was not registered by this pipeline "
-            f"({entry.artifact_uri} has no version.json of ours); select another with "
+            f"({_place(entry)} has no version.json of ours); select another with "
             "`python -m pipeline registry set-default VERSION`",
         )
-        return _version(entry, staging.mounted(entry.artifact_uri), record)
+        return _version(entry, staging.mounted(_place(entry)), record)
 
     def add(
         self,
@@ -80,7 +80,8 @@ class VertexRegistry(Address):
         """As `Registry`."""
         check_model(model)
         run = labels.label(record["lineage"]["run"])
-        place = f"{staging.root(model, self.staging, FORM)}/{name}/{run}"
+        folder = f"{staging.root(model, self.staging, FORM)}/{name}/{run}"
+        artifacts = staging.artifacts_of(folder, is_numbered=not container.is_googles(self.serving))
 
         def find() -> Any:
             """The version that this run has registered already; None if there is none."""
@@ -89,9 +90,12 @@ class VertexRegistry(Address):
         with self._connected():
             entry = cloud.once(find)
             if entry is None:
-                staging.write(place, model / SAVED_MODEL, files_of(model, evaluation), record)
+                container.warn(self.serving)
+                staging.write(
+                    staging.place_of(artifacts), model / SAVED_MODEL, files_of(model, evaluation), record
+                )
                 entry = cloud.once(
-                    lambda: self._upload(name, place, record, promote, champion),
+                    lambda: self._upload(name, artifacts, record, promote, champion),
                     find,
                     repeat_after=cloud.SETTLED,
                     unknown=f"It is unknown whether the version of run {run} was registered. Register it again: a "
@@ -153,7 +157,7 @@ class VertexRegistry(Address):
         )
         return sorted(self._client().list_model_versions(name=names), key=lambda entry: int(entry.version_id))
 
-    def _upload(self, name: str, place: str, record: Mapping[str, Any], promote: bool, champion: int) -> Any:
+    def _upload(self, name: str, artifacts: str, record: Mapping[str, Any], promote: bool, champion: int) -> Any:
         from google.cloud import aiplatform
 
         entries = self._entries(name)
@@ -161,8 +165,8 @@ class VertexRegistry(Address):
         is_better = promote and _aliases(entries).get(DEFAULT, NO_VERSION) == champion
         # Vertex AI gives the first version of a model the alias `default` in any case.
         uploaded = aiplatform.Model.upload(
-            serving_container_image_uri=self.image,
-            artifact_uri=place,
+            **container.upload_arguments(self.serving, self.location),
+            artifact_uri=artifacts,
             display_name=name,
             parent_model=_parent(entries) if entries else None,
             is_default_version=is_better,
@@ -200,14 +204,19 @@ def _aliases(entries: list[Any]) -> dict[str, int]:
 
 
 def _version(entry: Any, model: pathlib.Path, record: dict[str, Any]) -> Version:
-    return Version(int(entry.version_id), model, entry.artifact_uri, record)
+    return Version(int(entry.version_id), model, _place(entry), record)
 
 
 def _record(entry: Any, client: Any) -> dict[str, Any]:
     """The record in a version's folder, or what the API says about a version that is not ours."""
     created = entry.version_create_time.isoformat(timespec="seconds")
     described = {"created": created, "description": entry.version_description}
-    return {"version": int(entry.version_id), **(staging.record(entry.artifact_uri, client) or described)}
+    return {"version": int(entry.version_id), **(staging.record(_place(entry), client) or described)}
+
+
+def _place(entry: Any) -> str:
+    """Address of the version's SavedModel."""
+    return staging.place_of(entry.artifact_uri)
 
 
 def _parent(entries: list[Any]) -> str:

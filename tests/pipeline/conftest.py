@@ -2,7 +2,7 @@ import pytest
 
 from pipeline.registry.address import VERTEX
 from tests.tiny import write_salicon
-from tests.vertex import LOCATION, PROJECT
+from tests.vertex import LOCATION, PROJECT, SERVING
 from trainer import artifacts
 
 
@@ -35,4 +35,5 @@ def model(tmp_path):
 @pytest.fixture
 def address(vertex, bucket):
     """Of the registry on the server of the tests."""
-    return f"{VERTEX}{PROJECT}/{LOCATION}?endpoint={vertex.environment.endpoint}&staging=gs://{bucket.name}/models"
+    options = f"endpoint={vertex.environment.endpoint}&staging=gs://{bucket.name}/models&serving={SERVING}"
+    return f"{VERTEX}{PROJECT}/{LOCATION}?{options}"

@@ -21,7 +21,8 @@ CONFIGS = (FetchConfig, TrainConfig, EvaluateConfig, PipelineConfig, Accelerator
 @pytest.mark.parametrize("config", CONFIGS)
 def test_every_setting_is_a_parameter_with_its_default_type_and_description(config):
     for field in dataclasses.fields(config):
-        names = [f"{step}_{field.name}" for step in STEPS] if field.name in PER_STEP else [field.name]
+        own_name = field.name.removeprefix("step_")
+        names = [f"{step}_{own_name}" for step in STEPS] if field.name in PER_STEP else [field.name]
         for name in names:
             parameter = PARAMETERS[name]
             assert parameter.kind is field.type

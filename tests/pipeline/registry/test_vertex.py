@@ -1,21 +1,25 @@
+import datetime
 import json
 
 import pytest
 
 from pipeline.__main__ import main
+from pipeline.graph import parameters
 from pipeline.graph.parameters import PipelineConfig
 from pipeline.local import prepare
+from pipeline.registry import container
 from pipeline.registry.address import VERTEX
 from pipeline.registry.register import connect
 from pipeline.registry.versions import NO_VERSION
 from pipeline.registry.vertex import METRICS_SCHEMA, VertexRegistry
 from tests.pipeline.registry.test_both import add, record
-from tests.vertex import DROP, LOCATION, PARENT, PROJECT
+from tests.vertex import DROP, LOCATION, PARENT, PROJECT, SERVING
 from trainer import artifacts
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 
-SERVING = "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"
+GOOGLES = "us-docker.pkg.dev/vertex-ai/prediction/tf2-cpu.2-15:latest"
+ADDRESS = f"{VERTEX}{PROJECT}/{LOCATION}"
 LABELS = {
     "managed_by": "msinet-pipelines",
     "run": "msinet-1",
@@ -50,8 +54,13 @@ def test_first_version_is_uploaded_without_a_parent(vertex, registry, model, buc
     assert request.body == {
         "model": {
             "displayName": "msinet",
-            "artifactUri": f"gs://{bucket.name}/models/msinet/msinet-1",
-            "containerSpec": {"imageUri": SERVING},
+            "artifactUri": f"gs://{bucket.name}/models/msinet/msinet-1/serving",
+            "containerSpec": {
+                "imageUri": SERVING,
+                "predictRoute": "/v1/models/msinet:predict",
+                "healthRoute": "/v1/models/msinet",
+                "ports": [{"containerPort": 8080}],
+            },
             "versionAliases": ["default"],
             "versionDescription": DESCRIPTION,
             "labels": LABELS,
@@ -71,7 +80,7 @@ def test_later_version_is_uploaded_below_the_first(vertex, registry, model):
 
 def test_folder_is_a_savedmodel_with_the_trainers_model_inside(registry, model, bucket):
     add(registry, model)
-    folder = "models/msinet/msinet-1/"
+    folder = "models/msinet/msinet-1/serving/1/"
     contents = {
         blob.name.removeprefix(folder): blob.download_as_bytes() for blob in bucket.list_blobs(prefix=folder)
     }
@@ -85,6 +94,24 @@ def test_folder_is_a_savedmodel_with_the_trainers_model_inside(registry, model, 
         "assets.extra/config.json": b'{"best_epoch": 1}',
         "assets.extra/history.jsonl": b'{"epoch": 1}\n',
     }
+
+
+def test_googles_container_gets_the_savedmodel_itself_and_its_end_is_said(vertex, address, model, bucket, capsys):
+    registry = connect(address.replace(f"serving={SERVING}", "serving=cpu"))
+    assert add(registry, model) == (1, DEFAULT)
+    place = f"gs://{bucket.name}/models/msinet/msinet-1"
+    uploaded = uploads(vertex)[0].body["model"]
+    assert (uploaded["artifactUri"], uploaded["containerSpec"]) == (place, {"imageUri": GOOGLES})
+    assert bucket.blob("models/msinet/msinet-1/saved_model.pb").exists()
+    assert "tf2-cpu.2-15, which ends on 2027-01-14; add ?serving=IMAGE" in capsys.readouterr().out
+    # The next version may be served by another container: both stay readable.
+    assert add(connect(address), model, "msinet-2", champion=1) == (2, DEFAULT)
+    assert [version.place for version in registry.versions("msinet")] == [
+        place,
+        place.replace("msinet-1", "msinet-2/serving/1"),
+    ]
+    registry.set_alias("msinet", DEFAULT, 1)
+    assert registry.default("msinet").record["lineage"]["run"] == "msinet-1"
 
 
 def test_each_data_set_becomes_an_evaluation_of_the_version(vertex, registry, model):
@@ -292,7 +319,10 @@ def test_check_writes_to_the_staging_folder_and_reads_the_models(vertex, registr
         ("vertex://proj/us-central1/models", "location is 'us-central1/models'"),
         ("vertex://Proj x/us-central1", "project is 'Proj x'"),
         ("vertex://proj/us-central1?zone=a", "unknown: zone"),
-        ("vertex://proj/us-central1?serving=tpu", "serving is 'tpu'; choose cpu or gpu"),
+        (
+            "vertex://proj/us-central1?serving=tpu",
+            "serving is 'tpu'; choose an image as HOST/PATH:TAG, or cpu or gpu",
+        ),
         ("vertex://proj/us-central1?serving", "serving is ''"),
         ("vertex://proj/us-central1?staging=/tmp", "staging is '/tmp'"),
     ],
@@ -318,7 +348,20 @@ def test_address_is_accepted_as_the_pipelines_registry():
     ],
 )
 def test_serving_container_is_near_or_the_named_one(location, serving, image):
-    assert connect(f"vertex://proj/{location}?serving={serving}").image == image
+    serving = connect(f"vertex://proj/{location}?serving={serving}").serving
+    assert container.upload_arguments(serving, location)["serving_container_image_uri"] == image
+
+
+@pytest.mark.parametrize("address", [ADDRESS, f"{ADDRESS}?serving=gpu"])
+def test_googles_container_is_refused_before_a_run_once_it_has_ended(address, monkeypatch):
+    ours = {"registry": f"{ADDRESS}?serving={SERVING}"}
+    monkeypatch.setattr(container, "ENDS", datetime.date.today() + datetime.timedelta(1))
+    parameters.validate({"registry": address}, "vertex")
+    monkeypatch.setattr(container, "ENDS", datetime.date.today())
+    with pytest.raises(UserError, match=r"tf2-[cg]pu\.2-15, which ended on .*add \?serving=IMAGE"):
+        parameters.validate({"registry": address}, "vertex")
+    parameters.validate(ours, "vertex")
+    connect(address)  # to look at what is there needs no container
 
 
 # === Command line ===
@@ -330,8 +373,8 @@ def test_versions_are_listed_shown_and_named_from_the_command_line(registry, mod
     capsys.readouterr()
     assert main(["registry", "set-default", "2", "--registry", address]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first.endswith(f"  gs://{bucket.name}/models/msinet/msinet-1")
-    assert second.endswith(f"  gs://{bucket.name}/models/msinet/msinet-2  challenger, default")
+    assert first.endswith(f"  gs://{bucket.name}/models/msinet/msinet-1/serving/1")
+    assert second.endswith(f"  gs://{bucket.name}/models/msinet/msinet-2/serving/1  challenger, default")
     assert main(["registry", "show", "--registry", address]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["version"], shown["lineage"]["run"]) == (2, "msinet-2")
