@@ -294,6 +294,17 @@ def test_bucket_that_does_not_exist_is_reported_before_the_upload(vertex, model)
     registry = VertexRegistry(PROJECT, LOCATION, vertex.environment.endpoint, staging="gs://nowhere-at-all/models")
     with pytest.raises(UserError, match=r"there is no bucket 'nowhere-at-all'"):
         add(registry, model)
+    with pytest.raises(UserError, match=r"there is no bucket 'nowhere-at-all'"):
+        registry.check_writable("msinet")
+    assert not uploads(vertex)
+
+
+def test_check_writes_to_the_staging_folder_and_reads_the_models(vertex, registry, bucket):
+    registry.check_writable("msinet")
+    assert not list(bucket.list_blobs())
+    vertex.fail(403, path="models", message="Permission 'aiplatform.models.list' denied")
+    with pytest.raises(UserError, match=r"aiplatform\.models\.list"):
+        registry.check_writable("msinet")
     assert not uploads(vertex)
 
 
