@@ -19,6 +19,9 @@ COMPILER_PINS := jax==0.10.2 libtpu==0.0.51
 # The TensorFlow of Google's serving containers, for Python 3.11 at the latest; its gRPC messages ask for a second one.
 SERVING := .venv-serving
 SERVING_PINS := tensorflow-cpu==2.15.1 tensorflow-serving-api==2.15.1
+# Cloud Storage as a file system: the program that Google's services mount buckets with.
+GCSFUSE := .tools/bin/gcsfuse
+GCSFUSE_PACKAGE := github.com/googlecloudplatform/gcsfuse/v3@v3.11.4
 
 # The value of a variable given on the command line, safe for the shell whatever is in it; nothing otherwise.
 # The shell's own ENV, say, must not choose an environment.
@@ -45,7 +48,7 @@ TENSORFLOW := $(if $(filter command,$(origin GPU)),$(gpu_or_cpu),$(or $(shell ca
 SAME := $(filter $(TENSORFLOW),$(shell cat $(INSTALLED) 2>/dev/null))
 SETS := requirements/$(TENSORFLOW).txt requirements/dev.txt
 
-.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving check-tpu check-gcloud lint format compile requirements hooks clean
+.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving check-tpu check-mount check-images check-gcloud lint format compile requirements hooks clean
 
 help: ## List the commands
 	@echo "Commands (make COMMAND):"
@@ -76,13 +79,19 @@ test-requirements: $(INSTALLED) ## Install each set of pins into an empty enviro
 	$(BIN)/python -m pytest tests/install_requirements.py $(ARGS)
 
 test-kills: $(INSTALLED) ## Kill and stop trainings at random moments, damage their checkpoints (minutes)
-	$(BIN)/python -m pytest tests/kill_once.py tests/kill_machines.py tests/kill_training.py --capture no $(ARGS)
+	$(BIN)/python -m pytest tests/kill_*.py --capture no $(ARGS)
 
 test-serving: $(INSTALLED) $(SERVING)/.installed ## Load an export in the TensorFlow 2.15 of Google's containers, send it the requests of docs/serving.md (needs a Python 3.11)
 	$(BIN)/python -m pytest tests/serve_in_2_15.py $(ARGS)
 
 check-tpu: $(INSTALLED) $(COMPILER)/.installed ## Compile the training step for TPU v5e, without one (minutes): [ARGS='--topologies 1x1 --batches 64 --json']
 	$(BIN)/python -m benchmarks.tpu_compile --compiler $(COMPILER)/bin/python $(ARGS)
+
+check-mount: $(INSTALLED) $(GCSFUSE) ## Write what a run writes through gcsfuse to a bucket, as root and as another user (needs Go, fuse3 and /dev/fuse)
+	$(BIN)/python -m pytest tests/check_mount.py $(ARGS)
+
+check-images: $(INSTALLED) $(GCSFUSE) ## Build the cpu image without Docker, run the sample pipeline in it on a mounted bucket (15 minutes, 15 GB; needs root, Debian's buildah)
+	$(BIN)/python -m tests.check_images $(ARGS)
 
 check-gcloud: $(INSTALLED) ## Give the commands of gcloud that are sent and written down to gcloud itself, on this machine (minutes; needs it)
 	$(BIN)/python -m pytest tests/check_gcloud.py $(ARGS)
@@ -117,7 +126,7 @@ hooks: $(INSTALLED) ## Check style before every commit: install the pre-commit h
 	$(BIN)/pre-commit install
 
 clean: ## Remove what can be made again: .venv and caches (runs/ and models/ stay)
-	rm -rf $(VENV) $(COMPILER) $(SERVING) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(COMPILER) $(SERVING) .tools build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # `uv pip $(2)` in the environment $(1). A run imports 4000 of the 14000 files, and the first import compiles them: 10
@@ -159,6 +168,10 @@ $(SERVING)/.installed: requirements/serving.txt | $(UV_INSTALLED)
 	@$(SERVING)/bin/python -c '' 2>/dev/null || { $(find_older_python); "$$python" -m venv --clear --without-pip $(SERVING); }
 	@$(call pinned,$(SERVING),sync $<)
 	@touch $@
+
+$(GCSFUSE):
+	@command -v go >/dev/null || { echo "error: gcsfuse is built by Go 1.26 or later, and there is no go on the PATH; install it from https://go.dev/dl" >&2; exit 1; }
+	GOBIN=$(abspath $(@D)) go install $(GCSFUSE_PACKAGE)
 
 # Sets `python` to the first suitable interpreter: TensorFlow 2.20 is built for Python up to 3.13.
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))

@@ -32,6 +32,7 @@ def train_model(
     base_model: Optional[dsl.Input[dsl.Model]] = None,
 ) -> str:
     """Train on `dataset`, from the weights of `base_model` if there is one, and return the model's URI."""
+    from pipeline.plan.places import checkpoint_folder
     from trainer.config import TrainConfig, config_of
     from trainer.errors import reported
     from trainer.reports.curve import write_curve
@@ -43,7 +44,7 @@ def train_model(
             config,
             dataset=dataset.path,
             output=model.path,
-            checkpoints=f"{checkpoint_dir}/{step}" if checkpoint_dir else f"{model.path}-checkpoints",
+            checkpoints=checkpoint_folder(checkpoint_dir, step, uri=model.uri, path=model.path),
             base_model=base_model and base_model.path,
             accelerator=accelerator,
             initial_weights_fingerprint=initial_weights_fingerprint,

@@ -18,6 +18,9 @@ output "environment" {
     # Defaults of the pipeline's parameters, also in the published template.
     [parameters]
     base_source = "gs://${google_storage_bucket.data.name}/salicon"
+    # The default of the accelerator.
+    base_batch_size = 0
+    finetune_batch_size = 0
   TOML
 }
 

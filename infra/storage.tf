@@ -34,6 +34,11 @@ resource "google_storage_bucket" "runs" {
     enabled = false
   }
 
+  # Each checkpoint replaces an older one, and by default the bucket would keep and bill each for seven days more.
+  soft_delete_policy {
+    retention_duration_seconds = 0
+  }
+
   lifecycle_rule {
     condition {
       age = 7

@@ -8,6 +8,7 @@ import numpy as np
 from tests.forked import TIMEOUT_S
 from tests.prepared import write_prepared
 from tests.trainer.training.test_distributed import addresses, finish, log, losses, start, weights
+from trainer.training.exits import OTHER_LOST
 
 
 def train_together(folder, name):
@@ -27,7 +28,7 @@ def test_lost_machine_ends_the_others_and_all_resume_to_the_same_result(tmp_path
         time.sleep(0.05)
     machines[1].kill(signal.SIGKILL)
     assert finish(machines[1]) == -signal.SIGKILL
-    assert finish(machines[0]) == 75, log(folder, "lost")
+    assert finish(machines[0]) == OTHER_LOST, log(folder, "lost")
     assert "lost another machine of this job" in log(folder, "lost")
     assert "Traceback" not in log(folder, "lost")
     train_together(folder, "lost")

@@ -88,7 +88,7 @@ def test_variables_are_declared_in_the_stage_that_uses_them():
     for stage in STAGES.values():
         declared = set(ARGUMENTS) if stage.base.startswith("$") else set()
         assert set(re.findall(r"\$\{?(\w+)\}?", stage.base)) <= declared
-        known = {"PATH"}
+        known = {"PATH"} | (set() if stage.name == "base" else set(STAGES["base"].pairs("ENV")))
         for name, arguments in stage.instructions:
             # What is within single quotes or after `\$` is not the builder's.
             used = set(re.findall(r"(?<!\\)\$\{?([A-Z_]+)\}?", re.sub(r"'[^']*'", "", arguments)))
@@ -99,11 +99,12 @@ def test_variables_are_declared_in_the_stage_that_uses_them():
                 known |= set(stage.pairs("ENV"))
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_runs_as_another_user_than_root(variant):
+@pytest.mark.parametrize(("variant", "user"), [("cpu", "1000"), ("gpu", "1000"), ("tpu", "0")])
+def test_runs_as_another_user_than_root_unless_the_chips_belong_to_root(variant, user):
     instructions = [each for stage in image_of(variant) for each in stage.instructions]
     names = [name for name, _ in instructions]
-    assert instructions[names.index("USER")][1] == "1000"
+    assert instructions[names.index("USER")][1] == "${RUN_AS}"
+    assert environment_of(variant)["RUN_AS"] == user
     assert names.count("USER") == 1
     # Whatever writes to the image comes before.
     assert not {"RUN", "COPY", "ADD"} & set(names[names.index("USER") :])
@@ -125,11 +126,22 @@ def test_tpu_variables_are_those_of_the_pjrt_runtime_and_the_library_is_where_th
     assert variables["PJRT_DEVICE"] == "TPU"
     assert variables["NEXT_PLUGGABLE_DEVICE_USE_C_API"] == "true"
     assert variables["TF_PLUGGABLE_DEVICE_LIBRARY_PATH"] == "/lib/libtpu.so"
-    (link,) = STAGES["tpu"].of("RUN")
-    assert link.startswith("ln -s ")
-    assert "libtpu.get_library_path()" in link
-    assert link.endswith('"$TF_PLUGGABLE_DEVICE_LIBRARY_PATH"')
     assert not {"PJRT_DEVICE", "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"} & set(environment_of("gpu"))
+
+
+def test_tpu_library_is_a_file_where_vertex_ai_looks_and_one_file_under_both_names(tmp_path):
+    package, place = tmp_path / "site-packages" / "libtpu", tmp_path / "lib" / "libtpu.so"
+    package.mkdir(parents=True)
+    place.parent.mkdir()
+    (package / "libtpu.so").write_bytes(b"library")
+    (package / "__init__.py").write_text("def get_library_path(): return f'{__path__[0]}/libtpu.so'")
+    (program,) = STAGES["tpu"].of("RUN")
+    variables = {"PATH": f"{pathlib.Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(package.parent)}
+    variables["TF_PLUGGABLE_DEVICE_LIBRARY_PATH"] = str(place)
+    subprocess.run(["sh", "-c", program], env=variables, check=True)
+    assert place.read_bytes() == b"library"
+    assert not place.is_symlink()
+    assert (package / "libtpu.so").samefile(place)
 
 
 def test_gpu_image_asks_for_the_driver_and_finds_it():
@@ -140,11 +152,43 @@ def test_gpu_image_asks_for_the_driver_and_finds_it():
     assert variables["PATH"].endswith(":$PATH")
 
 
+CAPABILITIES = {
+    "NVIDIA_TESLA_V100": (7, 0),
+    "NVIDIA_TESLA_T4": (7, 5),
+    "NVIDIA_TESLA_A100": (8, 0),
+    "NVIDIA_A100_80GB": (8, 0),
+    "NVIDIA_L4": (8, 9),
+    "NVIDIA_H100_80GB": (9, 0),
+}
+"""Compute capability of each GPU (NVIDIA: CUDA GPU Compute Capability)."""
+CUDNN_OLDEST = {(9, 3): (5, 0), (9, 11): (7, 5)}
+"""First cuDNN release -> the oldest compute capability that it has kernels for; 9.11 dropped those before Turing
+(conda-forge/tensorflow-feedstock, pull request 457). TensorFlow 2.20 is built for 6.0 to 9.0 (its .bazelrc)."""
+
+
+def test_pinned_cudnn_convolves_on_every_gpu_of_the_table():
+    pins = (ROOT / "requirements" / "gpu.txt").read_text()
+    pinned = tuple(map(int, re.search(r"^nvidia-cudnn-cu12==(\d+)\.(\d+)\.", pins, re.MULTILINE).groups()))
+    oldest = CUDNN_OLDEST[max(release for release in CUDNN_OLDEST if release <= pinned)]
+    for row in ACCELERATORS.values():
+        if row.image == "gpu":
+            assert CAPABILITIES[row.chip.vertex_type] >= oldest, f"{row.name} has no kernels in cuDNN {pinned}"
+
+
 def test_labels_and_code_carry_the_commit(monkeypatch):
     assert STAGES["final"].pairs("LABEL")["org.opencontainers.image.revision"] == "${COMMIT}"
     for name, value in environment_of("cpu", commit="0123456789ab").items():
         monkeypatch.setenv(name, value)
     assert artifacts.code_version.__wrapped__().endswith("+0123456789ab")
+
+
+def test_libraries_say_nothing_of_a_home_folder_that_cannot_be_written(tmp_path):
+    given = {"PATH": os.environ["PATH"], "HOME": "/proc/none"} | environment_of("cpu")
+    assert given["MPLCONFIGDIR"].startswith("/tmp/")
+    given["MPLCONFIGDIR"] = str(tmp_path / "matplotlib")
+    command = [sys.executable, "-c", "import matplotlib; print(matplotlib.get_configdir())"]
+    finished = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
+    assert (finished.stdout.strip(), finished.stderr) == (given["MPLCONFIGDIR"], "")
 
 
 def test_build_without_a_commit_is_refused():

@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -16,7 +17,7 @@ from trainer import artifacts, cpu, files, loading
 from trainer.errors import UserError
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
-from trainer.loading import LOADING
+from trainer.loading import LOADING, TPU_LOCKED_BYTES
 from trainer.metric_table import METRICS
 
 WANTED = ["--output-dir=new"]
@@ -92,6 +93,7 @@ COMPONENTS = {
         step="base", **settings(TrainConfig), accelerator="", checkpoint_dir="", initial_weights_fingerprint="",
         dataset=a("nowhere"),
         model=a("new"), curve=a("curve"))""",
+    "registry": 'check_registry.check_registry.python_func("vertex", "msinet", "", "")',
     "collect": 'collect_training.collect_training.python_func("", a("workspace"), a("collected"), a("curve"))',
     "evaluate": """evaluate_model.evaluate_model.python_func(
         False, **settings(EvaluateConfig), model_name="msinet", registry="", base_data=a("data"),
@@ -103,6 +105,7 @@ COMPONENTS = {
 TASKS = [
     *((name, "") for name in ("fingerprint", "no data", "plan", "collect", "upload")),
     ("data", "nowhere"),
+    ("registry", "a folder that only one container has"),
     ("import", "nosuch.h5 does not exist"),
     ("train", "nowhere is not a prepared dataset"),
     ("evaluate", "nowhere is not a prepared dataset"),
@@ -112,8 +115,8 @@ import contextlib, dataclasses, io, json, sys
 from kfp import dsl
 import pipeline.__main__, trainer.__main__
 from components import *
-from components import (collect_training, evaluate_model, fetch_dataset, fingerprint, import_model, plan_training,
-    train_model, upload_model)
+from components import (check_registry, collect_training, evaluate_model, fetch_dataset, fingerprint, import_model,
+    plan_training, train_model, upload_model)
 from pipeline.plan.settings import AcceleratorConfig
 from trainer.config import EvaluateConfig, TrainConfig
 from trainer.errors import reported
@@ -217,12 +220,12 @@ def test_mistake_is_answered_and_light_work_is_done_without_tensorflow(answers, 
 # === Loading it ===
 
 
-def load(folder, code="pass"):
+def load(folder, code="pass", stub=STUB, prefix=()):
     """What a process says that loads a package called tensorflow, twice."""
-    (folder / "tensorflow.py").write_text(STUB)
+    (folder / "tensorflow.py").write_text(stub)
     call = f"import sys; {code}; from trainer.loading import load_tensorflow; load_tensorflow(); load_tensorflow()"
     return subprocess.run(
-        [sys.executable, "-c", f"{call}; print(sys.modules.get('matplotlib.pyplot', 'free'))"],
+        [*prefix, sys.executable, "-c", f"{call}; print(sys.modules.get('matplotlib.pyplot', 'free'))"],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONPATH": f"{folder}:{pathlib.Path(__file__).parents[1]}"},
@@ -233,6 +236,35 @@ def load(folder, code="pass"):
 def test_loading_is_said_once_on_stderr_and_leaves_pyplot_as_it_was(tmp_path):
     finished = load(tmp_path)
     assert (finished.stdout, finished.stderr) == ("imported True\nfree\n", f"{LOADING}\n")
+
+
+LIMITS = "import resource; print(resource.getrlimit(resource.RLIMIT_MEMLOCK))"
+SYS_RESOURCE = 24
+"""Number of the capability to raise hard limits (capabilities(7))."""
+STATUS = pathlib.Path("/proc/self/status")
+CAPABILITIES = re.search(r"CapEff:\s*(\w+)", STATUS.read_text() if STATUS.exists() else "CapEff: 0")[1]
+ABLE = bool(int(CAPABILITIES, 16) >> SYS_RESOURCE & 1)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "raised"),
+    [
+        (("setpriv", "--bounding-set=-sys_resource") if ABLE else (), 2**17),
+        pytest.param((), TPU_LOCKED_BYTES, marks=pytest.mark.skipif(not ABLE, reason="needs a capability")),
+    ],
+)
+def test_memory_can_be_locked_for_a_tpu_before_tensorflow_starts(tmp_path, monkeypatch, prefix, raised):
+    monkeypatch.setenv("PJRT_DEVICE", "TPU")
+    lower = "import resource; resource.setrlimit(resource.RLIMIT_MEMLOCK, (2**16, 2**17))"
+    finished = load(tmp_path, lower, LIMITS, prefix)
+    assert finished.stderr == f"{LOADING}\n", finished.stderr
+    assert finished.stdout.splitlines()[0] == str((raised, raised))
+
+
+def test_limits_are_left_alone_without_a_tpu(tmp_path, monkeypatch):
+    monkeypatch.delenv("PJRT_DEVICE", raising=False)
+    lower = "import resource; resource.setrlimit(resource.RLIMIT_MEMLOCK, (2**16, 2**17))"
+    assert load(tmp_path, lower, LIMITS).stdout.splitlines()[0] == str((2**16, 2**17))
 
 
 def test_garbage_is_not_collected_while_it_is_loaded():

@@ -17,6 +17,10 @@ class PlaceError(UserError):
     """Nothing can be written to a path: a parent is a file, its name is too long, or the disk is read-only."""
 
 
+class ContentError(UserError):
+    """A file that is missing, or that does not have the content that it should have."""
+
+
 class GateError(UserError):
     """A trained model that is not good enough for the pipeline to continue."""
 

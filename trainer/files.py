@@ -11,7 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from trainer.errors import PlaceError, UserError
+from trainer.errors import ContentError, PlaceError, UserError
+
+MOUNT = pathlib.Path("/gcs")
+"""Vertex AI mounts Cloud Storage here, by gcsfuse: /gcs/BUCKET/..."""
+UNFINISHED = ".unfinished"
+"""File in a folder whose contents are still being copied, or whose copy was interrupted."""
 
 
 def write_json(path: pathlib.Path, value: Any) -> None:
@@ -21,18 +26,32 @@ def write_json(path: pathlib.Path, value: Any) -> None:
 
 
 def read_json(path: pathlib.Path, remedy: str) -> Any:
-    """The JSON in `path`; raises `UserError` that ends with `remedy` if the file is missing or not JSON."""
+    """The JSON in `path`; raises `ContentError` that ends with `remedy` if the file is missing or not JSON."""
     try:
-        return json.loads(path.read_text())
+        content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        raise UserError(f"{path} does not exist: {remedy}") from None
+        raise ContentError(f"{path} does not exist: {remedy}") from None
+    return parse_json(content, str(path), remedy)
+
+
+def parse_json(content: bytes, place: str, remedy: str) -> Any:
+    """The value of the JSON that was read from `place`; raises `ContentError` that ends with `remedy`."""
+    try:
+        return json.loads(content)
     except ValueError as error:
-        raise UserError(f"{path} is not JSON ({error}): {remedy}") from None
+        raise ContentError(f"{place} is not JSON ({error}): {remedy}") from None
+
+
+def is_mounted(path: str | os.PathLike[str]) -> bool:
+    """Whether `path` is on the mounted Cloud Storage: no folder can be renamed, and each written byte is sent."""
+    return pathlib.Path(path).absolute().is_relative_to(MOUNT)
 
 
 def is_taken(output: pathlib.Path) -> bool:
-    """Whether `output` exists and is not an empty folder."""
-    return output.exists() and not (output.is_dir() and not any(output.iterdir()))
+    """Whether `output` exists, and is neither an empty folder nor an interrupted copy."""
+    return output.exists() and not (
+        output.is_dir() and (not any(output.iterdir()) or (output / UNFINISHED).exists())
+    )
 
 
 def check_place(path: str | os.PathLike[str]) -> None:
@@ -47,17 +66,22 @@ def check_place(path: str | os.PathLike[str]) -> None:
         ):  # permissions are not sufficient evidence, least of all on a mount
             pass
     except OSError as error:
-        raise PlaceError(
-            f"cannot write {path}: nothing can be written to {folder} ({error.strerror}); name another place"
-        ) from None
+        reason = f"nothing can be written to {folder} ({error.strerror or error})"
+        raise PlaceError(f"cannot write {path}: {reason}; name another place") from None
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
-    """Yields a path next to `path` for a file or a folder, which is renamed on success and removed on failure.
+def replacing(path: str | os.PathLike[str], last: str = "") -> Iterator[pathlib.Path]:
+    """Yields a path to write a file or a folder to, which is moved to `path` on success and removed on failure.
 
-    The partial path has the suffix of `path`, which some writers look at. An existing file, or an empty folder, at
-    `path` is replaced.
+    It is next to `path`, or on the local disk if `path` is on a mounted bucket, so that each byte is sent once. It
+    has the suffix of `path`, which some writers look at. An existing file, an empty folder or an interrupted copy
+    at `path` is replaced.
+
+    Args:
+        path: the output.
+        last: the file, relative to a folder, by which readers know that the folder is whole. Where a folder cannot
+            be renamed, its files are copied and this one comes last.
 
     Raises:
         PlaceError: nothing can be written there; raised before the caller has written anything.
@@ -66,21 +90,28 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[pathlib.Path]:
     path = pathlib.Path(path)
     # Random, because process ids repeat in containers: a task that was killed here, or that writes here from
     # another machine, may have the same one.
-    partial = path.with_name(f".partial-{secrets.token_hex(4)}-{path.name}")
+    beside = path.with_name(f".partial-{secrets.token_hex(4)}-{path.name}")
     with _explained(path, PlaceError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.touch()
-        partial.unlink()
+        beside.touch()
+        beside.unlink()
+        scratch = pathlib.Path(tempfile.mkdtemp(prefix="msinet-")) if is_mounted(path) else None
+    partial = scratch / path.name if scratch else beside
     try:
         with _explained(path, partial=partial):
             yield partial
         with _explained(path, PlaceError):
-            _rename(partial, path)
+            _move(partial, path, beside, last)
     finally:
-        if partial.is_dir():
-            shutil.rmtree(partial, ignore_errors=True)
-        else:
-            partial.unlink(missing_ok=True)
+        for left in (scratch or partial, beside):
+            _remove(left)
+
+
+def _remove(path: pathlib.Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -98,19 +129,21 @@ def _explained(
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise UserError(
-                f"no space left to write {path} ({error.strerror}); free some, or name a folder on another disk"
-            ) from None
+            place, verb = (f"in {tempfile.gettempdir()} ", "set TMPDIR to") if is_mounted(path) else ("", "name")
+            remedy = f"free some, or {verb} a folder on another disk"
+            raise UserError(f"no space left {place}to write {path} ({error.strerror}); {remedy}") from None
         if isinstance(error, PermissionError):
             if partial and error.filename and not _is_within(error.filename, partial, path):
                 remedy = "change its permissions (chmod, chown)"
-                raise UserError(f"no permission for {error.filename} ({error.strerror}); {remedy}") from None
+                raise UserError(
+                    f"no permission for {error.filename} ({error.strerror or error}); {remedy}"
+                ) from None
             raise UserError(
-                f"no permission to write {path} ({error.strerror}); name a folder that you can write to"
+                f"no permission to write {path} ({error.strerror or error}); name a folder that you can write to"
             ) from None
         if otherwise is None:
             raise
-        raise otherwise(f"cannot write {path} ({error.strerror}); name another place") from None
+        raise otherwise(f"cannot write {path} ({error.strerror or error}); name another place") from None
 
 
 def _is_within(name: object, *places: pathlib.Path) -> bool:
@@ -118,11 +151,40 @@ def _is_within(name: object, *places: pathlib.Path) -> bool:
     return any(pathlib.Path(str(name)).absolute().is_relative_to(place.absolute()) for place in places)
 
 
-def _rename(partial: pathlib.Path, path: pathlib.Path) -> None:
+def _move(partial: pathlib.Path, path: pathlib.Path, beside: pathlib.Path, last: str) -> None:
+    """Rename `partial` to `path`; copy it where that is impossible: from another disk, or a folder of a bucket."""
     try:
         partial.replace(path)
-    except OSError:
-        # A mounted Cloud Storage bucket cannot rename folders, so the folder is copied.
-        if not partial.is_dir() or (path.is_dir() and any(path.iterdir())):
+    except OSError as error:
+        if partial.is_dir():
+            if is_taken(path):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+            _copy_folder(partial, path, last)
+        elif error.errno == errno.EXDEV:
+            shutil.copyfile(partial, beside)
+            beside.replace(path)
+        else:
             raise
-        shutil.copytree(partial, path, dirs_exist_ok=True)
+
+
+def _copy_folder(source: pathlib.Path, target: pathlib.Path, last: str) -> None:
+    """Copy the files alone: their modes and times can be set only by the user who owns the mount."""
+    from trainer.progress import Tracker
+
+    target.mkdir(exist_ok=True)
+    (target / UNFINISHED).touch()
+    for leftover in target.iterdir():
+        if leftover.name != UNFINISHED:
+            _remove(leftover)
+    files = sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file())
+    files.sort(key=pathlib.Path(last).__eq__)
+    try:
+        with Tracker(f"copy to {target}", len(files), "files") as tracker:
+            for file in files:
+                (target / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source / file, target / file)
+                tracker.advance()
+        (target / UNFINISHED).unlink()
+    except BaseException:
+        _remove(target)
+        raise

@@ -27,13 +27,13 @@ class Folder:
         """The full path or address of a file."""
         return f"{self.address}/{name}"
 
-    def prepare(self) -> None:
-        """Check that files can be written and removed here, and remove the leftovers of interrupted writes.
-
-        No other process may be writing here.
-        """
+    def check_writable(self) -> None:
+        """Check that files can be written and removed here."""
         self.write(PROBE, lambda file: None)
         self.remove(PROBE)
+
+    def remove_leftovers(self) -> None:
+        """Remove the leftovers of interrupted writes. No other process may be writing here."""
         if not self._remote:  # an object exists only once it is complete
             for path in pathlib.Path(self.address).glob(LEFTOVERS):
                 path.unlink()
@@ -62,7 +62,7 @@ class Folder:
         except storage.MissingError:
             raise FileNotFoundError(self.path(name)) from None
 
-    def write(self, name: str, write: Callable[[IO[bytes]], None]) -> None:
+    def write(self, name: str, write: Callable[[IO[bytes]], object]) -> None:
         """Write a file, replacing any of that name: either everything that `write` writes into it, or nothing.
 
         For Cloud Storage the content is collected in memory.
@@ -79,6 +79,72 @@ class Folder:
                 os.fsync(file.fileno())  # else a full network disk, or a lost machine, goes unnoticed
         except OSError as error:
             raise UserError(f"cannot write {self.path(name)}: {error.strerror or error}") from None
+
+    def content(self, name: str) -> bytes | None:
+        """The content of a small file; None if it does not exist."""
+        try:
+            with self.read(name) as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise UserError(f"cannot read {self.path(name)}: {error.strerror or error}") from None
+
+    def swap(self, name: str, old: bytes | None, new: bytes | None) -> bool:
+        """Replace the content of a small file if it is `old`; None stands for no file. Returns whether it was.
+
+        On Cloud Storage no other writer can come in between. In a local folder this holds for the creation of a
+        file; else the last writer wins, and it alone reads its own content afterwards.
+        """
+        if self._remote:
+            return self._swap_object(name, old, new)
+        if old is None:
+            assert new is not None
+            return self._create(name, new)
+        if self.content(name) != old:
+            return False
+        if new is None:
+            self.remove(name)
+        else:
+            self.write(name, lambda file: file.write(new))
+        return self.content(name) == new
+
+    def _create(self, name: str, content: bytes) -> bool:
+        path = pathlib.Path(self.address, name)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("xb") as file:
+                file.write(content)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+        return True
+
+    def _swap_object(self, name: str, old: bytes | None, new: bytes | None) -> bool:
+        from google.api_core.exceptions import NotFound, PreconditionFailed
+
+        path, retry = self.path(name), storage.retry()
+        with storage.explained(path, write=True):
+            blob = storage.blob_at(path, storage.client(write=True))
+            generation = 0
+            try:
+                if old is not None:
+                    blob.reload(retry=retry)
+                    generation = blob.generation
+                    if blob.download_as_bytes(if_generation_match=generation, retry=retry) != old:
+                        return False
+                if new is None:
+                    blob.delete(if_generation_match=generation, retry=retry)
+                else:
+                    blob.upload_from_string(new, if_generation_match=generation, retry=retry)
+            except NotFound:
+                if old is None:  # the bucket
+                    raise
+                return new is None
+            except PreconditionFailed:  # by another writer, or by an attempt of this one whose answer was lost
+                return self.content(name) == new
+        return True
 
     def remove(self, name: str) -> None:
         """Remove a file if it exists."""

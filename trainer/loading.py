@@ -5,13 +5,18 @@ A command checks its arguments before it calls `load_tensorflow`, so that mistak
 
 import gc
 import importlib
+import os
+import resource
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from trainer.cpu import check_cpu
 
 LOADING = "loading TensorFlow ..."
+TPU_LOCKED_BYTES = 68_719_476_736_000
+"""Limit of locked memory that the driver of a TPU v5e needs to exchange data with the chips by DMA (Google's page
+"Deploy a model to Cloud TPU VMs"; `ulimit -l 68719476736` there counts in KiB)."""
 
 
 def load_tensorflow() -> None:
@@ -25,8 +30,32 @@ def load_tensorflow() -> None:
     for line in (check_cpu(), LOADING):
         if line:
             print(line, file=sys.stderr, flush=True)
+    if is_for_tpu():
+        _raise_locked_memory()
     with _without("matplotlib.pyplot"), _without_garbage_collection():
         importlib.import_module("tensorflow")
+
+
+def is_for_tpu() -> bool:
+    """Whether this process is set up for a TPU, as images/Dockerfile does it."""
+    return os.environ.get("PJRT_DEVICE") == "TPU"
+
+
+def locked_memory_is_low() -> bool:
+    """Whether this process may lock less memory than a TPU needs."""
+    return 0 <= resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] < TPU_LOCKED_BYTES  # unlimited is negative
+
+
+def _raise_locked_memory() -> None:
+    """Raise the limit to the hard limit, and to TPU_LOCKED_BYTES if this process may.
+
+    More than the hard limit needs the capability SYS_RESOURCE, which root has unless its container gave it up.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    for limit in (hard, TPU_LOCKED_BYTES):
+        if locked_memory_is_low():
+            with suppress(ValueError, OSError):
+                resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
 
 
 @contextmanager

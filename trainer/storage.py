@@ -17,15 +17,13 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import IO, Any
 
-import google_crc32c
-
+from trainer import credentials
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
+from trainer.files import MOUNT as MOUNT
 from trainer.progress import Tracker
 
 REMOTE = "gs://"
-MOUNT = pathlib.Path("/gcs")
-"""Vertex AI mounts Cloud Storage here: /gcs/BUCKET/..."""
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 RETRY_S = 60.0
 """How long transient failures are retried."""
@@ -136,6 +134,8 @@ def download_for_now(source: str, objects: list[SourceObject]) -> pathlib.Path:
 
 def checksum(path: pathlib.Path) -> str:
     """CRC32C of the file, 8 hex digits, as Cloud Storage computes it."""
+    import google_crc32c  # here, so that settings can be read without any package
+
     crc: Any = google_crc32c.Checksum()  # type: ignore[no-untyped-call]
     with path.open("rb") as file:
         while chunk := file.read(2**20):
@@ -185,20 +185,17 @@ def client(write: bool = False) -> Any:
 
     With STORAGE_EMULATOR_HOST set, requests go to that server.
     """
-    # Outside Google Cloud no metadata server replies; one try of one second is enough to find that out.
-    os.environ.setdefault("GCE_METADATA_TIMEOUT", "1")
-    os.environ.setdefault("GCE_METADATA_DETECT_RETRIES", "1")
-    import google.auth
+    from google.auth.exceptions import DefaultCredentialsError
     from google.cloud import storage
 
     if os.environ.get("STORAGE_EMULATOR_HOST"):
         return storage.Client.create_anonymous_client()
     scope = f"https://www.googleapis.com/auth/devstorage.{'read_write' if write else 'read_only'}"
     try:
-        credentials, project = google.auth.default(scopes=[scope])
-    except google.auth.exceptions.DefaultCredentialsError:
+        found, project = credentials.find(scope)
+    except DefaultCredentialsError:
         return storage.Client.create_anonymous_client()
-    return storage.Client(project=project or "none", credentials=credentials)
+    return storage.Client(project=project or "none", credentials=found)
 
 
 def retry() -> Any:
@@ -239,12 +236,13 @@ def blob_at(address: str, connected: Any) -> Any:
     return connected.bucket(bucket).blob(path)
 
 
-def list_blobs(address: str, prefix: str, **options: Any) -> list[Any]:
+def list_blobs(address: str, prefix: str, connected: Any = None, **options: Any) -> list[Any]:
     """The objects (name, size, crc32c) in the bucket of `address` whose names begin with `prefix`.
 
     Args:
         address: gs://BUCKET/...; error messages name it.
         prefix: of the names, without the bucket.
+        connected: as in `read_object`.
         options: `Client.list_blobs` takes them, such as `delimiter`.
 
     Raises:
@@ -253,7 +251,8 @@ def list_blobs(address: str, prefix: str, **options: Any) -> list[Any]:
     fields = "items(name,size,crc32c),nextPageToken"
     with explained(address):
         bucket = split(address)[0]
-        return list(client().list_blobs(bucket, prefix=prefix, fields=fields, retry=retry(), **options))
+        reader = connected or client()
+        return list(reader.list_blobs(bucket, prefix=prefix, fields=fields, retry=retry(), **options))
 
 
 def _root(path: str) -> str:

@@ -1,16 +1,20 @@
 """Compile the pipeline to the YAML file of a target.
 
 Without --target, this writes both committed files: pipeline.yaml for Vertex AI and pipeline-kubeflow.yaml. The
-parameters of the environment become the defaults of the compiled pipeline.
+parameters of the environment become the defaults of the compiled pipeline; with --output, those that you pass
+override them. Write a parameter as --base-epochs 3 or base_epochs=3.
 """
 
 import argparse
+import dataclasses
 import pathlib
 from collections.abc import Sequence
 
+from pipeline.commands.flags import add_parameters, passed_parameters
 from pipeline.graph import compile as compiling
 from pipeline.graph import parameters
 from pipeline.graph.environment import load_environment
+from pipeline.graph.values import layered
 from trainer.errors import check, check_choice
 
 HELP = "write pipeline.yaml and pipeline-kubeflow.yaml"
@@ -25,19 +29,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--output", type=pathlib.Path, help="file to write; by default the committed file")
     parser.add_argument("--check", action="store_true", help="fail if the file is out of date, and write nothing")
+    add_parameters(parser)
 
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
+    passed = passed_parameters(parsed, assignments)
+    check(parsed.output is not None or not passed, "parameters are for a file of your own; name it with --output")
     if parsed.target:
         check_choice("target", parsed.target, FILES)
     default = [parsed.target] if parsed.target else ["vertex"] if parsed.output else FILES
     for name in [parsed.env] if parsed.env else default:
         environment = load_environment(name)
         target = parsed.target or (environment.target if environment.target in FILES else "vertex")
-        check(
-            environment.target == target,
-            f"environment {environment.name} is for target {environment.target}, not {target}",
-        )
+        environment.require_target(target)
+        environment = dataclasses.replace(environment, parameters=layered(environment.parameters, passed))
         parameters.validate({**environment.derived, **environment.parameters}, target)
         output = parsed.output or pathlib.Path(FILES[target])
         if parsed.check:

@@ -1,5 +1,5 @@
 """\
-Compare the accelerators: time, cost, and which ones do not fit.
+Compare the accelerators: time, cost, and which ones are left out and why. The cheapest comes first.
 
 Times and prices are estimates. --accelerator NAME shows the plan for one accelerator, and what its estimates are
 based on.
@@ -7,6 +7,7 @@ based on.
 
 import argparse
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from trainer.settings_cli import add_settings, settings
 HELP = "compare the accelerators: time, cost, and which fit"
 DATA = ("dataset", "image_size")
 TRAINING = ("epochs", "precision", "accumulation")
-MACHINES = ("workers", "provisioning", "reduction_servers")
+MACHINES = ("workers", "provisioning")
 """Settings that are the same for all accelerators in the comparison."""
 
 
@@ -60,9 +61,10 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         console.print(_plan_table(plans))
     if len(plans) < len(compared):
         console.print(_reason_table({name: str(why) for name, why in compared.items() if name not in plans}))
-    console.print(
-        f"Times are estimates; --accelerator NAME shows their basis. {accelerators.PRICE_SOURCE}", style="dim"
-    )
+    notes = ["Times are estimates; --accelerator NAME shows their basis.", accelerators.PRICE_SOURCE]
+    if any(entry.has_other_prices for entry in plans.values()):
+        notes.append(f"~ marks prices of {accelerators.PRICE_REGION}; those of {parsed.location} differ.")
+    console.print(*notes, style="dim")
     return 0
 
 
@@ -82,20 +84,30 @@ def _plan_table(plans: dict[str, TrainingPlan]) -> Any:
     )
     for heading in ("accelerator", "machine"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("chips", "batch", "precision", "memory", "time", "USD"):
+    for heading in ("batch", "precision", "time", "USD"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for name, entry in plans.items():
+    table.add_column(no_wrap=True)
+    cheapest, fastest = (
+        min(plans, key=lambda name: _price_first(plans[name])),
+        min(plans, key=lambda name: plans[name].hours),
+    )
+    for name, entry in sorted(plans.items(), key=lambda item: _price_first(item[1])):
+        marks = {"cheapest": name == cheapest, "fastest": name == fastest}
         table.add_row(
             name,
             entry.accelerator.machine_type,
-            str(entry.replicas),
             str(entry.batch_size),
             entry.precision,
-            f"{entry.memory_bytes / entry.usable_memory_bytes:.0%}",
             format_duration(3600 * entry.hours),
-            "?" if entry.cost_usd is None else f"{entry.cost_usd:.2f}",
+            "?" if entry.cost_usd is None else f"{'~' * entry.has_other_prices}{entry.cost_usd:.2f}",
+            ", ".join(mark for mark, applies in marks.items() if applies),
         )
     return table
+
+
+def _price_first(entry: TrainingPlan) -> tuple[float, float]:
+    """The key to sort by price, then by time; unknown prices come last."""
+    return (math.inf if entry.cost_usd is None else entry.cost_usd, entry.hours)
 
 
 def _reason_table(reasons: dict[str, str]) -> Any:
@@ -105,7 +117,7 @@ def _reason_table(reasons: dict[str, str]) -> Any:
 
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("accelerator", no_wrap=True)
-    table.add_column("does not fit")
+    table.add_column("left out because")
     for name, reason in reasons.items():
         table.add_row(name, Text(reason))
     return table

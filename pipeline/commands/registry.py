@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pipeline.graph.parameters import PipelineConfig
 from pipeline.registry.register import connect
+from pipeline.vertex import checks
 from trainer.artifacts import DEFAULT, REGISTRY
 from trainer.errors import check
 from trainer.models.registry_layout import number_of
@@ -22,6 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     config = settings(PipelineConfig, parsed)
+    checks.refuse_examples({"registry": config.registry})
     registry, name = connect(config.registry), config.model_name
     versions = {version.number: version for version in registry.versions(name)}
     aliases = registry.aliases(name)

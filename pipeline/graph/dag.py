@@ -1,5 +1,7 @@
 """The DAG of the pipeline, the same on all targets except for the tasks of a training step.
 
+check_registry                                          never cached; a local run does it before it starts
+
 fingerprint(base)          fingerprint(fine-tuning)     never cached: reads the current source
      |                          |
 fetch_dataset              fetch_dataset                cached by fingerprint
@@ -21,6 +23,7 @@ from typing import Any
 from kfp import dsl
 
 from components import IMAGE
+from components.check_registry import check_registry
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
 from components.fingerprint import fingerprint
@@ -30,6 +33,7 @@ from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import PARAMETERS, STEPS, docstring, settings_of, signature
 from pipeline.graph.targets import TARGETS, Channel, TrainingStepInputs
 from pipeline.graph.titles import NAME, NEVER_CACHED
+from pipeline.graph.values import layered
 from trainer.config import EvaluateConfig, FetchConfig
 
 SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
@@ -39,9 +43,26 @@ SIZES = {
     **dict.fromkeys(("collect-training", "import-model"), ("2", "8G")),
 }
 """Task -> cores and memory, if the smallest machine is not enough for SALICON's 15,000 images."""
-RETRIED = ("fingerprint", "fetch-dataset", "plan-training", "collect-training", "import-model", "upload-model")
-"""Tasks that are retried. upload_model may run twice, because a registry recognises a run that it already has. Not
-the evaluation, which fails on purpose for a bad model, nor training, which Vertex AI restarts itself."""
+RETRIES = {
+    **dict.fromkeys(
+        (
+            *("check-registry", "fingerprint", "fetch-dataset", "plan-training", "collect-training"),
+            *("import-model", "upload-model"),
+        ),
+        2,
+    ),
+    "train-model": 6,
+}
+"""Task -> how often it is retried, except on this machine. upload_model may run twice, because a registry
+recognises a run that it already has. Not the evaluation, which fails on purpose for a bad model, nor a job of
+Vertex AI, which the service restarts: on Spot machines six times, and as often as a training on Kubeflow."""
+MAX_RETRY_TIME = {"kubeflow": "60d"}
+"""Target -> for how long after its start a task may be retried, if not for kfp's hour. Argo Workflows retries no
+task that fails later, and stops a retry when this time is over (workflow/controller/operator.go:1028-1095 of
+v4.0.5): it must be longer than any training."""
+RUN = {"kubeflow": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
+"""Target -> what identifies a run, if not its name. On Kubeflow people choose the name, and may choose it twice
+(kubeflow/pipelines 2.17.0, backend/src/v2/driver/resolve.go:437); a registry has each run once."""
 
 
 def build_pipeline(target: str = "local", environment: Environment | None = None) -> Any:
@@ -58,6 +79,7 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
             fingerprints = {step: _fingerprint_source(step, parameters) for step in STEPS}
             fetched = {step: _fetch_data(step, parameters, fingerprints[step]) for step in STEPS}
             data = {step: task.outputs["prepared"] for step, task in fetched.items()}
+            checked = [] if target == "local" else [_check_registry(target, parameters)]
 
             def train(step: str, base_model: Channel | None) -> Channel:
                 inputs = TrainingStepInputs(
@@ -65,7 +87,7 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
                     parameters=parameters,
                     dataset=data[step],
                     base_model=base_model,
-                    after=tuple(fetched.values()),
+                    after=(*fetched.values(), *checked),
                     initial_weights_fingerprint=fingerprints[step].outputs["weights"],
                 )
                 return TARGETS[target](inputs, env)
@@ -73,10 +95,11 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
             base_model = _base_model(
                 parameters, fingerprints["base"], lambda: train("base", None), cached=target != "local"
             )
-            _evaluate_and_upload(parameters, train("finetune", base_model).outputs["model"], data)
+            model = train("finetune", base_model).outputs["model"]
+            _evaluate_and_upload(parameters, model, data, RUN.get(target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER))
         _configure_tasks(target, env)
 
-    pipeline.__signature__ = signature({**env.derived, **env.parameters})  # type: ignore[attr-defined]
+    pipeline.__signature__ = signature(layered(env.derived, env.parameters))  # type: ignore[attr-defined]
     pipeline.__doc__ = docstring(SUMMARY)
     return dsl.pipeline(pipeline, name=NAME)
 
@@ -94,7 +117,7 @@ def _notify_on_exit(env: Environment) -> contextlib.AbstractContextManager[Any]:
 
 
 def _configure_tasks(target: str, env: Environment) -> None:
-    """Set the image of our tasks and, except on this machine, their size and retries.
+    """Set the image of our tasks and, except on this machine, their volume, size and retries.
 
     Disables the caching of NEVER_CACHED tasks, whatever their image.
     """
@@ -102,16 +125,35 @@ def _configure_tasks(target: str, env: Environment) -> None:
         component = task.component_spec.name
         if component in NEVER_CACHED:
             task.set_caching_options(False)
-        if task.container_spec is None or task.container_spec.image != IMAGE:
+        if task.container_spec is None:
             continue
-        task.set_container_image(env.image)
+        if task.container_spec.image == IMAGE:
+            task.set_container_image(env.image)
+        elif component != "train-model":  # not ours; the image of a training is that of its plan
+            continue
         if target == "local":
             continue
         if component in SIZES:
             cores, memory = SIZES[component]
             task.set_cpu_limit(cores).set_memory_limit(memory)
-        if component in RETRIED:
-            task.set_retry(2, backoff_duration="60s", backoff_factor=2)
+        if env.volume_claim:
+            from kfp import kubernetes
+
+            kubernetes.mount_pvc(task, pvc_name=env.volume_claim, mount_path=env.bucket)
+        if component in RETRIES:
+            retries, limit = RETRIES[component], MAX_RETRY_TIME.get(target)
+            task.set_retry(retries, backoff_duration="60s", backoff_factor=2, backoff_max_duration=limit)
+
+
+def _check_registry(target: str, parameters: dict[str, Channel]) -> Channel:
+    """A task of its own, because plans are cached: they must neither skip the check nor depend on the registry."""
+    place = parameters["checkpoint_dir"]
+    task = check_registry(platform=target, **_registry(parameters), checkpoint_dir=place)
+    return task.set_display_name("Registry")
+
+
+def _registry(parameters: dict[str, Channel]) -> dict[str, Channel]:
+    return {name: parameters[name] for name in ("model_name", "registry")}
 
 
 def _fingerprint_source(step: str, parameters: dict[str, Channel]) -> Channel:
@@ -164,8 +206,10 @@ def named_model(uri: str) -> dsl.Model:
     return importer.set_caching_options(False).output
 
 
-def _evaluate_and_upload(parameters: dict[str, Channel], model: Channel, data: dict[str, Channel]) -> None:
-    registry = {name: parameters[name] for name in ("model_name", "registry")}
+def _evaluate_and_upload(
+    parameters: dict[str, Channel], model: Channel, data: dict[str, Channel], run: str
+) -> None:
+    registry = _registry(parameters)
     both_data = {"base_data": data["base"], "finetune_data": data["finetune"]}
     gate = settings_of(EvaluateConfig, "", parameters)
     evaluated = evaluate_model(
@@ -175,7 +219,7 @@ def _evaluate_and_upload(parameters: dict[str, Channel], model: Channel, data: d
     uploaded = upload_model(
         **registry,
         **both_data,
-        run=dsl.PIPELINE_JOB_NAME_PLACEHOLDER,
+        run=run,
         model=model,
         evaluation=evaluated.outputs["evaluation"],
     )

@@ -12,18 +12,28 @@ from typing import Any
 
 from components import IMAGE
 from pipeline.graph.parameters import Value, convert
+from pipeline.plan.fit import check_outside_pod
 from pipeline.registry.address import VERTEX
 from pipeline.registry.labels import OWNER
 from trainer.errors import UserError, check, check_choice, nearest
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
+GUIDE = "docs/vertex.md, step 3"
+"""Where to read how to make an environment."""
 TARGET_NAMES = ("local", "vertex", "kubeflow")
 REQUIRED_KEYS = {
     "local": (),
     "vertex": ("project", "location", "bucket", "image_repository", "image_tag"),
-    "kubeflow": ("image_repository", "image_tag"),
+    "kubeflow": ("bucket", "image_repository", "image_tag"),
 }
 """Target -> keys that its environments must have."""
+STARTS = {
+    "local": "run it with `python -m pipeline run --env {}`",
+    "vertex": "start it with `python -m pipeline submit --env {}`",
+    "kubeflow": "write its file with `python -m pipeline compile --env {0} --output {0}.yaml`, and upload it to "
+    "Kubeflow (docs/kubeflow.md)",
+}
+"""Target -> how to run the pipeline there, with the name of the environment to insert."""
 ADDRESS = r"[^@\s,;<>]+@[^@\s,;<>.]+(\.[^@\s,;<>.]+)+"
 MAX_ADDRESSES = 3
 """Limit of Vertex AI's e-mail notification, from its documentation."""
@@ -43,7 +53,9 @@ class Environment:
     project: str = ""
     location: str = ""
     bucket: str = ""
-    """`gs://` prefix of everything the pipeline writes."""
+    """`gs://` prefix of what the pipeline writes; on Kubeflow also the folder where `volume_claim` is mounted."""
+    volume_claim: str = ""
+    """Kubeflow: PersistentVolumeClaim that every task mounts at `bucket`; none if empty."""
     service_account: str = ""
     """Account that runs the pipeline; the project's default account if empty."""
     network: str = ""
@@ -66,11 +78,7 @@ class Environment:
         check_choice("target", self.target, TARGET_NAMES)
         for name in REQUIRED_KEYS[self.target]:
             check(bool(getattr(self, name)), f"{name} is empty; target {self.target} needs it")
-        if self.bucket:
-            check(
-                self.bucket.startswith("gs://") and len(self.bucket) > len("gs://"),
-                f"bucket is {self.bucket!r}; write it as gs://NAME or gs://NAME/FOLDER",
-            )
+        self._check_bucket()
         check(
             len(self.notify) <= MAX_ADDRESSES,
             f"notify has {len(self.notify)} addresses, but Vertex AI sends to at most {MAX_ADDRESSES}; use a "
@@ -82,9 +90,37 @@ class Environment:
                 f"notify has {address!r}, which is not an e-mail address; write it as NAME@DOMAIN",
             )
 
+    def require_target(self, target: str) -> None:
+        """Raise `UserError`, which says how to run on the environment's target, unless that is `target`."""
+        start = STARTS[self.target].format(self.name)
+        check(self.target == target, f"environment {self.name} is for target {self.target}, not {target}; {start}")
+
+    def _check_bucket(self) -> None:
+        """Raise `UserError` unless `bucket` is an address, or a folder where a volume is mounted."""
+        if self.volume_claim:
+            check(
+                self.target == "kubeflow",
+                f"volume_claim is {self.volume_claim!r}, but target {self.target} mounts no volumes; remove it",
+            )
+            check(
+                self.bucket.startswith("/") and len(self.bucket) > 1,
+                f"bucket is {self.bucket!r}, but volume_claim is {self.volume_claim!r}; set bucket to the folder "
+                "where the volume is mounted, such as /data",
+            )
+            check_outside_pod("bucket", self.bucket)
+        elif self.bucket:
+            volume = ", or /FOLDER with volume_claim" if self.target == "kubeflow" else ""
+            check(
+                self.bucket.startswith("gs://") and len(self.bucket) > len("gs://"),
+                f"bucket is {self.bucket!r}; write it as gs://NAME or gs://NAME/FOLDER{volume}",
+            )
+
     @property
     def derived(self) -> dict[str, Value]:
         """Parameters that follow from the other keys; the environment's own parameters override them."""
+        if self.target == "kubeflow":
+            place = self.bucket.rstrip("/")
+            return {"registry": f"{place}/models", "checkpoint_dir": f"{place}/checkpoints"}
         if self.target != "vertex":
             return {}
         labels = ",".join(f"{key}={value}" for key, value in {**OWNER, **self.labels}.items())
@@ -115,7 +151,10 @@ def load_environment(name: str) -> Environment:
     path = pathlib.Path(name) if name.endswith(".toml") else CONFIGS / f"{name}.toml"
     if not path.is_file():
         names = sorted(path.stem for path in CONFIGS.glob("*.toml"))
-        raise UserError(f"unknown environment {name!r}{nearest(name, names)} (known: {', '.join(names)})")
+        raise UserError(
+            f"unknown environment {name!r}{nearest(name, names)} (known: {', '.join(names)}); to make one for "
+            f"your project, see {GUIDE}"
+        )
     try:
         content = tomllib.loads(path.read_text())
         return _environment(path.stem, content)

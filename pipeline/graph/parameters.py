@@ -1,6 +1,7 @@
 """The pipeline's parameters, made from the settings so that no default and no description is repeated.
 
-A setting that differs between the two training steps becomes two parameters, `base_NAME` and `finetune_NAME`.
+A setting that differs between the two training steps becomes two parameters, `base_NAME` and `finetune_NAME`;
+`step_NAME` too, which overrides the setting `NAME` of both.
 Any other setting becomes one parameter of the same name.
 """
 
@@ -12,7 +13,7 @@ from typing import Any
 from pipeline.plan.fit import check_platform
 from pipeline.plan.settings import AcceleratorConfig, JobConfig
 from pipeline.registry import container
-from pipeline.registry.address import VERTEX, Address
+from pipeline.registry.address import VERTEX, Address, check_registry
 from trainer import datasets
 from trainer.artifacts import MODEL_NAME
 from trainer.config import NO_FILE, SAMPLE, EvaluateConfig, FetchConfig, TrainConfig, setting
@@ -24,7 +25,7 @@ Value = bool | int | float | str
 STEPS = {"base": "Base training", "finetune": "Fine-tuning"}
 PER_STEP = (
     *("dataset", "source", "image_size", "epochs", "batch_size", "learning_rate"),
-    *("accelerator", "workers"),
+    *("step_accelerator", "workers"),
 )
 """Settings that differ between the two training steps."""
 FINETUNE_DATASET = "fixationadd1000"
@@ -44,8 +45,8 @@ class PipelineConfig:
     model_name: str = setting(MODEL_NAME, "Name of the model in the registry.")
     registry: str = setting(
         "",
-        "Model registry: a folder, or vertex://PROJECT/LOCATION?serving=IMAGE; empty for `models` in the working "
-        "directory.",
+        "Model registry: a folder, gs://BUCKET/FOLDER, or vertex://PROJECT/LOCATION?serving=IMAGE; empty for "
+        "`models` in the working directory.",
     )
     checkpoint_dir: str = setting(
         "",
@@ -68,12 +69,7 @@ class PipelineConfig:
             without_dashes.isascii() and without_dashes.isalnum(),
             f"model_name is {self.model_name!r}; it names a folder, so use only letters, digits, - and _",
         )
-        if self.registry.startswith(VERTEX):
-            Address.at(self.registry)  # raises for a malformed address
-        check(
-            "://" not in self.registry or self.registry.startswith(VERTEX),
-            f"registry is {self.registry!r}; give a folder (a mounted bucket is a folder below /gcs/)",
-        )
+        check_registry(self.registry)
         check(
             "://" not in self.checkpoint_dir or self.checkpoint_dir.startswith("gs://"),
             f"checkpoint_dir is {self.checkpoint_dir!r}; give a folder or a gs:// address",
@@ -99,7 +95,7 @@ def _from_config(config: type, step: str = "") -> list[Parameter]:
     for field in dataclasses.fields(config):
         if (field.name in PER_STEP) != bool(step):
             continue
-        name = f"{step}_{field.name}" if step else field.name
+        name = f"{step}_{field.name.removeprefix('step_')}" if step else field.name
         default: Any = FINETUNE_DATASET if name == "finetune_dataset" else field.default
         description = f"{STEPS[step]}: {field.metadata['help']}" if step else field.metadata["help"]
         assert isinstance(field.type, type)

@@ -87,15 +87,20 @@ def local(step: TrainingStepInputs, environment: Environment) -> Channel:
 
 
 def kubeflow(step: TrainingStepInputs, environment: Environment) -> Channel:
-    """One task, on a node with the accelerator and in the image for it."""
+    """One task, on a node with the accelerator and in the image for it.
+
+    A retry resumes from the checkpoints that an earlier pod has written outside of it (`plan.places`).
+    """
     from kfp import kubernetes
 
     plan = step.plan(environment, cached=True)
-    accelerator = settings_of(AcceleratorConfig, step.name, step.parameters)["accelerator"]
-    task = step.train(accelerator).set_caching_options(True)
+    task = step.train(plan.outputs["accelerator"]).set_caching_options(True)
     task.set_container_image(plan.outputs["image"])
     task.set_accelerator_type(plan.outputs["accelerator_type"])
     task.set_accelerator_limit(plan.outputs["accelerator_limit"])
+    # No limit of cores: on a node of its own the pod may use all of them.
+    task.set_cpu_request(plan.outputs["cpu"])
+    task.set_memory_request(plan.outputs["memory"]).set_memory_limit(plan.outputs["memory"])
     kubernetes.add_node_selector_json(task, plan.outputs["node_selector"])
     return task
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 NAME = "msinet"
-NEVER_CACHED = ("fingerprint", "named-model", "importer", "evaluate-model", "upload-model")
+NEVER_CACHED = ("check-registry", "fingerprint", "named-model", "importer", "evaluate-model", "upload-model")
 """Tasks whose result depends on more than their inputs: on the current source or registry."""
 
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pipeline.graph import parameters
 from pipeline.graph.environment import load_environment
 from pipeline.graph.parameters import Value
+from pipeline.graph.values import layered
 from pipeline.registry.address import VERTEX, Address
-from pipeline.registry.folder import LocalRegistry
+from pipeline.registry.register import connect
 from trainer import artifacts, files
 from trainer.artifacts import RUN_FILE
 from trainer.errors import UserError, check
@@ -118,7 +119,7 @@ def _resumed_run(environment: str, folder: str, passed: Mapping[str, Value]) -> 
         not environment or load_environment(environment).name == stored.environment,
         f"{stored.folder} was started in environment {stored.environment}, not {environment}; omit --env",
     )
-    values = {**stored.parameters, **passed}
+    values = layered(stored.parameters, passed)
     finished = stored.finished and values == stored.parameters
     return dataclasses.replace(stored, parameters=values, finished=finished)
 
@@ -126,14 +127,10 @@ def _resumed_run(environment: str, folder: str, passed: Mapping[str, Value]) -> 
 def _new_run(environment: str, folder: str, passed: Mapping[str, Value]) -> Run:
     has_source = passed.get("base_source") or passed.get("finetune_source")
     loaded = load_environment(environment or ("local" if has_source else "sample"))
-    check(
-        loaded.target == "local",
-        f"environment {loaded.name} is for target {loaded.target}, but this command runs on this machine; use "
-        "`submit` for Vertex AI",
-    )
+    loaded.require_target("local")
     name = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     path = pathlib.Path(folder) if folder else RUNS / name
-    return Run(path, loaded.name, {**loaded.parameters, **passed})
+    return Run(path, loaded.name, layered(loaded.parameters, passed))
 
 
 def _require_files(values: Mapping[str, Value]) -> None:
@@ -160,7 +157,4 @@ def _require_registry(location: str, name: str) -> None:
             f"registry is {location}, but models of this machine are not on Cloud Storage; add a place to copy "
             f"them to: {location.partition('?')[0]}?staging=gs://BUCKET/FOLDER",
         )
-        return
-    registry = LocalRegistry.at(location)
-    files.check_place(registry.root / name / artifacts.ALIASES)
-    registry.default(name)
+    connect(location).check_writable(name)

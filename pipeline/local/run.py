@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 
@@ -65,24 +66,26 @@ def _copy_shown(run: Run, progress: Progress) -> None:
 def _run_worker(folder: pathlib.Path, progress: Progress) -> int:
     """Start the worker, show and log its output, and return its exit status. It never outlives this call."""
     command = [sys.executable, "-m", "pipeline.local.worker", str(folder)]
-    worker = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env={**os.environ, **TASK_ENVIRONMENT},
-        start_new_session=True,
-    )
-    assert worker.stdout is not None
-    with (folder / LOG).open("a") as log, _terminated(worker):
-        for line in worker.stdout:
-            plain = ANSI.sub("", line)
-            log.write(plain)
-            log.flush()
-            progress.feed(plain.rstrip("\n"))
-        return worker.wait()
+    # kfp leaves a folder in the temporary folder for each task.
+    with tempfile.TemporaryDirectory(prefix="msinet-") as temporary:
+        worker = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env={**os.environ, **TASK_ENVIRONMENT, "TMPDIR": temporary},
+            start_new_session=True,
+        )
+        assert worker.stdout is not None
+        with (folder / LOG).open("a") as log, _terminated(worker):
+            for line in worker.stdout:
+                plain = ANSI.sub("", line)
+                log.write(plain)
+                log.flush()
+                progress.feed(plain.rstrip("\n"))
+            return worker.wait()
 
 
 @contextlib.contextmanager

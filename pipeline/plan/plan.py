@@ -12,7 +12,7 @@ from pipeline.plan import fit
 from pipeline.plan.settings import MAX_FLEX_START_HOURS, AcceleratorConfig
 from trainer import accelerators, datasets, footprint
 from trainer.accelerators import FLEX_START, Accelerator
-from trainer.config import FetchConfig, TrainConfig, parse_image_size
+from trainer.config import SAMPLE, FetchConfig, TrainConfig, parse_image_size
 from trainer.duration import format_duration
 from trainer.errors import UserError, check
 
@@ -30,11 +30,20 @@ class DataSize:
 
 
 def data_size(config: FetchConfig) -> DataSize:
-    """Size of the dataset of `config`, by the table of datasets; a partial dataset counts as a complete one."""
+    """Size of the dataset of `config`, by the table of datasets or of the sample's; a partial dataset counts as a
+    complete one.
+    """
     row = datasets.get(config.dataset)
+    counts = row.n_train, row.n_valid
+    if config.source == SAMPLE:
+        from trainer.data import sample  # slow to import
+
+        drawn = sample.settings(config.dataset)
+        counts = drawn.n_train, drawn.n_valid
+    n_train, n_valid = (min(count, config.max_examples or count) for count in counts)
     return DataSize(
-        images=min(row.n_train, config.max_examples or row.n_train),
-        valid_images=row.n_valid,
+        images=n_train,
+        valid_images=n_valid,
         image_size=parse_image_size(config.image_size) if config.image_size else row.image_size,
     )
 
@@ -103,12 +112,12 @@ class TrainingPlan:
         price = self.accelerator.usd_per_hour(self.machines.provisioning)
         if price is None:
             return None
-        total = self.machines.workers * price
-        if self.machines.reduction_servers:
-            reduction = accelerators.REDUCTION_SERVER.usd_per_hour(self.machines.provisioning)
-            assert reduction is not None
-            total += self.machines.reduction_servers * reduction
-        return self.hours * total
+        return self.hours * self.machines.workers * price
+
+    @property
+    def has_other_prices(self) -> bool:
+        """Whether the prices are those of another region than the job's."""
+        return self.location not in ("", accelerators.PRICE_REGION)
 
     @property
     def basis(self) -> tuple[str, ...]:
@@ -116,8 +125,7 @@ class TrainingPlan:
         row, provisioning = self.accelerator, self.machines.provisioning
         price = row.usd_per_hour(provisioning)
         hourly = "unknown" if price is None else f"{price:.2f} USD per hour for one {row.machine_type}"
-        has_other_prices = self.location not in ("", accelerators.PRICE_REGION)
-        elsewhere = f" Prices in {self.location} differ." if has_other_prices else ""
+        elsewhere = f" Prices in {self.location} differ." if self.has_other_prices else ""
         return (
             *footprint.basis(row, self.precision),
             f"The time includes {footprint.START_SECONDS / 60:.0f} minutes for the start (an assumption). It "
@@ -215,9 +223,8 @@ def plan_markdown(plan: TrainingPlan) -> str:
     row, machines, data = plan.accelerator, plan.machines, plan.data
     epochs, steps = plan.training.epochs, plan.steps_per_epoch
     hardware = f"{machines.workers} x {row.machine_type}, {row.chips} x {row.chip.title} each"
-    servers = f", {machines.reduction_servers} Reduction Servers" if machines.reduction_servers else ""
     facts = {
-        "Accelerator": f"{row.name}: {hardware}, {machines.provisioning}{servers}",
+        "Accelerator": f"{row.name}: {hardware}, {machines.provisioning}",
         "Replicas": str(plan.replicas),
         "Batch": f"{plan.batch_size} images per step, {plan.batch_per_replica} per replica",
         "Precision": plan.precision,

@@ -5,7 +5,7 @@ import math
 import re
 
 from trainer import accelerators
-from trainer.accelerators import FLEX_START, PROVISIONING, Accelerator
+from trainer.accelerators import PROVISIONING, Accelerator
 from trainer.config import setting
 from trainer.errors import UserError, check, check_choice
 
@@ -16,49 +16,41 @@ class AcceleratorConfig:
 
     accelerator: str = setting(
         "cpu",
-        "Accelerator to train on, such as l4 or v5e-4; `python -m pipeline plan` lists them. A local run accepts "
-        "cpu only, and trains on the devices of this machine.",
+        "Accelerator of both trainings, such as l4 or v5e-4; `python -m pipeline plan` lists them. A local run "
+        "accepts cpu only, and trains on the devices of this machine.",
     )
+    step_accelerator: str = setting("", "Accelerator of this training alone; empty for `accelerator`.")
     workers: int = setting(1, "Number of machines that train together; more than one only with GPUs.")
     provisioning: str = setting(
         "standard",
         "standard; spot: cheaper, but Google may reclaim the machine, and training then resumes from its last "
         "checkpoint; or flex-start: waits for capacity (L4, A100 and H100).",
     )
-    reduction_servers: int = setting(
-        0, "CPU machines that sum the gradients of several GPU machines; 0 leaves this to the GPUs."
-    )
 
     def __post_init__(self) -> None:
         row = self.row
         check(self.workers >= 1, f"workers is {self.workers}; it must be at least 1")
-        check(self.reduction_servers >= 0, f"reduction_servers is {self.reduction_servers}; it must be at least 0")
         check_choice("provisioning", self.provisioning, PROVISIONING)
         check(
             self.provisioning in row.provisioning,
-            f"provisioning is {self.provisioning!r}, which is not offered for {row.name} ({row.machine_type}); "
-            f"set it to {' or '.join(row.provisioning)}",
+            f"{row.name} ({row.machine_type}) is not offered as {self.provisioning}; set provisioning to "
+            f"{' or '.join(row.provisioning)}",
         )
         check(
             self.workers == 1 or row.several_workers,
             f"workers is {self.workers}, but {row.name} trains on one machine; set it to 1, or choose "
             f"{'v5e-4 or v5e-8 for more chips' if row.image == 'tpu' else 'GPUs'}",
         )
-        check(
-            not self.reduction_servers or self.workers > 1,
-            f"reduction_servers is {self.reduction_servers}, but they sum the gradients of several GPU "
-            f"machines, and workers is {self.workers}; set it to 0",
-        )
-        check(
-            not self.reduction_servers or self.provisioning != FLEX_START,
-            f"reduction_servers is {self.reduction_servers}, but with provisioning flex-start all machines of a "
-            "job must be of the same type; set it to 0, or provisioning to spot or standard",
-        )
+
+    @property
+    def chosen(self) -> str:
+        """Name of the accelerator of this training step."""
+        return self.step_accelerator or self.accelerator
 
     @property
     def row(self) -> Accelerator:
         """The accelerator's row in the table; raises `UserError` for an unknown name."""
-        return accelerators.get(self.accelerator)
+        return accelerators.get(self.chosen)
 
 
 MAX_FLEX_START_HOURS = 168

@@ -53,12 +53,16 @@ class Outputs(NamedTuple):
     labels: dict[str, str]
     job_dir: str
     image: str
+    accelerator: str
+    """Name of the accelerator; the settings have one for both trainings and one for this training alone."""
     accelerator_type: str
     accelerator_limit: str
+    cpu: str
+    memory: str
     node_selector: dict[str, str]
 
 
-NO_MACHINES = Outputs([], "", "", "", {}, "", "", "", "", {})
+NO_MACHINES = Outputs([], "", "", "", {}, "", "", "", "", "", "", "", {})
 """The outputs for a local run, which requests no machines."""
 
 
@@ -94,7 +98,7 @@ def plan_step(
     if target.platform == "vertex":
         planning.check_timeout(plan, job.timeout_hours)
     image = target.image_pattern.format(plan.accelerator.image)
-    arguments = _arguments(step, config, folders, machines.accelerator)
+    arguments = _arguments(step, config, folders, machines.chosen)
     return Outputs(
         worker_pool_specs=worker_pools.worker_pool_specs(plan, image, COMMAND, arguments),
         strategy=worker_pools.scheduling_strategy(plan),
@@ -103,8 +107,11 @@ def plan_step(
         labels=parse_labels(job.training_labels),
         job_dir=folders.job_dir,
         image=image,
+        accelerator=machines.chosen,
         accelerator_type=worker_pools.accelerator_type(plan),
         accelerator_limit=worker_pools.accelerator_limit(plan),
+        cpu=worker_pools.cpu(plan),
+        memory=worker_pools.memory(plan),
         node_selector=worker_pools.node_selector(plan),
     )
 

@@ -1,15 +1,24 @@
 """The machines of a training plan, in the form that Vertex AI custom jobs and Kubeflow pods request them."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from pipeline.plan.plan import TrainingPlan
-from trainer import accelerators
-from trainer.accelerators import FLEX_START, SPOT, Accelerator
+from trainer.accelerators import FLEX_START, SPOT
 
-REDUCTION_SERVER_IMAGE = "us-docker.pkg.dev/vertex-ai-restricted/training/reductionserver:latest"
 NODE_LABELS = {SPOT: "cloud.google.com/gke-spot", FLEX_START: "cloud.google.com/gke-flex-start"}
 """Label of the GKE nodes of each provisioning other than standard."""
+RESERVED_CPU = ((1, 0.06), (1, 0.01), (2, 0.005), (math.inf, 0.0025))
+"""Shares of a node's cores that GKE reserves: of the first, the second, the next two, and all others."""
+RESERVED_MEMORY = ((4, 0.25), (4, 0.2), (8, 0.1), (112, 0.06), (math.inf, 0.02))
+"""Shares of a node's memory that GKE reserves: of the first 4 GiB, the next 4, 8 and 112, and the rest. Both
+tables and the threshold for evictions: Google Kubernetes Engine, "About GKE node sizing"."""
+EVICTION_GIB = 0.1
+SYSTEM_PODS = 1
+"""Cores and GiB left for the pods that GKE runs on each node: logs, metrics, drivers. An assumption."""
+KERNEL = 0.025
+"""Share of the machine's memory that its kernel takes, so that the node never has it. An assumption."""
 
 
 def worker_pool_specs(
@@ -17,20 +26,16 @@ def worker_pool_specs(
 ) -> list[dict[str, Any]]:
     """The worker pools of the custom job, for `CustomTrainingJobOp`.
 
-    Pool 0 is the leader alone, pool 1 all other machines, and pool 2 the Reduction Servers. No pool is empty: the
-    launcher drops empty pools, so that the next pool would move up.
+    Pool 0 is the leader alone, and pool 1 all other machines. No pool is empty: the launcher would drop it. There
+    is no pool of Reduction Servers: an image needs Google's plugin for NCCL to use them (Vertex AI's page on
+    distributed training).
     """
-    container: dict[str, Any] = {"image_uri": image, "command": list(command), "args": list(args)}
-
-    def pool(row: Accelerator, replicas: int, container: dict[str, Any]) -> dict[str, Any]:
-        return {"machine_spec": row.machine_spec, "replica_count": replicas, "container_spec": container}
-
-    pools = [pool(plan.accelerator, 1, container)]
-    if plan.machines.workers > 1:
-        pools.append(pool(plan.accelerator, plan.machines.workers - 1, container))
-    if servers := plan.machines.reduction_servers:
-        pools.append(pool(accelerators.REDUCTION_SERVER, servers, {"image_uri": REDUCTION_SERVER_IMAGE}))
-    return pools
+    container = {"image_uri": image, "command": list(command), "args": list(args)}
+    others = plan.machines.workers - 1
+    return [
+        {"machine_spec": plan.accelerator.machine_spec, "replica_count": replicas, "container_spec": container}
+        for replicas in ([1, others] if others else [1])
+    ]
 
 
 def scheduling_strategy(plan: TrainingPlan) -> str:
@@ -46,6 +51,29 @@ def accelerator_type(plan: TrainingPlan) -> str:
 def accelerator_limit(plan: TrainingPlan) -> str:
     """How many of this resource, as text for kfp; `0` for a CPU."""
     return str(plan.accelerator.chips if plan.accelerator.resource_name else 0)
+
+
+def cpu(plan: TrainingPlan) -> str:
+    """Cores that the pod requests: those of the machine, less what its node needs for itself."""
+    cores = plan.accelerator.vcpus
+    return str(math.floor(cores - _reserved(cores, RESERVED_CPU) - SYSTEM_PODS))
+
+
+def memory(plan: TrainingPlan) -> str:
+    """Memory that the pod requests and may use: that of the machine, less what its node needs for itself."""
+    size = plan.accelerator.host_memory_gb  # Compute Engine writes GB for 2**30 bytes
+    left = (1 - KERNEL) * size - _reserved(size, RESERVED_MEMORY) - EVICTION_GIB - SYSTEM_PODS
+    return f"{math.floor(left)}Gi"
+
+
+def _reserved(amount: float, shares: Sequence[tuple[float, float]]) -> float:
+    """The sum of a share of each part of `amount`; `shares` has the parts' sizes and their shares."""
+    total = 0.0
+    for size, share in shares:
+        part = min(amount, size)
+        total += share * part
+        amount -= part
+    return total
 
 
 def node_selector(plan: TrainingPlan) -> dict[str, str]:

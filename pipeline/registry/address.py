@@ -13,6 +13,22 @@ VERTEX = "vertex://"
 FORM = "vertex://PROJECT/LOCATION, if necessary followed by ?serving=IMAGE&staging=gs://BUCKET/FOLDER"
 
 
+def check_bucket(what: str, address: str) -> None:
+    """Raise `UserError` unless `address` has the form of a bucket or of a folder in one."""
+    is_valid = re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]+(/.*)?", address) is not None
+    check(is_valid, f"{what} is {address!r}; write it as gs://BUCKET or gs://BUCKET/FOLDER")
+
+
+def check_registry(address: str) -> None:
+    """Raise `UserError` unless `address` has the form of a registry's: a folder, gs:// or vertex://."""
+    if address.startswith(VERTEX):
+        Address.at(address)
+    elif address.startswith("gs://"):
+        check_bucket("registry", address)
+    else:
+        check("://" not in address, f"registry is {address!r}; give a folder, gs://BUCKET/FOLDER, or {FORM}")
+
+
 @dataclasses.dataclass(frozen=True)
 class Address:
     """A project in a location, and how it stores and serves versions.
@@ -42,10 +58,8 @@ class Address:
             f"serving is {self.serving!r}; choose an image as HOST/PATH:TAG, or "
             f"{' or '.join(container.GOOGLES)} for Google's",
         )
-        check(
-            not self.staging or re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]+(/.*)?", self.staging) is not None,
-            f"staging is {self.staging!r}; write it as gs://BUCKET or gs://BUCKET/FOLDER",
-        )
+        if self.staging:
+            check_bucket("staging", self.staging)
 
     @classmethod
     def at(cls, address: str) -> Self:

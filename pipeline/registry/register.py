@@ -5,21 +5,44 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipeline.registry.address import VERTEX
+from pipeline.registry.bucket import BucketRegistry
 from pipeline.registry.folder import LocalRegistry
 from pipeline.registry.versions import NO_VERSION, Registry
 from pipeline.registry.vertex import VertexRegistry
 from trainer import artifacts, files
 from trainer.config import EvaluateConfig
+from trainer.errors import check
+from trainer.storage import MOUNT, REMOTE
 
 DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
 """What the lineage of a model says of its data, by the names in the manifest."""
 
 
 def connect(location: str = "") -> Registry:
-    """The registry at `location`: vertex://..., or a folder (`models` in the working directory if empty)."""
+    """The registry at `location`: vertex://, gs://, or a folder (`models` in the working directory if empty).
+
+    A folder of the mount of Vertex AI is the same as its `gs://` address: the mount has no locks for two machines.
+    """
     if location.startswith(VERTEX):
         return VertexRegistry.at(location)
-    return LocalRegistry.at(location)
+    if location.startswith(f"{MOUNT}/"):
+        location = REMOTE + location.removeprefix(f"{MOUNT}/")
+    return BucketRegistry.at(location) if location.startswith(REMOTE) else LocalRegistry.at(location)
+
+
+def check_shared(location: str, name: str) -> None:
+    """Check, before anything is trained, that tasks in other containers could register a version of model `name`.
+
+    Raises `UserError` if the registry is inside a container, if nothing can be written to it, or if its default
+    cannot be read.
+    """
+    check(
+        location.startswith((VERTEX, REMOTE, "/")),
+        f"registry is {location or artifacts.REGISTRY!r}, a folder that only one container has, and that is lost "
+        "with it; set registry to gs://BUCKET/FOLDER, or to the absolute path of a mounted folder",
+    )
+    connect(location).check_writable(name)
+    print(f"a version of model {name!r} can be added to {location}")
 
 
 def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
@@ -89,4 +112,12 @@ def register(
         "reason": results["reason"],
         "lineage": facts,
     }
-    return registry.add(name, pathlib.Path(model), record, results["promote"], champion, folder)
+    number, alias = registry.add(name, pathlib.Path(model), record, results["promote"], champion, folder)
+    if results["promote"] and alias != artifacts.DEFAULT:
+        current = registry.aliases(name).get(artifacts.DEFAULT)
+        print(
+            f"warning: another run has moved the default of model {name!r} from version {champion} to {current} "
+            "since this model was evaluated; compare both, and if this one is better, run "
+            f"`python -m pipeline registry set-default {number}`"
+        )
+    return number, alias

@@ -13,12 +13,15 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.registry.versions import VERSION, dated
+from pipeline.registry.versions import dated
 from trainer import artifacts, storage
 from trainer.errors import check
-from trainer.models.registry_layout import model_at, model_in
+from trainer.folder import PROBE, Folder
+from trainer.models.registry_layout import VERSION, model_at, model_in
 from trainer.storage import MOUNT, REMOTE
 
+GRAPH = "saved_model.pb"
+"""The file of a SavedModel that makes it one."""
 STAGING = "models"
 """Default folder of the versions, in the bucket of the trained model."""
 NUMBERED = "serving"
@@ -57,14 +60,33 @@ def write(
     place: str, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Path], record: Mapping[str, Any]
 ) -> None:
     """Copy a SavedModel, and the files of VERSION_EXTRA by name, to `place`; `version.json` is written last."""
+    client = storage.client(write=True)
+    copy(place, saved_model, extras, client)
+    storage.write_object(f"{model_at(place)}/{VERSION}", content(record), client)
+
+
+def copy(place: str, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Path], client: Any) -> None:
+    """As `write`, by a `storage.client(write=True)` and without `version.json`.
+
+    The graph is written last: until then a server that watches the folder finds nothing that it could load.
+    """
     paths = [path for path in sorted(saved_model.rglob("*")) if path.is_file()]
     files = {path.relative_to(saved_model).as_posix(): path for path in paths}
     files |= {f"{artifacts.VERSION_EXTRA}/{name}": path for name, path in extras.items()}
-    content = json.dumps(dated(record), indent=2) + "\n"
-    client = storage.client(write=True)
-    for name, path in files.items():
-        storage.write_object(f"{place}/{name}", path, client)
-    storage.write_object(f"{model_at(place)}/{VERSION}", content.encode(), client)
+    for name in sorted(files, key=lambda name: name == GRAPH):
+        storage.write_object(f"{place}/{name}", files[name], client)
+
+
+def content(record: Mapping[str, Any]) -> bytes:
+    """The content of `version.json`."""
+    return (json.dumps(dated(record), indent=2) + "\n").encode()
+
+
+def check_writable(place: str) -> None:
+    """Write an object below `place` and remove it; raises `UserError` if one of both is impossible."""
+    folder = Folder(place)
+    folder.write(PROBE, lambda file: None)
+    folder.remove(PROBE)
 
 
 def record(place: str, client: Any) -> dict[str, Any] | None:

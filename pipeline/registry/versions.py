@@ -9,7 +9,6 @@ from typing import Any, Protocol
 from trainer import artifacts
 from trainer.errors import check
 
-VERSION = "version.json"
 NO_VERSION = 0
 """The champion's number if there is no default version yet; versions count from 1."""
 
@@ -58,6 +57,12 @@ class Registry(Protocol):
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
         """Let `alias` name `version`. Raises `UserError` if there is no such version."""
+
+    def check_writable(self, name: str) -> None:
+        """Raise `UserError` if a version of model `name` could not be added, or its default not be read.
+
+        To be called before hours of training. It writes where a version would be, and removes what it wrote.
+        """
 
 
 def dated(record: Mapping[str, Any]) -> dict[str, Any]:

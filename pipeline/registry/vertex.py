@@ -49,6 +49,11 @@ class VertexRegistry(Address):
 
     def default(self, name: str) -> Version | None:
         """As `Registry`; the version's folder is downloaded, and removed when this process ends."""
+        version = self._default(name)
+        return version and dataclasses.replace(version, model=staging.fetch(version.place))
+
+    def _default(self, name: str) -> Version | None:
+        """As `default`, but nothing is downloaded."""
         with self._connected():
             entries = cloud.once(lambda: self._entries(name))
             entry = next((entry for entry in entries if DEFAULT in entry.version_aliases), None)
@@ -61,7 +66,7 @@ class VertexRegistry(Address):
             f"({_place(entry)} has no version.json of ours); select another with "
             "`python -m pipeline registry set-default VERSION`",
         )
-        return _version(entry, staging.fetch(_place(entry)), record)
+        return _version(entry, staging.mounted(_place(entry)), record)
 
     def add(
         self,
@@ -112,6 +117,12 @@ class VertexRegistry(Address):
             resource = f"{_parent(entries)}@{version}"
             # Idempotent; an alias of another version is moved.
             cloud.once(lambda: self._client().merge_version_aliases(name=resource, version_aliases=[alias]))
+
+    def check_writable(self, name: str) -> None:
+        """As `Registry`, except that the right to upload a model shows only when one is uploaded."""
+        if self.staging:
+            staging.check_writable(f"{self.staging.rstrip('/')}/{name}")
+        self._default(name)
 
     # === Vertex AI ===
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from pipeline import cloud
-from pipeline.graph.environment import Environment
+from pipeline.graph.environment import GUIDE, Environment
 from pipeline.graph.parameters import Value, settings_of, steps_of
 from pipeline.plan.plan import TrainingPlan, check_timeout, data_size, make_plan
 from pipeline.plan.settings import LABEL, AcceleratorConfig, JobConfig
@@ -25,6 +25,8 @@ FORMS = {
     "image_tag": (TAG, "a tag of the images, such as latest or v1.2"),
 }
 """Key of an environment for Vertex AI -> pattern of its value if not empty, and how to write it."""
+EXAMPLE = re.compile(r"(?<![\w-])my-(project|bucket)(?![\w-])|@example\.com\b")
+"""Names in the files of configs/ and in the documentation that are examples."""
 CONTINENTS = {"US": "us-", "EU": "europe-", "ASIA": "asia-"}
 """Multi-region of Cloud Storage -> prefix of the names of its regions."""
 DUAL_REGIONS = {
@@ -39,11 +41,10 @@ DUAL_REGIONS = {
 
 
 def check_environment(environment: Environment) -> None:
-    """Raise `UserError` unless the environment is for Vertex AI and Vertex AI accepts its values."""
-    check(
-        environment.target == "vertex",
-        f"environment {environment.name} is for target {environment.target}; choose one for Vertex AI with --env",
-    )
+    """Raise `UserError` unless the environment is for Vertex AI, with well-formed values that are no examples."""
+    environment.require_target("vertex")
+    fields = {**vars(environment), "notify": ", ".join(environment.notify), **environment.parameters}
+    refuse_examples(fields, f" of environment {environment.name}")
     for name, (form, title) in FORMS.items():
         value = getattr(environment, name)
         check(
@@ -58,11 +59,22 @@ def check_environment(environment: Environment) -> None:
         )
 
 
+def refuse_examples(values: Mapping[str, object], whose: str = "") -> None:
+    """Raise `UserError` if one of `values`, by name, still has a name of the examples, such as my-project."""
+    for name, value in values.items():
+        found = isinstance(value, str) and EXAMPLE.search(value)
+        check(
+            not found,
+            f"{name}{whose} is {value!r}, which is an example; make an environment with the names of your own "
+            f"project (see {GUIDE}), and choose it with --env, or ENV of `make`",
+        )
+
+
 def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, TrainingPlan]:
     """The plan of each training step, from all parameters and the size of its dataset in the table of datasets.
 
-    Raises `UserError` if a step does not fit its machines or exceeds `timeout_hours`. A partial dataset is planned
-    as a complete one, and its time is not checked.
+    Raises `UserError` if a step does not fit its machines or exceeds `timeout_hours`. With `allow_partial_data` or
+    `max_examples` a dataset is planned as a complete one, and its time is not checked.
     """
     made = {}
     for step, title in steps_of(values).items():
@@ -71,7 +83,7 @@ def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, Tr
         try:
             machines = AcceleratorConfig(**settings_of(AcceleratorConfig, step, values))
             made[step] = make_plan(machines, training, data_size(data), location=environment.location)
-            if not (data.max_examples or data.accepts_partial):
+            if not (data.max_examples or data.allow_partial_data):
                 check_timeout(made[step], JobConfig(**settings_of(JobConfig, step, values)).timeout_hours)
         except UserError as error:
             raise UserError(f"{title.lower()}: {error}") from None

@@ -9,6 +9,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.graph import compile as compiling
 from pipeline.graph.environment import Environment
+from pipeline.vertex import checks
 from trainer.errors import check
 
 REPOSITORY = r"https://[a-z0-9-]+-kfp\.pkg\.dev/[^/]+/[^/]+"
@@ -40,8 +41,8 @@ def publish(environment: Environment, tags: Sequence[str] = DEFAULT_TAGS) -> str
     Uploading the same pipeline again adds tags to the same version. A tag of another version moves to this one.
     Raises `UserError` for a malformed repository or tag, and if the upload is refused.
     """
+    checks.check_environment(environment)
     check_repository(environment.template_repository)
-    check(environment.target == "vertex", f"environment {environment.name} is for target {environment.target}")
     for tag in tags:
         check(
             bool(re.fullmatch(TAG, tag)),

@@ -17,6 +17,7 @@ from pipeline.graph import parameters
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import STEPS, Value
 from pipeline.graph.titles import NAME
+from pipeline.graph.values import layered
 from pipeline.registry.address import VERTEX
 from pipeline.registry.labels import OWNER
 from pipeline.vertex import checks, runs, template
@@ -84,8 +85,11 @@ def compose(
     chosen = template.load(environment, source).cached(caching)
     derived = {name: value for name, value in environment.derived.items() if name in chosen.parameters}
     values = {**derived, **environment.parameters, **passed}
+    if is_ours := chosen.name == NAME:
+        values = layered(derived, environment.parameters, passed)
+    checks.refuse_examples(values)
     chosen.check_values(values)
-    if chosen.name == NAME:
+    if is_ours:
         _check_ours(environment, chosen, values)
     job = {
         "displayName": f"{chosen.name}-{environment.name}",
@@ -105,11 +109,11 @@ def _check_ours(environment: Environment, chosen: Template, values: Mapping[str,
     values = {name: value for name, value in values.items() if name in parameters.PARAMETERS}
     parameters.validate(values)
     parameters.require_sources(values)
-    _check_locations(environment, values)
+    check_locations(environment, values)
     checks.plans(environment, values)
 
 
-def _check_locations(environment: Environment, values: Mapping[str, Value]) -> None:
+def check_locations(environment: Environment, values: Mapping[str, Value]) -> None:
     """Raise `UserError` for a location that the machines of the run cannot read from or write to."""
     unused = {f"{step}_source" for step in STEPS if step not in parameters.fetched_steps(values)}
     locations = {name: words for name, words in parameters.KEYWORDS.items() if name not in unused}
@@ -121,7 +125,7 @@ def _check_locations(environment: Environment, values: Mapping[str, Value]) -> N
         )
     registry = str(values.get("registry", ""))
     check(
-        registry.startswith((VERTEX, MOUNTED)),
+        registry.startswith((VERTEX, *REACHABLE)),
         f"registry is {registry or REGISTRY!r}, a folder that machines on Vertex AI do not share; use "
         f"{environment.derived['registry']}",
     )
@@ -139,6 +143,23 @@ def estimates(submission: Submission) -> list[str]:
         + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
         for step, made in checks.plans(submission.environment, values).items()
     ]
+
+
+def notes(submission: Submission) -> list[str]:
+    """A line for each other run of the pipeline that has not ended, and what that means for this run."""
+    environment, name = submission.environment, submission.job["pipelineSpec"]["pipelineInfo"]["name"]
+    states = {run.name.rpartition("/")[2]: runs.state_of(run) for run in runs.active(environment, name)}
+    lines = [
+        f"Run {run} of this pipeline is {state}: {cloud.run_link(environment, run)}"
+        for run, state in states.items()
+        if run != submission.run
+    ]
+    if lines and name == NAME:
+        lines.append(
+            "With the same parameters and data, the new run would train in the same folder: its training fails if "
+            f"theirs is still writing there. `{runs.command(environment, 'cancel', 'RUN')}` cancels a run"
+        )
+    return lines
 
 
 def send(submission: Submission) -> None:

@@ -4,14 +4,18 @@ import ast
 import dataclasses
 import inspect
 import json
+import os
 import pathlib
 import runpy
+import signal
 import sys
 import textwrap
 
 import pytest
 from kfp import dsl
+from kfp.dsl.types import artifact_types
 
+from components.check_registry import check_registry
 from components.collect_training import collect_training
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
@@ -28,11 +32,12 @@ from trainer.__main__ import main
 from trainer.accelerators import ACCELERATORS
 from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
 from trainer.models import weight_sources
+from trainer.training import loop
 
 COMPONENTS = {
     component.name: component
     for component in (
-        *(collect_training, evaluate_model, fetch_dataset, fingerprint, import_model),
+        *(check_registry, collect_training, evaluate_model, fetch_dataset, fingerprint, import_model),
         *(plan_training, train_model, upload_model),
     )
 }
@@ -170,6 +175,42 @@ def test_model_is_imported_only_if_it_is_unchanged_since_its_fingerprint(model, 
         )
 
 
+def test_retry_in_another_pod_resumes_from_the_checkpoint_outside_of_the_first(
+    prepared, tmp_path, monkeypatch, capsys
+):
+    run, salt = "0b3a7c52-6a5c-4c39-9d5e-1f1b1f4f8a01", "5d6ff1de-9c0b-4c36-8a0c-7d3c7e9b2a02"
+    uri = f"minio://mlpipeline/v2/artifacts/msinet/{run}/train-model/{salt}/model"
+    volume = tmp_path / "volume"
+    arguments = {"step": "base", "accelerator": "", "checkpoint_dir": str(volume), **settings()}
+
+    def attempt(pod):
+        # The launcher of a new pod starts with empty folders; the address of the output stays.
+        monkeypatch.setattr(artifact_types, "_MINIO_LOCAL_MOUNT_PREFIX", f"{tmp_path / pod}/")
+        model = dsl.Model(name="model", uri=uri)
+        curve = artifact(dsl.HTML, tmp_path / f"{pod}.html")
+        train_model.python_func(**arguments, dataset=prepared, model=model, curve=curve)
+        return model
+
+    synchronize = loop.Loop._synchronize
+
+    def lose_the_node(*given):
+        os.kill(os.getpid(), signal.SIGTERM)
+        synchronize(*given)
+
+    with quick_trainings():
+        with monkeypatch.context() as patch:
+            patch.setattr(loop.Loop, "_synchronize", lose_the_node)
+            with pytest.raises(SystemExit) as ended:
+                attempt("pod-1")
+        assert ended.value.code == 143
+        assert [path.parent for path in volume.rglob("*.npz")] == [volume / run / "base"]
+        model = attempt("pod-2")
+    assert "resuming after epoch 0" in capsys.readouterr().out
+    assert model.path.startswith(str(tmp_path / "pod-2"))
+    assert model.uri == uri
+    assert model.metadata["best_epoch"] == 1
+
+
 def test_fine_tuning_starts_from_the_base_model_and_keeps_checkpoints_next_to_its_output(
     model, prepared, tmp_path
 ):
@@ -304,12 +345,37 @@ def test_plan_refuses_what_does_not_fit(tmp_path, prepared, changes, message):
         planned(tmp_path, prepared, **changes)
 
 
+@pytest.mark.parametrize(
+    ("registry", "checkpoint_dir", "message"),
+    [
+        ("", "/data/state", "^error: registry is empty: "),
+        ("models", "/data/state", "^error: registry is 'models', a folder which is lost"),
+        ("/gcs/bucket/models", "/data/state", "^error: registry is '/gcs/bucket/models', but on Kubeflow /gcs is"),
+        ("/data/models", "", "^error: checkpoint_dir is empty: "),
+        ("/data/models", "/proc/state", "^error: checkpoint_dir is '/proc/state', where nothing can be written"),
+    ],
+)
+def test_place_in_a_pod_of_kubeflow_is_refused_before_anything_is_trained(registry, checkpoint_dir, message):
+    with pytest.raises(SystemExit, match=message):
+        check_registry.python_func("kubeflow", "msinet", registry, checkpoint_dir)
+
+
+def test_places_outside_the_pods_are_written_and_left_as_they_were(tmp_path, bucket, capsys):
+    volume, address = str(tmp_path / "data"), f"gs://{bucket.name}/msinet"
+    for registry, checkpoints in ((volume, f"{volume}/state"), (f"{address}/models", f"{address}/checkpoints")):
+        check_registry.python_func("kubeflow", "msinet", registry, checkpoints)
+        assert f"a version of model 'msinet' can be added to {registry}" in capsys.readouterr().out
+    assert not [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    assert not list(bucket.list_blobs())
+
+
 def test_plan_names_the_image_precision_and_batch_of_the_accelerator(tmp_path, prepared):
     outputs, _, plan = planned(tmp_path, prepared, accelerator="v5e-1", batch_size=0)
     (pool,) = outputs.worker_pool_specs
     assert outputs.image == pool["container_spec"]["image_uri"] == "host/msinet-tpu:v1"
     assert {"--accelerator=v5e-1", "--precision=auto", "--batch-size=0"} <= set(pool["container_spec"]["args"])
     assert outputs.node_selector["cloud.google.com/gke-tpu-topology"] == "1x1"
+    assert (outputs.cpu, outputs.memory) == ("22", "41Gi")
     text = pathlib.Path(plan.path).read_text()
     assert "| Precision | bfloat16 |" in text
     assert "| Batch | 6 images per step" in text  # all there is, since less than the accelerator's default

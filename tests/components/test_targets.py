@@ -100,7 +100,7 @@ def reached(pipelines, data, tmp_path, monkeypatch):
         train_model.python_func(**own, **inputs, **outputs)
 
     def run(target, accelerator, changes):
-        here = {} if target == "local" else {"base_accelerator": accelerator}
+        here = {} if target == "local" else {"accelerator": accelerator}
         per_step = {f"base_{name}" if name in PER_STEP else name: value for name, value in changes.items()}
         defaults = {name: parameter.default for name, parameter in PARAMETERS.items()}
         with pytest.raises(ReachedError) as reached:
@@ -139,6 +139,13 @@ def test_every_setting_reaches_the_training_equally_on_every_target(reached, dat
     trained = [resolved(config, named, "l4", data) for config, named in calls.values()]
     assert trained[0] == trained[1] == trained[2]
     assert getattr(trained[0], name) == getattr(OTHER, name)
+
+
+@pytest.mark.parametrize("target", ["vertex", "kubeflow"])
+def test_accelerator_of_one_training_overrides_that_of_both(reached, target):
+    _, named, plan = reached(target, "t4", {"batch_size": 8, "base_accelerator": "l4"})
+    assert named == "l4"
+    assert plan.startswith("# Training on l4")
 
 
 @pytest.mark.parametrize(

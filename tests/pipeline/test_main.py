@@ -46,6 +46,17 @@ def test_compile_refuses_a_target_it_does_not_know():
         main(["compile", "--env", "local"])
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["run", "submit", "schedule create --cron 0", "runs list", "publish"],
+    ids=lambda text: text.split()[0],
+)
+def test_other_commands_say_how_a_run_on_kubeflow_is_started(elsewhere, command):
+    how = "write its file with `python -m pipeline compile --env kubeflow --output kubeflow.yaml`, and upload it"
+    with pytest.raises(UserError, match=f"environment kubeflow is for target kubeflow, not .*; {how}"):
+        main([*command.split(), "--env", "kubeflow"])
+
+
 def test_help_of_run_lists_every_parameter_and_explains_the_environments(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["run", "--help"])

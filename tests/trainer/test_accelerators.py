@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from trainer.accelerators import ACCELERATORS, PRICE_SOURCE, PROVISIONING, REDUCTION_SERVER, UNNAMED, get
+from trainer.accelerators import ACCELERATORS, PRICE_SOURCE, PROVISIONING, UNNAMED, get
 from trainer.config import PRECISIONS
 from trainer.errors import UserError
 
@@ -42,7 +42,7 @@ def test_device_that_nobody_named_is_taken_for_the_smallest_of_its_kind(row):
     assert UNNAMED[row.image].per_replica_batch <= row.chip.per_replica_batch
 
 
-@pytest.mark.parametrize("row", [*ACCELERATORS.values(), REDUCTION_SERVER], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", ACCELERATORS.values(), ids=ACCELERATORS)
 def test_row_has_a_price_for_each_way_it_is_lent(row):
     assert set(row.provisioning) <= set(PROVISIONING)
     assert "spot" in row.provisioning

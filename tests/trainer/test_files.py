@@ -2,14 +2,17 @@
 
 import errno
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 
 import pytest
 
+from trainer import files
 from trainer.errors import PlaceError, UserError
-from trainer.files import check_place, replacing
+from trainer.files import check_place, is_taken, replacing
 
 NOWHERE = "/proc/none"
 """A file system in which nobody can create files."""
@@ -108,3 +111,129 @@ def test_two_writers_of_one_path_have_separate_partial_files(tmp_path):
         second.write_text("second")
         assert first.read_text() == "first"
     assert (tmp_path / "out").read_text() == "first"
+
+
+# === A mounted bucket; tests/test_mount.py has the real one ===
+
+
+def refused(code):
+    """A function that raises the `OSError` of this code."""
+
+    def refuse(path, *args, **kwargs):
+        raise OSError(code, os.strerror(code), str(path))
+
+    return refuse
+
+
+@pytest.fixture
+def mount(tmp_path, monkeypatch):
+    """A folder with a mounted bucket's rules: another user owns it, and no folder can be renamed."""
+    monkeypatch.setattr(files, "MOUNT", tmp_path / "gcs")
+    rename, chmod = pathlib.Path.replace, os.chmod
+
+    def replace(source, target):
+        if source.is_dir():
+            refused(errno.EMFILE)(source)
+        if source.is_relative_to(files.MOUNT) != pathlib.Path(target).is_relative_to(files.MOUNT):
+            refused(errno.EXDEV)(source)
+        return rename(source, target)
+
+    def on_mount(function, path):
+        return refused(errno.EPERM) if pathlib.Path(path).is_relative_to(files.MOUNT) else function
+
+    monkeypatch.setattr(pathlib.Path, "replace", replace)
+    monkeypatch.setattr(os, "chmod", lambda path, mode: on_mount(chmod, path)(path, mode))
+    monkeypatch.setattr(os, "utime", refused(errno.EPERM))
+    (files.MOUNT / "bucket").mkdir(parents=True)
+    monkeypatch.setattr(files.tempfile, "tempdir", str(tmp_path / "local"))
+    (tmp_path / "local").mkdir()
+    return files.MOUNT / "bucket"
+
+
+def write_folder(partial):
+    """Write a folder of three files; `a-last` is the first by its name."""
+    (partial / "sub").mkdir(parents=True)
+    for name in ("a-last", "b", "sub/c"):
+        (partial / name).write_text(name)
+
+
+def listed(folder):
+    """The paths of all files below a folder."""
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("local", [True, False])
+def test_folder_that_cannot_be_renamed_is_copied_with_the_named_file_last(mount, monkeypatch, local):
+    order = []
+    copy = shutil.copyfile
+
+    def copyfile(source, target):
+        order.append(target.name)
+        assert is_taken(mount / "data") is False  # as long as it is unfinished
+        return copy(source, target)
+
+    monkeypatch.setattr(shutil, "copyfile", copyfile)
+    if not local:
+        monkeypatch.setattr(files, "MOUNT", pathlib.Path("/elsewhere"))
+    with replacing(mount / "data", last="a-last") as partial:
+        # Each byte is sent to the bucket once.
+        assert partial.is_relative_to(mount) is not local
+        write_folder(partial)
+    assert order == ["b", "c", "a-last"]
+    assert listed(mount.parent.parent) == [f"gcs/bucket/data/{name}" for name in ("a-last", "b", "sub/c")]
+    assert not list((mount.parent.parent / "local").iterdir())
+
+
+def test_file_on_a_mounted_bucket_is_written_on_the_local_disk_and_replaces_the_other(mount):
+    (mount / "report.html").write_text("old")
+    with replacing(mount / "report.html") as partial:
+        assert partial.suffix == ".html"
+        assert not partial.is_relative_to(mount)
+        partial.write_text("new")
+        assert (mount / "report.html").read_text() == "old"
+    assert (mount / "report.html").read_text() == "new"
+    assert listed(mount.parent.parent) == ["gcs/bucket/report.html"]
+
+
+def test_interrupted_copy_is_replaced(mount, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_remove", lambda path: None)  # as if the process were killed
+        patch.setattr(shutil, "copyfile", refused(errno.EIO))
+        with pytest.raises(PlaceError), replacing(mount / "data") as partial:
+            write_folder(partial)
+    (mount / "data" / "stale").touch()
+    assert not is_taken(mount / "data")
+    with replacing(mount / "data", last="a-last") as partial:
+        write_folder(partial)
+    assert is_taken(mount / "data")
+    assert listed(mount / "data") == ["a-last", "b", "sub/c"]
+
+
+def test_error_while_a_folder_is_copied_leaves_nothing(mount, monkeypatch):
+    def fail(source, target):
+        raise OSError([(str(source), str(target), "the bucket is gone")])  # without a number, as of shutil.Error
+
+    monkeypatch.setattr(shutil, "copyfile", fail)
+    with (
+        pytest.raises(PlaceError, match=r"^cannot write .*data \(.*the bucket is gone.*\); name another place$"),
+        replacing(mount / "data") as partial,
+    ):
+        write_folder(partial)
+    assert not listed(mount.parent.parent)
+
+
+def test_existing_folder_on_a_mounted_bucket_stays(mount):
+    write_folder(mount / "data")
+    with (
+        pytest.raises(PlaceError, match=r"cannot write .*data \(File exists\)"),
+        replacing(mount / "data") as partial,
+    ):
+        write_folder(partial)
+    assert listed(mount / "data") == ["a-last", "b", "sub/c"]
+
+
+def test_full_local_disk_is_named_for_an_output_on_a_mounted_bucket(mount):
+    message = r"^no space left in .*/local to write .*/gcs/bucket/data .*; free some, or set TMPDIR to a folder"
+    with pytest.raises(UserError, match=message), replacing(mount / "data") as partial:
+        refused(errno.ENOSPC)(partial)
+    assert not listed(mount.parent.parent)

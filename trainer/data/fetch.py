@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from trainer import datasets, storage
-from trainer.artifacts import SPLITS, Manifest, SourceObject, code_version
+from trainer.artifacts import MANIFEST, SPLITS, Manifest, SourceObject, code_version
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample, sources
 from trainer.errors import UserError
-from trainer.files import is_taken, replacing
+from trainer.files import is_mounted, is_taken, replacing
 from trainer.loading import load_tensorflow
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str]) -> Manife
     if is_taken(output):
         raise UserError(f"{output} exists already; remove it, or name another folder")
     objects = [] if source == SAMPLE else storage.list_objects(source)
-    with replacing(output) as partial, _scratch(output) as scratch:
+    with replacing(output, last=MANIFEST) as partial, _scratch(output) as scratch:
         partial.mkdir()
         place = source
         if source == SAMPLE:
@@ -126,6 +126,7 @@ def _digest(objects: Iterable[SourceObject]) -> str:
 def _scratch(output: pathlib.Path) -> Iterator[pathlib.Path]:
     """A temporary folder for downloads, next to the output, because that disk has room for data."""
     # On a mounted bucket every unpacked file would be uploaded.
-    on_bucket = output.absolute().is_relative_to(storage.MOUNT)
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=None if on_bucket else output.parent) as folder:
+    with tempfile.TemporaryDirectory(
+        prefix=".fetch-", dir=None if is_mounted(output) else output.parent
+    ) as folder:
         yield pathlib.Path(folder)

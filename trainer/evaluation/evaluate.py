@@ -58,7 +58,7 @@ def evaluate(
     networks = {model: load_network(folder) for model, folder in folders.items()}
     decides = next(iter(datasets))
     results: dict[str, dict[str, Any]] = {}
-    with files.replacing(output) as partial:
+    with files.replacing(output, last=artifacts.EVALUATION) as partial:
         partial.mkdir()
         for name, folder in datasets.items():
             scorer = Scorer(pathlib.Path(folder), manifests[name], networks)

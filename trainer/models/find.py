@@ -84,7 +84,7 @@ def _find_remote(name: str) -> pathlib.Path:
     for folder in ("", VERSION_EXTRA):
         if posixpath.join(folder, WEIGHTS) in objects:
             return _download(place, folder, objects)
-    numbers = registry_layout.listed_numbers(objects)
+    numbers = registry_layout.listed_numbers({path: entry.size_bytes for path, entry in objects.items()})
     if not numbers:
         raise UserError(f"{place} {NEITHER}; {HOW_TO_GET_ONE}")
     aliases = {}

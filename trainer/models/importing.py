@@ -131,7 +131,7 @@ def _summary(
 
 
 def _write(output: pathlib.Path, network: keras.Model, local: LocalWeights, summary: dict[str, Any]) -> None:
-    with replacing(output) as folder:
+    with replacing(output, last=MODEL_CONFIG) as folder:
         folder.mkdir()
         history = local.model and local.model / HISTORY
         if history and history.is_file():

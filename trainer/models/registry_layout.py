@@ -13,6 +13,8 @@ from trainer.artifacts import ALIASES, EVALUATION, MODEL_CONFIG, PER_IMAGE, VERS
 from trainer.errors import UserError
 from trainer.files import read_json
 
+VERSION = "version.json"
+"""Record of a version: metrics and lineage."""
 NEEDED = (WEIGHTS, MODEL_CONFIG)
 """Files of every model."""
 KEPT = (EVALUATION, PER_IMAGE)
@@ -43,10 +45,24 @@ def version_numbers(folder: pathlib.Path) -> list[int]:
     return sorted(int(name) for name in names if name.isdecimal())
 
 
-def listed_numbers(paths: Iterable[str]) -> list[int]:
-    """The same from the paths of all files below that folder; versions without weights are left out."""
-    matches = map(PLACE_OF_WEIGHTS.fullmatch, paths)
-    return sorted(int(match[1]) for match in matches if match and match[1])
+def listed_numbers(sizes: Mapping[str, int]) -> list[int]:
+    """The same from the path and size of all files below that folder.
+
+    Versions without weights, and those that are being written, are left out.
+    """
+    matches = map(PLACE_OF_WEIGHTS.fullmatch, sizes)
+    numbers = (match[1] for match in matches if match and match[1])
+    return sorted(int(number) for number in numbers if not is_claim(sizes, f"{number}/"))
+
+
+def is_claim(sizes: Mapping[str, int], version: str = "") -> bool:
+    """Whether a version in a bucket is still being written: then its VERSION is empty.
+
+    Args:
+        sizes: path -> size of its files.
+        version: folder of the version in the paths.
+    """
+    return sizes.get(f"{version}{VERSION_EXTRA}/{VERSION}") == 0
 
 
 def read_aliases(folder: pathlib.Path, remedy: str = "register a model again") -> dict[str, int]:

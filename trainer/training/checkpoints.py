@@ -21,6 +21,7 @@ import numpy as np
 
 from trainer.errors import UserError
 from trainer.folder import Folder
+from trainer.training.owner import Owner
 
 KEEP = 2
 """Checkpoints kept: the latest, and one before it in case the latest is damaged."""
@@ -58,6 +59,8 @@ class DamagedError(Exception):
 class Checkpoints:
     """Checkpoints of weights, optimizer and progress of one run in one folder; a context manager.
 
+    From `restore` to `close`, a writer owns the folder (`trainer.training.owner`).
+
     Saving copies the variables on the calling thread and writes the copy in another thread, one checkpoint at a
     time. The next call of `save`, `wait` or `close` raises the errors of that thread.
 
@@ -78,6 +81,7 @@ class Checkpoints:
         writable: bool = True,
     ) -> None:
         self.folder = Folder(folder)
+        self._owner = Owner(self.folder)
         self._identity = json.loads(json.dumps(identity))
         self._writable = writable
         self._variables = {"model": list(model.variables), "optimizer": list(optimizer.variables)}
@@ -111,6 +115,8 @@ class Checkpoints:
         if not self._writable:
             return
         self.wait()
+        if self._owner.is_lost:  # at once, not at the save after this one
+            self._owner.check()
         for group, variables in self._variables.items():
             for copy, variable in zip(self._copies[group], variables, strict=True):
                 np.copyto(copy, _view(variable))
@@ -127,6 +133,7 @@ class Checkpoints:
         self._writing = self._thread.submit(self._write, name, state, arrays)
 
     def _write(self, name: str, state: str, arrays: Arrays) -> None:
+        self._owner.check()
         self.folder.write(name, lambda file: _encode(file, state, arrays))
         self._kept = [*(other for other in self._kept if other != name), name][-KEEP:]
         for other in _checkpoints(self.folder.names()):
@@ -156,6 +163,7 @@ class Checkpoints:
             self.wait()
         finally:
             self._thread.shutdown()
+            self._owner.release()
 
     def __enter__(self) -> Self:
         return self
@@ -180,10 +188,13 @@ class Checkpoints:
 
         Raises:
             UserError: if the checkpoint belongs to a run with other data or settings, or to another network; if
-                all checkpoints are damaged; if the folder cannot be read or, by a writer, written.
+                all checkpoints are damaged; if the folder cannot be read or, by a writer, written; if another run
+            that is alive writes there.
         """
         if self._writable:
-            self.folder.prepare()
+            self.folder.check_writable()
+            self._owner.claim()
+            self.folder.remove_leftovers()
         names = _checkpoints(self.folder.names())
         for name in reversed(names):
             path = self.folder.path(name)

@@ -18,6 +18,7 @@ from trainer.data import batches, tfrecords
 from trainer.data.batches import Split
 from trainer.errors import UserError
 from trainer.progress import Tracker
+from trainer.training import exits
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.compiled import Compiled
 from trainer.training.meter import Meter
@@ -28,8 +29,6 @@ from trainer.training.tensorboard import Board
 
 CHUNK_S = 1.0
 """Approximate time of a chunk of steps; the host shows progress and saves checkpoints between two chunks."""
-OTHER_STOPPED = 128 + signal.SIGTERM
-"""Exit status when another machine of the job was told to stop."""
 SAVING_SHARE = 0.01
 """Largest share of the time that checkpoints at the ends of short epochs may take."""
 MAX_SHOWN = 4
@@ -201,7 +200,7 @@ class Loop:
             self._save()
             self.checkpoints.wait()
             print("saved; run the same command again to resume", flush=True)
-            raise SystemExit(self.stop.exit_status if self.stop.requested else OTHER_STOPPED)
+            raise SystemExit(self.stop.exit_status if self.stop.requested else exits.stopped(signal.SIGTERM))
 
     def _iterator(self, dataset: Callable[..., tf.data.Dataset]) -> Iterator[Any]:
         """Batches for all replicas of this machine, each on its own device."""

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from trainer.training import exits
+
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-SHELL_SIGNAL_BASE = 128
-"""A shell reports 128 plus the signal's number for a process that a signal ended: 143 for SIGTERM, 130 for Ctrl-C.
-It tells an interrupted training from a finished one (0) and a failed one (1). Vertex AI restarts a worker whose
-status is not 0 (its documentation, "Understand the custom training service")."""
 
 
 class Stop:
@@ -29,7 +27,7 @@ class Stop:
     def exit_status(self) -> int:
         """Exit status of the process once the state is saved."""
         assert self.requested
-        return SHELL_SIGNAL_BASE + self._signal
+        return exits.stopped(self._signal)
 
     def _request(self, number: int, frame: FrameType | None) -> None:
         self._signal = number

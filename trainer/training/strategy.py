@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from trainer import accelerators
+from trainer import accelerators, loading
 from trainer.accelerators import Chip
 from trainer.errors import UserError, check, first_line
 
+Communication = tf.distribute.experimental.CommunicationImplementation
+Options = tf.distribute.experimental.CommunicationOptions
 WORKER_JOBS = ("chief", "worker")
-"""Jobs of TF_CONFIG that train, in rank order. Vertex AI also lists a Reduction Server, which does not."""
+"""Jobs of TF_CONFIG that train, in rank order. Others, such as parameter servers, are left out."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +145,7 @@ def kind_of(accelerator: str = "") -> str:
     """Kind of devices that `connect` will use: cpu, gpu or tpu. TensorFlow can still be configured after it."""
     if accelerator:
         return accelerators.get(accelerator).image
-    if os.environ.get("PJRT_DEVICE") == "TPU":  # images/Dockerfile sets it
+    if loading.is_for_tpu():
         return "tpu"
     return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
 
@@ -151,7 +153,7 @@ def kind_of(accelerator: str = "") -> str:
 def _cpu_strategy(cluster: Cluster) -> tf.distribute.Strategy:
     tf.config.set_visible_devices([], "GPU")
     if cluster.size > 1:
-        return _workers_strategy(cluster)
+        return _workers_strategy(cluster, Communication.AUTO)
     cpus = tf.config.list_logical_devices("CPU")
     # There is more than one only if a test has configured several, to simulate several chips.
     return tf.distribute.MirroredStrategy(cpus) if len(cpus) > 1 else tf.distribute.get_strategy()
@@ -169,12 +171,13 @@ def _gpu_strategy(accelerator: str, chips: int, cluster: Cluster) -> tf.distribu
     for device in gpus[:chips]:
         tf.config.experimental.set_memory_growth(device, True)  # other processes may need memory too
     if cluster.size > 1:
-        return _workers_strategy(cluster)
+        # All of them have GPUs. By itself TensorFlow 2 takes its own ring, through the memory of the hosts.
+        return _workers_strategy(cluster, Communication.NCCL)
     names = [f"/gpu:{index}" for index in range(chips)]
     return tf.distribute.MirroredStrategy(names) if chips > 1 else tf.distribute.OneDeviceStrategy(names[0])
 
 
-def _workers_strategy(cluster: Cluster) -> tf.distribute.Strategy:
+def _workers_strategy(cluster: Cluster, communication: Any) -> tf.distribute.Strategy:
     resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec(cluster.jobs), task_type=cluster.job, task_id=cluster.index, rpc_layer="grpc"
     )
@@ -183,7 +186,7 @@ def _workers_strategy(cluster: Cluster) -> tf.distribute.Strategy:
         flush=True,
     )
     try:
-        return tf.distribute.MultiWorkerMirroredStrategy(resolver)
+        return tf.distribute.MultiWorkerMirroredStrategy(resolver, Options(implementation=communication))
     except (tf.errors.OpError, RuntimeError) as error:
         raise UserError(
             f"the {cluster.size} machines in TF_CONFIG could not connect: {first_line(error)}. All machines need "
@@ -197,7 +200,11 @@ def _tpu_strategy(accelerator: str) -> tf.distribute.Strategy:
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return tf.distribute.TPUStrategy(resolver)
     except (tf.errors.OpError, ValueError, RuntimeError) as error:
+        locked = (
+            ", or let its container raise the limit of locked memory, which is too low for a TPU: run it as root, "
+            "with the capability SYS_RESOURCE"
+        )
         raise UserError(
             f"cannot train on {accelerator or 'a TPU'}: this machine has none ({first_line(error)}); choose the "
-            "accelerator of this machine"
+            f"accelerator of this machine{locked if loading.locked_memory_is_low() else ''}"
         ) from None

@@ -15,14 +15,14 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import accelerators, footprint
-from trainer.artifacts import HISTORY, Manifest
+from trainer.artifacts import HISTORY, MODEL_CONFIG, Manifest
 from trainer.config import TrainConfig, with_batch
 from trainer.data import memory
 from trainer.errors import UserError, first_line
 from trainer.files import replacing
 from trainer.model import build_model
 from trainer.models.saved_model import write_model
-from trainer.training import initial, precision, schedule, strategy
+from trainer.training import exits, initial, precision, schedule, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.checks import check_output, check_training
 from trainer.training.lineage import lineage
@@ -34,8 +34,6 @@ from trainer.training.tensorboard import Board
 
 ADAM_EPSILON = 1e-8
 """The default of TensorFlow 1, which the reference used; Keras' default is 1e-7."""
-MACHINE_LOST = 75
-"""Exit status when another machine of the job is lost: EX_TEMPFAIL, the same command may succeed later."""
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError)
 """Errors that TensorFlow raises when a machine is lost."""
 
@@ -72,8 +70,8 @@ def train(
 
     Raises:
         UserError: if settings, data, weights and devices do not fit together, or if the loss is not finite.
-        SystemExit: if the run is told to stop (128 + the signal), or if another machine is lost (MACHINE_LOST);
-            the same call resumes.
+        SystemExit: if the run is told to stop, or if another machine is lost, with a status of
+            `trainer.training.exits`; the same call resumes.
     """
     # Not split further: half of the lines are signature and docstring, and each step needs the results of most
     # earlier ones, so that helpers would only pass on the same eight values.
@@ -240,7 +238,7 @@ def _explained(config: TrainConfig, manifest: Manifest, devices: Devices, resolv
             "last checkpoint",
             flush=True,
         )
-        raise SystemExit(MACHINE_LOST) from None
+        raise SystemExit(exits.machine_lost()) from None
 
 
 def _out_of_memory(
@@ -271,7 +269,7 @@ def _write(
     model = build_model((None, None), "float32")  # outside of any strategy
     for variable, array in zip(model.variables, weights, strict=True):
         variable.assign(array)
-    with replacing(output) as folder:
+    with replacing(output, last=MODEL_CONFIG) as folder:
         folder.mkdir()
         (folder / HISTORY).write_text("".join(json.dumps(row) + "\n" for row in progress.history))
         write_model(model, folder, image_size, summary)

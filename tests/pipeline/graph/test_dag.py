@@ -115,14 +115,34 @@ def shared(pipeline):
     return {name: task for name, task in tasks(pipeline).items() if name.removesuffix("-2") not in TRAINING}
 
 
+def inputs(task):
+    """The parameters that go into a task, except for the name of its run."""
+    return {name: source for name, source in task["inputs"].get("parameters", {}).items() if name != "run"}
+
+
+def test_version_has_the_run_by_a_name_that_no_other_run_has(compiled):
+    run = {
+        target: tasks(pipeline)["upload-model"]["inputs"]["parameters"]["run"]["runtimeValue"]["constant"]
+        for target, pipeline in compiled.items()
+    }
+    # On Kubeflow {{$.pipeline_job_name}} is the name that a person gives to a run, perhaps to several.
+    assert run == {
+        "local": "{{$.pipeline_job_name}}",
+        "vertex": "{{$.pipeline_job_name}}",
+        "kubeflow": "{{$.pipeline_job_uuid}}",
+    }
+
+
 def test_targets_differ_in_training_steps_alone(compiled):
     local, *others = compiled.values()
     for other in others:
-        assert set(shared(other)) == set(shared(local))
+        # A local run checks its registry before it starts.
+        assert set(shared(other)) == {*shared(local), "check-registry"}
         assert types(other) == types(local)
-        for name, task in shared(other).items():
+        for name in shared(local):
+            task = shared(other)[name]
             assert task["taskInfo"] == shared(local)[name]["taskInfo"]
-            assert task["inputs"].get("parameters") == shared(local)[name]["inputs"].get("parameters")
+            assert inputs(task) == inputs(shared(local)[name])
             assert set(task["inputs"].get("artifacts", {})) == set(
                 shared(local)[name]["inputs"].get("artifacts", {})
             )
@@ -205,10 +225,25 @@ def test_kubeflow_can_run_the_importers(compiled, target):
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)
-def test_all_data_is_fetched_before_anything_is_trained(compiled, target):
+def test_all_data_is_fetched_and_the_registry_checked_before_anything_is_trained(compiled, target):
     dag = compiled[target]["root"]["dag"]["tasks"]
     branches = next(task for name, task in dag.items() if name.startswith("condition"))
-    assert {"fetch-dataset", "fetch-dataset-2"} <= set(branches["dependentTasks"])
+    needed = {"fetch-dataset", "fetch-dataset-2", *({"check-registry"} if target != "local" else ())}
+    for task in (branches, dag["plan-training-2"]):
+        assert needed <= set(task["dependentTasks"])
+
+
+def test_a_changed_registry_is_checked_but_trains_nothing_again(compiled):
+    for target, chain in CHAINS.items():
+        by_name = tasks(compiled[target])
+        for name in (*chain, *(f"{each}-2" for each in chain)):
+            used = {parameter_of(source) for source in by_name[name]["inputs"].get("parameters", {}).values()}
+            assert used.isdisjoint({"registry", "model_name"})
+    inputs = tasks(compiled["kubeflow"])["check-registry"]["inputs"]["parameters"]
+    assert {name: parameter_of(source) for name, source in inputs.items()} == {
+        "platform": None,
+        **{name: name for name in ("registry", "model_name", "checkpoint_dir")},
+    }
 
 
 def test_only_the_base_data_may_be_left_out(compiled):
@@ -252,7 +287,8 @@ def test_parameter_goes_to_the_component_argument_of_its_name(compiled):
         step = "finetune" if name.endswith("-2") else "base"
         for argument, source in task["inputs"].get("parameters", {}).items():
             if parameter := parameter_of(source):
-                assert parameter in (argument, f"{step}_{argument}") or parameter in renamed
+                own = f"{step}_{argument.removeprefix('step_')}"
+                assert parameter in (argument, own) or parameter in renamed
                 used.add(parameter)
     assert used == set(PARAMETERS)
 
@@ -263,7 +299,8 @@ def test_job_takes_its_machines_from_the_plan_at_run_time(compiled):
     assert pools == {"outputParameterKey": "worker_pool_specs", "producerTask": "plan-training-2"}
     assert job["service_account"] == {"componentInputParameter": "training_service_account"}
     plan = tasks(compiled["vertex"])["plan-training-2"]["inputs"]["parameters"]
-    assert plan["accelerator"] == {"componentInputParameter": "finetune_accelerator"}
+    assert plan["accelerator"] == {"componentInputParameter": "accelerator"}
+    assert plan["step_accelerator"] == {"componentInputParameter": "finetune_accelerator"}
 
 
 def test_node_on_kubeflow_is_chosen_at_run_time(compiled):
@@ -273,6 +310,58 @@ def test_node_on_kubeflow_is_chosen_at_run_time(compiled):
         assert "image" in container["image"]
         assert container["resources"]["accelerator"]["resourceType"].startswith("{{$.inputs.parameters")
         assert container["resources"]["accelerator"]["resourceCount"].startswith("{{$.inputs.parameters")
+
+
+@pytest.mark.parametrize("name", ["train-model", "train-model-2"])
+def test_training_on_kubeflow_asks_for_the_cores_and_memory_of_its_plan(compiled, name):
+    container = compiled["kubeflow"]["deploymentSpec"]["executors"][f"exec-{name}"]["container"]
+    resources = {key: value for key, value in container["resources"].items() if key != "accelerator"}
+    plan = name.replace("train-model", "plan-training")
+    of_plan = {key: f"{{{{$.inputs.parameters['pipelinechannel--{plan}-{key}']}}}}" for key in ("cpu", "memory")}
+    assert resources == {
+        "resourceCpuRequest": of_plan["cpu"],
+        "resourceMemoryRequest": of_plan["memory"],
+        "resourceMemoryLimit": of_plan["memory"],
+    }
+    given = tasks(compiled["kubeflow"])[name]["inputs"]["parameters"]
+    for key in of_plan:
+        source = given[f"pipelinechannel--{plan}-{key}"]["taskOutputParameter"]
+        assert source == {"outputParameterKey": key, "producerTask": plan}
+
+
+def test_training_on_kubeflow_is_retried_however_long_it_ran(compiled):
+    by_name = tasks(compiled["kubeflow"])
+    retried = {name: task["retryPolicy"] for name, task in by_name.items() if "retryPolicy" in task}
+    assert {policy["backoffMaxDuration"] for policy in retried.values()} == {f"{60 * 24 * 3600}s"}
+    assert {policy["maxRetryCount"] for name, policy in retried.items() if "train-model" in name} == {6}
+    assert {"train-model", "train-model-2", "plan-training", "fetch-dataset", "upload-model"} <= set(retried)
+    assert "evaluate-model" not in retried
+
+
+def test_training_on_kubeflow_is_found_in_the_cache_in_another_run(compiled):
+    for task in tasks(compiled["kubeflow"]).values():
+        if task["cachingOptions"].get("enableCache"):
+            constants = [source.get("runtimeValue", {}) for source in task["inputs"]["parameters"].values()]
+            assert "{{$.pipeline_job" not in str(constants)
+
+
+def test_tasks_on_kubeflow_mount_the_volume_of_the_environment(tmp_path):
+    environment = load_environment("kubeflow")
+    compiling.write_pipeline(environment, tmp_path / "bucket.yaml")
+    mounting = dataclasses.replace(environment, bucket="/data", volume_claim="saliency")
+    compiling.write_pipeline(mounting, tmp_path / "volume.yaml")
+
+    def mounts(name):
+        pipeline, platform = yaml.safe_load_all((tmp_path / name).read_text())
+        executors = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+        mounted = {executor: settings.get("pvcMount") for executor, settings in executors.items()}
+        return {executor: mounted.get(executor) for executor in containers(pipeline)}
+
+    assert not any(mounts("bucket.yaml").values())
+    for mounted in mounts("volume.yaml").values():
+        (mount,) = mounted
+        assert mount["mountPath"] == "/data"
+        assert mount["pvcNameParameter"] == {"runtimeValue": {"constant": "saliency"}}
 
 
 def test_every_task_of_ours_runs_the_image_of_the_environment(compiled):

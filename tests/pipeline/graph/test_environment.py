@@ -3,11 +3,13 @@ import dataclasses
 import pytest
 
 from components import IMAGE
+from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, Environment, load_environment
 from pipeline.graph.parameters import PARAMETERS, validate
 from trainer.errors import UserError
 
 ADDRESS = "night.shift+saliency@lab.example.org"
+CLUSTER = "target = 'kubeflow'\nimage_repository = 'host/project'\n"
 ENVIRONMENTS = sorted(path.stem for path in CONFIGS.glob("*.toml"))
 
 
@@ -57,6 +59,18 @@ def test_image_has_its_repository_and_tag():
         ("[labels]\nteam = 3", "labels has 3; it must be a table of strings"),
         ("target = 'vertx'", "target is 'vertx'; choose one of local, vertex, kubeflow; did you mean 'vertex'"),
         ("target = 'vertex'", "project is empty; target vertex needs it"),
+        ("target = 'kubeflow'", "bucket is empty; target kubeflow needs it"),
+        (CLUSTER + "bucket = 'data'", "bucket is 'data'; write it as .*, or /FOLDER with volume_claim"),
+        (CLUSTER + "bucket = '/data'", "bucket is '/data'; write it as .*, or /FOLDER with volume_claim"),
+        (
+            CLUSTER + "bucket = 'gs://b'\nvolume_claim = 'v'",
+            "bucket is 'gs://b', but volume_claim is 'v'; set bucket",
+        ),
+        (
+            CLUSTER + "bucket = '/gcs/b'\nvolume_claim = 'v'",
+            "bucket is '/gcs/b', but on Kubeflow /gcs is a folder",
+        ),
+        ("volume_claim = 'v'", "volume_claim is 'v', but target local mounts no volumes"),
         ("[parameters]\nbase_epoch = 2", "unknown parameter 'base_epoch'; did you mean 'base_epochs'"),
         ("[parameters]\nbase_epochs = 'two'", "base_epochs is 'two'; it must be an integer"),
         ("target = ", "mine.toml: "),
@@ -70,6 +84,30 @@ def test_mistake_in_a_file_is_reported_with_its_name(write, text, message):
 def test_unknown_environment_is_refused_with_the_nearest_one():
     with pytest.raises(UserError, match=r"unknown environment 'vertx'; did you mean 'vertex'.*known: kubeflow"):
         load_environment("vertx")
+
+
+def test_unknown_environment_names_the_guide():
+    with pytest.raises(
+        UserError, match=r"unknown environment 'prod' .*; to make one .*, see docs/vertex.md, step \d"
+    ):
+        load_environment("prod")
+
+
+@pytest.mark.parametrize(
+    ("bucket", "place"),
+    [("gs://name", "gs://name"), ("gs://name/folder/", "gs://name/folder"), ("/data", "/data")],
+)
+def test_registry_and_checkpoints_on_kubeflow_follow_from_its_bucket(bucket, place):
+    claim = "" if "://" in bucket else "saliency"
+    environment = Environment(
+        "mine", "kubeflow", bucket=bucket, volume_claim=claim, image_repository="host/project"
+    )
+    assert environment.derived == {"registry": f"{place}/models", "checkpoint_dir": f"{place}/checkpoints"}
+    validate(environment.derived, "kubeflow")
+    chosen = dataclasses.replace(environment, parameters={"registry": "vertex://project/us-central1"})
+    defaults = build_pipeline("kubeflow", chosen).pipeline_spec.root.input_definitions.parameters
+    assert defaults["registry"].default_value.string_value == "vertex://project/us-central1"
+    assert defaults["checkpoint_dir"].default_value.string_value == f"{place}/checkpoints"
 
 
 def test_only_one_module_has_the_image_names():

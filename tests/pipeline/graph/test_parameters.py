@@ -21,7 +21,8 @@ CONFIGS = (FetchConfig, TrainConfig, EvaluateConfig, PipelineConfig, Accelerator
 @pytest.mark.parametrize("config", CONFIGS)
 def test_every_setting_is_a_parameter_with_its_default_type_and_description(config):
     for field in dataclasses.fields(config):
-        names = [f"{step}_{field.name}" for step in STEPS] if field.name in PER_STEP else [field.name]
+        own_name = field.name.removeprefix("step_")
+        names = [f"{step}_{own_name}" for step in STEPS] if field.name in PER_STEP else [field.name]
         for name in names:
             parameter = PARAMETERS[name]
             assert parameter.kind is field.type
@@ -100,7 +101,14 @@ def test_unknown_parameter_is_refused_with_the_nearest_one():
         ({"gate_confidence": 95.0}, "gate_confidence is 95; it must be at least 0 and below 1"),
         ({"max_examples": -1}, "max_examples is -1"),
         ({"model_name": "../mine"}, "model_name is '../mine'"),
-        ({"registry": "gs://bucket/models"}, "registry is 'gs://bucket/models'"),
+        (
+            {"registry": "s3://bucket/models"},
+            "registry is 's3://bucket/models'; give a folder, gs://BUCKET/FOLDER, or",
+        ),
+        (
+            {"registry": "gs:///models"},
+            "registry is 'gs:///models'; write it as gs://BUCKET or gs://BUCKET/FOLDER",
+        ),
         ({"checkpoint_dir": "s3://b/c"}, "checkpoint_dir is 's3://b/c'; give a folder or a gs:// address"),
     ],
 )

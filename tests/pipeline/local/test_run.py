@@ -34,6 +34,7 @@ from trainer.model import build_model
 from trainer.models import weight_sources
 
 TIMEOUT_S = 600
+TEMPORARY = "temporary"
 NARROW = pathlib.Path(narrow_tasks.__file__).parent
 EPOCHS = 3
 RESUME = (sys.executable, "-m", "pipeline", "run", "--resume")
@@ -57,9 +58,9 @@ def environment():
 
 
 def run(folder, *arguments):
-    return subprocess.run(
-        arguments, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment()
-    )
+    (folder / TEMPORARY).mkdir(exist_ok=True)
+    variables = environment() | {"TMPDIR": str(folder / TEMPORARY)}
+    return subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, env=variables)
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +109,11 @@ def test_run_folder_has_its_reports(first, workplace):
         assert "<html" in (folder / name).read_text().lower()
     assert "Executing task 'upload-model'" in (folder / LOG).read_text()
     assert not (folder / CHECKPOINTS).exists()
+
+
+def test_run_leaves_nothing_in_the_temporary_folder(first, workplace):
+    assert first.returncode == 0
+    assert not list((workplace / TEMPORARY).iterdir())
 
 
 def test_terminal_shows_every_step_with_its_state_and_last_line(first, workplace):

@@ -81,12 +81,10 @@ def test_time_on_a_cpu_is_the_measured_one_divided_by_its_cores():
     assert "1.57 s" in plan.basis[0]
 
 
-def test_workers_and_reduction_servers_are_paid_for():
+def test_all_workers_are_paid_for():
     two = planned("l4", {"workers": 2}, batch_size=64)
-    helped = planned("l4", {"workers": 2, "reduction_servers": 3}, batch_size=64)
     assert (two.replicas, two.batch_per_replica) == (2, 32)
     assert two.cost_usd == pytest.approx(two.hours * 2 * 0.9817, rel=1e-3)
-    assert helped.cost_usd - two.cost_usd == pytest.approx(two.hours * 3 * 0.6518, rel=1e-3)
 
 
 def test_cost_is_unknown_without_a_price():
@@ -200,7 +198,7 @@ def test_comparison_has_a_plan_or_a_reason_for_every_accelerator():
     assert isinstance(compared["v5e-4"], TrainingPlan)
     assert compared["v5e-4"].batch_size == 160
     assert "at most 141" in compared["v5e-1"]
-    assert "set it to spot or flex-start" in compared["h100"]
+    assert "set provisioning to spot or flex-start" in compared["h100"]
 
 
 def test_plan_as_markdown_has_every_figure_and_its_basis():

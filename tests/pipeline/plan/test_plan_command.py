@@ -27,9 +27,9 @@ def row(lines, name):
 def test_table_compares_all_accelerators_on_salicon(output):
     lines = output()
     assert "10 epochs of 10000 images at 240x320, standard, 1 machine" in lines[0]
-    assert row(lines, "v5e-4") == ["v5e-4", "ct5lp-hightpu-4t", "4", "128", "bfloat16", "25%", "6", "min", "0.57"]
-    assert row(lines, "t4")[:6] == ["t4", "n1-standard-8", "1", "32", "float16", "25%"]
-    assert "which is not offered for h100-2" in " ".join(row(lines, "h100-2"))
+    assert row(lines, "v5e-4") == ["v5e-4", "ct5lp-hightpu-4t", "128", "bfloat16", "6", "min", "0.57"]
+    assert row(lines, "t4")[:4] == ["t4", "n1-standard-8", "32", "float16"]
+    assert "h100-2 (a3-highgpu-2g) is not offered as standard" in " ".join(row(lines, "h100-2"))
     assert all(row(lines, name) for name in ACCELERATORS)
     assert PRICE_SOURCE in " ".join(lines)
 
@@ -40,20 +40,37 @@ def test_table_follows_its_flags(output):
         *("--workers", "2", "--provisioning", "spot", "--location", "europe-west4"),
     )
     assert "3 epochs of 400 images at 360x360, spot, 2 machines" in lines[0]
-    assert row(lines, "h100-8")[2:4] == ["16", "256"]
+    assert row(lines, "h100-8")[2] == "256"
     assert "set batch_size to at most 166" in " ".join(row(lines, "t4"))
     assert "v5e-4 trains on one machine" in " ".join(row(lines, "v5e-4"))
 
 
 def test_table_takes_a_batch_in_parts(output):
     lines = output("--batch-size", "256", "--accumulation", "8")
-    assert row(lines, "l4")[3] == "256"
+    assert row(lines, "l4")[2] == "256"
 
 
 def test_table_fits_a_narrow_terminal(output):
     lines = output(columns="80")
     assert max(map(len, lines)) <= 80
     assert row(lines, "a100-80gb-8")[-3:] == ["5", "min", "4.15"]
+    assert "ct5lp-hightpu-4t" in row(lines, "v5e-4")
+
+
+def test_cheapest_comes_first_and_it_and_the_fastest_are_marked(output):
+    lines = [line.split() for line in output()]
+    shown = [cells for cells in lines if "min" in cells and cells[0] in ACCELERATORS]
+    prices = [float(cells[cells.index("min") + 1]) for cells in shown]
+    assert prices == sorted(prices)
+    marked = {cells[0]: cells[-1] for cells in shown if not re.fullmatch(r"[\d.]+", cells[-1])}
+    assert marked == {shown[0][0]: "cheapest", "h100-8": "fastest"}
+
+
+def test_prices_of_another_region_are_marked(output):
+    text = "\n".join(output("--location", "europe-west4"))
+    assert re.search(r"^ ?l4 .* min +~0\.\d\d", text, re.MULTILINE)
+    assert "~ marks prices of us-central1; those of europe-west4 differ." in " ".join(text.split())
+    assert "~" not in "\n".join(output("--location", "us-central1"))
 
 
 def test_only_reasons_are_shown_if_nothing_fits(output):
@@ -79,7 +96,7 @@ def test_one_accelerator_shows_its_plan(output):
         (["--images", "-1"], "images is -1; it must be at least 0"),
         (["--batch-size", "-4"], "batch_size is -4; it must be at least 0"),
         (["--precision", "float61"], "precision is 'float61'; choose one of .*; did you mean 'float16'"),
-        (["--accelerator", "h100"], "is not offered for h100"),
+        (["--accelerator", "h100"], r"h100 \(a3-highgpu-1g\) is not offered as standard"),
     ],
 )
 def test_mistake_is_reported(arguments, message):

@@ -9,9 +9,10 @@ from google.protobuf import json_format
 from pipeline.plan.plan import DataSize, make_plan
 from pipeline.plan.settings import AcceleratorConfig
 from pipeline.plan.worker_pools import (
-    REDUCTION_SERVER_IMAGE,
     accelerator_limit,
     accelerator_type,
+    cpu,
+    memory,
     node_selector,
     scheduling_strategy,
     worker_pool_specs,
@@ -106,6 +107,28 @@ def test_pod_asks_for_its_chips_and_its_node(name, provisioning, resource, limit
     assert node_selector(plan) == selector
 
 
+@pytest.mark.parametrize(
+    ("name", "cores", "gibibytes"),
+    [
+        # GKE reserves 0.06 + 0.01 + 0.01 + 0.01 of 8 cores, and 1 + 0.8 + 0.8 + 0.84 of 30 GiB.
+        ("t4", 6, 24),
+        ("a100-8", 94, 641),
+        ("v5e-1", 22, 41),
+    ],
+)
+def test_pod_asks_for_what_its_node_can_give(name, cores, gibibytes):
+    plan = planned(name)
+    assert (cpu(plan), memory(plan)) == (str(cores), f"{gibibytes}Gi")
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_pod_leaves_its_node_a_small_share(name):
+    plan = planned(name)
+    row = plan.accelerator
+    assert 0.75 * row.vcpus <= int(cpu(plan)) < row.vcpus
+    assert 0.8 * row.host_memory_gb <= int(memory(plan).removesuffix("Gi")) < row.host_memory_gb
+
+
 # === What the launcher sends ===
 
 
@@ -178,12 +201,10 @@ def test_launcher_sends_the_strategy(launch, provisioning, strategy):
 
 
 def test_launcher_sends_the_pools_of_several_machines_in_their_order(launch):
-    plan = planned("l4-4", workers=3, reduction_servers=2, provisioning="standard")
+    plan = planned("l4-4", workers=3, provisioning="standard")
     sent = launch(plan, timeout="3600s")
-    leader, workers, servers = sent["jobSpec"]["workerPoolSpecs"]
-    assert [int(pool["replicaCount"]) for pool in (leader, workers, servers)] == [1, 2, 2]
+    leader, workers = sent["jobSpec"]["workerPoolSpecs"]
+    assert [int(pool["replicaCount"]) for pool in (leader, workers)] == [1, 2]
     assert leader == {**workers, "replicaCount": "1"}
     assert leader["machineSpec"] == documented("l4-4")
-    assert servers["machineSpec"] == {"machineType": "n1-highcpu-16"}
-    assert servers["containerSpec"] == {"imageUri": REDUCTION_SERVER_IMAGE}
     assert sent["jobSpec"]["scheduling"]["timeout"] == "3600s"

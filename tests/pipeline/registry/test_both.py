@@ -1,4 +1,4 @@
-"""What a registry does alike in a folder and on Vertex AI."""
+"""What a registry does alike in a folder, in a bucket and on Vertex AI."""
 
 import pytest
 
@@ -12,10 +12,13 @@ from trainer.models.find import find_model
 SCORES = (artifacts.EVALUATION, artifacts.PER_IMAGE)
 
 
-@pytest.fixture(params=["folder", "vertex"])
+@pytest.fixture(params=["folder", "bucket", "vertex"])
 def registry(request, tmp_path):
-    is_folder = request.param == "folder"
-    return connect(str(tmp_path / "models") if is_folder else request.getfixturevalue("address"))
+    if request.param == "folder":
+        return connect(str(tmp_path / "models"))
+    if request.param == "bucket":
+        return connect(f"gs://{request.getfixturevalue('bucket').name}/models")
+    return connect(request.getfixturevalue("address"))
 
 
 def record(name="msinet-1"):
@@ -62,6 +65,13 @@ def test_alias_of_a_version_that_does_not_exist_is_refused(registry, model):
     add(registry, model)
     with pytest.raises(UserError, match=r"no version 5 .*versions: 1"):
         registry.set_alias("msinet", DEFAULT, 5)
+    assert registry.aliases("msinet") == {DEFAULT: 1}
+
+
+def test_check_finds_a_registry_that_can_be_written(registry, model):
+    registry.check_writable("msinet")
+    add(registry, model)
+    registry.check_writable("msinet")
     assert registry.aliases("msinet") == {DEFAULT: 1}
 
 

@@ -12,6 +12,8 @@ import yaml
 
 from pipeline import cloud
 from pipeline.__main__ import main
+from pipeline.graph.environment import load_environment
+from pipeline.graph.parameters import STEPS
 from pipeline.vertex import runs, submit
 from tests.vertex import DROP, PARENT, SERVICE_ACCOUNT, SERVING, write_config
 from tests.vertex_pipelines import PENDING, small
@@ -148,6 +150,28 @@ def test_refusal_is_final_and_says_what_to_do(vertex, submission, status, messag
     assert not vertex.kept("runs")
 
 
+def test_project_that_is_being_set_up_is_said_to_be(vertex, submission):
+    message = "Service agents are being provisioned (...). So please try again in a few minutes."
+    vertex.fail(400, times=9, method="POST", message=message)
+    with pytest.raises(UserError, match=r"still setting up this project: .*; try again in a few minutes$"):
+        submit.send(submission)
+
+
+@pytest.mark.parametrize(
+    ("status", "names_doctor"), [(403, True), (404, True), (429, True), (400, False), (503, False)]
+)
+def test_refused_run_names_the_command_that_finds_what_is_missing(
+    vertex, prod, tmp_path, capsys, status, names_doctor
+):
+    path, template = write_config(prod, tmp_path), tmp_path / "small.yaml"
+    template.write_text(yaml.safe_dump(small()))
+    vertex.fail(status, times=99, method="POST")
+    with pytest.raises(UserError) as raised:
+        main(["submit", "--env", path, "--template", str(template)])
+    assert (f"`python -m pipeline doctor --env {path}` says what else" in str(raised.value)) is names_doctor
+    assert capsys.readouterr().err.startswith(f"Checking bucket {prod.bucket} ...\n")
+
+
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
@@ -234,6 +258,7 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
     ("arguments", "message"),
     [
         (["base_accelerator=v5e-1", "base_workers=2"], "workers is 2, but v5e-1 trains on one machine"),
+        (["accelerator=v5e-1", "finetune_workers=2"], "fine-tuning: workers is 2, but v5e-1 trains on one"),
         (
             ["base_batch_size=4", "accumulation=3"],
             "base training: batch_size is 4, which 1 replicas of cpu, in 3 parts each .* cannot share",
@@ -273,11 +298,25 @@ def test_locations_that_machines_on_vertex_can_access_are_accepted(vertex):
     for reached in (
         {"registry": f"vertex://other/us-central1?serving={SERVING}", "initial_weights": "none"},
         {"registry": "/gcs/bucket/models", "checkpoint_dir": "/gcs/bucket/state"},
+        {"registry": "gs://bucket/models"},
         {"checkpoint_dir": "gs://bucket/state", "initial_weights": "gs://bucket/vgg16_notop.h5"},
         {"base_source": "/data/salicon", "base_model_uri": "gs://bucket/msi-net"},
     ):
         values = submit.prepare(vertex.environment, reached).job["runtimeConfig"]["parameterValues"]
         assert reached.items() <= values.items()
+
+
+@pytest.mark.parametrize(
+    ("values", "machines"),
+    [
+        ({"accelerator": "l4"}, ["l4", "l4"]),
+        ({"accelerator": "l4", "finetune_accelerator": "t4"}, ["l4", "t4"]),
+        ({"base_accelerator": "l4"}, ["l4", "cpu"]),
+    ],
+)
+def test_accelerator_is_that_of_both_trainings_unless_one_has_its_own(vertex, values, machines):
+    lines = submit.estimates(submit.prepare(vertex.environment, values))
+    assert [re.search(r": 1 x (\S+), ", line)[1] for line in lines] == machines
 
 
 def test_batch_that_fits_only_in_parts_is_accepted(vertex):
@@ -286,9 +325,22 @@ def test_batch_that_fits_only_in_parts_is_accepted(vertex):
     assert base.startswith("Base training: 1 x l4, ")
 
 
-def test_time_of_the_sample_dataset_is_not_checked(vertex):
-    submission = submit.prepare(vertex.environment, {"base_source": "sample", "base_epochs": 100_000})
+def test_time_of_a_partial_dataset_is_not_checked(vertex):
+    submission = submit.prepare(vertex.environment, {"allow_partial_data": True, "base_epochs": 100_000})
     assert submission.job["runtimeConfig"]["parameterValues"]["base_epochs"] == 100_000
+
+
+def test_sample_dataset_is_planned_by_its_own_size_and_settings(vertex):
+    submission = submit.prepare(vertex.environment, {f"{step}_source": "sample" for step in STEPS})
+    values = submission.job["runtimeConfig"]["parameterValues"]
+    assert load_environment("sample").parameters.items() <= values.items()
+    base, finetune = submit.estimates(submission)
+    for line in (base, finetune):
+        minutes, usd = re.search(r"about (\d+) min, about ([\d.]+) USD", line).groups()
+        assert int(minutes) < 10
+        assert float(usd) < 0.2
+    with pytest.raises(UserError, match=r"base training: training takes about .* but timeout_hours is 168"):
+        submit.prepare(vertex.environment, {"base_source": "sample", "base_epochs": 10**6})
 
 
 def test_model_in_place_of_base_training_needs_neither_its_data_nor_its_machines(vertex):
@@ -340,6 +392,39 @@ def test_caching_on_leaves_out_tasks_that_depend_on_the_current_source_or_regist
     assert not cached("on") & now
     assert {"fetch-dataset", "custom-training-job-2"} <= cached("on")
     assert not cached("off")
+
+
+# === Other runs ===
+
+
+@pytest.mark.parametrize("state", ["QUEUED", "PENDING", "RUNNING", "CANCELLING", "PAUSED"])
+def test_run_that_has_not_ended_is_named(vertex, prod, small_file, submission, state):
+    submit.send(submission)
+    vertex.state["script"] = [(state, {})]
+    other = submit.prepare(prod, {"rate": 0.5}, small_file)
+    link = cloud.run_link(prod, submission.run)
+    assert submit.notes(other) == [f"Run {submission.run} of this pipeline is {state.lower()}: {link}"]
+    assert submit.notes(submission) == []
+
+
+@pytest.mark.parametrize("state", ["SUCCEEDED", "FAILED", "CANCELLED"])
+def test_run_that_has_ended_is_not_named(vertex, prod, small_file, submission, state):
+    submit.send(submission)
+    vertex.state["script"] = [(state, {})]
+    assert submit.notes(submit.prepare(prod, {"rate": 0.5}, small_file)) == []
+
+
+def test_active_run_of_our_pipeline_is_named_before_another_is_sent(vertex, tmp_path, capsys):
+    command = ["submit", "--env", write_config(vertex.environment, tmp_path)]
+    assert main(command) == 0
+    assert "of this pipeline" not in capsys.readouterr().out
+    first = created(vertex)[0].query["pipelineJobId"]
+    assert main(command) == 0
+    named, advice, said, *_ = capsys.readouterr().out.splitlines()[-5:]
+    assert named.startswith(f"Run {first} of this pipeline is pending: https://console")
+    assert "its training fails if theirs is still writing there. `python -m pipeline runs cancel RUN" in advice
+    assert said.startswith("Run:  ")
+    assert len(created(vertex)) == 2
 
 
 # === Following ===

@@ -1,5 +1,6 @@
 """Checkpoints: every bit is restored, damaged files are detected and skipped, and no partial file is ever left."""
 
+import dataclasses
 import io
 import json
 import pathlib
@@ -15,7 +16,9 @@ import tensorflow as tf
 
 from tests.gcs import answering, refusing
 from trainer.errors import UserError
+from trainer.training import owner
 from trainer.training.checkpoints import KEEP, STATE, Checkpoints, Progress
+from trainer.training.owner import OWNER
 
 IDENTITY = {"learning_rate": 1e-3, "image_size": (24, 32)}
 ROW = {"epoch": 1, "loss": 0.1 + 0.2}
@@ -360,6 +363,32 @@ def test_a_reader_writes_nothing(saved):
     with run.checkpoints(folder.parent / "none", writable=False) as checkpoints:
         checkpoints.restore()
     assert not (folder.parent / "none").exists()
+
+
+def test_a_run_that_lost_its_folder_neither_writes_nor_removes_a_checkpoint(saved):
+    folder, _ = saved
+    run = Run(seed=1)
+    with run.checkpoints(folder) as checkpoints:
+        progress = checkpoints.restore()
+        (folder / OWNER).write_text("of another training")
+        before = contents(folder)
+        checkpoints.save(dataclasses.replace(progress, step=6))
+        with pytest.raises(UserError, match=r"another training has taken .* over"):
+            checkpoints.wait()
+    assert contents(folder) == before
+
+
+def test_a_folder_that_another_run_uses_is_left_as_it_is(saved, monkeypatch):
+    folder, _ = saved
+    monkeypatch.setattr(owner, "INTERVAL_S", 0.02)
+    monkeypatch.setattr(owner, "POLL_S", 0.01)
+    leftover = folder / ".partial-4711-after-epoch-0001-step-000006.npz"
+    with Run(seed=1).checkpoints(folder) as first:
+        first.restore()
+        leftover.write_bytes(b"being written")
+        with pytest.raises(UserError, match="another training writes its checkpoints to"):
+            restored(folder)
+        assert leftover.exists()
 
 
 def test_the_next_call_reports_no_space_and_the_earlier_checkpoint_stays(saved):

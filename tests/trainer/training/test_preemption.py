@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from trainer.training import exits
 from trainer.training.preemption import watched
 
 LOOP = """
@@ -34,8 +35,12 @@ def run_until_signalled(then, *signals):
     return run.returncode, output, errors
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_asks_to_stop_and_the_process_ends_in_its_own_time(number, status):
+@pytest.mark.parametrize(
+    ("number", "job", "status"), [(signal.SIGTERM, "", 143), (signal.SIGINT, "", 130), (signal.SIGTERM, "7", 134)]
+)
+def test_a_signal_asks_to_stop_and_the_process_ends_in_its_own_time(monkeypatch, number, job, status):
+    if job:
+        monkeypatch.setenv(exits.JOB, job)
     returned, output, errors = run_until_signalled("print('saved')", number)
     assert (returned, output) == (status, "saving\nsaved\n")
     assert errors == f"{number.name}: saving the state, then stopping; repeat to stop at once\n"

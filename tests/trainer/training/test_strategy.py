@@ -5,14 +5,14 @@ import json
 import pytest
 import tensorflow as tf
 
-from trainer import cpu
+from trainer import cpu, loading
 from trainer.accelerators import ACCELERATORS, get
 from trainer.errors import UserError
 from trainer.training import precision, strategy
 from trainer.training.strategy import Cluster, Devices
 
-VERTEX = {"cluster": {"chief": ["a:2222"], "worker": ["b:2222", "c:2222"], "ps": ["reduction:2222"]}}
-"""TF_CONFIG as Vertex AI sets it, with a Reduction Server as the third pool."""
+VERTEX = {"cluster": {"chief": ["a:2222"], "worker": ["b:2222", "c:2222"], "ps": ["server:2222"]}}
+"""TF_CONFIG as Vertex AI sets it, with a third pool that does not train."""
 
 
 def cluster(monkeypatch, content):
@@ -30,7 +30,7 @@ def test_without_tf_config_there_is_one_machine():
 
 
 @pytest.mark.parametrize(("job", "index", "rank"), [("chief", 0, 0), ("worker", 0, 1), ("worker", 1, 2)])
-def test_chief_is_the_first_and_a_reduction_server_does_not_train(monkeypatch, job, index, rank):
+def test_chief_is_the_first_and_a_parameter_server_does_not_train(monkeypatch, job, index, rank):
     members = cluster(monkeypatch, {**VERTEX, "task": task(job, index)})
     assert (members.size, members.rank) == (3, rank)
     assert list(members.jobs) == ["chief", "worker"]
@@ -80,7 +80,12 @@ def test_missing_accelerator_is_an_error_not_a_slow_run(name, message):
 
 def test_tpu_is_used_if_the_process_is_set_up_for_it(monkeypatch):
     monkeypatch.setenv("PJRT_DEVICE", "TPU")
-    with pytest.raises(UserError, match="cannot train on a TPU: this machine has none"):
+    monkeypatch.setattr(loading, "TPU_LOCKED_BYTES", 0)
+    with pytest.raises(UserError, match=r"cannot train on a TPU: this machine has none.*of this machine$"):
+        strategy.connect()
+    monkeypatch.setattr(loading, "TPU_LOCKED_BYTES", 2**62)
+    monkeypatch.setattr(loading.resource, "getrlimit", lambda limit: (2**23, 2**23))
+    with pytest.raises(UserError, match=r"the limit of locked memory, which is too low .*capability SYS_RESOURCE"):
         strategy.connect()
 
 
