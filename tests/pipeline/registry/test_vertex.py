@@ -349,6 +349,8 @@ def test_googles_container_is_refused_before_a_run_once_it_has_ended(address, mo
     monkeypatch.setattr(container, "ENDS", datetime.date.today())
     with pytest.raises(UserError, match=r"tf2-[cg]pu\.2-15, which ended on .*add \?serving=IMAGE"):
         parameters.validate({"registry": address}, "vertex")
+    with pytest.raises(UserError, match="which ended on"):  # the task of a template that is older than the end
+        connect(address).check_writable("msinet")
     parameters.validate(ours, "vertex")
     connect(address)  # to look at what is there needs no container
 
