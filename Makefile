@@ -48,7 +48,7 @@ TENSORFLOW := $(if $(filter command,$(origin GPU)),$(gpu_or_cpu),$(or $(shell ca
 SAME := $(filter $(TENSORFLOW),$(shell cat $(INSTALLED) 2>/dev/null))
 SETS := requirements/$(TENSORFLOW).txt requirements/dev.txt
 
-.PHONY: help install run-pipeline schedule demo test test-avx2 test-requirements test-kills test-serving check-tpu check-mount lint format compile requirements hooks clean
+.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving check-tpu check-mount lint format compile requirements hooks clean
 
 help: ## List the commands
 	@echo "Commands (make COMMAND):"
@@ -61,6 +61,9 @@ run-pipeline: $(INSTALLED) ## Run the pipeline: [TARGET=local|vertex] [ENV=name]
 
 schedule: $(INSTALLED) ## Retrain on Vertex AI at set times: CRON='0 3 * * 1' [TIMEZONE=Europe/London] [ENV=vertex] [any parameter]
 	$(BIN)/python -m pipeline schedule create$(call option,--env,ENV)$(call option,--cron,CRON)$(call option,--timezone,TIMEZONE)$(extra) $(PARAMETERS)
+
+images: $(INSTALLED) ## Build the images on Cloud Build, publish the template: ENV=prod [ARGS='--machine e2-highcpu-8']
+	$(BIN)/python -m pipeline images$(call option,--env,ENV)$(extra)
 
 demo: $(INSTALLED) ## Try the default model on a local web page: [ARGS='--model models/msinet/2 --port 8080']
 	$(BIN)/python -m trainer demo $(ARGS)

@@ -9,6 +9,7 @@ output "environment" {
     service_account = "${google_service_account.pipeline.email}"
     image_repository = "${var.location}-docker.pkg.dev/${var.project}/${google_artifact_registry_repository.images.repository_id}"
     image_tag = "v1"
+    build_service_account = "${google_service_account.deployer.email}"
     template_repository = "https://${var.location}-kfp.pkg.dev/${var.project}/${google_artifact_registry_repository.templates.repository_id}"
 
     [labels]

@@ -1,5 +1,6 @@
 """Access to Vertex AI: clients, the retry rule, explanations of errors, and links to the console."""
 
+import os
 import re
 import sys
 import time
@@ -7,21 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
+from pipeline import grants
 from trainer.errors import UserError
 from trainer.storage import LOGIN
 
 CONSOLE = "https://console.cloud.google.com/vertex-ai"
-ROLES = {
-    "iam.serviceaccounts.actas": "roles/iam.serviceAccountUser on the service account that runs the pipeline",
-    "act as": "roles/iam.serviceAccountUser on the service account that runs the pipeline",
-    "storage.buckets": "roles/storage.bucketViewer on the bucket",
-    "storage.": "roles/storage.objectAdmin on the bucket",
-    "artifactregistry.repositories.downloadartifacts": "roles/artifactregistry.reader on the repository",
-    "artifactregistry.": "roles/artifactregistry.writer on the repository",
-    "aiplatform.": "roles/aiplatform.user on the project",
-}
-"""Text in a refusal, in lower case -> the smallest role that is sufficient; the first match counts."""
-
 PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 """Pauses between attempts at a request."""
 SETTLED = 4
@@ -29,7 +20,17 @@ SETTLED = 4
 TIMEOUT_S = 60.0
 """Time limit of one request."""
 
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+REGIONAL = ("aiplatform",)
+"""Services with an address for each region."""
+SETTING_UP = "being provisioned"
+"""In the refusals of a project that uses Vertex AI for the first time: "Service agents are being provisioned"."""
+
 Result = TypeVar("Result")
+
+
+class RefusedError(UserError):
+    """A request that lacks a permission or quota, or that names something that does not exist."""
 
 
 class Place(Protocol):
@@ -46,6 +47,41 @@ class Place(Protocol):
     @property
     def endpoint(self) -> str:
         """Address of the API; the location's public one if empty."""
+
+
+def address(place: Place, service: str, location: str = "") -> str:
+    """Address of a Google API such as `artifactregistry`, without its version.
+
+    An http:// endpoint, as in tests, stands for all of them. `location` is that of the project if empty.
+    """
+    if _is_plain(place):
+        return place.endpoint.rstrip("/")
+    region = f"{location or place.location}-" if service in REGIONAL else ""
+    return f"https://{region}{service}.googleapis.com"
+
+
+def session(place: Place, token: str = "") -> Any:
+    """A session of the library requests that sends `token`, or else this machine's credentials, with each request.
+
+    The project of `place` pays for requests of people who have not chosen another. Raises `UserError` at once if
+    there are no credentials, or if they have expired.
+    """
+    # Outside Google Cloud no metadata server replies; one try of one second is enough to find that out.
+    os.environ.setdefault("GCE_METADATA_TIMEOUT", "1")
+    os.environ.setdefault("GCE_METADATA_DETECT_RETRIES", "1")
+    import google.auth
+    from google.auth.transport.requests import AuthorizedSession, Request
+    from google.oauth2.credentials import Credentials
+
+    if token:
+        return AuthorizedSession(Credentials(token))  # type: ignore[no-untyped-call]
+    with reported_errors():
+        credentials: Any = _credentials(place) or google.auth.default(scopes=[SCOPE])[0]
+        if isinstance(credentials, Credentials) and not credentials.quota_project_id:
+            credentials = credentials.with_quota_project(place.project)
+        if not _is_plain(place):
+            credentials.refresh(Request())
+    return AuthorizedSession(credentials)  # type: ignore[no-untyped-call]
 
 
 def connect(place: Place) -> None:
@@ -77,7 +113,12 @@ def _credentials(place: Place) -> Any:
     from google.auth.credentials import AnonymousCredentials
 
     anonymous: Any = AnonymousCredentials
-    return anonymous() if place.endpoint.startswith("http://") else None
+    return anonymous() if _is_plain(place) else None
+
+
+def _is_plain(place: Place) -> bool:
+    """Whether requests go unencrypted to a server of this machine, as in tests."""
+    return place.endpoint.startswith("http://")
 
 
 def parent_of(place: Place) -> str:
@@ -170,7 +211,18 @@ def reported_errors(subject: str = "") -> Iterator[None]:
     try:
         yield
     except (exceptions.GoogleAPIError, GoogleAuthError, requests.RequestException) as error:
-        raise UserError(f"{subject}: {explain(error)}" if subject else explain(error)) from None
+        is_refused = isinstance(error, (exceptions.Forbidden, exceptions.NotFound, exceptions.TooManyRequests))
+        kind = RefusedError if is_refused else UserError
+        raise kind(f"{subject}: {explain(error)}" if subject else explain(error)) from None
+
+
+@contextmanager
+def advised(advice: str) -> Iterator[None]:
+    """End the message of a `RefusedError` with `advice`."""
+    try:
+        yield
+    except RefusedError as error:
+        raise UserError(f"{error}; {advice}") from None
 
 
 def explain(error: BaseException) -> str:
@@ -182,9 +234,9 @@ def explain(error: BaseException) -> str:
     if isinstance(error, exceptions.RetryError) and error.cause is not None:
         return explain(error.cause)
     if isinstance(error, exceptions.GoogleAPICallError):
-        return _explain_status(int(error.code or 500), error.message or str(error))
+        return explain_status(int(error.code or 500), error.message or str(error))
     if isinstance(error, requests.HTTPError):
-        return _explain_status(error.response.status_code, error.response.text)
+        return explain_status(error.response.status_code, error.response.text)
     if isinstance(error, GoogleAuthError) and not isinstance(error, TransportError):
         return f"there are no credentials, or they have expired ({_one_line(str(error))}): {LOGIN}"
     return f"cannot reach the service ({brief(error)}); check the network, then try again"
@@ -200,7 +252,8 @@ def _one_line(message: str) -> str:
     return " ".join(re.sub(r"\b(GET|POST|PATCH|DELETE) https?://\S+: ", "", message).split())
 
 
-def _explain_status(status: int, message: str) -> str:
+def explain_status(status: int, message: str) -> str:
+    """What an error reply of a Google API means, and what to do."""
     reply = f"{_one_line(message)} ({status})"
     if status == 401:
         return f"the credentials are not accepted: {reply}; {LOGIN}"
@@ -210,15 +263,22 @@ def _explain_status(status: int, message: str) -> str:
         return f"not found: {reply}; check project, location and name"
     if status == 429:
         return f"too many requests, or no quota: {reply}; wait, or raise the quota (console: IAM & Admin, Quotas)"
+    if SETTING_UP in message:
+        return f"Vertex AI is still setting up this project: {reply}; try again in a few minutes"
     if status >= 500:
         return f"the service failed: {reply}; try again in a few minutes"
     return f"the request is refused: {reply}"
 
 
+def disabled_api(message: str) -> str:
+    """The API that must be enabled first, such as `storage.googleapis.com`, if a refusal says so; else empty."""
+    if not re.search(r"SERVICE_DISABLED|has not been used in project|it is disabled", message):
+        return ""
+    named = re.search(r"[a-z]+\.googleapis\.com", message)
+    return named[0] if named else "aiplatform.googleapis.com"
+
+
 def _remedy(message: str) -> str:
-    if re.search(r"SERVICE_DISABLED|has not been used in project|it is disabled", message):
-        api = re.search(r"[a-z]+\.googleapis\.com", message)
-        name = api[0] if api else "aiplatform.googleapis.com"
-        return f"enable the API with `gcloud services enable {name}`"
-    role = next((role for text, role in ROLES.items() if text in message.lower()), ROLES["aiplatform."])
-    return f"ask its owner to grant your account {role}"
+    if api := disabled_api(message):
+        return f"enable the API with `gcloud services enable {api}`"
+    return f"ask its owner to grant your account {grants.missing_in(message)}"

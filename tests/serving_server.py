@@ -1,10 +1,11 @@
 """Answers on loopback as TensorFlow Serving's REST and gRPC APIs are documented to, for tests.
 
-    python tests/serving_server.py NAME=SAVED_MODEL [NAME=SAVED_MODEL ...]
+    python tests/serving_server.py NAME=BASE_PATH [NAME=BASE_PATH ...]
 
-Runs under any TensorFlow and knows nothing of the project. The model is run as TensorFlow Serving does it: as a
-graph in a session. Prints TensorFlow's version, the port of the REST API and that of gRPC (0 without
-tensorflow-serving-api), and serves until its input ends.
+Runs under any TensorFlow and knows nothing of the project. The model is found as TensorFlow Serving does it, in a
+folder of numbered ones, here or on Cloud Storage, and run as it does it: as a graph in a session. Prints the
+version of TensorFlow, the port of the REST API and that of gRPC (0 without tensorflow-serving-api), and serves
+until its input ends.
 """
 
 import base64
@@ -22,6 +23,18 @@ DEFAULT = "serving_default"
 
 class RequestError(Exception):
     """A request that is answered with status 400."""
+
+
+def latest_version(base_path):
+    """Path of the version to serve, as PollFileSystemForServable of TensorFlow Serving finds it.
+
+    Source: sources/storage_path/file_system_storage_path_source.cc.
+    """
+    if not tf.io.gfile.exists(base_path):
+        raise FileNotFoundError(f"Could not find base path {base_path}")
+    # On Cloud Storage, a listing has all that is below.
+    children = {child.partition("/")[0] for child in tf.io.gfile.listdir(base_path)}
+    return f"{base_path}/{max((child for child in children if child.isdecimal()), key=int)}"
 
 
 class Model:
@@ -162,7 +175,9 @@ def serve_grpc(models):
 
 def main():
     """Serve the models that the command line names."""
-    models = {name: Model(path) for name, _, path in (each.partition("=") for each in sys.argv[1:])}
+    models = {
+        name: Model(latest_version(path)) for name, _, path in (each.partition("=") for each in sys.argv[1:])
+    }
     rest = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     rest.models = models
     grpc_port, grpc_server = serve_grpc(models)

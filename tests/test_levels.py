@@ -20,6 +20,7 @@ LEVELS = [
     trainer.demo
     trainer.commands
     trainer.__main__
+    pipeline.grants
     pipeline.cloud
     pipeline.plan pipeline.registry
     components

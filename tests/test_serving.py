@@ -6,6 +6,7 @@
 import base64
 import io
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -15,9 +16,13 @@ import urllib.request
 
 import numpy as np
 import pytest
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import storage
 from google.cloud.aiplatform_v1.types import BatchPredictionJob
 from PIL import Image
 
+from tests.gcs import upload
+from tests.gcs_https import as_googles
 from tests.golden.inputs import image
 from tests.golden.weights import set_golden_weights
 from tests.images import stages
@@ -31,6 +36,8 @@ GUIDE = (ROOT / "docs" / "serving.md").read_text()
 PROGRAMS = ROOT / "docs" / "serving"
 RECIPE = ROOT / "images" / "serving" / "Dockerfile"
 SIZE = (64, 80)
+STAGED = "msinet-staged"
+"""The model that lies on Cloud Storage."""
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +49,19 @@ def network():
 
 @pytest.fixture(scope="module")
 def exports(network, tmp_path_factory):
-    """The export of a version, and the one for batch prediction."""
+    """The export of a version, and the one for batch prediction: folders of numbered ones."""
     folder = tmp_path_factory.mktemp("exports")
     for name, default in zip(("msinet", "msinet-bytes"), saved_model.SIGNATURES, strict=True):
-        saved_model.write_saved_model(network, SIZE, folder / name, default)
+        saved_model.write_saved_model(network, SIZE, folder / name / "1", default)
     return folder
+
+
+@pytest.fixture(scope="module")
+def artifacts(exports, gcs_url):
+    """Address of the version's export on Cloud Storage, as Vertex AI passes it: AIP_STORAGE_URI."""
+    credentials, options = AnonymousCredentials(), {"api_endpoint": gcs_url}
+    client = storage.Client("test", credentials, client_options=options)
+    return upload(client.create_bucket("tenant-of-vertex"), exports / "msinet", "models-1/artifacts")
 
 
 @pytest.fixture(scope="module")
@@ -56,16 +71,16 @@ def interpreter():
 
 
 @pytest.fixture(scope="module")
-def server(interpreter, exports):
+def server(interpreter, exports, artifacts, gcs_url, tmp_path_factory):
     """Address of the REST API, and of gRPC where it can be had."""
-    command = [
-        interpreter[0],
-        "-P",
-        ROOT / "tests" / "serving_server.py",
-        *(f"{p.name}={p}" for p in exports.iterdir()),
-    ]
+    places = {path.name: path for path in exports.iterdir()} | {STAGED: artifacts}
+    program = [interpreter[0], "-P", ROOT / "tests" / "serving_server.py"]
+    command = [*program, *(f"{name}={place}" for name, place in places.items())]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, cwd=exports, **pipes) as process:
+    with (
+        as_googles(gcs_url, tmp_path_factory.mktemp("certificate")) as variables,
+        subprocess.Popen(command, cwd=exports, env=os.environ | variables, **pipes) as process,
+    ):
         version, rest, grpc = process.stdout.readline().split()
         assert version.startswith(interpreter[1])
         yield f"http://127.0.0.1:{rest}/v1/models/", f"127.0.0.1:{grpc}" if int(grpc) else None
@@ -144,11 +159,19 @@ def test_encoded_images_have_the_networks_levels_at_their_own_sizes(server, netw
         assert np.abs(levels(found) - expected).max() <= 1
 
 
+def test_model_is_read_from_cloud_storage(server, network):
+    stimuli = np.random.default_rng(1).uniform(0, 255, (1, 48, 64, 3)).astype(np.float32)
+    status, answer = post(server, {"instances": stimuli.tolist()}, STAGED)
+    assert status == 200
+    np.testing.assert_allclose(np.array(answer["predictions"]), network(stimuli).numpy(), atol=1e-5, rtol=0)
+
+
 def test_export_has_what_an_image_copies(exports):
     copied = {arguments.split()[1] for arguments in stages(RECIPE.read_text())[1]["built-in"].of("COPY")}
     assert copied == {"saved_model.pb", "variables"}
-    assert {path.name for path in (exports / "msinet").iterdir()} - copied <= {"assets", "fingerprint.pb"}
-    assert not list((exports / "msinet" / "assets").iterdir())
+    export = exports / "msinet" / "1"
+    assert {path.name for path in export.iterdir()} - copied <= {"assets", "fingerprint.pb"}
+    assert not list((export / "assets").iterdir())
 
 
 # === The guide ===

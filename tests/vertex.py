@@ -231,12 +231,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 64  # `doctor` asks many questions at the same time
+
+
 @pytest.fixture
 def vertex(bucket, monkeypatch):
     """A FakeVertex, whose clients do not pause; its environment `prod` leads there and to an empty bucket."""
     from pipeline import cloud
     from pipeline.vertex import runs
-    from tests import vertex_models, vertex_pipelines, vertex_templates  # noqa: F401
+    from tests import vertex_models, vertex_pipelines, vertex_project, vertex_templates  # noqa: F401
 
     monkeypatch.setattr(cloud, "PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
     monkeypatch.setattr(runs, "POLL_S", 0.0)
@@ -244,7 +248,7 @@ def vertex(bucket, monkeypatch):
     # The client asks another service, which has no setting for its address.
     number = "google.cloud.aiplatform.utils.resource_manager_utils.get_project_number"
     monkeypatch.setattr(number, lambda *args, **kwargs: PROJECT_NUMBER)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with Server(("127.0.0.1", 0), Handler) as server:
         server.vertex = vertex = FakeVertex()
         vertex.environment = environment(f"http://127.0.0.1:{server.server_port}", bucket.name)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

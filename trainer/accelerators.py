@@ -56,6 +56,8 @@ class Chip:
     """Whether Vertex AI can wait for capacity (Flex-start)."""
     efficiency: float = 0.5
     """Share of the peak that a training step reaches. An assumption, not measured."""
+    quota: str = ""
+    """End of Vertex AI's quota metric for its chips; empty for a CPU, whose metric counts vCPUs."""
 
 
 def _node(name: str) -> dict[str, str]:
@@ -82,11 +84,13 @@ T4 = Chip(
         "europe-central2 europe-west1 europe-west2 europe-west3 europe-west4 asia-east1 asia-east2 "
         "asia-northeast1 asia-northeast3 asia-south1 asia-southeast1 asia-southeast2 australia-southeast1"
     ),
+    quota="nvidia_t4_gpus",
 )  # fmt: skip
 V100 = Chip(
     "NVIDIA V100", "gpu", "NVIDIA_TESLA_V100", _node("nvidia-tesla-v100"), 16e9,
     {"float16": 125e12, "float32": 15.7e12}, 900e9, "float16", 32,
     _regions("us-central1 us-east1 us-west1 europe-west4 asia-east1"),
+    quota="nvidia_v100_gpus",
 )  # fmt: skip
 # By default TensorFlow computes float32 convolutions in TF32 on these: the float32 peaks are those of TF32.
 L4 = Chip(
@@ -97,6 +101,7 @@ L4 = Chip(
         "asia-northeast3 asia-south1 asia-southeast1"
     ),
     flex_start=True,
+    quota="nvidia_l4_gpus",
 )  # fmt: skip
 A100 = Chip(
     "NVIDIA A100 40 GB", "gpu", "NVIDIA_TESLA_A100", _node("nvidia-tesla-a100"), 40e9,
@@ -105,12 +110,14 @@ A100 = Chip(
         "us-central1 us-east1 us-west3 us-west4 europe-west4 me-west1 asia-northeast3 asia-southeast1"
     ),
     flex_start=True,
+    quota="nvidia_a100_gpus",
 )  # fmt: skip
 A100_80GB = Chip(
     "NVIDIA A100 80 GB", "gpu", "NVIDIA_A100_80GB", _node("nvidia-a100-80gb"), 80e9,
     {"bfloat16": 312e12, "float32": 156e12}, 2039e9, "bfloat16", 32,
     _regions("us-central1 us-east4 us-east5 europe-west4 asia-southeast1"),
     flex_start=True,
+    quota="nvidia_a100_80gb_gpus",
 )  # fmt: skip
 H100 = Chip(
     "NVIDIA H100 80 GB", "gpu", "NVIDIA_H100_80GB", _node("nvidia-h100-80gb"), 80e9,
@@ -120,12 +127,14 @@ H100 = Chip(
         "asia-northeast1 asia-northeast3 asia-south1 asia-southeast1"
     ),
     flex_start=True,
+    quota="nvidia_h100_gpus",
 )  # fmt: skip
 # By default XLA multiplies float32 on a TPU in one pass of bfloat16.
 V5E = Chip(
     "TPU v5e", "tpu", "", {"cloud.google.com/gke-tpu-accelerator": "tpu-v5-lite-podslice"}, 16e9,
     {"bfloat16": 197e12, "float32": 197e12}, 819e9, "bfloat16", 32,
     _regions("us-central1 us-east1 us-west1 us-west4"),
+    quota="tpu_v5e",
 )  # fmt: skip
 
 UNNAMED = {"cpu": CPU, "gpu": T4, "tpu": V5E}
@@ -182,6 +191,19 @@ class Accelerator:
         if self.chip.vertex_type:
             spec |= {"accelerator_type": self.chip.vertex_type, "accelerator_count": self.chips}
         return spec
+
+    def quotas(self, provisioning: str) -> dict[str, int]:
+        """Vertex AI's quota metrics of training, without their prefix -> how much of them one machine takes.
+
+        Spot and Flex-start take the preemptible metrics (Vertex AI: Schedule training jobs based on resource
+        availability). vCPUs count for N1 machines, and all preemptible ones with GPUs; A2, A3 and G2 machines
+        have metrics of their own, which are unlimited in projects that were looked at.
+        """
+        prefix = "" if provisioning == STANDARD else "preemptible_"
+        counts = {self.chip.quota: self.chips} if self.chip.quota else {}
+        if self.machine_type.startswith("n1-") or (prefix and self.image == "gpu"):
+            counts["cpus"] = self.vcpus
+        return {f"{prefix}{name}": count for name, count in counts.items()}
 
     @property
     def resource_name(self) -> str:

@@ -10,6 +10,7 @@ and 2 if it was cancelled. Ctrl-C stops watching, but not the run.
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 
 from pipeline import cloud
@@ -39,10 +40,13 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         return 0
     for line in submit.estimates(submission):
         print(line)
-    checks.check_bucket(environment)
-    for line in submit.notes(submission):
-        print(line)
-    submit.send(submission)
+    # Without a network the request for the bucket is repeated for most of a minute.
+    print(f"Checking bucket {environment.bucket} ...", file=sys.stderr, flush=True)
+    with cloud.advised(f"`python -m pipeline doctor --env {parsed.env}` says what else a run needs"):
+        checks.check_bucket(environment)
+        for line in submit.notes(submission):
+            print(line)
+        submit.send(submission)
     print(f"Run:     {submission.run}")
     print(f"Console: {cloud.run_link(environment, submission.run)}", flush=True)
     if parsed.wait:

@@ -62,6 +62,8 @@ class Environment:
     """VPC network to peer with, as projects/NUMBER/global/networks/NAME; none if empty."""
     image_repository: str = ""
     image_tag: str = "latest"
+    build_service_account: str = ""
+    """Account that builds the images; the default account of Cloud Build if empty."""
     template_repository: str = ""
     """Artifact Registry repository of compiled pipelines, as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY."""
     endpoint: str = ""

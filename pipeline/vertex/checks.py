@@ -19,6 +19,7 @@ FORMS = {
     "project": (r"[a-z][a-z0-9.:-]*[a-z0-9]", "a project's id, such as my-project"),
     "location": (REGION, "a region, such as us-central1"),
     "service_account": (r"[^@\s]+@[^@\s]+", "an e-mail address"),
+    "build_service_account": (r"[^@\s]+@[^@\s]+", "an e-mail address"),
     "network": (r"projects/\d+/global/networks/[^/\s]+", "projects/NUMBER/global/networks/NAME"),
     "image_repository": (REPOSITORY, "LOCATION-docker.pkg.dev/PROJECT/REPOSITORY"),
     "image_tag": (TAG, "a tag of the images, such as latest or v1.2"),

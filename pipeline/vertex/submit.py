@@ -109,11 +109,11 @@ def _check_ours(environment: Environment, chosen: Template, values: Mapping[str,
     values = {name: value for name, value in values.items() if name in parameters.PARAMETERS}
     parameters.validate(values)
     parameters.require_sources(values)
-    _check_locations(environment, values)
+    check_locations(environment, values)
     checks.plans(environment, values)
 
 
-def _check_locations(environment: Environment, values: Mapping[str, Value]) -> None:
+def check_locations(environment: Environment, values: Mapping[str, Value]) -> None:
     """Raise `UserError` for a location that the machines of the run cannot read from or write to."""
     unused = {f"{step}_source" for step in STEPS if step not in parameters.fetched_steps(values)}
     locations = {name: words for name, words in parameters.KEYWORDS.items() if name not in unused}

@@ -150,6 +150,28 @@ def test_refusal_is_final_and_says_what_to_do(vertex, submission, status, messag
     assert not vertex.kept("runs")
 
 
+def test_project_that_is_being_set_up_is_said_to_be(vertex, submission):
+    message = "Service agents are being provisioned (...). So please try again in a few minutes."
+    vertex.fail(400, times=9, method="POST", message=message)
+    with pytest.raises(UserError, match=r"still setting up this project: .*; try again in a few minutes$"):
+        submit.send(submission)
+
+
+@pytest.mark.parametrize(
+    ("status", "names_doctor"), [(403, True), (404, True), (429, True), (400, False), (503, False)]
+)
+def test_refused_run_names_the_command_that_finds_what_is_missing(
+    vertex, prod, tmp_path, capsys, status, names_doctor
+):
+    path, template = write_config(prod, tmp_path), tmp_path / "small.yaml"
+    template.write_text(yaml.safe_dump(small()))
+    vertex.fail(status, times=99, method="POST")
+    with pytest.raises(UserError) as raised:
+        main(["submit", "--env", path, "--template", str(template)])
+    assert (f"`python -m pipeline doctor --env {path}` says what else" in str(raised.value)) is names_doctor
+    assert capsys.readouterr().err.startswith(f"Checking bucket {prod.bucket} ...\n")
+
+
 @pytest.mark.parametrize(
     ("status", "expected"),
     [

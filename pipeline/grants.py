@@ -1,0 +1,102 @@
+"""The roles that a run needs, on which resource, and the permissions in them: for error messages and for `doctor`.
+
+infra/accounts.tf grants the same roles; a test compares the two. Which role contains which permission is from
+Google's index of roles and permissions (cloud.google.com/iam/docs/roles-permissions).
+"""
+
+import dataclasses
+from collections.abc import Callable
+
+PROJECT, BUCKET, DATA, IMAGES, TEMPLATES, ACCOUNT, ITSELF = (
+    *("the project", "the bucket", "the bucket of the data"),
+    *("the repository", "the repository of templates"),
+    *("the service account that runs the pipeline", "the service account itself"),
+)
+"""Resources on which a role is granted, as error messages name them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Grant:
+    """A role on a resource, for the permissions that this project uses of it."""
+
+    role: str
+    resource: str
+    permissions: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.role} on {self.resource}"
+
+
+def _grant(role: str, resource: str, prefix: str, names: str) -> Grant:
+    return Grant(f"roles/{role}", resource, tuple(f"{prefix}.{name}" for name in names.split()))
+
+
+_OBJECTS = "objects.create objects.delete objects.get objects.list"
+_PULL = "repositories.downloadArtifacts"
+_PUSH = f"{_PULL} repositories.uploadArtifacts tags.create tags.update"
+
+DEPLOYER = (
+    _grant(
+        *("aiplatform.user", PROJECT, "aiplatform"),
+        "pipelineJobs.create pipelineJobs.get pipelineJobs.list pipelineJobs.cancel "
+        "schedules.create schedules.get schedules.list schedules.update schedules.delete "
+        "models.get models.list models.update customJobs.create customJobs.get",
+    ),
+    _grant("cloudbuild.builds.editor", PROJECT, "cloudbuild.builds", "create get"),
+    _grant("logging.logWriter", PROJECT, "logging.logEntries", "create"),
+    _grant("serviceusage.serviceUsageConsumer", PROJECT, "serviceusage", "services.use services.get quotas.get"),
+    _grant("iam.serviceAccountUser", ACCOUNT, "iam.serviceAccounts", "actAs"),
+    _grant("iam.serviceAccountUser", ITSELF, "iam.serviceAccounts", "actAs"),
+    _grant("storage.bucketViewer", BUCKET, "storage.buckets", "get"),
+    _grant("storage.objectUser", BUCKET, "storage", _OBJECTS),
+    _grant("artifactregistry.writer", IMAGES, "artifactregistry", _PUSH),
+    _grant("artifactregistry.writer", TEMPLATES, "artifactregistry", _PUSH),
+)
+"""What the account that submits, schedules, builds and publishes needs."""
+
+PIPELINE = (
+    _grant(
+        *("aiplatform.user", PROJECT, "aiplatform"),
+        "customJobs.create customJobs.get customJobs.cancel models.upload models.get models.list models.update "
+        "modelEvaluations.import metadataStores.get artifacts.create contexts.create executions.create",
+    ),
+    _grant("logging.logWriter", PROJECT, "logging.logEntries", "create"),
+    _grant("iam.serviceAccountUser", ITSELF, "iam.serviceAccounts", "actAs"),
+    _grant("storage.objectViewer", DATA, "storage", "objects.get objects.list"),
+    _grant("storage.bucketViewer", BUCKET, "storage.buckets", "get"),
+    _grant("storage.objectUser", BUCKET, "storage", _OBJECTS),
+    _grant("artifactregistry.reader", IMAGES, "artifactregistry", _PULL),
+    _grant("artifactregistry.reader", TEMPLATES, "artifactregistry", _PULL),
+)
+"""What the account that runs the pipeline's tasks and training jobs needs."""
+
+TENSORBOARD = _grant(
+    *("aiplatform.user", PROJECT, "aiplatform"),
+    "tensorboardExperiments.create tensorboardRuns.create tensorboardTimeSeries.create tensorboards.get",
+)
+"""What the account needs besides, to write logs to Vertex AI TensorBoard."""
+
+_REFUSED = sorted(
+    (grant for grant in (*DEPLOYER, *PIPELINE) if grant.resource not in (DATA, TEMPLATES)),
+    key=lambda grant: len(grant.permissions),
+)
+"""What a refusal can be about, from the smallest; reading data has messages of its own (trainer/storage.py)."""
+_SCOPES: tuple[Callable[[str], str], ...] = (
+    lambda permission: permission,
+    lambda permission: permission.rpartition(".")[0] + ".",
+    lambda permission: permission.partition(".")[0] + ".",
+)
+"""A permission itself; all of its kind of resource; all of its service."""
+
+
+def missing_in(message: str) -> Grant:
+    """The grant whose lack a refusal is about, by the permission that its message names.
+
+    The smallest grant with this permission; else the largest one for this kind of resource, or of this service.
+    """
+    text = message.lower().replace("act as", "iam.serviceaccounts.actas")
+    for scope, place in zip(_SCOPES, (0, -1, -1), strict=True):
+        matching = [grant for grant in _REFUSED if any(scope(each).lower() in text for each in grant.permissions)]
+        if matching:
+            return matching[place]
+    return DEPLOYER[0]

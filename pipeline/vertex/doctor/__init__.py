@@ -1,0 +1,1 @@
+"""What a first run on Vertex AI needs: what is there, what is missing, and how to get it."""

@@ -1,0 +1,80 @@
+"""The table of roles: it is that of infra/, and error messages name the right one."""
+
+import pytest
+
+from pipeline import cloud, grants
+from pipeline.vertex.doctor import project
+from tests.infra import blocks
+from tests.vertex_project import ROLES
+
+RESOURCES = {
+    ("google_project_iam_member", ""): grants.PROJECT,
+    ("google_storage_bucket_iam_member", "${google_storage_bucket.runs.name}"): grants.BUCKET,
+    ("google_storage_bucket_iam_member", "${google_storage_bucket.data.name}"): grants.DATA,
+    (
+        "google_artifact_registry_repository_iam_member",
+        "${google_artifact_registry_repository.images.name}",
+    ): grants.IMAGES,
+    (
+        "google_artifact_registry_repository_iam_member",
+        "${google_artifact_registry_repository.templates.name}",
+    ): grants.TEMPLATES,
+}
+"""A grant of Terraform, by its type and what it names -> the resource in our table."""
+
+
+def terraform(account):
+    """The (role, resource) pairs that infra/ grants to one of its accounts."""
+    granted = set()
+    for (kind, _), body in blocks("resource").items():
+        if body.get("member") != f"${{local.{account}}}":
+            continue
+        if kind == "google_service_account_iam_member":
+            own = body["service_account_id"] == f"${{google_service_account.{account}.name}}"
+            resource = grants.ITSELF if own else grants.ACCOUNT
+        else:
+            resource = RESOURCES[kind, body.get("bucket") or body.get("repository") or ""]
+        roles = blocks("locals")["deployer_roles"] if "for_each" in body else [body["role"]]
+        granted |= {(role, resource) for role in roles}
+    return granted
+
+
+@pytest.mark.parametrize(("account", "table"), [("pipeline", grants.PIPELINE), ("deployer", grants.DEPLOYER)])
+def test_table_is_what_terraform_grants(account, table):
+    assert {(grant.role, grant.resource) for grant in table} == terraform(account)
+    assert len(table) == len(terraform(account))
+
+
+def test_permissions_are_in_their_roles():
+    for grant in (*grants.PIPELINE, *grants.DEPLOYER, grants.TENSORBOARD):
+        assert set(grant.permissions) <= set(ROLES[grant.role]), grant
+
+
+def test_apis_are_those_that_terraform_enables():
+    assert set(project.APIS) == set(blocks("locals")["apis"])
+
+
+@pytest.mark.parametrize(
+    ("message", "grant"),
+    [
+        ("Permission 'aiplatform.pipelineJobs.create' denied on resource", "roles/aiplatform.user on the project"),
+        (
+            "You do not have permission to act as service_account",
+            "roles/iam.serviceAccountUser on the service account",
+        ),
+        ("x does not have storage.buckets.get access", "roles/storage.bucketViewer on the bucket"),
+        ("x does not have storage.objects.create access", "roles/storage.objectUser on the bucket"),
+        ("x does not have storage.objects.setRetention access", "roles/storage.objectUser on the bucket"),
+        ("artifactregistry.repositories.downloadArtifacts", "roles/artifactregistry.reader on the repository"),
+        ("artifactregistry.repositories.uploadArtifacts", "roles/artifactregistry.writer on the repository"),
+        ("artifactregistry.packages.delete", "roles/artifactregistry.writer on the repository"),
+        (
+            "Caller does not have serviceusage.services.use",
+            "roles/serviceusage.serviceUsageConsumer on the project",
+        ),
+        ("no reason", "roles/aiplatform.user on the project"),
+    ],
+)
+def test_refusal_names_the_role_by_the_permission_in_it(message, grant):
+    assert str(grants.missing_in(message)).startswith(grant)
+    assert grant in cloud.explain_status(403, message)

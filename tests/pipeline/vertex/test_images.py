@@ -1,0 +1,206 @@
+"""`python -m pipeline images`, in a clone of its own and with a `gcloud` that writes down what it is told."""
+
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from pipeline.__main__ import main
+from pipeline.vertex import images
+from tests.test_images import BUILD
+from tests.test_makefile import make, pipeline_arguments
+from tests.vertex import IMAGES, LOCATION, PROJECT, SERVICE_ACCOUNT, write_config
+from trainer.errors import UserError
+
+GCLOUD = """#!/bin/bash
+printf '%s\\n' "$@" > "$0.$1"
+[[ $1 == builds || " $KNOWN " == *" $5 "* ]]
+"""
+"""Knows the images in KNOWN, and builds everything."""
+
+
+def git(folder, *arguments):
+    config = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false")
+    return subprocess.run(
+        ["git", *config, *arguments], cwd=folder, check=True, capture_output=True, text=True
+    ).stdout
+
+
+@pytest.fixture
+def clone(tmp_path, monkeypatch):
+    """A repository with the files that the command reads, all committed."""
+    for name in (images.BUILD, ".dockerignore", "pyproject.toml", "trainer/errors.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(images.ROOT / name, tmp_path / name)
+    (tmp_path / "configs").mkdir()
+    git(tmp_path, "init")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "--message", "All")
+    monkeypatch.setattr(images, "ROOT", tmp_path)
+    monkeypatch.setattr("pipeline.graph.environment.CONFIGS", tmp_path / "configs")
+    return tmp_path
+
+
+@pytest.fixture
+def prod(clone, vertex):
+    environment = dataclasses.replace(vertex.environment, build_service_account=SERVICE_ACCOUNT)
+    write_config(environment, clone / "configs")
+    return environment
+
+
+@pytest.fixture
+def gcloud(tmp_path_factory, monkeypatch):
+    """The program; `read` in its folder are the arguments of its last call of a kind."""
+    program = tmp_path_factory.mktemp("bin") / "gcloud"
+    program.write_text(GCLOUD)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    # Else there would be no tests left.
+    monkeypatch.setattr("os.execvp", lambda program, command: subprocess.run(command).returncode)
+    monkeypatch.setattr("os.chdir", lambda folder: None)
+    return program
+
+
+def calls(program, kind="builds"):
+    path = pathlib.Path(f"{program}.{kind}")
+    return path.read_text().splitlines() if path.exists() else None
+
+
+def test_everything_comes_from_the_environment(clone, prod, gcloud, capsys):
+    assert main(["images", "--env", "prod"]) == 0
+    commit = git(clone, "rev-parse", "--short=12", "HEAD").strip()
+    builds, submit, source, *flags = calls(gcloud)
+    assert (builds, submit, source) == ("builds", "submit", ".")
+    assert dict(flag.removeprefix("--").split("=", 1) for flag in flags) == {
+        "project": PROJECT,
+        "region": LOCATION,
+        "config": "images/cloudbuild.yaml",
+        "gcs-source-staging-dir": f"{prod.bucket}/builds",
+        "gcs-log-dir": f"{prod.bucket}/builds/logs",
+        "substitutions": f"_ENV=prod,_IMAGE_REPOSITORY={IMAGES},_TAG=v1,_COMMIT={commit}",
+        "service-account": f"projects/{PROJECT}/serviceAccounts/{SERVICE_ACCOUNT}",
+    }
+    said = capsys.readouterr().out
+    assert f"msinet-cpu:v1, msinet-gpu:v1, msinet-tpu:v1, msinet-serving:v1 of commit {commit} in {IMAGES}" in said
+    assert "about 40 minutes and costs about 0.24 USD (0.006 a minute; 2500 minutes a month are free)" in said
+
+
+def test_build_is_given_every_substitution(prod):
+    flags = images.command(prod, "0123456789ab", images.DEFAULT_MACHINE, "")
+    (given,) = (flag.partition("=")[2] for flag in flags if flag.startswith("--substitutions="))
+    assert dict(each.split("=") for each in given.split(",")).keys() == BUILD["substitutions"].keys()
+
+
+def test_machine_region_and_the_default_account_are_a_choice(prod, clone, gcloud, capsys):
+    write_config(dataclasses.replace(prod, build_service_account=""), clone / "configs")
+    assert main(["images", "--env", "prod", "--machine", "e2-highcpu-8", "--region", "europe-west1"]) == 0
+    flags = calls(gcloud)
+    assert {"--machine-type=e2-highcpu-8", "--region=europe-west1"} < set(flags)
+    assert not any(flag.startswith("--service-account") for flag in flags)
+    assert "less than 40 minutes and costs less than 0.64 USD (0.016 a minute)" in capsys.readouterr().out
+
+
+def test_dry_run_asks_nobody(prod, clone, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", str(pathlib.Path(shutil.which("git")).parent))
+    monkeypatch.setattr(
+        "subprocess.run", lambda command, run=subprocess.run, **rest: run(git_only(command), **rest)
+    )
+    assert main(["images", "--env", "prod", "--dry-run"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("gcloud builds submit . --project=proj ")
+
+
+def git_only(command):
+    assert command[0] == "git"
+    return command
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_changes_of_the_images_files_are_named(clone, prod, gcloud, tracked):
+    changed = "trainer/errors.py" if tracked else "trainer/new.py"
+    (clone / changed).write_text("1\n")
+    (clone / "notes.txt").write_text("not in any image\n")
+    with pytest.raises(UserError, match=rf"^not committed: {changed}; commit first"):
+        main(["images", "--env", "prod"])
+    assert calls(gcloud) is None
+
+
+def test_tag_that_exists_is_replaced_only_if_you_say_so(prod, gcloud, monkeypatch):
+    monkeypatch.setenv("KNOWN", f"{IMAGES}/msinet-cpu:v1")
+    with pytest.raises(
+        UserError, match=r"msinet-cpu:v1 exists, .*set image_tag in .*prod\.toml to a new name, or"
+    ):
+        main(["images", "--env", "prod"])
+    assert calls(gcloud) is None
+    assert main(["images", "--env", "prod", "--replace"]) == 0
+    assert calls(gcloud)
+
+
+def test_status_is_that_of_the_build(prod, gcloud):
+    gcloud.write_text("#!/bin/bash\nexit 7\n")
+    assert main(["images", "--env", "prod"]) == 7
+
+
+@pytest.mark.parametrize(
+    ("program", "advice"), [("gcloud", "install the Google Cloud CLI"), ("git", "install it")]
+)
+def test_missing_program_is_named(prod, gcloud, monkeypatch, program, advice):
+    folder = gcloud.parent / "few"
+    folder.mkdir()
+    for name in {"git", "gcloud"} - {program}:
+        (folder / name).symlink_to(shutil.which(name))
+    monkeypatch.setenv("PATH", str(folder))
+    with pytest.raises(UserError, match=f"there is no {program} on the PATH; {advice}"):
+        main(["images", "--env", "prod"])
+
+
+def test_folder_that_is_no_clone_is_refused(prod, clone, gcloud):
+    shutil.rmtree(clone / ".git")
+    with pytest.raises(UserError, match=r"git: .*not a git repository.*run this in a clone"):
+        main(["images", "--env", "prod"])
+    (clone / images.BUILD).unlink()
+    with pytest.raises(UserError, match=r"has no images/cloudbuild\.yaml; run this in a clone"):
+        main(["images", "--env", "prod"])
+
+
+def test_environment_that_the_build_would_not_find_is_refused(prod, clone, gcloud, tmp_path_factory):
+    elsewhere = write_config(prod, tmp_path_factory.mktemp("elsewhere"))
+    assert main(["images", "--env", elsewhere]) == 0  # the same as in configs/
+    (clone / "configs" / "prod.toml").unlink()
+    with pytest.raises(UserError, match=r"the build reads the environment .*move it to .*configs/prod\.toml"):
+        main(["images", "--env", elsewhere])
+
+
+@pytest.mark.parametrize(
+    ("changes", "arguments", "complaint"),
+    [
+        ({}, ["--machine", "e2-highcpu-16"], "machine is 'e2-highcpu-16'"),
+        ({"target": "kubeflow"}, [], "is for target kubeflow"),
+        ({"template_repository": ""}, [], "template_repository is empty"),
+        (
+            {"build_service_account": "me"},
+            [],
+            "build_service_account of environment prod is 'me'; write an e-mail",
+        ),
+    ],
+)
+def test_mistake_is_named_before_anything_is_asked(prod, clone, gcloud, changes, arguments, complaint):
+    write_config(dataclasses.replace(prod, **changes), clone / "configs")
+    with pytest.raises(UserError, match=re.escape(complaint)):
+        main(["images", "--env", "prod", *arguments])
+    assert calls(gcloud) is None
+    assert calls(gcloud, "artifacts") is None
+
+
+def test_make_passes_the_environment_on():
+    assert pipeline_arguments("ENV=prod", command="images") == ["images", "--env", "prod"]
+    assert pipeline_arguments("ENV=prod", "ARGS=--replace", command="images") == [
+        "images",
+        "--env",
+        "prod",
+        "--replace",
+    ]
+    assert make("--dry-run", "images").returncode == 0
