@@ -173,7 +173,7 @@ class Owner:
         while not self.is_lost and not self._released.wait(INTERVAL_S):
             renewed = dataclasses.replace(renewed, renewals=renewed.renewals + 1)
             # If this fails, the next checkpoint cannot be written either, and that error says why.
-            with suppress(UserError), self._lock:
+            with suppress(UserError, OSError), self._lock:
                 content = self._folder.content(OWNER)
                 self.is_lost = not (self._is_ours(content) and self._folder.swap(OWNER, content, renewed.content))
 
