@@ -48,7 +48,7 @@ TENSORFLOW := $(if $(filter command,$(origin GPU)),$(gpu_or_cpu),$(or $(shell ca
 SAME := $(filter $(TENSORFLOW),$(shell cat $(INSTALLED) 2>/dev/null))
 SETS := requirements/$(TENSORFLOW).txt requirements/dev.txt
 
-.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving check-tpu check-mount lint format compile requirements hooks clean
+.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving check-tpu check-mount check-images lint format compile requirements hooks clean
 
 help: ## List the commands
 	@echo "Commands (make COMMAND):"
@@ -89,6 +89,9 @@ check-tpu: $(INSTALLED) $(COMPILER)/.installed ## Compile the training step for 
 
 check-mount: $(INSTALLED) $(GCSFUSE) ## Write what a run writes through gcsfuse to a bucket, as root and as another user (needs Go, fuse3 and /dev/fuse)
 	$(BIN)/python -m pytest tests/check_mount.py $(ARGS)
+
+check-images: $(INSTALLED) $(GCSFUSE) ## Build the cpu image without Docker, run the sample pipeline in it on a mounted bucket (15 minutes, 15 GB; needs root, Debian's buildah)
+	$(BIN)/python -m tests.check_images $(ARGS)
 
 lint: $(INSTALLED) ## Check format, style, types, and that the compiled pipeline is up to date
 	$(BIN)/ruff format --check

@@ -182,6 +182,15 @@ def test_labels_and_code_carry_the_commit(monkeypatch):
     assert artifacts.code_version.__wrapped__().endswith("+0123456789ab")
 
 
+def test_libraries_say_nothing_of_a_home_folder_that_cannot_be_written(tmp_path):
+    given = {"PATH": os.environ["PATH"], "HOME": "/proc/none"} | environment_of("cpu")
+    assert given["MPLCONFIGDIR"].startswith("/tmp/")
+    given["MPLCONFIGDIR"] = str(tmp_path / "matplotlib")
+    command = [sys.executable, "-c", "import matplotlib; print(matplotlib.get_configdir())"]
+    finished = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
+    assert (finished.stdout.strip(), finished.stderr) == (given["MPLCONFIGDIR"], "")
+
+
 def test_build_without_a_commit_is_refused():
     check = STAGES["final"].of("RUN")[0]
     for commit, status in (("", 1), ("0123456789ab", 0)):

@@ -1,0 +1,127 @@
+"""Images of images/Dockerfile, built by buildah, and their containers, which can write to named folders only.
+
+Neither a daemon nor a registry is needed. The base image of the Dockerfile is replaced by Debian 12 with Debian's
+own Python 3.11, made by debootstrap.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+ROOT = pathlib.Path(__file__).parent.parent
+TOOLS = ("buildah", "debootstrap", "bwrap", "setpriv")
+BASE = "localhost/python:3.11"
+PACKAGES = "python3,python3-pip,python3-venv,ca-certificates"
+RELEASE = "bookworm"
+# What pip on this machine needs to reach its index.
+PIP_SETTINGS = ("/etc/ssl/certs", "/etc/pip.conf")
+
+
+def missing():
+    """What this machine lacks to build images; empty if nothing."""
+    if os.geteuid() != 0:
+        return "root is needed"
+    tools = [tool for tool in TOOLS if not shutil.which(tool)]
+    return f"missing: {', '.join(tools)} (Debian: apt-get install buildah debootstrap bubblewrap)" if tools else ""
+
+
+@dataclasses.dataclass
+class Store:
+    """The images of one folder, which can be removed as a whole."""
+
+    folder: pathlib.Path
+
+    def buildah(self, *arguments, **options):
+        """Run buildah, without a daemon and without cgroups."""
+        places = ("--root", self.folder / "images", "--runroot", self.folder / "run")
+        variables = os.environ | {"STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
+        return subprocess.run(["buildah", *places, *arguments], env=variables, check=True, text=True, **options)
+
+    def _asked(self, *arguments):
+        return self.buildah(*arguments, capture_output=True).stdout.strip()
+
+    def has(self, image):
+        """Whether an image of this name has been built."""
+        return bool(self._asked("images", "--quiet", "--filter", f"reference={image}"))
+
+    def make_base(self):
+        """Make the image BASE of Debian's packages."""
+        tree = self.folder / "debian"
+        subprocess.run(
+            ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", RELEASE, tree],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+        (tree / "usr/bin/python").symlink_to("python3")
+        (tree / "usr/lib/python3.11/EXTERNALLY-MANAGED").unlink(missing_ok=True)
+        container = self._asked("from", "scratch")
+        self.buildah("add", "--quiet", container, tree, "/", capture_output=True)
+        self.buildah("config", "--env", f"PATH={os.defpath}:/usr/local/bin", container)
+        self.buildah("commit", "--quiet", "--rm", container, BASE, capture_output=True)
+        shutil.rmtree(tree)
+
+    def build(self, variant, log):
+        """Build the image of `variant` and return its name."""
+        image = f"localhost/msinet-{variant}"
+        volumes = [f"--volume={path}:{path}:ro" for path in PIP_SETTINGS if pathlib.Path(path).exists()]
+        arguments = (f"--build-arg=VARIANT={variant}", "--build-arg=COMMIT=0123456789ab", *volumes)
+        flags = ("--layers=false", "--pull-never", f"--from={BASE}", "--file=images/Dockerfile", f"--tag={image}")
+        with log.open("w") as output:
+            self.buildah("bud", *flags, *arguments, ".", cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+        self.buildah("rmi", "--prune", capture_output=True)  # the stages before
+        return image
+
+    @contextlib.contextmanager
+    def opened(self, image):
+        """The tree of an image as a folder, and its configuration."""
+        container = self._asked("from", "--pull-never", image)
+        try:
+            config = json.loads(self._asked("inspect", "--type", "image", image))["OCIv1"]["config"]
+            yield Image(pathlib.Path(self._asked("mount", container)), config)
+        finally:
+            self.buildah("rm", container, capture_output=True)
+
+
+@dataclasses.dataclass
+class Image:
+    """The tree of an image."""
+
+    tree: pathlib.Path
+    config: dict
+
+    def command(self, command, variables, writable):
+        """The command that runs `command` in a container of this image.
+
+        Its user, working directory and variables are the image's, its network is the machine's, and its root is
+        read-only but for the folders `writable`, path in the container -> folder of this machine.
+        """
+        user = self.config["User"]
+        home = next(line.split(":")[5] for line in self._users() if line.split(":")[2] == user)
+        variables = dict(each.split("=", 1) for each in self.config["Env"]) | {"HOME": home} | variables
+        sandbox = ["bwrap", "--bind", self.tree, "/", "--proc", "/proc", "--dev", "/dev", "--clearenv"]
+        for place, folder in writable.items():
+            sandbox += ["--bind", folder, place]
+        sandbox += ["--remount-ro", "/", "--chdir", self.config["WorkingDir"]]
+        sandbox += ["--unshare-pid", "--unshare-ipc", "--die-with-parent"]
+        for name, value in variables.items():
+            sandbox += ["--setenv", name, value]
+        # Only root may give up root.
+        sandbox += ["--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+        return [
+            *sandbox,
+            "setpriv",
+            "--reuid",
+            user,
+            "--regid",
+            user,
+            "--clear-groups",
+            "--no-new-privs",
+            *command,
+        ]
+
+    def _users(self):
+        return (self.tree / "etc/passwd").read_text().splitlines()
