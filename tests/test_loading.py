@@ -93,7 +93,7 @@ COMPONENTS = {
         step="base", **settings(TrainConfig), accelerator="", checkpoint_dir="", initial_weights_fingerprint="",
         dataset=a("nowhere"),
         model=a("new"), curve=a("curve"))""",
-    "registry": 'check_registry.check_registry.python_func("msinet", "")',
+    "registry": 'check_registry.check_registry.python_func("vertex", "msinet", "", "")',
     "collect": 'collect_training.collect_training.python_func("", a("workspace"), a("collected"), a("curve"))',
     "evaluate": """evaluate_model.evaluate_model.python_func(
         False, **settings(EvaluateConfig), model_name="msinet", registry="", base_data=a("data"),

@@ -4,7 +4,8 @@ import pathlib
 
 import pytest
 
-from pipeline.plan.places import check_outside_pod, check_places, check_writable, checkpoint_folder
+from pipeline.plan.fit import check_outside_pod
+from pipeline.plan.places import check_places, check_writable, checkpoint_folder
 from trainer.errors import UserError
 
 RUN, SALT = "0b3a7c52-6a5c-4c39-9d5e-1f1b1f4f8a01", "5d6ff1de-9c0b-4c36-8a0c-7d3c7e9b2a02"
@@ -32,12 +33,16 @@ def test_place_outside_the_pod_passes(address):
     check_outside_pod("registry", address)
 
 
-def test_checkpoints_are_checked_on_kubeflow_alone(tmp_path):
-    check_places("local", "")
-    check_places("vertex", "")
-    check_places("kubeflow", str(tmp_path / "checkpoints"))
+def test_places_in_a_pod_are_refused_on_kubeflow_alone(tmp_path):
+    place = str(tmp_path / "checkpoints")
+    check_places("local", "", "")
+    check_places("vertex", "", "")
+    check_places("vertex", "/gcs/bucket/models", place)
+    check_places("kubeflow", "gs://bucket/models", place)
+    with pytest.raises(UserError, match="registry is '/gcs/bucket/models', but on Kubeflow"):
+        check_places("kubeflow", "/gcs/bucket/models", place)
     with pytest.raises(UserError, match="checkpoint_dir is 'state', a folder"):
-        check_places("kubeflow", "state")
+        check_places("kubeflow", "gs://bucket/models", "state")
 
 
 def test_check_writes_and_leaves_nothing(tmp_path, bucket):
