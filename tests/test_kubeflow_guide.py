@@ -146,6 +146,9 @@ def test_policy_is_for_pods_with_tpu_chips():
     (condition,) = policy["spec"]["matchConditions"]
     assert f'"{ACCELERATORS["v5e-1"].resource_name}"' in condition["expression"]
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    (mutation,) = policy["spec"]["mutations"]
+    # To raise the limit, and to write, as root, to the folders of user 1000.
+    assert 'add: ["SYS_RESOURCE", "DAC_OVERRIDE"]' in mutation["jsonPatch"]["expression"]
 
 
 @pytest.mark.parametrize("name", ["bucket", "volume_claim", "registry", "checkpoint_dir", "checkpoint_minutes"])
