@@ -79,7 +79,7 @@ test-requirements: $(INSTALLED) ## Install each set of pins into an empty enviro
 	$(BIN)/python -m pytest tests/install_requirements.py $(ARGS)
 
 test-kills: $(INSTALLED) ## Kill and stop trainings at random moments, damage their checkpoints (minutes)
-	$(BIN)/python -m pytest tests/kill_once.py tests/kill_machines.py tests/kill_training.py --capture no $(ARGS)
+	$(BIN)/python -m pytest tests/kill_*.py --capture no $(ARGS)
 
 test-serving: $(INSTALLED) $(SERVING)/.installed ## Load an export in the TensorFlow 2.15 of Google's containers, send it the requests of docs/serving.md (needs a Python 3.11)
 	$(BIN)/python -m pytest tests/serve_in_2_15.py $(ARGS)

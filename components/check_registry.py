@@ -1,4 +1,4 @@
-"""Task that checks the model registry before anything is trained."""
+"""Task that checks the places of versions and checkpoints before anything is trained."""
 
 from kfp import dsl
 
@@ -6,10 +6,15 @@ from components import IMAGE
 
 
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
-def check_registry(model_name: str, registry: str) -> None:
-    """Write to the registry as a registration would, remove what was written, and find the current default."""
+def check_registry(platform: str, model_name: str, registry: str, checkpoint_dir: str) -> None:
+    """Write to the registry as a registration would, remove what was written, and find the current default.
+
+    The place of the checkpoints is checked in the same way, if it is not that of the trainings' outputs.
+    """
+    from pipeline.plan.places import check_places
     from pipeline.registry.register import check_shared
     from trainer.errors import reported
 
     with reported():
+        check_places(platform, registry, checkpoint_dir)
         check_shared(registry, model_name)

@@ -58,7 +58,6 @@ def plan_training(
     ],
 ):
     """Resolve the accelerator, check that everything fits it, and estimate time and cost."""
-    from pipeline.plan.places import check_places
     from pipeline.plan.settings import AcceleratorConfig, JobConfig
     from pipeline.plan.step import Folders, Target, plan_step
     from trainer.config import TrainConfig, config_of
@@ -68,7 +67,6 @@ def plan_training(
         config = config_of(TrainConfig, locals())
         machines = config_of(AcceleratorConfig, locals())
         target = config_of(Target, locals())
-        check_places(target.platform, checkpoint_dir)
         job = JobConfig(
             timeout_hours=timeout_hours, max_wait_hours=max_wait_hours, training_labels=training_labels
         )

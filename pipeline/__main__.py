@@ -8,8 +8,8 @@ from types import ModuleType
 from trainer.errors import UserError, reported
 from trainer.settings_cli import Parser, called_as
 
-COMMANDS = ("run", "submit", "schedule", "runs", "doctor", "images", "publish", "compile", "plan", "registry")
-WITH_ASSIGNMENTS = ("run", "submit", "schedule", "doctor", "compile")
+COMMANDS = ("run", "doctor", "images", "submit", "schedule", "runs", "publish", "compile", "plan", "registry")
+WITH_ASSIGNMENTS = ("run", "doctor", "submit", "schedule", "compile")
 """Commands that also accept pipeline parameters as NAME=VALUE."""
 
 

@@ -7,7 +7,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 LEVELS = [
     line.split()
     for line in """
-    trainer.errors trainer.duration trainer.metric_table trainer.progress trainer.losses
+    trainer.errors trainer.credentials trainer.duration trainer.machine trainer.metric_table trainer.progress
+    trainer.losses
     trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files trainer.tracing trainer.pool
     trainer.artifacts trainer.footprint trainer.cpu
     trainer.storage trainer.loading trainer.settings_cli

@@ -87,13 +87,13 @@ COMPONENTS = {
     "plan": """plan_training.plan_training.python_func(
         step="base", platform="local", location="", image_pattern="{}", **settings(AcceleratorConfig),
         timeout_hours=1.0, max_wait_hours=1.0, training_labels="", **settings(TrainConfig),
-        checkpoint_dir="", registry="", initial_weights_fingerprint="",
+        checkpoint_dir="", initial_weights_fingerprint="",
         dataset=a("data"), workspace=a("workspace"), plan=a("plan"))""",
     "train": """train_model.train_model.python_func(
         step="base", **settings(TrainConfig), accelerator="", checkpoint_dir="", initial_weights_fingerprint="",
         dataset=a("nowhere"),
         model=a("new"), curve=a("curve"))""",
-    "registry": 'check_registry.check_registry.python_func("msinet", "")',
+    "registry": 'check_registry.check_registry.python_func("vertex", "msinet", "", "")',
     "collect": 'collect_training.collect_training.python_func("", a("workspace"), a("collected"), a("curve"))',
     "evaluate": """evaluate_model.evaluate_model.python_func(
         False, **settings(EvaluateConfig), model_name="msinet", registry="", base_data=a("data"),

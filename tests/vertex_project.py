@@ -8,7 +8,7 @@ of the roles are from Google's index of roles, as far as tests ask for them. A p
 import dataclasses
 import re
 
-from tests.vertex import PARENT, PROJECT, PROJECT_NUMBER, SERVICE_ACCOUNT, ApiError, route
+from tests.vertex import NAMES, PARENT, PROJECT, PROJECT_NUMBER, SERVICE_ACCOUNT, ApiError, route
 
 CALLER = "ann@example.org"
 TOKEN = "token-of-"
@@ -375,3 +375,26 @@ def get_network(server, request, number, name):
 def get_other(server, request, path):
     needs(server, "aiplatform")
     return {"name": f"{PARENT}/{path}", **looked_up(project_of(server).others, path)}
+
+
+# === Jobs ===
+
+
+@route("POST", "customJobs")
+def create_job(server, request):
+    """`server.state["job"]` is called with the command of the container; it returns the job's states in turn."""
+    needs(server, "aiplatform")
+    (pool,) = request.body["jobSpec"]["workerPoolSpecs"]
+    container = pool["containerSpec"]
+    assert pool["replicaCount"] == "1"
+    states = list(server.state["job"](container["command"] + container["args"]))
+    job = {**request.body, "name": f"{NAMES}/customJobs/{len(server.kept('jobs')) + 1}"}
+    server.kept("jobs")[job["name"].rpartition("/")[2]] = {"job": job, "states": states}
+    return {**job, "state": "JOB_STATE_QUEUED"}
+
+
+@route("GET", r"customJobs/(\d+)")
+def get_job(server, request, number):
+    kept = looked_up(server.kept("jobs"), number)
+    state = kept["states"].pop(0) if len(kept["states"]) > 1 else kept["states"][0]
+    return {**kept["job"], "state": f"JOB_STATE_{state}"}

@@ -8,7 +8,7 @@ import sys
 from trainer.errors import reported
 from trainer.settings_cli import Parser, called_as
 
-COMMANDS = ("fetch", "train", "evaluate", "compare", "predict", "demo", "import-weights", "export")
+COMMANDS = ("fetch", "train", "evaluate", "compare", "predict", "demo", "import-weights", "export", "probe")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -17,8 +17,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import IO, Any
 
-import google_crc32c
-
+from trainer import credentials
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
 from trainer.files import MOUNT as MOUNT
@@ -145,6 +144,8 @@ def download_for_now(source: str, objects: list[SourceObject]) -> pathlib.Path:
 
 def checksum(path: pathlib.Path) -> str:
     """CRC32C of the file, 8 hex digits, as Cloud Storage computes it."""
+    import google_crc32c  # here, so that settings can be read without any package
+
     crc: Any = google_crc32c.Checksum()  # type: ignore[no-untyped-call]
     with path.open("rb") as file:
         while chunk := file.read(2**20):
@@ -194,20 +195,17 @@ def client(write: bool = False) -> Any:
 
     With STORAGE_EMULATOR_HOST set, requests go to that server.
     """
-    # Outside Google Cloud no metadata server replies; one try of one second is enough to find that out.
-    os.environ.setdefault("GCE_METADATA_TIMEOUT", "1")
-    os.environ.setdefault("GCE_METADATA_DETECT_RETRIES", "1")
-    import google.auth
+    from google.auth.exceptions import DefaultCredentialsError
     from google.cloud import storage
 
     if os.environ.get("STORAGE_EMULATOR_HOST"):
         return storage.Client.create_anonymous_client()
     scope = f"https://www.googleapis.com/auth/devstorage.{'read_write' if write else 'read_only'}"
     try:
-        credentials, project = google.auth.default(scopes=[scope])
-    except google.auth.exceptions.DefaultCredentialsError:
+        found, project = credentials.find(scope)
+    except DefaultCredentialsError:
         return storage.Client.create_anonymous_client()
-    return storage.Client(project=project or "none", credentials=credentials)
+    return storage.Client(project=project or "none", credentials=found)
 
 
 def retry() -> Any:

@@ -44,6 +44,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     print(f"Checking bucket {environment.bucket} ...", file=sys.stderr, flush=True)
     with cloud.advised(f"`python -m pipeline doctor --env {parsed.env}` says what else a run needs"):
         checks.check_bucket(environment)
+        for line in submit.notes(submission):
+            print(line)
         submit.send(submission)
     print(f"Run:     {submission.run}")
     print(f"Console: {cloud.run_link(environment, submission.run)}", flush=True)

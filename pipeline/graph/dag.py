@@ -63,10 +63,6 @@ v4.0.5): it must be longer than any training."""
 RUN = {"kubeflow": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
 """Target -> what identifies a run, if not its name. On Kubeflow people choose the name, and may choose it twice
 (kubeflow/pipelines 2.17.0, backend/src/v2/driver/resolve.go:437); a registry has each run once."""
-METADATA = {"GCE_METADATA_TIMEOUT": "3", "GCE_METADATA_DETECT_RETRIES": "3"}
-"""Environment of the tasks in a cloud: google-auth's defaults for its metadata server, which needs seconds to
-answer a new pod. `trainer.storage` waits for one second if they are not set, because elsewhere there is no such
-server."""
 
 
 def build_pipeline(target: str = "local", environment: Environment | None = None) -> Any:
@@ -83,7 +79,7 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
             fingerprints = {step: _fingerprint_source(step, parameters) for step in STEPS}
             fetched = {step: _fetch_data(step, parameters, fingerprints[step]) for step in STEPS}
             data = {step: task.outputs["prepared"] for step, task in fetched.items()}
-            checked = [] if target == "local" else [_check_registry(parameters)]
+            checked = [] if target == "local" else [_check_registry(target, parameters)]
 
             def train(step: str, base_model: Channel | None) -> Channel:
                 inputs = TrainingStepInputs(
@@ -121,7 +117,7 @@ def _notify_on_exit(env: Environment) -> contextlib.AbstractContextManager[Any]:
 
 
 def _configure_tasks(target: str, env: Environment) -> None:
-    """Set the image of our tasks and, except on this machine, their environment, volume, size and retries.
+    """Set the image of our tasks and, except on this machine, their volume, size and retries.
 
     Disables the caching of NEVER_CACHED tasks, whatever their image.
     """
@@ -140,8 +136,6 @@ def _configure_tasks(target: str, env: Environment) -> None:
         if component in SIZES:
             cores, memory = SIZES[component]
             task.set_cpu_limit(cores).set_memory_limit(memory)
-        for name, value in METADATA.items():
-            task.set_env_variable(name, value)
         if env.volume_claim:
             from kfp import kubernetes
 
@@ -151,9 +145,10 @@ def _configure_tasks(target: str, env: Environment) -> None:
             task.set_retry(retries, backoff_duration="60s", backoff_factor=2, backoff_max_duration=limit)
 
 
-def _check_registry(parameters: dict[str, Channel]) -> Channel:
+def _check_registry(target: str, parameters: dict[str, Channel]) -> Channel:
     """A task of its own, because plans are cached: they must neither skip the check nor depend on the registry."""
-    task = check_registry(**_registry(parameters))
+    place = parameters["checkpoint_dir"]
+    task = check_registry(platform=target, **_registry(parameters), checkpoint_dir=place)
     return task.set_display_name("Registry")
 
 

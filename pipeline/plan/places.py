@@ -13,10 +13,12 @@ SCRATCH = ("/gcs", "/s3", "/minio")
 lost with the pod (compiler/argocompiler/container.go:476-496)."""
 
 
-def check_places(platform: str, checkpoint_dir: str) -> None:
-    """Raise `UserError` if a run on `platform` would lose its checkpoints."""
+def check_places(platform: str, registry: str, checkpoint_dir: str) -> None:
+    """Raise `UserError` if a run on `platform` would lose its versions or checkpoints, or cannot save."""
     if platform == "kubeflow":
+        check_outside_pod("registry", registry)
         check_outside_pod("checkpoint_dir", checkpoint_dir)
+    if checkpoint_dir:
         check_writable("checkpoint_dir", checkpoint_dir)
 
 

@@ -107,7 +107,7 @@ class Lock:
 
     def _acquire(self) -> None:
         started = changed = time.monotonic()
-        seen, is_told = -1, False
+        seen, told = -1, ""
         while True:
             content, generation = read(self._address, self._connected)
             if generation != seen:
@@ -120,11 +120,12 @@ class Lock:
             holder = content.decode(errors="replace") or "another process"
             check(
                 time.monotonic() - started < WAIT_S,
-                f"{holder} has held {self._address} for {WAIT_S / 60:.0f} minutes; end it, then try again",
+                f"{self._address} has been held for {WAIT_S / 60:.0f} minutes, now by {holder}; "
+                "end it, then try again",
             )
-            if not is_told:
+            if content and holder != told:
                 print(f"waiting until {holder} releases {self._address}", flush=True)
-                is_told = True
+                told = holder
             time.sleep(POLL_S)
 
     def _renew(self) -> None:

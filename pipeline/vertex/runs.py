@@ -19,6 +19,8 @@ INTERRUPTED = 130
 POLL_S = 10.0
 MORE_PAUSES = 26
 """Further attempts, half a minute apart, to read the state of a run that is followed: 15 minutes in all."""
+SEARCHED = 100
+"""Latest runs among which `active` looks: one page of the API."""
 LISTED = ("name", "state", "display_name", "create_time", "end_time", "schedule_name")
 RUN = -1
 """Stands for the run itself among the ids of its tasks."""
@@ -54,6 +56,11 @@ def name_of(environment: Environment, run: str) -> str:
 def latest(environment: Environment, pipeline: str, limit: int) -> list[Any]:
     """The latest runs of a pipeline, newest first, with only the fields `LISTED`."""
     return _list(environment, f'pipeline_name="{pipeline}"', limit)
+
+
+def active(environment: Environment, pipeline: str) -> list[Any]:
+    """Those of the latest runs of a pipeline that have not ended, newest first; form as in `latest`."""
+    return [run for run in latest(environment, pipeline, SEARCHED) if state_of(run) not in STATUSES]
 
 
 def of_schedule(environment: Environment, schedule: str, limit: int = 5) -> list[Any]:

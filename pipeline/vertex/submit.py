@@ -145,6 +145,23 @@ def estimates(submission: Submission) -> list[str]:
     ]
 
 
+def notes(submission: Submission) -> list[str]:
+    """A line for each other run of the pipeline that has not ended, and what that means for this run."""
+    environment, name = submission.environment, submission.job["pipelineSpec"]["pipelineInfo"]["name"]
+    states = {run.name.rpartition("/")[2]: runs.state_of(run) for run in runs.active(environment, name)}
+    lines = [
+        f"Run {run} of this pipeline is {state}: {cloud.run_link(environment, run)}"
+        for run, state in states.items()
+        if run != submission.run
+    ]
+    if lines and name == NAME:
+        lines.append(
+            "With the same parameters and data, the new run would train in the same folder: its training fails if "
+            f"theirs is still writing there. `{runs.command(environment, 'cancel', 'RUN')}` cancels a run"
+        )
+    return lines
+
+
 def send(submission: Submission) -> None:
     """Start the run. Raises `UserError` if Vertex AI refuses it, or if it is unknown whether it has started."""
     from google.cloud.aiplatform_v1 import CreatePipelineJobRequest

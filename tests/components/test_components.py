@@ -15,6 +15,7 @@ import pytest
 from kfp import dsl
 from kfp.dsl.types import artifact_types
 
+from components.check_registry import check_registry
 from components.collect_training import collect_training
 from components.evaluate_model import evaluate_model
 from components.fetch_dataset import fetch_dataset
@@ -36,7 +37,7 @@ from trainer.training import loop
 COMPONENTS = {
     component.name: component
     for component in (
-        *(collect_training, evaluate_model, fetch_dataset, fingerprint, import_model),
+        *(check_registry, collect_training, evaluate_model, fetch_dataset, fingerprint, import_model),
         *(plan_training, train_model, upload_model),
     )
 }
@@ -337,16 +338,35 @@ def test_job_without_a_model_is_reported(tmp_path, capsys):
         ({"accelerator": "t4", "provisioning": "flex-start"}, "flex-start"),
         ({"accelerator": "v5e-1", "location": "europe-west9"}, "europe-west9"),
         ({"timeout_hours": 1e-9}, "timeout_hours"),
-        ({"platform": "kubeflow"}, "^error: checkpoint_dir is empty: "),
-        (
-            {"platform": "kubeflow", "checkpoint_dir": "/proc/state"},
-            "^error: checkpoint_dir is '/proc/state', where nothing can be written",
-        ),
     ],
 )
 def test_plan_refuses_what_does_not_fit(tmp_path, prepared, changes, message):
     with pytest.raises(SystemExit, match=message):
         planned(tmp_path, prepared, **changes)
+
+
+@pytest.mark.parametrize(
+    ("registry", "checkpoint_dir", "message"),
+    [
+        ("", "/data/state", "^error: registry is empty: "),
+        ("models", "/data/state", "^error: registry is 'models', a folder which is lost"),
+        ("/gcs/bucket/models", "/data/state", "^error: registry is '/gcs/bucket/models', but on Kubeflow /gcs is"),
+        ("/data/models", "", "^error: checkpoint_dir is empty: "),
+        ("/data/models", "/proc/state", "^error: checkpoint_dir is '/proc/state', where nothing can be written"),
+    ],
+)
+def test_place_in_a_pod_of_kubeflow_is_refused_before_anything_is_trained(registry, checkpoint_dir, message):
+    with pytest.raises(SystemExit, match=message):
+        check_registry.python_func("kubeflow", "msinet", registry, checkpoint_dir)
+
+
+def test_places_outside_the_pods_are_written_and_left_as_they_were(tmp_path, bucket, capsys):
+    volume, address = str(tmp_path / "data"), f"gs://{bucket.name}/msinet"
+    for registry, checkpoints in ((volume, f"{volume}/state"), (f"{address}/models", f"{address}/checkpoints")):
+        check_registry.python_func("kubeflow", "msinet", registry, checkpoints)
+        assert f"a version of model 'msinet' can be added to {registry}" in capsys.readouterr().out
+    assert not [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    assert not list(bucket.list_blobs())
 
 
 def test_plan_names_the_image_precision_and_batch_of_the_accelerator(tmp_path, prepared):

@@ -103,8 +103,6 @@ def reached(pipelines, data, tmp_path, monkeypatch):
         here = {} if target == "local" else {"accelerator": accelerator}
         per_step = {f"base_{name}" if name in PER_STEP else name: value for name, value in changes.items()}
         defaults = {name: parameter.default for name, parameter in PARAMETERS.items()}
-        if target == "kubeflow":  # its pods keep nothing
-            here |= {name: str(tmp_path / target / name) for name in ("registry", "checkpoint_dir")}
         with pytest.raises(ReachedError) as reached:
             start(target, defaults | here | per_step | {"fingerprint-weights": ""})
         return *reached.value.args, (tmp_path / target / "plan").read_text()

@@ -10,14 +10,14 @@ from pipeline.grants import Grant
 from pipeline.graph import parameters
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import PARAMETERS, Value
+from pipeline.graph.values import layered
 from pipeline.plan.plan import TrainingPlan
-from pipeline.vertex import checks, submit
+from pipeline.vertex import checks, images, submit
 from pipeline.vertex.doctor import access, places, project, quota
 from pipeline.vertex.doctor.access import Access
 from pipeline.vertex.doctor.api import Api, UnansweredError, attempted
 from pipeline.vertex.doctor.case import Case
 from pipeline.vertex.doctor.findings import Finding, missing, ok, unknown
-from trainer.accelerators import ACCELERATORS
 from trainer.duration import format_duration
 from trainer.errors import UserError
 
@@ -43,7 +43,7 @@ def make_case(environment: Environment, passed: Mapping[str, Value]) -> tuple[Ca
     """
     checks.check_environment(environment)
     defaults = {name: parameter.default for name, parameter in PARAMETERS.items()}
-    values = {**defaults, **environment.derived, **environment.parameters, **passed}
+    values = layered(defaults, environment.derived, environment.parameters, passed)
     plans: dict[str, TrainingPlan] = {}
     looks = (
         *(parameters.validate, parameters.require_sources, partial(submit.check_locations, environment)),
@@ -142,7 +142,7 @@ def _about_places(case: Case, api: Api) -> Iterator[Ask]:
         if repository:
             question = partial(places.check_repository, api, repository, form)
             yield f"repository {repository.name}", question
-    for kind in sorted({row.image for row in ACCELERATORS.values()}):
+    for kind in images.KINDS:
         yield f"image {kind}", partial(places.check_image, api, case, kind)
     yield "template", partial(places.check_template, api, case)
     for parameter, check in (

@@ -241,7 +241,8 @@ def test_a_changed_registry_is_checked_but_trains_nothing_again(compiled):
             assert used.isdisjoint({"registry", "model_name"})
     inputs = tasks(compiled["kubeflow"])["check-registry"]["inputs"]["parameters"]
     assert {name: parameter_of(source) for name, source in inputs.items()} == {
-        name: name for name in ("registry", "model_name")
+        "platform": None,
+        **{name: name for name in ("registry", "model_name", "checkpoint_dir")},
     }
 
 

@@ -101,7 +101,14 @@ def test_unknown_parameter_is_refused_with_the_nearest_one():
         ({"gate_confidence": 95.0}, "gate_confidence is 95; it must be at least 0 and below 1"),
         ({"max_examples": -1}, "max_examples is -1"),
         ({"model_name": "../mine"}, "model_name is '../mine'"),
-        ({"registry": "s3://bucket/models"}, "registry is 's3://bucket/models'"),
+        (
+            {"registry": "s3://bucket/models"},
+            "registry is 's3://bucket/models'; give a folder, gs://BUCKET/FOLDER, or",
+        ),
+        (
+            {"registry": "gs:///models"},
+            "registry is 'gs:///models'; write it as gs://BUCKET or gs://BUCKET/FOLDER",
+        ),
         ({"checkpoint_dir": "s3://b/c"}, "checkpoint_dir is 's3://b/c'; give a folder or a gs:// address"),
     ],
 )

@@ -32,12 +32,16 @@ def test_place_outside_the_pod_passes(address):
     check_outside_pod("registry", address)
 
 
-def test_checkpoints_are_checked_on_kubeflow_alone(tmp_path):
-    check_places("local", "")
-    check_places("vertex", "")
-    check_places("kubeflow", str(tmp_path / "checkpoints"))
+def test_places_in_a_pod_are_refused_on_kubeflow_alone(tmp_path):
+    place = str(tmp_path / "checkpoints")
+    check_places("local", "", "")
+    check_places("vertex", "", "")
+    check_places("vertex", "/gcs/bucket/models", place)
+    check_places("kubeflow", "gs://bucket/models", place)
+    with pytest.raises(UserError, match="registry is '/gcs/bucket/models', but on Kubeflow"):
+        check_places("kubeflow", "/gcs/bucket/models", place)
     with pytest.raises(UserError, match="checkpoint_dir is 'state', a folder"):
-        check_places("kubeflow", "state")
+        check_places("kubeflow", "gs://bucket/models", "state")
 
 
 def test_check_writes_and_leaves_nothing(tmp_path, bucket):

@@ -123,6 +123,20 @@ def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model
     assert record["reason"] == "The current default stays."
 
 
+def test_better_model_whose_rival_was_replaced_says_so(registry, model, tmp_path, capsys):
+    evaluation = {"datasets": {}, "promote": True, "reason": "The candidate becomes the default."}
+    files.write_json(tmp_path / "evaluation" / artifacts.EVALUATION, evaluation)
+    (tmp_path / "evaluation" / artifacts.PER_IMAGE).touch()
+    outcomes = [
+        register(registry, "msinet", str(model), str(tmp_path / "evaluation"), NO_VERSION, {"run": run})
+        for run in ("msinet-1", "msinet-2")
+    ]
+    assert outcomes == [(1, DEFAULT), (2, CHALLENGER)]
+    (warning,) = capsys.readouterr().out.splitlines()
+    assert "another run has moved the default of model 'msinet' from version 0 to 1 " in warning
+    assert "registry set-default 2" in warning
+
+
 def test_lineage_of_a_folder_that_is_no_prepared_data_names_it(model, tmp_path):
     with pytest.raises(UserError, match="not a prepared dataset"):
         lineage("run", {"base": str(tmp_path)}, str(model))

@@ -394,6 +394,39 @@ def test_caching_on_leaves_out_tasks_that_depend_on_the_current_source_or_regist
     assert not cached("off")
 
 
+# === Other runs ===
+
+
+@pytest.mark.parametrize("state", ["QUEUED", "PENDING", "RUNNING", "CANCELLING", "PAUSED"])
+def test_run_that_has_not_ended_is_named(vertex, prod, small_file, submission, state):
+    submit.send(submission)
+    vertex.state["script"] = [(state, {})]
+    other = submit.prepare(prod, {"rate": 0.5}, small_file)
+    link = cloud.run_link(prod, submission.run)
+    assert submit.notes(other) == [f"Run {submission.run} of this pipeline is {state.lower()}: {link}"]
+    assert submit.notes(submission) == []
+
+
+@pytest.mark.parametrize("state", ["SUCCEEDED", "FAILED", "CANCELLED"])
+def test_run_that_has_ended_is_not_named(vertex, prod, small_file, submission, state):
+    submit.send(submission)
+    vertex.state["script"] = [(state, {})]
+    assert submit.notes(submit.prepare(prod, {"rate": 0.5}, small_file)) == []
+
+
+def test_active_run_of_our_pipeline_is_named_before_another_is_sent(vertex, tmp_path, capsys):
+    command = ["submit", "--env", write_config(vertex.environment, tmp_path)]
+    assert main(command) == 0
+    assert "of this pipeline" not in capsys.readouterr().out
+    first = created(vertex)[0].query["pipelineJobId"]
+    assert main(command) == 0
+    named, advice, said, *_ = capsys.readouterr().out.splitlines()[-5:]
+    assert named.startswith(f"Run {first} of this pipeline is pending: https://console")
+    assert "its training fails if theirs is still writing there. `python -m pipeline runs cancel RUN" in advice
+    assert said.startswith("Run:  ")
+    assert len(created(vertex)) == 2
+
+
 # === Following ===
 
 STATES = [

@@ -1,0 +1,184 @@
+"""What a registry does only in a bucket, which others write too; test_numbered.py has the rest."""
+
+import pathlib
+
+import pytest
+import requests
+
+from pipeline.registry import lock, staging
+from pipeline.registry.bucket import BucketRegistry
+from pipeline.registry.lock import ChangedError, Lock
+from pipeline.registry.register import check_shared, connect
+from pipeline.registry.versions import NO_VERSION
+from tests.gcs import answering, refusing
+from tests.pipeline.registry.places import BucketFiles
+from tests.registering import record, register_at_once
+from trainer import storage
+from trainer.artifacts import CHALLENGER, DEFAULT
+from trainer.errors import UserError
+from trainer.models.find import find_model
+
+CLAIM = "assets.extra/version.json"
+
+
+@pytest.fixture
+def registry(bucket):
+    return BucketRegistry.at(f"gs://{bucket.name}/models/")
+
+
+@pytest.fixture
+def stored(registry):
+    return BucketFiles(registry.root)
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """Locks of which one is taken for abandoned at once."""
+    monkeypatch.setattr(lock, "LEASE_S", 0.05)
+    monkeypatch.setattr(lock, "POLL_S", 0.02)
+
+
+def add(registry, model, run="msinet-1", champion=NO_VERSION):
+    return registry.add("msinet", model, record(run), True, champion)
+
+
+def test_two_processes_that_register_at_once_lose_nothing(registry, tmp_path):
+    """tests/kill_registrations.py has 50 rounds, also with one of them killed."""
+    assert register_at_once(registry.root, tmp_path, rounds=3) == {"none": 3}
+
+
+# === Writers that were killed or stopped ===
+
+
+def test_version_of_a_killed_writer_is_none_and_is_removed_by_the_next(registry, stored, model):
+    add(registry, model)
+    for path in (CLAIM, "assets.extra/model.weights.h5", "saved_model.pb"):
+        stored.write(f"msinet/2/{path}", b"" if path == CLAIM else b"half")
+    assert [version.number for version in registry.versions("msinet")] == [1]
+    with pytest.raises(UserError, match=r"has no version 2; it has 1 "):
+        find_model(f"{registry.root}/msinet@2")
+    # A server that has seen the folder may have given up on it: its number is not used again.
+    assert add(registry, model, "msinet-2", champion=1) == (3, DEFAULT)
+    assert not [path for path in stored.paths() if path.startswith("msinet/2/")]
+
+
+def test_files_that_others_have_put_there_are_left_alone(registry, stored, model):
+    stored.write("msinet/4/saved_model.pb", b"theirs")
+    assert add(registry, model) == (5, DEFAULT)
+    assert stored.read("msinet/4/saved_model.pb") == b"theirs"
+
+
+def test_lock_of_a_killed_writer_is_taken_over(registry, stored, model, hasty, capsys):
+    stored.write("msinet/.lock", b"process 7 on vm")
+    assert add(registry, model) == (1, DEFAULT)
+    assert capsys.readouterr().out == f"waiting until process 7 on vm releases {registry.root}/msinet/.lock\n"
+    assert stored.read("msinet/.lock") == b""
+
+
+def test_lock_of_a_living_writer_is_not_taken_over(registry, monkeypatch):
+    monkeypatch.setattr(lock, "LEASE_S", 0.4)
+    monkeypatch.setattr(lock, "POLL_S", 0.02)
+    monkeypatch.setattr(lock, "WAIT_S", 0.9)
+    address, client = f"{registry.root}/msinet/.lock", storage.client(write=True)
+    with (
+        Lock(address, client),
+        pytest.raises(UserError, match=r"\.lock has been held for .* minutes, now by process \d+ on .*; end it"),
+        Lock(address, client),
+    ):
+        pass
+
+
+def test_writer_that_was_stopped_for_too_long_registers_nothing(registry, stored, model, hasty, monkeypatch):
+    """The other one takes the lock over while this one copies; the claim of this one is then void."""
+    monkeypatch.setattr(Lock, "_renew", lambda lock: None)
+    copy = staging.copy
+    others = []
+
+    def interrupted(*arguments):
+        monkeypatch.setattr(staging, "copy", copy)
+        others.append(add(BucketRegistry.at(registry.root), model, "msinet-2"))
+        copy(*arguments)
+
+    monkeypatch.setattr(staging, "copy", interrupted)
+    with pytest.raises(
+        ChangedError, match=r"/1/assets\.extra/version\.json was changed by another process meanwh"
+    ):
+        add(registry, model)
+    assert others == [(2, DEFAULT)]
+    assert [version.record["lineage"]["run"] for version in registry.versions("msinet")] == ["msinet-2"]
+    assert not [path for path in stored.paths() if path.startswith("msinet/1/")]
+    assert add(registry, model) == (3, CHALLENGER)
+
+
+def test_aliases_that_another_has_changed_meanwhile_are_read_again(registry, model):
+    for number, run in enumerate(("msinet-1", "msinet-2")):
+        add(registry, model, run, champion=number)
+    seen = []
+
+    def choose(aliases):
+        if not seen:
+            BucketRegistry.at(registry.root)._point("msinet", 1, lambda aliases: DEFAULT)
+        seen.append(dict(aliases))
+        return CHALLENGER
+
+    registry._point("msinet", 2, choose)
+    assert seen == [{DEFAULT: 2}, {DEFAULT: 1}]
+    assert registry.aliases("msinet") == {DEFAULT: 1, CHALLENGER: 2}
+
+
+# === Requests ===
+
+
+def test_request_that_is_repeated_because_its_reply_was_lost_has_made_the_change(registry, monkeypatch):
+    client, lost = storage.client(write=True), []
+    request = client._http.request
+
+    def losing(method, url, *arguments, **options):
+        reply = request(method, url, *arguments, **options)
+        if method == "POST" and not lost:
+            lost.append(url)
+            raise requests.ConnectionError("the reply is lost")
+        return reply
+
+    monkeypatch.setattr(client._http, "request", losing)
+    generation = lock.replace(f"{registry.root}/claim", b"mine", 0, client)
+    assert lost
+    assert lock.read(f"{registry.root}/claim", client) == (b"mine", generation)
+    with pytest.raises(ChangedError, match=r"/claim was changed by another process meanwhile; try again"):
+        lock.replace(f"{registry.root}/claim", b"mine", 0, client)
+
+
+def test_bucket_that_does_not_exist_or_may_not_be_written_is_named_with_a_remedy(bucket, monkeypatch):
+    with pytest.raises(UserError, match="there is no bucket 'nowhere-at-all'"):
+        check_shared("gs://nowhere-at-all/models", "msinet")
+    with (
+        answering(monkeypatch, refusing(403)),
+        pytest.raises(UserError, match=r"no permission to write gs://private/models/msinet/.*Storage Object User"),
+    ):
+        check_shared("gs://private/models", "msinet")
+
+
+# === Addresses ===
+
+
+def test_mount_of_vertex_ai_is_the_bucket_itself():
+    assert connect("/gcs/bucket/models") == connect("gs://bucket/models") == BucketRegistry("gs://bucket/models")
+
+
+@pytest.mark.parametrize("location", ["", "models", "./models"])
+def test_registry_inside_a_container_is_refused(location):
+    with pytest.raises(UserError, match=r"registry is '\.?/?models', a folder that only one container has.*gs://"):
+        check_shared(location, "msinet")
+
+
+def test_registry_that_other_containers_have_is_accepted(registry, tmp_path, capsys):
+    for location in (registry.root, str(tmp_path)):
+        check_shared(location, "msinet")
+        assert capsys.readouterr().out == f"a version of model 'msinet' can be added to {location}\n"
+    assert not list(pathlib.Path(tmp_path).iterdir())
+
+
+def test_whole_bucket_is_a_registry(bucket, model):
+    registry = connect(f"gs://{bucket.name}")
+    assert add(registry, model) == (1, DEFAULT)
+    assert [version.place for version in registry.versions("msinet")] == [f"gs://{bucket.name}/msinet/1"]

@@ -1,0 +1,161 @@
+"""Processes that register models at once in a bucket: all at the same moment, killed, or stopped for too long."""
+
+import multiprocessing
+import os
+import signal
+import time
+
+from pipeline.registry import lock
+from pipeline.registry.bucket import BucketRegistry
+from pipeline.registry.versions import NO_VERSION
+from trainer import artifacts
+from trainer.artifacts import DEFAULT
+from trainer.errors import UserError
+from trainer.storage import client
+
+NAME = "msinet"
+LEASE_S = 1.0
+POLL_S = 0.02
+SPAWN = multiprocessing.get_context("spawn")
+
+
+class Writer:
+    """A process that registers one model after the other, as told."""
+
+    def __init__(self, address, folder, lease_s):
+        self._pipe, theirs = SPAWN.Pipe()
+        self._process = SPAWN.Process(target=_register_as_told, args=(theirs, address, folder, lease_s))
+        self._process.start()
+        theirs.close()
+
+    def send(self, run, champion):
+        self._pipe.send((run, champion))
+
+    def receive(self):
+        """(number, alias) of the version, or what went wrong; None if the process was killed."""
+        try:
+            return self._pipe.recv()
+        except (EOFError, ConnectionError):
+            return None
+
+    def signal(self, number):
+        os.kill(self._process.pid, number)
+
+    def end(self):
+        self._pipe.close()
+        self._process.join()
+
+
+def _register_as_told(pipe, address, folder, lease_s):
+    lock.LEASE_S, lock.POLL_S = lease_s, POLL_S
+    registry = BucketRegistry.at(address)
+    registry.versions(NAME)
+    pipe.send("ready")
+    while True:
+        try:
+            run, champion = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send(registry.add(NAME, write_model(folder / run, run), record(run), True, champion))
+        except UserError as error:
+            pipe.send(str(error))
+
+
+def record(run):
+    return {"metrics": {"osie": {"kld": 0.5}}, "lineage": {"run": run}}
+
+
+def write_model(folder, run):
+    """The files of a model, with the name of the run in place of weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / artifacts.SAVED_MODEL).mkdir(exist_ok=True)
+    (folder / artifacts.SAVED_MODEL / "saved_model.pb").write_text(run)
+    for name in (artifacts.WEIGHTS, artifacts.MODEL_CONFIG, artifacts.HISTORY):
+        (folder / name).write_text(run)
+    return folder
+
+
+def register_at_once(address, folder, rounds, random=None):
+    """Let two processes register a model each in every round; returns what happened, by how often it did.
+
+    Args:
+        address: of the registry.
+        folder: for the models.
+        rounds: how many rounds.
+        random: a `random.Random` that disturbs the first process in a round: with SIGKILL, with SIGSTOP until
+            the other has taken over, or not at all. None disturbs it never.
+    """
+    registry, lease_s = BucketRegistry.at(address), LEASE_S if random else lock.LEASE_S
+    writers = [Writer(address, folder, lease_s) for _ in range(2)]
+    assert [writer.receive() for writer in writers] == ["ready", "ready"]
+    events = {}
+    for number in range(rounds):
+        runs = [f"run-{number}-{index}" for index in range(2)]
+        champion = registry.aliases(NAME).get(DEFAULT, NO_VERSION)
+        for writer, run in zip(writers, runs, strict=True):
+            writer.send(run, champion)
+        disturbance = _disturb(writers[0], random) if random else "none"
+        outcomes = [writer.receive() for writer in writers]
+        if disturbance == "kill":
+            assert outcomes[0] is None or isinstance(outcomes[0], tuple)
+            writers[0].end()
+            writers[0] = Writer(address, folder, lease_s)
+            assert writers[0].receive() == "ready"
+        for index, outcome in enumerate(outcomes):
+            if not isinstance(outcome, tuple):
+                kind = "killed" if outcome is None else "refused"
+                events[kind] = events.get(kind, 0) + 1
+                assert outcome is None or "was changed by another process meanwhile" in outcome, outcome
+                writers[index].send(runs[index], champion)  # as a pipeline repeats the task
+                outcomes[index] = writers[index].receive()
+        events[disturbance] = events.get(disturbance, 0) + 1
+        _check_round(registry, runs, outcomes)
+    for writer in writers:
+        writer.end()
+    _check_all(registry, folder, rounds)
+    return events
+
+
+def _disturb(writer, random):
+    kind = random.choice(["none", "kill", "kill", "stop"])
+    if kind == "none":
+        return kind
+    time.sleep(random.uniform(0, 0.5))
+    if kind == "kill":
+        writer.signal(signal.SIGKILL)
+    else:
+        writer.signal(signal.SIGSTOP)
+        time.sleep(2 * LEASE_S)
+        writer.signal(signal.SIGCONT)
+    return kind
+
+
+def _check_round(registry, runs, outcomes):
+    """Both have a version of their own, which has what they wrote, and one of them is the default."""
+    versions = {version.number: version for version in registry.versions(NAME)}
+    assert len({number for number, _ in outcomes}) == 2, outcomes
+    for run, (number, _) in zip(runs, outcomes, strict=True):
+        assert versions[number].record["lineage"]["run"] == run
+    aliases = registry.aliases(NAME)
+    assert set(aliases.values()) <= set(versions)
+    assert aliases[DEFAULT] in {number for number, _ in outcomes}
+
+
+def _check_all(registry, folder, rounds):
+    """Each run has exactly one version, whole, and no file of another one is left."""
+    registry.add(NAME, write_model(folder / "last", "last"), record("last"), False, NO_VERSION)  # tidies up
+    versions = {version.record["lineage"]["run"]: version for version in registry.versions(NAME)}
+    assert len(registry.versions(NAME)) == len(versions) == 2 * rounds + 1
+    bucket, _, root = registry.address.removeprefix("gs://").partition("/")
+    found = {}
+    for blob in client().list_blobs(bucket, prefix=f"{root}/{NAME}/"):
+        number, _, path = blob.name.removeprefix(f"{root}/{NAME}/").partition("/")
+        if path:
+            found.setdefault(int(number), {})[path] = blob
+    assert sorted(found) == sorted(version.number for version in versions.values())
+    for run, version in versions.items():
+        blobs = found[version.number]
+        assert len(blobs) == 5
+        weights = blobs[f"{artifacts.VERSION_EXTRA}/{artifacts.WEIGHTS}"]
+        assert weights.download_as_bytes() == run.encode()
