@@ -94,7 +94,7 @@ check-manifests: ## Judge docs/kubernetes/ by the code of Kubernetes and Argo Wo
 check-mount: $(INSTALLED) $(GCSFUSE) ## Write what a run writes through gcsfuse to a bucket, as root and as another user (needs Go, fuse3 and /dev/fuse)
 	$(BIN)/python -m pytest tests/check_mount.py $(ARGS)
 
-check-images: $(INSTALLED) $(GCSFUSE) ## Build the cpu image without Docker, run the sample pipeline in it on a mounted bucket (15 minutes, 15 GB; needs root, Debian's buildah)
+check-images: $(INSTALLED) $(GCSFUSE) ## Build the cpu and tpu images without Docker and run the sample pipeline on a read-only root, with a bucket at /gcs (20 minutes, not in CI; needs root, Go, buildah, debootstrap, bubblewrap, fuse3)
 	$(BIN)/python -m tests.check_images $(ARGS)
 
 check-gcloud: $(INSTALLED) ## Give the commands of gcloud that are sent and written down to gcloud itself, on this machine (minutes; needs it)

@@ -100,8 +100,11 @@ def mounted(url, folder, *flags):
                 time.sleep(PAUSE_S)
             yield folder
         finally:
-            # Lazily, since a program that still has a file open would keep the mount.
-            subprocess.run(["fusermount3", "-u", "-z", folder], check=True)
+            if os.path.ismount(folder):
+                # Lazily, since a program that still has a file open would keep the mount.
+                subprocess.run(["fusermount3", "-u", "-z", folder], check=True)
+            else:
+                process.terminate()
             process.wait(TIMEOUT_S)
 
 
