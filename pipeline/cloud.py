@@ -1,6 +1,5 @@
 """Access to Vertex AI: clients, the retry rule, explanations of errors, and links to the console."""
 
-import os
 import re
 import sys
 import time
@@ -9,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from pipeline import grants
+from trainer import credentials
 from trainer.errors import UserError
 from trainer.storage import LOGIN
 
@@ -66,22 +66,18 @@ def session(place: Place, token: str = "") -> Any:
     The project of `place` pays for requests of people who have not chosen another. Raises `UserError` at once if
     there are no credentials, or if they have expired.
     """
-    # Outside Google Cloud no metadata server replies; one try of one second is enough to find that out.
-    os.environ.setdefault("GCE_METADATA_TIMEOUT", "1")
-    os.environ.setdefault("GCE_METADATA_DETECT_RETRIES", "1")
-    import google.auth
     from google.auth.transport.requests import AuthorizedSession, Request
     from google.oauth2.credentials import Credentials
 
     if token:
         return AuthorizedSession(Credentials(token))  # type: ignore[no-untyped-call]
     with reported_errors():
-        credentials: Any = _credentials(place) or google.auth.default(scopes=[SCOPE])[0]
-        if isinstance(credentials, Credentials) and not credentials.quota_project_id:
-            credentials = credentials.with_quota_project(place.project)
+        found = _credentials(place) or credentials.find(SCOPE)[0]
+        if isinstance(found, Credentials) and not found.quota_project_id:
+            found = found.with_quota_project(place.project)
         if not _is_plain(place):
-            credentials.refresh(Request())
-    return AuthorizedSession(credentials)  # type: ignore[no-untyped-call]
+            found.refresh(Request())
+    return AuthorizedSession(found)  # type: ignore[no-untyped-call]
 
 
 def connect(place: Place) -> None:

@@ -237,7 +237,10 @@ class Server(http.server.ThreadingHTTPServer):
 
 @pytest.fixture
 def vertex(bucket, monkeypatch):
-    """A FakeVertex, whose clients do not pause; its environment `prod` leads there and to an empty bucket."""
+    """A FakeVertex, whose clients do not pause; its environment `prod` leads there and to an empty bucket.
+
+    Its project has all that runs need (tests/vertex_project.py).
+    """
     from pipeline import cloud
     from pipeline.vertex import runs
     from tests import vertex_models, vertex_pipelines, vertex_project, vertex_templates  # noqa: F401
@@ -251,6 +254,7 @@ def vertex(bucket, monkeypatch):
     with Server(("127.0.0.1", 0), Handler) as server:
         server.vertex = vertex = FakeVertex()
         vertex.environment = environment(f"http://127.0.0.1:{server.server_port}", bucket.name)
+        vertex_project.furnish(vertex)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

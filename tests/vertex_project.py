@@ -113,7 +113,7 @@ def furnish(server):
             },
             "templates": {"format": "KFP", "tags": {"msinet/v1"}},
         },
-        quotas={"custom_model_training_cpus": {"": 42}},
+        quotas={each: {"": 64} for each in METRICS},
         is_impersonable=True,
     )
     grant(project, f"user:{CALLER}", bucket, DEPLOYER_ON_PROJECT, "roles/artifactregistry.writer")

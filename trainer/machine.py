@@ -42,6 +42,7 @@ def facts(folder: pathlib.Path) -> Iterator[Fact]:
     yield locked_memory()
     yield devices()
     yield from mounts()
+    yield Fact("folder", str(folder))
     yield from file_operations(folder)
 
 
@@ -105,4 +106,4 @@ def file_operations(folder: pathlib.Path) -> Iterator[Fact]:
             means = "a training cannot write there" if is_required else "not needed"
             yield Fact(name, f"{error.strerror or error}", BAD if is_required else NOTE, means)
         else:
-            yield Fact(name, f"works in {folder}")
+            yield Fact(name, "works")

@@ -108,7 +108,8 @@ def test_one_step_is_trained_and_the_report_is_put_in_the_bucket(bucket, tmp_pat
     report = bucket.blob(f"msinet/doctor/1/{probe.REPORT}").download_as_text().splitlines()
     found = {fact["name"]: fact for fact in map(json.loads, report)}
     assert found["training"]["value"].startswith("one step on 8 images, loss 2.250, ")
-    assert found["mkdir"]["value"] == f"works in {tmp_path}/gcs/{bucket.name}/msinet/doctor/1"
+    assert found["folder"]["value"] == f"{tmp_path}/gcs/{bucket.name}/msinet/doctor/1"
+    assert found["mkdir"]["value"] == "works"
     assert "\ntraining: one step on 8 images, loss 2.250, " in capsys.readouterr().out
 
 

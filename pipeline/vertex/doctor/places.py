@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pipeline.graph.titles import NAME
 from pipeline.vertex import checks
 from pipeline.vertex.doctor.api import Api, UnansweredError, quoted
-from pipeline.vertex.doctor.case import Case, Repository
+from pipeline.vertex.doctor.case import Case, Repository, repository_of
 from pipeline.vertex.doctor.findings import Finding, missing, ok, unknown
 from trainer import storage
 
@@ -60,15 +60,16 @@ def _is_there(api: Api, bucket: str, path: str) -> bool:
     return any(not path or name == path or name.startswith(f"{path}/") for name in names)
 
 
-def check_image(api: Api, case: Case, kind: str) -> Iterable[Finding]:
-    """Whether the image of a kind has the tag of the environment."""
-    name = case.environment.image_of(kind)
-    if case.images is None:
+def check_image(api: Api, name: str) -> Iterable[Finding]:
+    """Whether the image of a full name, with its tag, exists."""
+    address, _, last = name.rpartition("/")
+    package, _, tag = last.partition(":")
+    repository = repository_of(address)
+    if repository is None:
         yield unknown(f"image {name} is not in Artifact Registry, so this cannot ask for it")
         return
-    package = name.rpartition("/")[2].partition(":")[0]
-    command = f"make images ENV={case.environment.name}"
-    yield from _check_tag(api, case.images, package, case.environment.image_tag, f"image {name}", command)
+    command = f"make images ENV={api.environment.name}"
+    yield from _check_tag(api, repository, package, tag, f"image {name}", command)
 
 
 def check_template(api: Api, case: Case) -> Iterable[Finding]:

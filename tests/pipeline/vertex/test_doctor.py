@@ -13,7 +13,7 @@ from pipeline.vertex.doctor import examine
 from pipeline.vertex.doctor.api import Api
 from pipeline.vertex.doctor.findings import MISSING, OK, UNKNOWN
 from tests.vertex import DROP, PROJECT, SERVICE_ACCOUNT, write_config
-from tests.vertex_project import CALLER, SERVICES, Project, furnish
+from tests.vertex_project import CALLER, SERVICES, Project
 from trainer.errors import UserError
 
 ME, ACCOUNT = f"user:{CALLER}", f"serviceAccount:{SERVICE_ACCOUNT}"
@@ -23,8 +23,8 @@ NETWORK = "projects/123456789/global/networks/main"
 
 @pytest.fixture
 def project(vertex):
-    """A project that lacks nothing for a training on CPUs."""
-    return furnish(vertex)
+    """A project that lacks nothing."""
+    return vertex.state["project"]
 
 
 def found(vertex, **parameters):
@@ -240,6 +240,8 @@ def test_quota_of_the_plan_is_compared(vertex, project, parameters, metric, coun
 
 @pytest.mark.parametrize("provisioning", ["spot", "flex-start"])
 def test_spot_and_flex_start_take_preemptible_quota(vertex, project, provisioning):
+    project.quotas.clear()
+    project.quotas["custom_model_training_cpus"] = {"": 64}
     both = {**L4, "finetune_accelerator": "l4", "finetune_batch_size": 0, "provisioning": provisioning}
     short = [finding.text for finding in found(vertex, **both) if finding.state == MISSING]
     assert [text.split()[1] for text in short] == [
@@ -259,6 +261,7 @@ def test_limits_are_read_as_the_api_writes_them(vertex, project):
 
 def test_metric_that_google_does_not_have_is_unknown(vertex, project, monkeypatch):
     monkeypatch.setattr("tests.vertex_project.METRICS", [])
+    del project.quotas["custom_model_training_nvidia_l4_gpus"]
     assert "Google names no limit; the plan takes 1" in only(found(vertex, **L4), UNKNOWN).text
 
 
