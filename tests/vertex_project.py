@@ -180,9 +180,9 @@ def looked_up(kind, name):
     return kind[name]
 
 
-@route("POST", "/tokeninfo")
-def token_info(server, request):
-    return {"email": CALLER, "verified_email": True, "expires_in": 3599}
+@route("GET", "/v1/userinfo")
+def user_info(server, request):
+    return {"sub": "10769150350006150715113082367", "email": CALLER, "email_verified": True}
 
 
 @route("POST", r"/v1/projects/-/serviceAccounts/([^/:]+):generateAccessToken")

@@ -15,8 +15,8 @@ LISTED = 100
 """Objects whose names begin with a source's: enough to find one of its own among others."""
 
 
-def check_bucket(api: Api, name: str) -> Iterable[Finding]:
-    """Whether a bucket exists and stores its data in the region of the runs."""
+def check_bucket(api: Api, name: str, is_written: bool) -> Iterable[Finding]:
+    """Whether a bucket exists, and is in the region of the runs if they write to it."""
     location, project = api.environment.location, api.environment.project
     found = api.find("storage", f"storage/v1/b/{quoted(name)}")
     if found is None:
@@ -27,6 +27,8 @@ def check_bucket(api: Api, name: str) -> Iterable[Finding]:
     regions = found.get("customPlacementConfig", {}).get("dataLocations", ())
     if checks.bucket_fits(place, regions, location):
         yield ok(f"bucket gs://{name} is in {place.lower()}")
+    elif not is_written:
+        yield ok(f"bucket gs://{name} is in {place.lower()}; reading it from {location} costs more")
     else:
         text = f"bucket gs://{name} is in {place.lower()}, but runs are in {location}"
         yield missing(text, f"set bucket to one in {location}, or location to the bucket's region")
