@@ -1,7 +1,7 @@
 """Vertex AI on this machine for tests: a server on loopback that responds like the API and keeps what it was sent.
 
 It records each request. `fail` makes the next requests fail, as the API or the network would. The routes are in
-tests/vertex_models.py, tests/vertex_pipelines.py and tests/vertex_templates.py.
+tests/vertex_*.py.
 """
 
 import dataclasses
@@ -243,7 +243,7 @@ def vertex(bucket, monkeypatch):
     """
     from pipeline import cloud
     from pipeline.vertex import runs
-    from tests import vertex_models, vertex_pipelines, vertex_project, vertex_templates  # noqa: F401
+    from tests import vertex_models, vertex_pipelines, vertex_places, vertex_project, vertex_templates  # noqa: F401
 
     monkeypatch.setattr(cloud, "PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
     monkeypatch.setattr(runs, "POLL_S", 0.0)
