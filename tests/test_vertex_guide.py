@@ -1,191 +1,227 @@
-"""docs/vertex.md, followed: every command that needs no cloud is run here, in the guide's order, against a server
-on loopback that answers as Vertex AI does; the others are listed, so that no word of them drifts.
+"""docs/vertex.md and its reference, followed. Each of their commands runs:
+
+- all of them in bash, in their order, with programs that note their arguments;
+- those of this project, with these arguments, against a server on loopback that imitates Vertex AI;
+- `gcloud config` in the real Google Cloud CLI, and all its commands in its own parser, if it is installed;
+- `terraform` does not run: its variables and outputs are compared with infra/.
+
+Nothing else of gcloud runs: `gcloud auth` opens a browser, and the others read or change a project.
 """
 
+import dataclasses
 import functools
-import pathlib
+import itertools
+import json
 import re
 import shlex
+import subprocess
 import tomllib
 
 import pytest
+import yaml
 
 from pipeline.__main__ import WITH_ASSIGNMENTS, main, parse
 from pipeline.commands.flags import passed_parameters
-from pipeline.graph.parameters import STEPS, settings_of
+from pipeline.graph.environment import load_environment
+from pipeline.registry.register import connect
+from pipeline.vertex import images
+from pipeline.vertex.template import Template
+from tests import guide
+from tests.guide import BLOCK, BUILTINS, DOCS, GCLOUD, PROGRAMS, Page
 from tests.infra import blocks, environment_text
+from tests.pipeline.conftest import address, model  # noqa: F401  fixtures
+from tests.pipeline.registry.test_both import add
 from tests.test_makefile import ROOT, make
 from tests.vertex import LOCATION, PROJECT, write_config
 from tests.vertex_pipelines import PENDING
-from trainer import datasets
-from trainer.config import SAMPLE, FetchConfig
-from trainer.data import layout, sample
+from tests.vertex_project import furnish
 
-GUIDE = (ROOT / "docs" / "vertex.md").read_text()
-NEED_THE_CLOUD = """
-gcloud auth login
-gcloud auth application-default login
-gcloud config set project "$PROJECT"
-gcloud services enable serviceusage.googleapis.com cloudresourcemanager.googleapis.com
-terraform -chdir=infra init
-terraform -chdir=infra apply -var "project=$PROJECT" -var "location=$LOCATION" -var "deployers=[\\"user:$ME\\"]"
-terraform -chdir=infra output -raw environment > configs/prod.toml
-gcloud storage cp --recursive ~/salicon "$(terraform -chdir=infra output -raw data_bucket)"
-export DEPLOYER="$(terraform -chdir=infra output -raw deployer)"
-gcloud config set auth/impersonate_service_account "$DEPLOYER"
-gcloud auth application-default login --impersonate-service-account="$DEPLOYER"
-gcloud config unset auth/impersonate_service_account
-gcloud auth application-default login
-gcloud ai models list --region="$LOCATION"
-gcloud ai models delete MODEL_ID --region="$LOCATION"
-terraform -chdir=infra apply -var "project=$PROJECT" -var "location=$LOCATION" -var delete_contents=true
-terraform -chdir=infra destroy -var "project=$PROJECT" -var "location=$LOCATION" -var delete_contents=true
-gcloud projects delete "$PROJECT"
-"""
-SET_UP = ("make install", "source .venv/bin/activate")
-"""Commands that tests/test_makefile.py runs, and that only a shell can run."""
+GUIDE = Page("vertex.md")
+REFERENCE = Page("vertex-reference.md")
+PAGES = (GUIDE, REFERENCE)
 COMPLETED_BY = {"tensorboard": "training_service_account=trains@my-project-1.iam.gserviceaccount.com"}
-"""A parameter that the guide says to set, in words, together with another one."""
-VALUES = {"$PROJECT": PROJECT, "$LOCATION": LOCATION, "$TAG": "v1"}
+"""A parameter that the reference says to set, in words, together with another one."""
+ASKED_BY_POST = r":testIamPermissions|:generateAccessToken|tokeninfo"
 
 
-def commands():
-    """Each command of the guide's blocks."""
-    blocks_of_commands = re.findall(r"^```sh\n(.*?)^```", GUIDE, re.MULTILINE | re.DOTALL)
-    return [line for block in blocks_of_commands for line in block.replace("\\\n", "").splitlines() if line]
+@pytest.fixture(params=PAGES, ids=lambda page: page.name)
+def page(request):
+    return request.param
 
 
-def parameters_in_text():
-    """Each set of parameters in the guide's text that you may add to its commands."""
-    text = re.sub(r"^```sh\n.*?^```", "", GUIDE, flags=re.MULTILINE | re.DOTALL)
-    spans = [span.split() for span in re.findall(r"`([^`]+)`", text)]
-    return [words for words in spans if all(re.fullmatch(r"[a-z_]+=\S+", word) for word in words)]
-
-
-def is_local(command):
-    return command.startswith(("python ", "make ")) and command not in SET_UP
+@pytest.fixture
+def calls(page):
+    """The calls of the page's programs."""
+    return guide.run(page)
 
 
 @functools.cache
-def pipeline_arguments(command):
-    """The arguments that a local command passes to `python -m pipeline`."""
-    for name, value in VALUES.items():
-        command = command.replace(name, value)
-    words = shlex.split(command)
-    if words[0] == "make":
-        finished = make("--dry-run", *words[1:])
-        assert finished.returncode == 0, finished.stderr
-        (line,) = (each for each in finished.stdout.splitlines() if "-m pipeline" in each)
-        return shlex.split(line.partition("-m pipeline")[2])
-    assert words[:3] == ["python", "-m", "pipeline"], command
-    return words[3:]
+def pipeline_calls(page):
+    """The arguments of each call of `python -m pipeline`, those by way of `make` among them."""
+    found = []
+    for program, *arguments in guide.run(page):
+        if program == "make" and arguments != ["install"]:
+            finished = make("--dry-run", *arguments)
+            assert finished.returncode == 0, finished.stderr
+            (line,) = (each for each in finished.stdout.splitlines() if "-m pipeline" in each)
+            found.append(shlex.split(line.partition("-m pipeline")[2]))
+        elif program == "python":
+            assert arguments[:2] == ["-m", "pipeline"]
+            found.append(arguments[2:])
+    return found
 
 
-def local_commands():
-    return [command for command in commands() if is_local(command)]
+# === Each command ===
 
 
-# === What cannot run here ===
+def test_blocks_are_shell_or_output_and_begin_with_known_programs(page):
+    assert {language for language, _ in BLOCK.findall(page.text)} <= {"sh", "text"}
+    assert len(re.findall("^ *```", page.text, re.MULTILINE)) == 2 * len(BLOCK.findall(page.text))
+    for command in page.commands:
+        assert command.split()[0] in (*PROGRAMS, *BUILTINS), command
 
 
-def test_commands_that_need_the_cloud_are_these():
-    others = [each for each in commands() if not is_local(each) and each not in SET_UP]
-    assert others[0].startswith("export PROJECT=")
-    assert others[1:] == NEED_THE_CLOUD.strip().splitlines()
+def test_bash_runs_every_command(page, calls):
+    programs = [command.split()[0] for command in page.commands]
+    for program in PROGRAMS:
+        # Terraform is also called for the values of others.
+        assert sum(call[0] == program for call in calls) >= programs.count(program)
+    assert not any("" in call for call in calls), "a variable was empty"
 
 
-def test_every_command_is_one_line_in_a_block_of_shell():
-    assert len(re.findall(r"^```", GUIDE, re.MULTILINE)) == 2 * len(re.findall(r"^```sh$", GUIDE, re.MULTILINE))
-    for command in commands():
-        assert command.split()[0] in {"export", "source", "make", "python", "gcloud", "terraform"}, command
+def test_parser_accepts_the_commands(page):
+    assert pipeline_calls(page)
+    for arguments in pipeline_calls(page):
+        parsed, others = parse(arguments)
+        if parsed.command in WITH_ASSIGNMENTS:
+            given = passed_parameters(parsed, others)
+            assert {word.partition("=")[0] for word in others} <= set(given)
 
 
-def test_terraform_commands_use_its_variables_and_outputs():
-    text = "\n".join(commands())
-    assert set(re.findall(r'-var "?(\w+)=', text)) <= set(blocks("variable"))
-    required = {name for name, body in blocks("variable").items() if "default" not in body}
-    for line in text.splitlines():
-        if re.search(r"terraform .* (apply|destroy) ", line):
-            assert required <= set(re.findall(r'-var "?(\w+)=', line)), line
-    outputs = set(re.findall(r"output -raw (\w+)", text))
-    assert outputs <= set(blocks("output"))
+def gcloud_commands(folder):
+    """Every command of gcloud in the documentation."""
+    lines = [line for path in sorted(folder.glob("*.md")) for line in Page(path.name).commands]
+    # The parser of the developers' command takes the word after --recursive for its value.
+    moved = [
+        line.replace(" --recursive", "") + " --recursive" if "--recursive" in line else line for line in lines
+    ]
+    return [line.partition(" > ")[0] for line in moved if line.startswith("gcloud ")]
 
 
-def test_variables_of_the_commands_are_exported():
-    exports = "\n".join(each for each in commands() if each.startswith("export"))
-    assert set(re.findall(r"\$([A-Z]+)\b", "\n".join(commands()))) == {
-        *re.findall(r"(?:export |\s)([A-Z]+)=", exports)
+@pytest.mark.skipif(not GCLOUD, reason="the Google Cloud CLI is not installed")
+def test_gcloud_parses_its_commands(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
+    commands = gcloud_commands(DOCS)
+    assert len(commands) > 20
+    mistake = "gcloud ai models list --regoin=us-central1"
+    path = tmp_path / "commands.json"
+    path.write_text(json.dumps([{"command_string": command} for command in [*commands, mistake]]))
+    # A command of its developers, which parses others without running them.
+    lint = [GCLOUD, "meta", "lint-gcloud-commands", f"--commands-file={path}", "--quiet"]
+    finished = subprocess.run(lint, capture_output=True, text=True, timeout=120, check=True)
+    refused = {
+        each["command_string"]: each["error_message"]
+        for each in json.loads(finished.stdout)
+        if not each["success"]
     }
+    assert list(refused) == [mistake], refused
 
 
-def test_tag_of_the_guide_is_the_environments():
-    (exported,) = (each for each in commands() if each.startswith("export PROJECT="))
-    values = dict(word.split("=") for word in shlex.split(exported)[1:])
+def test_terraform_commands_use_its_variables_and_outputs(calls):
+    terraform = [call for call in calls if call[0] == "terraform"]
+    required = {name for name, body in blocks("variable").items() if "default" not in body}
+    for call in terraform:
+        assert call[1] == "-chdir=infra"
+        given = {word.partition("=")[0] for option, word in itertools.pairwise(call) if option == "-var"}
+        assert given <= set(blocks("variable"))
+        assert required <= given or call[2] not in ("apply", "destroy"), call
+        assert call[2:4] != ["output", "-raw"] or call[4] in blocks("output")
+
+
+def test_values_of_the_guide_are_the_environments(tmp_path):
+    exported = dict(word.split("=") for word in shlex.split(GUIDE.commands[0])[1:])
     written = tomllib.loads(environment_text())
-    assert values["TAG"] == written["image_tag"]
-    assert values["LOCATION"] == written["location"]
+    assert exported["LOCATION"] == written["location"]
+    assert f"--tag {written['image_tag']}" in GUIDE.text
 
 
-# === What can ===
-
-
-@pytest.mark.parametrize("command", local_commands())
-def test_parser_accepts_the_commands(command):
-    parsed, others = parse(pipeline_arguments(command))
-    if parsed.command in WITH_ASSIGNMENTS:
-        given = passed_parameters(parsed, others)
-        assert {word.partition("=")[0] for word in others} <= set(given)
+# === Followed to its end ===
 
 
 @pytest.fixture
 def followed(vertex, tmp_path, monkeypatch):
     """The environment `prod` of the guide: what Terraform writes, but for where the API and the buckets are."""
-    path = pathlib.Path(write_config(vertex.environment, tmp_path))
-    assert path.name == "prod.toml"
+    project = furnish(vertex)
+    project.quotas["custom_model_training_nvidia_l4_gpus"] = {LOCATION: 1}
+    (tmp_path / "bin").mkdir()
+    # `images` asks gcloud for the tag, then becomes gcloud.
+    (tmp_path / "bin" / "gcloud").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bin" / "gcloud").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=":")
+    monkeypatch.setattr(images, "commit_of", lambda environment: "0123456789ab")
+    monkeypatch.setattr(
+        "os.execvp", lambda program, command: vertex.state.setdefault("builds", []).append(command) or 0
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("os.chdir", lambda folder: None)
+    written = tomllib.loads(environment_text())["parameters"]
+    values = {name: value for name, value in written.items() if name.endswith("_batch_size")}
+    assert values
+    vertex.environment = dataclasses.replace(vertex.environment, parameters=vertex.environment.parameters | values)
+    write_config(vertex.environment, tmp_path)
     monkeypatch.setattr("pipeline.graph.environment.CONFIGS", tmp_path)
     return vertex
 
 
-def filled_in(vertex, arguments):
-    """`arguments` as a reader completes them: the guide writes RUN for the id of a run."""
-    return [list(vertex.kept("runs"))[-1] if word == "RUN" else word for word in arguments]
-
-
 def changes(vertex):
     """Number of requests that create, change or delete something."""
-    return sum(each.method != "GET" for each in vertex.requests)
+    return sum(each.method != "GET" and not re.search(ASKED_BY_POST, each.path) for each in vertex.requests)
 
 
-def test_guide_can_be_followed_to_its_end(followed, capsys):
-    for command in local_commands():
-        arguments = pipeline_arguments(command)
-        if arguments[0] in ("registry", "images"):
-            continue  # tests/pipeline has versions to look at (registry) and a clone to build (vertex)
+def looks_only(arguments):
+    verbs = {"plan", "doctor", "compile", "images"}
+    return arguments[0] in verbs or "--dry-run" in arguments or bool({"list", "show"} & set(arguments[:2]))
+
+
+def filled_in(arguments, vertex, registry):
+    """`arguments` as a reader completes them: RUN is the id of a run. The registry is that of the server."""
+    names = {"RUN": list(vertex.kept("runs"))[-1:], f"vertex://{PROJECT}/{LOCATION}": [registry]}
+    return [value for word in arguments for value in names.get(word, [word])]
+
+
+def test_page_can_be_followed_to_its_end(page, followed, request, tmp_path, capsys):
+    registry = request.getfixturevalue("address")
+    add(connect(registry), request.getfixturevalue("model"))
+    found = pipeline_calls(page)
+    for arguments in found:
         before = changes(followed)
         last = ("RUNNING", {}) if "cancel" in arguments else ("SUCCEEDED", {})
         followed.state["script"] = [PENDING, last]
-        assert main(filled_in(followed, arguments)) == 0, f"{command}\n{capsys.readouterr()}"
-        looks_only = arguments[0] == "plan" or "--dry-run" in arguments or {"list", "show"} & set(arguments[:2])
-        assert (changes(followed) == before) == bool(looks_only), command
-    assert len(followed.kept("runs")) == 2
-    assert followed.state["schedules made"] == 2
+        assert main(filled_in(arguments, followed, registry)) == 0, f"{arguments}\n{capsys.readouterr()}"
+        assert (changes(followed) == before) == looks_only(arguments), arguments
+    started = [each for each in found if each[0] == "submit" and "--dry-run" not in each]
+    assert len(followed.kept("runs")) == len(started)
+    made = [each for each in found if each[:2] in (["schedule", "create"], ["schedule", "replace"])]
+    assert followed.state.get("schedules made", 0) == len(made)
     assert not followed.kept("schedules")
+    assert len(followed.state.get("builds", [])) == sum(each[0] == "images" for each in found)
+    compiled = {path.name: path.read_text() for path in tmp_path.glob("*.yaml")}
+    assert len(compiled) == sum(each[0] == "compile" for each in found)
+    assert not any("my-project" in text for text in compiled.values())
+    if compiled:
+        defaults = Template(yaml.safe_load(compiled["sample.yaml"])).defaults()
+        assert load_environment(str(ROOT / "configs/sample.toml")).parameters.items() <= defaults.items()
 
 
-def test_text_has_parameters_to_add():
-    assert any("base_source=sample" in words for words in parameters_in_text())
-
-
-@pytest.mark.parametrize("words", parameters_in_text(), ids=" ".join)
-def test_parameters_in_the_text_make_a_run_whose_data_is_accepted(followed, words):
-    added = [COMPLETED_BY[name] for name in COMPLETED_BY if words[0].startswith(f"{name}=")]
-    assert main(["submit", "--env", "prod", *words, *added]) == 0
-    (run,) = followed.kept("runs").values()
-    given = run["job"]["runtimeConfig"]["parameterValues"]
-    assert {word.partition("=")[0] for word in words} <= set(given)
-    for step in STEPS:
-        config = FetchConfig(**settings_of(FetchConfig, step, given))
-        if config.source == SAMPLE:
-            drawn = sample.settings(config.dataset)
-            items = {"train": [None] * drawn.n_train, "valid": [None] * drawn.n_valid}
-            layout.check_counts(items, datasets.get(config.dataset), SAMPLE, config.accepts_partial)
+def test_printed_lines_are_what_a_run_prints(followed, capsys):
+    (shown,) = (text for language, text in BLOCK.findall(GUIDE.text) if language == "text")
+    data = "fetch-dataset"
+    followed.state["script"] = [
+        ("RUNNING", {}),
+        ("RUNNING", {data: ("RUNNING", "")}),
+        ("SUCCEEDED", {data: ("SUCCEEDED", "")}),
+    ]
+    assert main(["submit", "--env", "prod", "--wait", "base_source=sample", "finetune_source=sample"]) == 0
+    printed = re.sub(r"msinet-\d+-\w{4}", "msinet-20260302100000-1a2b", capsys.readouterr().out)
+    printed = re.sub(r"(?<=\] succeeded after ).*", "2 min 5 s", printed)
+    assert printed.replace(f"={PROJECT}", "=my-project").splitlines() == shown.splitlines()

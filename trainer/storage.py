@@ -17,8 +17,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import IO, Any
 
-import google_crc32c
-
 from trainer import credentials
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
@@ -136,6 +134,8 @@ def download_for_now(source: str, objects: list[SourceObject]) -> pathlib.Path:
 
 def checksum(path: pathlib.Path) -> str:
     """CRC32C of the file, 8 hex digits, as Cloud Storage computes it."""
+    import google_crc32c  # here, so that settings can be read without any package
+
     crc: Any = google_crc32c.Checksum()  # type: ignore[no-untyped-call]
     with path.open("rb") as file:
         while chunk := file.read(2**20):

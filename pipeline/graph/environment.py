@@ -12,7 +12,7 @@ from typing import Any
 
 from components import IMAGE
 from pipeline.graph.parameters import Value, convert
-from pipeline.plan.places import check_outside_pod
+from pipeline.plan.fit import check_outside_pod
 from pipeline.registry.address import VERTEX
 from pipeline.registry.labels import OWNER
 from trainer.errors import UserError, check, check_choice, nearest

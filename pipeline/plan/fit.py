@@ -5,6 +5,11 @@ from trainer.accelerators import Accelerator
 from trainer.config import TrainConfig
 from trainer.errors import check
 
+SCRATCH = ("/gcs", "/s3", "/minio")
+"""Folders of a Kubeflow pod in which the launcher keeps its copies of artifacts. Each is an emptyDir, which is
+lost with the pod (kubeflow/pipelines 2.17.0,
+backend/src/v2/compiler/argocompiler/container.go:476-496)."""
+
 
 def check_platform(platform: str, machines: AcceleratorConfig, training: TrainConfig) -> None:
     """Raise `UserError` if `platform` (vertex, kubeflow or local) does not support these settings.
@@ -52,3 +57,15 @@ def resolve_precision(row: Accelerator, precision: str) -> str:
         f"{row.name} ({row.chip.title}) has no {resolved}; set precision to {' or '.join(supported)}",
     )
     return resolved
+
+
+def check_outside_pod(name: str, address: str) -> None:
+    """Raise `UserError` if parameter `name` is empty or names a folder that ends with the pod."""
+    lost = "which is lost with the pod"
+    remedy = f"set {name} to gs://NAME/FOLDER, or to a folder of a volume (docs/kubeflow.md)"
+    check(bool(address), f"{name} is empty: its default is a folder {lost}; {remedy}")
+    if "://" in address:
+        return
+    check(address.startswith("/"), f"{name} is {address!r}, a folder {lost}; {remedy}")
+    root = next((root for root in SCRATCH if f"{address}/".startswith(f"{root}/")), "")
+    check(not root, f"{name} is {address!r}, but on Kubeflow {root} is a folder {lost}; {remedy}")

@@ -5,12 +5,9 @@ Line numbers are those of kubeflow/pipelines 2.17.0, below backend/src/v2/.
 
 import secrets
 
-from trainer.errors import UserError, check
+from pipeline.plan.fit import check_outside_pod
+from trainer.errors import UserError
 from trainer.folder import PROBE, Folder
-
-SCRATCH = ("/gcs", "/s3", "/minio")
-"""Folders of a Kubeflow pod in which the launcher keeps its copies of artifacts. Each is an emptyDir, which is
-lost with the pod (compiler/argocompiler/container.go:476-496)."""
 
 
 def check_places(platform: str, registry: str, checkpoint_dir: str) -> None:
@@ -20,18 +17,6 @@ def check_places(platform: str, registry: str, checkpoint_dir: str) -> None:
         check_outside_pod("checkpoint_dir", checkpoint_dir)
     if checkpoint_dir:
         check_writable("checkpoint_dir", checkpoint_dir)
-
-
-def check_outside_pod(name: str, address: str) -> None:
-    """Raise `UserError` if parameter `name` is empty or names a folder that ends with the pod."""
-    lost = "which is lost with the pod"
-    remedy = f"set {name} to gs://NAME/FOLDER, or to a folder of a volume (docs/kubeflow.md)"
-    check(bool(address), f"{name} is empty: its default is a folder {lost}; {remedy}")
-    if "://" in address:
-        return
-    check(address.startswith("/"), f"{name} is {address!r}, a folder {lost}; {remedy}")
-    root = next((root for root in SCRATCH if f"{address}/".startswith(f"{root}/")), "")
-    check(not root, f"{name} is {address!r}, but on Kubeflow {root} is a folder {lost}; {remedy}")
 
 
 def check_writable(name: str, address: str) -> None:
