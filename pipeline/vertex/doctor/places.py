@@ -48,8 +48,9 @@ def check_source(api: Api, parameter: str, address: str) -> Iterable[Finding]:
     if found:
         yield ok(f"{subject} is there")
     else:
-        kind = "ARCHIVE" if storage.is_archive(path) else "--recursive FOLDER"
-        yield missing(f"{subject}: there is nothing", f"gcloud storage cp {kind} {address}")
+        is_archive = storage.is_archive(path)
+        command = f"gcloud storage cp {'ARCHIVE' if is_archive else 'FOLDER'} {address}"
+        yield missing(f"{subject}: there is nothing", command if is_archive else f"{command} --recursive")
 
 
 def _is_there(api: Api, bucket: str, path: str) -> bool:

@@ -3,6 +3,10 @@
 from pipeline.vertex.doctor import examine
 from pipeline.vertex.doctor.api import Api
 from pipeline.vertex.doctor.findings import OK
+from tests.vertex import PROJECT
+
+TENSORBOARD = f"projects/{PROJECT}/locations/us-central1/tensorboards/7"
+NETWORK = "projects/123456789/global/networks/main"
 
 
 def found(vertex, **parameters):

@@ -8,14 +8,12 @@ import pytest
 from pipeline import grants
 from pipeline.vertex.doctor import examine
 from pipeline.vertex.doctor.findings import MISSING, OK, UNKNOWN
-from tests.pipeline.vertex.doctoring import found, only
+from tests.pipeline.vertex.doctoring import NETWORK, TENSORBOARD, found, only
 from tests.vertex import PROJECT, SERVICE_ACCOUNT
 from tests.vertex_project import CALLER
 from trainer.errors import UserError
 
 ME, ACCOUNT = f"user:{CALLER}", f"serviceAccount:{SERVICE_ACCOUNT}"
-TENSORBOARD = f"projects/{PROJECT}/locations/us-central1/tensorboards/7"
-NETWORK = "projects/123456789/global/networks/main"
 
 
 def bucket_of(vertex):
@@ -159,7 +157,7 @@ def remove_archive(project):
         (remove_image, "msinet/msinet-gpu:v1 does not exist", "make images ENV=prod"),
         (change_format, "repository templates has format DOCKER, not KFP", "name another repository"),
         (move_bucket, "is in europe-west4, but runs are in us-central1", "set bucket to one in us-central1"),
-        (remove_data, "/salicon: there is nothing", "gcloud storage cp --recursive FOLDER gs://"),
+        (remove_data, "/salicon: there is nothing", "gcloud storage cp FOLDER gs://"),
         (remove_archive, "add1000.tar.gz: there is nothing", "gcloud storage cp ARCHIVE gs://hmm-ml-models/"),
     ],
 )

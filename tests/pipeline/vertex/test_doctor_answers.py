@@ -2,8 +2,10 @@
 
 import dataclasses
 import io
+import json
 import re
 import socket
+import subprocess
 
 import pytest
 
@@ -11,8 +13,9 @@ from pipeline import cloud
 from pipeline.__main__ import main
 from pipeline.vertex.doctor.api import Api
 from pipeline.vertex.doctor.findings import MISSING, OK, UNKNOWN, lines, missing
-from tests.pipeline.vertex.doctoring import found, only
-from tests.vertex import DROP, write_config
+from tests.guide import GCLOUD
+from tests.pipeline.vertex.doctoring import NETWORK, TENSORBOARD, found, only
+from tests.vertex import DROP, SERVICE_ACCOUNT, write_config
 from tests.vertex_project import CALLER, SERVICES, Project
 from trainer.errors import UserError
 
@@ -126,3 +129,29 @@ def test_reply_that_is_no_error_of_an_api_is_shortened(vertex, project):
 def test_commands_that_mend_several_things_are_printed_once():
     findings = [missing("one", "make it"), missing("other", "do it"), missing("two", "make it")]
     assert list(lines(findings)) == ["  ✗ one", "  ✗ two", "      make it", "  ✗ other", "      do it"]
+
+
+# === Commands of gcloud ===
+
+
+@pytest.mark.skipif(not GCLOUD, reason="the Google Cloud CLI is not installed")
+def test_gcloud_parses_the_commands_that_are_proposed(vertex, tmp_path, monkeypatch):
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
+    parameters = {"tensorboard": TENSORBOARD, "persistent_resource": "gpus-1", "training_network": NETWORK}
+    remedies = []
+    full, empty = vertex.state["project"], Project(is_owner=True, apis={*SERVICES, "servicenetworking"})
+    full.policies.clear()
+    full.accounts[SERVICE_ACCOUNT] = {"disabled": True}
+    full.networks["main"] = []
+    full.apis.clear()
+    full.apis |= {*SERVICES} - {"logging"}
+    for vertex.state["project"] in (full, empty, Project(state="DELETE_REQUESTED", apis=set(SERVICES))):
+        remedies += [finding.remedy for finding in found(vertex, **parameters)]
+    commands = sorted({remedy for remedy in remedies if remedy.startswith("gcloud ")})
+    groups = {" ".join(command.split()[1:4]) for command in commands}
+    assert len(groups) > 12, groups
+    path = tmp_path / "commands.json"
+    path.write_text(json.dumps([{"command_string": command} for command in commands]))
+    lint = [GCLOUD, "meta", "lint-gcloud-commands", f"--commands-file={path}", "--quiet"]
+    finished = subprocess.run(lint, capture_output=True, text=True, timeout=120, check=True)
+    assert [each["error_message"] for each in json.loads(finished.stdout) if not each["success"]] == []
