@@ -49,7 +49,7 @@ TENSORFLOW := $(if $(filter command,$(origin GPU)),$(gpu_or_cpu),$(or $(shell ca
 SAME := $(filter $(TENSORFLOW),$(shell cat $(INSTALLED) 2>/dev/null))
 SETS := requirements/$(TENSORFLOW).txt requirements/dev.txt
 
-.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving check-tpu check-kubeflow check-infra check-workflows check-mount check-images lint format compile requirements hooks clean
+.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving check-tpu check-kubeflow check-manifests check-infra check-workflows check-mount check-images check-gcloud lint format compile requirements hooks clean
 
 help: ## List the commands
 	@echo "Commands (make COMMAND):"
@@ -79,7 +79,7 @@ test-avx2: $(INSTALLED) ## Run the numerics with the kernels of a CPU that has A
 test-requirements: $(INSTALLED) ## Install each set of pins into an empty environment (minutes, gigabytes): [ARGS='-k tpu']
 	$(BIN)/python -m pytest tests/install_requirements.py $(ARGS)
 
-test-kills: $(INSTALLED) ## Kill and stop trainings at random moments, damage their checkpoints (minutes)
+test-kills: $(INSTALLED) ## Kill and stop trainings and registrations at random moments, damage checkpoints (minutes)
 	$(BIN)/python -m pytest tests/kill_*.py --capture no $(ARGS)
 
 test-serving: $(INSTALLED) $(SERVING)/.installed ## Load an export in the TensorFlow 2.15 of Google's containers, send it the requests of docs/serving.md (needs a Python 3.11)
@@ -92,6 +92,10 @@ check-kubeflow: $(INSTALLED) ## Have pipeline-kubeflow.yaml read by Kubeflow's c
 	@$(call needs_go,Kubeflow)
 	$(BIN)/python -m pytest tests/check_kubeflow.py $(ARGS)
 
+check-manifests: ## Have docs/kubernetes/ read by the code of Kubernetes and Argo Workflows (needs Go; minutes at first)
+	@$(call needs_go,Kubernetes)
+	cd tests/kubernetes && go run . ../../docs/kubernetes
+
 check-infra: $(INSTALLED) ## Have infra/ validated and planned by Terraform and the google provider, without a project (needs terraform or tofu)
 	$(BIN)/python -m pytest tests/check_infra.py -rs $(ARGS)
 
@@ -102,8 +106,11 @@ check-workflows: ## Have .github/workflows/ read by actionlint (needs Go)
 check-mount: $(INSTALLED) $(GCSFUSE) ## Write what a run writes through gcsfuse to a bucket, as root and as another user (needs Go, fuse3 and /dev/fuse)
 	$(BIN)/python -m pytest tests/check_mount.py $(ARGS)
 
-check-images: $(INSTALLED) $(GCSFUSE) ## Build the cpu image without Docker, run the sample pipeline in it on a mounted bucket (15 minutes, 15 GB; needs root, Debian's buildah)
+check-images: $(INSTALLED) $(GCSFUSE) ## Build the cpu and tpu images without Docker and run the sample pipeline on a read-only root, with a bucket at /gcs (20 minutes, not in CI; needs root, Go, buildah, debootstrap, bubblewrap, fuse3)
 	$(BIN)/python -m tests.check_images $(ARGS)
+
+check-gcloud: $(INSTALLED) ## Give the commands of gcloud that are sent and written down to gcloud itself, on this machine (minutes; needs it)
+	$(BIN)/python -m pytest tests/check_gcloud.py $(ARGS)
 
 lint: $(INSTALLED) ## Check format, style, types, and that the compiled pipeline is up to date
 	$(BIN)/ruff format --check
@@ -179,10 +186,10 @@ $(SERVING)/.installed: requirements/serving.txt | $(UV_INSTALLED)
 	@touch $@
 
 $(GCSFUSE):
-	@command -v go >/dev/null || { echo "error: gcsfuse is built by Go 1.26 or later, and there is no go on the PATH; install it from https://go.dev/dl" >&2; exit 1; }
+	@$(call needs_go,gcsfuse)
 	GOBIN=$(abspath $(@D)) go install $(GCSFUSE_PACKAGE)
 
-needs_go = command -v go >/dev/null || { echo "error: $(1) is built by Go, and there is no go on the PATH; install it from https://go.dev/dl" >&2; exit 1; }
+needs_go = command -v go >/dev/null || { echo "error: $(1) is built by Go 1.26 or later, and there is no go on the PATH; install it from https://go.dev/dl" >&2; exit 1; }
 
 # Sets `python` to the first suitable interpreter: TensorFlow 2.20 is built for Python up to 3.13.
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from pipeline import grants
-from trainer.credentials import find as find_credentials
+from trainer import credentials
 from trainer.errors import UserError
 from trainer.storage import LOGIN
 
@@ -72,12 +72,12 @@ def session(place: Place, token: str = "") -> Any:
     if token:
         return AuthorizedSession(Credentials(token))  # type: ignore[no-untyped-call]
     with reported_errors():
-        credentials: Any = _credentials(place) or find_credentials(SCOPE)[0]
-        if isinstance(credentials, Credentials) and not credentials.quota_project_id:
-            credentials = credentials.with_quota_project(place.project)
+        found = _credentials(place) or credentials.find(SCOPE)[0]
+        if isinstance(found, Credentials) and not found.quota_project_id:
+            found = found.with_quota_project(place.project)
         if not _is_plain(place):
-            credentials.refresh(Request())
-    return AuthorizedSession(credentials)  # type: ignore[no-untyped-call]
+            found.refresh(Request())
+    return AuthorizedSession(found)  # type: ignore[no-untyped-call]
 
 
 def connect(place: Place) -> None:

@@ -12,7 +12,11 @@ import pytest
 from tests import mounting
 from tests.mount_writes import MODEL, write_model
 from tests.test_mount import OWNERS, check_writes
-from trainer import artifacts, files
+from trainer import artifacts, files, storage
+from trainer.errors import UserError
+from trainer.folder import Folder
+from trainer.training import owner
+from trainer.training.owner import Owner
 
 KILLED = """
 import pathlib, sys
@@ -49,6 +53,23 @@ def test_copy_that_was_killed_is_not_taken_for_whole_and_is_written_again(tmp_pa
         write_model(model)
         names = {blob.name for blob in bucket.list_blobs(prefix="run/") if not blob.name.endswith("/")}
         assert names == {f"run/model/{name}" for name in MODEL}
+
+
+def test_owner_of_checkpoints_is_seen_by_a_machine_whose_mount_never_looks_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(owner, "INTERVAL_S", 0.1)
+    one, two = tmp_path / "one", tmp_path / "two"
+    two.mkdir()
+    with mounting.bucket(one, *mounting.NEVER_LOOKS_AGAIN) as (_, bucket):
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", bucket.client.api_endpoint)
+        with mounting.mounted(bucket.client.api_endpoint, two, *mounting.NEVER_LOOKS_AGAIN):
+            owners = []
+            for mount in (one, two):
+                monkeypatch.setattr(storage, "MOUNT", mount)
+                owners.append(Owner(Folder(storage.unmounted(f"{mount}/{bucket.name}/state"))))
+            owners[0].claim()
+            with pytest.raises(UserError, match="another training writes its checkpoints to gs://runs/state"):
+                owners[1].claim()
+            owners[0].release()
 
 
 def test_another_machine_reads_what_one_wrote_and_what_other_tools_uploaded(tmp_path, monkeypatch):

@@ -72,7 +72,8 @@ class Store:
         flags = ("--layers=false", "--pull-never", f"--from={BASE}", "--file=images/Dockerfile", f"--tag={image}")
         with log.open("w") as output:
             self.buildah("bud", *flags, *arguments, ".", cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
-        self.buildah("rmi", "--prune", capture_output=True)  # the stages before
+        for removal in (("rm", "--all"), ("rmi", "--prune")):  # of the stages, which buildah leaves
+            self.buildah(*removal, capture_output=True)
         return image
 
     @contextlib.contextmanager

@@ -17,4 +17,4 @@ ROUNDS = 50
 def test_every_run_gets_one_whole_version(bucket, tmp_path, disturbing):
     events = register_at_once(f"gs://{bucket.name}/models", tmp_path, ROUNDS, disturbing)
     print(events)
-    assert not disturbing or min(events["kill"], events["killed"], events["stop"], events["refused"]) > 0
+    assert not disturbing or min(events["killed"], events["stop"]) > 0

@@ -121,7 +121,7 @@ def _disturb(writer, random):
     kind = random.choice(["none", "kill", "kill", "stop"])
     if kind == "none":
         return kind
-    time.sleep(random.uniform(0, 0.5))
+    time.sleep(random.uniform(0, 0.3))
     if kind == "kill":
         writer.signal(signal.SIGKILL)
     else:

@@ -12,7 +12,7 @@ from kfp.cli.utils.parsing import parse_parameter_value
 from pipeline.__main__ import main, parse
 from pipeline.graph.environment import CONFIGS, load_environment
 from pipeline.graph.parameters import PARAMETERS, convert, require_sources, validate
-from pipeline.plan.places import SCRATCH
+from pipeline.plan.fit import SCRATCH
 from tests.test_makefile import ROOT
 from trainer.accelerators import ACCELERATORS
 
@@ -35,30 +35,50 @@ def manifest(name):
 
 
 def started():
-    """The parameters of each run that the guide starts, as kfp reads them."""
+    """The file and the parameters of each run that the guide starts, as kfp reads them."""
     for words in commands(KFP):
-        assert words[words.index("--package-file") + 1] == "cluster.yaml"
-        existing = [str(ROOT / "pipeline-kubeflow.yaml") if word == "cluster.yaml" else word for word in words]
+        file = words[words.index("--package-file") + 1]
+        existing = [str(ROOT / "pipeline-kubeflow.yaml") if word == file else word for word in words]
         context = kfp_run.create.make_context("create", existing[5:])  # raises an error for an unknown flag
         pairs = [word.split("=", maxsplit=1) for word in context.params["args"]]
-        yield {name: parse_parameter_value(value) for name, value in pairs}
+        yield file, {name: parse_parameter_value(value) for name, value in pairs}
 
 
 def test_every_command_is_one_of_a_known_tool():
     assert {words[0] for words in commands()} == set(TOOLS)
 
 
-def test_guide_compiles_its_copy_of_the_example(tmp_path, capsys):
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """File of the guide -> the defaults of its parameters; compiled by the guide's commands."""
+    folder = tmp_path_factory.mktemp("guide")
     (copied,) = commands("cp ")
-    assert (ROOT / copied[1]) == CONFIGS / "kubeflow.toml"
-    (compiled,) = commands("python -m pipeline compile")
-    mine = tmp_path / "cluster.toml"
+    mine = folder / "cluster.toml"
     mine.write_text((ROOT / copied[1]).read_text().replace("my-bucket", "a-bucket"))
-    values = {"cluster": str(mine), "cluster.yaml": str(tmp_path / "cluster.yaml")}
-    main([values.get(word, word) for word in compiled[3:]])
-    assert "wrote" in capsys.readouterr().out
-    assert "gs://a-bucket/msinet/models" in (tmp_path / "cluster.yaml").read_text()
-    assert copied[2] == f"configs/{compiled[compiled.index('--env') + 1]}.toml"
+    defaults = {}
+    for words in commands("python -m pipeline compile"):
+        assert copied == ["cp", "configs/kubeflow.toml", f"configs/{words[words.index('--env') + 1]}.toml"]
+        file = words[words.index("--output") + 1]
+        places = {"cluster": str(mine), file: str(folder / file)}
+        main([places.get(word, word) for word in words[3:]])
+        spec = next(yaml.safe_load_all((folder / file).read_text()))
+        entries = spec["root"]["inputDefinitions"]["parameters"]
+        defaults[file] = {name: entry["defaultValue"] for name, entry in entries.items()}
+    return defaults
+
+
+def test_compiled_files_are_those_that_are_run(compiled):
+    assert {file for file, _ in started()} == set(compiled)
+    for defaults in compiled.values():
+        assert defaults["registry"] == "gs://a-bucket/msinet/models"
+        assert defaults["checkpoint_dir"] == "gs://a-bucket/msinet/checkpoints"
+
+
+def test_first_run_is_that_of_the_sample(compiled):
+    (file, given), *_ = started()
+    assert given == {}
+    sample = tomllib.loads((CONFIGS / "sample.toml").read_text())["parameters"]
+    assert {name: compiled[file][name] for name in sample} == sample
 
 
 def test_other_commands_of_ours_are_parsed():
@@ -66,19 +86,15 @@ def test_other_commands_of_ours_are_parsed():
         parse(words[3:])
 
 
-def test_runs_of_the_guide_have_parameters_that_the_pipeline_accepts():
-    environment = load_environment("kubeflow")
-    for given in started():
-        converted = {name: convert(name, value) for name, value in given.items()}
-        assert converted == given, "the API refuses values of another type"
-        values = {**environment.derived, **environment.parameters, **converted}
+def test_runs_of_the_guide_have_parameters_that_the_pipeline_accepts(compiled):
+    for file, given in started():
+        assert {name: convert(name, value) for name, value in given.items()} == given  # the API converts nothing
+        defaults = {
+            name: convert(name, value) for name, value in compiled[file].items() if PARAMETERS[name].kind is str
+        }
+        values = {**defaults, **given}
         validate(values, "kubeflow")
         require_sources(values)
-
-
-def test_first_run_is_that_of_the_sample():
-    first, *_ = started()
-    assert first == tomllib.loads((CONFIGS / "sample.toml").read_text())["parameters"]
 
 
 def test_node_pools_are_machines_of_the_table():
@@ -130,6 +146,9 @@ def test_policy_is_for_pods_with_tpu_chips():
     (condition,) = policy["spec"]["matchConditions"]
     assert f'"{ACCELERATORS["v5e-1"].resource_name}"' in condition["expression"]
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
+    (mutation,) = policy["spec"]["mutations"]
+    # To raise the limit, and to write, as root, to the folders of user 1000.
+    assert 'add: ["SYS_RESOURCE", "DAC_OVERRIDE"]' in mutation["jsonPatch"]["expression"]
 
 
 @pytest.mark.parametrize("name", ["bucket", "volume_claim", "registry", "checkpoint_dir", "checkpoint_minutes"])

@@ -7,12 +7,12 @@ ROOT = pathlib.Path(__file__).parent.parent
 LEVELS = [
     line.split()
     for line in """
-    trainer.errors trainer.credentials trainer.duration trainer.machine trainer.metric_table trainer.progress
+    trainer.errors trainer.credentials trainer.duration trainer.metric_table trainer.progress
     trainer.losses
     trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files trainer.tracing trainer.pool
     trainer.artifacts trainer.footprint trainer.cpu
     trainer.storage trainer.loading trainer.settings_cli
-    trainer.folder trainer.bicubic trainer.convolution trainer.pooling
+    trainer.machine trainer.folder trainer.bicubic trainer.convolution trainer.pooling
     trainer.layers trainer.preprocess trainer.picture trainer.heat
     trainer.model
     trainer.data trainer.models

@@ -22,9 +22,9 @@ from google.cloud.aiplatform_v1.types import BatchPredictionJob
 from PIL import Image
 
 from tests.gcs import upload
-from tests.gcs_https import as_googles
 from tests.golden.inputs import image
 from tests.golden.weights import set_golden_weights
+from tests.https import STORAGE, answered_by
 from tests.images import stages
 from trainer import preprocess
 from trainer.model import build_model
@@ -77,9 +77,16 @@ def server(interpreter, exports, artifacts, gcs_url, tmp_path_factory):
     program = [interpreter[0], "-P", ROOT / "tests" / "serving_server.py"]
     command = [*program, *(f"{name}={place}" for name, place in places.items())]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    # TensorFlow reads `gs://` by code of its own (xla/tsl/platform/cloud/gcs_file_system.cc), which TensorFlow
+    # Serving is linked with (tensorflow_serving/model_servers/BUILD). It obeys the variables of libcurl.
     with (
-        as_googles(gcs_url, tmp_path_factory.mktemp("certificate")) as variables,
-        subprocess.Popen(command, cwd=exports, env=os.environ | variables, **pipes) as process,
+        answered_by(dict.fromkeys(STORAGE, gcs_url), tmp_path_factory.mktemp("trusted")) as (proxy, trusted),
+        subprocess.Popen(
+            command,
+            cwd=exports,
+            env=os.environ | {"https_proxy": proxy, "CURL_CA_BUNDLE": trusted, "NO_GCE_CHECK": "true"},
+            **pipes,
+        ) as process,
     ):
         version, rest, grpc = process.stdout.readline().split()
         assert version.startswith(interpreter[1])

@@ -1,7 +1,7 @@
 """Vertex AI on this machine for tests: a server on loopback that responds like the API and keeps what it was sent.
 
 It records each request. `fail` makes the next requests fail, as the API or the network would. The routes are in
-tests/vertex_models.py, tests/vertex_pipelines.py and tests/vertex_templates.py.
+tests/vertex_*.py.
 """
 
 import dataclasses
@@ -237,10 +237,13 @@ class Server(http.server.ThreadingHTTPServer):
 
 @pytest.fixture
 def vertex(bucket, monkeypatch):
-    """A FakeVertex, whose clients do not pause; its environment `prod` leads there and to an empty bucket."""
+    """A FakeVertex, whose clients do not pause; its environment `prod` leads there and to an empty bucket.
+
+    Its project has all that runs need (tests/vertex_project.py).
+    """
     from pipeline import cloud
     from pipeline.vertex import runs
-    from tests import vertex_models, vertex_pipelines, vertex_project, vertex_templates  # noqa: F401
+    from tests import vertex_models, vertex_pipelines, vertex_places, vertex_project, vertex_templates  # noqa: F401
 
     monkeypatch.setattr(cloud, "PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
     monkeypatch.setattr(runs, "POLL_S", 0.0)
@@ -251,6 +254,7 @@ def vertex(bucket, monkeypatch):
     with Server(("127.0.0.1", 0), Handler) as server:
         server.vertex = vertex = FakeVertex()
         vertex.environment = environment(f"http://127.0.0.1:{server.server_port}", bucket.name)
+        vertex_project.furnish(vertex)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

@@ -31,7 +31,7 @@ def load_tensorflow() -> None:
         if line:
             print(line, file=sys.stderr, flush=True)
     if is_for_tpu():
-        _raise_locked_memory()
+        raise_locked_memory()
     with _without("matplotlib.pyplot"), _without_garbage_collection():
         importlib.import_module("tensorflow")
 
@@ -46,7 +46,7 @@ def locked_memory_is_low() -> bool:
     return 0 <= resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] < TPU_LOCKED_BYTES  # unlimited is negative
 
 
-def _raise_locked_memory() -> None:
+def raise_locked_memory() -> None:
     """Raise the limit to the hard limit, and to TPU_LOCKED_BYTES if this process may.
 
     More than the hard limit needs the capability SYS_RESOURCE, which root has unless its container gave it up.

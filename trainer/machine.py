@@ -1,6 +1,6 @@
 """Facts about this machine that a training depends on: its user, limits, devices and mounts, and its files.
 
-Standard library only. On Vertex AI none of them can be seen from outside the container.
+On Vertex AI none of them can be seen from outside the container.
 """
 
 import dataclasses
@@ -12,12 +12,12 @@ import resource
 import shutil
 from collections.abc import Callable, Iterator
 
+from trainer import loading
+
 GOOD, BAD, NOTE = "good", "bad", "note"
 """A fact is as it should be; training cannot work; or it is worth knowing."""
 DEVICES = ("nvidia[0-9]*", "accel*", "vfio/*")
 """Device files of GPUs and TPUs, below /dev."""
-LOCKED_BYTES = 2**36
-"""Vertex AI: "Use Cloud TPU for online inference" raises the limit of locked memory to 68719476736 for v5e."""
 REQUIRED = ("mkdir", "write", "read", "rename a file", "remove")
 """What the trainer must be able to do in the folder of a run; it does without the rest."""
 
@@ -42,6 +42,7 @@ def facts(folder: pathlib.Path) -> Iterator[Fact]:
     yield locked_memory()
     yield devices()
     yield from mounts()
+    yield Fact("folder", str(folder))
     yield from file_operations(folder)
 
 
@@ -51,20 +52,23 @@ def user() -> Fact:
         name = getpass.getuser()
     except (KeyError, OSError):  # a container need not know its user by name
         name = "without a name"
-    return Fact("user", f"{os.getuid()}:{os.getgid()} ({name})")
+    means = "root" if not os.getuid() else "not root: it changes only files and devices that are open to it"
+    return Fact("user", f"{os.getuid()}:{os.getgid()} ({name})", means=means)
 
 
 def locked_memory() -> Fact:
     """The limit of locked memory, through which a TPU's driver transfers data."""
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    limits = " of ".join(
-        "unlimited" if each == resource.RLIM_INFINITY else f"{each} bytes" for each in (soft, hard)
-    )
-    is_enough = soft == resource.RLIM_INFINITY or soft >= LOCKED_BYTES or os.getuid() == 0
-    return Fact(
-        *("locked memory", limits, GOOD if is_enough else NOTE),
-        "" if is_enough else f"a TPU v5e may need {LOCKED_BYTES}, which only root can set",
-    )
+    limits = " of ".join("unlimited" if limit < 0 else f"{limit} bytes" for limit in (soft, hard))
+    if not loading.locked_memory_is_low():
+        return Fact("locked memory", limits)
+    means = "enough for CPUs and GPUs; a TPU needs more"
+    if not loading.is_for_tpu():
+        return Fact("locked memory", limits, means=means)
+    loading.raise_locked_memory()
+    is_low = loading.locked_memory_is_low()
+    outcome = "this process may not raise it" if is_low else "the training raises it, which works here"
+    return Fact("locked memory", limits, NOTE if is_low else GOOD, f"{means}; {outcome}")
 
 
 def devices() -> Fact:
@@ -81,7 +85,9 @@ def mounts(table: pathlib.Path = pathlib.Path("/proc/mounts")) -> Iterator[Fact]
     lines = table.read_text().splitlines() if table.exists() else []
     found = [line.split() for line in lines]
     fuse = [Fact("mount", f"{place} {kind} {options}") for _, place, kind, options, *_ in found if "fuse" in kind]
-    yield from fuse or [Fact("mount", "no FUSE mount", NOTE)]
+    yield from fuse or [
+        Fact("mount", "no FUSE mount", NOTE, "in a job of Vertex AI, Cloud Storage is mounted by FUSE")
+    ]
 
 
 def file_operations(folder: pathlib.Path) -> Iterator[Fact]:
@@ -105,4 +111,4 @@ def file_operations(folder: pathlib.Path) -> Iterator[Fact]:
             means = "a training cannot write there" if is_required else "not needed"
             yield Fact(name, f"{error.strerror or error}", BAD if is_required else NOTE, means)
         else:
-            yield Fact(name, f"works in {folder}")
+            yield Fact(name, "works")

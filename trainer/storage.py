@@ -40,6 +40,16 @@ def is_remote(source: str) -> bool:
     return source.startswith(REMOTE)
 
 
+def unmounted(path: str) -> str:
+    """The `gs://` address of a path of the mount; any other path or address as it is.
+
+    The mount shows a file of another machine as it was a minute ago. On the machines that gcsfuse calls
+    high-performance, such as ct5lp-hightpu-8t, it does so forever (gcsfuse 3.11.4, cfg/params.yaml:
+    metadata-cache.ttl-secs). It has no locks for two machines either.
+    """
+    return REMOTE + path.removeprefix(f"{MOUNT}/") if path.startswith(f"{MOUNT}/") else path
+
+
 def is_archive(name: str) -> bool:
     """Whether `name` has the suffix of an archive that can be read."""
     return name.lower().endswith(ARCHIVES)

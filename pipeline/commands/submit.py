@@ -18,6 +18,7 @@ from pipeline.commands.flags import add_environment, add_parameters, add_templat
 from pipeline.graph.environment import load_environment
 from pipeline.graph.titles import titles_of
 from pipeline.vertex import checks, runs, submit
+from pipeline.vertex.doctor import before
 
 HELP = "start a run on Vertex AI"
 
@@ -41,9 +42,10 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     for line in submit.estimates(submission):
         print(line)
     # Without a network the request for the bucket is repeated for most of a minute.
-    print(f"Checking bucket {environment.bucket} ...", file=sys.stderr, flush=True)
+    print(f"Checking bucket {environment.bucket}, images and quota ...", file=sys.stderr, flush=True)
     with cloud.advised(f"`python -m pipeline doctor --env {parsed.env}` says what else a run needs"):
         checks.check_bucket(environment)
+        before.refuse_missing(submission)
         for line in submit.notes(submission):
             print(line)
         submit.send(submission)

@@ -183,6 +183,14 @@ def retries(compiled: Compiled) -> Places:
             yield f"{task} has backoffFactor {policy['backoffFactor']}"
 
 
+def retry_time(compiled: Compiled) -> Places:
+    hours = compiled.spec["root"]["inputDefinitions"]["parameters"]["timeout_hours"]["defaultValue"]
+    for task in compiled.tasks:
+        limit = task.spec.get("retryPolicy", {}).get("backoffMaxDuration")
+        if limit is not None and float(limit.removesuffix("s")) <= hours * 3600:
+            yield f"{task} has backoffMaxDuration {limit}"
+
+
 def caches(compiled: Compiled) -> Places:
     for task in compiled.tasks:
         component = re.sub(r"^comp-|-\d+$", "", task.spec["componentRef"].get("name", ""))

@@ -51,7 +51,7 @@ class PipelineConfig:
     checkpoint_dir: str = setting(
         "",
         "Folder or gs:// address for the checkpoints of the training steps; empty for a folder next to the output "
-        "of each step.",
+        "of each step, except on Kubeflow, whose pods keep nothing.",
     )
 
     evaluate_base: bool = setting(False, "Also evaluate on the validation split of the base dataset.")

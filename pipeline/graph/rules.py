@@ -149,6 +149,14 @@ RULES = (
         "Argo workflow/controller/operator.go:1045-1057; Kubeflow compiler/argocompiler/importer.go",
     ),
     Rule(
+        "time of retries",
+        KUBEFLOW,
+        breaches.retry_time,
+        "set a backoff_max_duration that is longer than any training, as in pipeline/graph/dag.py: Argo retries "
+        "no task after it, and stops one that runs longer",
+        "Argo workflow/controller/operator.go:1028-1095",
+    ),
+    Rule(
         "caching",
         BOTH,
         breaches.caches,

@@ -1,1 +1,1 @@
-"""Versions of a model, in a folder or in the Vertex AI Model Registry."""
+"""Versions of a model, in a folder, in a bucket or in the Vertex AI Model Registry."""

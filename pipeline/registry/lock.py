@@ -1,7 +1,9 @@
 """Objects on Cloud Storage that several processes write: replace one only if it is unchanged, and lock with one.
 
-Each content of an object has a generation, and a request may name the one that it expects:
+Each content of an object has a generation, and a request may name the one that it expects. Reads and lists show
+every write that has ended.
 https://cloud.google.com/storage/docs/request-preconditions
+https://cloud.google.com/storage/docs/consistency
 """
 
 import os
@@ -65,6 +67,9 @@ def replace(address: str, content: bytes, generation: int, connected: Any) -> in
 
     blob = storage.blob_at(address, connected)
     blob.metadata = {WRITER: secrets.token_hex(8)}
+    # Objects that everybody may read are cached otherwise, and reads return an earlier content for up to an hour:
+    # https://cloud.google.com/storage/docs/caching
+    blob.cache_control = "no-store"
     options = {"if_generation_match": generation, "checksum": "crc32c", "retry": storage.retry()}
     with storage.explained(address, write=True):
         try:

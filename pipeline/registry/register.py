@@ -12,7 +12,7 @@ from pipeline.registry.vertex import VertexRegistry
 from trainer import artifacts, files
 from trainer.config import EvaluateConfig
 from trainer.errors import check
-from trainer.storage import MOUNT, REMOTE
+from trainer.storage import REMOTE, unmounted
 
 DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
 """What the lineage of a model says of its data, by the names in the manifest."""
@@ -21,12 +21,11 @@ DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
 def connect(location: str = "") -> Registry:
     """The registry at `location`: vertex://, gs://, or a folder (`models` in the working directory if empty).
 
-    A folder of the mount of Vertex AI is the same as its `gs://` address: the mount has no locks for two machines.
+    A folder of the mount of Vertex AI is taken by its `gs://` address.
     """
     if location.startswith(VERTEX):
         return VertexRegistry.at(location)
-    if location.startswith(f"{MOUNT}/"):
-        location = REMOTE + location.removeprefix(f"{MOUNT}/")
+    location = unmounted(location)
     return BucketRegistry.at(location) if location.startswith(REMOTE) else LocalRegistry.at(location)
 
 

@@ -3,9 +3,9 @@
 <artifacts>/1/                 a SavedModel
 <artifacts>/1/assets.extra/    the same model as the trainer reads it, and `version.json`
 
-The artifacts are what the container that serves the version is given: <root>/<name>/<run>/serving. TensorFlow
-Serving reads it from Cloud Storage by itself, and takes nothing but a folder of numbered ones. Google's container
-wants the SavedModel itself: for it, the artifacts are <root>/<name>/<run>, and there is no folder `1`.
+The artifacts are what the container that serves the version is given: <root>/<name>/<run>/tensorflow.serving.
+TensorFlow Serving reads it from Cloud Storage by itself, and takes nothing but a folder of numbered ones. Google's
+container wants the SavedModel itself: for it, the artifacts are <root>/<name>/<run>, and there is no folder `1`.
 """
 
 import json
@@ -24,8 +24,8 @@ GRAPH = "saved_model.pb"
 """The file of a SavedModel that makes it one."""
 STAGING = "models"
 """Default folder of the versions, in the bucket of the trained model."""
-NUMBERED = "serving"
-"""Last part of the address of artifacts with a numbered folder."""
+NUMBERED = "tensorflow.serving"
+"""Last part of the address of artifacts with a numbered folder; no run's label is like it, since it has a dot."""
 
 
 def root(model: pathlib.Path, configured: str, form: str) -> str:

@@ -120,6 +120,7 @@ class VertexRegistry(Address):
 
     def check_writable(self, name: str) -> None:
         """As `Registry`, except that the right to upload a model shows only when one is uploaded."""
+        container.check_available(self.serving)
         if self.staging:
             staging.check_writable(f"{self.staging.rstrip('/')}/{name}")
         self._default(name)

@@ -66,11 +66,13 @@ def check_tag(environment: Environment) -> None:
         shutil.which("gcloud") is not None,
         "there is no gcloud on the PATH; install the Google Cloud CLI: https://cloud.google.com/sdk/docs/install",
     )
-    command = ["gcloud", "artifacts", "docker", "images", "describe", environment.image, "--quiet"]
-    found = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
-    # Whatever else is wrong, the build will say.
+    image, _, tag = environment.image.rpartition(":")
+    # `images describe` would need rights that no build needs.
+    command = ["gcloud", "artifacts", "docker", "tags", "list", image, "--format=value(tag.basename())", "--quiet"]
+    listed = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    # It fails if there is no image yet. Whatever else is wrong, the build will say.
     check(
-        found.returncode != 0,
+        tag not in listed.stdout.split(),
         f"{environment.image} exists, and runs and schedules may use it; set image_tag in {_file_of(environment)} "
         "to a new name, or build this tag again with --replace",
     )

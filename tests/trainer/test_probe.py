@@ -29,6 +29,28 @@ def test_user_limits_and_devices_are_those_of_this_process(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("limit", "raised", "device", "state", "means"),
+    [
+        (65536, False, "", GOOD, "enough for CPUs and GPUs; a TPU needs more"),
+        (65536, False, "TPU", NOTE, "this process may not raise it"),
+        (65536, True, "TPU", GOOD, "the training raises it, which works here"),
+        (-1, False, "TPU", GOOD, ""),
+    ],
+)
+def test_limit_of_locked_memory_is_explained(monkeypatch, limit, raised, device, state, means):
+    limits = [limit, limit]
+    monkeypatch.setenv("PJRT_DEVICE", device)
+    monkeypatch.setattr("resource.getrlimit", lambda which: tuple(limits))
+    monkeypatch.setattr(
+        "resource.setrlimit", lambda which, new: limits.__setitem__(0, new[0]) if raised else refuse()
+    )
+    fact = machine.locked_memory()
+    assert fact.state == state
+    assert fact.means.endswith(means)
+    assert fact.value == ("unlimited of unlimited" if limit < 0 else "65536 bytes of 65536 bytes")
+
+
 def test_fuse_mounts_are_shown_with_their_options(tmp_path):
     table = tmp_path / "mounts"
     table.write_text("proc /proc proc rw 0 0\ngcsfuse /gcs fuse.gcsfuse rw,nosuid,user_id=0,allow_other 0 0\n")
@@ -108,7 +130,8 @@ def test_one_step_is_trained_and_the_report_is_put_in_the_bucket(bucket, tmp_pat
     report = bucket.blob(f"msinet/doctor/1/{probe.REPORT}").download_as_text().splitlines()
     found = {fact["name"]: fact for fact in map(json.loads, report)}
     assert found["training"]["value"].startswith("one step on 8 images, loss 2.250, ")
-    assert found["mkdir"]["value"] == f"works in {tmp_path}/gcs/{bucket.name}/msinet/doctor/1"
+    assert found["folder"]["value"] == f"{tmp_path}/gcs/{bucket.name}/msinet/doctor/1"
+    assert found["mkdir"]["value"] == "works"
     assert "\ntraining: one step on 8 images, loss 2.250, " in capsys.readouterr().out
 
 

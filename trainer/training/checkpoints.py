@@ -21,6 +21,7 @@ import numpy as np
 
 from trainer.errors import UserError
 from trainer.folder import Folder
+from trainer.storage import unmounted
 from trainer.training.owner import Owner
 
 KEEP = 2
@@ -81,7 +82,7 @@ class Checkpoints:
         writable: bool = True,
     ) -> None:
         self.folder = Folder(folder)
-        self._owner = Owner(self.folder)
+        self._owner = Owner(Folder(unmounted(self.folder.address)))
         self._identity = json.loads(json.dumps(identity))
         self._writable = writable
         self._variables = {"model": list(model.variables), "optimizer": list(optimizer.variables)}

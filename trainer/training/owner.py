@@ -117,7 +117,7 @@ class Owner:
             if found is not None and not (other and other.has_ended_before(claim)):
                 found = self._watch(found)
             if found is not None:
-                print(f"taking {self._folder.address} over: {_who(found)} has ended", flush=True)
+                print(f"taking {self._folder.address} over from {_who(found)}, which has ended", flush=True)
         self._claim = claim
         self._thread.start()
 

@@ -80,8 +80,8 @@ def caller_of(api: Api) -> str:
     email = getattr(api.credentials, "service_account_email", "")
     if not email or email == "default":
         try:
-            token = getattr(api.credentials, "token", "") or ""
-            email = str(api.post("oauth2", "tokeninfo", {"access_token": token}).get("email", ""))
+            # Google's OpenID configuration names this address; logins by gcloud include the e-mail address.
+            email = str(api.get("openidconnect", "v1/userinfo").get("email", ""))
         except UnansweredError:
             return SOMEBODY
     if not email:

@@ -1,12 +1,10 @@
 """Requests to Google's REST APIs, by one identity; none of them changes anything."""
 
 import urllib.parse
-from collections.abc import Callable, Iterable
 from typing import Any
 
 from pipeline import cloud
 from pipeline.graph.environment import Environment
-from pipeline.vertex.doctor.findings import Finding, unknown
 
 TIMEOUT_S = 15.0
 """Time limit for the connection, and for each pause of a reply."""
@@ -94,13 +92,3 @@ def _message(reply: Any) -> str:
 def quoted(name: str) -> str:
     """A name as one segment of a path."""
     return urllib.parse.quote(name, safe="")
-
-
-def attempted(subject: str, ask: Callable[[], Iterable[Finding]]) -> list[Finding]:
-    """The findings of `ask`, or that `subject` is unknown, with the reason."""
-    try:
-        return list(ask())
-    except UnansweredError as error:
-        return [unknown(subject, reason=str(error))]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        return [unknown(f"{subject}: the reply is not as Google documents it ({cloud.brief(error)})")]

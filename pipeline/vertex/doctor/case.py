@@ -69,7 +69,7 @@ class Case:
     @property
     def images(self) -> Repository | None:
         """The repository of images; None if it is not in Artifact Registry."""
-        return _repository(IMAGES, self.environment.image_repository)
+        return repository_of(self.environment.image_repository)
 
     @property
     def templates(self) -> Repository | None:
@@ -77,7 +77,7 @@ class Case:
         address = self.environment.template_repository
         if self.environment.endpoint and address.startswith(self.environment.endpoint):  # as in tests
             return Repository(self.environment.location, self.environment.project, address.rpartition("/")[2])
-        return _repository(TEMPLATES, address)
+        return repository_of(address, TEMPLATES)
 
     @functools.cached_property
     def sources(self) -> dict[str, str]:
@@ -153,7 +153,8 @@ def service_account(kind: str, email: str, project_name: str) -> Resource:
     )
 
 
-def _repository(form: str, address: str) -> Repository | None:
+def repository_of(address: str, form: str = IMAGES) -> Repository | None:
+    """The repository of images, or of templates, at an address; None if it is not in Artifact Registry."""
     parts = re.fullmatch(form, address)
     if parts is None:
         return None

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from pipeline import grants
@@ -15,17 +15,12 @@ from pipeline.plan.plan import TrainingPlan
 from pipeline.vertex import checks, images, submit
 from pipeline.vertex.doctor import access, places, project, quota
 from pipeline.vertex.doctor.access import Access
-from pipeline.vertex.doctor.api import Api, UnansweredError, attempted
+from pipeline.vertex.doctor.api import Api, UnansweredError
+from pipeline.vertex.doctor.asking import THREADS, Ask, answers, ask
 from pipeline.vertex.doctor.case import Case
 from pipeline.vertex.doctor.findings import Finding, missing, ok, unknown
 from trainer.duration import format_duration
 from trainer.errors import UserError
-
-THREADS = 8
-"""Requests at the same time."""
-
-Ask = tuple[str, Callable[[], Iterable[Finding]]]
-"""What is asked for, and the question."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +41,8 @@ def make_case(environment: Environment, passed: Mapping[str, Value]) -> tuple[Ca
     values = layered(defaults, environment.derived, environment.parameters, passed)
     plans: dict[str, TrainingPlan] = {}
     looks = (
-        *(parameters.validate, parameters.require_sources, partial(submit.check_locations, environment)),
+        *(checks.refuse_examples, parameters.validate, parameters.require_sources),
+        partial(submit.check_locations, environment),
         lambda values: plans.update(checks.plans(environment, values)),
     )
     errors = dict.fromkeys(error for look in looks if (error := _refusal(look, values)))
@@ -75,32 +71,24 @@ def examine(case: Case, api: Api) -> Iterator[Group]:
         caller = pool.submit(access.caller_of, api)
         account = pool.submit(_account, case, api)
         asked = {
-            "Project": _ask(pool, _about_project(case, api)),
-            "Places": _ask(pool, _about_places(case, api)),
-            "Quota": _ask(pool, _about_quota(case, api)),
+            "Project": ask(pool, _about_project(case, api)),
+            "Places": ask(pool, _about_places(case, api)),
+            "Quota": ask(pool, quota.questions(api, case.plans)),
         }
         member, (email, theirs) = caller.result(), account.result()
         you = access.Asked(api, member)
         itself = member.partition(":")[2] if member.startswith("serviceAccount:") else ""
-        rights = _ask(pool, _about_rights(case, you, grants.DEPLOYER, email, itself))
+        rights = ask(pool, _about_rights(case, you, grants.DEPLOYER, email, itself))
         accounts = []
         if email and theirs:
             needed = (*grants.PIPELINE, *([grants.TENSORBOARD] if case.values.get("tensorboard") else []))
             questions = [("the account itself", partial(access.check_account, api, email))]
-            accounts = _ask(pool, [*questions, *_about_rights(case, theirs, needed, email, email)])
-        yield Group("Project", _answers(asked["Project"]))
-        yield Group(f"Your account ({member.partition(':')[2]})", _answers(rights))
-        yield Group(f"Account that runs the pipeline ({email})", _answers(accounts) or [_no_account()])
-        yield Group("Buckets, data, images, template", _answers(asked["Places"]))
-        yield Group("Quota", _answers(asked["Quota"]))
-
-
-def _ask(pool: ThreadPoolExecutor, questions: Iterable[Ask]) -> list[Future[list[Finding]]]:
-    return [pool.submit(attempted, subject, question) for subject, question in questions]
-
-
-def _answers(asked: Iterable[Future[list[Finding]]]) -> list[Finding]:
-    return [finding for future in asked for finding in future.result()]
+            accounts = ask(pool, [*questions, *_about_rights(case, theirs, needed, email, email)])
+        yield Group("Project", answers(asked["Project"]))
+        yield Group(f"Your account ({member.partition(':')[2]})", answers(rights))
+        yield Group(f"Account that runs the pipeline ({email})", answers(accounts) or [_no_account()])
+        yield Group("Buckets, data, images, template", answers(asked["Places"]))
+        yield Group("Quota", answers(asked["Quota"]))
 
 
 def _account(case: Case, api: Api) -> tuple[str, Access | None]:
@@ -135,7 +123,7 @@ def _about_rights(case: Case, who: Access, needed: Iterable[Grant], account: str
 
 def _about_places(case: Case, api: Api) -> Iterator[Ask]:
     for bucket in (*case.written, *case.read):
-        yield f"bucket gs://{bucket}", partial(places.check_bucket, api, bucket)
+        yield f"bucket gs://{bucket}", partial(places.check_bucket, api, bucket, bucket in case.written)
     for name, address in case.sources.items():
         yield f"{name} {address}", partial(places.check_source, api, name, address)
     for repository, form in ((case.images, "DOCKER"), (case.templates, "KFP")):
@@ -143,7 +131,7 @@ def _about_places(case: Case, api: Api) -> Iterator[Ask]:
             question = partial(places.check_repository, api, repository, form)
             yield f"repository {repository.name}", question
     for kind in images.KINDS:
-        yield f"image {kind}", partial(places.check_image, api, case, kind)
+        yield f"image {kind}", partial(places.check_image, api, case.environment.image_of(kind))
     yield "template", partial(places.check_template, api, case)
     for parameter, check in (
         ("tensorboard", places.check_tensorboard),
@@ -157,8 +145,3 @@ def _about_places(case: Case, api: Api) -> Iterator[Ask]:
 
 def _network(case: Case) -> str:
     return str(case.values.get("training_network", "")) or case.environment.network
-
-
-def _about_quota(case: Case, api: Api) -> Iterator[Ask]:
-    for metric, count in quota.needed(case.plans).items():
-        yield f"quota {metric}", partial(quota.check_quota, api, metric, count)

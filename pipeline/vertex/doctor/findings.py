@@ -43,18 +43,19 @@ def unknown(text: str, remedy: str = "", reason: str = "") -> Finding:
 
 
 def lines(findings: Iterable[Finding]) -> Iterator[str]:
-    """A line for each finding, with its sign first, and a line for its remedy; one line for each reason."""
-    by_reason: dict[str, list[Finding]] = {}
+    """A line for each finding, with its sign first, and a line for its remedy.
+
+    Findings with the same reason share a line, and those with the same remedy the line of the remedy.
+    """
+    groups: dict[str, list[Finding]] = {}
     for number, finding in enumerate(findings):
-        by_reason.setdefault(finding.reason or str(number), []).append(finding)
-    for group in by_reason.values():
-        first = group[0]
-        texts = ", ".join(finding.text for finding in group)
-        yield (
-            f"  {_sign(first.state)} {texts}: {first.reason}"
-            if first.reason
-            else f"  {_sign(first.state)} {texts}"
-        )
+        groups.setdefault(finding.reason or finding.remedy or str(number), []).append(finding)
+    for group in groups.values():
+        sign = _sign(group[0].state)
+        if reason := group[0].reason:
+            yield f"  {sign} {', '.join(finding.text for finding in group)}: {reason}"
+        else:
+            yield from (f"  {sign} {finding.text}" for finding in group)
         yield from (f"      {remedy}" for remedy in dict.fromkeys(each.remedy for each in group) if remedy)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pipeline.graph.titles import NAME
 from pipeline.vertex import checks
 from pipeline.vertex.doctor.api import Api, UnansweredError, quoted
-from pipeline.vertex.doctor.case import Case, Repository
+from pipeline.vertex.doctor.case import Case, Repository, repository_of
 from pipeline.vertex.doctor.findings import Finding, missing, ok, unknown
 from trainer import storage
 
@@ -15,8 +15,8 @@ LISTED = 100
 """Objects whose names begin with a source's: enough to find one of its own among others."""
 
 
-def check_bucket(api: Api, name: str) -> Iterable[Finding]:
-    """Whether a bucket exists and stores its data in the region of the runs."""
+def check_bucket(api: Api, name: str, is_written: bool) -> Iterable[Finding]:
+    """Whether a bucket exists, and is in the region of the runs if they write to it."""
     location, project = api.environment.location, api.environment.project
     found = api.find("storage", f"storage/v1/b/{quoted(name)}")
     if found is None:
@@ -27,6 +27,8 @@ def check_bucket(api: Api, name: str) -> Iterable[Finding]:
     regions = found.get("customPlacementConfig", {}).get("dataLocations", ())
     if checks.bucket_fits(place, regions, location):
         yield ok(f"bucket gs://{name} is in {place.lower()}")
+    elif not is_written:
+        yield ok(f"bucket gs://{name} is in {place.lower()}; reading it from {location} costs more")
     else:
         text = f"bucket gs://{name} is in {place.lower()}, but runs are in {location}"
         yield missing(text, f"set bucket to one in {location}, or location to the bucket's region")
@@ -46,8 +48,9 @@ def check_source(api: Api, parameter: str, address: str) -> Iterable[Finding]:
     if found:
         yield ok(f"{subject} is there")
     else:
-        kind = "ARCHIVE" if storage.is_archive(path) else "--recursive FOLDER"
-        yield missing(f"{subject}: there is nothing", f"gcloud storage cp {kind} {address}")
+        is_archive = storage.is_archive(path)
+        command = f"gcloud storage cp {'ARCHIVE' if is_archive else 'FOLDER'} {address}"
+        yield missing(f"{subject}: there is nothing", command if is_archive else f"{command} --recursive")
 
 
 def _is_there(api: Api, bucket: str, path: str) -> bool:
@@ -60,15 +63,16 @@ def _is_there(api: Api, bucket: str, path: str) -> bool:
     return any(not path or name == path or name.startswith(f"{path}/") for name in names)
 
 
-def check_image(api: Api, case: Case, kind: str) -> Iterable[Finding]:
-    """Whether the image of a kind has the tag of the environment."""
-    name = case.environment.image_of(kind)
-    if case.images is None:
+def check_image(api: Api, name: str) -> Iterable[Finding]:
+    """Whether the image of a full name, with its tag, exists."""
+    address, _, last = name.rpartition("/")
+    package, _, tag = last.partition(":")
+    repository = repository_of(address)
+    if repository is None:
         yield unknown(f"image {name} is not in Artifact Registry, so this cannot ask for it")
         return
-    package = name.rpartition("/")[2].partition(":")[0]
-    command = f"make images ENV={case.environment.name}"
-    yield from _check_tag(api, case.images, package, case.environment.image_tag, f"image {name}", command)
+    command = f"make images ENV={api.environment.name}"
+    yield from _check_tag(api, repository, package, tag, f"image {name}", command)
 
 
 def check_template(api: Api, case: Case) -> Iterable[Finding]:

@@ -1,10 +1,12 @@
 """Quota: whether the region has as much of each accelerator as the plans take."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from pipeline.plan.plan import TrainingPlan
 from pipeline.vertex.doctor.api import Api, UnansweredError
+from pipeline.vertex.doctor.asking import Ask
 from pipeline.vertex.doctor.findings import Finding, missing, ok, unknown
 
 SERVICE = "aiplatform.googleapis.com"
@@ -20,6 +22,12 @@ def needed(plans: Mapping[str, TrainingPlan]) -> dict[str, int]:
         for name, count in plan.accelerator.quotas(plan.machines.provisioning).items():
             most[METRIC + name] = max(most.get(METRIC + name, 0), count * plan.machines.workers)
     return most
+
+
+def questions(api: Api, plans: Mapping[str, TrainingPlan]) -> Iterator[Ask]:
+    """A question for each metric that the plans take."""
+    for metric, count in needed(plans).items():
+        yield f"quota {metric}", partial(check_quota, api, metric, count)
 
 
 def check_quota(api: Api, metric: str, count: int) -> Iterable[Finding]:

@@ -179,6 +179,10 @@ def part_of_a_factor(pipeline):
     pipeline.tasks["upload-model"]["retryPolicy"]["backoffFactor"] = 1.5
 
 
+def hour_for_retries(pipeline):
+    pipeline.tasks["fetch-dataset"]["retryPolicy"]["backoffMaxDuration"] = "3600s"
+
+
 def cached_source(pipeline):
     pipeline.tasks["fingerprint-2"]["cachingOptions"] = {"enableCache": True}
 
@@ -255,6 +259,7 @@ BREACHES = {
     "settings of Kubernetes": (settings_of_nothing, settings_from_afar),
     "one document": (second_document,),
     "retries": (retried_importer, no_pause, part_of_a_factor),
+    "time of retries": (hour_for_retries,),
     "caching": (cached_source, cached_importer),
     "length of a run's id": (long_name, spoken_name),
     "name of a workflow": (long_name, spoken_name),

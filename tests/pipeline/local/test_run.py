@@ -284,6 +284,15 @@ def test_unusable_registry_is_refused_before_anything_starts(tmp_path, monkeypat
     assert {path.name for path in tmp_path.iterdir()} == {"file", "models"}
 
 
+def test_bucket_as_registry_is_tried_before_anything_starts(bucket, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    location = f"gs://{bucket.name}/models"
+    assert prepare_run("sample", "", "", {"registry": location}).parameters["registry"] == location
+    assert not list(bucket.list_blobs())
+    with pytest.raises(UserError, match="there is no bucket 'nowhere-at-all'"):
+        prepare_run("sample", "", "", {"registry": "gs://nowhere-at-all/models"})
+
+
 def wait_for(path, pattern):
     """Wait until the file at `path` contains `pattern`, and return its text."""
     deadline = time.monotonic() + TIMEOUT_S

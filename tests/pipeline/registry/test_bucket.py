@@ -148,6 +148,12 @@ def test_request_that_is_repeated_because_its_reply_was_lost_has_made_the_change
         lock.replace(f"{registry.root}/claim", b"mine", 0, client)
 
 
+def test_objects_that_are_replaced_are_never_cached(registry, bucket, model):
+    add(registry, model)
+    for path in (".lock", "aliases.json", f"1/{CLAIM}"):
+        assert bucket.get_blob(f"models/msinet/{path}").cache_control == "no-store"
+
+
 def test_bucket_that_does_not_exist_or_may_not_be_written_is_named_with_a_remedy(bucket, monkeypatch):
     with pytest.raises(UserError, match="there is no bucket 'nowhere-at-all'"):
         check_shared("gs://nowhere-at-all/models", "msinet")

@@ -13,6 +13,7 @@ from trainer import artifacts, files
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.models.find import find_model
+from trainer.models.weight_sources import fingerprint
 
 
 @pytest.fixture(params=["folder", "bucket"])
@@ -104,6 +105,7 @@ def test_a_model_is_found_by_its_alias_in_the_registry(registry, model):
         found = find_model(f"{registry.address}/msinet{alias}")
         assert (found / artifacts.WEIGHTS).read_bytes() == b"weights"
         assert found.parent.name == str(number)
+        assert fingerprint(f"{registry.address}/msinet{alias}") == fingerprint(str(model))
 
 
 def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model, tmp_path):

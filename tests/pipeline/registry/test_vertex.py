@@ -7,7 +7,7 @@ from pipeline.__main__ import main
 from pipeline.graph import parameters
 from pipeline.graph.parameters import PipelineConfig
 from pipeline.local import prepare
-from pipeline.registry import container
+from pipeline.registry import container, staging
 from pipeline.registry.address import VERTEX
 from pipeline.registry.register import connect
 from pipeline.registry.versions import NO_VERSION
@@ -54,7 +54,7 @@ def test_first_version_is_uploaded_without_a_parent(vertex, registry, model, buc
     assert request.body == {
         "model": {
             "displayName": "msinet",
-            "artifactUri": f"gs://{bucket.name}/models/msinet/msinet-1/serving",
+            "artifactUri": f"gs://{bucket.name}/models/msinet/msinet-1/tensorflow.serving",
             "containerSpec": {
                 "imageUri": SERVING,
                 "predictRoute": "/v1/models/msinet:predict",
@@ -80,7 +80,7 @@ def test_later_version_is_uploaded_below_the_first(vertex, registry, model):
 
 def test_folder_is_a_savedmodel_with_the_trainers_model_inside(registry, model, bucket):
     add(registry, model)
-    folder = "models/msinet/msinet-1/serving/1/"
+    folder = "models/msinet/msinet-1/tensorflow.serving/1/"
     contents = {
         blob.name.removeprefix(folder): blob.download_as_bytes() for blob in bucket.list_blobs(prefix=folder)
     }
@@ -108,10 +108,16 @@ def test_googles_container_gets_the_savedmodel_itself_and_its_end_is_said(vertex
     assert add(connect(address), model, "msinet-2", champion=1) == (2, DEFAULT)
     assert [version.place for version in registry.versions("msinet")] == [
         place,
-        place.replace("msinet-1", "msinet-2/serving/1"),
+        place.replace("msinet-1", "msinet-2/tensorflow.serving/1"),
     ]
     registry.set_alias("msinet", DEFAULT, 1)
     assert registry.default("msinet").record["lineage"]["run"] == "msinet-1"
+
+
+def test_no_name_of_a_run_is_taken_for_a_numbered_folder(address, model):
+    registry = connect(address.replace(f"serving={SERVING}", "serving=cpu"))
+    add(registry, model, staging.NUMBERED)
+    assert registry.default("msinet").number == 1
 
 
 def test_each_data_set_becomes_an_evaluation_of_the_version(vertex, registry, model):
@@ -294,6 +300,17 @@ def test_bucket_that_does_not_exist_is_reported_before_the_upload(vertex, model)
     registry = VertexRegistry(PROJECT, LOCATION, vertex.environment.endpoint, staging="gs://nowhere-at-all/models")
     with pytest.raises(UserError, match=r"there is no bucket 'nowhere-at-all'"):
         add(registry, model)
+    with pytest.raises(UserError, match=r"there is no bucket 'nowhere-at-all'"):
+        registry.check_writable("msinet")
+    assert not uploads(vertex)
+
+
+def test_check_writes_to_the_staging_folder_and_reads_the_models(vertex, registry, bucket):
+    registry.check_writable("msinet")
+    assert not list(bucket.list_blobs())
+    vertex.fail(403, path="models", message="Permission 'aiplatform.models.list' denied")
+    with pytest.raises(UserError, match=r"aiplatform\.models\.list"):
+        registry.check_writable("msinet")
     assert not uploads(vertex)
 
 
@@ -349,6 +366,8 @@ def test_googles_container_is_refused_before_a_run_once_it_has_ended(address, mo
     monkeypatch.setattr(container, "ENDS", datetime.date.today())
     with pytest.raises(UserError, match=r"tf2-[cg]pu\.2-15, which ended on .*add \?serving=IMAGE"):
         parameters.validate({"registry": address}, "vertex")
+    with pytest.raises(UserError, match="which ended on"):  # the task of a template that is older than the end
+        connect(address).check_writable("msinet")
     parameters.validate(ours, "vertex")
     connect(address)  # to look at what is there needs no container
 
@@ -362,8 +381,10 @@ def test_versions_are_listed_shown_and_named_from_the_command_line(registry, mod
     capsys.readouterr()
     assert main(["registry", "set-default", "2", "--registry", address]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first.endswith(f"  gs://{bucket.name}/models/msinet/msinet-1/serving/1")
-    assert second.endswith(f"  gs://{bucket.name}/models/msinet/msinet-2/serving/1  challenger, default")
+    assert first.endswith(f"  gs://{bucket.name}/models/msinet/msinet-1/tensorflow.serving/1")
+    assert second.endswith(
+        f"  gs://{bucket.name}/models/msinet/msinet-2/tensorflow.serving/1  challenger, default"
+    )
     assert main(["registry", "show", "--registry", address]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["version"], shown["lineage"]["run"]) == (2, "msinet-2")

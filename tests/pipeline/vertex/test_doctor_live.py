@@ -122,5 +122,5 @@ def test_outage_while_it_runs_is_survived(vertex, job, tmp_path):
 
 
 def test_dearest_machine_of_the_plans_is_tried(vertex, job, tmp_path, capsys):
-    assert doctor(vertex, tmp_path, "--yes", "finetune_accelerator=v5e-4", "finetune_batch_size=0") == 1
+    assert doctor(vertex, tmp_path, "--yes", "finetune_accelerator=v5e-4", "finetune_batch_size=0") == 0
     assert "1 x v5e-4 (ct5lp-hightpu-4t, standard)" in capsys.readouterr().out

@@ -18,9 +18,9 @@ from trainer.errors import UserError
 
 GCLOUD = """#!/bin/bash
 printf '%s\\n' "$@" > "$0.$1"
-[[ $1 == builds || " $KNOWN " == *" $5 "* ]]
+if [[ $1 == artifacts && "$*" == *" ${KNOWN%:*} "* ]]; then echo "v0"; echo "${KNOWN##*:}"; fi
 """
-"""Knows the images in KNOWN, and builds everything."""
+"""Knows the image KNOWN, and builds everything."""
 
 
 def git(folder, *arguments):

@@ -97,6 +97,38 @@ def test_accelerator_that_the_region_does_not_have_is_refused(vertex):
         submit.prepare(elsewhere, {"base_accelerator": "v5e-4"})
 
 
+@pytest.mark.parametrize(
+    ("accelerator", "tags", "limits", "message"),
+    [
+        ("cpu", {"msinet-gpu/v1"}, {"": 64}, "msinet-cpu:v1 does not exist: make images ENV=prod"),
+        ("l4", {"msinet-cpu/v1"}, {"": 64}, "msinet-gpu:v1 does not exist: make images ENV=prod"),
+        (
+            "l4",
+            {"msinet-cpu/v1", "msinet-gpu/v1"},
+            {"": 64, "us-central1": 0},
+            "is 0, but the plan takes 1; ask for",
+        ),
+    ],
+)
+def test_missing_image_or_quota_is_one_sentence_before_anything_costs(
+    vertex, tmp_path, accelerator, tags, limits, message
+):
+    project = vertex.state["project"]
+    project.repositories["msinet"]["tags"] = tags
+    project.quotas["custom_model_training_nvidia_l4_gpus"] = limits
+    path = write_config(vertex.environment, tmp_path)
+    with pytest.raises(UserError, match=message):
+        main(["submit", "--env", path, f"base_accelerator={accelerator}", "base_batch_size=0"])
+    assert not created(vertex)
+
+
+def test_what_cannot_be_asked_before_a_run_does_not_stop_it(vertex, tmp_path):
+    vertex.fail(403, times=99, method="GET", path="/v1beta1/", message="serviceusage.quotas.get denied")
+    vertex.fail(503, times=99, method="GET", path="/repositories/")
+    assert main(["submit", "--env", write_config(vertex.environment, tmp_path)]) == 0
+    assert len(created(vertex)) == 1
+
+
 def test_dry_run_prints_the_request_and_sends_nothing(vertex, prod, small_file, tmp_path, capsys):
     path = write_config(vertex.environment, tmp_path)
     assert main(["submit", "--env", path, "--dry-run", "--job-id", "mine-1"]) == 0
@@ -169,7 +201,7 @@ def test_refused_run_names_the_command_that_finds_what_is_missing(
     with pytest.raises(UserError) as raised:
         main(["submit", "--env", path, "--template", str(template)])
     assert (f"`python -m pipeline doctor --env {path}` says what else" in str(raised.value)) is names_doctor
-    assert capsys.readouterr().err.startswith(f"Checking bucket {prod.bucket} ...\n")
+    assert capsys.readouterr().err.startswith(f"Checking bucket {prod.bucket}, images and quota ...\n")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 
 from tests.gcs import answering, refusing
+from trainer import storage
 from trainer.errors import UserError
 from trainer.training import owner
 from trainer.training.checkpoints import KEEP, STATE, Checkpoints, Progress
@@ -492,3 +493,11 @@ def test_a_missing_permission_on_a_bucket_says_which(monkeypatch, writable):
         Run(seed=1).checkpoints("gs://private/state", writable=writable) as checkpoints,
     ):
         checkpoints.restore()
+
+
+def test_owner_of_checkpoints_on_a_mounted_bucket_is_kept_in_the_bucket_itself(bucket, tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "MOUNT", tmp_path)
+    with Run(seed=1).checkpoints(tmp_path / bucket.name / "state") as checkpoints:
+        checkpoints.restore()
+        assert bucket.get_blob(f"state/{OWNER}")
+    assert not list(bucket.list_blobs())

@@ -136,7 +136,7 @@ def test_file_that_does_not_change_is_a_dead_training_s(folder, capsys, monkeypa
     with owning(folder) as one:
         assert time.monotonic() - start >= owner.DEAD_S
         one.check()
-    assert f"taking {folder.address} over: {WHO} has ended" in capsys.readouterr().out
+    assert f"taking {folder.address} over from {WHO}, which has ended" in capsys.readouterr().out
 
 
 def test_file_that_goes_away_meanwhile_leaves_the_folder_free(folder):

@@ -1,8 +1,4 @@
-"""Leads a program that knows no other Cloud Storage than https://storage.googleapis.com to the one of the tests.
-
-TensorFlow reads `gs://` by code of its own (xla/tsl/platform/cloud/gcs_file_system.cc), which TensorFlow Serving
-is linked with (tensorflow_serving/model_servers/BUILD). It obeys the variables of libcurl.
-"""
+"""Leads a program that insists on the addresses of Google's services, by https://, to the servers of the tests."""
 
 import contextlib
 import datetime
@@ -16,49 +12,46 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-HOSTS = ("storage.googleapis.com", "www.googleapis.com")
+STORAGE = ("storage.googleapis.com", "www.googleapis.com")
+"""Hosts of Cloud Storage."""
 
 
 @contextlib.contextmanager
-def as_googles(url, folder):
-    """The environment of such a program: a proxy on loopback, which answers as HOSTS with what `url` answers.
+def answered_by(servers, folder):
+    """A proxy on loopback that answers as each host of `servers` with what the server at its address answers.
 
-    A certificate is written to `folder`.
+    Gives the address of the proxy, and the path of a certificate to trust, which is written to `folder`.
     """
-    certificate = write_certificate(folder)
+    certificate = write_certificate(folder, servers)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
-        server.context, server.upstream = context, urllib.parse.urlsplit(url)
+        server.context = context
+        server.upstreams = {host: urllib.parse.urlsplit(url) for host, url in servers.items()}
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
-            yield {
-                "https_proxy": f"http://127.0.0.1:{server.server_port}",
-                "CURL_CA_BUNDLE": str(certificate),
-                "NO_GCE_CHECK": "true",  # this machine has no account
-            }
+            yield f"http://127.0.0.1:{server.server_port}", str(certificate)
         finally:
             server.shutdown()
             thread.join()
 
 
 class Proxy(http.server.BaseHTTPRequestHandler):
-    """Takes the place of the hosts that it is told to connect to."""
+    """Takes the place of the hosts that it is told to connect to; refuses all others."""
 
     def do_CONNECT(self):
-        host = self.path.partition(":")[0]
-        self.send_response(200 if host in HOSTS else 403)
+        upstream = self.server.upstreams.get(self.path.partition(":")[0])
+        self.send_response(200 if upstream else 403)
         self.end_headers()
-        if host not in HOSTS:
+        if upstream is None:
             return
-        address = self.server.upstream.hostname, self.server.upstream.port
         with (
             self.server.context.wrap_socket(self.connection, server_side=True) as client,
-            socket.create_connection(address) as storage,
+            socket.create_connection((upstream.hostname, upstream.port)) as answering,
         ):
-            threading.Thread(target=pass_on, args=(storage, client), daemon=True).start()
-            pass_on(client, storage)
+            threading.Thread(target=pass_on, args=(answering, client), daemon=True).start()
+            pass_on(client, answering)
 
     def log_message(self, *_):
         """Say nothing."""
@@ -73,10 +66,10 @@ def pass_on(source, target):
         target.shutdown(socket.SHUT_RDWR)
 
 
-def write_certificate(folder):
-    """A key and a certificate of HOSTS, which is its own authority; the path of the file."""
+def write_certificate(folder, hosts):
+    """A key and a certificate of the hosts, which is its own authority; the path of the file."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, HOSTS[0])])
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "tests")])
     now = datetime.datetime.now(datetime.UTC)
     certificate = (
         x509.CertificateBuilder()
@@ -86,12 +79,12 @@ def write_certificate(folder):
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(1))
         .not_valid_after(now + datetime.timedelta(1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host) for host in HOSTS]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(map(x509.DNSName, hosts)), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
     encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
-    path = folder / "storage.pem"
+    path = folder / "hosts.pem"
     path.write_bytes(
         key.private_bytes(encoding, form, serialization.NoEncryption()) + certificate.public_bytes(encoding)
     )
