@@ -34,7 +34,7 @@ RULES = (
         KUBEFLOW,
         breaches.uri_of_importer,
         "give an importer a constant or an input of the pipeline around it; put it into a pipeline of its own",
-        "Kubeflow component/importer_launcher.go:208-229, the same since 2.0",
+        "Kubeflow component/importer_launcher.go:203-233, the same since 2.0",
     ),
     Rule(
         "name of an importer",
@@ -90,7 +90,7 @@ RULES = (
         BOTH,
         breaches.branches,
         "read what one of several branches returns by dsl.OneOf, with every branch under a condition",
-        "Kubeflow driver/resolve.go:1112-1148",
+        "Kubeflow driver/resolve.go:1110-1148",
     ),
     Rule(
         "conditions",
@@ -132,7 +132,7 @@ RULES = (
         KUBEFLOW,
         breaches.platform,
         "set them on a task of the pipeline, from outputs of tasks beside it",
-        "Kubeflow driver/resolve.go:404-415, driver/k8s.go:200",
+        "Kubeflow driver/resolve.go:408-420, driver/k8s.go:200",
     ),
     Rule(
         "one document",

@@ -1,3 +1,4 @@
+// Kubeflow 2.0.5, by the commit of its release: its tags are no versions of a Go module.
 module kubeflow
 
 go 1.24.2
@@ -109,6 +110,7 @@ require (
 	sigs.k8s.io/structured-merge-diff/v4 v4.2.3 // indirect
 )
 
+// As in Kubeflow's own go.mod: a program that requires a module does not inherit what that replaces.
 replace (
 	k8s.io/api => k8s.io/api v0.25.9
 	k8s.io/apimachinery => k8s.io/apimachinery v0.26.5
