@@ -20,6 +20,7 @@ COMPILER_PINS := jax==0.10.2 libtpu==0.0.51
 SERVING := .venv-serving
 SERVING_PINS := tensorflow-cpu==2.15.1 tensorflow-serving-api==2.15.1
 # Cloud Storage as a file system: the program that Google's services mount buckets with.
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GCSFUSE := .tools/bin/gcsfuse
 GCSFUSE_PACKAGE := github.com/googlecloudplatform/gcsfuse/v3@v3.11.4
 
@@ -48,7 +49,7 @@ TENSORFLOW := $(if $(filter command,$(origin GPU)),$(gpu_or_cpu),$(or $(shell ca
 SAME := $(filter $(TENSORFLOW),$(shell cat $(INSTALLED) 2>/dev/null))
 SETS := requirements/$(TENSORFLOW).txt requirements/dev.txt
 
-.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving check-tpu check-mount check-manifests check-images lint format compile requirements hooks clean check-gcloud
+.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving check-tpu check-kubeflow check-manifests check-infra check-workflows check-mount check-images check-gcloud lint format compile requirements hooks clean
 
 help: ## List the commands
 	@echo "Commands (make COMMAND):"
@@ -88,8 +89,17 @@ check-tpu: $(INSTALLED) $(COMPILER)/.installed ## Compile the training step for 
 	$(BIN)/python -m benchmarks.tpu_compile --compiler $(COMPILER)/bin/python $(ARGS)
 
 check-manifests: ## Judge docs/kubernetes/ by the code of Kubernetes and Argo Workflows that reads it (needs Go; minutes at first)
-	@command -v go >/dev/null || { echo "error: Go 1.26 or later builds the program, and there is no go on the PATH; install it from https://go.dev/dl" >&2; exit 1; }
+	@$(call needs_go,the program)
 	cd tests/kubernetes && go run . ../../docs/kubernetes
+
+check-kubeflow: $(INSTALLED) ## Have pipeline-kubeflow.yaml read by Kubeflow's compiler, Argo's validation and Kubeflow's importer (needs Go; minutes at first)
+	@$(call needs_go,Kubeflow)
+	$(BIN)/python -m pytest tests/check_kubeflow.py $(ARGS)
+check-infra: $(INSTALLED) ## Have infra/ validated and planned by Terraform and the google provider, without a project (needs terraform or tofu)
+	$(BIN)/python -m pytest tests/check_infra.py -rs $(ARGS)
+check-workflows: ## Have .github/workflows/ read by actionlint (needs Go)
+	@$(call needs_go,actionlint)
+	go run $(ACTIONLINT)
 
 check-mount: $(INSTALLED) $(GCSFUSE) ## Write what a run writes through gcsfuse to a bucket, as root and as another user (needs Go, fuse3 and /dev/fuse)
 	$(BIN)/python -m pytest tests/check_mount.py $(ARGS)
@@ -176,6 +186,8 @@ $(SERVING)/.installed: requirements/serving.txt | $(UV_INSTALLED)
 $(GCSFUSE):
 	@command -v go >/dev/null || { echo "error: gcsfuse is built by Go 1.26 or later, and there is no go on the PATH; install it from https://go.dev/dl" >&2; exit 1; }
 	GOBIN=$(abspath $(@D)) go install $(GCSFUSE_PACKAGE)
+
+needs_go = command -v go >/dev/null || { echo "error: $(1) is built by Go, and there is no go on the PATH; install it from https://go.dev/dl" >&2; exit 1; }
 
 # Sets `python` to the first suitable interpreter: TensorFlow 2.20 is built for Python up to 3.13.
 suitable = import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))

@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipeline.graph.compiled import Compiled
+from pipeline.graph.environment import MAX_ADDRESSES
 from pipeline.graph.titles import NEVER_CACHED
+from pipeline.plan.settings import parse_labels
+from trainer.errors import UserError
 
 MAX_ARGUMENT_BYTES = 128 * 1024
 MAX_OBJECT_BYTES = 3 * 2**19
@@ -18,6 +21,7 @@ MAX_WORKFLOW_NAME = 63 - len("-abcde")
 MAX_ARGO_NAME = 128
 ARGO_SUFFIX = "-driver"
 """Kubeflow adds a task of this suffix to each of ours."""
+POD_LABEL = r"[a-zA-Z0-9]([-a-zA-Z0-9_.]{0,61}[a-zA-Z0-9])?"
 MAX_CPUS, MAX_MEMORY_GB = 96, 624
 GB = {"": 1e-9, "K": 1e-6, "M": 1e-3, "G": 1.0, "Ki": 1.024e-6, "Mi": 1.024**2 / 1e3, "Gi": 1.024**3}
 """Unit of memory -> gigabytes."""
@@ -203,6 +207,31 @@ def task_names(compiled: Compiled) -> Places:
     for task in compiled.tasks:
         if not re.fullmatch("[a-zA-Z0-9][-a-zA-Z0-9]*", task.name) or len(task.name + ARGO_SUFFIX) > MAX_ARGO_NAME:
             yield f"{task} has {len(task.name)} characters"
+
+
+def job_labels(compiled: Compiled) -> Places:
+    declared = compiled.spec["root"]["inputDefinitions"]["parameters"]
+    try:
+        parse_labels(declared.get("training_labels", {}).get("defaultValue", ""))
+    except UserError as error:
+        yield str(error)
+
+
+def pod_labels(compiled: Compiled) -> Places:
+    for executor, settings in compiled.platform.items():
+        for labels in _values(settings, "labels"):
+            for key, value in labels.items():
+                if not re.fullmatch(POD_LABEL, key.rpartition("/")[2]) or not re.fullmatch(
+                    POD_LABEL, value or "x"
+                ):
+                    yield f"{executor} has {key}={value}"
+
+
+def recipients(compiled: Compiled) -> Places:
+    for task in compiled.tasks:
+        addresses = task.parameters.get("recipients", {}).get("runtimeValue", {}).get("constant", ())
+        if len(addresses) > MAX_ADDRESSES:
+            yield f"{task} has {len(addresses)} recipients"
 
 
 def machines(compiled: Compiled) -> Places:

@@ -177,6 +177,27 @@ RULES = (
         "Argo workflow/validate/validate.go:1624-1633",
     ),
     Rule(
+        "labels of a job",
+        VERTEX,
+        breaches.job_labels,
+        "correct the labels of the environment",
+        "google/cloud/aiplatform_v1/types/custom_job.py:80-90; cloud.google.com/compute/docs/labeling-resources",
+    ),
+    Rule(
+        "labels of Kubernetes",
+        KUBEFLOW,
+        breaches.pod_labels,
+        "write at most 63 letters, digits, hyphens, dots and underscores, a letter or digit first and last",
+        "kubernetes.io/docs/concepts/overview/working-with-objects/labels",
+    ),
+    Rule(
+        "recipients of a message",
+        VERTEX,
+        breaches.recipients,
+        "notify at most 3 addresses, or a mailing list",
+        "cloud.google.com/vertex-ai/docs/pipelines/email-notifications",
+    ),
+    Rule(
         "machine of a task",
         VERTEX,
         breaches.machines,

@@ -199,6 +199,21 @@ def long_task_name(pipeline):
     pipeline.tasks["m" * 122] = pipeline.tasks.pop("upload-model")
 
 
+def spoken_label(pipeline):
+    pipeline.spec["root"]["inputDefinitions"]["parameters"]["training_labels"]["defaultValue"] = "team=Vision Lab"
+
+
+def long_pod_label(pipeline):
+    settings_of(pipeline)["exec-train-model"]["podMetadata"] = {"labels": {"team": "v" * 64}}
+
+
+def many_recipients(pipeline):
+    addresses = [f"{name}@example.org" for name in "abcd"]
+    pipeline.tasks["upload-model"]["inputs"]["parameters"]["recipients"] = {
+        "runtimeValue": {"constant": addresses}
+    }
+
+
 def too_many_cpus(pipeline):
     pipeline.container("evaluate-model")["resources"]["resourceCpuLimit"] = "97"
 
@@ -244,6 +259,9 @@ BREACHES = {
     "length of a run's id": (long_name, spoken_name),
     "name of a workflow": (long_name, spoken_name),
     "names of tasks": (long_task_name,),
+    "labels of a job": (spoken_label,),
+    "labels of Kubernetes": (long_pod_label,),
+    "recipients of a message": (many_recipients,),
     "machine of a task": (too_many_cpus, too_much_memory, no_memory_size),
     "size of an argument": (long_argument,),
     "size of a workflow": (large_object,),

@@ -1,0 +1,88 @@
+"""Terraform and the google provider itself judge infra/: `make check-infra` runs this.
+
+The provider's schema validates the files, and a plan of an empty project shows what they would make. The
+credentials are made up: a plan of what does not exist yet asks Google nothing.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from tests.infra import FOLDER, PROJECT, blocks, environment_text
+
+TERRAFORM = shutil.which("terraform") or shutil.which("tofu")
+SETTINGS = {"GOOGLE_OAUTH_ACCESS_TOKEN": "made-up", "CHECKPOINT_DISABLE": "1", "TF_IN_AUTOMATION": "1"}
+VARIABLES = ("-var", f"project={PROJECT}", "-var", 'deployers=["user:ann@example.org"]')
+
+
+def terraform(folder, *arguments):
+    """What Terraform does in a folder, with nobody to ask."""
+    command = [TERRAFORM, f"-chdir={folder}", *arguments]
+    return subprocess.run(command, env=os.environ | SETTINGS, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A copy of infra/ with its provider."""
+    if TERRAFORM is None:
+        pytest.skip("there is no terraform and no tofu on the PATH")
+    copied = tmp_path_factory.mktemp("infra")
+    for path in FOLDER.glob("*.tf"):
+        shutil.copy(path, copied)
+    begun = terraform(copied, "init", "-backend=false", "-input=false", "-no-color")
+    if "could not connect to registry" in begun.stderr:
+        pytest.skip(
+            "the registry of Terraform cannot be reached; TF_CLI_CONFIG_FILE can name a mirror of its providers"
+        )
+    assert begun.returncode == 0, begun.stderr
+    return copied
+
+
+@pytest.fixture(scope="module")
+def plan(folder):
+    """The plan of an empty project, as JSON."""
+    planned = terraform(folder, "plan", "-input=false", "-no-color", "-lock=false", "-out=plan", *VARIABLES)
+    assert planned.returncode == 0, planned.stderr
+    return json.loads(terraform(folder, "show", "-json", "plan").stdout)
+
+
+def test_files_are_formatted(folder):
+    checked = terraform(folder, "fmt", "-check", "-diff")
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_files_are_valid_by_the_schema_of_the_provider(folder):
+    answer = json.loads(terraform(folder, "validate", "-json").stdout)
+    assert answer["diagnostics"] == []
+    assert answer["valid"]
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "said"),
+    [
+        ("uniform_bucket_level_access", "uniform_bucket_acces", "Unsupported argument"),
+        ('public_access_prevention    = "enforced"', "public_access_prevention = true ? [] : []", "attribute"),
+    ],
+)
+def test_mistake_is_refused(folder, tmp_path, good, bad, said):
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True, symlinks=True)
+    path = tmp_path / "storage.tf"
+    assert good in path.read_text()
+    path.write_text(path.read_text().replace(good, bad))
+    answer = json.loads(terraform(tmp_path, "validate", "-json").stdout)
+    assert not answer["valid"]
+    assert said in str(answer["diagnostics"])
+
+
+def test_plan_makes_every_resource(plan):
+    made = {change["address"].partition("[")[0] for change in plan["resource_changes"]}
+    assert made == {".".join(name) for name in blocks("resource")}
+    assert {tuple(change["change"]["actions"]) for change in plan["resource_changes"]} == {("create",)}
+
+
+def test_planned_environment_is_the_one_that_other_tests_read(plan):
+    planned = plan["planned_values"]["outputs"]["environment"]["value"]
+    assert [line.strip() for line in planned.splitlines()] == environment_text().splitlines()
