@@ -95,8 +95,10 @@ check-manifests: ## Judge docs/kubernetes/ by the code of Kubernetes and Argo Wo
 check-kubeflow: $(INSTALLED) ## Have pipeline-kubeflow.yaml read by Kubeflow's compiler, Argo's validation and Kubeflow's importer (needs Go; minutes at first)
 	@$(call needs_go,Kubeflow)
 	$(BIN)/python -m pytest tests/check_kubeflow.py $(ARGS)
+
 check-infra: $(INSTALLED) ## Have infra/ validated and planned by Terraform and the google provider, without a project (needs terraform or tofu)
 	$(BIN)/python -m pytest tests/check_infra.py -rs $(ARGS)
+
 check-workflows: ## Have .github/workflows/ read by actionlint (needs Go)
 	@$(call needs_go,actionlint)
 	go run $(ACTIONLINT)
