@@ -8,6 +8,7 @@ the command of the custom job's worker. It needs root, Go, and Debian's buildah,
 import argparse
 import functools
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from pipeline.graph.environment import load_environment
 from tests import containers, mounting
 from tests.backend import Backend
 from tests.install_requirements import OFF_HOST, PROGRAM
+from trainer.files import UNFINISHED
 
 SPEC = mounting.ROOT / "pipeline.yaml"
 RUN = "msinet-1"
@@ -75,10 +77,11 @@ def run_pipeline(image, folder):
         spec = next(yaml.safe_load_all(SPEC.read_text()))
         backend = Backend(spec, f"gs://{bucket.name}/root/{RUN}", mount, start)
         backend.run(**load_environment("sample").parameters, registry=REGISTRY.format(bucket=bucket.name))
-        versions = [
-            blob.name for blob in bucket.list_blobs(prefix="registry/") if blob.name.endswith("version.json")
-        ]
-        assert len(versions) == 1, versions
+        names = {blob.name for blob in bucket.list_blobs()}
+        assert len([name for name in names if re.fullmatch(r"registry/msinet/1/.*/version\.json", name)]) == 1, (
+            names
+        )
+        assert not [name for name in names if ".partial-" in name or name.endswith(UNFINISHED)]
         return tasks.done
 
 
