@@ -103,7 +103,8 @@ class Image:
         user = self.config["User"]
         home = next(line.split(":")[5] for line in self._users() if line.split(":")[2] == user)
         variables = dict(each.split("=", 1) for each in self.config["Env"]) | {"HOME": home} | variables
-        sandbox = ["bwrap", "--bind", self.tree, "/", "--proc", "/proc", "--dev", "/dev", "--clearenv"]
+        sandbox = ["bwrap", "--bind", self.tree, "/", "--proc", "/proc", "--dev", "/dev"]
+        sandbox += ["--ro-bind", "/sys", "/sys", "--clearenv"]  # libtpu counts the processors there
         for place, folder in writable.items():
             sandbox += ["--bind", folder, place]
         sandbox += ["--remount-ro", "/", "--chdir", self.config["WorkingDir"]]
