@@ -62,7 +62,8 @@ class Page:
             if inline:
                 found.append(" ".join(inline.split()))
             elif language == "sh":
-                found += [line.strip() for line in block.splitlines() if line.strip()]
+                lines = block.replace("\\\n", " ").splitlines()
+                found += [" ".join(line.split()) for line in lines if line.strip()]
         return found
 
     @property

@@ -105,7 +105,8 @@ def gcloud_commands(folder):
     moved = [
         line.replace(" --recursive", "") + " --recursive" if "--recursive" in line else line for line in lines
     ]
-    return [line.partition(" > ")[0] for line in moved if line.startswith("gcloud ")]
+    # It checks the form of a project's id.
+    return [line.partition(" > ")[0].replace("$PROJECT", PROJECT) for line in moved if line.startswith("gcloud ")]
 
 
 @pytest.mark.skipif(not GCLOUD, reason="the Google Cloud CLI is not installed")
