@@ -7,9 +7,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO
 
-from trainer import storage
+from trainer import generations, storage
 from trainer.errors import UserError
 from trainer.files import replacing
+from trainer.generations import ChangedError
 
 PROBE = ".writable"
 LEFTOVERS = ".partial-*"
@@ -122,28 +123,17 @@ class Folder:
         return True
 
     def _swap_object(self, name: str, old: bytes | None, new: bytes | None) -> bool:
-        from google.api_core.exceptions import NotFound, PreconditionFailed
-
-        path, retry = self.path(name), storage.retry()
-        with storage.explained(path, write=True):
-            blob = storage.blob_at(path, storage.client(write=True))
-            generation = 0
-            try:
-                if old is not None:
-                    blob.reload(retry=retry)
-                    generation = blob.generation
-                    if blob.download_as_bytes(if_generation_match=generation, retry=retry) != old:
-                        return False
-                if new is None:
-                    blob.delete(if_generation_match=generation, retry=retry)
-                else:
-                    blob.upload_from_string(new, if_generation_match=generation, retry=retry)
-            except NotFound:
-                if old is None:  # the bucket
-                    raise
-                return new is None
-            except PreconditionFailed:  # by another writer, or by an attempt of this one whose answer was lost
-                return self.content(name) == new
+        path, client = self.path(name), storage.client(write=True)
+        content, generation = generations.read(path, client)
+        if (content if generation else None) != old:
+            return False
+        try:
+            if new is None:
+                generations.remove(path, generation, client)
+            else:
+                generations.replace(path, new, generation, client)
+        except ChangedError:
+            return False
         return True
 
     def remove(self, name: str) -> None:

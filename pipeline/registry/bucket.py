@@ -14,14 +14,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Self
 
-from pipeline.registry import lock, staging
+from pipeline.registry import staging
 from pipeline.registry.address import check_bucket
-from pipeline.registry.lock import ChangedError, Lock
+from pipeline.registry.lock import Lock
 from pipeline.registry.numbered import DAMAGED, Models, NumberedRegistry
 from pipeline.registry.versions import Version, files_of
-from trainer import storage
+from trainer import generations, storage
 from trainer.artifacts import ALIASES, SAVED_MODEL, VERSION_EXTRA, WEIGHTS
 from trainer.files import parse_json
+from trainer.generations import ChangedError
 from trainer.models.registry_layout import VERSION, is_claim, model_at
 
 FILE_OF_VERSION = re.compile(r"(\d+)/(.+)")
@@ -55,7 +56,7 @@ class BucketRegistry(NumberedRegistry):
     def _aliases(self, name: str) -> tuple[dict[str, int], int]:
         """The aliases, and the generation of their object."""
         address = f"{self.root}/{name}/{ALIASES}"
-        content, generation = lock.read(address, self._client)
+        content, generation = generations.read(address, self._client)
         return dict(parse_json(content, address, DAMAGED)) if generation else {}, generation
 
     def _files(self, name: str) -> dict[int, dict[str, int]]:
@@ -98,13 +99,13 @@ class BucketRegistry(NumberedRegistry):
         # Above the claims of killed writers too, one of which may only have been stopped.
         number = max(earlier, default=0) + 1
         place = self._place(name, number)
-        claim = lock.replace(f"{model_at(place)}/{VERSION}", b"", 0, self._client)
+        claim = generations.replace(f"{model_at(place)}/{VERSION}", b"", 0, self._client)
         try:
             for left in (left for left, sizes in earlier.items() if is_claim(sizes)):
                 self._withdraw(self._place(name, left))
             staging.copy(place, model / SAVED_MODEL, files_of(model, evaluation), self._client)
             content = staging.content({"version": number, **record})
-            lock.replace(f"{model_at(place)}/{VERSION}", content, claim, self._client)
+            generations.replace(f"{model_at(place)}/{VERSION}", content, claim, self._client)
         except BaseException:
             with suppress(Exception):  # the next writer tries again
                 self._withdraw(place)
@@ -114,11 +115,14 @@ class BucketRegistry(NumberedRegistry):
     def _withdraw(self, place: str) -> None:
         """Remove the claim and the files of a version, unless it is complete meanwhile."""
         version = f"{model_at(place)}/{VERSION}"
-        content, generation = lock.read(version, self._client)
+        content, generation = generations.read(version, self._client)
         if content:
             return
+        # From here on its writer cannot complete it.
         with suppress(ChangedError):
-            lock.replace(version, b"", generation, self._client)  # from here on its writer cannot complete it
+            generations.replace(
+                version, b"", generation, self._client
+            )  # from here on its writer cannot complete it
             addresses = [address for address, _ in storage.find_objects(place) if address != version]
             for address in (*addresses, version):
                 with suppress(storage.MissingError), storage.explained(address, write=True):
@@ -130,7 +134,7 @@ class BucketRegistry(NumberedRegistry):
             alias = choose(aliases)
             content = json.dumps({**aliases, alias: version}, indent=2) + "\n"
             with suppress(ChangedError):
-                lock.replace(f"{self.root}/{name}/{ALIASES}", content.encode(), generation, self._client)
+                generations.replace(f"{self.root}/{name}/{ALIASES}", content.encode(), generation, self._client)
                 return alias
 
     def _probe(self, name: str) -> None:

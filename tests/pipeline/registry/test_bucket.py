@@ -7,15 +7,16 @@ import requests
 
 from pipeline.registry import lock, staging
 from pipeline.registry.bucket import BucketRegistry
-from pipeline.registry.lock import ChangedError, Lock
+from pipeline.registry.lock import Lock
 from pipeline.registry.register import check_shared, connect
 from pipeline.registry.versions import NO_VERSION
 from tests.gcs import answering, refusing
 from tests.pipeline.registry.places import BucketFiles
 from tests.registering import record, register_at_once
-from trainer import storage
+from trainer import generations, storage
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
+from trainer.generations import ChangedError
 from trainer.models.find import find_model
 
 CLAIM = "assets.extra/version.json"
@@ -141,11 +142,11 @@ def test_request_that_is_repeated_because_its_reply_was_lost_has_made_the_change
         return reply
 
     monkeypatch.setattr(client._http, "request", losing)
-    generation = lock.replace(f"{registry.root}/claim", b"mine", 0, client)
+    generation = generations.replace(f"{registry.root}/claim", b"mine", 0, client)
     assert lost
-    assert lock.read(f"{registry.root}/claim", client) == (b"mine", generation)
+    assert generations.read(f"{registry.root}/claim", client) == (b"mine", generation)
     with pytest.raises(ChangedError, match=r"/claim was changed by another process meanwhile; try again"):
-        lock.replace(f"{registry.root}/claim", b"mine", 0, client)
+        generations.replace(f"{registry.root}/claim", b"mine", 0, client)
 
 
 def test_objects_that_are_replaced_are_never_cached(registry, bucket, model):
