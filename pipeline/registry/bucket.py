@@ -120,9 +120,7 @@ class BucketRegistry(NumberedRegistry):
             return
         # From here on its writer cannot complete it.
         with suppress(ChangedError):
-            generations.replace(
-                version, b"", generation, self._client
-            )  # from here on its writer cannot complete it
+            generations.replace(version, b"", generation, self._client)
             addresses = [address for address, _ in storage.find_objects(place) if address != version]
             for address in (*addresses, version):
                 with suppress(storage.MissingError), storage.explained(address, write=True):
