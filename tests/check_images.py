@@ -6,6 +6,7 @@ the command of the custom job's worker. It needs root, Go, and Debian's buildah,
 """
 
 import argparse
+import contextlib
 import functools
 import pathlib
 import re
@@ -25,7 +26,6 @@ from trainer.files import UNFINISHED
 SPEC = mounting.ROOT / "pipeline.yaml"
 RUN = "msinet-1"
 REGISTRY = "gs://{bucket}/registry"
-LAST_LINES = 25
 
 
 class Tasks:
@@ -51,7 +51,7 @@ class Tasks:
             command = image.command(command, self.variables | (variables or {}), writable)
             finished = timed(title, subprocess.run, command, stdout=output, stderr=subprocess.STDOUT)
         if finished.returncode:
-            print("\n".join(log.read_text().splitlines()[-LAST_LINES:]))
+            print("\n".join(log.read_text().splitlines()[-containers.LAST_LINES :]))
             sys.exit(f"error: {title}: status {finished.returncode}")
 
 
@@ -107,7 +107,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="msinet-images-") as folder:
         folder = pathlib.Path(folder)
         folder.chmod(0o755)
-        done = check(containers.Store(arguments.store or folder / "store"), folder)
+        with contextlib.closing(containers.Store(arguments.store or folder / "store")) as store:
+            done = check(store, folder)
     print(f"{done} containers ended well, in {(time.monotonic() - started) / 60:.0f} minutes")
 
 

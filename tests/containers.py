@@ -11,12 +11,17 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 ROOT = pathlib.Path(__file__).parent.parent
 TOOLS = ("buildah", "debootstrap", "bwrap", "setpriv")
 BASE = "localhost/python:3.11"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""As in the base image of the Dockerfile."""
 PACKAGES = "python3,python3-pip,python3-venv,ca-certificates"
 RELEASE = "bookworm"
+LAST_LINES = 25
+"""Lines of a log that an error shows."""
 # What pip on this machine needs to reach its index.
 PIP_SETTINGS = ("/etc/ssl/certs", "/etc/pip.conf")
 
@@ -60,7 +65,7 @@ class Store:
         (tree / "usr/lib/python3.11/EXTERNALLY-MANAGED").unlink(missing_ok=True)
         container = self._asked("from", "scratch")
         self.buildah("add", "--quiet", container, tree, "/", capture_output=True)
-        self.buildah("config", "--env", f"PATH={os.defpath}:/usr/local/bin", container)
+        self.buildah("config", "--env", f"PATH={PATH}", container)
         self.buildah("commit", "--quiet", "--rm", container, BASE, capture_output=True)
         shutil.rmtree(tree)
 
@@ -70,11 +75,22 @@ class Store:
         volumes = [f"--volume={path}:{path}:ro" for path in PIP_SETTINGS if pathlib.Path(path).exists()]
         arguments = (f"--build-arg=VARIANT={variant}", "--build-arg=COMMIT=0123456789ab", *volumes)
         flags = ("--layers=false", "--pull-never", f"--from={BASE}", "--file=images/Dockerfile", f"--tag={image}")
-        with log.open("w") as output:
-            self.buildah("bud", *flags, *arguments, ".", cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+        try:
+            with log.open("w") as output:
+                self.buildah("bud", *flags, *arguments, ".", cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+        except subprocess.CalledProcessError as error:
+            print("\n".join(log.read_text().splitlines()[-LAST_LINES:]))
+            sys.exit(f"error: the {variant} image cannot be built: status {error.returncode}")
         for removal in (("rm", "--all"), ("rmi", "--prune")):  # of the stages, which buildah leaves
             self.buildah(*removal, capture_output=True)
         return image
+
+    def close(self):
+        """Remove the containers, and unmount what buildah leaves mounted, without which the folder could not go."""
+        self.buildah("rm", "--all", capture_output=True)
+        places = [line.split()[1] for line in pathlib.Path("/proc/self/mounts").read_text().splitlines()]
+        for place in reversed([place for place in places if place.startswith(f"{self.folder}/")]):
+            subprocess.run(["umount", place], check=True)
 
     @contextlib.contextmanager
     def opened(self, image):
