@@ -86,7 +86,7 @@ class Store:
         return image
 
     def close(self):
-        """Remove the containers, and unmount what buildah leaves mounted, without which the folder could not go."""
+        """Remove the containers, and unmount what buildah leaves mounted, so that the folder can be removed."""
         self.buildah("rm", "--all", capture_output=True)
         places = [line.split()[1] for line in pathlib.Path("/proc/self/mounts").read_text().splitlines()]
         for place in reversed([place for place in places if place.startswith(f"{self.folder}/")]):
