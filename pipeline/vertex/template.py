@@ -11,8 +11,8 @@ from typing import Any
 from pipeline import cloud
 from pipeline.graph import compile as compiling
 from pipeline.graph.environment import Environment
-from pipeline.graph.parameters import TYPE_NAMES, Value
-from pipeline.graph.titles import NEVER_CACHED
+from pipeline.graph.parameters import PARAMETERS, TYPE_NAMES, Value
+from pipeline.graph.titles import NAME, NEVER_CACHED
 from trainer.errors import UserError, check, nearest
 
 TYPES: dict[str, type] = {"STRING": str, "NUMBER_INTEGER": int, "NUMBER_DOUBLE": float, "BOOLEAN": bool}
@@ -21,6 +21,9 @@ CACHING = ("as-compiled", "on", "off")
 UNCACHED = re.compile(rf"comp-({'|'.join(NEVER_CACHED)})(-\d+)?")
 """Names of components whose results must never come from the cache."""
 VERSION = r"https?://.+/(?P<package>[^/]+)/(?P<version>sha256:[0-9a-f]{64})"
+SCHEMAS = ("2.0.0", "2.1.0")
+"""Versions of the schema of compiled pipelines. kfp 2 writes the second one (pipeline_spec_builder.py:2074), and
+google-cloud-aiplatform distinguishes the two (utils/pipeline_utils.py:132)."""
 WRITE_VERSION = "write it as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/sha256:DIGEST"
 
 
@@ -54,7 +57,8 @@ class Template:
         """Raise `UserError` for an unknown name, a value of the wrong type, or a missing value."""
         for name, value in values.items():
             check(
-                name in self.parameters, f"the template has no parameter {name!r}{nearest(name, self.parameters)}"
+                name in self.parameters,
+                f"the template has no parameter {name!r}{nearest(name, self.parameters)}{self._age(name)}",
             )
             kind = TYPES.get(self.parameters[name]["parameterType"])
             # bool is a subclass of int, so types are compared exactly; an int is accepted as a float.
@@ -66,6 +70,12 @@ class Template:
             check(
                 name in values or not is_required, f"the template needs a value for {name}, which has no default"
             )
+
+    def _age(self, name: str) -> str:
+        """The reason why our own pipeline lacks a parameter that it has now."""
+        if self.name != NAME or name not in PARAMETERS:
+            return ""
+        return "; another version of this project compiled it: compile or publish the pipeline again"
 
     def cached(self, how: str) -> "Template":
         """The same template with caching as compiled, on (except for NEVER_CACHED), or off; see `CACHING`."""
@@ -120,6 +130,12 @@ def _read(path: pathlib.Path, source: str) -> dict[str, Any]:
         json_format.ParseDict(spec, pipeline_spec_pb2.PipelineSpec())
         assert isinstance(spec, dict)
         check(bool(spec["root"] and spec["pipelineInfo"]["name"]), remedy)
+        schema = str(spec["schemaVersion"])
+        check(
+            schema in SCHEMAS,
+            f"{source} has the schema version {schema} ({spec.get('sdkVersion')}), but Vertex AI reads "
+            f"{' and '.join(SCHEMAS)}; compile it with the kfp that this project pins",
+        )
     except OSError as error:
         raise UserError(f"template {source}: {error.strerror}; {remedy}") from None
     except (yaml.YAMLError, json_format.ParseError, UnicodeDecodeError, AttributeError, TypeError, KeyError):

@@ -12,6 +12,7 @@ import yaml
 
 from pipeline import cloud
 from pipeline.__main__ import main
+from pipeline.graph.compile import write_pipeline
 from pipeline.graph.environment import load_environment
 from pipeline.graph.parameters import STEPS
 from pipeline.vertex import runs, submit
@@ -390,6 +391,21 @@ def test_file_that_is_not_a_compiled_pipeline_is_refused(prod, tmp_path, content
     path.write_text(content)
     with pytest.raises(UserError, match=r"other.yaml is not a pipeline compiled for Vertex AI"):
         submit.prepare(prod, {}, str(path))
+
+
+def test_file_compiled_by_another_version_is_refused(prod, tmp_path):
+    path = tmp_path / "other.yaml"
+    write_pipeline(prod, path)
+    spec = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump({**spec, "schemaVersion": "3.0.0", "sdkVersion": "kfp-3.1.0"}))
+    with pytest.raises(
+        UserError, match=r"other.yaml has the schema version 3.0.0 \(kfp-3.1.0\), but Vertex AI re"
+    ):
+        submit.prepare(prod, {}, str(path))
+    del spec["root"]["inputDefinitions"]["parameters"]["accelerator"]
+    path.write_text(yaml.safe_dump(spec))
+    with pytest.raises(UserError, match=r"no parameter 'accelerator'.*; another version of this project compiled"):
+        submit.prepare(prod, {"accelerator": "l4"}, str(path))
 
 
 # === Caching ===
