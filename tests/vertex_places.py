@@ -102,9 +102,7 @@ def get_other(server, request, path):
 def create_job(server, request):
     """`server.state["job"]` is called with the command of the container; it returns the job's states in turn."""
     needs(server, "aiplatform")
-    (pool,) = request.body["jobSpec"]["workerPoolSpecs"]
-    container = pool["containerSpec"]
-    assert pool["replicaCount"] == "1"
+    container = request.body["jobSpec"]["workerPoolSpecs"][0]["containerSpec"]
     states = list(server.state["job"](container["command"] + container["args"]))
     job = {**request.body, "name": f"{NAMES}/customJobs/{len(server.kept('jobs')) + 1}"}
     server.kept("jobs")[job["name"].rpartition("/")[2]] = {"job": job, "states": states}

@@ -17,7 +17,7 @@ from pipeline.plan.worker_pools import (
     scheduling_strategy,
     worker_pool_specs,
 )
-from tests.vertex import LOCATION, PARENT, PROJECT, route
+from tests.vertex import LOCATION, PROJECT
 from trainer.accelerators import ACCELERATORS
 from trainer.config import TrainConfig
 
@@ -132,16 +132,6 @@ def test_pod_leaves_its_node_a_small_share(name):
 # === What the launcher sends ===
 
 
-@route("POST", "customJobs")
-def create_custom_job(server, request):
-    return {"name": f"{PARENT}/customJobs/1", "state": "JOB_STATE_PENDING"}
-
-
-@route("GET", "customJobs/1")
-def get_custom_job(server, request):
-    return {"name": f"{PARENT}/customJobs/1", "state": "JOB_STATE_SUCCEEDED"}
-
-
 @pytest.fixture
 def launch(vertex, tmp_path, monkeypatch):
     """Run the container of CustomTrainingJobOp as Vertex AI does, and return the job that it created."""
@@ -150,6 +140,7 @@ def launch(vertex, tmp_path, monkeypatch):
     from google_cloud_pipeline_components.container.v1.custom_job import launcher
     from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
 
+    vertex.state["job"] = lambda command: ["SUCCEEDED"]
     client = aiplatform.gapic.JobServiceClient(
         credentials=AnonymousCredentials(),
         transport="rest",
