@@ -140,7 +140,7 @@ def launch(vertex, tmp_path, monkeypatch):
     from google_cloud_pipeline_components.container.v1.custom_job import launcher
     from google_cloud_pipeline_components.v1.custom_job import CustomTrainingJobOp
 
-    vertex.state["job"] = lambda command: ["PENDING", "SUCCEEDED"]
+    vertex.state["job"] = lambda command: ["SUCCEEDED"]
     client = aiplatform.gapic.JobServiceClient(
         credentials=AnonymousCredentials(),
         transport="rest",
