@@ -106,7 +106,7 @@ check-workflows: ## Have .github/workflows/ read by actionlint (needs Go)
 check-mount: $(INSTALLED) $(GCSFUSE) ## Write what a run writes through gcsfuse to a bucket, as root and as another user (needs Go, fuse3 and /dev/fuse)
 	$(BIN)/python -m pytest tests/check_mount.py $(ARGS)
 
-check-images: $(INSTALLED) $(GCSFUSE) ## Build the cpu and tpu images without Docker and run the sample pipeline on a read-only root, with a bucket at /gcs (20 minutes, not in CI; needs root, Go, buildah, debootstrap, bubblewrap, fuse3)
+check-images: $(INSTALLED) $(GCSFUSE) ## Build the cpu and tpu images without Docker and run the sample pipeline on a read-only root, with a bucket at /gcs (10 minutes, not in CI; needs root, Go, buildah, debootstrap, bubblewrap, fuse3)
 	$(BIN)/python -m tests.check_images $(ARGS)
 
 check-gcloud: $(INSTALLED) ## Give the commands of gcloud that are sent and written down to gcloud itself, on this machine (minutes; needs it)
