@@ -54,7 +54,9 @@ def compiled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("guide")
     (copied,) = commands("cp ")
     mine = folder / "cluster.toml"
-    mine.write_text((ROOT / copied[1]).read_text().replace("my-bucket", "a-bucket"))
+    mine.write_text(
+        (ROOT / copied[1]).read_text().replace("my-bucket", "a-bucket").replace("my-project", "a-project")
+    )
     defaults = {}
     for words in commands("python -m pipeline compile"):
         assert copied == ["cp", "configs/kubeflow.toml", f"configs/{words[words.index('--env') + 1]}.toml"]

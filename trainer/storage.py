@@ -32,7 +32,10 @@ CHUNK_BYTES = 32 * 2**20
 """Larger objects are downloaded in pieces of this size, several at a time."""
 MEGABYTE = 10**6
 POLL_S = 0.5
-LOGIN = "log in with `gcloud auth application-default login`"
+LOGIN = (
+    "log in with `gcloud auth application-default login` (with --impersonate-service-account=ACCOUNT if you work "
+    "as another account)"
+)
 
 
 def is_remote(source: str) -> bool:

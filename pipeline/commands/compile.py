@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pipeline.commands.flags import add_parameters, passed_parameters
 from pipeline.graph import compile as compiling
 from pipeline.graph import parameters
-from pipeline.graph.environment import load_environment
+from pipeline.graph.environment import GUIDE, KUBEFLOW_GUIDE, load_environment
 from pipeline.graph.values import layered
+from pipeline.vertex import checks
 from trainer.errors import check, check_choice
 
 HELP = "write pipeline.yaml and pipeline-kubeflow.yaml"
@@ -42,6 +43,13 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         environment = load_environment(name)
         target = parsed.target or (environment.target if environment.target in FILES else "vertex")
         environment.require_target(target)
+        if environment.name not in FILES:
+            check(
+                parsed.output is not None,
+                f"{FILES[target]} is compiled for {target}.toml; name your file with --output",
+            )
+            guide = KUBEFLOW_GUIDE if target == "kubeflow" else GUIDE
+            checks.refuse_examples(vars(environment), f" of environment {environment.name}", guide)
         environment = dataclasses.replace(environment, parameters=layered(environment.parameters, passed))
         parameters.validate({**environment.derived, **environment.parameters}, target)
         output = parsed.output or pathlib.Path(FILES[target])

@@ -29,7 +29,9 @@ HELP = "check what a run on Vertex AI needs: what is there, what is missing, and
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_environment(parser)
-    parser.add_argument("--live", action="store_true", help="also run one job, about a minute, on the accelerator")
+    parser.add_argument(
+        "--live", action="store_true", help="also run one job, about 7 minutes, on the accelerator"
+    )
     parser.add_argument("--yes", action="store_true", help="run the job of --live without asking")
     add_parameters(parser)
 

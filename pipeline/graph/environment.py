@@ -19,6 +19,7 @@ from trainer.errors import UserError, check, check_choice, nearest
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 GUIDE = "docs/vertex.md, step 3"
+KUBEFLOW_GUIDE = "docs/kubeflow.md, step 4"
 """Where to read how to make an environment."""
 TARGET_NAMES = ("local", "vertex", "kubeflow")
 REQUIRED_KEYS = {
@@ -111,7 +112,7 @@ class Environment:
         elif self.bucket:
             volume = ", or /FOLDER with volume_claim" if self.target == "kubeflow" else ""
             check(
-                self.bucket.startswith("gs://") and len(self.bucket) > len("gs://"),
+                re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]*(/[^/]+)*/?", self.bucket) is not None,
                 f"bucket is {self.bucket!r}; write it as gs://NAME or gs://NAME/FOLDER{volume}",
             )
 
@@ -153,7 +154,7 @@ def load_environment(name: str) -> Environment:
         names = sorted(path.stem for path in CONFIGS.glob("*.toml"))
         raise UserError(
             f"unknown environment {name!r}{nearest(name, names)} (known: {', '.join(names)}); to make one for "
-            f"your project, see {GUIDE}"
+            f"your project, see {GUIDE}, or for Kubeflow {KUBEFLOW_GUIDE}"
         )
     try:
         content = tomllib.loads(path.read_text())
@@ -172,4 +173,6 @@ def _environment(name: str, content: dict[str, Any]) -> Environment:
         for item in value.values() if kind is dict else value if kind is list else ():
             check(isinstance(item, str), f"{key} has {item!r}; it must be {description}")
     converted = {key: convert(key, value) for key, value in parameters.items()}
+    if "bucket" in content:
+        content["bucket"] = content["bucket"].rstrip("/") or "/"
     return Environment(name=name, parameters=converted, **content)

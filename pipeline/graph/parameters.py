@@ -35,6 +35,16 @@ KEYWORDS = {
     "initial_weights": NO_FILE,
 }
 """Parameters that name an input -> their values that are neither a path nor an address."""
+OF_MAKE = {
+    "TARGET": "`python -m pipeline submit` runs it on Vertex AI",
+    "ENV": "here, write --env NAME",
+    "CRON": "here, write --cron 'TIMES'",
+    "TIMEZONE": "here, write --timezone ZONE",
+    "RUN_DIR": "here, write --run-dir FOLDER",
+    "RESUME": "here, write --resume FOLDER",
+    "ARGS": "here, write the flags themselves",
+}
+"""Variables of the Makefile that are no parameters -> what to write in commands of this package."""
 TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
 
 
@@ -130,6 +140,10 @@ def convert(name: str, value: object) -> Value:
 
     Raises `UserError` for an unknown name, with the nearest known one, and for a value of the wrong type.
     """
+    if name.upper() in OF_MAKE:
+        raise UserError(
+            f"{name} belongs to `make`, as in `make run-pipeline {name.upper()}=...`; {OF_MAKE[name.upper()]}"
+        )
     if name not in PARAMETERS:
         suggestion = nearest(name, PARAMETERS)
         raise UserError(f"unknown parameter {name!r}{suggestion} (`python -m pipeline run --help` lists them)")

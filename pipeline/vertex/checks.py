@@ -59,14 +59,14 @@ def check_environment(environment: Environment) -> None:
         )
 
 
-def refuse_examples(values: Mapping[str, object], whose: str = "") -> None:
+def refuse_examples(values: Mapping[str, object], whose: str = "", guide: str = GUIDE) -> None:
     """Raise `UserError` if one of `values`, by name, still has a name of the examples, such as my-project."""
     for name, value in values.items():
         found = isinstance(value, str) and EXAMPLE.search(value)
         check(
             not found,
             f"{name}{whose} is {value!r}, which is an example; make an environment with the names of your own "
-            f"project (see {GUIDE}), and choose it with --env, or ENV of `make`",
+            f"project (see {guide}), and choose it with --env, or ENV of `make`",
         )
 
 

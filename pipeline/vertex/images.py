@@ -50,8 +50,8 @@ def commit_of(environment: Environment) -> str:
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     paths = ["images", *(line[1:] for line in lines if line.startswith("!"))]
     status = _git("status", "--porcelain", "--untracked-files=all", "--", *paths).splitlines()
-    # The environment's file names the images, and says nothing about what is in them.
-    changed = [line[3:] for line in status if ROOT / line[3:] != _file_of(environment)]
+    # Environments name the images, and say nothing about what is in them.
+    changed = [line[3:] for line in status if not _is_environment(ROOT / line[3:], environment)]
     check(
         not changed,
         f"not committed: {', '.join(changed)}; commit first, since the images and each model that they train "
@@ -113,14 +113,23 @@ def announcement(environment: Environment, commit: str, machine: str) -> str:
         f"On a machine {machine} this takes {'about' if is_default else 'less than'} {MINUTES} minutes and costs "
         f"{'about' if is_default else 'less than'} {MINUTES * MACHINES[machine]:.2f} USD "
         f"({MACHINES[machine]:g} a minute{free}).\n"
-        f"If Cloud Build refuses the region: --region with {REGIONS}.\n"
-        "The log follows; Ctrl-C cancels the build."
+        f"If Cloud Build refuses the region: --region with {REGIONS}."
     )
 
 
 def _file_of(environment: Environment) -> pathlib.Path:
     """Where the build looks for the environment."""
     return environments.CONFIGS / f"{environment.name}.toml"
+
+
+def _is_environment(path: pathlib.Path, environment: Environment) -> bool:
+    """Whether `path` is the file of `environment`, or one of another environment of your own."""
+    is_own = path.parent == environments.CONFIGS and path.suffix == ".toml" and not _is_tracked(path)
+    return is_own or path == _file_of(environment)
+
+
+def _is_tracked(path: pathlib.Path) -> bool:
+    return bool(_git("ls-files", "--", str(path)))
 
 
 def _git(*arguments: str) -> str:

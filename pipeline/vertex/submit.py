@@ -94,7 +94,10 @@ def compose(
     job = {
         "displayName": f"{chosen.name}-{environment.name}",
         "labels": {**OWNER, **environment.labels},
-        "runtimeConfig": {"gcsOutputDirectory": f"{environment.bucket}/runs", "parameterValues": values},
+        "runtimeConfig": {
+            "gcsOutputDirectory": f"{environment.bucket.rstrip('/')}/runs",
+            "parameterValues": values,
+        },
         "pipelineSpec": chosen.spec,
         "serviceAccount": environment.service_account,
         "network": environment.network,

@@ -1,4 +1,5 @@
 import dataclasses
+import re
 
 import pytest
 import yaml
@@ -81,9 +82,22 @@ def test_check_names_what_differs(tmp_path):
 
 def test_parameters_that_the_target_refuses_are_not_compiled(tmp_path):
     mine, output = tmp_path / "mine.toml", tmp_path / "pipeline.yaml"
-    mine.write_text((CONFIGS / "kubeflow.toml").read_text() + 'profile_steps = "10-20"\n')
+    example = (CONFIGS / "kubeflow.toml").read_text()
+    mine.write_text(re.sub(r"my-(project|bucket)", "our-own", example) + 'profile_steps = "10-20"\n')
     with pytest.raises(UserError, match="profile_steps is 10-20, but only a run on Vertex AI has a folder"):
         main(["compile", "--target", "kubeflow", "--env", str(mine), "--output", str(output)])
+    assert not output.exists()
+
+
+def test_examples_are_not_compiled_for_an_environment_of_your_own(tmp_path):
+    mine, output = tmp_path / "mine.toml", tmp_path / "pipeline.yaml"
+    mine.write_text((CONFIGS / "kubeflow.toml").read_text())
+    with pytest.raises(
+        UserError, match=r"'gs://my-bucket/msinet', which is an example; .*docs/kubeflow.md, step 4"
+    ):
+        main(["compile", "--env", str(mine), "--output", str(output)])
+    with pytest.raises(UserError, match=r"pipeline-kubeflow.yaml is compiled for kubeflow.toml; name your file"):
+        main(["compile", "--env", str(mine)])
     assert not output.exists()
 
 

@@ -139,3 +139,16 @@ def test_text_that_is_no_address_is_refused(address):
 def test_environment_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         load_environment("local").target = "vertex"
+
+
+@pytest.mark.parametrize("bucket", ["gs://name/folder/", "gs://name/folder//"])
+def test_slash_at_the_end_of_a_bucket_is_left_out(tmp_path, bucket):
+    path = tmp_path / "mine.toml"
+    path.write_text(f'target = "local"\nbucket = "{bucket}"\n')
+    assert load_environment(str(path)).bucket == "gs://name/folder"
+
+
+@pytest.mark.parametrize("bucket", ["gs://Name", "gs://name//folder", "gs:///folder"])
+def test_bucket_that_cannot_exist_is_refused(bucket):
+    with pytest.raises(UserError, match="write it as gs://NAME or gs://NAME/FOLDER"):
+        Environment("mine", bucket=bucket)

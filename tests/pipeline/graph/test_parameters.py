@@ -115,3 +115,8 @@ def test_unknown_parameter_is_refused_with_the_nearest_one():
 def test_value_out_of_range_is_refused(values, message):
     with pytest.raises(UserError, match=message):
         validate(values)
+
+
+def test_variable_of_make_says_what_to_write_instead():
+    with pytest.raises(UserError, match=r"ENV belongs to `make`.* here, write --env NAME"):
+        convert("ENV", "prod")

@@ -123,6 +123,7 @@ def test_changes_of_the_images_files_are_named(clone, prod, gcloud, tracked):
     changed = "trainer/errors.py" if tracked else "trainer/new.py"
     (clone / changed).write_text("1\n")
     (clone / "notes.txt").write_text("not in any image\n")
+    (clone / "configs" / "staging.toml").write_text("# an environment of your own\n")
     with pytest.raises(UserError, match=rf"^not committed: {changed}; commit first"):
         main(["images", "--env", "prod"])
     assert calls(gcloud) is None
