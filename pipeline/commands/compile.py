@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pipeline.commands.flags import add_parameters, passed_parameters
 from pipeline.graph import compile as compiling
 from pipeline.graph import parameters
-from pipeline.graph.environment import GUIDE, KUBEFLOW_GUIDE, load_environment
+from pipeline.graph.environment import load_environment
 from pipeline.graph.values import layered
 from pipeline.vertex import checks
 from trainer.errors import check, check_choice
@@ -48,8 +48,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
                 parsed.output is not None,
                 f"{FILES[target]} is compiled for {target}.toml; name your file with --output",
             )
-            guide = KUBEFLOW_GUIDE if target == "kubeflow" else GUIDE
-            checks.refuse_examples(vars(environment), f" of environment {environment.name}", guide)
+            checks.refuse_example_environment(environment)
         environment = dataclasses.replace(environment, parameters=layered(environment.parameters, passed))
         parameters.validate({**environment.derived, **environment.parameters}, target)
         output = parsed.output or pathlib.Path(FILES[target])

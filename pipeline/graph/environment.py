@@ -79,6 +79,7 @@ class Environment:
         check_choice("target", self.target, TARGET_NAMES)
         for name in REQUIRED_KEYS[self.target]:
             check(bool(getattr(self, name)), f"{name} is empty; target {self.target} needs it")
+        object.__setattr__(self, "bucket", self.bucket.rstrip("/"))
         self._check_bucket()
         check(
             len(self.notify) <= MAX_ADDRESSES,
@@ -104,7 +105,7 @@ class Environment:
                 f"volume_claim is {self.volume_claim!r}, but target {self.target} mounts no volumes; remove it",
             )
             check(
-                self.bucket.startswith("/") and len(self.bucket) > 1,
+                self.bucket.startswith("/"),
                 f"bucket is {self.bucket!r}, but volume_claim is {self.volume_claim!r}; set bucket to the folder "
                 "where the volume is mounted, such as /data",
             )
@@ -112,7 +113,7 @@ class Environment:
         elif self.bucket:
             volume = ", or /FOLDER with volume_claim" if self.target == "kubeflow" else ""
             check(
-                re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]*(/[^/]+)*/?", self.bucket) is not None,
+                re.fullmatch(r"gs://[a-z0-9][a-z0-9._-]*(/[^/]+)*", self.bucket) is not None,
                 f"bucket is {self.bucket!r}; write it as gs://NAME or gs://NAME/FOLDER{volume}",
             )
 
@@ -120,8 +121,7 @@ class Environment:
     def derived(self) -> dict[str, Value]:
         """Parameters that follow from the other keys; the environment's own parameters override them."""
         if self.target == "kubeflow":
-            place = self.bucket.rstrip("/")
-            return {"registry": f"{place}/models", "checkpoint_dir": f"{place}/checkpoints"}
+            return {"registry": f"{self.bucket}/models", "checkpoint_dir": f"{self.bucket}/checkpoints"}
         if self.target != "vertex":
             return {}
         labels = ",".join(f"{key}={value}" for key, value in {**OWNER, **self.labels}.items())
@@ -173,6 +173,4 @@ def _environment(name: str, content: dict[str, Any]) -> Environment:
         for item in value.values() if kind is dict else value if kind is list else ():
             check(isinstance(item, str), f"{key} has {item!r}; it must be {description}")
     converted = {key: convert(key, value) for key, value in parameters.items()}
-    if "bucket" in content:
-        content["bucket"] = content["bucket"].rstrip("/") or "/"
     return Environment(name=name, parameters=converted, **content)

@@ -141,9 +141,7 @@ def convert(name: str, value: object) -> Value:
     Raises `UserError` for an unknown name, with the nearest known one, and for a value of the wrong type.
     """
     if name.upper() in OF_MAKE:
-        raise UserError(
-            f"{name} belongs to `make`, as in `make run-pipeline {name.upper()}=...`; {OF_MAKE[name.upper()]}"
-        )
+        raise UserError(f"{name} belongs to `make`; {OF_MAKE[name.upper()]}")
     if name not in PARAMETERS:
         suggestion = nearest(name, PARAMETERS)
         raise UserError(f"unknown parameter {name!r}{suggestion} (`python -m pipeline run --help` lists them)")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from pipeline import cloud
-from pipeline.graph.environment import GUIDE, Environment
+from pipeline.graph.environment import GUIDE, KUBEFLOW_GUIDE, Environment
 from pipeline.graph.parameters import Value, settings_of, steps_of
 from pipeline.plan.plan import TrainingPlan, check_timeout, data_size, make_plan
 from pipeline.plan.settings import LABEL, AcceleratorConfig, JobConfig
@@ -43,8 +43,7 @@ DUAL_REGIONS = {
 def check_environment(environment: Environment) -> None:
     """Raise `UserError` unless the environment is for Vertex AI, with well-formed values that are no examples."""
     environment.require_target("vertex")
-    fields = {**vars(environment), "notify": ", ".join(environment.notify), **environment.parameters}
-    refuse_examples(fields, f" of environment {environment.name}")
+    refuse_example_environment(environment)
     for name, (form, title) in FORMS.items():
         value = getattr(environment, name)
         check(
@@ -57,6 +56,13 @@ def check_environment(environment: Environment) -> None:
             f"labels of environment {environment.name} have {key!r} = {value!r}; keys and values are at most 63 "
             "lower-case letters, digits, _ and -, and a key begins with a letter",
         )
+
+
+def refuse_example_environment(environment: Environment) -> None:
+    """Raise `UserError` if a key or a parameter of the environment still has a name of the examples."""
+    fields = {**vars(environment), "notify": ", ".join(environment.notify), **environment.parameters}
+    guide = KUBEFLOW_GUIDE if environment.target == "kubeflow" else GUIDE
+    refuse_examples(fields, f" of environment {environment.name}", guide)
 
 
 def refuse_examples(values: Mapping[str, object], whose: str = "", guide: str = GUIDE) -> None:

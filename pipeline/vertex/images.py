@@ -86,7 +86,7 @@ def command(environment: Environment, commit: str, machine: str, region: str) ->
         "_TAG": environment.image_tag,
         "_COMMIT": commit,
     }
-    builds = f"{environment.bucket.rstrip('/')}/builds"
+    builds = f"{environment.bucket}/builds"
     account = f"projects/{environment.project}/serviceAccounts/{environment.build_service_account}"
     options = {
         "project": environment.project,

@@ -95,7 +95,7 @@ def compose(
         "displayName": f"{chosen.name}-{environment.name}",
         "labels": {**OWNER, **environment.labels},
         "runtimeConfig": {
-            "gcsOutputDirectory": f"{environment.bucket.rstrip('/')}/runs",
+            "gcsOutputDirectory": f"{environment.bucket}/runs",
             "parameterValues": values,
         },
         "pipelineSpec": chosen.spec,

@@ -52,7 +52,7 @@ def try_job(case: Case, say: Callable[[str], None] = print, poll_s: float | None
     Raises `UserError` if Vertex AI refuses it.
     """
     plan, environment = choose(case), case.environment
-    folder = f"{environment.bucket.rstrip('/')}/doctor/{datetime.datetime.now(datetime.UTC):%Y%m%d%H%M%S}"
+    folder = f"{environment.bucket}/doctor/{datetime.datetime.now(datetime.UTC):%Y%m%d%H%M%S}"
     with cloud.reported_errors("the job"):
         job = _service(environment).create_custom_job(
             parent=cloud.parent_of(environment), custom_job=_job(case, plan, folder), timeout=cloud.TIMEOUT_S
