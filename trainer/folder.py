@@ -28,10 +28,10 @@ class Folder:
         """The full path or address of a file."""
         return f"{self.address}/{name}"
 
-    def check_writable(self) -> None:
-        """Check that files can be written and removed here."""
-        self.write(PROBE, lambda file: None)
-        self.remove(PROBE)
+    def check_writable(self, probe: str = PROBE) -> None:
+        """Check that files can be written and removed here, with one of the name `probe`."""
+        self.write(probe, lambda file: None)
+        self.remove(probe)
 
     def remove_leftovers(self) -> None:
         """Remove the leftovers of interrupted writes. No other process may be writing here."""

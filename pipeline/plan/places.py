@@ -21,10 +21,9 @@ def check_places(platform: str, registry: str, checkpoint_dir: str) -> None:
 
 def check_writable(name: str, address: str) -> None:
     """Raise `UserError` unless this process can write and remove a file at `address`, the value of `name`."""
-    folder, probe = Folder(address), f"{PROBE}-{secrets.token_hex(4)}"  # another run may check at the same time
     try:
-        folder.write(probe, lambda file: None)
-        folder.remove(probe)
+        # Another run may check at the same time.
+        Folder(address).check_writable(f"{PROBE}-{secrets.token_hex(4)}")
     except UserError as error:
         raise UserError(f"{name} is {address!r}, where nothing can be written: {error}") from None
 

@@ -22,6 +22,7 @@ from pipeline.registry.versions import Version, files_of
 from trainer import generations, storage
 from trainer.artifacts import ALIASES, SAVED_MODEL, VERSION_EXTRA, WEIGHTS
 from trainer.files import parse_json
+from trainer.folder import Folder
 from trainer.generations import ChangedError
 from trainer.models.registry_layout import VERSION, is_claim, model_at
 
@@ -136,4 +137,4 @@ class BucketRegistry(NumberedRegistry):
                 return alias
 
     def _probe(self, name: str) -> None:
-        staging.check_writable(f"{self.root}/{name}")
+        Folder(f"{self.root}/{name}").check_writable()

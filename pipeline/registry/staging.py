@@ -16,7 +16,6 @@ from typing import Any
 from pipeline.registry.versions import dated
 from trainer import artifacts, storage
 from trainer.errors import check
-from trainer.folder import PROBE, Folder
 from trainer.models.registry_layout import VERSION, model_at, model_in
 from trainer.storage import MOUNT, REMOTE
 
@@ -80,13 +79,6 @@ def copy(place: str, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Pat
 def content(record: Mapping[str, Any]) -> bytes:
     """The content of `version.json`."""
     return (json.dumps(dated(record), indent=2) + "\n").encode()
-
-
-def check_writable(place: str) -> None:
-    """Write an object below `place` and remove it; raises `UserError` if one of both is impossible."""
-    folder = Folder(place)
-    folder.write(PROBE, lambda file: None)
-    folder.remove(PROBE)
 
 
 def record(place: str, client: Any) -> dict[str, Any] | None:

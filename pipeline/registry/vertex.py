@@ -19,6 +19,7 @@ from pipeline.registry.versions import NO_VERSION, Version, check_model, files_o
 from trainer import storage
 from trainer.artifacts import CHALLENGER, DEFAULT, SAVED_MODEL
 from trainer.errors import check
+from trainer.folder import Folder
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
 """Vertex AI has no schema for saliency. This one is the nearest, since a map is a regression of each pixel; the
@@ -122,7 +123,7 @@ class VertexRegistry(Address):
         """As `Registry`, except that the right to upload a model shows only when one is uploaded."""
         container.check_available(self.serving)
         if self.staging:
-            staging.check_writable(f"{self.staging.rstrip('/')}/{name}")
+            Folder(f"{self.staging.rstrip('/')}/{name}").check_writable()
         self._default(name)
 
     # === Vertex AI ===
