@@ -34,6 +34,7 @@ from scipy import ndimage
 from trainer import artifacts, datasets, metrics, preprocess, storage
 from trainer.data import decode, layout, sources
 from trainer.data.layout import Item
+from trainer.data.sources import Member
 from trainer.errors import UserError, reported
 from trainer.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
 from trainer.progress import Tracker
@@ -59,7 +60,7 @@ class Observed:
     """One image and the fixations of its observers."""
 
     def __init__(self, item: Item) -> None:
-        assert item.fixations is not None
+        assert isinstance(item.fixations, Member)
         self.stimulus = decode.decode_stimulus(item.stimulus)
         self.size: Size = (self.stimulus.shape[0], self.stimulus.shape[1])
         observers = decode.read_observers(item.fixations, self.size)

@@ -44,7 +44,7 @@ RUN_FILE = "run.json"
 RUN_ATTEMPTS = "msinet-*"
 """Folders of the run's attempts; kfp names them by time."""
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def shard_name(split: str, index: int, count: int) -> str:
@@ -87,6 +87,14 @@ class Manifest:
     shards: dict[str, list[str]]
     objects: list[SourceObject]
     code_version: str
+    has_observers: bool = False
+    """Whether the observers of all fixations are told apart."""
+    licence: str = ""
+    """Terms under which the dataset may be used; empty if unknown."""
+    citation: str = ""
+    """The publication to cite; empty if unknown."""
+    notes: list[str] = dataclasses.field(default_factory=list)
+    """What was understood of the source, and what was left out and why; sentences for people."""
     schema: int = SCHEMA
 
     def save(self, folder: pathlib.Path) -> None:

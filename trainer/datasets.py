@@ -9,6 +9,21 @@ import dataclasses
 
 from trainer.errors import look_up
 
+DRIVE = "drive:"
+"""Begin of the address of a file on Google Drive, which its id follows."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A file at a public place."""
+
+    address: str
+    """gs://, https://, http:// or drive:ID."""
+    name: str
+    """Name of the file below the source; an archive's stem may tell what it holds."""
+    sha256: str = ""
+    """Of its content, 64 hex digits; empty until somebody has seen it."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
@@ -24,23 +39,102 @@ class Dataset:
     split: str = "shuffle"
     """`given`: by folders train/ and val/; `shuffle`: of the sorted paths with seed 42; `shuffle_per_category`:
     the same shuffle in each folder of images."""
-    source: str = ""
-    """Its address on Cloud Storage; empty if it must be given by the user."""
+    places: tuple[Place, ...] = ()
+    """Where the authors publish it."""
+    licence: str = ""
+    """Terms of use, as its authors state them; empty if they state none."""
+    citation: str = ""
+    """The publication to cite."""
+    homepage: str = ""
+    """Page of its authors."""
     map_suffix: str = ""
     """Suffix of a map's stem, which follows the stem of its image."""
     fixation_suffix: str = ""
     """The same for fixations."""
 
+    @property
+    def source(self) -> str:
+        """Its address on Cloud Storage; empty if it is elsewhere."""
+        return next((place.address for place in self.places if place.address.startswith("gs://")), "")
+
 
 DATASETS: dict[str, Dataset] = {
-    "salicon": Dataset((240, 320), 10_000, 5_000, split="given"),
-    "mit1003": Dataset((360, 360), 803, 200, map_suffix="_fixMap", fixation_suffix="_fixPts"),
-    "cat2000": Dataset((216, 384), 1600, 400, split="shuffle_per_category"),
-    "dutomron": Dataset((360, 360), 4168, 1000),
-    "pascals": Dataset((360, 360), 650, 200),
-    "osie": Dataset((240, 320), 500, 200),
-    "fiwi": Dataset((216, 384), 99, 50, blur_sigma_px=30.0),
-    "fixationadd1000": Dataset((360, 360), 800, 200, source="gs://hmm-ml-models/fixation/add1000.tar.gz"),
+    "salicon": Dataset(
+        (240, 320),
+        10_000,
+        5_000,
+        split="given",
+        places=(
+            Place("drive:1g8j-hTT-51IG1UFwP0xTGhLdgIUCW5e5", "images.zip"),
+            Place("drive:1P-jeZXCsjoKO79OhFUgnj6FGcyvmLDPj", "fixations.zip"),
+            Place("drive:1PnO7szbdub1559LfjYHMy65EDC4VhJC8", "maps.zip"),
+        ),
+    ),
+    "mit1003": Dataset(
+        (360, 360),
+        803,
+        200,
+        map_suffix="_fixMap",
+        fixation_suffix="_fixPts",
+        places=(
+            Place("https://people.csail.mit.edu/tjudd/WherePeopleLook/ALLSTIMULI.zip", "ALLSTIMULI.zip"),
+            Place("https://people.csail.mit.edu/tjudd/WherePeopleLook/ALLFIXATIONMAPS.zip", "ALLFIXATIONMAPS.zip"),
+        ),
+    ),
+    "cat2000": Dataset(
+        (216, 384),
+        1600,
+        400,
+        split="shuffle_per_category",
+        places=(Place("http://saliency.mit.edu/trainSet.zip", "trainSet.zip"),),
+    ),
+    "dutomron": Dataset(
+        (360, 360),
+        4168,
+        1000,
+        places=(
+            Place(
+                "http://saliencydetection.net/dut-omron/download/DUT-OMRON-image.zip",
+                "DUT-OMRON-image.zip",
+            ),
+            Place(
+                "http://saliencydetection.net/dut-omron/download/DUT-OMRON-eye-fixations.zip",
+                "DUT-OMRON-eye-fixations.zip",
+            ),
+        ),
+    ),
+    "pascals": Dataset(
+        (360, 360),
+        650,
+        200,
+        places=(Place("http://cbs.ic.gatech.edu/salobj/download/salObj.zip", "salObj.zip"),),
+    ),
+    "osie": Dataset(
+        (240, 320),
+        500,
+        200,
+        places=(
+            Place(
+                "https://github.com/NUS-VIP/predicting-human-gaze-beyond-pixels/archive/master.zip",
+                "predicting-human-gaze-beyond-pixels.zip",
+            ),
+        ),
+    ),
+    "fiwi": Dataset(
+        (216, 384),
+        99,
+        50,
+        blur_sigma_px=30.0,
+        places=(
+            Place("https://www.dropbox.com/s/30nxg2uwd1wpb80/webpage_dataset.zip?dl=1", "webpage_dataset.zip"),
+        ),
+    ),
+    "fixationadd1000": Dataset(
+        (360, 360),
+        800,
+        200,
+        places=(Place("gs://hmm-ml-models/fixation/add1000.tar.gz", "add1000.tar.gz"),),
+    ),
 }
 
 

@@ -12,14 +12,13 @@ from PIL import Image
 from scipy import io as mat
 from scipy import ndimage
 
+from trainer.data.gaze import Fixations, Gaze, Points
 from trainer.data.layout import POINTS, Item
 from trainer.data.sources import Member
 from trainer.errors import UserError, first_line
 from trainer.picture import open_header
 
 Pixels = NDArray[np.uint8]
-Points = NDArray[np.int64]
-"""(n, 2) of (y, x), pixels counted from 0."""
 
 MAX_POINT_LEVELS = 16
 MAX_POINT_SHARE = 0.02
@@ -38,7 +37,7 @@ class Decoded:
     """(h, w, 3) RGB."""
     density: Pixels
     """(h', w'), not all zero, with the stimulus's aspect ratio."""
-    fixations: Points | None
+    gaze: Gaze | None
     """In pixels of the stimulus; None if only a density is known."""
     ground_truth: str
     """The form of the map's file: `density` or `points`."""
@@ -54,17 +53,16 @@ def decode(item: Item, blur_sigma_px: float) -> Decoded:
     """
     stimulus = decode_stimulus(item.stimulus)
     size = (stimulus.shape[0], stimulus.shape[1])
-    fixations = read_fixations(item.fixations, size) if item.fixations else None
+    gaze = read_gaze(item.fixations, size) if item.fixations else None
     if item.map is None:
-        assert fixations is not None
-        return Decoded(stimulus, blur(fixations, size, blur_sigma_px), fixations, "points")
+        assert gaze is not None
+        return Decoded(stimulus, blur(gaze.points, size, blur_sigma_px), gaze, "points")
     levels = _decode_map(item.map, size)
     if not is_points(levels):
-        return Decoded(stimulus, levels, fixations, "density")
-    points = _rescaled(np.argwhere(levels), levels.shape, size)
+        return Decoded(stimulus, levels, gaze, "density")
     # A file of fixations may list a pixel repeatedly, which an image cannot show.
-    fixations = points if fixations is None else fixations
-    return Decoded(stimulus, blur(fixations, size, blur_sigma_px), fixations, "points")
+    gaze = gaze or Gaze(_rescaled(np.argwhere(levels), levels.shape, size), None)
+    return Decoded(stimulus, blur(gaze.points, size, blur_sigma_px), gaze, "points")
 
 
 # === Images ===
@@ -159,10 +157,19 @@ def blur(points: Points, size: tuple[int, int], sigma_px: float) -> Pixels:
     return density
 
 
-def read_fixations(member: Member, size: tuple[int, int]) -> Points:
-    """Fixated pixels in a stimulus of `size` (h, w), from a `.mat` file or an image; at least one."""
+def read_gaze(source: Member | Fixations, size: tuple[int, int]) -> Gaze:
+    """Fixated pixels, at least one, in a stimulus of `size` (h, w): of a `.mat` file, an image or a file of many."""
+    gaze = source.read(size) if isinstance(source, Fixations) else _read_file(source, size)
+    if not len(gaze.points):
+        raise UserError(f"{source.origin} has no fixation; remove it with its image")
+    return gaze
+
+
+def _read_file(member: Member, size: tuple[int, int]) -> Gaze:
     if member.path.lower().endswith(POINTS):
-        points = np.concatenate(read_observers(member, size))
+        observers = read_observers(member, size)
+        # One element may be one observer, or all.
+        gaze = Gaze.of(observers) if len(observers) > 1 else Gaze(np.concatenate(observers), None)
     else:
         levels = _decode_map(member, size)
         # JPEG gives points faint neighbours.
@@ -172,10 +179,8 @@ def read_fixations(member: Member, size: tuple[int, int]) -> Points:
                 f"{member.origin} is a density in a folder of fixations, and there is another folder of maps; "
                 "remove one of the two"
             )
-        points = _rescaled(np.argwhere(marked), levels.shape, size)
-    if not len(points):
-        raise UserError(f"{member.origin} has no fixation; remove it with its image")
-    return points
+        gaze = Gaze(_rescaled(np.argwhere(marked), levels.shape, size), None)
+    return gaze
 
 
 def read_observers(member: Member, size: tuple[int, int]) -> list[Points]:

@@ -93,10 +93,13 @@ def _manifest(
         ground_truth=facts.ground_truth,
         blur_sigma_px=row.blur_sigma_px if facts.ground_truth == "points" else 0.0,
         has_fixations=facts.has_fixations,
+        has_observers=facts.has_observers,
         original_sizes=dict(sorted(facts.original_sizes.items())),
         shards=facts.shards,
         objects=objects,
         code_version=code_version(),
+        licence=row.licence,
+        citation=row.citation,
     )
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trainer.artifacts import SPLITS
+from trainer.data.gaze import Fixations
 from trainer.data.sources import Member
 from trainer.datasets import Dataset
 from trainer.errors import UserError
@@ -52,8 +53,8 @@ class Item:
     stimulus: Member
     map: Member | None
     """Density or points; None if there are only `fixations`."""
-    fixations: Member | None
-    """A `.mat` file or an image, if there is one in addition to the map."""
+    fixations: Member | Fixations | None
+    """A `.mat` file or an image, or a part of a file of many images, if there is one in addition to the map."""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from PIL import Image
 from trainer import preprocess
 from trainer.artifacts import CENTER_BIAS
 from trainer.data import decode, tfrecords
+from trainer.data.gaze import Gaze
 from trainer.data.layout import Item
 from trainer.errors import UserError
 from trainer.pool import map_ahead, open_pool
@@ -35,6 +36,7 @@ class _Prepared:
     record: bytes
     ground_truth: str
     has_fixations: bool
+    has_observers: bool
     original_size: tuple[int, int]
     share: FloatMap | None
     """The map's contribution to the centre bias; None for validation images."""
@@ -48,6 +50,8 @@ class Facts:
     shards: dict[str, list[str]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     original_sizes: Counter[str] = field(default_factory=Counter)
+    has_observers: bool = True
+    """Whether the observers of all images are told apart."""
     bias: FloatMap = field(default_factory=lambda: np.zeros(CENTER_BIAS_SIZE))
 
     def add(self, image: _Prepared) -> None:
@@ -58,6 +62,7 @@ class Facts:
                 f"{image.origin} is {image.ground_truth}, but {first.origin} is {first.ground_truth}: all maps of "
                 "a dataset must be fixated pixels, or all must be densities; replace one of the two kinds"
             )
+        self.has_observers &= image.has_observers
         self.original_sizes["x".join(map(str, image.original_size))] += 1
         if image.share is not None:
             self.bias += image.share
@@ -134,21 +139,23 @@ def _prepare_one(
             f"the map of {item.stimulus.origin} is empty after shrinking it to {image_size[0]} x {image_size[1]} "
             "pixels; use a larger image_size, or replace the map"
         )
-    fixations = np.zeros((0, 2), np.int64) if image.fixations is None else image.fixations
+    gaze = image.gaze or Gaze(np.zeros((0, 2), np.int64), None)
     example = tfrecords.Example(
         index=index,
         name=item.name,
         stimulus=_rounded(preprocess.prepare_stimulus(image.stimulus, image_size)),
         density=density,
         original_size=original_size,
-        fixations=fixations,
-        fixations_prepared=decode.rescale_points(fixations, box, original_size),
+        fixations=gaze.points,
+        fixations_prepared=decode.rescale_points(gaze.points, box, original_size),
+        observers=np.zeros(0, np.int64) if gaze.observers is None else gaze.observers,
     )
     return _Prepared(
         origin=(item.map or item.stimulus).origin,
         record=tfrecords.serialize(example),
         ground_truth=image.ground_truth,
-        has_fixations=image.fixations is not None,
+        has_fixations=image.gaze is not None,
+        has_observers=gaze.observers is not None,
         original_size=original_size,
         share=_share(density, box) if is_training else None,
     )

@@ -83,7 +83,7 @@ def test_points_are_detected_for_every_marker_value(dtype):
     marked = (point_map() > 0).astype(dtype)
     decoded = decode.decode(item(picture(marked)), 2.0)
     assert decoded.ground_truth == "points"
-    np.testing.assert_array_equal(decoded.fixations, POINTS)
+    np.testing.assert_array_equal(decoded.gaze.points, POINTS)
 
 
 @pytest.mark.parametrize("content", [b"", b"no picture", b"\x89PNG\r\n\x1a\n" + b"x" * 50])
@@ -121,27 +121,28 @@ def test_only_known_formats_are_decoded(tmp_path, monkeypatch):
 def test_a_density_is_unchanged():
     decoded = decode.decode(item(picture(density_map(1))), 2.0)
     np.testing.assert_array_equal(decoded.density, density_map(1))
-    assert (decoded.ground_truth, decoded.fixations) == ("density", None)
+    assert (decoded.ground_truth, decoded.gaze) == ("density", None)
 
 
 def test_points_become_a_density_as_the_reference_blurs_them():
     decoded = decode.decode(item(picture(point_map())), 3.0)
     expected = ndimage.gaussian_filter(point_map() / 255, 3.0)
     np.testing.assert_allclose(decoded.density, expected / expected.max() * 255, atol=0.51)
-    np.testing.assert_array_equal(decoded.fixations, POINTS)
+    np.testing.assert_array_equal(decoded.gaze.points, POINTS)
 
 
 def test_an_image_of_points_in_addition_to_a_density_gives_the_fixations_even_as_jpeg():
     for fixations in (picture(point_map()), picture(point_map(), "JPEG", quality=95)):
         decoded = decode.decode(item(picture(density_map(1)), fixations), 2.0)
         assert decoded.ground_truth == "density"
-        np.testing.assert_array_equal(decoded.fixations, POINTS)
+        np.testing.assert_array_equal(decoded.gaze.points, POINTS)
 
 
 def test_gaze_counts_from_one_keeps_repeats_and_is_clipped_to_the_image():
     fixations = gaze([(1, 1), (1, 1), (32, 24)], [], [(40, 30), (5, 4)])
     decoded = decode.decode(item(picture(density_map(1)), fixations), 2.0)
-    assert decoded.fixations.tolist() == [[0, 0], [0, 0], [23, 31], [23, 31], [3, 4]]
+    assert decoded.gaze.points.tolist() == [[0, 0], [0, 0], [23, 31], [23, 31], [3, 4]]
+    assert decoded.gaze.observers.tolist() == [0, 0, 0, 2, 2]
 
 
 def test_observers_are_separate():
@@ -153,14 +154,14 @@ def test_fixations_alone_become_the_density():
     matrix = mat_file({"fixLocs": point_map() // 255})
     decoded = decode.decode(item(None, matrix), 2.0)
     assert decoded.ground_truth == "points"
-    np.testing.assert_array_equal(decoded.fixations, POINTS)
+    np.testing.assert_array_equal(decoded.gaze.points, POINTS)
     np.testing.assert_array_equal(decoded.density, decode.blur(POINTS, SIZE, 2.0))
 
 
 def test_a_map_of_another_size_and_the_same_ratio_is_accepted():
     decoded = decode.decode(item(picture(point_map()), pixels=stimulus(0, (48, 64))), 2.0)
     assert decoded.density.shape == (48, 64)
-    assert decoded.fixations.tolist() == (2 * POINTS + 1).tolist()
+    assert decoded.gaze.points.tolist() == (2 * POINTS + 1).tolist()
 
 
 @pytest.mark.parametrize(

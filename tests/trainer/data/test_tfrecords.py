@@ -24,6 +24,7 @@ def example(index=0, n_fixations=3):
         original_size=(30, 48),
         fixations=2 * points,
         fixations_prepared=points,
+        observers=np.arange(n_fixations, dtype=np.int64) // 2,
     )
 
 
@@ -35,7 +36,7 @@ def test_written_examples_are_read(tmp_path):
     (read,) = tfrecords.read(folder, "train")
     for field in ("index", "name", "original_size"):
         assert getattr(read, field) == getattr(written, field)
-    for field in ("stimulus", "density", "fixations", "fixations_prepared"):
+    for field in ("stimulus", "density", "fixations", "fixations_prepared", "observers"):
         np.testing.assert_array_equal(getattr(read, field), getattr(written, field))
         assert getattr(read, field).dtype == getattr(written, field).dtype
 

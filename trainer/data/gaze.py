@@ -1,0 +1,37 @@
+"""Fixations of one image, and where they come from."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Size = tuple[int, int]
+Points = NDArray[np.int64]
+"""(n, 2) of (y, x), pixels counted from 0."""
+
+
+@dataclass(frozen=True)
+class Gaze:
+    """The fixations of one image."""
+
+    points: Points
+    """In pixels of the image, with repeats."""
+    observers: NDArray[np.int64] | None
+    """(n,): the observer of each point, counted from 0; None if observers are not told apart."""
+
+    @classmethod
+    def of(cls, observers: Sequence[Points]) -> "Gaze":
+        """The fixations of several observers, in their order; an observer may have none."""
+        numbers = [np.full(len(points), number, np.int64) for number, points in enumerate(observers)]
+        return cls(np.concatenate(observers), np.concatenate(numbers))
+
+
+@dataclass(frozen=True)
+class Fixations:
+    """The fixations of one image, from a source that keeps those of many images in one file."""
+
+    origin: str
+    """Their place in messages."""
+    read: Callable[[Size], Gaze]
+    """The fixations in an image of this (h, w), in any thread while the source is open; raises `UserError`."""
