@@ -52,6 +52,7 @@ def evaluate(
     """
     manifests = _check(config, datasets, pathlib.Path(output))
     load_tensorflow()
+    from trainer.evaluation.ceiling import Ceiling
     from trainer.evaluation.scoring import Scorer, load_network
 
     folders = {CANDIDATE: candidate} | ({CHAMPION: champion} if champion is not None else {})
@@ -61,9 +62,14 @@ def evaluate(
     with files.replacing(output, last=artifacts.EVALUATION) as partial:
         partial.mkdir()
         for name, folder in datasets.items():
-            scorer = Scorer(pathlib.Path(folder), manifests[name], networks)
-            results[name] = _describe(manifests[name], folder)
-            results[name] |= _score(config, name, scorer, partial, name == decides)
+            data, manifest = pathlib.Path(folder), manifests[name]
+            ceiling = Ceiling(data, manifest) if manifest.has_observers else None
+            results[name] = _describe(manifest, folder)
+            results[name] |= _score(
+                config, name, Scorer(data, manifest, networks, ceiling), partial, name == decides
+            )
+            if ceiling is not None:
+                results[name]["ceiling"] = ceiling.describe(gate.shown_confidence(config))
         evaluation = _conclude(config, results, decides, folders)
         files.write_json(partial / artifacts.EVALUATION, evaluation)
     return evaluation

@@ -5,9 +5,9 @@ from typing import Any
 
 from trainer.evaluation import wording
 from trainer.evaluation.compare import Difference
-from trainer.evaluation.confidence import Gain
-from trainer.evaluation.per_image import PerImage, Scores
-from trainer.metric_table import METRICS
+from trainer.evaluation.confidence import Gain, Share
+from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF, PerImage, Scores
+from trainer.metric_table import FIXATIONS, METRICS
 from trainer.reports import charts
 
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
@@ -74,6 +74,39 @@ def _score_row(
         for model in means
     ]
     return {**_heading(metric), "cells": cells}
+
+
+def ceiling_rows(ceiling: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The metrics of a dataset's ceiling: the scores of centre bias and observers, and the share of each model.
+
+    Args:
+        ceiling: What `evaluation.ceiling.Ceiling.describe` returned, not `absent`.
+
+    Returns:
+        Rows with `metric`, `protocol`, `start`, `end`, `interval` (of the end) and `shares`: model -> `Share`.
+    """
+    rows = []
+    for metric, row in METRICS.items():
+        protocol = LEAVE_ONE_OUT if FIXATIONS in row.needs else SPLIT_HALF
+        scores = ceiling[protocol]
+        if metric in scores["means"][OBSERVERS]:
+            rows.append(
+                {
+                    **_heading(metric),
+                    "metric": metric,
+                    "protocol": protocol,
+                    "start": scores["means"][CENTER_BIAS][metric],
+                    "end": scores["means"][OBSERVERS][metric],
+                    "interval": scores["intervals"][OBSERVERS][metric],
+                    "shares": {model: Share(**shares[metric]) for model, shares in scores["shares"].items()},
+                }
+            )
+    return rows
+
+
+def undefined(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The labels of the rows of `ceiling_rows` that have no share of the way."""
+    return [row["label"] for row in rows if all(share.share is None for share in row["shares"].values())]
 
 
 def gain_row(metric: str, gain: Gain) -> dict[str, Any]:
