@@ -5,9 +5,9 @@ from typing import Any
 
 from trainer.evaluation import wording
 from trainer.evaluation.compare import Difference
-from trainer.evaluation.confidence import Gain, Share
-from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF, PerImage, Scores
-from trainer.metric_table import FIXATIONS, METRICS
+from trainer.evaluation.confidence import Gain
+from trainer.evaluation.per_image import PerImage, Scores
+from trainer.metric_table import METRICS
 from trainer.reports import charts
 
 PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
@@ -20,8 +20,8 @@ Intervals = Mapping[str, Sequence[float] | None]
 
 def name(metric: str) -> str:
     """The label of a metric with an arrow in the direction of better scores."""
-    heading = _heading(metric)
-    return f"{heading['label']} {heading['arrow']}"
+    row = heading(metric)
+    return f"{row['label']} {row['arrow']}"
 
 
 def half_width(interval: Sequence[float] | None) -> str:
@@ -53,7 +53,7 @@ def describe_scores(
         "legend": [heading for heading in headings if heading["color"]],
         "rows": [_score_row(metric, colors, means, intervals) for metric in metrics],
         "distributions": [
-            {**_heading(metric), "chart": charts.histogram(table, metric, colors)} for metric in metrics
+            {**heading(metric), "chart": charts.histogram(table, metric, colors)} for metric in metrics
         ],
     }
 
@@ -73,40 +73,7 @@ def _score_row(
         }
         for model in means
     ]
-    return {**_heading(metric), "cells": cells}
-
-
-def ceiling_rows(ceiling: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The metrics of a dataset's ceiling: the scores of centre bias and observers, and the share of each model.
-
-    Args:
-        ceiling: What `evaluation.ceiling.Ceiling.describe` returned, not `absent`.
-
-    Returns:
-        Rows with `metric`, `protocol`, `start`, `end`, `interval` (of the end) and `shares`: model -> `Share`.
-    """
-    rows = []
-    for metric, row in METRICS.items():
-        protocol = LEAVE_ONE_OUT if FIXATIONS in row.needs else SPLIT_HALF
-        scores = ceiling[protocol]
-        if metric in scores["means"][OBSERVERS]:
-            rows.append(
-                {
-                    **_heading(metric),
-                    "metric": metric,
-                    "protocol": protocol,
-                    "start": scores["means"][CENTER_BIAS][metric],
-                    "end": scores["means"][OBSERVERS][metric],
-                    "interval": scores["intervals"][OBSERVERS][metric],
-                    "shares": {model: Share(**shares[metric]) for model, shares in scores["shares"].items()},
-                }
-            )
-    return rows
-
-
-def undefined(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The labels of the rows of `ceiling_rows` that have no share of the way."""
-    return [row["label"] for row in rows if all(share.share is None for share in row["shares"].values())]
+    return {**heading(metric), "cells": cells}
 
 
 def gain_row(metric: str, gain: Gain) -> dict[str, Any]:
@@ -119,7 +86,7 @@ def gain_row(metric: str, gain: Gain) -> dict[str, Any]:
     places = [round(50 + 50 * end / extent, 2) for end in ends]
     interval = f"{wording.signed(gain.low)} to {wording.signed(gain.high)}" if gain.low is not None else ""
     return {
-        **_heading(metric),
+        **heading(metric),
         "mean": wording.signed(gain.mean),
         "interval": interval or "too few images",
         "left": places[0],
@@ -132,6 +99,7 @@ def gain_row(metric: str, gain: Gain) -> dict[str, Any]:
     }
 
 
-def _heading(metric: str) -> dict[str, Any]:
+def heading(metric: str) -> dict[str, Any]:
+    """The label, the arrow and the meaning of a metric."""
     row = METRICS[metric]
     return {"label": row.label, "arrow": "↑" if row.higher_is_better else "↓", "meaning": row.meaning}

@@ -11,7 +11,7 @@ from trainer.evaluation import wording
 from trainer.evaluation.compare import Result
 from trainer.evaluation.per_image import Scores
 from trainer.evaluation.wording import percent
-from trainer.reports import score_rows
+from trainer.reports import ceiling_rows, score_rows
 
 MODELS = {
     "candidate": "candidate",
@@ -50,20 +50,15 @@ def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float) -> N
     if "absent" in ceiling:
         console.print(Text(f"No ceiling of people: {ceiling['absent']}"), soft_wrap=True)
         return
-    rows = score_rows.ceiling_rows(ceiling)
+    rows = ceiling_rows.describe(ceiling)
     cells = {
-        row["metric"]: [
-            f"{row['start']:.3f}",
-            f"{row['end']:.3f} {score_rows.half_width(row['interval'])}".rstrip(),
-            *map(wording.share, row["shares"].values()),
-        ]
-        for row in rows
+        row["metric"]: [row["start"], row["end"], *map(wording.share, row["shares"].values())] for row in rows
     }
     columns = ["centre bias", "people", *(MODELS[model] for model in rows[0]["shares"])]
     title = f"Share of the way from the centre bias to people; {percent(level)} confidence intervals"
     _print(console, title, columns, cells)
     console.print(Text(f"Scored on held-out observers of {wording.ceiling_scope(ceiling)}."), soft_wrap=True)
-    if labels := score_rows.undefined(rows):
+    if labels := ceiling_rows.undefined(rows):
         console.print(Text(wording.undefined(labels, level)), soft_wrap=True)
 
 
