@@ -62,14 +62,14 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str]) -> Manife
             sample.generate(config.dataset, place)
             objects = storage.list_objects(place)
         with sources.opened(place, objects, scratch) as members:
-            items = layout.find_items(members, row, source)
-            layout.check_counts(items, row, source, config.accepts_partial)
-            items = {split: layout.limited(items[split], config.max_examples) for split in SPLITS}
+            found = layout.find_items(members, row, source)
+            layout.check_counts(found.items, row, source, config.accepts_partial)
+            items = {split: layout.limited(found.items[split], config.max_examples) for split in SPLITS}
             load_tensorflow()
             from trainer.data.prepare import prepare
 
             facts = prepare(items, row.blur_sigma_px, image_size, partial, config.dataset)
-        manifest = _manifest(config.dataset, row, source, objects, image_size, facts)
+        manifest = _manifest(config.dataset, row, source, objects, image_size, facts, found.notes)
         manifest.save(partial)
     return manifest
 
@@ -81,6 +81,7 @@ def _manifest(
     objects: list[SourceObject],
     image_size: tuple[int, int],
     facts: "Facts",
+    notes: list[str],
 ) -> Manifest:
     return Manifest(
         dataset=dataset,
@@ -100,6 +101,7 @@ def _manifest(
         code_version=code_version(),
         licence=row.licence,
         citation=row.citation,
+        notes=[*notes, *facts.notes],
     )
 
 
