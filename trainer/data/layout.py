@@ -66,7 +66,8 @@ def find_items(members: Sequence[Member], row: Dataset, source: str) -> Found:
             of_all.keys() - stimuli,
         )
         if left_out:
-            notes.append(f"The fixations of {len(left_out)} images that the source does not have are left out.")
+            counts = f"{len(left_out)} of {len(of_all)}"
+            notes.append(f"The fixations of images that the source does not have are left out ({counts}).")
     _check_pairs(stimuli, maps, fixations, row, source, members)
     items = {
         key: Item(name, stimulus, maps[key][1] if maps else None, fixations.get(key))
