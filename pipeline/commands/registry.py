@@ -32,9 +32,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     check(bool(versions), f"there is no version of model {name!r} in {config.registry or REGISTRY}")
     if parsed.action == "show":
         number = number_of(f"model {name!r}", parsed.version or DEFAULT, list(versions), aliases)
-        record = versions[number].record
-        print(json.dumps(record, indent=2))
-        if notice := generated.of_model(record["lineage"]["model"]):
+        print(json.dumps(versions[number].record, indent=2))
+        if notice := generated.of_model(versions[number].model_config):
             print(f"note: {notice}", file=sys.stderr)
         return 0
     if parsed.action == "set-default":
@@ -45,6 +44,6 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     for version in versions.values():
         names = [alias for alias, number in aliases.items() if number == version.number]
         fields = [f"{version.number:>4}", version.record["created"], version.place, ", ".join(names)]
-        fields += [generated.MARK] if generated.is_sample(version.record["lineage"]["model"]) else []
+        fields += [generated.MARK] if generated.is_sample(version.model_config) else []
         print("  ".join(fields).rstrip())
     return 0

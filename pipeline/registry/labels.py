@@ -36,5 +36,5 @@ def describe(record: Mapping[str, Any]) -> str:
         for dataset, scores in record["metrics"].items()
     ]
     origin = f"Run {lineage['run']}, code {lineage['code_version']}."
-    notice = generated.of_model(lineage["model"])
+    notice = generated.of_model(lineage.get("model"))
     return "\n".join([*([notice] if notice else []), record["reason"], origin, *data, *metrics])
