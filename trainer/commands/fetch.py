@@ -1,6 +1,7 @@
 """Fetch a dataset, check it, and write it as shards at the network's input size."""
 
 import argparse
+import shlex
 
 from trainer.config import FetchConfig
 from trainer.settings_cli import add_settings, output_dir, output_file, settings
@@ -22,6 +23,10 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.data.fetch import fetch_dataset
     from trainer.reports.preview import write_preview
 
-    fetch_dataset(settings(FetchConfig, parsed), parsed.output_dir)
+    manifest = fetch_dataset(settings(FetchConfig, parsed), parsed.output_dir)
     if parsed.preview:
         write_preview(parsed.output_dir, parsed.preview)
+    counts = f"{manifest.counts['train']:,} training and {manifest.counts['valid']:,} validation images"
+    preview = f"; preview: {parsed.preview}" if parsed.preview else ""
+    command = f"python -m trainer train --dataset-dir {shlex.quote(parsed.output_dir)} --output-dir model"
+    print(f"wrote {parsed.output_dir}: {counts} of {manifest.dataset}{preview}; next: {command}")
