@@ -66,7 +66,7 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str]) -> Manife
 
             name = prepared_name(config.dataset, source)
             facts = prepare(items, row.blur_sigma_px, image_size, partial, name)
-        manifest = _manifest(config.dataset, row, source, objects, image_size, facts, found.notes)
+        manifest = _manifest(config.dataset, row, source, objects, image_size, facts, found)
         manifest.save(partial)
     return manifest
 
@@ -92,7 +92,7 @@ def _manifest(
     objects: list[SourceObject],
     image_size: tuple[int, int],
     facts: "Facts",
-    notes: list[str],
+    found: layout.Found,
 ) -> Manifest:
     is_sample = source == SAMPLE
     return Manifest(
@@ -113,7 +113,7 @@ def _manifest(
         code_version=code_version(),
         licence="" if is_sample else row.licence,
         citation="" if is_sample else row.citation,
-        notes=[*notes, *facts.notes],
+        notes=[*([] if is_sample else found.notes), *facts.notes],
     )
 
 

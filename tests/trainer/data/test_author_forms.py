@@ -10,7 +10,8 @@ import pytest
 from scipy import ndimage
 
 from tests import author_forms
-from tests.author_forms import FORMS, colour, fixations, ramp, size_of
+from tests.author_forms import FORMS, SIZE, colour, fixations, ramp, size_of
+from tests.small_sources import save, stimulus
 from trainer import datasets, storage
 from trainer.config import FetchConfig
 from trainer.data import fetch, layout, sources, tfrecords
@@ -176,3 +177,24 @@ def test_an_image_that_the_file_of_all_fixations_lacks_is_named(tmp_path):
         target.writestr("datasets/algmaps/pascal/humanFix/5.png", b"x")
     with pytest.raises(UserError, match="image without a fixations file: '5'; add"):
         names_in("pascals", archive)
+
+
+def test_a_damaged_file_of_all_fixations_is_named_and_leaves_nothing(tmp_path):
+    author_forms.write("osie", tmp_path / "all", 3)
+    (archive,) = (tmp_path / "all").iterdir()
+    unpacked(archive, tmp_path / "some")
+    (mat,) = (tmp_path / "some").rglob("fixations.mat")
+    mat.write_bytes(mat.read_bytes()[:-100])
+    with pytest.raises(UserError, match=r"data/eye/fixations\.mat is not .*download or export it again"):
+        fetched("osie", tmp_path / "some", tmp_path / "out" / "set")
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_fixations_that_are_left_out_are_counted_in_a_note(tmp_path):
+    for index in range(4):
+        save(tmp_path / "source" / "DUT-OMRON-image" / f"{index}.jpg", stimulus(index, SIZE))
+        listed = np.append(author_forms.rows(index).astype(float), [[5, np.nan, 1], [64, 47, 2]], axis=0)
+        (tmp_path / "source" / f"{index}.mat").write_bytes(author_forms.matlab(s=listed))
+    manifest = fetched("dutomron", tmp_path / "source", tmp_path / "set")
+    n = 8 + sum(len(author_forms.rows(index)) - 1 for index in range(4))
+    assert manifest.notes[-1] == f"8 of {n} fixations are left out: outside of their image, or not numbers."

@@ -150,6 +150,7 @@ def test_the_sample_set_is_called_sample_and_generates_only_what_is_asked_for(da
     assert len(generated) == len(set(generated)) == 8
     assert manifest.dataset == sample.name(dataset)
     assert (manifest.licence, manifest.citation) == ("", "")
+    assert manifest.notes == []
     assert manifest.expected_counts == {"train": 16, "valid": 4}
     assert manifest.source == "sample"
     assert manifest.fingerprint == sample.fingerprint(dataset) == fetch.fingerprint(dataset, "sample")

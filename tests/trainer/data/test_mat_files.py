@@ -224,7 +224,7 @@ def virtual(hdf5):
         (fix_cell([np.ones((3, 9))])[:-200], "truncated file"),
         (with_cells(lambda hdf5: None), "it has no variable fixCell"),
         (with_cells(lambda file: file.create_dataset("fixCell", data=np.ones((1, 2)))), "not refer to matrices"),
-        (with_cells(lambda hdf5: hdf5.create_dataset("fixCell", (1, 1), h5py.ref_dtype)), "Invalid HDF5 object reference"),
+        (with_cells(lambda hdf5: hdf5.create_dataset("fixCell", (1, 1), h5py.ref_dtype)), "Invalid HDF5"),
         (with_cells(cells(lambda hdf5: hdf5.create_group("group"))), "/group is not a matrix"),
         (with_cells(cells(lambda file: file.create_dataset("text", data="x"))), "image 1 has no matrix"),
         (with_cells(cells(lambda hdf5: hdf5.create_dataset("few", data=np.ones(5)))), "not of columns y and x"),
