@@ -26,6 +26,8 @@ def execute(parsed: argparse.Namespace) -> None:
     manifest = fetch_dataset(settings(FetchConfig, parsed), parsed.output_dir)
     if parsed.preview:
         write_preview(parsed.output_dir, parsed.preview)
+    for note in manifest.notes:
+        print(f"note: {note}")
     counts = f"{manifest.counts['train']:,} training and {manifest.counts['valid']:,} validation images"
     preview = f"; preview: {parsed.preview}" if parsed.preview else ""
     command = f"python -m trainer train --dataset-dir {shlex.quote(parsed.output_dir)} --output-dir model"

@@ -43,6 +43,7 @@ def manifest_facts(manifest: dict[str, Any]) -> Facts:
         ("Network input", size(manifest["image_size"])),
         ("Ground truth", truth),
         ("Fixations", "known" if manifest["has_fixations"] else "not known"),
+        *(("Note", note) for note in manifest.get("notes", ())),
         ("Prepared by", manifest["code_version"]),
     ]
 
