@@ -129,8 +129,8 @@ def _check_pairs(
     source: str,
     members: Sequence[Member],
 ) -> None:
-    rules = ", ".join(rule.path for rule in row.form)
-    authors = f"; its authors' archives have files {rules}: give all of these archives" if rules else ""
+    archives, rules = (", ".join(each) for each in ([p.name for p in row.places], [r.path for r in row.form]))
+    authors = f"; or give all archives of its authors ({archives}), with files {rules}" if rules else ""
     if not stimuli:
         example = f", such as {members[0].path}" if members else ""
         raise UserError(
