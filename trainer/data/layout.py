@@ -10,7 +10,7 @@ import numpy as np
 
 from trainer.artifacts import SPLITS
 from trainer.data.gaze import Fixations
-from trainer.data.roles import POINTS, ROLES, Placed, place_all
+from trainer.data.roles import ROLES, Placed, place_all
 from trainer.data.sources import Member
 from trainer.datasets import Dataset
 from trainer.errors import UserError
@@ -56,9 +56,6 @@ def find_items(members: Sequence[Member], row: Dataset, source: str) -> Found:
     files = _by_role(placed)
     stimuli, maps = files["stimulus"], files["map"]
     fixations: Mapping[str, Member | Fixations] = {key: member for key, (_, member) in files["fixations"].items()}
-    if not maps:
-        maps = {key: file for key, file in files["fixations"].items() if not file[0].lower().endswith(POINTS)}
-        fixations = {key: file for key, file in fixations.items() if key not in maps}
     of_all = _read_sets(placed)
     if of_all:
         fixations, left_out = (
@@ -80,7 +77,7 @@ def _by_role(placed: Placed) -> dict[str, Files]:
     """The files of each role that hold one image."""
     files: dict[str, Files] = {role: {} for role in ROLES.values()}
     for place, member in placed:
-        if place.split == "test" or place.reader:
+        if place.reader:
             continue
         first = files[place.role].setdefault(place.key, (place.name, member))
         if first[1] is not member:

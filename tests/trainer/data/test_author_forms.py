@@ -23,7 +23,7 @@ FEW = {"osie": 5}
 MAPS = ("salicon", "mit1003", "cat2000", "pascals", "fixationadd1000")
 """Datasets with maps; those of the others are made from their points."""
 OBSERVERS = ("salicon", "dutomron", "pascals", "osie")
-OTHERS = {"mit1003": 1, "cat2000": N + 2, "dutomron": 1, "pascals": 2 + 2 * N, "osie": 5, "fiwi": N}
+OTHERS = {"salicon": 2, "mit1003": 1, "cat2000": N + 2, "dutomron": 1, "pascals": 2 + 2 * N, "osie": 5, "fiwi": N}
 """Files that do not belong to the dataset."""
 
 
