@@ -2,9 +2,13 @@
 
 import argparse
 import shlex
+from typing import TYPE_CHECKING
 
 from trainer.config import FetchConfig
 from trainer.settings_cli import add_settings, output_dir, output_file, settings
+
+if TYPE_CHECKING:
+    from trainer.artifacts import Manifest
 
 HELP = "fetch and prepare a dataset"
 
@@ -26,7 +30,18 @@ def execute(parsed: argparse.Namespace) -> None:
     manifest = fetch_dataset(settings(FetchConfig, parsed), parsed.output_dir)
     if parsed.preview:
         write_preview(parsed.output_dir, parsed.preview)
-    counts = f"{manifest.counts['train']:,} training and {manifest.counts['valid']:,} validation images"
-    preview = f"; preview: {parsed.preview}" if parsed.preview else ""
-    command = f"python -m trainer train --dataset-dir {shlex.quote(parsed.output_dir)} --output-dir model"
-    print(f"wrote {parsed.output_dir}: {counts} of {manifest.dataset}{preview}; next: {command}")
+    _print_end(manifest, parsed)
+
+
+def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
+    """Print what was written, and the next command."""
+    from trainer.reports.pages import counts
+
+    written = f"{counts(manifest.counts)} images of {manifest.dataset}"
+    if parsed.preview:
+        written += f"; preview: {parsed.preview}"
+    folder = f"--dataset-dir {shlex.quote(parsed.output_dir)}"
+    following = f"train {folder} --output-dir model"
+    if "train" not in manifest.counts:
+        following = f"evaluate --model MODEL {folder} --output-dir evaluation"
+    print(f"wrote {parsed.output_dir}: {written}; next: python -m trainer {following}")
