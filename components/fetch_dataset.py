@@ -11,6 +11,7 @@ def fetch_dataset(
     source: str,
     image_size: str,
     allow_partial_data: bool,
+    private_sources: bool,
     max_examples: int,
     fingerprint: str,
     prepared: dsl.Output[dsl.Dataset],

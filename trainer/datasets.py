@@ -69,11 +69,6 @@ class Dataset:
     fixation_suffix: str = ""
     """The same for fixations."""
 
-    @property
-    def source(self) -> str:
-        """Its address on Cloud Storage; empty if it is elsewhere."""
-        return next((place.address for place in self.places if place.address.startswith("gs://")), "")
-
 
 DATASETS: dict[str, Dataset] = {
     "salicon": Dataset(

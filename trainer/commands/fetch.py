@@ -16,6 +16,12 @@ HELP = "fetch and prepare a dataset"
 def configure(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, FetchConfig)
     parser.add_argument(
+        "--cache-dir",
+        metavar="DIR",
+        help="Folder that keeps downloaded archives; empty for none (default: that of the environment variable "
+        "MSINET_CACHE, else ~/.cache/msinet).",
+    )
+    parser.add_argument(
         "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder for the prepared dataset."
     )
     parser.add_argument(
@@ -27,7 +33,7 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.data.fetch import fetch_dataset
     from trainer.reports.preview import write_preview
 
-    manifest = fetch_dataset(settings(FetchConfig, parsed), parsed.output_dir)
+    manifest = fetch_dataset(settings(FetchConfig, parsed), parsed.output_dir, parsed.cache_dir)
     if parsed.preview:
         write_preview(parsed.output_dir, parsed.preview)
     _print_end(manifest, parsed)

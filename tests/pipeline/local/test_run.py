@@ -152,6 +152,8 @@ def test_environment_is_the_sample_without_a_source(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert prepare_run("", "", "", {}).environment == "sample"
     assert prepare_run("", "", "", {"base_source": "gs://bucket/salicon"}).environment == "local"
+    assert prepare_run("", "", "", {"base_source": "", "finetune_source": "sample"}).environment == "local"
+    assert prepare_run("", "", "", {"finetune_source": "sample"}).environment == "sample"
     explicit = prepare_run("sample", "", "", {"base_source": "gs://bucket/salicon", "base_epochs": 1})
     assert explicit.parameters["base_source"] == "gs://bucket/salicon"
     assert explicit.parameters["finetune_source"] == "sample"
@@ -250,8 +252,8 @@ def test_missing_base_model_is_refused_before_anything_starts(tmp_path, monkeypa
     assert prepare_run("", "", "", {"base_model_uri": "gs://bucket/msi-net"}).environment == "sample"
     only = {"base_model_uri": "gs://bucket/msi-net", "finetune_source": "sample"}
     assert prepare_run("local", "", "", only).parameters["base_model_uri"] == "gs://bucket/msi-net"
-    with pytest.raises(UserError, match="salicon has no default source; set base_source to a folder"):
-        prepare_run("local", "", "", {**only, "evaluate_base": True})
+    with pytest.raises(UserError, match="base_source is 'nowhere', and there is no such file"):
+        prepare_run("local", "", "", {**only, "base_source": "nowhere", "evaluate_base": True})
 
 
 def test_accelerator_other_than_cpu_is_refused_before_anything_starts(tmp_path, monkeypatch):
