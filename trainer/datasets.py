@@ -1,8 +1,8 @@
 """The datasets of this project. Standard library only.
 
 Sizes, splits and ground truth are those of the reference implementation (alexanderkroner/saliency, data.py and
-config.py). All datasets have the same layout: a folder of stimuli, a folder of maps and, for some, a folder of
-fixations. Files of one image have the same path below these folders (see `trainer/data/layout.py`).
+config.py). Each dataset is read in the form in which its authors publish it, which its row describes, and from
+folders of stimuli, of maps and of fixations (see `trainer/data/roles.py`).
 """
 
 import dataclasses
@@ -30,6 +30,19 @@ class Place:
 
 
 @dataclasses.dataclass(frozen=True)
+class Rule:
+    """What some files of the authors' form hold."""
+
+    path: str
+    """End of their paths, in any case. `{name}` is the image's name, and `{folder}` and `{split}` are those parts
+    of the path that tell its folder and its split; each stands for a part without a slash."""
+    role: str
+    """`stimulus`, `map` or `fixations`."""
+    reader: str = ""
+    """How to read a file with the fixations of all images: a name in `trainer/data/mat_sets.py`."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Dataset:
     """A dataset."""
 
@@ -52,6 +65,8 @@ class Dataset:
     """The publication to cite."""
     homepage: str = ""
     """Page of its authors."""
+    form: tuple[Rule, ...] = ()
+    """The files of the authors' archives that are used; empty if their folders tell what they hold."""
     map_suffix: str = ""
     """Suffix of a map's stem, which follows the stem of its image."""
     fixation_suffix: str = ""
@@ -84,6 +99,11 @@ DATASETS: dict[str, Dataset] = {
             Place("drive:1P-jeZXCsjoKO79OhFUgnj6FGcyvmLDPj", "fixations.zip"),
             Place("drive:1PnO7szbdub1559LfjYHMy65EDC4VhJC8", "maps.zip"),
         ),
+        form=(
+            Rule("images/{split}/{name}.jpg", "stimulus"),
+            Rule("{split}/{name}.png", "map"),
+            Rule("{split}/{name}.mat", "fixations"),
+        ),
     ),
     "mit1003": Dataset(
         (360, 360),
@@ -95,6 +115,11 @@ DATASETS: dict[str, Dataset] = {
             Place("https://people.csail.mit.edu/tjudd/WherePeopleLook/ALLSTIMULI.zip", "ALLSTIMULI.zip"),
             Place("https://people.csail.mit.edu/tjudd/WherePeopleLook/ALLFIXATIONMAPS.zip", "ALLFIXATIONMAPS.zip"),
         ),
+        form=(
+            Rule("{name}.jpeg", "stimulus"),
+            Rule("{name}_fixMap.jpg", "map"),
+            Rule("{name}_fixPts.jpg", "fixations"),
+        ),
     ),
     "cat2000": Dataset(
         (216, 384),
@@ -102,6 +127,11 @@ DATASETS: dict[str, Dataset] = {
         400,
         split="shuffle_per_category",
         places=(Place("http://saliency.mit.edu/trainSet.zip", "trainSet.zip"),),
+        form=(
+            Rule("Stimuli/{folder}/{name}.jpg", "stimulus"),
+            Rule("FIXATIONMAPS/{folder}/{name}.jpg", "map"),
+            Rule("FIXATIONLOCS/{folder}/{name}.mat", "fixations"),
+        ),
     ),
     "dutomron": Dataset(
         (360, 360),
@@ -117,12 +147,22 @@ DATASETS: dict[str, Dataset] = {
                 "DUT-OMRON-eye-fixations.zip",
             ),
         ),
+        form=(
+            Rule("DUT-OMRON-image/{name}.jpg", "stimulus"),
+            Rule("{name}.mat", "fixations"),
+        ),
     ),
     "pascals": Dataset(
         (360, 360),
         650,
         200,
         places=(Place("http://cbs.ic.gatech.edu/salobj/download/salObj.zip", "salObj.zip"),),
+        form=(
+            Rule("imgs/pascal/{name}.jpg", "stimulus"),
+            Rule("pascal/humanFix/{name}.png", "map"),
+            Rule("pascalFix.mat", "fixations", reader="pascals"),
+            Rule("pascalSize.mat", "fixations", reader="pascals"),
+        ),
     ),
     "osie": Dataset(
         (240, 320),
@@ -134,6 +174,10 @@ DATASETS: dict[str, Dataset] = {
                 "predicting-human-gaze-beyond-pixels.zip",
             ),
         ),
+        form=(
+            Rule("stimuli/{name}.jpg", "stimulus"),
+            Rule("fixations.mat", "fixations", reader="osie"),
+        ),
     ),
     "fiwi": Dataset(
         (216, 384),
@@ -142,6 +186,10 @@ DATASETS: dict[str, Dataset] = {
         blur_sigma_px=30.0,
         places=(
             Place("https://www.dropbox.com/s/30nxg2uwd1wpb80/webpage_dataset.zip?dl=1", "webpage_dataset.zip"),
+        ),
+        form=(
+            Rule("stimuli/{name}.png", "stimulus"),
+            Rule("all5/{name}.png", "fixations"),
         ),
     ),
     "fixationadd1000": Dataset(

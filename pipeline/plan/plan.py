@@ -16,7 +16,6 @@ from trainer.config import SAMPLE, FetchConfig, TrainConfig, parse_image_size
 from trainer.duration import format_duration
 from trainer.errors import UserError, check
 
-
 ASSUMED_COUNTS = (800, 200)
 """Images for training and validation where any number is complete; the pipeline's own plan counts them."""
 

@@ -35,8 +35,9 @@ class Source:
         return self.table.form, tuple(sorted(self.names.items()))
 
 
-
-def open_tables(members: Iterable[Member], named: dict[str, str], names: ImageNames) -> tuple[list[Source], list[str]]:
+def open_tables(
+    members: Iterable[Member], named: dict[str, str], names: ImageNames
+) -> tuple[list[Source], list[str]]:
     """The tables of fixations among the files, and the names of those that hold none.
 
     Args:
@@ -72,9 +73,7 @@ def open_tables(members: Iterable[Member], named: dict[str, str], names: ImageNa
     return found, others
 
 
-def _source(
-    table: Table, member: Member, named: dict[str, str], names: ImageNames
-) -> tuple[Source | None, str]:
+def _source(table: Table, member: Member, named: dict[str, str], names: ImageNames) -> tuple[Source | None, str]:
     """The table of fixations, or why it is none."""
     found = columns.find_columns(table.header, named)
     shown = ", ".join(repr(name) for name in table.header[:12]) + (", ..." if len(table.header) > 12 else "")

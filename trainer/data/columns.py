@@ -72,7 +72,16 @@ PAIRS = (
     Pair("x", "y"),
 )
 """In the order of preference. Names are as `plain` returns them."""
-SAMPLES = ("gaze point x", "gazepointx", "bpogx", "gaze x", "gazex", "gaze position x", "left gaze x", "gaze left x")
+SAMPLES = (
+    "gaze point x",
+    "gazepointx",
+    "bpogx",
+    "gaze x",
+    "gazex",
+    "gaze position x",
+    "left gaze x",
+    "gaze left x",
+)
 """Columns of single samples of the gaze, of which an eye tracker's software makes fixations."""
 
 ROLES = {
@@ -86,27 +95,74 @@ ROLES = {
     "observer": (
         *("observer", "observer id", "participant", "participant id", "participant name", "participantname"),
         *("subject", "subject id", "subject nr", "subjectid", "subj", "subj id", "sub", "sub id"),
-        *("user", "user id", "user name", "recording session label", "respondent", "viewer", "worker", "worker id"),
+        *(
+            "user",
+            "user id",
+            "user name",
+            "recording session label",
+            "respondent",
+            "viewer",
+            "worker",
+            "worker id",
+        ),
         *("pid", "recording id", "recording name", "recordingname", "session id"),
     ),
     "trial": (
-        *("trial", "trial id", "trial index", "trial number", "trialid", "trial nr", "trial no", "count trial sequence"),
+        *(
+            "trial",
+            "trial id",
+            "trial index",
+            "trial number",
+            "trialid",
+            "trial nr",
+            "trial no",
+            "count trial sequence",
+        ),
         *("recording name", "recordingname", "recording id", "section id", "session", "session id"),
     ),
     "duration": (
-        *("duration", "fixation duration", "fixationduration", "fix duration", "gaze event duration", "fpogd", "dur"),
+        *(
+            "duration",
+            "fixation duration",
+            "fixationduration",
+            "fix duration",
+            "gaze event duration",
+            "fpogd",
+            "dur",
+        ),
         *("eye movement event duration", "gazeeventduration", "current fix duration", "event duration"),
     ),
     "time": (
         *("time", "timestamp", "start", "start time", "start timestamp", "onset", "current fix start", "fpogs"),
-        *("event start trial time", "fixation start", "recording timestamp", "recordingtimestamp", "starttime", "t"),
+        *(
+            "event start trial time",
+            "fixation start",
+            "recording timestamp",
+            "recordingtimestamp",
+            "starttime",
+            "t",
+        ),
     ),
     "fixation": (
-        *("fixation id", "fixationid", "fixation index", "fixationindex", "fixation number", "fixation", "fix index"),
+        *(
+            "fixation id",
+            "fixationid",
+            "fixation index",
+            "fixationindex",
+            "fixation number",
+            "fixation",
+            "fix index",
+        ),
         *("eye movement type index", "current fix index", "fpogid", "fix id", "index", "id"),
     ),
     "valid": (
-        *("fpogv", "fixation detected on surface", "fixation detected in reference image", "on surf", "on surface"),
+        *(
+            "fpogv",
+            "fixation detected on surface",
+            "fixation detected in reference image",
+            "on surf",
+            "on surface",
+        ),
         *("fixation status", "valid", "is valid"),
     ),
     "event": (

@@ -7,8 +7,7 @@ understood is printed, and returned in sentences (see `understood`).
 import dataclasses
 import hashlib
 import os
-import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,14 +16,15 @@ from trainer.config import FetchConfig
 from trainer.data import chosen, columns, layout, positions, recordings, tables
 from trainer.data.chosen import Source
 from trainer.data.gaze import Fixations, Gaze, Size
-from trainer.data.layout import Item
+from trainer.data.layout import Found, Item
 from trainer.data.names import ImageNames
 from trainer.data.recordings import Ints, Rows
+from trainer.data.roles import IMAGE_SUFFIXES, ROLES, SPLIT_FOLDERS
 from trainer.data.sources import Member
 from trainer.data.understood import FIRST_ROWS, FirstRow, Report, some
 from trainer.datasets import Dataset
 from trainer.errors import UserError, first_line
-from trainer.picture import ORIENTATION, UPRIGHT, open_header
+from trainer.picture import open_header, orientation_of
 from trainer.pool import map_ahead, open_pool
 from trainer.progress import Tracker
 
@@ -41,19 +41,6 @@ MIT1003 (35 of 1024 px) and 1/33 in OSIE (24 of 800 px)."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Recordings:
-    """The images of each split, and how they are prepared."""
-
-    items: dict[str, list[Item]]
-    split: str
-    """`given` by folders, `column` of a table, or `shuffle`."""
-    blur_sigma_px: float
-    """In pixels of the images."""
-    notes: list[str]
-    """What was understood, and what was left out and why."""
-
-
-@dataclasses.dataclass(frozen=True)
 class _Picture:
     """What is read of an image before it is prepared."""
 
@@ -64,7 +51,7 @@ class _Picture:
 
 
 @dataclasses.dataclass
-class _Found:
+class _Usable:
     """The images that can be used."""
 
     items: list[Item]
@@ -73,8 +60,12 @@ class _Found:
     pictures: list[_Picture]
 
 
-def find_recordings(members: Sequence[Member], row: Dataset, source: str, config: FetchConfig) -> Recordings:
+def find_recordings(
+    members: Sequence[Member], row: Dataset, source: str, config: FetchConfig
+) -> tuple[Found, Dataset]:
     """Find the images, their maps and fixations, and split them; print what was understood.
+
+    Returns the images of each split, and the row with the split and the blur in use.
 
     Args:
         members: the files of the source.
@@ -103,7 +94,7 @@ def find_recordings(members: Sequence[Member], row: Dataset, source: str, config
         found, by_column = _with_fixations(items, labels, sources, names, config, report)
     else:
         _check_maps(items, source)
-        found, by_column = _Found(items, labels, _read_pictures([item.stimulus for item in items])), False
+        found, by_column = _Usable(items, labels, _read_pictures([item.stimulus for item in items])), False
         _check_column(config, by_column=False)
     split = "column" if by_column else "given" if by_folder else "shuffle"
     chosen_items = _split(found, split, row, source)
@@ -115,32 +106,42 @@ def find_recordings(members: Sequence[Member], row: Dataset, source: str, config
         report.remarks.append(_blur_text(config, blur_sigma_px))
     report.remarks.append(_split_text(split))
     report.show()
-    return Recordings(chosen_items, split, blur_sigma_px, report.sentences())
+    used = dataclasses.replace(row, split=split, blur_sigma_px=blur_sigma_px)
+    return Found(chosen_items, report.sentences()), used
 
 
 # === Images ===
 
 
-def _images(
-    members: Sequence[Member], row: Dataset, source: str, by_folder: bool
-) -> tuple[list[Item], list[str]]:
+def _images(members: Sequence[Member], row: Dataset, source: str, by_folder: bool) -> tuple[list[Item], list[str]]:
     """The images with the maps and fixations in files of their own, if there are any, and their splits by folder."""
-    roles = [layout.role_of(member.path) for member in members]
+    roles = [_folder_of(member.path, ROLES) for member in members]
     if "map" in roles or "fixations" in roles:
-        split = layout.find_items(members, dataclasses.replace(row, split="given" if by_folder else "shuffle"), source)
+        given = dataclasses.replace(row, split="given" if by_folder else "shuffle")
+        split = layout.find_items(members, given, source).items
         paired = [(item, name if by_folder else "") for name, items in split.items() for item in items]
         paired.sort(key=lambda each: (each[0].name, each[1]))
         return [item for item, _ in paired], [label for _, label in paired]
-    stimuli = [member for member in members if member.path.lower().endswith(layout.IMAGE_SUFFIXES)]
+    stimuli = [member for member in members if member.path.lower().endswith(IMAGE_SUFFIXES)]
     if not stimuli:
         example = f", such as {members[0].path}" if members else ""
         raise UserError(f"{source} has no image among its {len(members)} files{example}; put the images there")
-    labels = [layout.split_of(member.path) for member in stimuli] if by_folder else [""] * len(stimuli)
+    labels = [_split_of(member.path) for member in stimuli] if by_folder else [""] * len(stimuli)
     return [Item(member.path, member, None, None) for member in stimuli], labels
 
 
+def _folder_of(path: str, names: Mapping[str, str]) -> str:
+    """What the deepest folder of a file with one of `names` stands for; empty without such a folder."""
+    folders = [folder.lower() for folder in path.split("/")[:-1]]
+    return next((names[folder] for folder in reversed(folders) if folder in names), "")
+
+
+def _split_of(path: str) -> str:
+    return _folder_of(path, SPLIT_FOLDERS)
+
+
 def _has_split_folders(members: Sequence[Member]) -> bool:
-    return set(SPLITS) <= {layout.split_of(member.path) for member in members}
+    return set(SPLITS) <= {_split_of(member.path) for member in members}
 
 
 def _check_maps(items: Sequence[Item], source: str) -> None:
@@ -156,7 +157,9 @@ def _read_pictures(members: Sequence[Member]) -> list[_Picture]:
     n_threads = min(os.cpu_count() or 1, MAX_WORKERS)
     pictures = []
     with Tracker("read images", len(members), "images") as tracker, open_pool(n_threads) as pool:
-        for picture in map_ahead(pool, lambda index: _read_picture(members[index]), range(len(members)), 4 * n_threads):
+        for picture in map_ahead(
+            pool, lambda index: _read_picture(members[index]), range(len(members)), 4 * n_threads
+        ):
             pictures.append(picture)
             tracker.advance()
     return pictures
@@ -166,14 +169,18 @@ def _read_picture(member: Member) -> _Picture:
     data = member.read()
     try:
         picture = open_header(data)
-        is_turned = picture.getexif().get(ORIENTATION) in UPRIGHT
+        is_turned = orientation_of(picture) != 1
     except (OSError, ValueError, SyntaxError) as error:
-        raise UserError(f"{member.origin} does not decode as an image ({first_line(error)}); export it again") from None
+        raise UserError(
+            f"{member.origin} does not decode as an image ({first_line(error)}); export it again"
+        ) from None
     return _Picture((picture.height, picture.width), hashlib.sha256(data).digest(), is_turned)
 
 
-def _turned(found: _Found) -> list[str]:
-    turned = [item.stimulus.path for item, picture in zip(found.items, found.pictures, strict=True) if picture.is_turned]
+def _turned(found: _Usable) -> list[str]:
+    turned = [
+        item.stimulus.path for item, picture in zip(found.items, found.pictures, strict=True) if picture.is_turned
+    ]
     if not turned:
         return []
     return [
@@ -192,7 +199,7 @@ def _with_fixations(
     names: ImageNames,
     config: FetchConfig,
     report: Report,
-) -> tuple[_Found, bool]:
+) -> tuple[_Usable, bool]:
     """The images with fixations in the tables; whether a column of these tells the splits."""
     if items[0].fixations is not None:
         raise UserError(
@@ -218,8 +225,11 @@ def _with_fixations(
     if without:
         report.remarks.append(f"{len(without):,} images have no fixation and were left out: {some(without)}.")
     by_number = dict(zip(used.tolist(), pictures, strict=True))
-    found = _Found(
-        [dataclasses.replace(items[image], fixations=_fixations(items[image], gaze)) for image, gaze in gazes.items()],
+    found = _Usable(
+        [
+            dataclasses.replace(items[image], fixations=_fixations(items[image], gaze))
+            for image, gaze in gazes.items()
+        ],
         [labels[image] for image in gazes],
         [by_number[image] for image in gazes],
     )
@@ -305,7 +315,9 @@ def _column_labels(
     for image, code in np.unique(np.stack([rows.image, codes]), axis=1).T.tolist():
         name = items[image].stimulus.path
         if code < 0:
-            raise UserError(f"{name} has rows without a split in {sources[0].table.origin}; write train, val or test")
+            raise UserError(
+                f"{name} has rows without a split in {sources[0].table.origin}; write train, val or test"
+            )
         label = [*SPLITS, "test"][code]
         if labels[image]:
             raise UserError(
@@ -315,7 +327,7 @@ def _column_labels(
     return labels
 
 
-def _split(found: _Found, split: str, row: Dataset, source: str) -> dict[str, list[Item]]:
+def _split(found: _Usable, split: str, row: Dataset, source: str) -> dict[str, list[Item]]:
     """The images of each split. Shuffled by the names of the images, whatever their order."""
     if split == "shuffle":
         ordered = sorted(found.items, key=lambda item: item.name)
@@ -323,14 +335,18 @@ def _split(found: _Found, split: str, row: Dataset, source: str) -> dict[str, li
         return {"train": [ordered[index] for index in train], "valid": [ordered[index] for index in valid]}
     for item, label in zip(found.items, found.labels, strict=True):
         if not label:
-            raise UserError(f"{item.stimulus.path} is neither in train/ nor in val/, which split {source}; move it")
+            raise UserError(
+                f"{item.stimulus.path} is neither in train/ nor in val/, which split {source}; move it"
+            )
     pairs = sorted(zip(found.items, found.labels, strict=True), key=lambda pair: pair[0].name)
     return {name: [item for item, label in pairs if label == name] for name in SPLITS}
 
 
-def _check_copies(found: _Found, items: dict[str, list[Item]]) -> None:
+def _check_copies(found: _Usable, items: dict[str, list[Item]]) -> None:
     """Raise `UserError` if an image of one split has the content of one of the other."""
-    digests = {id(item.stimulus): picture.digest for item, picture in zip(found.items, found.pictures, strict=True)}
+    digests = {
+        id(item.stimulus): picture.digest for item, picture in zip(found.items, found.pictures, strict=True)
+    }
     of_train = {digests[id(item.stimulus)]: item for item in items["train"]}
     for item in items["valid"]:
         if twin := of_train.get(digests[id(item.stimulus)]):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from trainer import datasets, storage
 from trainer.artifacts import MANIFEST, SPLITS, Manifest, SourceObject, code_version
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
-from trainer.data import layout, sample, sources
+from trainer.data import custom, layout, sample, sources
 from trainer.errors import UserError
 from trainer.files import is_mounted, is_taken, replacing
 from trainer.loading import load_tensorflow
@@ -62,14 +62,17 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str]) -> Manife
             sample.generate(config.dataset, place)
             objects = storage.list_objects(place)
         with sources.opened(place, objects, scratch) as members:
-            items = layout.find_items(members, row, source)
-            layout.check_counts(items, row, source, config.accepts_partial)
-            items = {split: layout.limited(items[split], config.max_examples) for split in SPLITS}
+            if row.any_count:
+                found, row = custom.find_recordings(members, row, source, config)
+            else:
+                found = layout.find_items(members, row, source)
+            layout.check_counts(found.items, row, source, config.accepts_partial)
+            items = {split: layout.limited(found.items[split], config.max_examples) for split in SPLITS}
             load_tensorflow()
             from trainer.data.prepare import prepare
 
             facts = prepare(items, row.blur_sigma_px, image_size, partial, config.dataset)
-        manifest = _manifest(config.dataset, row, source, objects, image_size, facts)
+        manifest = _manifest(config.dataset, row, source, objects, image_size, facts, found)
         manifest.save(partial)
     return manifest
 
@@ -81,14 +84,16 @@ def _manifest(
     objects: list[SourceObject],
     image_size: tuple[int, int],
     facts: "Facts",
+    found: layout.Found,
 ) -> Manifest:
+    n_found = {split: len(items) for split, items in found.items.items()}
     return Manifest(
         dataset=dataset,
         source=source,
         fingerprint=sample.fingerprint(dataset) if source == SAMPLE else _digest(objects),
         image_size=image_size,
         counts=facts.counts,
-        expected_counts={"train": row.n_train, "valid": row.n_valid},
+        expected_counts=n_found if row.any_count else {"train": row.n_train, "valid": row.n_valid},
         split=row.split,
         ground_truth=facts.ground_truth,
         blur_sigma_px=row.blur_sigma_px if facts.ground_truth == "points" else 0.0,
@@ -100,6 +105,7 @@ def _manifest(
         code_version=code_version(),
         licence=row.licence,
         citation=row.citation,
+        notes=[*found.notes, *facts.notes],
     )
 
 
@@ -113,6 +119,11 @@ def leave_out(output: str | os.PathLike[str]) -> None:
 
 
 def _resolved(dataset: str, row: datasets.Dataset, source: str) -> str:
+    if row.any_count and source in ("", SAMPLE):
+        raise UserError(
+            f"{dataset} is recordings of your own, but source is {source!r}; give their folder or archive, here or on "
+            "gs://"
+        )
     if source or row.source:
         return source or row.source
     raise UserError(

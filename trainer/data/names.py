@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from trainer.data.layout import IMAGE_SUFFIXES
+from trainer.data.roles import IMAGE_SUFFIXES
 from trainer.errors import UserError
 
 

@@ -128,7 +128,9 @@ def frame_of(config: FetchConfig, tables: Sequence[Columns], x: Floats, y: Float
     units = {table.unit for table in tables} - {""}
     unit, why = config.coordinates, "by the setting"
     if unit == "auto" and len(units) > 1:
-        raise UserError(f"the tables have positions in {' and in '.join(sorted(units))}; prepare each kind by itself")
+        raise UserError(
+            f"the tables have positions in {' and in '.join(sorted(units))}; prepare each kind by itself"
+        )
     if unit == "auto":
         unit, why = (units.pop(), "by the columns' names") if units else (guess_unit(x, y), "by their values")
     if len({table.upwards for table in tables}) > 1:

@@ -58,7 +58,9 @@ class Table:
     """Its first rows, as texts."""
     _read: Callable[[dict[int, pa.DataType]], tuple[pa.Table, int]]
 
-    def read(self, numbers: Iterable[int], texts: Iterable[int]) -> tuple[dict[int, "NDArray[np.float64] | Texts"], int]:
+    def read(
+        self, numbers: Iterable[int], texts: Iterable[int]
+    ) -> tuple[dict[int, "NDArray[np.float64] | Texts"], int]:
         """Position of a column -> its values, and how many lines were left out because they have other columns.
 
         Args:
@@ -182,7 +184,9 @@ def _read_text(
         table = pa.csv.read_csv(
             pa.BufferReader(data),
             pa.csv.ReadOptions(column_names=names, skip_rows=options.skipped, encoding=options.encoding),
-            pa.csv.ParseOptions(delimiter=options.delimiter, invalid_row_handler=on_ragged, newlines_in_values=False),
+            pa.csv.ParseOptions(
+                delimiter=options.delimiter, invalid_row_handler=on_ragged, newlines_in_values=False
+            ),
             pa.csv.ConvertOptions(
                 include_columns=[f"c{position}" for position in types],
                 column_types={f"c{position}": kind for position, kind in types.items()},
@@ -230,7 +234,9 @@ def _encoding(data: bytes) -> tuple[str, str]:
 
 def _is_binary(text: str) -> bool:
     begin = text[:10_000]
-    control = sum(character < " " and character not in "\t\r\n\f" or "\x7f" <= character < "\xa0" for character in begin)
+    control = sum(
+        (character < " " and character not in "\t\r\n\f") or "\x7f" <= character < "\xa0" for character in begin
+    )
     return control > 0.02 * len(begin)
 
 

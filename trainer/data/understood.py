@@ -96,7 +96,9 @@ class Report:
         console.print(grid)
         if not self.first_rows:
             return
-        rows = Grid("image", "x", "y", "pixel from the left", "from the top", "observer", title="The first fixations")
+        rows = Grid(
+            "image", "x", "y", "pixel from the left", "from the top", "observer", title="The first fixations"
+        )
         rows.title_justify = "left"
         for row in self.first_rows:
             rows.add_row(row.image, f"{row.x:g}", f"{row.y:g}", *map(str, row.pixel[::-1]), row.observer)
