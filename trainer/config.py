@@ -7,9 +7,10 @@ derived from them.
 import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from trainer import own
 from trainer.errors import UserError, check, check_choice, look_up
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 
@@ -19,10 +20,6 @@ SCHEDULES = ("constant", "cosine")
 CACHES = ("auto", "memory", "disk")
 SAMPLE = "sample"
 """The source that means: generate the sample dataset."""
-CUSTOM = "custom"
-"""The dataset that is somebody's own recordings."""
-COORDINATES = ("auto", "pixels", "fraction", "degrees")
-OWN_SPLITS = ("auto", "shuffle", "folders", "column")
 NO_FILE = ("imagenet", "none")
 """Initial weights that are neither a file nor an address."""
 PREDICT_FORMATS = {
@@ -73,14 +70,6 @@ def parse_image_size(text: str) -> tuple[int, int]:
     return height, width
 
 
-def parse_screen_size(text: str) -> tuple[int, int]:
-    """(height, width) in pixels of a text such as `1080x1920`; raises `UserError` if it is malformed."""
-    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
-    if match is None:
-        raise UserError(f"screen_size is {text!r}; write height x width in pixels, such as 1080x1920")
-    return int(match[1]), int(match[2])
-
-
 def parse_profile_steps(text: str) -> tuple[int, int] | None:
     """First and last step, counted from 1 and both profiled, of a text such as `10-20`; None for an empty text.
 
@@ -121,9 +110,9 @@ class FetchConfig:
     max_examples: int = setting(0, "Use at most this many images of each split, for quick trials; 0 uses all.")
     columns: str = setting(
         "",
-        "custom: which columns of the tables hold what, such as image=stimulus,x=gx,y=gy,observer=pid; also trial, "
-        "time, duration, fixation (its number), valid, event and split. y=-NAME grows upwards. Empty: by their "
-        "usual names.",
+        "custom: which columns of the tables hold what, such as image=stimulus,x=gx,y=gy,observer=pid; also "
+        "trial, time, duration, fixation (its number), valid, event and split. y=-NAME grows upwards. Empty: by "
+        "their usual names.",
     )
     coordinates: str = setting(
         "auto",
@@ -159,46 +148,12 @@ class FetchConfig:
         _check_number("max_examples", self.max_examples, 0)
         if self.image_size:
             parse_image_size(self.image_size)
-        check_choice("coordinates", self.coordinates, COORDINATES)
-        check_choice("split", self.split, OWN_SPLITS)
-        _check_number("blur_px", self.blur_px, 0)
-        _check_number("pixels_per_degree", self.pixels_per_degree, 0)
-        check(
-            self.coordinates != "degrees" or self.pixels_per_degree > 0,
-            "coordinates is degrees, but pixels_per_degree is not given; set it to the pixels of one degree",
-        )
-        if self.screen_size:
-            parse_screen_size(self.screen_size)
-        check(
-            re.fullmatch(r"center|fit|-?\d+,-?\d+(,[1-9]\d*x[1-9]\d*)?", self.image_on_screen) is not None,
-            f"image_on_screen is {self.image_on_screen!r}; write center, fit, X,Y or X,Y,HEIGHTxWIDTH",
-        )
-        check(
-            self.image_on_screen != "fit" or bool(self.screen_size),
-            "image_on_screen is fit, but screen_size is not given; set it, such as 1080x1920",
-        )
+        own.check_settings(self)
 
     @property
     def accepts_partial(self) -> bool:
         """Whether the numbers of images may differ from trainer/datasets.py; the sample dataset's always do."""
         return self.allow_partial_data or self.source == SAMPLE
-
-
-OWN = ("columns", "coordinates", "screen_size", "image_on_screen", "blur_px", "pixels_per_degree", "split")
-"""Fields of `FetchConfig` that describe one's own recordings."""
-
-
-def check_own(configs: Sequence[FetchConfig]) -> None:
-    """Raise `UserError` if a setting describes one's own recordings, but none of the datasets is custom."""
-    if any(config.dataset == CUSTOM for config in configs):
-        return
-    for config in configs:
-        for field in dataclasses.fields(config):
-            if field.name in OWN and getattr(config, field.name) != field.default:
-                raise UserError(
-                    f"{field.name} describes recordings of your own (dataset {CUSTOM}), but the dataset is "
-                    f"{config.dataset}; leave it out"
-                )
 
 
 @dataclasses.dataclass(frozen=True)

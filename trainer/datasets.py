@@ -198,7 +198,7 @@ DATASETS: dict[str, Dataset] = {
         200,
         places=(Place("gs://hmm-ml-models/fixation/add1000.tar.gz", "add1000.tar.gz"),),
     ),
-    # Recordings of one's own (see `trainer/data/custom.py`).
+    # Recordings of one's own (see `trainer/data/own/`).
     "custom": Dataset((240, 320), 0, 0),
 }
 

@@ -2,6 +2,7 @@
 
 import argparse
 
+from trainer import own
 from trainer.config import FetchConfig
 from trainer.settings_cli import add_settings, output_dir, output_file, settings
 
@@ -22,6 +23,8 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.data.fetch import fetch_dataset
     from trainer.reports.preview import write_preview
 
-    fetch_dataset(settings(FetchConfig, parsed), parsed.output_dir)
+    config = settings(FetchConfig, parsed)
+    own.check_used([config])
+    fetch_dataset(config, parsed.output_dir)
     if parsed.preview:
         write_preview(parsed.output_dir, parsed.preview)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 from trainer import datasets, storage
 from trainer.artifacts import MANIFEST, SPLITS, Manifest, SourceObject, code_version
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
-from trainer.data import custom, layout, sample, sources
+from trainer.data import layout, sample, sources
+from trainer.data.own.find import find_recordings
 from trainer.errors import UserError
 from trainer.files import is_mounted, is_taken, replacing
 from trainer.loading import load_tensorflow
@@ -63,7 +64,7 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str]) -> Manife
             objects = storage.list_objects(place)
         with sources.opened(place, objects, scratch) as members:
             if row.any_count:
-                found, row = custom.find_recordings(members, row, source, config)
+                found, row = find_recordings(members, row, source, config)
             else:
                 found = layout.find_items(members, row, source)
             layout.check_counts(found.items, row, source, config.accepts_partial)
@@ -121,8 +122,8 @@ def leave_out(output: str | os.PathLike[str]) -> None:
 def _resolved(dataset: str, row: datasets.Dataset, source: str) -> str:
     if row.any_count and source in ("", SAMPLE):
         raise UserError(
-            f"{dataset} is recordings of your own, but source is {source!r}; give their folder or archive, here or on "
-            "gs://"
+            f"{dataset} is recordings of your own, but source is {source!r}; give their folder or archive, here "
+            "or on gs://"
         )
     if source or row.source:
         return source or row.source

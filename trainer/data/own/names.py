@@ -37,8 +37,8 @@ class ImageNames:
             if len(found) > 1:
                 first, second = (self._paths[position] for position in found[:2])
                 raise UserError(
-                    f"{origin} has rows of {label!r}, which may be {first} or {second}; write their paths below the "
-                    "source into the table, or rename one of them"
+                    f"{origin} has rows of {label!r}, which may be {first} or {second}; write their paths below "
+                    "the source into the table, or rename one of them"
                 )
             return found[0]
         return None

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table as Grid
 
-from trainer.data.chosen import Form, Source
-from trainer.data.recordings import LeftOut
+from trainer.data.own.chosen import Form, Source
+from trainer.data.own.rows import LeftOut
 
 SHOWN_FORMS = 5
 FIRST_ROWS = 5
@@ -55,8 +55,8 @@ class Report:
         for row in self.first_rows[:1]:
             by = f" by {row.observer}" if row.observer else ""
             notes.append(
-                f"The first fixation{by} is at x {row.x:g}, y {row.y:g} of {row.image}: pixel {row.pixel[1]} from the "
-                f"left, {row.pixel[0]} from the top."
+                f"The first fixation{by} is at x {row.x:g}, y {row.y:g} of {row.image}: pixel {row.pixel[1]} from "
+                f"the left, {row.pixel[0]} from the top."
             )
         counted = f"{self.n_images['train']:,} training and {self.n_images['valid']:,} validation images"
         if self.n_fixations:

@@ -1,7 +1,7 @@
 """The dataset `custom`: images of one's own with maps, or with fixations in files of their own or in tables.
 
-With tables (see `tables`) images lie in any folders; otherwise the folders of `layout` tell what a file is. What was
-understood is printed, and returned in sentences (see `understood`).
+With tables (see `tables`) images lie in any folders; otherwise the folders of `roles` tell what a file is. What
+was understood is printed, and returned in sentences (see `understood`).
 """
 
 import dataclasses
@@ -13,51 +13,37 @@ import numpy as np
 
 from trainer.artifacts import SPLITS
 from trainer.config import FetchConfig
-from trainer.data import chosen, columns, layout, positions, recordings, tables
-from trainer.data.chosen import Source
-from trainer.data.gaze import Fixations, Gaze, Size
+from trainer.data import layout
+from trainer.data.gaze import Fixations, Gaze
 from trainer.data.layout import Found, Item
-from trainer.data.names import ImageNames
-from trainer.data.recordings import Ints, Rows
+from trainer.data.own import chosen, positions, tables
+from trainer.data.own import rows as own_rows
+from trainer.data.own.chosen import Source
+from trainer.data.own.names import ImageNames
+from trainer.data.own.report import FIRST_ROWS, FirstRow, Report, some
+from trainer.data.own.rows import Ints, Rows
+from trainer.data.own.splits import (
+    Picture,
+    Usable,
+    check_column,
+    check_copies,
+    column_labels,
+    split_items,
+    split_text,
+)
 from trainer.data.roles import IMAGE_SUFFIXES, ROLES, SPLIT_FOLDERS
 from trainer.data.sources import Member
-from trainer.data.understood import FIRST_ROWS, FirstRow, Report, some
 from trainer.datasets import Dataset
 from trainer.errors import UserError, first_line
+from trainer.own import parse_columns
 from trainer.picture import open_header, orientation_of
 from trainer.pool import map_ahead, open_pool
 from trainer.progress import Tracker
 
 MAX_WORKERS = 32
-SPLIT_LABELS = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("val", "valid", "validation"), "valid"),
-    **dict.fromkeys(("test", "testing"), "test"),
-}
-"""Values of a column `split`."""
 BLUR_SHARE = 1 / 30
-"""Blur by default, of the longer side of the median image. One degree of visual angle is 1/29 of the longer side in
-MIT1003 (35 of 1024 px) and 1/33 in OSIE (24 of 800 px)."""
-
-
-@dataclasses.dataclass(frozen=True)
-class _Picture:
-    """What is read of an image before it is prepared."""
-
-    size: Size
-    digest: bytes
-    is_turned: bool
-    """Whether viewers turn it, by its EXIF orientation."""
-
-
-@dataclasses.dataclass
-class _Usable:
-    """The images that can be used."""
-
-    items: list[Item]
-    labels: list[str]
-    """The split of each item: of its folder or of a column; empty if neither tells."""
-    pictures: list[_Picture]
+"""Blur by default, of the longer side of the median image. One degree of visual angle is 1/29 of the longer side
+in MIT1003 (35 of 1024 px) and 1/33 in OSIE (24 of 800 px)."""
 
 
 def find_recordings(
@@ -74,7 +60,7 @@ def find_recordings(
         config: the settings.
 
     Raises:
-        UserError: see `layout`, `chosen` and `recordings`; or an image is in both splits.
+        UserError: see `layout`, `chosen` and `rows`; or an image is in both splits.
     """
     workbooks = [member for member in members if member.path.lower().endswith(tables.EXCEL)]
     if workbooks:
@@ -87,24 +73,24 @@ def find_recordings(
     names = ImageNames([item.stimulus.path for item in items])
     sources: list[Source] = []
     if listed:
-        named = columns.parse_columns(config.columns)
+        named = parse_columns(config.columns)
         sources, report.other_tables = chosen.open_tables(listed, named, names)
     report.sources = sources
     if sources:
         found, by_column = _with_fixations(items, labels, sources, names, config, report)
     else:
         _check_maps(items, source)
-        found, by_column = _Usable(items, labels, _read_pictures([item.stimulus for item in items])), False
-        _check_column(config, by_column=False)
+        found, by_column = Usable(items, labels, _read_pictures([item.stimulus for item in items])), False
+        check_column(config, by_column=False)
     split = "column" if by_column else "given" if by_folder else "shuffle"
-    chosen_items = _split(found, split, row, source)
-    _check_copies(found, chosen_items)
+    chosen_items = split_items(found, split, row, source)
+    check_copies(found, chosen_items)
     report.n_images = {name: len(each) for name, each in chosen_items.items()}
     report.remarks += _turned(found)
     blur_sigma_px = config.blur_px or config.pixels_per_degree or _blur_px(found.pictures)
     if sources:
         report.remarks.append(_blur_text(config, blur_sigma_px))
-    report.remarks.append(_split_text(split))
+    report.remarks.append(split_text(split))
     report.show()
     used = dataclasses.replace(row, split=split, blur_sigma_px=blur_sigma_px)
     return Found(chosen_items, report.sentences()), used
@@ -114,7 +100,7 @@ def find_recordings(
 
 
 def _images(members: Sequence[Member], row: Dataset, source: str, by_folder: bool) -> tuple[list[Item], list[str]]:
-    """The images with the maps and fixations in files of their own, if there are any, and their splits by folder."""
+    """The images with their own files of maps and fixations, if there are any, and their splits by folder."""
     roles = [_folder_of(member.path, ROLES) for member in members]
     if "map" in roles or "fixations" in roles:
         given = dataclasses.replace(row, split="given" if by_folder else "shuffle")
@@ -147,13 +133,13 @@ def _has_split_folders(members: Sequence[Member]) -> bool:
 def _check_maps(items: Sequence[Item], source: str) -> None:
     if items[0].map is None and items[0].fixations is None:
         raise UserError(
-            f"{source} has {len(items):,} images, but nothing that tells where people looked: put a table of fixations "
-            "(.csv, .tsv, .txt or .parquet) beside them; or the images into a folder named stimuli, and their maps "
-            "into one named maps, or fixations"
+            f"{source} has {len(items):,} images, but nothing that tells where people looked: put a table of "
+            "fixations (.csv, .tsv, .txt or .parquet) beside them; or the images into a folder named stimuli, and "
+            "their maps into one named maps, or fixations"
         )
 
 
-def _read_pictures(members: Sequence[Member]) -> list[_Picture]:
+def _read_pictures(members: Sequence[Member]) -> list[Picture]:
     n_threads = min(os.cpu_count() or 1, MAX_WORKERS)
     pictures = []
     with Tracker("read images", len(members), "images") as tracker, open_pool(n_threads) as pool:
@@ -165,7 +151,7 @@ def _read_pictures(members: Sequence[Member]) -> list[_Picture]:
     return pictures
 
 
-def _read_picture(member: Member) -> _Picture:
+def _read_picture(member: Member) -> Picture:
     data = member.read()
     try:
         picture = open_header(data)
@@ -174,10 +160,10 @@ def _read_picture(member: Member) -> _Picture:
         raise UserError(
             f"{member.origin} does not decode as an image ({first_line(error)}); export it again"
         ) from None
-    return _Picture((picture.height, picture.width), hashlib.sha256(data).digest(), is_turned)
+    return Picture((picture.height, picture.width), hashlib.sha256(data).digest(), is_turned)
 
 
-def _turned(found: _Usable) -> list[str]:
+def _turned(found: Usable) -> list[str]:
     turned = [
         item.stimulus.path for item, picture in zip(found.items, found.pictures, strict=True) if picture.is_turned
     ]
@@ -199,7 +185,7 @@ def _with_fixations(
     names: ImageNames,
     config: FetchConfig,
     report: Report,
-) -> tuple[_Usable, bool]:
+) -> tuple[Usable, bool]:
     """The images with fixations in the tables; whether a column of these tells the splits."""
     if items[0].fixations is not None:
         raise UserError(
@@ -207,15 +193,15 @@ def _with_fixations(
             f"{sources[0].table.origin}; remove one of the two kinds"
         )
     left_out = report.left_out
-    rows = recordings.once(recordings.read_rows(sources, names, left_out), left_out)
+    rows = own_rows.once(own_rows.read_rows(sources, names, left_out), left_out)
     frame, report.positions = positions.frame_of(config, [source.columns for source in sources], rows.x, rows.y)
     report.remarks += positions.on_screen_hint([source.columns for source in sources], frame)
     used = np.unique(rows.image)
     pictures = _read_pictures([items[image].stimulus for image in used])
     sizes = np.zeros((len(items), 2), np.int64)
     sizes[used] = [picture.size for picture in pictures]
-    rows, points = recordings.placed(rows, frame, sizes, left_out)
-    by_column = _column_labels(rows, items, sources, config)
+    rows, points = own_rows.placed(rows, frame, sizes, left_out)
+    by_column = column_labels(rows, items, sources, config)
     labels = labels if by_column is None else by_column
     observers, n_observers = _observers(rows, sources)
     gazes = _by_image(rows.image, points, observers)
@@ -225,7 +211,7 @@ def _with_fixations(
     if without:
         report.remarks.append(f"{len(without):,} images have no fixation and were left out: {some(without)}.")
     by_number = dict(zip(used.tolist(), pictures, strict=True))
-    found = _Usable(
+    found = Usable(
         [
             dataclasses.replace(items[image], fixations=_fixations(items[image], gaze))
             for image, gaze in gazes.items()
@@ -285,89 +271,10 @@ def _first_rows(rows: Rows, points: Ints, items: Sequence[Item]) -> list[FirstRo
     ]
 
 
-# === Splits ===
-
-
-def _check_column(config: FetchConfig, by_column: bool) -> None:
-    if config.split == "column" and not by_column:
-        raise UserError(
-            "split is column, but no table has a column of splits; name it with `columns`, such as split=NAME, or set "
-            "split to folders or shuffle"
-        )
-
-
-def _column_labels(
-    rows: Rows, items: Sequence[Item], sources: Sequence[Source], config: FetchConfig
-) -> list[str] | None:
-    """The split of each image by the column of splits; None if there is none that may be used."""
-    if config.split not in ("auto", "column"):
-        return None
-    known = [SPLIT_LABELS.get(label.strip().lower(), "") for label in rows.labels["split"]]
-    if not known or (config.split == "auto" and "" in known):  # perhaps a column about something else
-        _check_column(config, by_column=False)
-        return None
-    if "" in known:
-        raise UserError(
-            f"the column of splits has {rows.labels['split'][known.index('')]!r}; write train, val or test"
-        )
-    codes = np.array([*map([*SPLITS, "test"].index, known), -1])[rows.codes["split"]]
-    labels = [""] * len(items)
-    for image, code in np.unique(np.stack([rows.image, codes]), axis=1).T.tolist():
-        name = items[image].stimulus.path
-        if code < 0:
-            raise UserError(
-                f"{name} has rows without a split in {sources[0].table.origin}; write train, val or test"
-            )
-        label = [*SPLITS, "test"][code]
-        if labels[image]:
-            raise UserError(
-                f"{name} is in two splits by the tables, {labels[image]} and {label}; all rows of an image must be in one"
-            )
-        labels[image] = label
-    return labels
-
-
-def _split(found: _Usable, split: str, row: Dataset, source: str) -> dict[str, list[Item]]:
-    """The images of each split. Shuffled by the names of the images, whatever their order."""
-    if split == "shuffle":
-        ordered = sorted(found.items, key=lambda item: item.name)
-        train, valid = layout.split_indices([item.name for item in ordered], row)
-        return {"train": [ordered[index] for index in train], "valid": [ordered[index] for index in valid]}
-    for item, label in zip(found.items, found.labels, strict=True):
-        if not label:
-            raise UserError(
-                f"{item.stimulus.path} is neither in train/ nor in val/, which split {source}; move it"
-            )
-    pairs = sorted(zip(found.items, found.labels, strict=True), key=lambda pair: pair[0].name)
-    return {name: [item for item, label in pairs if label == name] for name in SPLITS}
-
-
-def _check_copies(found: _Usable, items: dict[str, list[Item]]) -> None:
-    """Raise `UserError` if an image of one split has the content of one of the other."""
-    digests = {
-        id(item.stimulus): picture.digest for item, picture in zip(found.items, found.pictures, strict=True)
-    }
-    of_train = {digests[id(item.stimulus)]: item for item in items["train"]}
-    for item in items["valid"]:
-        if twin := of_train.get(digests[id(item.stimulus)]):
-            raise UserError(
-                f"{twin.stimulus.origin} and {item.stimulus.origin} are the same image, one for training and one for "
-                "validation; remove one of them, or put both into one split"
-            )
-
-
-def _split_text(split: str) -> str:
-    return {
-        "given": "Split by the folders train and val.",
-        "column": "Split by a column of the tables.",
-        "shuffle": "Split by a seeded shuffle: 80 % for training, 20 % for validation.",
-    }[split]
-
-
 # === Blur ===
 
 
-def _blur_px(pictures: Sequence[_Picture]) -> float:
+def _blur_px(pictures: Sequence[Picture]) -> float:
     longer = float(np.median([max(picture.size) for picture in pictures]))
     return max(1.0, round(BLUR_SHARE * longer, 1))
 

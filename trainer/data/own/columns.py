@@ -7,8 +7,6 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from trainer.errors import UserError
-
 PIXELS, FRACTION, DEGREES = "pixels", "fraction", "degrees"
 IMAGE, SCREEN = "image", "screen"
 UNITS = {
@@ -171,9 +169,6 @@ ROLES = {
     "split": ("split", "subset", "set", "partition", "fold"),
 }
 """What a column holds -> its names in the order of preference, as `plain` returns them."""
-POSITIONS = ("x", "y")
-NAMES = ("image", *POSITIONS, *(role for role in ROLES if role != "image"))
-"""What `columns` can name."""
 FIXATION_EVENT = "fix"
 """What the kind of event of a fixation begins with, in lower case."""
 TRUE, FALSE = ("1", "1.0", "true", "yes", "valid"), ("0", "0.0", "false", "no", "invalid", "not mapped")
@@ -214,27 +209,6 @@ class Columns:
         return "x" in self.index and "y" in self.index
 
 
-def parse_columns(text: str) -> dict[str, str]:
-    """What a column holds -> its name, of a text such as `image=stimulus,x=gx,y=gy`.
-
-    Raises:
-        UserError: the text is malformed, or names something unknown.
-    """
-    named: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        role, equals, name = (piece.strip() for piece in part.partition("="))
-        if not equals or not name:
-            raise UserError(f"columns is {text!r}; write pairs such as image=stimulus,x=gx,y=gy")
-        if role not in NAMES:
-            raise UserError(f"columns names {role!r}; what a column may hold is: {', '.join(NAMES)}")
-        if role in named:
-            raise UserError(f"columns names {role} twice: {named[role]} and {name}; keep one")
-        named[role] = name
-    if ("x" in named) != ("y" in named):
-        raise UserError(f"columns is {text!r}; name both x and y, or neither")
-    return named
-
-
 def find_columns(header: Sequence[str], named: dict[str, str]) -> Columns:
     """The columns of a table by their names, those of `named` first; of several with one name, the first.
 
@@ -265,8 +239,8 @@ def find_columns(header: Sequence[str], named: dict[str, str]) -> Columns:
             continue
         taken = set(index.values())
         candidates = (first[name] for name in names if name in first and first[name] not in taken)
-        if (position := next(candidates, None)) is not None:
-            index[role] = position
+        if (chosen := next(candidates, None)) is not None:
+            index[role] = chosen
     return Columns(index, unit, on, upwards)
 
 

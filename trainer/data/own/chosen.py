@@ -3,11 +3,11 @@
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from trainer.data import columns, tables
-from trainer.data.columns import Columns
-from trainer.data.names import ImageNames
+from trainer.data.own import columns, tables
+from trainer.data.own.columns import Columns
+from trainer.data.own.names import ImageNames
+from trainer.data.own.tables import Table
 from trainer.data.sources import Member
-from trainer.data.tables import Table
 from trainer.errors import UserError
 
 TABLES_OF_SURFACES = ("fixations_on_surface_", "gaze_positions_on_surface_")
@@ -83,8 +83,8 @@ def _source(table: Table, member: Member, named: dict[str, str], names: ImageNam
     if not found.has_positions:
         if columns.holds_samples(table.header):
             return None, (
-                f"{table.origin} holds single samples of the gaze, but no fixations; export fixations, or name the "
-                "columns of positions with `columns`, such as x=NAME,y=NAME"
+                f"{table.origin} holds single samples of the gaze, but no fixations; export fixations, or name "
+                "the columns of positions with `columns`, such as x=NAME,y=NAME"
             )
         return None, (
             f"{table.origin} has no columns of positions; its columns are {shown}; name them with `columns`, such "
@@ -107,7 +107,7 @@ def _source(table: Table, member: Member, named: dict[str, str], names: ImageNam
 
 
 def _image_column(table: Table, found: Columns, names: ImageNames) -> int | None:
-    """The column of images: of those with a usual name the one whose cells name most images, else any that does."""
+    """The column of images: of those with a usual name the one that names most images, else any that does."""
 
     def matches(position: int) -> int:
         return names.count({row[position] for row in table.sample if position < len(row)} - {""})
@@ -119,9 +119,9 @@ def _image_column(table: Table, found: Columns, names: ImageNames) -> int | None
             return best
     taken = set(found.index.values()) - set(usual)
     others = [position for position in range(len(table.header)) if position not in taken]
-    best = max(others, key=matches, default=None) if table.sample else None
-    if best is not None and matches(best):
-        return best
+    matching = [position for position in others if matches(position)]
+    if matching:
+        return max(matching, key=matches)
     return usual[0] if usual else None
 
 

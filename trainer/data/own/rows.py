@@ -1,17 +1,18 @@
 """From tables of fixations to the fixations of each image, and what was left out on the way."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.data import columns, tables
-from trainer.data.chosen import Source
-from trainer.data.names import ImageNames
-from trainer.data.positions import Frame
-from trainer.data.tables import Table, Texts
+from trainer.data.own import columns, tables
+from trainer.data.own.chosen import Source
+from trainer.data.own.names import ImageNames
+from trainer.data.own.positions import Frame
+from trainer.data.own.tables import Table, Texts
 from trainer.errors import UserError
 
 Ints = NDArray[np.int64]
@@ -73,7 +74,7 @@ class LeftOut:
     unknown: dict[str, int] = dataclasses.field(default_factory=dict)
     """The name of an image that is not there -> the number of its rows."""
 
-    def add(self, reason: str, count: int) -> None:
+    def add(self, reason: str, count: int | np.integer[Any]) -> None:
         """Add rows left out for a reason."""
         if count:
             self.rows[reason] = self.rows.get(reason, 0) + int(count)
@@ -133,8 +134,7 @@ def _read_one(
     codes = {role: np.full(kept.sum(), -1, np.int64) for role in SHARED}
     for role in SHARED:
         if role in texts:
-            numbers = shared[role]
-            codes[role] = _coded(texts[role], lambda label: numbers.setdefault(label, len(numbers)))[kept]
+            codes[role] = _coded(texts[role], functools.partial(_number_of, shared[role]))[kept]
     codes["table"] = np.full(kept.sum(), number, np.int64)
     nothing = np.full(kept.sum(), np.nan)
     return Rows(
@@ -178,6 +178,10 @@ def _usable(source: Source, x: Floats, y: Floats, texts: dict[str, Texts], image
     return kept
 
 
+def _number_of(numbers: dict[str, int], label: str) -> int:
+    return numbers.setdefault(label, len(numbers))
+
+
 def _coded(texts: Texts, code: Callable[[str], int]) -> Ints:
     """The number of each row's label, -1 for an empty cell."""
     return np.array([*map(code, texts.labels), -1], np.int64)[texts.codes]
@@ -206,24 +210,25 @@ def once(rows: Rows, left_out: LeftOut) -> Rows:
     """The rows without repetitions, in their order.
 
     Of rows with the same content one is left. Of rows with the same number of a fixation, or without such numbers
-    with the same time, of the same observer, trial and image, the last is left: software that writes a row for each
-    sample of the gaze repeats the fixation to which it belongs, and its position is final in the last of them.
+    with the same time, of the same observer, trial and image, the last is left: software that writes a row for
+    each sample of the gaze repeats the fixation to which it belongs, and its position is final in the last row.
     """
     observer = np.where(rows.codes["observer"] >= 0, rows.codes["observer"], -2 - rows.codes["table"])
     whose = (rows.image, observer, rows.codes["trial"])
     marks = (*whose, rows.codes["fixation"], _bits(rows.numbers["time"]))
     kept = _last(_hash(*marks, _bits(rows.x), _bits(rows.y), _bits(rows.numbers["duration"])))
     left_out.add("that repeat another row in all columns", len(rows) - kept.sum())
-    rows, whose = rows.where(kept), tuple(each[kept] for each in whose)
+    rows = rows.where(kept)
     known = rows.codes["fixation"] >= 0
     mark = np.where(known, rows.codes["fixation"], _bits(rows.numbers["time"]))
     known |= ~np.isnan(rows.numbers["time"]) & (rows.codes["observer"] >= 0)
-    hashes = _hash(*whose, mark)
+    hashes = _hash(*(each[kept] for each in whose), mark)
     # A row without a mark is a fixation of its own.
     hashes = np.where(known, hashes, _hash(np.arange(len(rows)), np.full(len(rows), -3)))
     kept = _last(hashes)
     left_out.add(
-        "that repeat a fixation (the same observer, trial, image, and number or time), of which the last is counted",
+        "that repeat a fixation (the same observer, trial, image, and number or time), of which the last is "
+        "counted",
         len(rows) - kept.sum(),
     )
     return rows.where(kept)
@@ -262,6 +267,7 @@ def placed(rows: Rows, frame: Frame, sizes: Ints, left_out: LeftOut) -> tuple[Ro
         rows: the rows.
         frame: what their positions mean.
         sizes: (images, 2) of (height, width), pixels.
+        left_out: counts the rows outside.
 
     Raises:
         UserError: most positions are outside.
@@ -274,9 +280,9 @@ def placed(rows: Rows, frame: Frame, sizes: Ints, left_out: LeftOut) -> tuple[Ro
     if 2 * n_outside > len(rows):
         raise UserError(
             f"{n_outside:,} of {len(rows):,} fixations are outside of their images, taken as {frame.text}: x is "
-            f"{rows.x.min():.4g} to {rows.x.max():.4g}, y is {rows.y.min():.4g} to {rows.y.max():.4g}, the largest image "
-            f"is {sizes[:, 0].max()} x {sizes[:, 1].max()} pixels (height x width); set coordinates, or screen_size and "
-            "image_on_screen"
+            f"{rows.x.min():.4g} to {rows.x.max():.4g}, y is {rows.y.min():.4g} to {rows.y.max():.4g}, the "
+            f"largest image is {sizes[:, 0].max()} x {sizes[:, 1].max()} pixels (height x width); set "
+            "coordinates, or screen_size and image_on_screen"
         )
     left_out.add("outside of their images", n_outside)
     points = np.floor(np.stack([y, x], axis=1)[inside]).astype(np.int64)

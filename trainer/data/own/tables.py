@@ -1,4 +1,4 @@
-"""Read tables: text with any of the usual delimiters and encodings, and Parquet. Only the columns that are asked for.
+"""Read tables: text with any of the usual delimiters and encodings, and Parquet; only the columns asked for.
 
 A column becomes an array of numpy, texts as codes with their labels, so that ten million rows need little memory.
 """
@@ -207,8 +207,8 @@ def _read_text(
                 return _read_text(data, dataclasses.replace(options, decimal=","), types, header)
             column = header[int(match[1])]
             raise UserError(
-                f"{options.origin} has {match[2]!r} in its column {column!r}, which is no number; correct the cell, "
-                "or name another column with `columns`"
+                f"{options.origin} has {match[2]!r} in its column {column!r}, which is no number; correct "
+                "it, or name another column with `columns`"
             ) from None
         raise UserError(f"{options.origin} cannot be read as a table ({text}); export it again") from None
     if len(table) > MAX_ROWS:
@@ -241,7 +241,7 @@ def _is_binary(text: str) -> bool:
 
 
 def _find_header(lines: Sequence[str], is_header: Callable[[Sequence[str]], bool]) -> tuple[str, int]:
-    """Delimiter and line of the header; if none is one, those of the first line that is no comment and has a delimiter."""
+    """Delimiter and line of the header; if no line is one, of the first line with most delimiters."""
     candidates = [(i, line) for i, line in enumerate(lines[:MAX_HEADER_LINE]) if line.strip()]
     for position, line in candidates:
         for delimiter in DELIMITERS:
@@ -302,7 +302,7 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType, origin: str, name: str) ->
         return pc.dictionary_encode(column.cast(pa.string()))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UserError(
-            f"{origin} has a column {name!r} of the type {column.type}, which is not {kind} ({first_line(error)}); "
+            f"{origin} has a column {name!r} of the type {column.type}, no {kind} ({first_line(error)}); "
             "name another column with `columns`"
         ) from None
 

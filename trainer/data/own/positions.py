@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.config import FetchConfig, parse_screen_size
-from trainer.data.columns import DEGREES, FRACTION, IMAGE, PIXELS, SCREEN, Columns
+from trainer.config import FetchConfig
+from trainer.data.own.columns import DEGREES, FRACTION, IMAGE, PIXELS, SCREEN, Columns
 from trainer.errors import UserError
+from trainer.own import parse_screen_size
 
 Floats = NDArray[np.float64]
 
@@ -34,8 +35,8 @@ class Frame:
         screen = parse_screen_size(config.screen_size) if config.screen_size else None
         if unit == DEGREES and not config.pixels_per_degree:
             raise UserError(
-                "the positions are in degrees of visual angle; set pixels_per_degree, the pixels of one degree, to "
-                "turn them into pixels"
+                "the positions are in degrees of visual angle; set pixels_per_degree, the pixels of one degree, "
+                "to turn them into pixels"
             )
         if unit == FRACTION and screen is None and "," in config.image_on_screen:
             raise UserError("image_on_screen is given for fractions of the screen; set screen_size too")
@@ -107,8 +108,8 @@ def guess_unit(x: Floats, y: Floats) -> str:
         return FRACTION
     if np.mean(x < 0) > 0.2 and np.mean(y < 0) > 0.2 and max(-low, high) < 90:
         raise UserError(
-            f"the positions (x {x.min():.4g} to {x.max():.4g}, y {y.min():.4g} to {y.max():.4g}) look like degrees of "
-            "visual angle; set coordinates=degrees and pixels_per_degree, or coordinates=pixels"
+            f"the positions (x {x.min():.4g} to {x.max():.4g}, y {y.min():.4g} to {y.max():.4g}) look like "
+            "degrees of visual angle; set coordinates=degrees and pixels_per_degree, or coordinates=pixels"
         )
     return PIXELS
 
@@ -137,8 +138,8 @@ def frame_of(config: FetchConfig, tables: Sequence[Columns], x: Floats, y: Float
         raise UserError("y grows upwards in some tables and downwards in others; prepare each kind by itself")
     if config.screen_size and any(table.on == IMAGE for table in tables):
         raise UserError(
-            "the names of the columns say that positions are on the image, but screen_size is given; leave it out, or "
-            "name other columns with `columns`"
+            "the names of the columns say that positions are on the image, but screen_size is given; leave it "
+            "out, or name other columns with `columns`"
         )
     frame = Frame.of(config, unit, tables[0].upwards)
     return frame, f"Positions were taken as {frame.text} ({why})."
@@ -149,6 +150,6 @@ def on_screen_hint(tables: Sequence[Columns], frame: Frame) -> list[str]:
     if all(table.on != SCREEN for table in tables) or frame.screen is not None or "," in frame.place:
         return []
     return [
-        "The columns' names say that positions are on the screen; they were taken as positions on the image, which is "
-        "right only if each image filled the screen: otherwise set screen_size and image_on_screen."
+        "The columns' names say that positions are on the screen; they were taken as positions on the image, "
+        "which is right only if each image filled the screen: otherwise set screen_size and image_on_screen."
     ]
