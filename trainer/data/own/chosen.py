@@ -1,6 +1,7 @@
 """Choose the tables of fixations among the files of a source, and the columns in them."""
 
 import dataclasses
+import re
 from collections.abc import Iterable, Sequence
 
 from trainer.data.own import columns, tables
@@ -30,13 +31,20 @@ class Source:
         return {role: self.table.header[position] for role, position in self.columns.index.items()}
 
     @property
+    def owner(self) -> str:
+        """The name of the table without what software adds for its content: perhaps that of an observer."""
+        path, _, file = self.table.origin.rpartition("/")
+        stem = re.sub(r"[ _-]*(all[ _-]?gaze|fixations?|fix)$", "", file.split(".")[0], flags=re.IGNORECASE)
+        return f"{path}/{stem}" if path else stem
+
+    @property
     def form(self) -> Form:
         """Equal for tables of the same form with the same columns."""
         return self.table.form, tuple(sorted(self.names.items()))
 
 
 def open_tables(
-    members: Iterable[Member], named: dict[str, str], names: ImageNames
+    members: Iterable[Member], named: dict[str, str], names: ImageNames, needed: bool
 ) -> tuple[list[Source], list[str]]:
     """The tables of fixations among the files, and the names of those that hold none.
 
@@ -44,30 +52,36 @@ def open_tables(
         members: files for which `tables.is_table`.
         named: the columns that the user names, as of `columns.parse_columns`.
         names: the images.
+        needed: whether nothing else tells where people looked.
 
     Raises:
-        UserError: a table cannot be read, or none holds fixations.
+        UserError: a table cannot be read, or fixations are needed and none holds any.
     """
 
     def is_header(cells: Sequence[str]) -> bool:
         return columns.find_columns(cells, named).has_positions
 
     found, others, reasons = [], [], []
+    letters = []  # texts that may be letters to the reader
     for member in members:
         is_text = member.path.lower().endswith((".txt", ".txt.gz"))
         try:
             table = tables.open_table(member, is_header)
-        except UserError:
-            if is_text:  # perhaps a letter to the reader
-                continue
-            raise
+        except UserError as error:
+            if not is_text:
+                raise
+            letters.append(str(error))
+            continue
         source, reason = _source(table, member, named, names)
         if source is not None:
             found.append(source)
-        elif not is_text or is_header(table.header):
+        elif is_text and not is_header(table.header):
+            letters.append(reason)
+        else:
             others.append(member.origin)
             reasons.append(reason)
-    if not found and reasons:
+    reasons = reasons or letters
+    if needed and not found and reasons:
         more = f" ({len(reasons) - 1} more tables have no fixations either)" if len(reasons) > 1 else ""
         raise UserError(reasons[0] + more)
     return found, others
@@ -112,7 +126,7 @@ def _image_column(table: Table, found: Columns, names: ImageNames) -> int | None
     def matches(position: int) -> int:
         return names.count({row[position] for row in table.sample if position < len(row)} - {""})
 
-    usual = columns.image_candidates(table.header)
+    usual = [position for position in columns.image_candidates(table.header) if not table.is_empty(position)]
     if usual:
         best = max(usual, key=matches)  # the first of several
         if matches(best) or not table.sample:
@@ -126,7 +140,7 @@ def _image_column(table: Table, found: Columns, names: ImageNames) -> int | None
 
 
 def _image_of_path(path: str, names: ImageNames) -> int | None:
-    """The image that the name of a table, or of a folder around it, names."""
+    """The image that the name of a table, or of a folder around it, names, or the only one beside the table."""
     *folders, file = path.split("/")
     stem = file.split(".")[0]
     for prefix in TABLES_OF_SURFACES:
@@ -135,4 +149,5 @@ def _image_of_path(path: str, names: ImageNames) -> int | None:
         image = names.find(name, path)
         if image is not None:
             return image
-    return names.only
+    beside = names.only_in("/".join(folders))
+    return names.only if beside is None else beside

@@ -34,16 +34,20 @@ class Pair:
     """SCREEN if these are positions on the screen, IMAGE if on the image; empty if the name does not tell."""
     upwards: bool = False
     """Whether y grows upwards."""
+    no_observer: str = ""
+    """The name of a column that is no observer beside these."""
 
 
 PAIRS = (
     Pair("current fix x", "current fix y", PIXELS, SCREEN),  # EyeLink Data Viewer
-    Pair("fpogx", "fpogy", FRACTION, SCREEN),  # Gazepoint
+    # Gazepoint, whose column USER holds marks of the experiment; each table is one observer.
+    Pair("fpogx", "fpogy", FRACTION, SCREEN, no_observer="user"),
     Pair("norm pos x", "norm pos y", FRACTION, IMAGE, upwards=True),  # Pupil Player, on a surface
     Pair("fixation point x", "fixation point y", on=SCREEN),  # Tobii Pro Lab, after which its unit follows
     Pair("fixationpointx", "fixationpointy", on=SCREEN),  # Tobii Studio
     Pair("mappedfixationpointx", "mappedfixationpointy", PIXELS),
     Pair("fixation position x", "fixation position y", PIXELS),  # SMI BeGaze
+    Pair("location x", "location y", PIXELS),  # its text of events
     Pair("fixation x", "fixation y"),  # Pupil Cloud: [normalized] of a surface, [px] of a reference image
     Pair("fixation position on surface x", "fixation position on surface y", FRACTION, IMAGE),
     Pair("x coordinate", "y coordinate"),  # BIDS
@@ -131,27 +135,21 @@ ROLES = {
         *("eye movement event duration", "gazeeventduration", "current fix duration", "event duration"),
     ),
     "time": (
-        *("time", "timestamp", "start", "start time", "start timestamp", "onset", "current fix start", "fpogs"),
-        *(
-            "event start trial time",
-            "fixation start",
-            "recording timestamp",
-            "recordingtimestamp",
-            "starttime",
-            "t",
-        ),
+        *("fpogs", "current fix start", "event start trial time", "fixation start", "start timestamp", "start"),
+        *("start time", "starttime", "onset", "time", "timestamp", "recording timestamp", "recordingtimestamp"),
     ),
     "fixation": (
+        *("fixation id", "fixationid", "fixation index", "fixationindex", "fixation number", "fixation"),
         *(
-            "fixation id",
-            "fixationid",
-            "fixation index",
-            "fixationindex",
-            "fixation number",
-            "fixation",
             "fix index",
+            "eye movement type index",
+            "current fix index",
+            "fpogid",
+            "fix id",
+            "index",
+            "number",
+            "id",
         ),
-        *("eye movement type index", "current fix index", "fpogid", "fix id", "index", "id"),
     ),
     "valid": (
         *(
@@ -224,7 +222,7 @@ def find_columns(header: Sequence[str], named: dict[str, str]) -> Columns:
         elif role == "y" and name.startswith("-") and name[1:].lower() in exact:
             index[role], upwards = exact[name[1:].lower()], True
     words = [plain(name) for name in header]
-    unit = on = ""
+    unit = on = no_observer = ""
     if "x" in named:
         if "x" in index:
             unit, on = _unit(words[index["x"]][1])
@@ -232,13 +230,15 @@ def find_columns(header: Sequence[str], named: dict[str, str]) -> Columns:
         pair, x, y = found
         unit, on = _unit(words[x][1])
         unit, on, upwards = pair.unit or unit, on or pair.on, pair.upwards
+        no_observer = pair.no_observer
         index.update(x=x, y=y)
     first = {word: position for position, (word, _) in reversed(list(enumerate(words)))}
     for role, names in ROLES.items():
         if role in named:
             continue
         taken = set(index.values())
-        candidates = (first[name] for name in names if name in first and first[name] not in taken)
+        usable = (name for name in names if name in first and name != no_observer)
+        candidates = (first[name] for name in usable if first[name] not in taken)
         if (chosen := next(candidates, None)) is not None:
             index[role] = chosen
     return Columns(index, unit, on, upwards)

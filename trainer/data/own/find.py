@@ -34,7 +34,7 @@ from trainer.data.own.splits import (
 from trainer.data.roles import IMAGE_SUFFIXES, ROLES, SPLIT_FOLDERS
 from trainer.data.sources import Member
 from trainer.datasets import Dataset
-from trainer.errors import UserError, first_line
+from trainer.errors import UserError
 from trainer.own import parse_columns
 from trainer.picture import open_header, orientation_of
 from trainer.pool import map_ahead, open_pool
@@ -72,14 +72,16 @@ def find_recordings(
     report = Report()
     names = ImageNames([item.stimulus.path for item in items])
     sources: list[Source] = []
+    named = parse_columns(config.columns)
     if listed:
-        named = parse_columns(config.columns)
-        sources, report.other_tables = chosen.open_tables(listed, named, names)
+        sources, report.other_tables = chosen.open_tables(listed, named, names, needed=not _has_maps(items))
     report.sources = sources
     if sources:
         found, by_column = _with_fixations(items, labels, sources, names, config, report)
     else:
         _check_maps(items, source)
+        if named:
+            raise UserError(f"columns is {config.columns!r}, but {source} has no table of fixations; leave it out")
         found, by_column = Usable(items, labels, _read_pictures([item.stimulus for item in items])), False
         check_column(config, by_column=False)
     split = "column" if by_column else "given" if by_folder else "shuffle"
@@ -88,7 +90,7 @@ def find_recordings(
     report.n_images = {name: len(each) for name, each in chosen_items.items()}
     report.remarks += _turned(found)
     blur_sigma_px = config.blur_px or config.pixels_per_degree or _blur_px(found.pictures)
-    if sources:
+    if sources and found.items[0].map is None:
         report.remarks.append(_blur_text(config, blur_sigma_px))
     report.remarks.append(split_text(split))
     report.show()
@@ -110,8 +112,9 @@ def _images(members: Sequence[Member], row: Dataset, source: str, by_folder: boo
         return [item for item, _ in paired], [label for _, label in paired]
     stimuli = [member for member in members if member.path.lower().endswith(IMAGE_SUFFIXES)]
     if not stimuli:
-        example = f", such as {members[0].path}" if members else ""
-        raise UserError(f"{source} has no image among its {len(members)} files{example}; put the images there")
+        raise UserError(
+            f"{source} has no image ({', '.join(IMAGE_SUFFIXES)}) among its files; put the images there"
+        )
     labels = [_split_of(member.path) for member in stimuli] if by_folder else [""] * len(stimuli)
     return [Item(member.path, member, None, None) for member in stimuli], labels
 
@@ -130,8 +133,12 @@ def _has_split_folders(members: Sequence[Member]) -> bool:
     return set(SPLITS) <= {_split_of(member.path) for member in members}
 
 
+def _has_maps(items: Sequence[Item]) -> bool:
+    return items[0].map is not None or items[0].fixations is not None
+
+
 def _check_maps(items: Sequence[Item], source: str) -> None:
-    if items[0].map is None and items[0].fixations is None:
+    if not _has_maps(items):
         raise UserError(
             f"{source} has {len(items):,} images, but nothing that tells where people looked: put a table of "
             "fixations (.csv, .tsv, .txt or .parquet) beside them; or the images into a folder named stimuli, and "
@@ -156,10 +163,8 @@ def _read_picture(member: Member) -> Picture:
     try:
         picture = open_header(data)
         is_turned = orientation_of(picture) != 1
-    except (OSError, ValueError, SyntaxError) as error:
-        raise UserError(
-            f"{member.origin} does not decode as an image ({first_line(error)}); export it again"
-        ) from None
+    except (OSError, ValueError, SyntaxError):
+        raise UserError(f"{member.origin} does not decode as an image; export it again") from None
     return Picture((picture.height, picture.width), hashlib.sha256(data).digest(), is_turned)
 
 
@@ -170,8 +175,8 @@ def _turned(found: Usable) -> list[str]:
     if not turned:
         return []
     return [
-        f"{len(turned):,} images have an orientation tag by which viewers turn them, but are read without it, so "
-        f"fixations on the turned image would be misplaced: {some(turned)}."
+        f"Images with an orientation tag, by which viewers turn them: {len(turned):,} ({some(turned)}). They are "
+        "read without it, so fixations on the turned image are misplaced."
     ]
 
 
@@ -203,13 +208,13 @@ def _with_fixations(
     rows, points = own_rows.placed(rows, frame, sizes, left_out)
     by_column = column_labels(rows, items, sources, config)
     labels = labels if by_column is None else by_column
-    observers, n_observers = _observers(rows, sources)
+    observers, n_observers = _observers(rows, sources, report)
     gazes = _by_image(rows.image, points, observers)
     report.n_fixations, report.n_observers = len(rows), n_observers
     report.first_rows = _first_rows(rows, points, items)
     without = [items[image].stimulus.path for image in range(len(items)) if image not in gazes]
     if without:
-        report.remarks.append(f"{len(without):,} images have no fixation and were left out: {some(without)}.")
+        report.remarks.append(f"Images without a fixation, left out: {len(without):,} ({some(without)}).")
     by_number = dict(zip(used.tolist(), pictures, strict=True))
     found = Usable(
         [
@@ -237,18 +242,20 @@ def _by_image(images: Ints, points: Ints, observers: Ints | None) -> dict[int, G
     }
 
 
-def _observers(rows: Rows, sources: Sequence[Source]) -> tuple[Ints | None, int]:
+def _observers(rows: Rows, sources: Sequence[Source], report: Report) -> tuple[Ints | None, int]:
     """Each row's observer, counted from 0 in the order of their names, and their number; None if it is not told.
 
     Without a column of observers each of several tables is one, if some image is in more than one of them.
     """
     codes, labels = rows.codes["observer"], rows.labels["observer"]
     if not any("observer" in source.columns.index for source in sources):
-        pairs = np.unique(np.stack([rows.image, rows.codes["table"]]), axis=1)
+        codes, labels = rows.codes[own_rows.OWNER], rows.labels[own_rows.OWNER]
+        pairs = np.unique(np.stack([rows.image, codes]), axis=1)
         if len(np.unique(pairs[0])) == pairs.shape[1]:
             return None, 0
-        codes, labels = rows.codes["table"], [source.table.origin for source in sources]
-    if codes.min() < 0:
+        report.remarks.append("Without a column of observers, each table was taken as one observer.")
+    if n_unknown := np.count_nonzero(codes < 0):
+        report.remarks.append(f"{n_unknown:,} fixations have no observer, so observers are not told apart.")
         return None, 0
     present = np.unique(codes)
     ranked = sorted(present.tolist(), key=lambda code: labels[code])

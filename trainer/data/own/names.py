@@ -48,6 +48,11 @@ class ImageNames:
         """The image, if there is only one."""
         return 0 if len(self._paths) == 1 else None
 
+    def only_in(self, folder: str) -> int | None:
+        """The image in a folder, without those below it, if there is only one."""
+        found = [position for position, path in enumerate(self._paths) if path.rpartition("/")[0] == folder]
+        return found[0] if len(found) == 1 else None
+
     @property
     def example(self) -> str:
         """The path of an image; there must be one."""

@@ -58,10 +58,10 @@ class Report:
                 f"The first fixation{by} is at x {row.x:g}, y {row.y:g} of {row.image}: pixel {row.pixel[1]} from "
                 f"the left, {row.pixel[0]} from the top."
             )
-        counted = f"{self.n_images['train']:,} training and {self.n_images['valid']:,} validation images"
+        counted = f"Images: {self.n_images['train']:,} training, {self.n_images['valid']:,} validation"
         if self.n_fixations:
-            who = f" of {self.n_observers:,} observers" if self.n_observers else "; observers are not told apart"
-            counted += f" with {self.n_fixations:,} fixations{who}"
+            who = f"observers: {self.n_observers:,}" if self.n_observers else "observers are not told apart"
+            counted += f"; fixations: {self.n_fixations:,}; {who}"
         notes.append(f"{counted}.")
         if self.left_out.rows:
             notes.append(f"Rows left out: {self.left_out.text}.")

@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 SHARED = ("observer", "trial", "fixation", "split")
 """Columns of texts whose labels the tables share."""
+OWNER = "owner"
+"""The code of a row's table, by `Source.owner`."""
 MEASURED = ("time", "duration")
 """Columns of numbers that are left unread if they hold anything else."""
 
@@ -33,7 +35,7 @@ class Rows:
     x: Floats
     y: Floats
     codes: dict[str, Ints]
-    """Each of SHARED -> position in `labels`, -1 for an empty cell; `table` -> position of the table."""
+    """Each of SHARED, and OWNER -> position in `labels`, -1 for an empty cell."""
     numbers: dict[str, Floats]
     """Each of MEASURED; NaN for an empty cell."""
     labels: dict[str, list[str]]
@@ -59,7 +61,7 @@ class Rows:
             np.concatenate([part.image for part in parts]),
             np.concatenate([part.x for part in parts]),
             np.concatenate([part.y for part in parts]),
-            {role: np.concatenate([part.codes[role] for part in parts]) for role in (*SHARED, "table")},
+            {role: np.concatenate([part.codes[role] for part in parts]) for role in (*SHARED, OWNER)},
             {role: np.concatenate([part.numbers[role] for part in parts]) for role in MEASURED},
             labels,
         )
@@ -101,8 +103,8 @@ def read_rows(sources: Sequence[Source], names: ImageNames, left_out: LeftOut) -
     Raises:
         UserError: a cell cannot be read, or no row is left.
     """
-    shared: dict[str, dict[str, int]] = {role: {} for role in SHARED}
-    parts = [_read_one(source, number, names, shared, left_out) for number, source in enumerate(sources)]
+    shared: dict[str, dict[str, int]] = {role: {} for role in (*SHARED, OWNER)}
+    parts = [_read_one(source, names, shared, left_out) for source in sources]
     rows = Rows.joined(parts, {role: list(codes) for role, codes in shared.items()})
     left_out.add_unknown()
     if not len(rows):
@@ -115,16 +117,14 @@ def read_rows(sources: Sequence[Source], names: ImageNames, left_out: LeftOut) -
     return rows
 
 
-def _read_one(
-    source: Source, number: int, names: ImageNames, shared: dict[str, dict[str, int]], left_out: LeftOut
-) -> Rows:
+def _read_one(source: Source, names: ImageNames, shared: dict[str, dict[str, int]], left_out: LeftOut) -> Rows:
     index, table = source.columns.index, source.table
     measured = [role for role in MEASURED if role in index and _is_numeric(table, index[role])]
     labelled = [role for role in (*SHARED, "valid", "event", "image") if role in index]
     values, ragged = table.read(
         [index[role] for role in ("x", "y", *measured)], [index[role] for role in labelled]
     )
-    left_out.add("with other columns than the header", ragged)
+    left_out.add("with more or fewer cells than the header", ragged)
     x, y = (cast("Floats", values[index[role]]) for role in ("x", "y"))
     texts = {role: cast("Texts", values[index[role]]) for role in labelled}
     image = np.full(len(x), source.image or 0, np.int64)
@@ -135,7 +135,7 @@ def _read_one(
     for role in SHARED:
         if role in texts:
             codes[role] = _coded(texts[role], functools.partial(_number_of, shared[role]))[kept]
-    codes["table"] = np.full(kept.sum(), number, np.int64)
+    codes[OWNER] = np.full(kept.sum(), _number_of(shared[OWNER], source.owner), np.int64)
     nothing = np.full(kept.sum(), np.nan)
     return Rows(
         image[kept],
@@ -209,25 +209,27 @@ def _is_numeric(table: Table, position: int) -> bool:
 def once(rows: Rows, left_out: LeftOut) -> Rows:
     """The rows without repetitions, in their order.
 
-    Of rows with the same content one is left. Of rows with the same number of a fixation, or without such numbers
-    with the same time, of the same observer, trial and image, the last is left: software that writes a row for
-    each sample of the gaze repeats the fixation to which it belongs, and its position is final in the last row.
+    Of rows with the same content one is left. Of rows of one observer, trial and image the last is left if they
+    have the same time and number of a fixation, or if they follow one another with the same number: software that
+    writes a row for each sample of the gaze repeats the fixation to which it belongs, and its position is final in
+    the last row. The same number elsewhere in a table is another fixation, because numbers may begin again.
     """
-    observer = np.where(rows.codes["observer"] >= 0, rows.codes["observer"], -2 - rows.codes["table"])
-    whose = (rows.image, observer, rows.codes["trial"])
-    marks = (*whose, rows.codes["fixation"], _bits(rows.numbers["time"]))
-    kept = _last(_hash(*marks, _bits(rows.x), _bits(rows.y), _bits(rows.numbers["duration"])))
+    number, time = rows.codes["fixation"], rows.numbers["time"]
+    observer = np.where(rows.codes["observer"] >= 0, rows.codes["observer"], -2 - rows.codes[OWNER])
+    whose = _hash(rows.image, observer, rows.codes["trial"])
+    content = (_bits(rows.x), _bits(rows.y), _bits(time), _bits(rows.numbers["duration"]), number)
+    kept = _last(_hash(whose, *content))
     left_out.add("that repeat another row in all columns", len(rows) - kept.sum())
-    rows = rows.where(kept)
-    known = rows.codes["fixation"] >= 0
-    mark = np.where(known, rows.codes["fixation"], _bits(rows.numbers["time"]))
-    known |= ~np.isnan(rows.numbers["time"]) & (rows.codes["observer"] >= 0)
-    hashes = _hash(*(each[kept] for each in whose), mark)
-    # A row without a mark is a fixation of its own.
-    hashes = np.where(known, hashes, _hash(np.arange(len(rows)), np.full(len(rows), -3)))
-    kept = _last(hashes)
+    rows, whose, number, time = rows.where(kept), whose[kept], number[kept], time[kept]
+    # Times are those of one observer only if observers are told apart, by a column or by the tables' numbers.
+    has_time = ~np.isnan(time) & ((rows.codes["observer"] >= 0) | (number >= 0))
+    alone = _hash(np.arange(len(rows)), np.full(len(rows), -3))
+    kept = _last(np.where(has_time, _hash(whose, number, _bits(time)), alone))
+    marks = np.where(number >= 0, _hash(whose, number), alone)[kept]
+    is_last = np.append(marks[1:] != marks[:-1], np.ones(min(len(marks), 1), bool))
+    kept[kept] = is_last
     left_out.add(
-        "that repeat a fixation (the same observer, trial, image, and number or time), of which the last is "
+        "that repeat a fixation (the same observer, trial and image, and time or number), of which the last is "
         "counted",
         len(rows) - kept.sum(),
     )
@@ -238,7 +240,7 @@ def _bits(values: Floats) -> Ints:
     return np.ascontiguousarray(values).view(np.int64)
 
 
-def _hash(*columns: Ints) -> NDArray[np.uint64]:
+def _hash(*columns: Ints | NDArray[np.uint64]) -> NDArray[np.uint64]:
     """One number for each row's values, by the finaliser of SplitMix64; equal rows have equal numbers."""
     mixed = np.zeros(len(columns[0]), np.uint64)
     for column in columns:

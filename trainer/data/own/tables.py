@@ -199,7 +199,7 @@ def _read_text(
         text = first_line(error)
         if "UTF8" in text and options.encoding.startswith("utf-8"):
             return _read_text(data, dataclasses.replace(options, encoding="latin-1"), types, header)
-        if "Empty CSV" in text:
+        if "Empty CSV" in text or "Could not skip" in text:  # the header alone
             empty = {f"c{position}": pa.array([], kind) for position, kind in types.items()}
             return pa.table(empty), ragged
         if match := re.search(r"In CSV column #(\d+): CSV conversion error to \w+: invalid value '(.*)'", text):
