@@ -58,6 +58,11 @@ class Table:
     """Its first rows, as texts."""
     _read: Callable[[dict[int, pa.DataType]], tuple[pa.Table, int]]
 
+    def is_empty(self, position: int) -> bool:
+        """Whether a column has no content in the first rows, of which there are some."""
+        cells = [row[position].strip() for row in self.sample if position < len(row)]
+        return bool(cells) and all(cell in MISSING for cell in cells)
+
     def read(
         self, numbers: Iterable[int], texts: Iterable[int]
     ) -> tuple[dict[int, "NDArray[np.float64] | Texts"], int]:
