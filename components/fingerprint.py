@@ -11,6 +11,7 @@ from components import IMAGE
 def fingerprint(
     dataset: str,
     source: str,
+    private_sources: bool,
     base_model_uri: str,
     evaluate_base: bool,
     initial_weights: str,
@@ -27,7 +28,7 @@ def fingerprint(
     with reported():
         model = weight_sources.fingerprint(base_model_uri) if base_model_uri else ""
         weights = "" if base_model_uri else weight_sources.fingerprint_of_initial(initial_weights)
-        data = "" if base_model_uri and not evaluate_base else fetch.fingerprint(dataset, source)
+        data = "" if base_model_uri and not evaluate_base else fetch.fingerprint(dataset, source, private_sources)
         name = fetch.prepared_name(dataset, source)
         print(f"{name}: {data or 'not needed, because base_model_uri replaces base training'}")
         for place, digest in ((base_model_uri, model), (initial_weights, weights)):

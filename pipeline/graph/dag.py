@@ -162,7 +162,8 @@ def _fingerprint_source(step: str, parameters: dict[str, Channel]) -> Channel:
     start = {"base_model_uri": "", "evaluate_base": False, "initial_weights": "none"}
     if step == "base":
         start = {name: parameters[name] for name in start}
-    task = fingerprint(dataset=data["dataset"], source=data["source"], **start)
+    read = {name: data[name] for name in ("dataset", "source", "private_sources")}
+    task = fingerprint(**read, **start)
     return task.set_display_name(f"{STEPS[step]}: source")
 
 

@@ -14,9 +14,11 @@ from pipeline.plan.fit import check_platform
 from pipeline.plan.settings import AcceleratorConfig, JobConfig
 from pipeline.registry import container
 from pipeline.registry.address import VERTEX, Address, check_registry
-from trainer import datasets
+from trainer import datasets, own
 from trainer.artifacts import MODEL_NAME
 from trainer.config import NO_FILE, SAMPLE, EvaluateConfig, FetchConfig, TrainConfig, setting
+from trainer.downloads.addresses import Rule
+from trainer.downloads.given import ROW_HTTP, checked_addresses
 from trainer.errors import UserError, check, nearest
 from trainer.settings_cli import boolean
 
@@ -170,15 +172,18 @@ def validate(values: Mapping[str, Value], platform: str = "") -> None:
 
     If `platform` (vertex, kubeflow or local) is not empty, it must support them.
     """
+    fetched = []
     for step, title in STEPS.items():
         try:
-            datasets.get(FetchConfig(**_with_defaults(FetchConfig, step, values)).dataset)
+            fetched.append(FetchConfig(**_with_defaults(FetchConfig, step, values)))
+            datasets.get(fetched[-1].dataset)
             training = TrainConfig(**_with_defaults(TrainConfig, step, values))
             machines = AcceleratorConfig(**_with_defaults(AcceleratorConfig, step, values))
             if platform:
                 check_platform(platform, machines, training)
         except UserError as error:
             raise UserError(f"{title.lower()}: {error}") from None
+    own.check_used(fetched)
     for config in (EvaluateConfig, PipelineConfig, JobConfig):
         config(**_with_defaults(config, "", values))
     registry = str(values.get("registry", ""))
@@ -197,14 +202,14 @@ def fetched_steps(values: Mapping[str, Value]) -> dict[str, str]:
 
 
 def require_sources(values: Mapping[str, Value]) -> None:
-    """Raise `UserError` unless every dataset that the run needs has a source."""
+    """Raise `UserError` unless every dataset that the run needs has a source, which may be fetched."""
     for step in fetched_steps(values):
         config = FetchConfig(**_with_defaults(FetchConfig, step, values))
         check(
-            bool(config.source or datasets.get(config.dataset).source),
-            f"{config.dataset} has no default source; set {step}_source to a folder, an archive, a gs:// address, "
-            "or `sample` for a synthetic dataset",
+            bool(config.source or datasets.get(config.dataset).places),
+            f"{config.dataset} has no public place; set {step}_source to a folder, an archive or an address",
         )
+        checked_addresses(config.source, Rule(config.private_sources, ROW_HTTP))
 
 
 def _with_defaults(config: type, step: str, values: Mapping[str, Value]) -> dict[str, Any]:

@@ -2,15 +2,26 @@
 
 import argparse
 import shlex
+from typing import TYPE_CHECKING
 
+from trainer import own
 from trainer.config import FetchConfig
 from trainer.settings_cli import add_settings, output_dir, output_file, settings
+
+if TYPE_CHECKING:
+    from trainer.artifacts import Manifest
 
 HELP = "fetch and prepare a dataset"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, FetchConfig)
+    parser.add_argument(
+        "--cache-dir",
+        metavar="DIR",
+        help="Folder that keeps downloaded archives; empty for none (default: that of the environment variable "
+        "MSINET_CACHE, else ~/.cache/msinet).",
+    )
     parser.add_argument(
         "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder for the prepared dataset."
     )
@@ -23,12 +34,25 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.data.fetch import fetch_dataset
     from trainer.reports.preview import write_preview
 
-    manifest = fetch_dataset(settings(FetchConfig, parsed), parsed.output_dir)
+    config = settings(FetchConfig, parsed)
+    own.check_used([config])
+    manifest = fetch_dataset(config, parsed.output_dir, parsed.cache_dir)
     if parsed.preview:
         write_preview(parsed.output_dir, parsed.preview)
-    for note in manifest.notes:
-        print(f"note: {note}")
-    counts = f"{manifest.counts['train']:,} training and {manifest.counts['valid']:,} validation images"
-    preview = f"; preview: {parsed.preview}" if parsed.preview else ""
-    command = f"python -m trainer train --dataset-dir {shlex.quote(parsed.output_dir)} --output-dir model"
-    print(f"wrote {parsed.output_dir}: {counts} of {manifest.dataset}{preview}; next: {command}")
+    _print_end(manifest, parsed)
+
+
+def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
+    """Print notes, what was written, and the next command."""
+    from trainer.reports.pages import counts
+
+    if manifest.dataset != own.CUSTOM:  # whose notes were printed with its table
+        print("".join(f"note: {note}\n" for note in manifest.notes), end="")
+    written = f"{counts(manifest.counts)} images of {manifest.dataset}"
+    if parsed.preview:
+        written += f"; preview: {parsed.preview}"
+    folder = f"--dataset-dir {shlex.quote(parsed.output_dir)}"
+    following = f"train {folder} --output-dir model"
+    if "train" not in manifest.counts:
+        following = f"evaluate --model MODEL {folder} --output-dir evaluation"
+    print(f"wrote {parsed.output_dir}: {written}; next: python -m trainer {following}")
