@@ -155,8 +155,8 @@ class FetchConfig:
         own.check_settings(self)
         check(
             (self.dataset, self.source) != (own.CUSTOM, SAMPLE),
-            f"{own.CUSTOM} is recordings of your own, but their source is {SAMPLE!r}; give their folder, archive or "
-            "address",
+            f"{own.CUSTOM} is recordings of your own, but their source is {SAMPLE!r}; give their folder, archive "
+            "or address",
         )
 
     @property
