@@ -29,7 +29,8 @@ def fingerprint(
         model = weight_sources.fingerprint(base_model_uri) if base_model_uri else ""
         weights = "" if base_model_uri else weight_sources.fingerprint_of_initial(initial_weights)
         data = "" if base_model_uri and not evaluate_base else fetch.fingerprint(dataset, source, private_sources)
-        print(f"{dataset}: {data or 'not needed, because base_model_uri replaces base training'}")
+        name = fetch.prepared_name(dataset, source)
+        print(f"{name}: {data or 'not needed, because base_model_uri replaces base training'}")
         for place, digest in ((base_model_uri, model), (initial_weights, weights)):
             if digest:
                 print(f"{place}: {digest}")

@@ -1,9 +1,14 @@
 """Fetch a dataset, check it, and write it as shards at the network's input size."""
 
 import argparse
+import shlex
+from typing import TYPE_CHECKING
 
 from trainer.config import FetchConfig
 from trainer.settings_cli import add_cache_dir, add_settings, output_dir, output_file, settings
+
+if TYPE_CHECKING:
+    from trainer.artifacts import Manifest
 
 HELP = "fetch and prepare a dataset"
 
@@ -23,6 +28,21 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.data.fetch import fetch_dataset
     from trainer.reports.preview import write_preview
 
-    fetch_dataset(settings(FetchConfig, parsed), parsed.output_dir, parsed.cache_dir)
+    manifest = fetch_dataset(settings(FetchConfig, parsed), parsed.output_dir, parsed.cache_dir)
     if parsed.preview:
         write_preview(parsed.output_dir, parsed.preview)
+    _print_end(manifest, parsed)
+
+
+def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
+    """Print what was written, and the next command."""
+    from trainer.reports.pages import counts
+
+    written = f"{counts(manifest.counts)} images of {manifest.dataset}"
+    if parsed.preview:
+        written += f"; preview: {parsed.preview}"
+    folder = f"--dataset-dir {shlex.quote(parsed.output_dir)}"
+    following = f"train {folder} --output-dir model"
+    if "train" not in manifest.counts:
+        following = f"evaluate --model MODEL {folder} --output-dir evaluation"
+    print(f"wrote {parsed.output_dir}: {written}; next: python -m trainer {following}")

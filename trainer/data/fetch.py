@@ -3,6 +3,7 @@
 TensorFlow is loaded once all files are found and paired, so that fingerprints and most errors take no time.
 """
 
+import dataclasses
 import hashlib
 import os
 import pathlib
@@ -15,6 +16,7 @@ from trainer import datasets, storage
 from trainer.artifacts import MANIFEST, SPLITS, Manifest, SourceObject, code_version
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample, sources
+from trainer.data.sources import Member
 from trainer.downloads import cache, places
 from trainer.errors import UserError
 from trainer.files import is_mounted, is_taken, replacing
@@ -67,57 +69,70 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str], cache_dir
         raise UserError(f"{output} exists already; remove it, or name another folder")
     with replacing(output, last=MANIFEST) as partial, _scratch(output) as scratch:
         partial.mkdir()
-        with _opened(config, origin, scratch, cache_dir) as (members, objects, digest):
-            items = layout.find_items(members, row, source)
-            layout.check_counts(items, row, source, config.accepts_partial)
-            items = {split: layout.limited(items[split], config.max_examples) for split in SPLITS}
+        with _opened(config, origin, scratch, cache_dir) as opened:
+            found = layout.find_items(opened.members, row, source)
+            layout.check_counts(found.items, row, source, config.accepts_partial)
+            items = {split: layout.limited(found.items[split], config.max_examples) for split in SPLITS}
             load_tensorflow()
             from trainer.data.prepare import prepare
 
-            facts = prepare(items, row.blur_sigma_px, image_size, partial, config.dataset)
-        manifest = _manifest(config.dataset, row, source, objects, digest, image_size, facts)
+            name = prepared_name(config.dataset, source)
+            facts = prepare(items, row.blur_sigma_px, image_size, partial, name)
+        manifest = _manifest(config.dataset, row, source, opened, image_size, facts, found)
         manifest.save(partial)
     return manifest
+
+
+@dataclasses.dataclass(frozen=True)
+class _Opened:
+    """A source that is open."""
+
+    members: list[Member]
+    objects: list[SourceObject]
+    """For the manifest."""
+    fingerprint: str
+
+
+def prepared_name(dataset: str, source: str) -> str:
+    """`Manifest.dataset` of a dataset from `source`: its own name, or that of the sample set in its form."""
+    return sample.name(dataset) if source == SAMPLE else dataset
 
 
 @contextmanager
 def _opened(
     config: FetchConfig, origin: places.Origin | None, scratch: pathlib.Path, cache_dir: str | None
-) -> Iterator[tuple[list[sources.Member], list[SourceObject], str]]:
-    """The files of the source while it is open, its objects, and its fingerprint."""
-    if origin is None:
-        source = config.source
-        if source == SAMPLE:
-            source = str(scratch / SAMPLE)
-            sample.generate(config.dataset, source)
-        objects = storage.list_objects(source)
-        digest = sample.fingerprint(config.dataset) if config.source == SAMPLE else _digest(objects)
-        with sources.opened(source, objects, scratch) as members:
-            yield members, objects, digest
-        return
-    found = places.fetch(origin, cache.cache_folder(cache_dir) or scratch / "download")
-    files = {each.offer.name: each.path for each in found}
-    objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in found]
-    with sources.opened_files(files, scratch) as members:
-        yield members, objects, _digest(each.offer.object for each in found)
+) -> Iterator[_Opened]:
+    """The source while it is open. The sample set generates its members, but only those that are read."""
+    if config.source == SAMPLE:
+        yield _Opened(sample.members(config.dataset), [], sample.fingerprint(config.dataset))
+    elif origin is None:
+        objects = storage.list_objects(config.source)
+        with sources.opened(config.source, objects, scratch) as members:
+            yield _Opened(members, objects, _digest(objects))
+    else:
+        found = places.fetch(origin, cache.cache_folder(cache_dir) or scratch / "download")
+        objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in found]
+        with sources.opened_files({each.offer.name: each.path for each in found}, scratch) as members:
+            yield _Opened(members, objects, _digest(each.offer.object for each in found))
 
 
 def _manifest(
     dataset: str,
     row: datasets.Dataset,
     source: str,
-    objects: list[SourceObject],
-    digest: str,
+    opened: _Opened,
     image_size: tuple[int, int],
     facts: "Facts",
+    found: layout.Found,
 ) -> Manifest:
+    is_sample = source == SAMPLE
     return Manifest(
-        dataset=dataset,
+        dataset=prepared_name(dataset, source),
         source=source,
-        fingerprint=digest,
+        fingerprint=opened.fingerprint,
         image_size=image_size,
         counts=facts.counts,
-        expected_counts={"train": row.n_train, "valid": row.n_valid},
+        expected_counts=sample.counts(dataset) if is_sample else {"train": row.n_train, "valid": row.n_valid},
         split=row.split,
         ground_truth=facts.ground_truth,
         blur_sigma_px=row.blur_sigma_px if facts.ground_truth == "points" else 0.0,
@@ -125,10 +140,11 @@ def _manifest(
         has_observers=facts.has_observers,
         original_sizes=dict(sorted(facts.original_sizes.items())),
         shards=facts.shards,
-        objects=objects,
+        objects=opened.objects,
         code_version=code_version(),
-        licence=row.licence,
-        citation=row.citation,
+        licence="" if is_sample else row.licence,
+        citation="" if is_sample else row.citation,
+        notes=[*([] if is_sample else found.notes), *facts.notes],
     )
 
 

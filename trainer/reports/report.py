@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from trainer import artifacts, files
+from trainer import artifacts, files, generated
 from trainer.evaluation import gate, per_image, wording
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import PerImage
@@ -40,6 +40,7 @@ def write_report(evaluation: Path, html: Path) -> None:
         title=f"MSI-Net on {' and '.join(content['datasets'])}",
         verdict=verdict(content),
         reason=content["reason"],
+        notices=generated.of_evaluation(content),
         percent=wording.percent(content["shown_confidence"]),
         sets=[_describe_set(folder, name, tables[name], content) for name in content["datasets"]],
         provenance=_provenance(content),

@@ -25,7 +25,7 @@ from pipeline.registry.folder import LocalRegistry
 from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize as narrow_tasks
 from tests.reference_graph import frozen, weights_of, write_graph
-from trainer import artifacts, files
+from trainer import artifacts, files, generated
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.evaluation.contestants import find_contestants
@@ -404,3 +404,20 @@ def test_users_mistake_in_a_task_is_the_reason_without_a_traceback(workplace, mo
     stored = Run.load(workplace / "runs" / "lost")
     assert stored.parameters["base_epochs"] == EPOCHS
     assert json.loads((workplace / "runs" / "lost" / "run.json").read_text())["environment"] == "local"
+
+
+@pytest.mark.parametrize(("source", "said"), [("sample", True), ("gs://data/osie", False)])
+def test_run_of_the_sample_set_ends_with_what_to_do_next(source, said, tmp_path):
+    ended = Run(tmp_path / "run", "sample", {}, finished=True)
+    attempt = ended.folder / "msinet-2026"
+    content = {"datasets": {}, "passed_baseline": True, "reason": "It is the first."}
+    content["model_configs"] = {"candidate": {"source": source}}
+    files.write_json(attempt / "evaluate-model" / "evaluation" / artifacts.EVALUATION, content)
+    outputs = {"parameterValues": {"version": 1, "alias": DEFAULT}}
+    files.write_json(attempt / "upload-model" / "executor_output.json", outputs)
+    ended.save()
+    console = Console(file=io.StringIO(), width=160)
+    assert execute_run(ended, console) == 0
+    lines = console.file.getvalue().splitlines()
+    assert (f"Next:       {generated.NEXT}" in lines) is said
+    assert (generated.of_model({"source": "sample"}, "The candidate") in lines) is said
