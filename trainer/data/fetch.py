@@ -112,8 +112,12 @@ def _opened(
     else:
         found = places.fetch(origin, cache.cache_folder(cache_dir) or scratch / "download")
         objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in found]
-        with sources.opened_files({each.offer.name: each.path for each in found}, scratch) as members:
-            yield _Opened(members, objects, _digest(each.offer.object for each in found))
+        try:
+            with sources.opened_files({each.offer.name: each.path for each in found}, scratch) as members:
+                yield _Opened(members, objects, _digest(each.offer.object for each in found))
+        except sources.DamagedError as error:
+            cache.forget(each for each in found if each.offer.name == error.archive)
+            raise
 
 
 def _manifest(

@@ -10,7 +10,7 @@ import fcntl
 import hashlib
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from trainer.downloads.addresses import shown
@@ -71,6 +71,13 @@ def cache_folder(chosen: str | None = None) -> pathlib.Path | None:
 def find(root: pathlib.Path, address: str) -> Download | None:
     """The archive of an address in the cache `root`, if it is there and unchanged."""
     return _kept(_folder(root, address))
+
+
+def forget(downloads: Iterable[Download]) -> None:
+    """Remove archives that turn out to be damaged, so that the next fetch downloads them again."""
+    for each in downloads:
+        each.path.unlink(missing_ok=True)
+        (each.path.parent / RECORD).unlink(missing_ok=True)
 
 
 def fetch(root: pathlib.Path, remote: Remote, sha256: str = "") -> Download:

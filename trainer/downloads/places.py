@@ -134,7 +134,7 @@ def _by_hand(origin: Origin) -> Iterator[None]:
         if origin.row is None:
             raise
         names = ", ".join(place.name for place in origin.places)
-        page = f" (see {origin.row.homepage})" if origin.row.homepage else ""
+        page = f" from {origin.row.homepage}" if origin.row.homepage else ""
         raise NoAnswerError(
-            f"{error}. Or by hand: download {names} in a browser{page} to a folder, and pass the folder as source"
+            f"{error}; or download {names} in a browser{page} into a folder, and pass the folder as source"
         ) from None
