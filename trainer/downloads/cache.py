@@ -129,7 +129,7 @@ def _download(folder: pathlib.Path, remote: Remote, offer: Offer, sha256: str) -
     if not is_resumed:
         partial.unlink(missing_ok=True)
         write_json(record, dataclasses.asdict(offer))
-    size = "" if offer.size_bytes is None else f", {offer.size_bytes / 1e6:.3g} MB"
+    size = "" if offer.size_bytes is None else f", {offer.size_bytes / 1e6:,.1f} MB"
     print(f"download {offer.name} from {remote.shown}{size}", flush=True)
     try:
         remote.transfer(partial, offer)
