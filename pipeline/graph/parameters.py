@@ -17,8 +17,6 @@ from pipeline.registry.address import VERTEX, Address, check_registry
 from trainer import datasets, own
 from trainer.artifacts import MODEL_NAME
 from trainer.config import NO_FILE, SAMPLE, EvaluateConfig, FetchConfig, TrainConfig, setting
-from trainer.downloads.addresses import Rule
-from trainer.downloads.given import ROW_HTTP, checked_addresses
 from trainer.errors import UserError, check, nearest
 from trainer.settings_cli import boolean
 
@@ -203,6 +201,10 @@ def fetched_steps(values: Mapping[str, Value]) -> dict[str, str]:
 
 def require_sources(values: Mapping[str, Value]) -> None:
     """Raise `UserError` unless every dataset that the run needs has a source, which may be fetched."""
+    # Here, so that settings can be read without any package.
+    from trainer.downloads.addresses import Rule
+    from trainer.downloads.given import ROW_HTTP, checked_addresses
+
     for step in fetched_steps(values):
         config = FetchConfig(**_with_defaults(FetchConfig, step, values))
         check(

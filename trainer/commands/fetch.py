@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainer import own
 from trainer.config import FetchConfig
-from trainer.settings_cli import add_settings, output_dir, output_file, settings
+from trainer.settings_cli import add_cache_dir, add_settings, output_dir, output_file, settings
 
 if TYPE_CHECKING:
     from trainer.artifacts import Manifest
@@ -16,12 +16,7 @@ HELP = "fetch and prepare a dataset"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, FetchConfig)
-    parser.add_argument(
-        "--cache-dir",
-        metavar="DIR",
-        help="Folder that keeps downloaded archives; empty for none (default: that of the environment variable "
-        "MSINET_CACHE, else ~/.cache/msinet).",
-    )
+    add_cache_dir(parser)
     parser.add_argument(
         "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder for the prepared dataset."
     )

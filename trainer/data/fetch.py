@@ -3,6 +3,7 @@
 TensorFlow is loaded once all files are found and paired, so that fingerprints and most errors take no time.
 """
 
+import dataclasses
 import hashlib
 import os
 import pathlib
@@ -16,6 +17,7 @@ from trainer.artifacts import MANIFEST, SPLITS, Manifest, SourceObject, code_ver
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample, sources
 from trainer.data.own.find import find_recordings
+from trainer.data.sources import Member
 from trainer.downloads import cache, places
 from trainer.errors import UserError
 from trainer.files import is_mounted, is_taken, replacing
@@ -68,11 +70,11 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str], cache_dir
         raise UserError(f"{output} exists already; remove it, or name another folder")
     with replacing(output, last=MANIFEST) as partial, _scratch(output) as scratch:
         partial.mkdir()
-        with _opened(config, origin, scratch, cache_dir) as (members, objects, digest):
+        with _opened(config, origin, scratch, cache_dir) as opened:
             if row.any_count:
-                found, row = find_recordings(members, row, source, config)
+                found, row = find_recordings(opened.members, row, source, config)
             else:
-                found = layout.find_items(members, row, source)
+                found = layout.find_items(opened.members, row, source)
             layout.check_counts(found.items, row, source, config.accepts_partial)
             items = {split: layout.limited(found.items[split], config.max_examples) for split in SPLITS}
             load_tensorflow()
@@ -80,9 +82,19 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str], cache_dir
 
             name = prepared_name(config.dataset, source)
             facts = prepare(items, row.blur_sigma_px, image_size, partial, name)
-        manifest = _manifest(config.dataset, row, source, objects, digest, image_size, facts, found)
+        manifest = _manifest(config.dataset, row, source, opened, image_size, facts, found)
         manifest.save(partial)
     return manifest
+
+
+@dataclasses.dataclass(frozen=True)
+class _Opened:
+    """A source that is open."""
+
+    members: list[Member]
+    objects: list[SourceObject]
+    """For the manifest."""
+    fingerprint: str
 
 
 def prepared_name(dataset: str, source: str) -> str:
@@ -93,29 +105,30 @@ def prepared_name(dataset: str, source: str) -> str:
 @contextmanager
 def _opened(
     config: FetchConfig, origin: places.Origin | None, scratch: pathlib.Path, cache_dir: str | None
-) -> Iterator[tuple[list[sources.Member], list[SourceObject], str]]:
-    """The files of the source while it is open, its objects, and its fingerprint."""
+) -> Iterator[_Opened]:
+    """The source while it is open. The sample set generates its members, but only those that are read."""
     if config.source == SAMPLE:
-        # It generates the images only when they are read.
-        yield sample.members(config.dataset), [], sample.fingerprint(config.dataset)
+        yield _Opened(sample.members(config.dataset), [], sample.fingerprint(config.dataset))
     elif origin is None:
         objects = storage.list_objects(config.source)
         with sources.opened(config.source, objects, scratch) as members:
-            yield members, objects, _digest(objects)
+            yield _Opened(members, objects, _digest(objects))
     else:
-        fetched = places.fetch(origin, cache.cache_folder(cache_dir) or scratch / "download")
-        files = {each.offer.name: each.path for each in fetched}
-        objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in fetched]
-        with sources.opened_files(files, scratch) as members:
-            yield members, objects, _digest(each.offer.object for each in fetched)
+        found = places.fetch(origin, cache.cache_folder(cache_dir) or scratch / "download")
+        objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in found]
+        try:
+            with sources.opened_files({each.offer.name: each.path for each in found}, scratch) as members:
+                yield _Opened(members, objects, _digest(each.offer.object for each in found))
+        except sources.DamagedError as error:
+            cache.forget(each for each in found if each.offer.name == error.archive)
+            raise
 
 
 def _manifest(
     dataset: str,
     row: datasets.Dataset,
     source: str,
-    objects: list[SourceObject],
-    digest: str,
+    opened: _Opened,
     image_size: tuple[int, int],
     facts: "Facts",
     found: layout.Found,
@@ -127,7 +140,7 @@ def _manifest(
     return Manifest(
         dataset=prepared_name(dataset, source),
         source=source,
-        fingerprint=digest,
+        fingerprint=opened.fingerprint,
         image_size=image_size,
         counts=facts.counts,
         expected_counts=sample.counts(dataset) if is_sample else complete,
@@ -138,7 +151,7 @@ def _manifest(
         has_observers=facts.has_observers,
         original_sizes=dict(sorted(facts.original_sizes.items())),
         shards=facts.shards,
-        objects=objects,
+        objects=opened.objects,
         code_version=code_version(),
         licence="" if is_sample else row.licence,
         citation="" if is_sample else row.citation,
