@@ -1,6 +1,6 @@
 """Names and schemas of the files inside artifacts. Standard library only.
 
-A *prepared dataset* is a folder with `MANIFEST`, `CENTER_BIAS` and the shards of each split.
+A *prepared dataset* is a folder with `MANIFEST`, `IMAGES`, `CENTER_BIAS` and the shards of each split.
 A *model* is a folder with `SAVED_MODEL`, `WEIGHTS`, `MODEL_CONFIG` and `HISTORY`.
 An *evaluation* is a folder with `EVALUATION`, `PER_IMAGE` and `PREDICTIONS`.
 """
@@ -19,6 +19,8 @@ from trainer.files import read_json, write_json
 MANIFEST = "manifest.json"
 CENTER_BIAS = "center_bias.npy"
 """Mean of the training set's maps in relative image coordinates: (120, 160) float32 that sums to 1."""
+IMAGES = "images.csv"
+"""One line for each image: its split, its name, and a digest of its stimulus, the same for the same pixels."""
 SPLITS = ("train", "valid")
 
 SAVED_MODEL = "saved_model"

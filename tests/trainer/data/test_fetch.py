@@ -51,6 +51,7 @@ def test_the_manifest_has_contents_and_origin(prepared, points):
     assert manifest.fingerprint == fetch.fingerprint("osie", str(points))
     assert set(files(folder)) == {
         artifacts.MANIFEST,
+        artifacts.IMAGES,
         artifacts.CENTER_BIAS,
         *manifest.shards["train"],
         *manifest.shards["valid"],
