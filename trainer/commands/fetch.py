@@ -11,6 +11,12 @@ HELP = "fetch and prepare a dataset"
 def configure(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, FetchConfig)
     parser.add_argument(
+        "--test",
+        action="store_true",
+        help="Prepare a test set: all images are only tested on, or if the split is given the validation images. "
+        "`evaluate` takes it as a further --dataset-dir.",
+    )
+    parser.add_argument(
         "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder for the prepared dataset."
     )
     parser.add_argument(
@@ -22,6 +28,7 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.data.fetch import fetch_dataset
     from trainer.reports.preview import write_preview
 
-    fetch_dataset(settings(FetchConfig, parsed), parsed.output_dir)
+    config = settings(FetchConfig, parsed)
+    fetch_dataset(config, parsed.output_dir, config.dataset if parsed.test else "")
     if parsed.preview:
         write_preview(parsed.output_dir, parsed.preview)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from trainer import datasets, storage
-from trainer.artifacts import MANIFEST, SPLITS, Manifest, SourceObject, code_version
+from trainer.artifacts import MANIFEST, TEST, Manifest, SourceObject, code_version
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample, sources
 from trainer.errors import UserError
@@ -40,8 +40,14 @@ def fingerprint(dataset: str, source: str) -> str:
     return sample.fingerprint(dataset) if source == SAMPLE else _digest(storage.list_objects(source))
 
 
-def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str]) -> Manifest:
+def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str], test_of: str = "") -> Manifest:
     """Write the prepared dataset `output`, a folder that must be empty or not exist.
+
+    Args:
+        config: settings.
+        output: the folder.
+        test_of: the dataset that a model is trained on, if this one is to test that model: all images are only
+            tested on, at the image size of that dataset unless `config` has one. Empty for data to train on.
 
     Raises:
         UserError: the source has an error (see `storage`, `sources`, `layout`, `decode`), or the output cannot be
@@ -49,7 +55,8 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str]) -> Manife
     """
     row = datasets.get(config.dataset)
     source = _resolved(config.dataset, row, config.source)
-    image_size = parse_image_size(config.image_size) if config.image_size else row.image_size
+    default_size = datasets.get(test_of or config.dataset).image_size
+    image_size = parse_image_size(config.image_size) if config.image_size else default_size
     output = pathlib.Path(output)
     if is_taken(output):
         raise UserError(f"{output} exists already; remove it, or name another folder")
@@ -63,8 +70,12 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str]) -> Manife
             objects = storage.list_objects(place)
         with sources.opened(place, objects, scratch) as members:
             items = layout.find_items(members, row, source)
-            layout.check_counts(items, row, source, config.accepts_partial)
-            items = {split: layout.limited(items[split], config.max_examples) for split in SPLITS}
+            if test_of:
+                items = layout.only_tested(items, row)
+                layout.check_test_count(items, row, source, config.accepts_partial)
+            else:
+                layout.check_counts(items, row, source, config.accepts_partial)
+            items = {split: layout.limited(items[split], config.max_examples) for split in items}
             load_tensorflow()
             from trainer.data.prepare import prepare
 
@@ -88,7 +99,7 @@ def _manifest(
         fingerprint=sample.fingerprint(dataset) if source == SAMPLE else _digest(objects),
         image_size=image_size,
         counts=facts.counts,
-        expected_counts={"train": row.n_train, "valid": row.n_valid},
+        expected_counts=layout.expected_counts(row, TEST in facts.counts),
         split=row.split,
         ground_truth=facts.ground_truth,
         blur_sigma_px=row.blur_sigma_px if facts.ground_truth == "points" else 0.0,
@@ -108,7 +119,7 @@ def leave_out(output: str | os.PathLike[str]) -> None:
     folder = pathlib.Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "not-fetched.txt").write_text(
-        "A model replaces base training, so the data of base training is not needed.\n"
+        "This run does not need this data: a model replaces base training, or there is no test set.\n"
     )
 
 

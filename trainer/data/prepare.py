@@ -97,7 +97,7 @@ def prepare(
     folder: pathlib.Path,
     dataset: str,
 ) -> Facts:
-    """Write the shards of all splits, and the centre bias of the training images, into `folder`.
+    """Write the shards of all splits, `IMAGES`, and the centre bias of the training images, into `folder`.
 
     Args:
         items: split -> its images, in the order of their examples; no split is empty.
@@ -135,7 +135,8 @@ def prepare(
                     images.writerow([split, image.name, image.digest])
                     tracker.advance()
             facts.shards[split], facts.counts[split] = writer.names, len(split_items)
-    np.save(folder / CENTER_BIAS, facts.center_bias())
+    if "train" in items:
+        np.save(folder / CENTER_BIAS, facts.center_bias())
     return facts
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainer import artifacts, files
-from trainer.evaluation import gate, per_image, wording
+from trainer.evaluation import gate, per_image, test_set, wording
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import PerImage
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
@@ -64,8 +64,11 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
     if not result["has_fixations"]:
         missing = ", ".join(METRICS[metric].label for metric in metrics_that_need(FIXATIONS))
         note = f"Not computed: {missing}. They need fixations, but this dataset has only maps."
+    images = wording.images_of(name)
     return {
         "name": name,
+        "title": f"{images[0].upper()}{images[1:]}",
+        "leak": test_set.leak(images, result.get("left_out", ()), result["n_images"]),
         "decides": name == content["decides"],
         "note": note,
         **score_rows.describe_scores(table, labels, result["models"], result["intervals"]),
@@ -111,5 +114,9 @@ def _provenance(content: dict[str, Any]) -> list[tuple[str, pages.Facts]]:
     if content["gate_margin"]:
         rule += f", better by more than {content['gate_margin']:g}"
     rule += f", {wording.percent(level)} confidence" if level else ", means only"
-    facts = [("Gate", rule), ("Decided on", content["decides"]), ("Code", content["code_version"])]
+    facts = [
+        ("Gate", rule),
+        ("Decided on", wording.images_of(content["decides"])),
+        ("Code", content["code_version"]),
+    ]
     return [*sections, ("This evaluation", facts)]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pipeline import grants
 from pipeline.graph.environment import Environment
-from pipeline.graph.parameters import Value, fetched_steps, settings_of
+from pipeline.graph.parameters import Value, data_settings, fetched_steps
 from pipeline.plan.plan import TrainingPlan
 from pipeline.vertex.doctor.api import quoted
 from trainer import datasets, storage
@@ -84,7 +84,7 @@ class Case:
         """What the run reads from Cloud Storage: parameter -> address."""
         addresses = {}
         for step in fetched_steps(self.values):
-            config = FetchConfig(**settings_of(FetchConfig, step, self.values))
+            config = FetchConfig(**data_settings(step, self.values))
             addresses[f"{step}_source"] = config.source or datasets.DATASETS[config.dataset].source
         for name in ("base_model_uri", "initial_weights"):
             addresses[name] = str(self.values.get(name, ""))
