@@ -1,15 +1,18 @@
 """Test sets: only tested on, decided on if the gate says so, and without the images that were trained on."""
 
+import contextlib
 import csv
 import shutil
 
 import numpy as np
 import pytest
 
+from tests.small_sources import write_tree
 from tests.trainer import predictable
 from trainer import artifacts, files
+from trainer.__main__ import main
 from trainer.config import EvaluateConfig, TrainConfig
-from trainer.errors import UserError
+from trainer.errors import GateError, UserError
 from trainer.evaluation import test_set
 from trainer.evaluation.contestants import find_contestants
 from trainer.evaluation.evaluate import evaluate
@@ -168,3 +171,36 @@ def test_test_set_is_not_trained_on(tested, tmp_path):
         UserError, match=r"is a test set of osie, which is not trained on; fetch data without --test"
     ):
         check_training(TrainConfig(), tested, tmp_path / "model")
+
+
+def test_command_fetches_the_test_set_at_the_size_of_the_first_dataset(models, datasets, tmp_path, capsys):
+    source = write_tree(tmp_path / "source", n=3)
+    command = ["evaluate", "--model", str(models["good"]), "--dataset-dir", str(datasets["salicon"])]
+    tested = ["--test-dataset", "osie", "--test-source", str(source), "--gate-on", "test", "--gate", "nss"]
+    output = ["--output-dir", str(tmp_path / "out" / "evaluation")]
+    with pytest.raises(SystemExit, match="has 3 test images, the complete dataset has 700; add the rest, or set"):
+        main([*command, *tested, *output])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source"]
+    with contextlib.suppress(GateError):  # noise has no salient places
+        main([*command, *tested, *output, "--allow-partial-data", "true"])
+    assert "Test images of osie: 3; 95% confidence intervals" in capsys.readouterr().out
+    evaluation = files.read_json(tmp_path / "out" / "evaluation" / artifacts.EVALUATION, "")
+    assert evaluation["decides"] == "osie-test"
+    assert evaluation["datasets"]["osie-test"]["manifest"]["image_size"] == list(predictable.SIZE)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--test-source", "sample"], "test_source is 'sample', but test_dataset is empty; name the dataset that"),
+        (["--gate-on", "test"], "gate_on is test, but there is no test set; set test_dataset"),
+        (["--test-dataset", "osei"], "unknown dataset 'osei'; did you mean 'osie'"),
+        (["--gate-on", "valid"], "gate_on is 'valid'"),
+    ],
+)
+def test_command_refuses_a_test_set_that_cannot_be(arguments, message, models, datasets, tmp_path):
+    command = ["evaluate", "--model", str(models["good"]), "--dataset-dir", str(datasets["salicon"])]
+    with pytest.raises(SystemExit, match=message):
+        main([*command, "--output-dir", str(tmp_path / "evaluation"), *arguments])
+    assert not list(tmp_path.iterdir())
