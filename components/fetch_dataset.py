@@ -34,7 +34,7 @@ def fetch_dataset(
         manifest = fetch.fetch_dataset(config, prepared.path, test_of)
         check(
             manifest.fingerprint == fingerprint,
-            f"the source of {dataset} changed while it was fetched; run the pipeline again",
+            f"the source of {manifest.dataset} changed while it was fetched; run the pipeline again",
         )
         write_preview(prepared.path, preview.path)
-        prepared.metadata.update({"dataset": dataset, "fingerprint": fingerprint, **manifest.counts})
+        prepared.metadata.update({"dataset": manifest.dataset, "fingerprint": fingerprint, **manifest.counts})

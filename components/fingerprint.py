@@ -30,7 +30,7 @@ def fingerprint(
         is_replaced = base_model_uri and not evaluate_base
         data = fetch.fingerprint(dataset, source) if dataset and not is_replaced else ""
         unused = "not needed, because base_model_uri replaces base training"
-        print(f"{dataset}: {data or unused}" if dataset else "there is no test set")
+        print(f"{fetch.prepared_name(dataset, source)}: {data or unused}" if dataset else "there is no test set")
         for place, digest in ((base_model_uri, model), (initial_weights, weights)):
             if digest:
                 print(f"{place}: {digest}")

@@ -11,7 +11,7 @@ LEVELS = [
     trainer.losses
     trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files trainer.tracing trainer.pool
     trainer.artifacts trainer.footprint trainer.cpu
-    trainer.storage trainer.loading trainer.settings_cli
+    trainer.storage trainer.loading trainer.settings_cli trainer.generated
     trainer.generations
     trainer.machine trainer.folder trainer.bicubic trainer.convolution trainer.pooling
     trainer.layers trainer.preprocess trainer.picture trainer.heat

@@ -2,7 +2,9 @@
 
 import argparse
 import pathlib
+import sys
 
+from trainer import generated
 from trainer.config import EXPORT_FORMATS, QUANTIZATIONS, SIGNATURES
 from trainer.errors import UserError
 from trainer.loading import load_tensorflow
@@ -63,4 +65,6 @@ def execute(parsed: argparse.Namespace) -> None:
     else:
         write_lite(model, size, path, parsed.quantization)
         size_bytes = path.stat().st_size
+    if notice := generated.of_folder(folder):
+        print(f"note: {notice}", file=sys.stderr)
     print(f"wrote {path}, {size_bytes / 1e6:.1f} MB, for images of {size[0]} x {size[1]} pixels (height x width)")

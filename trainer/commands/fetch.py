@@ -1,6 +1,7 @@
 """Fetch a dataset, check it, and write it as shards at the network's input size."""
 
 import argparse
+import shlex
 
 from trainer.config import FetchConfig
 from trainer.settings_cli import add_settings, output_dir, output_file, settings
@@ -26,9 +27,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(parsed: argparse.Namespace) -> None:
     from trainer.data.fetch import fetch_dataset
+    from trainer.reports.pages import counts
     from trainer.reports.preview import write_preview
 
     config = settings(FetchConfig, parsed)
-    fetch_dataset(config, parsed.output_dir, config.dataset if parsed.test else "")
+    manifest = fetch_dataset(config, parsed.output_dir, config.dataset if parsed.test else "")
     if parsed.preview:
         write_preview(parsed.output_dir, parsed.preview)
+    preview = f"; preview: {parsed.preview}" if parsed.preview else ""
+    folder = shlex.quote(parsed.output_dir)
+    command = f"python -m trainer train --dataset-dir {folder} --output-dir model"
+    if manifest.is_test_set:
+        command = f"python -m trainer evaluate --model MODEL --dataset-dir TRAINED --dataset-dir {folder}"
+    images = f"{counts(manifest.counts)} images of {manifest.dataset}"
+    print(f"wrote {parsed.output_dir}: {images}{preview}; next: {command}")

@@ -158,7 +158,7 @@ def blur(points: Points, size: tuple[int, int], sigma_px: float) -> Pixels:
 
 
 def read_gaze(source: Member | Fixations, size: tuple[int, int]) -> Gaze:
-    """Fixated pixels, at least one, in a stimulus of `size` (h, w): of a `.mat` file, an image or a file of many."""
+    """Fixated pixels, at least one, in a stimulus of `size` (h, w): of a `.mat`, an image or a file of many."""
     gaze = source.read(size) if isinstance(source, Fixations) else _read_file(source, size)
     if not len(gaze.points):
         raise UserError(f"{source.origin} has no fixation; remove it with its image")

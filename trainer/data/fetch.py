@@ -8,13 +8,14 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from trainer import datasets, storage
 from trainer.artifacts import MANIFEST, TEST, Manifest, SourceObject, code_version
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample, sources
+from trainer.data.sources import Member
 from trainer.errors import UserError
 from trainer.files import is_mounted, is_taken, replacing
 from trainer.loading import load_tensorflow
@@ -63,12 +64,7 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str], test_of: 
     objects = [] if source == SAMPLE else storage.list_objects(source)
     with replacing(output, last=MANIFEST) as partial, _scratch(output) as scratch:
         partial.mkdir()
-        place = source
-        if source == SAMPLE:
-            place = str(scratch / SAMPLE)
-            sample.generate(config.dataset, place)
-            objects = storage.list_objects(place)
-        with sources.opened(place, objects, scratch) as members:
+        with _opened(config.dataset, source, objects, scratch) as members:
             items = layout.find_items(members, row, source)
             if test_of:
                 items = layout.only_tested(items, row)
@@ -79,10 +75,25 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str], test_of: 
             load_tensorflow()
             from trainer.data.prepare import prepare
 
-            facts = prepare(items, row.blur_sigma_px, image_size, partial, config.dataset)
+            name = prepared_name(config.dataset, source)
+            facts = prepare(items, row.blur_sigma_px, image_size, partial, name)
         manifest = _manifest(config.dataset, row, source, objects, image_size, facts)
         manifest.save(partial)
     return manifest
+
+
+def prepared_name(dataset: str, source: str) -> str:
+    """`Manifest.dataset` of a dataset from `source`: its own name, or that of the sample set in its form."""
+    return sample.name(dataset) if source == SAMPLE else dataset
+
+
+def _opened(
+    dataset: str, source: str, objects: list[SourceObject], scratch: pathlib.Path
+) -> AbstractContextManager[list[Member]]:
+    """The members of the source. The sample set generates them, but only those that are read."""
+    if source == SAMPLE:
+        return nullcontext(sample.members(dataset))
+    return sources.opened(source, objects, scratch)
 
 
 def _manifest(
@@ -93,13 +104,15 @@ def _manifest(
     image_size: tuple[int, int],
     facts: "Facts",
 ) -> Manifest:
+    is_sample = source == SAMPLE
+    complete = sample.counts(dataset) if is_sample else {"train": row.n_train, "valid": row.n_valid}
     return Manifest(
-        dataset=dataset,
+        dataset=prepared_name(dataset, source),
         source=source,
-        fingerprint=sample.fingerprint(dataset) if source == SAMPLE else _digest(objects),
+        fingerprint=sample.fingerprint(dataset) if is_sample else _digest(objects),
         image_size=image_size,
         counts=facts.counts,
-        expected_counts=layout.expected_counts(row, TEST in facts.counts),
+        expected_counts={TEST: layout.tested_count(complete, row)} if TEST in facts.counts else complete,
         split=row.split,
         ground_truth=facts.ground_truth,
         blur_sigma_px=row.blur_sigma_px if facts.ground_truth == "points" else 0.0,
@@ -109,8 +122,8 @@ def _manifest(
         shards=facts.shards,
         objects=objects,
         code_version=code_version(),
-        licence=row.licence,
-        citation=row.citation,
+        licence="" if is_sample else row.licence,
+        citation="" if is_sample else row.citation,
     )
 
 

@@ -14,7 +14,7 @@ Files of one image have the same path below that folder, apart from their suffix
 """
 
 import pathlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -211,16 +211,14 @@ def only_tested(items: dict[str, list[Item]], row: Dataset) -> dict[str, list[It
     return {TEST: sorted(tested, key=lambda item: item.name)}
 
 
-def expected_counts(row: Dataset, is_test_set: bool) -> dict[str, int]:
-    """Split -> number of images of the complete dataset."""
-    if not is_test_set:
-        return {"train": row.n_train, "valid": row.n_valid}
-    return {TEST: row.n_valid if row.split == "given" else row.n_train + row.n_valid}
+def tested_count(counts: Mapping[str, int], row: Dataset) -> int:
+    """The number of images of `only_tested` for a dataset with so many images in each split."""
+    return counts["valid"] if row.split == "given" else sum(counts.values())
 
 
 def check_test_count(items: dict[str, list[Item]], row: Dataset, source: str, allow_partial_data: bool) -> None:
     """The same as `check_counts` for a test set."""
-    count, expected = len(items[TEST]), expected_counts(row, is_test_set=True)[TEST]
+    count, expected = len(items[TEST]), tested_count({"train": row.n_train, "valid": row.n_valid}, row)
     if not count:
         raise UserError(f"{source} has no images to test on: a set with a given split is tested on those in val/")
     if count != expected and not allow_partial_data:

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from trainer import artifacts, files, storage
+from trainer import artifacts, files, generated, storage
 from trainer.errors import UserError
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import PerImage
@@ -51,6 +51,11 @@ class Contestant:
     """Dataset -> evaluation; empty for a model that was not evaluated."""
     facts: dict[str, Any]
     """Its origin, for people."""
+
+    @property
+    def notice(self) -> str:
+        """What must be said of a model of the sample set; empty for others, and if the model no longer exists."""
+        return generated.of_folder(self.model, self.label) if self.model else ""
 
     @functools.cached_property
     def network(self) -> Any:

@@ -5,9 +5,8 @@ import pathlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from trainer import artifacts
+from trainer import artifacts, generated
 from trainer.artifacts import SPLITS, Manifest
-from trainer.config import SAMPLE
 from trainer.errors import UserError
 
 SHOWN = 3
@@ -118,7 +117,7 @@ def caution(
     """
     dataset = manifest["dataset"]
     while model_config is not None and manifest["split"] != "given":
-        is_same_kind = (model_config.get("source") == SAMPLE) == (manifest["source"] == SAMPLE)
+        is_same_kind = generated.is_sample(model_config) == generated.is_sample(manifest)
         is_compared = model_config.get("fingerprint") in compared
         if model_config.get("dataset") == dataset and is_same_kind and not is_compared:
             return (

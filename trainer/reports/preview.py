@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer import artifacts
+from trainer import artifacts, generated
 from trainer.evaluation import wording
 from trainer.heat import blend
 from trainer.reports import charts, pages
@@ -21,7 +21,7 @@ def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str])
     folder = pathlib.Path(dataset)
     manifest = artifacts.Manifest.load(folder)
     expected = manifest.expected_counts
-    partial = ""
+    is_sample, partial = generated.is_sample(vars(manifest)), ""
     if manifest.counts != expected:
         partial = (
             f"This dataset has {pages.counts(manifest.counts)} images; the complete dataset has "
@@ -53,6 +53,7 @@ def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str])
                 "with fixations" if manifest.has_fixations else "no fixations",
             ),
         ],
+        notices=[generated.DATA] if is_sample else [],
         partial=partial,
         splits=splits,
         center_bias="" if manifest.is_test_set else charts.heat(np.load(folder / artifacts.CENTER_BIAS)),

@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from trainer import artifacts, files
+from trainer import artifacts, files, generated
 from trainer.evaluation import gate, per_image, test_set, wording
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import PerImage
@@ -34,12 +34,14 @@ def write_report(evaluation: Path, html: Path) -> None:
     remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
     content = files.read_json(folder / artifacts.EVALUATION, remedy)
     tables = per_image.read(folder / artifacts.PER_IMAGE, remedy)
+    *others, last = content["datasets"]
     pages.write(
         html,
         "report.html.jinja",
-        title=f"MSI-Net on {' and '.join(content['datasets'])}",
+        title=f"MSI-Net on {', '.join(others)}{' and ' if others else ''}{last}",
         verdict=verdict(content),
         reason=content["reason"],
+        notices=generated.of_evaluation(content),
         percent=wording.percent(content["shown_confidence"]),
         sets=[_describe_set(folder, name, tables[name], content) for name in content["datasets"]],
         provenance=_provenance(content),

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trainer import generated
 from trainer.evaluation import wording
 from trainer.evaluation.compare import Result
 from trainer.evaluation.per_image import Scores
@@ -38,6 +39,8 @@ def print_evaluation(evaluation: dict[str, Any], console: Console) -> None:
             rows[metric] += [f"{gain['mean']:+.3f}", ends]
         columns = [MODELS[model] for model in means] + (["gain", "interval"] if gains else [])
         _print(console, _title(dataset, result["n_images"], evaluation["shown_confidence"]), columns, rows)
+    for text in generated.of_evaluation(evaluation):
+        console.print(Text(text), soft_wrap=True)
     if evaluation["passed_baseline"]:
         console.print(Text(evaluation["reason"]), soft_wrap=True)
 

@@ -138,11 +138,22 @@ def test_the_same_source_gives_the_same_bytes_in_every_packing(points, prepared,
 
 
 @pytest.mark.parametrize("dataset", ["salicon", "fixationadd1000"])
-def test_the_sample_set_is_generated_and_prepared(dataset, tmp_path, monkeypatch):
+def test_the_sample_set_is_called_sample_and_generates_only_what_is_asked_for(dataset, tmp_path, monkeypatch):
+    generated, generate_pattern = [], sample.generate_pattern
+
+    def record(wanted, index):
+        generated.append(index)
+        return generate_pattern(wanted, index)
+
     few = dataclasses.replace(sample.settings(dataset), n_train=16, n_valid=4)
     monkeypatch.setitem(sample.SAMPLES, dataset, few)
+    monkeypatch.setattr(sample, "generate_pattern", record)
     settings = FetchConfig(dataset, "sample", "24x32", max_examples=4)  # the counts of the sample are its own
     manifest = fetch.fetch_dataset(settings, tmp_path / "set")
+    assert len(generated) == len(set(generated)) == 8
+    assert manifest.dataset == sample.name(dataset)
+    assert (manifest.licence, manifest.citation) == ("", "")
+    assert manifest.expected_counts == {"train": 16, "valid": 4}
     assert manifest.source == "sample"
     assert manifest.fingerprint == sample.fingerprint(dataset) == fetch.fingerprint(dataset, "sample")
     assert manifest.counts == {"train": 4, "valid": 4}
