@@ -53,7 +53,7 @@ FRESH, LOAD, ORIGINALS = "fresh memory", "shards into memory", "originals, each 
 def read_originals(source: pathlib.Path, manifest: Manifest) -> tf.data.Dataset:
     """The same stimuli and densities from the images at the source."""
     members = [sources.Member(file.name, file.name, bytes) for file in storage.list_objects(str(source))]
-    items = layout.find_items(members, datasets.get(manifest.dataset), str(source))
+    items = layout.find_items(members, datasets.get(manifest.dataset), str(source)).items
     chosen = [item for split in SPLITS for item in items[split] if item.map is not None]
     pairs = [[str(source / path) for path in (item.stimulus.path, item.map.path)] for item in chosen if item.map]
 

@@ -11,6 +11,7 @@ def fetch_dataset(
     source: str,
     image_size: str,
     allow_partial_data: bool,
+    private_sources: bool,
     max_examples: int,
     test_of: str,
     fingerprint: str,
@@ -31,7 +32,7 @@ def fetch_dataset(
             fetch.leave_out(prepared.path)
             return
         config = config_of(FetchConfig, locals())
-        manifest = fetch.fetch_dataset(config, prepared.path, test_of)
+        manifest = fetch.fetch_dataset(config, prepared.path, test_of=test_of)
         check(
             manifest.fingerprint == fingerprint,
             f"the source of {manifest.dataset} changed while it was fetched; run the pipeline again",

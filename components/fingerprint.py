@@ -11,6 +11,7 @@ from components import IMAGE
 def fingerprint(
     dataset: str,
     source: str,
+    private_sources: bool,
     base_model_uri: str,
     evaluate_base: bool,
     initial_weights: str,
@@ -28,7 +29,7 @@ def fingerprint(
         model = weight_sources.fingerprint(base_model_uri) if base_model_uri else ""
         weights = "" if base_model_uri else weight_sources.fingerprint_of_initial(initial_weights)
         is_replaced = base_model_uri and not evaluate_base
-        data = fetch.fingerprint(dataset, source) if dataset and not is_replaced else ""
+        data = fetch.fingerprint(dataset, source, private_sources) if dataset and not is_replaced else ""
         unused = "not needed, because base_model_uri replaces base training"
         print(f"{fetch.prepared_name(dataset, source)}: {data or unused}" if dataset else "there is no test set")
         for place, digest in ((base_model_uri, model), (initial_weights, weights)):

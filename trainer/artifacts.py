@@ -66,6 +66,8 @@ class SourceObject:
     name: str
     size_bytes: int
     crc32c: str
+    sha256: str = ""
+    """Of the content, 64 hex digits, if it was downloaded; else empty."""
 
 
 @dataclasses.dataclass(frozen=True)

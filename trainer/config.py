@@ -100,12 +100,16 @@ class FetchConfig:
     dataset: str = setting("salicon", "Name of a dataset in trainer/datasets.py.")
     source: str = setting(
         "",
-        "Location of the dataset: a folder, an archive, a gs:// prefix or archive, or `sample` to generate the "
-        "sample dataset; empty for the location in trainer/datasets.py.",
+        "Location of the dataset: a folder or an archive, here or on gs://; an archive at an https:// address or "
+        "on Google Drive (drive:ID), several with spaces between them; `sample` to generate the sample dataset, "
+        "empty for the public place in trainer/datasets.py.",
     )
     image_size: str = setting("", "Input size of the network, height x width in pixels; empty for the dataset's.")
     allow_partial_data: bool = setting(
         False, "Accept other numbers of images than in trainer/datasets.py; not needed for the sample dataset."
+    )
+    private_sources: bool = setting(
+        False, "Also fetch from http:// addresses, and from machines of private networks."
     )
     max_examples: int = setting(0, "Use at most this many images of each split, for quick trials; 0 uses all.")
 

@@ -173,7 +173,8 @@ def _fingerprint_source(name: str, parameters: dict[str, Channel]) -> Channel:
     start = {"base_model_uri": "", "evaluate_base": False, "initial_weights": "none"}
     if name == "base":
         start = {parameter: parameters[parameter] for parameter in start}
-    task = fingerprint(dataset=data["dataset"], source=data["source"], **start)
+    read = {field: data[field] for field in ("dataset", "source", "private_sources")}
+    task = fingerprint(**read, **start)
     return task.set_display_name(f"{DATA[name]}: source")
 
 

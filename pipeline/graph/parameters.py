@@ -17,6 +17,8 @@ from pipeline.registry.address import VERTEX, Address, check_registry
 from trainer import datasets
 from trainer.artifacts import MODEL_NAME
 from trainer.config import NO_FILE, SAMPLE, EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig, setting
+from trainer.downloads.addresses import Rule
+from trainer.downloads.given import ROW_HTTP, checked_addresses
 from trainer.errors import UserError, check, nearest
 from trainer.settings_cli import boolean
 
@@ -247,14 +249,14 @@ def fetched_steps(values: Mapping[str, Value]) -> dict[str, str]:
 
 
 def require_sources(values: Mapping[str, Value]) -> None:
-    """Raise `UserError` unless every dataset that the run needs has a source."""
+    """Raise `UserError` unless every dataset that the run needs has a source, which may be fetched."""
     for step in fetched_steps(values):
         config = FetchConfig(**data_settings(step, {**DEFAULTS, **values}))
         check(
-            bool(config.source or datasets.get(config.dataset).source),
-            f"{config.dataset} has no default source; set {step}_source to a folder, an archive, a gs:// address, "
-            "or `sample` for a synthetic dataset",
+            bool(config.source or datasets.get(config.dataset).places),
+            f"{config.dataset} has no public place; set {step}_source to a folder, an archive or an address",
         )
+        checked_addresses(config.source, Rule(config.private_sources, ROW_HTTP))
 
 
 def _with_defaults(config: type, step: str, values: Mapping[str, Value]) -> dict[str, Any]:

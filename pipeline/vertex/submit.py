@@ -24,6 +24,7 @@ from pipeline.vertex import checks, runs, template
 from pipeline.vertex.template import Template
 from trainer import storage
 from trainer.artifacts import REGISTRY
+from trainer.downloads.given import addresses_in
 from trainer.duration import format_duration
 from trainer.errors import check, check_choice
 
@@ -122,8 +123,9 @@ def check_locations(environment: Environment, values: Mapping[str, Value]) -> No
     locations = {name: words for name, words in parameters.KEYWORDS.items() if name not in unused}
     for name, words in {**locations, "checkpoint_dir": ("",)}.items():
         value = str(values.get(name, words[0]))
+        is_fetched = name.endswith("_source") and bool(addresses_in(value))
         check(
-            value in words or value.startswith(REACHABLE),
+            value in words or is_fetched or value.startswith(REACHABLE),
             f"{name} is {value!r}, which machines on Vertex AI cannot access; use a gs:// address",
         )
     registry = str(values.get("registry", ""))

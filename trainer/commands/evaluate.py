@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", type=output_file, metavar="HTML", help="Write a page with the results.")
     add_settings(parser, EvaluateConfig)
     add_settings(parser, HeldOutConfig)
-    add_settings(parser, FetchConfig, ("allow_partial_data",))
+    add_settings(parser, FetchConfig, ("allow_partial_data", "private_sources"))
 
 
 def execute(parsed: argparse.Namespace) -> None:

@@ -2,9 +2,13 @@
 
 import argparse
 import shlex
+from typing import TYPE_CHECKING
 
 from trainer.config import FetchConfig
 from trainer.settings_cli import add_settings, output_dir, output_file, settings
+
+if TYPE_CHECKING:
+    from trainer.artifacts import Manifest
 
 HELP = "fetch and prepare a dataset"
 
@@ -18,6 +22,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "`evaluate` takes it as a further --dataset-dir.",
     )
     parser.add_argument(
+        "--cache-dir",
+        metavar="DIR",
+        help="Folder that keeps downloaded archives; empty for none (default: that of the environment variable "
+        "MSINET_CACHE, else ~/.cache/msinet).",
+    )
+    parser.add_argument(
         "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder for the prepared dataset."
     )
     parser.add_argument(
@@ -27,17 +37,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(parsed: argparse.Namespace) -> None:
     from trainer.data.fetch import fetch_dataset
-    from trainer.reports.pages import counts
     from trainer.reports.preview import write_preview
 
     config = settings(FetchConfig, parsed)
-    manifest = fetch_dataset(config, parsed.output_dir, config.dataset if parsed.test else "")
+    test_of = config.dataset if parsed.test else ""
+    manifest = fetch_dataset(config, parsed.output_dir, parsed.cache_dir, test_of)
     if parsed.preview:
         write_preview(parsed.output_dir, parsed.preview)
-    preview = f"; preview: {parsed.preview}" if parsed.preview else ""
-    folder = shlex.quote(parsed.output_dir)
-    command = f"python -m trainer train --dataset-dir {folder} --output-dir model"
+    _print_end(manifest, parsed)
+
+
+def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
+    """Print what was written, and the next command."""
+    from trainer.reports.pages import counts
+
+    written = f"{counts(manifest.counts)} images of {manifest.dataset}"
+    if parsed.preview:
+        written += f"; preview: {parsed.preview}"
+    folder = f"--dataset-dir {shlex.quote(parsed.output_dir)}"
+    following = f"train {folder} --output-dir model"
     if manifest.is_test_set:
-        command = f"python -m trainer evaluate --model MODEL --dataset-dir TRAINED --dataset-dir {folder}"
-    images = f"{counts(manifest.counts)} images of {manifest.dataset}"
-    print(f"wrote {parsed.output_dir}: {images}{preview}; next: {command}")
+        following = f"evaluate --model MODEL --dataset-dir TRAINED {folder} --output-dir evaluation"
+    print(f"wrote {parsed.output_dir}: {written}; next: python -m trainer {following}")

@@ -8,14 +8,14 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from trainer import datasets, storage
 from trainer.artifacts import MANIFEST, TEST, Manifest, SourceObject, code_version
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample, sources
-from trainer.data.sources import Member
+from trainer.downloads import cache, places
 from trainer.errors import UserError
 from trainer.files import is_mounted, is_taken, replacing
 from trainer.loading import load_tensorflow
@@ -24,29 +24,37 @@ if TYPE_CHECKING:
     from trainer.data.prepare import Facts
 
 
-def fingerprint(dataset: str, source: str) -> str:
+def fingerprint(dataset: str, source: str, private_sources: bool = False) -> str:
     """A digest (hex) of the names, sizes and checksums of all files at the source.
 
-    It does not depend on the place of the files. On Cloud Storage only the listing is read.
+    It does not depend on the place of the files. On Cloud Storage only the listing is read, and of other servers
+    what they say of a file without sending it: where that is no checksum, its ETag or date takes its place.
 
     Args:
         dataset: a name in `trainer.datasets.DATASETS`.
         source: as `FetchConfig.source`.
+        private_sources: as `FetchConfig.private_sources`.
 
     Raises:
-        UserError: the dataset is unknown, or the source is empty or may not be read.
+        UserError: the dataset is unknown, or the source may not be read.
     """
     row = datasets.get(dataset)
-    source = _resolved(dataset, row, source)
-    return sample.fingerprint(dataset) if source == SAMPLE else _digest(storage.list_objects(source))
+    if source == SAMPLE:
+        return sample.fingerprint(dataset)
+    if origin := places.origin_of(source, row, private_sources):
+        return _digest(places.offers(origin, cache.cache_folder()))
+    return _digest(storage.list_objects(source))
 
 
-def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str], test_of: str = "") -> Manifest:
+def fetch_dataset(
+    config: FetchConfig, output: str | os.PathLike[str], cache_dir: str | None = None, test_of: str = ""
+) -> Manifest:
     """Write the prepared dataset `output`, a folder that must be empty or not exist.
 
     Args:
-        config: settings.
+        config: the dataset and its source.
         output: the folder.
+        cache_dir: folder that keeps downloaded archives; empty for none, None for that of the environment.
         test_of: the dataset that a model is trained on, if this one is to test that model: all images are only
             tested on, at the image size of that dataset unless `config` has one. Empty for data to train on.
 
@@ -55,17 +63,18 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str], test_of: 
             written. Nothing is left at `output` or next to it.
     """
     row = datasets.get(config.dataset)
-    source = _resolved(config.dataset, row, config.source)
+    origin = None if config.source == SAMPLE else places.origin_of(config.source, row, config.private_sources)
+    source = origin.source if origin else config.source
     default_size = datasets.get(test_of or config.dataset).image_size
     image_size = parse_image_size(config.image_size) if config.image_size else default_size
     output = pathlib.Path(output)
     if is_taken(output):
         raise UserError(f"{output} exists already; remove it, or name another folder")
-    objects = [] if source == SAMPLE else storage.list_objects(source)
     with replacing(output, last=MANIFEST) as partial, _scratch(output) as scratch:
         partial.mkdir()
-        with _opened(config.dataset, source, objects, scratch) as members:
-            items = layout.find_items(members, row, source)
+        with _opened(config, origin, scratch, cache_dir) as (members, objects, digest):
+            found = layout.find_items(members, row, source)
+            items = found.items
             if test_of:
                 items = layout.only_tested(items, row)
                 layout.check_test_count(items, row, source, config.accepts_partial)
@@ -77,7 +86,7 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str], test_of: 
 
             name = prepared_name(config.dataset, source)
             facts = prepare(items, row.blur_sigma_px, image_size, partial, name)
-        manifest = _manifest(config.dataset, row, source, objects, image_size, facts)
+        manifest = _manifest(config.dataset, row, source, objects, digest, image_size, facts, found)
         manifest.save(partial)
     return manifest
 
@@ -87,13 +96,24 @@ def prepared_name(dataset: str, source: str) -> str:
     return sample.name(dataset) if source == SAMPLE else dataset
 
 
+@contextmanager
 def _opened(
-    dataset: str, source: str, objects: list[SourceObject], scratch: pathlib.Path
-) -> AbstractContextManager[list[Member]]:
-    """The members of the source. The sample set generates them, but only those that are read."""
-    if source == SAMPLE:
-        return nullcontext(sample.members(dataset))
-    return sources.opened(source, objects, scratch)
+    config: FetchConfig, origin: places.Origin | None, scratch: pathlib.Path, cache_dir: str | None
+) -> Iterator[tuple[list[sources.Member], list[SourceObject], str]]:
+    """The files of the source while it is open, its objects, and its fingerprint."""
+    if config.source == SAMPLE:
+        # It generates the images only when they are read.
+        yield sample.members(config.dataset), [], sample.fingerprint(config.dataset)
+    elif origin is None:
+        objects = storage.list_objects(config.source)
+        with sources.opened(config.source, objects, scratch) as members:
+            yield members, objects, _digest(objects)
+    else:
+        fetched = places.fetch(origin, cache.cache_folder(cache_dir) or scratch / "download")
+        files = {each.offer.name: each.path for each in fetched}
+        objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in fetched]
+        with sources.opened_files(files, scratch) as members:
+            yield members, objects, _digest(each.offer.object for each in fetched)
 
 
 def _manifest(
@@ -101,15 +121,17 @@ def _manifest(
     row: datasets.Dataset,
     source: str,
     objects: list[SourceObject],
+    digest: str,
     image_size: tuple[int, int],
     facts: "Facts",
+    found: layout.Found,
 ) -> Manifest:
     is_sample = source == SAMPLE
     complete = sample.counts(dataset) if is_sample else {"train": row.n_train, "valid": row.n_valid}
     return Manifest(
         dataset=prepared_name(dataset, source),
         source=source,
-        fingerprint=sample.fingerprint(dataset) if is_sample else _digest(objects),
+        fingerprint=digest,
         image_size=image_size,
         counts=facts.counts,
         expected_counts={TEST: layout.tested_count(complete, row)} if TEST in facts.counts else complete,
@@ -124,6 +146,7 @@ def _manifest(
         code_version=code_version(),
         licence="" if is_sample else row.licence,
         citation="" if is_sample else row.citation,
+        notes=[*([] if is_sample else found.notes), *facts.notes],
     )
 
 
@@ -133,14 +156,6 @@ def leave_out(output: str | os.PathLike[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "not-fetched.txt").write_text(
         "This run does not need this data: a model replaces base training, or there is no test set.\n"
-    )
-
-
-def _resolved(dataset: str, row: datasets.Dataset, source: str) -> str:
-    if source or row.source:
-        return source or row.source
-    raise UserError(
-        f"{dataset} has no default source: give its folder or archive, a gs:// address, or `{SAMPLE}` as source"
     )
 
 

@@ -42,6 +42,8 @@ class _Prepared:
     ground_truth: str
     has_fixations: bool
     has_observers: bool
+    n_fixations: int
+    n_left_out: int
     original_size: tuple[int, int]
     share: FloatMap | None
     """The map's contribution to the centre bias; None for validation images."""
@@ -57,6 +59,9 @@ class Facts:
     original_sizes: Counter[str] = field(default_factory=Counter)
     has_observers: bool = True
     """Whether the observers of all images are told apart."""
+    n_fixations: int = 0
+    n_left_out: int = 0
+    """Fixations outside of their images, or that are not numbers."""
     bias: FloatMap = field(default_factory=lambda: np.zeros(CENTER_BIAS_SIZE))
 
     def add(self, image: _Prepared) -> None:
@@ -68,6 +73,8 @@ class Facts:
                 "a dataset must be fixated pixels, or all must be densities; replace one of the two kinds"
             )
         self.has_observers &= image.has_observers
+        self.n_fixations += image.n_fixations
+        self.n_left_out += image.n_left_out
         self.original_sizes["x".join(map(str, image.original_size))] += 1
         if image.share is not None:
             self.bias += image.share
@@ -83,6 +90,16 @@ class Facts:
         """Whether fixated pixels are known."""
         assert self.first is not None
         return self.first.has_fixations
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences about the fixations that were left out; none if all are used."""
+        if not self.n_left_out:
+            return []
+        total = self.n_fixations + self.n_left_out
+        return [
+            f"{self.n_left_out:,} of {total:,} fixations are left out: outside of their image, or not numbers."
+        ]
 
     def center_bias(self) -> NDArray[np.float32]:
         """Mean map of the training images, float32 that sums to 1."""
@@ -171,6 +188,8 @@ def _prepare_one(
         ground_truth=image.ground_truth,
         has_fixations=image.gaze is not None,
         has_observers=gaze.observers is not None,
+        n_fixations=len(gaze.points),
+        n_left_out=gaze.n_left_out,
         original_size=original_size,
         share=_share(density, box) if is_training else None,
     )

@@ -12,7 +12,7 @@ import tarfile
 import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import IO, cast
@@ -65,18 +65,28 @@ def opened(source: str, objects: list[SourceObject], scratch: pathlib.Path) -> I
     else:
         path = pathlib.Path(source).expanduser()
         folder = path.parent if path.is_file() else path
+    files = {file.name: folder / file.name for file in objects}
+    with opened_files(files, scratch) as members:
+        yield members
+
+
+@contextmanager
+def opened_files(files: Mapping[str, pathlib.Path], scratch: pathlib.Path) -> Iterator[list[Member]]:
+    """As `opened`, of local files: their names below the source, and where they are.
+
+    Tarballs in `scratch` are removed when they are unpacked, to free space.
+    """
     with ExitStack() as archives:
         members: list[Member] = []
-        for number, file in enumerate(objects):
-            path = folder / file.name
-            if path.name.lower().endswith(".zip"):
-                members += archives.enter_context(_opened_zip(path, file.name))
-            elif storage.is_archive(path.name):
-                members += _unpack_tar(path, file.name, scratch / f"unpacked-{number}")
-                if storage.is_remote(source):
-                    path.unlink()  # frees disk space
+        for number, (name, path) in enumerate(files.items()):
+            if name.lower().endswith(".zip"):
+                members += archives.enter_context(_opened_zip(path, name))
+            elif storage.is_archive(name):
+                members += _unpack_tar(path, name, scratch / f"unpacked-{number}")
+                if path.is_relative_to(scratch):
+                    path.unlink()
             else:
-                members.append(Member(file.name, file.name, _file_reader(path, file.name)))
+                members.append(Member(name, name, _file_reader(path, name)))
         yield sorted(members, key=lambda member: member.path)
 
 

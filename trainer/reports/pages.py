@@ -46,6 +46,8 @@ def manifest_facts(manifest: dict[str, Any]) -> Facts:
         ("Network input", size(manifest["image_size"])),
         ("Ground truth", truth),
         ("Fixations", "known" if manifest["has_fixations"] else "not known"),
+        *((name.capitalize(), manifest[name]) for name in ("licence", "citation") if manifest.get(name)),
+        *([("Notes", " ".join(manifest["notes"]))] if manifest.get("notes") else []),
         ("Prepared by", manifest["code_version"]),
     ]
 

@@ -57,7 +57,8 @@ def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str])
         partial=partial,
         splits=splits,
         center_bias="" if manifest.is_test_set else charts.heat(np.load(folder / artifacts.CENTER_BIAS)),
-        facts=pages.manifest_facts(dataclasses.asdict(manifest)),
+        notes=manifest.notes,
+        facts=pages.manifest_facts(dataclasses.asdict(manifest) | {"notes": []}),
     )
 
 

@@ -326,7 +326,7 @@ def test_test_set_has_the_size_of_fine_tuning_and_goes_to_the_evaluation_alone(c
     assert fetched == {
         **{"dataset": "test_dataset", "source": "test_source", "fingerprint": None},
         **{"image_size": "finetune_image_size", "test_of": "finetune_dataset"},
-        **{name: name for name in ("allow_partial_data", "max_examples")},
+        **{name: name for name in ("allow_partial_data", "max_examples", "private_sources")},
     }
     for name in ("fetch-dataset", "fetch-dataset-2"):
         assert by_name[name]["inputs"]["parameters"]["test_of"] == {"runtimeValue": {"constant": ""}}

@@ -141,9 +141,16 @@ def test_variable_of_make_says_what_to_write_instead():
 
 
 def test_test_set_has_the_settings_of_the_fine_tuning_data_but_for_its_place():
-    values = {"test_dataset": "osie", "test_source": "s", "finetune_image_size": "32x40", "base_image_size": "8x8"}
+    values = {name: entry.default for name, entry in PARAMETERS.items()}
+    values |= {
+        "test_dataset": "osie",
+        "test_source": "s",
+        "finetune_image_size": "32x40",
+        "base_image_size": "8x8",
+    }
     values |= {"allow_partial_data": True, "max_examples": 3, "finetune_source": "f"}
-    assert FetchConfig(**data_settings("test", values)) == FetchConfig("osie", "s", "32x40", True, 3)
+    expected = FetchConfig("osie", "s", "32x40", allow_partial_data=True, max_examples=3)
+    assert FetchConfig(**data_settings("test", values)) == expected
 
 
 def test_test_set_is_needed_if_it_has_a_name():
@@ -155,5 +162,5 @@ def test_test_set_is_needed_if_it_has_a_name():
     # The base model was trained elsewhere, so its data may be tested on.
     published = {"base_model_uri": "m", "base_source": "b", "test_dataset": "salicon", "test_source": "b"}
     validate({**published, "gate_on": "test"})
-    with pytest.raises(UserError, match="mit1003 has no default source; set test_source to a folder"):
-        require_sources({**sources, "test_dataset": "mit1003"})
+    with pytest.raises(UserError, match="localhost is an address of a private network"):
+        require_sources({**named, "test_source": "https://localhost/a.zip"})

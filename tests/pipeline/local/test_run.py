@@ -26,7 +26,7 @@ from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize as narrow_tasks
 from tests.reference_graph import frozen, weights_of, write_graph
 from tests.tiny import write_salicon
-from trainer import artifacts, files
+from trainer import artifacts, files, generated
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.evaluation.contestants import find_contestants
@@ -164,6 +164,8 @@ def test_environment_is_the_sample_without_a_source(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert prepare_run("", "", "", {}).environment == "sample"
     assert prepare_run("", "", "", {"base_source": "gs://bucket/salicon"}).environment == "local"
+    assert prepare_run("", "", "", {"base_source": "", "finetune_source": "sample"}).environment == "local"
+    assert prepare_run("", "", "", {"finetune_source": "sample"}).environment == "sample"
     explicit = prepare_run("sample", "", "", {"base_source": "gs://bucket/salicon", "base_epochs": 1})
     assert explicit.parameters["base_source"] == "gs://bucket/salicon"
     assert explicit.parameters["finetune_source"] == "sample"
@@ -262,8 +264,8 @@ def test_missing_base_model_is_refused_before_anything_starts(tmp_path, monkeypa
     assert prepare_run("", "", "", {"base_model_uri": "gs://bucket/msi-net"}).environment == "sample"
     only = {"base_model_uri": "gs://bucket/msi-net", "finetune_source": "sample"}
     assert prepare_run("local", "", "", only).parameters["base_model_uri"] == "gs://bucket/msi-net"
-    with pytest.raises(UserError, match="salicon has no default source; set base_source to a folder"):
-        prepare_run("local", "", "", {**only, "evaluate_base": True})
+    with pytest.raises(UserError, match="base_source is 'nowhere', and there is no such file"):
+        prepare_run("local", "", "", {**only, "base_source": "nowhere", "evaluate_base": True})
 
 
 def test_accelerator_other_than_cpu_is_refused_before_anything_starts(tmp_path, monkeypatch):
@@ -414,3 +416,20 @@ def test_users_mistake_in_a_task_is_the_reason_without_a_traceback(workplace, mo
     stored = Run.load(workplace / "runs" / "lost")
     assert stored.parameters["base_epochs"] == EPOCHS
     assert json.loads((workplace / "runs" / "lost" / "run.json").read_text())["environment"] == "local"
+
+
+@pytest.mark.parametrize(("source", "said"), [("sample", True), ("gs://data/osie", False)])
+def test_run_of_the_sample_set_ends_with_what_to_do_next(source, said, tmp_path):
+    ended = Run(tmp_path / "run", "sample", {}, finished=True)
+    attempt = ended.folder / "msinet-2026"
+    content = {"datasets": {}, "passed_baseline": True, "reason": "It is the first."}
+    content["model_configs"] = {"candidate": {"source": source}}
+    files.write_json(attempt / "evaluate-model" / "evaluation" / artifacts.EVALUATION, content)
+    outputs = {"parameterValues": {"version": 1, "alias": DEFAULT}}
+    files.write_json(attempt / "upload-model" / "executor_output.json", outputs)
+    ended.save()
+    console = Console(file=io.StringIO(), width=160)
+    assert execute_run(ended, console) == 0
+    lines = console.file.getvalue().splitlines()
+    assert (f"Next:       {generated.NEXT}" in lines) is said
+    assert (generated.of_model({"source": "sample"}, "The candidate") in lines) is said

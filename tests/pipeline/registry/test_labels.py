@@ -3,6 +3,7 @@ import re
 import pytest
 
 from pipeline.registry import labels
+from trainer import generated
 from trainer.datasets import DATASETS
 from trainer.metric_table import METRICS
 
@@ -45,3 +46,9 @@ def test_description_says_why_and_from_what():
     assert made == "Run Msinet-2026.01.01, code 0.1.0+5F2A-dirty."
     assert base == "base: salicon from gs://Data/Set.zip"
     assert others[-1].endswith("information_gain -1.2346")
+
+
+def test_description_of_a_model_of_the_sample_set_says_so_first():
+    first, second, *_ = labels.describe(record(model={"source": "sample"})).splitlines()
+    assert first == generated.of_model({"source": "sample"})
+    assert second == "It is better."

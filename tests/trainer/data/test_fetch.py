@@ -153,6 +153,7 @@ def test_the_sample_set_is_called_sample_and_generates_only_what_is_asked_for(da
     assert len(generated) == len(set(generated)) == 8
     assert manifest.dataset == sample.name(dataset)
     assert (manifest.licence, manifest.citation) == ("", "")
+    assert manifest.notes == []
     assert manifest.expected_counts == {"train": 16, "valid": 4}
     assert manifest.source == "sample"
     assert manifest.fingerprint == sample.fingerprint(dataset) == fetch.fingerprint(dataset, "sample")
@@ -191,7 +192,7 @@ def test_the_split_of_add1000_trains_on_the_images_that_salicon_trains_on(tmp_pa
     trained = []
     for dataset, source in (("salicon", SHARED / "salicon"), ("fixationadd1000", SHARED / "add1000.tar.gz")):
         with sources.opened(str(source), storage.list_objects(str(source)), tmp_path) as members:
-            items = layout.find_items(members, datasets.get(dataset), str(source))
+            items = layout.find_items(members, datasets.get(dataset), str(source)).items
             assert {split: len(each) for split, each in items.items()} == {"train": 560, "valid": 140}
             trained.append({hashlib.sha256(item.stimulus.read()).digest() for item in items["train"]})
     assert len(trained[0]) == 560
