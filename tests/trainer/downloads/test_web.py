@@ -91,6 +91,17 @@ def test_a_cut_transfer_goes_on_where_it_ended(site, tmp_path):
     assert [headers.get("If-Range") for headers in asked[1:]] == ['"1"', '"1"']
 
 
+def test_a_weak_etag_is_no_promise_of_the_same_bytes(site, tmp_path):
+    """RFC 9110, 13.1.5: If-Range takes a strong ETag or a date."""
+    address = site.serve("/set.zip", ZIP, etag='W/"1"', modified="Mon, 01 Jan 2024 00:00:00 GMT", cuts=[300_000])
+    assert downloaded(address, tmp_path / "set.zip") == ZIP
+    assert site.asked()[-1]["If-Range"] == "Mon, 01 Jan 2024 00:00:00 GMT"
+    address = site.serve("/set.zip", ZIP, etag='W/"1"', cuts=[300_000])
+    (tmp_path / "set.zip").unlink()
+    assert downloaded(address, tmp_path / "set.zip") == ZIP
+    assert "Range" not in site.asked()[-1]
+
+
 @pytest.mark.parametrize("settings", [{"has_ranges": False}, {"etag": ""}])
 def test_a_server_that_cannot_go_on_begins_again(site, tmp_path, settings):
     address = site.serve("/set.zip", ZIP, cuts=[300_000], **settings)
