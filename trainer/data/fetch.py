@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from trainer import datasets, storage
-from trainer.artifacts import MANIFEST, SPLITS, Manifest, SourceObject, code_version
+from trainer.artifacts import MANIFEST, TEST, Manifest, SourceObject, code_version
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample, sources
+from trainer.data.own.find import find_recordings
 from trainer.data.sources import Member
 from trainer.downloads import cache, places
 from trainer.errors import UserError
@@ -48,13 +49,17 @@ def fingerprint(dataset: str, source: str, private_sources: bool = False) -> str
     return _digest(storage.list_objects(source))
 
 
-def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str], cache_dir: str | None = None) -> Manifest:
+def fetch_dataset(
+    config: FetchConfig, output: str | os.PathLike[str], cache_dir: str | None = None, test_of: str = ""
+) -> Manifest:
     """Write the prepared dataset `output`, a folder that must be empty or not exist.
 
     Args:
         config: the dataset and its source.
         output: the folder.
         cache_dir: folder that keeps downloaded archives; empty for none, None for that of the environment.
+        test_of: the dataset that a model is trained on, if this one is to test that model: all images are only
+            tested on, at the image size of that dataset unless `config` has one. Empty for data to train on.
 
     Raises:
         UserError: the source has an error (see `storage`, `sources`, `layout`, `decode`), or the output cannot be
@@ -63,16 +68,25 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str], cache_dir
     row = datasets.get(config.dataset)
     origin = None if config.source == SAMPLE else places.origin_of(config.source, row, config.private_sources)
     source = origin.source if origin else config.source
-    image_size = parse_image_size(config.image_size) if config.image_size else row.image_size
+    default_size = datasets.get(test_of or config.dataset).image_size
+    image_size = parse_image_size(config.image_size) if config.image_size else default_size
     output = pathlib.Path(output)
     if is_taken(output):
         raise UserError(f"{output} exists already; remove it, or name another folder")
     with replacing(output, last=MANIFEST) as partial, _scratch(output) as scratch:
         partial.mkdir()
         with _opened(config, origin, scratch, cache_dir) as opened:
-            found = layout.find_items(opened.members, row, source)
-            layout.check_counts(found.items, row, source, config.accepts_partial)
-            items = {split: layout.limited(found.items[split], config.max_examples) for split in SPLITS}
+            if row.any_count:
+                found, row = find_recordings(opened.members, row, source, config)
+            else:
+                found = layout.find_items(opened.members, row, source)
+            items = found.items
+            if test_of:
+                items = layout.only_tested(items, row)
+                layout.check_test_count(items, row, source, config.accepts_partial)
+            else:
+                layout.check_counts(items, row, source, config.accepts_partial)
+            items = {split: layout.limited(items[split], config.max_examples) for split in items}
             load_tensorflow()
             from trainer.data.prepare import prepare
 
@@ -130,13 +144,18 @@ def _manifest(
     found: layout.Found,
 ) -> Manifest:
     is_sample = source == SAMPLE
+    complete = {"train": row.n_train, "valid": row.n_valid}
+    if is_sample:
+        complete = sample.counts(dataset)
+    elif row.any_count:
+        complete = {split: len(items) for split, items in found.items.items()}
     return Manifest(
         dataset=prepared_name(dataset, source),
         source=source,
         fingerprint=opened.fingerprint,
         image_size=image_size,
         counts=facts.counts,
-        expected_counts=sample.counts(dataset) if is_sample else {"train": row.n_train, "valid": row.n_valid},
+        expected_counts={TEST: layout.tested_count(complete, row)} if TEST in facts.counts else complete,
         split=row.split,
         ground_truth=facts.ground_truth,
         blur_sigma_px=row.blur_sigma_px if facts.ground_truth == "points" else 0.0,
@@ -157,7 +176,7 @@ def leave_out(output: str | os.PathLike[str]) -> None:
     folder = pathlib.Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "not-fetched.txt").write_text(
-        "A model replaces base training, so the data of base training is not needed.\n"
+        "This run does not need this data: a model replaces base training, or there is no test set.\n"
     )
 
 
