@@ -60,7 +60,7 @@ def test_neither_credentials_nor_cookies_are_sent(site, tmp_path, monkeypatch):
     ],
 )
 def test_an_archive_has_the_name_that_its_server_gives_it(disposition, url, name):
-    assert name_of({"Content-Disposition": disposition}, url) == name
+    assert name_of({"Content-Disposition": disposition}, "it", url) == name
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_an_archive_has_the_name_that_its_server_gives_it(disposition, url, name
 )
 def test_other_names_are_refused(disposition, message):
     with pytest.raises(UserError, match=message) as caught:
-        name_of({"Content-Disposition": disposition}, "https://h.org/")
+        name_of({"Content-Disposition": disposition}, "it", "https://h.org/")
     assert str(caught.value).isprintable()
 
 
@@ -171,6 +171,13 @@ def test_a_file_that_changes_meanwhile_is_noticed(site, tmp_path):
     site.serve("/set.zip", ZIP[:-1], etag='"2"')
     with pytest.raises(ChangedError):
         remote.transfer(tmp_path / "set.zip", offer)
+
+
+def test_a_transfer_that_hardly_moves_counts_as_cut(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(receiving, "SLOW_S", -1)
+    monkeypatch.setattr(receiving, "SLOW_BYTES", 10**9)
+    with pytest.raises(NoAnswerError, match=r"the connection ended after \d+ of 1024004 bytes"):
+        downloaded(site.serve("/set.zip", ZIP, has_ranges=False), tmp_path / "set.zip")
 
 
 def test_a_busy_server_is_asked_again(site, tmp_path):
