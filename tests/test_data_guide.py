@@ -73,7 +73,7 @@ def test_example_does_what_the_page_says(title, text, tmp_path, monkeypatch, cap
     for index, name in enumerate(listing.split()):
         write_file(pathlib.Path(name), index, text)
     (command,) = blocks(text, "sh")
-    python, flag, module, *arguments = shlex.split(command)
+    python, flag, module, *arguments = shlex.split(command.replace("\\\n", " "))
     assert (python, flag, module) == ("python", "-m", "trainer")
     main(arguments)
     folder = arguments[arguments.index("--output-dir") + 1]
