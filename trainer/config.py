@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from trainer import own
 from trainer.errors import UserError, check, check_choice, look_up
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 
@@ -111,11 +112,52 @@ class FetchConfig:
         False, "Also fetch from http:// addresses, and from machines of private networks."
     )
     max_examples: int = setting(0, "Use at most this many images of each split, for quick trials; 0 uses all.")
+    columns: str = setting(
+        "",
+        "custom: which columns of the tables hold what, such as image=stimulus,x=gx,y=gy,observer=pid; also "
+        "trial, time, duration, fixation (its number), valid, event and split. y=-NAME grows upwards. Empty: by "
+        "their usual names.",
+    )
+    coordinates: str = setting(
+        "auto",
+        "custom: unit of the positions in tables: pixels, fraction (0 to 1), degrees (from the centre; needs "
+        "pixels_per_degree), or auto: by the columns' names and values.",
+    )
+    screen_size: str = setting(
+        "",
+        "custom: size of the screen, height x width in pixels, if positions are on the screen; empty if they are "
+        "on the image.",
+    )
+    image_on_screen: str = setting(
+        "center",
+        "custom: where an image is on the screen: center (at its own size), fit (enlarged to fill the screen, "
+        "centred), X,Y (its upper left corner, pixels) or X,Y,HEIGHTxWIDTH (with its size there).",
+    )
+    blur_px: float = setting(
+        0.0,
+        "custom: standard deviation of the Gaussian that turns fixations into a density, in pixels of the images; "
+        "0 for one degree if pixels_per_degree is given, else 1/30 of the median image's longer side.",
+    )
+    pixels_per_degree: float = setting(
+        0.0, "custom: pixels of one degree of visual angle, in the images and, of positions, on the screen."
+    )
+    split: str = setting(
+        "auto",
+        "custom: how images are split into training and validation: shuffle (80 % and 20 %, seeded), folders "
+        "(train/ and val/), column (of the tables), or auto: the column split if there is one, else the folders "
+        "if there are both, else shuffle.",
+    )
 
     def __post_init__(self) -> None:
         _check_number("max_examples", self.max_examples, 0)
         if self.image_size:
             parse_image_size(self.image_size)
+        own.check_settings(self)
+        check(
+            (self.dataset, self.source) != (own.CUSTOM, SAMPLE),
+            f"{own.CUSTOM} is recordings of your own, but their source is {SAMPLE!r}; give their folder, archive or "
+            "address",
+        )
 
     @property
     def accepts_partial(self) -> bool:

@@ -15,6 +15,10 @@ NOT_STATED = "Not stated. Ask the authors."
 """The licence of a dataset if none was found that its authors state."""
 
 
+OWN_SHARE = (4, 5)
+"""Share of images for training, as numerator and denominator, where any number of images is complete."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Place:
     """A file at a public place."""
@@ -47,6 +51,7 @@ class Dataset:
     image_size: tuple[int, int]
     """(height, width) of the network's input, pixels."""
     n_train: int
+    """0 as n_valid: any number is complete."""
     n_valid: int
     blur_sigma_px: float = 16.0
     """Standard deviation, in original pixels, of the Gaussian that turns points into a density, if the maps are
@@ -68,6 +73,16 @@ class Dataset:
     """Suffix of a map's stem, which follows the stem of its image."""
     fixation_suffix: str = ""
     """The same for fixations."""
+
+    @property
+    def any_count(self) -> bool:
+        """Whether it is complete with any number of images."""
+        return self.n_train + self.n_valid == 0
+
+    @property
+    def train_share(self) -> tuple[int, int]:
+        """Numerator and denominator of the share of images for training."""
+        return OWN_SHARE if self.any_count else (self.n_train, self.n_train + self.n_valid)
 
 
 DATASETS: dict[str, Dataset] = {
@@ -227,6 +242,8 @@ DATASETS: dict[str, Dataset] = {
         ),
         homepage="https://doi.org/10.1016/j.jvcir.2021.103356",
     ),
+    # Recordings of one's own (see `trainer/data/own/`).
+    "custom": Dataset((240, 320), 0, 0),
 }
 
 

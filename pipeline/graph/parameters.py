@@ -14,7 +14,7 @@ from pipeline.plan.fit import check_platform
 from pipeline.plan.settings import AcceleratorConfig, JobConfig
 from pipeline.registry import container
 from pipeline.registry.address import VERTEX, Address, check_registry
-from trainer import datasets
+from trainer import datasets, own
 from trainer.artifacts import MODEL_NAME
 from trainer.config import NO_FILE, SAMPLE, EvaluateConfig, FetchConfig, TrainConfig, setting
 from trainer.downloads.addresses import Rule
@@ -172,15 +172,18 @@ def validate(values: Mapping[str, Value], platform: str = "") -> None:
 
     If `platform` (vertex, kubeflow or local) is not empty, it must support them.
     """
+    fetched = []
     for step, title in STEPS.items():
         try:
-            datasets.get(FetchConfig(**_with_defaults(FetchConfig, step, values)).dataset)
+            fetched.append(FetchConfig(**_with_defaults(FetchConfig, step, values)))
+            datasets.get(fetched[-1].dataset)
             training = TrainConfig(**_with_defaults(TrainConfig, step, values))
             machines = AcceleratorConfig(**_with_defaults(AcceleratorConfig, step, values))
             if platform:
                 check_platform(platform, machines, training)
         except UserError as error:
             raise UserError(f"{title.lower()}: {error}") from None
+    own.check_used(fetched)
     for config in (EvaluateConfig, PipelineConfig, JobConfig):
         config(**_with_defaults(config, "", values))
     registry = str(values.get("registry", ""))

@@ -4,6 +4,7 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING
 
+from trainer import own
 from trainer.config import FetchConfig
 from trainer.settings_cli import add_settings, output_dir, output_file, settings
 
@@ -33,7 +34,9 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.data.fetch import fetch_dataset
     from trainer.reports.preview import write_preview
 
-    manifest = fetch_dataset(settings(FetchConfig, parsed), parsed.output_dir, parsed.cache_dir)
+    config = settings(FetchConfig, parsed)
+    own.check_used([config])
+    manifest = fetch_dataset(config, parsed.output_dir, parsed.cache_dir)
     if parsed.preview:
         write_preview(parsed.output_dir, parsed.preview)
     _print_end(manifest, parsed)

@@ -15,6 +15,7 @@ from trainer import datasets, storage
 from trainer.artifacts import MANIFEST, SPLITS, Manifest, SourceObject, code_version
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample, sources
+from trainer.data.own.find import find_recordings
 from trainer.downloads import cache, places
 from trainer.errors import UserError
 from trainer.files import is_mounted, is_taken, replacing
@@ -68,7 +69,10 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str], cache_dir
     with replacing(output, last=MANIFEST) as partial, _scratch(output) as scratch:
         partial.mkdir()
         with _opened(config, origin, scratch, cache_dir) as (members, objects, digest):
-            found = layout.find_items(members, row, source)
+            if row.any_count:
+                found, row = find_recordings(members, row, source, config)
+            else:
+                found = layout.find_items(members, row, source)
             layout.check_counts(found.items, row, source, config.accepts_partial)
             items = {split: layout.limited(found.items[split], config.max_examples) for split in SPLITS}
             load_tensorflow()
@@ -117,13 +121,16 @@ def _manifest(
     found: layout.Found,
 ) -> Manifest:
     is_sample = source == SAMPLE
+    complete = {"train": row.n_train, "valid": row.n_valid}
+    if row.any_count:
+        complete = {split: len(items) for split, items in found.items.items()}
     return Manifest(
         dataset=prepared_name(dataset, source),
         source=source,
         fingerprint=digest,
         image_size=image_size,
         counts=facts.counts,
-        expected_counts=sample.counts(dataset) if is_sample else {"train": row.n_train, "valid": row.n_valid},
+        expected_counts=sample.counts(dataset) if is_sample else complete,
         split=row.split,
         ground_truth=facts.ground_truth,
         blur_sigma_px=row.blur_sigma_px if facts.ground_truth == "points" else 0.0,

@@ -175,7 +175,8 @@ def split_indices(names: Sequence[str], row: Dataset) -> tuple[list[int], list[i
     for group in groups.values():
         order = np.arange(len(group))
         np.random.RandomState(SEED).shuffle(order)
-        n_train = len(group) * row.n_train // (row.n_train + row.n_valid)
+        share, whole = row.train_share
+        n_train = len(group) * share // whole
         train += [group[position] for position in order[:n_train]]
         valid += [group[position] for position in order[n_train:]]
     return train, valid
@@ -187,7 +188,7 @@ def check_counts(items: dict[str, list[Item]], row: Dataset, source: str, allow_
     counts = f"{source} has {n_train} training and {n_valid} validation images"
     if not n_train or not n_valid:
         raise UserError(f"{counts}; both are needed: add images")
-    if (n_train, n_valid) != (row.n_train, row.n_valid) and not allow_partial_data:
+    if (n_train, n_valid) != (row.n_train, row.n_valid) and not (row.any_count or allow_partial_data):
         raise UserError(
             f"{counts}, the complete dataset has {row.n_train} and {row.n_valid}; add the rest, or set "
             "allow_partial_data to train on these"

@@ -47,7 +47,9 @@ def origin_of(source: str, row: Dataset, private: bool = False) -> Origin | None
     """
     if not source:
         if not row.places:
-            raise UserError("this dataset has no public place; give its folder, archive or address as source")
+            raise UserError(
+                "recordings of your own have no public place; give their folder, archive or address as source"
+            )
         return Origin(row.places, Rule(private, ROW_HTTP), row)
     rule = Rule(private, ROW_HTTP)
     addresses = checked_addresses(source, rule)
