@@ -34,7 +34,7 @@ def blocks(text, language):
 
 
 def write_file(path, index, text):
-    """A file of an example: the table that the page prints, or by its folder an image, a map or a picture of points."""
+    """A file of an example: the table on the page, or by its folder an image, a map or a picture of points."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".csv":
         (content,) = blocks(text, "csv")

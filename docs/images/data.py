@@ -55,7 +55,10 @@ def main() -> None:
         browser = launch(playwright)
         page = browser.new_page(viewport=VIEWPORT)
         page.goto((folder / "lab.html").as_uri())
-        for name, first, last in (("understood", "header", "section:has(ul)"), ("maps", *["section:has(.tiled)"] * 2)):
+        for name, first, last in (
+            ("understood", "header", "section:has(ul)"),
+            ("maps", *["section:has(.tiled)"] * 2),
+        ):
             top, end = page.locator(first).first.bounding_box(), page.locator(last).first.bounding_box()
             assert top
             assert end
