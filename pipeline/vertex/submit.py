@@ -15,7 +15,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.graph import parameters
 from pipeline.graph.environment import Environment
-from pipeline.graph.parameters import STEPS, Value
+from pipeline.graph.parameters import DATA, STEPS, Value
 from pipeline.graph.titles import NAME
 from pipeline.graph.values import layered
 from pipeline.registry.address import VERTEX
@@ -119,7 +119,7 @@ def _check_ours(environment: Environment, chosen: Template, values: Mapping[str,
 
 def check_locations(environment: Environment, values: Mapping[str, Value]) -> None:
     """Raise `UserError` for a location that the machines of the run cannot read from or write to."""
-    unused = {f"{step}_source" for step in STEPS if step not in parameters.fetched_steps(values)}
+    unused = {f"{name}_source" for name in DATA if name not in parameters.fetched_steps(values)}
     locations = {name: words for name, words in parameters.KEYWORDS.items() if name not in unused}
     for name, words in {**locations, "checkpoint_dir": ("",)}.items():
         value = str(values.get(name, words[0]))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainer import own
 from trainer.config import FetchConfig
-from trainer.settings_cli import add_settings, output_dir, output_file, settings
+from trainer.settings_cli import add_cache_dir, add_settings, output_dir, output_file, settings
 
 if TYPE_CHECKING:
     from trainer.artifacts import Manifest
@@ -17,11 +17,12 @@ HELP = "fetch and prepare a dataset"
 def configure(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, FetchConfig)
     parser.add_argument(
-        "--cache-dir",
-        metavar="DIR",
-        help="Folder that keeps downloaded archives; empty for none (default: that of the environment variable "
-        "MSINET_CACHE, else ~/.cache/msinet).",
+        "--test",
+        action="store_true",
+        help="Prepare a test set: all images are only tested on, or if the split is given the validation images. "
+        "`evaluate` takes it as a further --dataset-dir.",
     )
+    add_cache_dir(parser)
     parser.add_argument(
         "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder for the prepared dataset."
     )
@@ -36,7 +37,8 @@ def execute(parsed: argparse.Namespace) -> None:
 
     config = settings(FetchConfig, parsed)
     own.check_used([config])
-    manifest = fetch_dataset(config, parsed.output_dir, parsed.cache_dir)
+    test_of = config.dataset if parsed.test else ""
+    manifest = fetch_dataset(config, parsed.output_dir, parsed.cache_dir, test_of)
     if parsed.preview:
         write_preview(parsed.output_dir, parsed.preview)
     _print_end(manifest, parsed)
@@ -51,6 +53,6 @@ def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
         written += f"; preview: {parsed.preview}"
     folder = f"--dataset-dir {shlex.quote(parsed.output_dir)}"
     following = f"train {folder} --output-dir model"
-    if "train" not in manifest.counts:
-        following = f"evaluate --model MODEL {folder} --output-dir evaluation"
+    if manifest.is_test_set:
+        following = f"evaluate --model MODEL --dataset-dir TRAINED {folder} --output-dir evaluation"
     print(f"wrote {parsed.output_dir}: {written}; next: python -m trainer {following}")

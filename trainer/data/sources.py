@@ -35,6 +35,14 @@ DAMAGED = (
 TAR_END = bytes(512)
 
 
+class DamagedError(UserError):
+    """An archive that cannot be read; `archive` is its name."""
+
+    def __init__(self, message: str, archive: str) -> None:
+        super().__init__(message)
+        self.archive = archive
+
+
 @dataclass(frozen=True)
 class Member:
     """One file of a source."""
@@ -128,7 +136,7 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
     try:
         archive = zipfile.ZipFile(path)
     except DAMAGED as error:
-        raise _damaged(origin, error) from None
+        raise _damaged(origin, error, origin) from None
     # Opening and closing members is not thread-safe; reading them is.
     lock = threading.Lock()
 
@@ -143,7 +151,7 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
                     with lock:
                         member.close()
             except (*DAMAGED, OSError) as error:
-                raise _damaged(f"{info.filename} in {origin}", error) from None
+                raise _damaged(f"{info.filename} in {origin}", error, origin) from None
 
         return read
 
@@ -158,8 +166,8 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
         yield members
 
 
-def _damaged(origin: str, error: Exception) -> UserError:
-    return UserError(f"{origin} is incomplete or damaged ({error}); copy or download it again")
+def _damaged(origin: str, error: Exception, archive: str) -> DamagedError:
+    return DamagedError(f"{origin} is incomplete or damaged ({error}); copy or download it again", archive)
 
 
 # === TAR ===
@@ -202,7 +210,7 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[tup
                 yield name, target
             _drain(stream, is_gzip)
         except DAMAGED as error:
-            raise _damaged(origin, error) from None
+            raise _damaged(origin, error, origin) from None
 
 
 def _drain(stream: IO[bytes], is_gzip: bool) -> None:

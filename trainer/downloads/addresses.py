@@ -54,7 +54,9 @@ class Rule:
         if parts.scheme not in ("https", "http") or not parts.host:
             raise RefusedError(f"{where}: only https:// is fetched; download the file, and pass its path")
         if parts.auth:
-            raise RefusedError(f"{where}: it has a password, and none is sent; download it yourself")
+            raise RefusedError(
+                f"the address of {host_of(url)} has a password, which is not sent; download it yourself"
+            )
         if not self.private:
             self._check_public(url, parts.scheme, parts.host, where, redirected_from)
 

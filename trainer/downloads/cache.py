@@ -10,7 +10,7 @@ import fcntl
 import hashlib
 import os
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 from trainer.downloads.addresses import shown
@@ -73,6 +73,13 @@ def find(root: pathlib.Path, address: str) -> Download | None:
     return _kept(_folder(root, address))
 
 
+def forget(downloads: Iterable[Download]) -> None:
+    """Remove archives that turn out to be damaged, so that the next fetch downloads them again."""
+    for each in downloads:
+        each.path.unlink(missing_ok=True)
+        (each.path.parent / RECORD).unlink(missing_ok=True)
+
+
 def fetch(root: pathlib.Path, remote: Remote, sha256: str = "") -> Download:
     """The archive at an address: from the folder `root` if it has the state that its server offers, else new.
 
@@ -122,7 +129,7 @@ def _download(folder: pathlib.Path, remote: Remote, offer: Offer, sha256: str) -
     if not is_resumed:
         partial.unlink(missing_ok=True)
         write_json(record, dataclasses.asdict(offer))
-    size = "" if offer.size_bytes is None else f", {offer.size_bytes / 1e6:.3g} MB"
+    size = "" if offer.size_bytes is None else f", {offer.size_bytes / 1e6:,.1f} MB"
     print(f"download {offer.name} from {remote.shown}{size}", flush=True)
     try:
         remote.transfer(partial, offer)

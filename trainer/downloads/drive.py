@@ -48,9 +48,12 @@ class Drive(Web):
             response.close()
 
     def _is_page(self, response: requests.Response) -> bool:
-        self.check_status(response, (200, 206, 416))
         kind = response.headers.get("Content-Type", "").lower()
-        return kind.startswith("text/html") and "Content-Disposition" not in response.headers
+        is_page = kind.startswith("text/html") and "Content-Disposition" not in response.headers
+        if is_page and response.status_code in (403, 429):
+            raise self._explained(response)
+        self.check_status(response, (200, 206, 416))
+        return is_page
 
     def _confirmed(self, response: requests.Response) -> str:
         """The address of the file itself, from the page."""

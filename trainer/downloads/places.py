@@ -46,15 +46,23 @@ def origin_of(source: str, row: Dataset, private: bool = False) -> Origin | None
         UserError: an address that is not fetched.
     """
     if not source:
-        if not row.places:
-            raise UserError(
-                "recordings of your own have no public place; give their folder, archive or address as source"
-            )
-        return Origin(row.places, Rule(private, ROW_HTTP), row)
+        return public(row, private)
     rule = Rule(private, ROW_HTTP)
     addresses = checked_addresses(source, rule)
     is_folder = len(addresses) == 1 and storage.is_remote(source) and not storage.is_archive(source)
     return Origin(tuple(Place(each, "") for each in addresses), rule) if addresses and not is_folder else None
+
+
+def public(row: Dataset, private: bool = False) -> Origin:
+    """The archives at the public places of a dataset; raises `UserError` if it has none."""
+    if not row.places:
+        raise UserError("this dataset has no public place; give its folder, archive or address as source")
+    return Origin(row.places, Rule(private, ROW_HTTP), row)
+
+
+def kept(place: Place, root: pathlib.Path) -> cache.Download | None:
+    """What the cache `root` has of a place of the table of datasets."""
+    return cache.find(root, _remote(place, Rule(http=ROW_HTTP)).address)
 
 
 def _remotes(origin: Origin) -> list[tuple[Place, cache.Remote]]:
@@ -126,7 +134,7 @@ def _by_hand(origin: Origin) -> Iterator[None]:
         if origin.row is None:
             raise
         names = ", ".join(place.name for place in origin.places)
-        page = f" (see {origin.row.homepage})" if origin.row.homepage else ""
+        page = f" from {origin.row.homepage}" if origin.row.homepage else ""
         raise NoAnswerError(
-            f"{error}. Or by hand: download {names} in a browser{page} to a folder, and pass the folder as source"
+            f"{error}; or download {names} in a browser{page} into a folder, and pass the folder as source"
         ) from None

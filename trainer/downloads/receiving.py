@@ -100,9 +100,14 @@ def receive(partial: Partial, response: Response) -> None:
             f"cannot write {partial.path} ({error.strerror}); set MSINET_CACHE to a folder on another disk"
         ) from None
     except HTTPError as error:
-        raise CutError(f"the connection was cut ({type(error).__name__})") from None
+        raise _cut(partial, offset, expected) from error
     if expected is not None and arrived != expected:
-        raise CutError(f"its server sent {offset + arrived} of {offset + expected} bytes")
+        raise _cut(partial, offset, expected)
+
+
+def _cut(partial: Partial, offset: int, expected: int | None) -> CutError:
+    total = "" if expected is None else f" of {offset + expected}"
+    return CutError(f"the connection ended after {partial.size_bytes}{total} bytes")
 
 
 def _remove(path: pathlib.Path) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import pathlib
+import re
 import time
 import urllib.parse
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +33,7 @@ SAID = {
     403: "refuses access: it wants a login, or does not serve this network",
     404: "has nothing there",
     410: "has nothing there any more",
-    429: "has had too many requests; try again later",
+    429: "has had too many requests",
 }
 """HTTP status -> what it means."""
 
@@ -199,8 +200,13 @@ def patiently(attempt: Callable[[], Result], failed: str, progress: Callable[[],
 def reason(error: Exception) -> str:
     """The innermost cause of a network error in a few words; the libraries wrap it with addresses."""
     inner: BaseException = error
-    while isinstance(cause := getattr(inner, "reason", None) or next(iter(inner.args), None), BaseException):
+    while isinstance(cause := _cause(inner), BaseException):
         inner = cause
     if isinstance(inner, urllib3.exceptions.NameResolutionError):
         return "its name does not resolve"
-    return shown(str(inner).rpartition(": ")[2])[:100] or type(inner).__name__
+    text = re.sub(r" \(_ssl\.c:\d+\)", "", str(inner)).rpartition(": ")[2]
+    return shown(text)[:100] or type(inner).__name__
+
+
+def _cause(error: BaseException) -> object:
+    return getattr(error, "reason", None) or getattr(error, "original_error", None) or next(iter(error.args), None)

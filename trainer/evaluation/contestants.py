@@ -33,6 +33,8 @@ class Measured:
     """Content of `artifacts.Manifest`, without its files."""
     folder: pathlib.Path | None
     """The prepared data; None if it no longer exists or has changed."""
+    center_bias: tuple[Any, ...] = ()
+    """Fingerprint and number of the training images of the centre bias; empty for those of `manifest`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +125,9 @@ def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path 
     tables = per_image.read(folder / artifacts.PER_IMAGE, REMEDY)
     try:
         measured = {
-            dataset: Measured(tables[dataset], result["manifest"], _same_data(result))
+            dataset: Measured(
+                *(tables[dataset], result["manifest"], _same_data(result)), tuple(result.get("center_bias", ()))
+            )
             for dataset, result in content["datasets"].items()
         }
         path = model or pathlib.Path(content["model_folders"][per_image.CANDIDATE])

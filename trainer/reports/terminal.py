@@ -8,9 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from trainer import generated
+from trainer.evaluation import wording
 from trainer.evaluation.compare import Result
 from trainer.evaluation.per_image import Scores
-from trainer.evaluation.wording import percent
 from trainer.reports import score_rows
 
 MODELS = {
@@ -75,7 +75,8 @@ def _score_cells(
 
 
 def _title(dataset: str, n_images: int, level: float) -> str:
-    return f"Validation images of {dataset}: {n_images:,}; {percent(level)} confidence intervals"
+    images = wording.images_of(dataset)
+    return f"{images[0].upper()}{images[1:]}: {n_images:,}; {wording.percent(level)} confidence intervals"
 
 
 def _print(console: Console, title: str, columns: Iterable[str], rows: Mapping[str, Sequence[str]]) -> None:

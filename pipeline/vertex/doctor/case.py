@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from pipeline import grants
 from pipeline.graph.environment import Environment
-from pipeline.graph.parameters import Value, fetched_steps, settings_of
+from pipeline.graph.parameters import Value, data_settings, fetched_steps
 from pipeline.plan.plan import TrainingPlan
 from pipeline.vertex.doctor.api import quoted
 from trainer import datasets, storage
@@ -85,7 +85,7 @@ class Case:
         """What the run reads from Cloud Storage: parameters and addresses."""
         addresses = []
         for step in fetched_steps(self.values):
-            config = FetchConfig(**settings_of(FetchConfig, step, self.values))
+            config = FetchConfig(**data_settings(step, self.values))
             public = [place.address for place in datasets.DATASETS[config.dataset].places]
             given = (addresses_in(config.source) or [config.source]) if config.source else public
             addresses += [(f"{step}_source", address) for address in given]

@@ -299,6 +299,18 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
         (["finetune_accelerator=l4", "finetune_batch_size=900"], "fine-tuning: .*there are 800 training images"),
         (["base_epochs=100000"], "base training: training takes about .* but timeout_hours is 168"),
         (
+            ["gate_on=test"],
+            "gate_on is test, but test_dataset is empty; set test_dataset, or set gate_on to finetune",
+        ),
+        (
+            ["test_dataset=mit1003", "test_source=https://10.0.0.1/a.zip"],
+            "10.0.0.1 is an address of a private network",
+        ),
+        (
+            ["test_dataset=osie", "test_source=/data/osie"],
+            "test_source is '/data/osie', which machines on Vertex AI cannot access",
+        ),
+        (
             ["base_source=/data/salicon"],
             "base_source is '/data/salicon', which machines on Vertex AI cannot access",
         ),

@@ -95,7 +95,7 @@ def test_a_second_fetch_uses_what_the_first_has_kept(site, tmp_path, capsys):
     assert len(site.asked("HEAD")) == 2
     assert kept(tmp_path) == ["download.json", "set.zip"]
     said = capsys.readouterr().out
-    assert f"download set.zip from {address}, 1.02 MB\n" in said
+    assert f"download set.zip from {address}, 1.0 MB\n" in said
     assert f"set.zip is in the cache: {first.path}\n" in said
 
 

@@ -162,11 +162,9 @@ def test_a_place_that_does_not_answer_is_named_with_what_to_do_by_hand(internet,
     internet.answer("people.csail.mit.edu/tjudd/WherePeopleLook/ALLSTIMULI.zip", 404)
     with pytest.raises(UserError) as caught:
         fetch.fingerprint("mit1003", "")
-    assert "people.csail.mit.edu has nothing there (HTTP 404). Or by hand: download ALLSTIMULI.zip, " in str(
-        caught.value
-    )
+    assert "people.csail.mit.edu has nothing there (HTTP 404); or download ALLSTIMULI.zip, " in str(caught.value)
     assert "ALLFIXATIONMAPS.zip in a browser" in str(caught.value)
-    assert str(caught.value).endswith("to a folder, and pass the folder as source")
+    assert str(caught.value).endswith("into a folder, and pass the folder as source")
 
 
 def test_two_archives_of_one_name_are_refused(internet, tmp_path):
@@ -180,11 +178,20 @@ def test_two_archives_of_one_name_are_refused(internet, tmp_path):
 
 
 def test_an_archive_that_is_damaged_is_said(internet, tmp_path):
-    internet.serve("data.example.org/a.zip", archive({"stimuli/a.png": b"1" * 1000})[:-30])
+    """And is not kept: its server has the same length and ETag for the good one."""
+    good = archive({f"{role}/{index}.png": b"1" * 100 for role in ("stimuli", "maps") for index in range(9)})
+    bad_member = good.replace(b"1" * 100, b"1" * 99 + b"2")
     arguments = ["fetch", "--dataset", "osie", "--source", "https://data.example.org/a.zip"]
-    with pytest.raises(SystemExit, match=r"a.zip is incomplete or damaged \(File is not a zip file\)"):
-        main([*arguments, "--output-dir", str(tmp_path / "set")])
-    assert not list(tmp_path.iterdir())
+    for content in (good[:-30], bad_member):
+        internet.serve("data.example.org/a.zip", content)
+        with pytest.raises(SystemExit, match=r"a.zip is incomplete or damaged \((File is not a zip|Bad CRC-32)"):
+            main(
+                [
+                    *(*arguments, "--output-dir", str(tmp_path / "set"), "--cache-dir", str(tmp_path / "cache")),
+                    *("--allow-partial-data", "true"),
+                ]
+            )
+        assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [cache.LOCK]
 
 
 def test_private_sources_are_fetched_when_told_to(site, tmp_path):
