@@ -34,7 +34,6 @@ from scipy import ndimage
 from trainer import artifacts, datasets, metrics, preprocess, storage
 from trainer.data import decode, layout, sources
 from trainer.data.layout import Item
-from trainer.data.sources import Member
 from trainer.errors import UserError, reported
 from trainer.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
 from trainer.progress import Tracker
@@ -60,11 +59,12 @@ class Observed:
     """One image and the fixations of its observers."""
 
     def __init__(self, item: Item) -> None:
-        assert isinstance(item.fixations, Member)
+        assert item.fixations
         self.stimulus = decode.decode_stimulus(item.stimulus)
         self.size: Size = (self.stimulus.shape[0], self.stimulus.shape[1])
-        observers = decode.read_observers(item.fixations, self.size)
-        self.observers = [points for points in observers if len(points)]
+        gaze = decode.read_gaze(item.fixations, self.size)
+        numbers = np.zeros(len(gaze.points)) if gaze.observers is None else gaze.observers
+        self.observers = [gaze.points[numbers == number] for number in np.unique(numbers)]
 
     def points(self, chosen: Iterable[int]) -> Points:
         """Fixations (n, 2) of the chosen observers."""
@@ -245,7 +245,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         objects = storage.list_objects(arguments.source)
         with sources.opened(arguments.source, objects, pathlib.Path(scratch)) as members:
-            items = layout.find_items(members, datasets.get(arguments.dataset), arguments.source)
+            items = layout.find_items(members, datasets.get(arguments.dataset), arguments.source).items
             training = layout.limited(items["train"], FITTED_ON)
             blur = truth_blur(training)
             fitted = [Observed(item) for item in training]

@@ -80,9 +80,12 @@ PIPELINE = [
 ]
 """The same of `python -m pipeline`, after the components below."""
 COMPONENTS = {
-    "fingerprint": 'fingerprint.fingerprint.python_func("salicon", "sample", "", False, "none")',
-    "no data": 'fetch_dataset.fetch_dataset.python_func("salicon", "", "", False, 0, "", a("left"), a("page"))',
-    "data": 'fetch_dataset.fetch_dataset.python_func("salicon", "nowhere", "", False, 0, "1", a("d"), a("page"))',
+    "fingerprint": 'fingerprint.fingerprint.python_func("salicon", "sample", False, "", False, "none")',
+    "no data": """fetch_dataset.fetch_dataset.python_func(
+        **settings(FetchConfig), test_of="", fingerprint="", prepared=a("left"), preview=a("page"))""",
+    "data": """fetch_dataset.fetch_dataset.python_func(
+        **{**settings(FetchConfig), "source": "nowhere"}, test_of="", fingerprint="1",
+        prepared=a("d"), preview=a("page"))""",
     "import": 'import_model.import_model.python_func("nosuch.h5", "salicon", "", "1", a("new"))',
     "plan": """plan_training.plan_training.python_func(
         step="base", platform="local", location="", image_pattern="{}", **settings(AcceleratorConfig),
@@ -97,9 +100,10 @@ COMPONENTS = {
     "collect": 'collect_training.collect_training.python_func("", a("workspace"), a("collected"), a("curve"))',
     "evaluate": """evaluate_model.evaluate_model.python_func(
         False, **settings(EvaluateConfig), model_name="msinet", registry="", base_data=a("data"),
-        finetune_data=a("nowhere"), model=a("model"), evaluation=a("new"), metrics=a("m"), report=a("report"))""",
+        finetune_data=a("nowhere"), test_data=a("data"), model=a("model"), evaluation=a("new"), metrics=a("m"),
+        report=a("report"))""",
     "upload": """upload_model.upload_model.python_func(
-        "msinet", "", "run-1", a("model"), a("one"), a("data"), a("data"))""",
+        "msinet", "", "run-1", a("model"), a("one"), a("data"), a("data"), a("data"))""",
 }
 """Calls of components; those of the tasks that need TensorFlow have a mistake in them."""
 TASKS = [
@@ -118,7 +122,7 @@ from components import *
 from components import (check_registry, collect_training, evaluate_model, fetch_dataset, fingerprint, import_model,
     plan_training, train_model, upload_model)
 from pipeline.plan.settings import AcceleratorConfig
-from trainer.config import EvaluateConfig, TrainConfig
+from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
 from trainer.errors import reported
 
 settings = lambda config: dataclasses.asdict(config())

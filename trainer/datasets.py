@@ -1,8 +1,8 @@
 """The datasets of this project. Standard library only.
 
 Sizes, splits and ground truth are those of the reference implementation (alexanderkroner/saliency, data.py and
-config.py). All datasets have the same layout: a folder of stimuli, a folder of maps and, for some, a folder of
-fixations. Files of one image have the same path below these folders (see `trainer/data/layout.py`).
+config.py). Each dataset is read in the form in which its authors publish it, which its row describes, and from
+folders of stimuli, of maps and of fixations (see `trainer/data/roles.py`).
 """
 
 import dataclasses
@@ -11,6 +11,12 @@ from trainer.errors import look_up
 
 DRIVE = "drive:"
 """Begin of the address of a file on Google Drive, which its id follows."""
+NOT_STATED = "Not stated. Ask the authors."
+"""The licence of a dataset if none was found that its authors state."""
+
+
+OWN_SHARE = (4, 5)
+"""Share of images for training, as numerator and denominator, where any number of images is complete."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,12 +32,26 @@ class Place:
 
 
 @dataclasses.dataclass(frozen=True)
+class Rule:
+    """What some files of the authors' form hold."""
+
+    path: str
+    """End of their paths, in any case. `{name}` is the image's name, and `{folder}` and `{split}` are those parts
+    of the path that tell its folder and its split; each stands for a part without a slash."""
+    role: str
+    """`stimulus`, `map` or `fixations`."""
+    reader: str = ""
+    """How to read a file with the fixations of all images: a name in `trainer/data/mat_sets.py`."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Dataset:
     """A dataset."""
 
     image_size: tuple[int, int]
     """(height, width) of the network's input, pixels."""
     n_train: int
+    """0 as n_valid: any number is complete."""
     n_valid: int
     blur_sigma_px: float = 16.0
     """Standard deviation, in original pixels, of the Gaussian that turns points into a density, if the maps are
@@ -42,20 +62,27 @@ class Dataset:
     places: tuple[Place, ...] = ()
     """Where the authors publish it."""
     licence: str = ""
-    """Terms of use, as its authors state them; empty if they state none."""
+    """Terms of use, as its authors state them, or NOT_STATED."""
     citation: str = ""
     """The publication to cite."""
     homepage: str = ""
     """Page of its authors."""
+    form: tuple[Rule, ...] = ()
+    """The files of the authors' archives that are used; empty if their folders tell what they hold."""
     map_suffix: str = ""
     """Suffix of a map's stem, which follows the stem of its image."""
     fixation_suffix: str = ""
     """The same for fixations."""
 
     @property
-    def source(self) -> str:
-        """Its address on Cloud Storage; empty if it is elsewhere."""
-        return next((place.address for place in self.places if place.address.startswith("gs://")), "")
+    def any_count(self) -> bool:
+        """Whether it is complete with any number of images."""
+        return self.n_train + self.n_valid == 0
+
+    @property
+    def train_share(self) -> tuple[int, int]:
+        """Numerator and denominator of the share of images for training."""
+        return OWN_SHARE if self.any_count else (self.n_train, self.n_train + self.n_valid)
 
 
 DATASETS: dict[str, Dataset] = {
@@ -69,6 +96,16 @@ DATASETS: dict[str, Dataset] = {
             Place("drive:1P-jeZXCsjoKO79OhFUgnj6FGcyvmLDPj", "fixations.zip"),
             Place("drive:1PnO7szbdub1559LfjYHMy65EDC4VhJC8", "maps.zip"),
         ),
+        form=(
+            Rule("images/{split}/{name}.jpg", "stimulus"),
+            Rule("{split}/{name}.png", "map"),
+            Rule("{split}/{name}.mat", "fixations"),
+        ),
+        licence=(
+            "Images: those of Microsoft COCO, under the terms of use of Flickr. Maps and fixations: not stated."
+        ),
+        citation="Ming Jiang, Shengsheng Huang, Juanyong Duan, Qi Zhao: SALICON: Saliency in context. CVPR 2015.",
+        homepage="http://salicon.net/",
     ),
     "mit1003": Dataset(
         (360, 360),
@@ -80,6 +117,17 @@ DATASETS: dict[str, Dataset] = {
             Place("https://people.csail.mit.edu/tjudd/WherePeopleLook/ALLSTIMULI.zip", "ALLSTIMULI.zip"),
             Place("https://people.csail.mit.edu/tjudd/WherePeopleLook/ALLFIXATIONMAPS.zip", "ALLFIXATIONMAPS.zip"),
         ),
+        form=(
+            Rule("{name}.jpeg", "stimulus"),
+            Rule("{name}_fixMap.jpg", "map"),
+            Rule("{name}_fixPts.jpg", "fixations"),
+        ),
+        licence="Images: from Flickr (Creative Commons) and LabelMe. Maps and fixations: not stated.",
+        citation=(
+            "Tilke Judd, Krista Ehinger, Frédo Durand, Antonio Torralba: Learning to predict where humans look. "
+            "ICCV 2009."
+        ),
+        homepage="https://people.csail.mit.edu/tjudd/WherePeopleLook/index.html",
     ),
     "cat2000": Dataset(
         (216, 384),
@@ -87,6 +135,17 @@ DATASETS: dict[str, Dataset] = {
         400,
         split="shuffle_per_category",
         places=(Place("http://saliency.mit.edu/trainSet.zip", "trainSet.zip"),),
+        form=(
+            Rule("Stimuli/{folder}/{name}.jpg", "stimulus"),
+            Rule("FIXATIONMAPS/{folder}/{name}.jpg", "map"),
+            Rule("FIXATIONLOCS/{folder}/{name}.mat", "fixations"),
+        ),
+        licence=NOT_STATED,
+        citation=(
+            "Ali Borji, Laurent Itti: CAT2000: A large scale fixation dataset for boosting saliency research. "
+            "CVPR 2015 workshop on the future of datasets, arXiv 1505.03581."
+        ),
+        homepage="http://saliency.mit.edu/datasets.html",
     ),
     "dutomron": Dataset(
         (360, 360),
@@ -102,12 +161,36 @@ DATASETS: dict[str, Dataset] = {
                 "DUT-OMRON-eye-fixations.zip",
             ),
         ),
+        form=(
+            Rule("DUT-OMRON-image/{name}.jpg", "stimulus"),
+            Rule("{name}.mat", "fixations"),
+        ),
+        licence=NOT_STATED,
+        citation=(
+            "Chuan Yang, Lihe Zhang, Huchuan Lu, Xiang Ruan, Ming-Hsuan Yang: Saliency detection via "
+            "graph-based manifold ranking. CVPR 2013."
+        ),
+        homepage="http://saliencydetection.net/dut-omron/",
     ),
     "pascals": Dataset(
         (360, 360),
         650,
         200,
         places=(Place("http://cbs.ic.gatech.edu/salobj/download/salObj.zip", "salObj.zip"),),
+        form=(
+            Rule("imgs/pascal/{name}.jpg", "stimulus"),
+            Rule("pascal/humanFix/{name}.png", "map"),
+            Rule("pascalFix.mat", "fixations", reader="pascals"),
+            Rule("pascalSize.mat", "fixations", reader="pascals"),
+        ),
+        licence=(
+            "Images: those of PASCAL VOC 2010, under the terms of use of Flickr. Maps and fixations: not stated."
+        ),
+        citation=(
+            "Yin Li, Xiaodi Hou, Christof Koch, James M. Rehg, Alan L. Yuille: The secrets of salient object "
+            "segmentation. CVPR 2014."
+        ),
+        homepage="http://cbs.ic.gatech.edu/salobj/",
     ),
     "osie": Dataset(
         (240, 320),
@@ -119,6 +202,16 @@ DATASETS: dict[str, Dataset] = {
                 "predicting-human-gaze-beyond-pixels.zip",
             ),
         ),
+        form=(
+            Rule("stimuli/{name}.jpg", "stimulus"),
+            Rule("fixations.mat", "fixations", reader="osie"),
+        ),
+        licence="MIT License.",
+        citation=(
+            "Juan Xu, Ming Jiang, Shuo Wang, Mohan S. Kankanhalli, Qi Zhao: Predicting human gaze beyond "
+            "pixels. Journal of Vision 14(1), 2014."
+        ),
+        homepage="https://github.com/NUS-VIP/predicting-human-gaze-beyond-pixels",
     ),
     "fiwi": Dataset(
         (216, 384),
@@ -128,13 +221,29 @@ DATASETS: dict[str, Dataset] = {
         places=(
             Place("https://www.dropbox.com/s/30nxg2uwd1wpb80/webpage_dataset.zip?dl=1", "webpage_dataset.zip"),
         ),
+        form=(
+            Rule("stimuli/{name}.png", "stimulus"),
+            Rule("all5/{name}.png", "fixations"),
+        ),
+        licence=NOT_STATED,
+        citation="Chengyao Shen, Qi Zhao: Webpage saliency. ECCV 2014.",
+        homepage="https://www-users.cse.umn.edu/~qzhao/webpage_saliency.html",
     ),
     "fixationadd1000": Dataset(
         (360, 360),
         800,
         200,
         places=(Place("gs://hmm-ml-models/fixation/add1000.tar.gz", "add1000.tar.gz"),),
+        licence=NOT_STATED,
+        citation=(
+            "Song Liang, Ruihang Liu, Jiansheng Qian: Fixation prediction for advertising images: Dataset and "
+            "benchmark. Journal of Visual Communication and Image Representation, 2021, doi "
+            "10.1016/j.jvcir.2021.103356."
+        ),
+        homepage="https://doi.org/10.1016/j.jvcir.2021.103356",
     ),
+    # Recordings of one's own (see `trainer/data/own/`).
+    "custom": Dataset((240, 320), 0, 0),
 }
 
 

@@ -98,13 +98,13 @@ class Picture:
     def size(self) -> tuple[int, int]:
         """(h, w) of the upright pixels. EXIF tags behind a PNG's pixels are known after `decode` only."""
         width, height = self._picture.size
-        return (width, height) if _orientation(self._picture) >= 5 else (height, width)
+        return (width, height) if orientation_of(self._picture) >= 5 else (height, width)
 
     def decode(self) -> Pixels:
         """(h, w, 3) uint8 RGB. Can be called once, because it frees the decoder's memory."""
         try:
             self._picture.load()
-            method = UPRIGHT.get(_orientation(self._picture))
+            method = UPRIGHT.get(orientation_of(self._picture))
             picture = _rgb(self._picture)
             return np.asarray(picture if method is None else picture.transpose(method))
         except Exception as error:  # Pillow's decoders raise whatever their parsing meets, down to struct.error
@@ -154,7 +154,7 @@ def _damaged(origin: str, format: str | None, reason: str) -> UserError:
     return UserError(f"{origin} does not decode as {format} ({reason}); download or export it again")
 
 
-def _orientation(picture: ImageFile) -> int:
+def orientation_of(picture: ImageFile) -> int:
     """The EXIF orientation, without decoding the pixels; 1 if there is none, or if Pillow applies it itself."""
     if picture.format == "TIFF" or (picture.format == "PNG" and "exif" not in picture.info):
         return 1  # Pillow turns a TIFF itself, and would decode a PNG to look for tags behind its pixels

@@ -16,6 +16,9 @@ from trainer.config import SAMPLE, FetchConfig, TrainConfig, parse_image_size
 from trainer.duration import format_duration
 from trainer.errors import UserError, check
 
+ASSUMED_COUNTS = (800, 200)
+"""Images for training and validation where any number is complete; the pipeline's own plan counts them."""
+
 
 @dataclasses.dataclass(frozen=True)
 class DataSize:
@@ -34,12 +37,12 @@ def data_size(config: FetchConfig) -> DataSize:
     complete one.
     """
     row = datasets.get(config.dataset)
-    counts = row.n_train, row.n_valid
+    counts = ASSUMED_COUNTS if row.any_count else (row.n_train, row.n_valid)
     if config.source == SAMPLE:
         from trainer.data import sample  # slow to import
 
-        drawn = sample.settings(config.dataset)
-        counts = drawn.n_train, drawn.n_valid
+        generated = sample.counts(config.dataset)
+        counts = generated["train"], generated["valid"]
     n_train, n_valid = (min(count, config.max_examples or count) for count in counts)
     return DataSize(
         images=n_train,

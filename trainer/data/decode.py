@@ -1,6 +1,5 @@
 """Decode the files of one image: the stimulus, its map as a density, and its fixated pixels."""
 
-import io
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -9,11 +8,12 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 from PIL import Image
-from scipy import io as mat
 from scipy import ndimage
 
+from trainer.data import mat_files
 from trainer.data.gaze import Fixations, Gaze, Points
-from trainer.data.layout import POINTS, Item
+from trainer.data.layout import Item
+from trainer.data.roles import POINTS
 from trainer.data.sources import Member
 from trainer.errors import UserError, first_line
 from trainer.picture import open_header
@@ -25,6 +25,8 @@ MAX_POINT_SHARE = 0.02
 """A map with at most this number of values, and less than this share of its pixels above 0, is points."""
 MAX_PIXELS = 180_000_000
 """Pixels of the largest image that is decoded."""
+GREY_LEVELS: Pixels = (np.linspace(0, 1, 256) * 255).astype(np.uint8)
+"""matplotlib's colours `gray`; rounding down makes 24 of them one level darker (matplotlib 3.7 to 3.11)."""
 DECODED_BY_TENSORFLOW = {"JPEG": ("L", "RGB"), "PNG": ("1", "L", "LA", "P", "RGB", "RGBA", "I;16", "I")}
 """Formats and modes that TensorFlow decodes, as the reference does; Pillow decodes the others."""
 
@@ -146,71 +148,42 @@ def is_points(map: Pixels) -> bool:
 
 
 def blur(points: Points, size: tuple[int, int], sigma_px: float) -> Pixels:
-    """Density (h, w) of fixated pixels, uint8: the binary map, blurred, with its maximum at 255.
+    """Density (h, w) of fixated pixels, uint8, from 0 to 255: the binary map, blurred.
 
-    The reference does the same (Kroner et al., download.py: `gaussian_filter` of the binary map).
+    These are the reference's levels (Kroner et al., download.py): `gaussian_filter` of the binary map, which
+    matplotlib's `imsave` writes.
     """
-    marked = np.zeros(size, np.float32)
+    marked = np.zeros(size)
     marked[tuple(points.T)] = 1
-    blurred = ndimage.gaussian_filter(marked, sigma_px)
-    density: Pixels = np.round(blurred / blurred.max() * 255).astype(np.uint8)
-    return density
+    blurred: NDArray[np.float64] = ndimage.gaussian_filter(marked, sigma_px)
+    lowest, highest = blurred.min(), blurred.max()
+    if lowest == highest:
+        return np.full(size, 255, np.uint8)
+    blurred -= lowest
+    blurred *= 256 / (highest - lowest)
+    return GREY_LEVELS[np.minimum(blurred, 255).astype(np.uint8)]
 
 
 def read_gaze(source: Member | Fixations, size: tuple[int, int]) -> Gaze:
-    """Fixated pixels, at least one, in a stimulus of `size` (h, w): of a `.mat` file, an image or a file of many."""
+    """Fixated pixels, at least one, in a stimulus of `size` (h, w), of any form of file."""
     gaze = source.read(size) if isinstance(source, Fixations) else _read_file(source, size)
     if not len(gaze.points):
-        raise UserError(f"{source.origin} has no fixation; remove it with its image")
+        outside = f" in its image, only {gaze.n_left_out} outside" if gaze.n_left_out else ""
+        raise UserError(f"{source.origin} has no fixation{outside}; remove it with its image")
     return gaze
 
 
 def _read_file(member: Member, size: tuple[int, int]) -> Gaze:
     if member.path.lower().endswith(POINTS):
-        observers = read_observers(member, size)
-        # One element may be one observer, or all.
-        gaze = Gaze.of(observers) if len(observers) > 1 else Gaze(np.concatenate(observers), None)
-    else:
-        levels = _decode_map(member, size)
-        # JPEG gives points faint neighbours.
-        marked = levels > (0 if is_points(levels) else 127)
-        if np.count_nonzero(marked) >= MAX_POINT_SHARE * levels.size:
-            raise UserError(
-                f"{member.origin} is a density in a folder of fixations, and there is another folder of maps; "
-                "remove one of the two"
-            )
-        gaze = Gaze(_rescaled(np.argwhere(marked), levels.shape, size), None)
-    return gaze
-
-
-def read_observers(member: Member, size: tuple[int, int]) -> list[Points]:
-    """The fixated pixels of each observer in a stimulus of `size` (h, w), from a `.mat` file like SALICON's."""
-    return [np.clip(points, 0, np.array(size) - 1) for points in _read_mat(member)]
-
-
-def _read_mat(member: Member) -> list[Points]:
-    """Points of each of SALICON's `gaze` structs, whose (x, y) count from 1, or of CAT2000's matrix `fixLocs`."""
-    try:
-        content = mat.loadmat(io.BytesIO(member.read()), variable_names=["gaze", "fixLocs"])
-        if "fixLocs" in content:
-            return [np.argwhere(content["fixLocs"])]
-        observers = [
-            np.asarray(points, np.int64).reshape(-1, 2) for points in content["gaze"]["fixations"].ravel()
-        ]
-    except (
-        OSError,
-        ValueError,
-        TypeError,
-        KeyError,
-        IndexError,
-        NotImplementedError,
-        mat.matlab.MatReadError,
-    ) as error:
+        return mat_files.read(member, size)
+    levels = _decode_map(member, size)
+    # JPEG gives points faint neighbours.
+    marked = levels > (0 if is_points(levels) else 127)
+    if np.count_nonzero(marked) >= MAX_POINT_SHARE * levels.size:
         raise UserError(
-            f"{member.origin} is not a file of fixations: it has no `gaze` with `fixations` of (x, y) "
-            f"({error!r}); download or export it again"
-        ) from None
-    return [points[:, ::-1] - 1 for points in observers]
+            f"{member.origin} is a density in the place of fixations; put it into a folder of maps, or remove it"
+        )
+    return Gaze(_rescaled(np.argwhere(marked), levels.shape, size), None)
 
 
 def _rescaled(points: Points, size: tuple[int, ...], target_size: tuple[int, int]) -> Points:

@@ -1,46 +1,20 @@
 """Find which files of a source belong together, and split the images into training and validation.
 
-One rule for all datasets: the folder of a file, at any depth, tells what it holds. In an archive without such
-folders, the archive's own name tells it:
-
-| folder or archive              | holds                                                       |
-|--------------------------------|-------------------------------------------------------------|
-| `stimuli`, `images`            | stimuli                                                     |
-| `saliency`, `maps`             | maps                                                        |
-| `fixation`, `fixations`        | fixations: `.mat` files, or images of the fixated pixels;   |
-|                                | these images are the maps if there are no others            |
-
-Files of one image have the same path below that folder, apart from their suffixes.
+`trainer/data/roles.py` has the rules that tell what a file holds.
 """
 
-import pathlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from trainer.artifacts import SPLITS
+from trainer.artifacts import SPLITS, TEST
 from trainer.data.gaze import Fixations
+from trainer.data.roles import ROLES, Placed, place_all
 from trainer.data.sources import Member
 from trainer.datasets import Dataset
 from trainer.errors import UserError
 
-ROLES = {
-    "stimuli": "stimulus",
-    "images": "stimulus",
-    "saliency": "map",
-    "maps": "map",
-    "fixationmaps": "map",
-    "fixation": "fixations",
-    "fixations": "fixations",
-    "fixationlocs": "fixations",
-}
-"""Folder name -> what it holds; `fixationmaps` and `fixationlocs` are CAT2000's."""
-SPLIT_FOLDERS = {"train": "train", "val": "valid", "valid": "valid", "test": "test"}
-IGNORED = "output"
-"""CAT2000 has folders of this name with images made from its stimuli."""
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif")
-POINTS = ".mat"
 SEED = 42
 
 
@@ -58,41 +32,81 @@ class Item:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """What a path says about a file."""
+class Found:
+    """The images of a source."""
 
-    role: str
-    split: str
-    name: str
-    key: str
+    items: dict[str, list[Item]]
+    """Of each split: sorted by name if the split is given, else in the order of the seeded shuffle."""
+    notes: list[str]
+    """What was understood of the source, and what was left out; sentences for people."""
 
 
-def find_items(members: Sequence[Member], row: Dataset, source: str) -> dict[str, list[Item]]:
-    """The images of each split: sorted by name if the split is given, else in the order of the seeded shuffle.
+Files = dict[str, tuple[str, Member]]
+"""Key of an image -> name and content of its file."""
+
+
+def find_items(members: Sequence[Member], row: Dataset, source: str) -> Found:
+    """The images of each split.
 
     Raises:
-        UserError: a file has no counterpart, two files have the same name, or there are no stimuli or no maps.
+        UserError: a file has no counterpart, two files have the same name, there are no stimuli or no maps, or a
+            file with the fixations of all images cannot be read.
     """
-    files: dict[str, dict[str, tuple[str, Member]]] = {role: {} for role in ROLES.values()}
-    for member in members:
-        place = _place(member.path, row)
-        if place is None or place.split == "test":
+    placed, notes = place_all(members, row)
+    files = _by_role(placed)
+    stimuli, maps = files["stimulus"], files["map"]
+    fixations: Mapping[str, Member | Fixations] = {key: member for key, (_, member) in files["fixations"].items()}
+    of_all = _read_sets(placed)
+    if of_all:
+        fixations, left_out = (
+            {key: each for key, each in of_all.items() if key in stimuli},
+            of_all.keys() - stimuli,
+        )
+        if left_out:
+            counts = f"{len(left_out)} of {len(of_all)}"
+            notes.append(f"The fixations of images that the source does not have are left out ({counts}).")
+    _check_pairs(stimuli, maps, fixations, row, source, members)
+    items = {
+        key: Item(name, stimulus, maps[key][1] if maps else None, fixations.get(key))
+        for key, (name, stimulus) in stimuli.items()
+    }
+    return Found(_split(items, row), notes)
+
+
+def _by_role(placed: Placed) -> dict[str, Files]:
+    """The files of each role that hold one image."""
+    files: dict[str, Files] = {role: {} for role in ROLES.values()}
+    for place, member in placed:
+        if place.reader:
             continue
         first = files[place.role].setdefault(place.key, (place.name, member))
         if first[1] is not member:
-            raise UserError(
-                f"two files with the same name: {first[1].origin} and {member.origin} would both be the "
-                f"{place.role} of {place.key!r}; remove one of them"
-            )
-    stimuli, maps, fixations = files["stimulus"], files["map"], files["fixations"]
-    if not maps:
-        maps = {key: file for key, file in fixations.items() if not file[0].lower().endswith(POINTS)}
-        fixations = {key: file for key, file in fixations.items() if key not in maps}
-    _check_pairs(stimuli, maps, fixations, source, members)
-    items = {
-        key: Item(name, stimulus, _member(maps, key), _member(fixations, key))
-        for key, (name, stimulus) in stimuli.items()
-    }
+            raise _two_files(first[1], member, f"{place.role} of {place.key!r}")
+    return files
+
+
+def _read_sets(placed: Placed) -> dict[str, Fixations]:
+    """Key of an image -> its fixations, of the files that hold those of all images; empty if there are none."""
+    files: dict[str, Member] = {}
+    readers = {place.reader for place, _ in placed if place.reader}
+    for place, member in placed:
+        if place.reader and files.setdefault(place.key, member) is not member:
+            raise _two_files(files[place.key], member, "fixations of all images")
+    if not readers:
+        return {}
+    from trainer.data.mat_sets import READERS  # SciPy takes a moment to load
+
+    return READERS[readers.pop()](files)
+
+
+def _two_files(first: Member, second: Member, what: str) -> UserError:
+    return UserError(
+        f"two files with the same name: {first.origin} and {second.origin} would both be the {what}; remove one "
+        "of them"
+    )
+
+
+def _split(items: dict[str, Item], row: Dataset) -> dict[str, list[Item]]:
     if row.split == "given":
         return {split: _in_split(items, split) for split in SPLITS}
     ordered = sorted(items.values(), key=lambda item: item.name)
@@ -100,58 +114,30 @@ def find_items(members: Sequence[Member], row: Dataset, source: str) -> dict[str
     return {"train": [ordered[index] for index in train], "valid": [ordered[index] for index in valid]}
 
 
-def _member(files: dict[str, tuple[str, Member]], key: str) -> Member | None:
-    return files[key][1] if key in files else None
-
-
 def _in_split(items: dict[str, Item], split: str) -> list[Item]:
     return sorted((item for key, item in items.items() if key.startswith(f"{split}/")), key=lambda item: item.name)
-
-
-def _place(path: str, row: Dataset) -> _Place | None:
-    """What the file at `path` is; None if it is none of the roles."""
-    *folders, file = path.split("/")
-    depth = max((i for i, folder in enumerate(folders) if folder.lower() in ROLES), default=None)
-    if depth is None:
-        return None
-    role = ROLES[folders[depth].lower()]
-    below = folders[depth + 1 :]
-    suffix = pathlib.PurePosixPath(file).suffix
-    kinds = (*IMAGE_SUFFIXES, POINTS) if role == "fixations" else IMAGE_SUFFIXES
-    if suffix.lower() not in kinds or IGNORED in (folder.lower() for folder in below):
-        return None
-    split = ""
-    if row.split == "given":
-        labels = [SPLIT_FOLDERS[folder.lower()] for folder in folders if folder.lower() in SPLIT_FOLDERS]
-        if not labels:
-            raise UserError(f"{path} is neither in train/ nor in val/, which split this dataset; move it")
-        split = labels[-1]
-        below = [folder for folder in below if SPLIT_FOLDERS.get(folder.lower()) != split]
-    stem = file[: len(file) - len(suffix)]
-    if role != "stimulus":
-        stem = stem.removesuffix(row.map_suffix)
-        stem = stem.removesuffix(row.fixation_suffix) if role == "fixations" else stem
-    key = "/".join([*([split] if split else []), *below, stem])
-    return _Place(role, split, "/".join([*below, file]), key)
 
 
 def _check_pairs(
     stimuli: Collection[str],
     maps: Collection[str],
     fixations: Collection[str],
+    row: Dataset,
     source: str,
     members: Sequence[Member],
 ) -> None:
+    archives, rules = (", ".join(each) for each in ([p.name for p in row.places], [r.path for r in row.form]))
+    authors = f"; or give all archives of its authors ({archives}), with files {rules}" if rules else ""
     if not stimuli:
         example = f", such as {members[0].path}" if members else ""
         raise UserError(
             f"{source} has no stimuli: none of its {len(members)} files{example} is an image in a folder or "
-            "archive named stimuli or images"
+            f"archive named stimuli or images{authors}"
         )
     if not maps and not fixations:
         raise UserError(
             f"{source} has {len(stimuli)} images but no maps: put them into a folder or archive named saliency, "
-            "maps, fixation or fixations"
+            f"maps, fixation or fixations{authors}"
         )
     for what, keys in (("map", maps), ("fixations file", fixations)):
         if not keys:
@@ -186,7 +172,8 @@ def split_indices(names: Sequence[str], row: Dataset) -> tuple[list[int], list[i
     for group in groups.values():
         order = np.arange(len(group))
         np.random.RandomState(SEED).shuffle(order)
-        n_train = len(group) * row.n_train // (row.n_train + row.n_valid)
+        share, whole = row.train_share
+        n_train = len(group) * share // whole
         train += [group[position] for position in order[:n_train]]
         valid += [group[position] for position in order[n_train:]]
     return train, valid
@@ -198,10 +185,33 @@ def check_counts(items: dict[str, list[Item]], row: Dataset, source: str, allow_
     counts = f"{source} has {n_train} training and {n_valid} validation images"
     if not n_train or not n_valid:
         raise UserError(f"{counts}; both are needed: add images")
-    if (n_train, n_valid) != (row.n_train, row.n_valid) and not allow_partial_data:
+    if (n_train, n_valid) != (row.n_train, row.n_valid) and not (row.any_count or allow_partial_data):
         raise UserError(
             f"{counts}, the complete dataset has {row.n_train} and {row.n_valid}; add the rest, or set "
             "allow_partial_data to train on these"
+        )
+
+
+def only_tested(items: dict[str, list[Item]], row: Dataset) -> dict[str, list[Item]]:
+    """The images of a test set, sorted by name: the validation images of a given split, else all images."""
+    tested = items["valid"] if row.split == "given" else [*items["train"], *items["valid"]]
+    return {TEST: sorted(tested, key=lambda item: item.name)}
+
+
+def tested_count(counts: Mapping[str, int], row: Dataset) -> int:
+    """The number of images of `only_tested` for a dataset with so many images in each split."""
+    return counts["valid"] if row.split == "given" else sum(counts.values())
+
+
+def check_test_count(items: dict[str, list[Item]], row: Dataset, source: str, allow_partial_data: bool) -> None:
+    """The same as `check_counts` for a test set."""
+    count, expected = len(items[TEST]), tested_count({"train": row.n_train, "valid": row.n_valid}, row)
+    if not count:
+        raise UserError(f"{source} has no images to test on: a set with a given split is tested on those in val/")
+    if count != expected and not (row.any_count or allow_partial_data):
+        raise UserError(
+            f"{source} has {count} test images, the complete dataset has {expected}; add the rest, or set "
+            "allow_partial_data to test on these"
         )
 
 

@@ -4,6 +4,8 @@ Threads prepare a bounded number of images at a time, and the records are writte
 not depend on the number of images, and the same files give the same bytes.
 """
 
+import csv
+import hashlib
 import os
 import pathlib
 from collections import Counter
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from trainer import preprocess
-from trainer.artifacts import CENTER_BIAS
+from trainer.artifacts import CENTER_BIAS, IMAGES
 from trainer.data import decode, tfrecords
 from trainer.data.gaze import Gaze
 from trainer.data.layout import Item
@@ -33,10 +35,15 @@ class _Prepared:
     """One prepared image."""
 
     origin: str
+    name: str
+    digest: str
+    """Of the stimulus, as in `artifacts.IMAGES`."""
     record: bytes
     ground_truth: str
     has_fixations: bool
     has_observers: bool
+    n_fixations: int
+    n_left_out: int
     original_size: tuple[int, int]
     share: FloatMap | None
     """The map's contribution to the centre bias; None for validation images."""
@@ -52,6 +59,9 @@ class Facts:
     original_sizes: Counter[str] = field(default_factory=Counter)
     has_observers: bool = True
     """Whether the observers of all images are told apart."""
+    n_fixations: int = 0
+    n_left_out: int = 0
+    """Fixations outside of their images, or that are not numbers."""
     bias: FloatMap = field(default_factory=lambda: np.zeros(CENTER_BIAS_SIZE))
 
     def add(self, image: _Prepared) -> None:
@@ -63,6 +73,8 @@ class Facts:
                 "a dataset must be fixated pixels, or all must be densities; replace one of the two kinds"
             )
         self.has_observers &= image.has_observers
+        self.n_fixations += image.n_fixations
+        self.n_left_out += image.n_left_out
         self.original_sizes["x".join(map(str, image.original_size))] += 1
         if image.share is not None:
             self.bias += image.share
@@ -79,6 +91,16 @@ class Facts:
         assert self.first is not None
         return self.first.has_fixations
 
+    @property
+    def notes(self) -> list[str]:
+        """Sentences about the fixations that were left out; none if all are used."""
+        if not self.n_left_out:
+            return []
+        total = self.n_fixations + self.n_left_out
+        return [
+            f"{self.n_left_out:,} of {total:,} fixations are left out: outside of their image, or not numbers."
+        ]
+
     def center_bias(self) -> NDArray[np.float32]:
         """Mean map of the training images, float32 that sums to 1."""
         bias: NDArray[np.float32] = (self.bias / self.bias.sum()).astype(np.float32)
@@ -92,7 +114,7 @@ def prepare(
     folder: pathlib.Path,
     dataset: str,
 ) -> Facts:
-    """Write the shards of all splits, and the centre bias of the training images, into `folder`.
+    """Write the shards of all splits, `IMAGES`, and the centre bias of the training images, into `folder`.
 
     Args:
         items: split -> its images, in the order of their examples; no split is empty.
@@ -108,7 +130,13 @@ def prepare(
     facts = Facts()
     n_images = sum(map(len, items.values()))
     n_threads = min(os.cpu_count() or 1, MAX_WORKERS)
-    with Tracker(f"prepare {dataset}", n_images, "images") as tracker, open_pool(n_threads) as pool:
+    with (
+        Tracker(f"prepare {dataset}", n_images, "images") as tracker,
+        open_pool(n_threads) as pool,
+        (folder / IMAGES).open("w", newline="", encoding="utf-8") as file,
+    ):
+        images = csv.writer(file)
+        images.writerow(["split", "image", "digest"])
         for split, split_items in items.items():
             is_training = split == "train"
 
@@ -121,9 +149,11 @@ def prepare(
                 for image in map_ahead(pool, prepare_at, range(len(split_items)), 2 * n_threads):
                     facts.add(image)
                     writer.write(image.record)
+                    images.writerow([split, image.name, image.digest])
                     tracker.advance()
             facts.shards[split], facts.counts[split] = writer.names, len(split_items)
-    np.save(folder / CENTER_BIAS, facts.center_bias())
+    if "train" in items:
+        np.save(folder / CENTER_BIAS, facts.center_bias())
     return facts
 
 
@@ -152,13 +182,24 @@ def _prepare_one(
     )
     return _Prepared(
         origin=(item.map or item.stimulus).origin,
+        name=item.name,
+        digest=_digest(image.stimulus),
         record=tfrecords.serialize(example),
         ground_truth=image.ground_truth,
         has_fixations=image.gaze is not None,
         has_observers=gaze.observers is not None,
+        n_fixations=len(gaze.points),
+        n_left_out=gaze.n_left_out,
         original_size=original_size,
         share=_share(density, box) if is_training else None,
     )
+
+
+def _digest(stimulus: NDArray[np.uint8]) -> str:
+    """Digest (hex) of the pixels and the size: the same for copies of a file, also under another name."""
+    digest = hashlib.blake2b(str(stimulus.shape).encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(stimulus).data)
+    return digest.hexdigest()
 
 
 def _rounded(values: NDArray[np.float32]) -> NDArray[np.uint8]:

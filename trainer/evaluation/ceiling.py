@@ -102,13 +102,13 @@ class Ceiling:
     """Collects the scores of observers, centre bias and models on held-out images.
 
     Args:
-        folder: A prepared dataset whose observers are told apart.
-        manifest: Its manifest.
+        trained_on: The prepared dataset with the training images.
+        manifest: Of the dataset to evaluate on, whose observers are told apart.
     """
 
-    def __init__(self, folder: pathlib.Path, manifest: Manifest) -> None:
-        self._fitted = fit(folder)
-        n_images = manifest.counts["valid"]
+    def __init__(self, trained_on: pathlib.Path, manifest: Manifest) -> None:
+        self._fitted = fit(trained_on)
+        n_images = manifest.counts[manifest.held_out]
         chosen = np.random.default_rng(0).permutation(n_images)[:MOST_IMAGES]
         self._chosen = frozenset(chosen.tolist())
         self._rows: dict[int, dict[str, dict[str, Scores]]] = {}
@@ -120,9 +120,9 @@ class Ceiling:
         """Score one image, in any thread; an image that was not chosen or has one observer is left out.
 
         Args:
-            example: An image of the `valid` split.
+            example: A held-out image.
             predictions: Model -> its map without padding.
-            background: Of all images of the split.
+            background: Of all held-out images.
         """
         if self._fitted is None or example.index not in self._chosen:
             return

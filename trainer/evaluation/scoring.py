@@ -1,11 +1,11 @@
-"""Predict and score the validation images of one prepared dataset."""
+"""Predict and score the validation or test images of one prepared dataset."""
 
 import functools
 import itertools
 import os
 import pathlib
 import urllib.parse
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -46,10 +46,6 @@ class Scorer:
 
     Images are read one after another, predicted in batches and scored in threads, so that memory does not grow
     with their number. Only the fixations of all images are kept, for the shuffled AUC.
-
-    Args:
-        folder: The prepared dataset.
-        ceiling: Gets the maps of each image, too.
     """
 
     def __init__(
@@ -57,9 +53,22 @@ class Scorer:
         folder: pathlib.Path,
         manifest: artifacts.Manifest,
         networks: Mapping[str, Network],
+        center_bias: pathlib.Path | None = None,
+        left_out: Collection[str] = (),
         ceiling: Ceiling | None = None,
     ) -> None:
-        self._folder, self._manifest, self._ceiling = folder, manifest, ceiling
+        """Prepare to score the held-out images in `folder`.
+
+        Args:
+            folder: Prepared dataset.
+            manifest: Its manifest.
+            networks: Name -> network.
+            center_bias: Prepared dataset whose training images make the centre bias; `folder` if None.
+            left_out: Names of images that are not scored.
+            ceiling: Gets the maps of each image, too.
+        """
+        self._folder, self._manifest, self._left_out = folder, manifest, frozenset(left_out)
+        self._bias_folder, self._ceiling = center_bias or folder, ceiling
         self._forward = {model: network(manifest.image_size) for model, network in networks.items()}
 
     def score(self, description: str) -> PerImage:
@@ -71,12 +80,11 @@ class Scorer:
         Raises:
             UserError: a prediction has values that are not finite.
         """
-        background = Background(self._folder, self._fixated())
+        score_one = functools.partial(self._score_one, Background(self._bias_folder, self._fixated()))
         rows = {}
-        predicted = self._predict(read(self._folder, "valid"))
+        predicted = self._predict(self._examples())
         max_pending = BATCH_SIZE + 4 * (os.cpu_count() or 1)
-        with open_pool() as pool, Tracker(description, self._manifest.counts["valid"], "images") as tracker:
-            score_one = functools.partial(self._score_one, background)
+        with open_pool() as pool, Tracker(description, self._n_images, "images") as tracker:
             for name, scores in map_ahead(pool, score_one, predicted, max_pending):
                 rows[name] = scores
                 tracker.advance()
@@ -91,7 +99,7 @@ class Scorer:
         Returns:
             Name of an image -> `stimulus`, `density` or a network -> file.
         """
-        chosen = (example for example in read(self._folder, "valid") if example.name in stems)
+        chosen = (example for example in self._examples() if example.name in stems)
         files: dict[str, dict[str, pathlib.Path]] = {}
         for example, predictions in self._predict(chosen):
             maps = {"density": example.density / max(1, example.density.max()), **predictions}
@@ -103,6 +111,14 @@ class Scorer:
             for panel, pixels in panels.items():
                 Image.fromarray(pixels[content(example)]).save(files[example.name][panel])
         return files
+
+    @property
+    def _n_images(self) -> int:
+        return self._manifest.counts[self._manifest.held_out] - len(self._left_out)
+
+    def _examples(self) -> Iterator[Example]:
+        examples = read(self._folder, self._manifest.held_out)
+        return (example for example in examples if example.name not in self._left_out)
 
     def _predict(self, examples: Iterable[Example]) -> Iterator[tuple[Example, Predictions]]:
         """Each example with each network's prediction."""
@@ -147,8 +163,8 @@ class Scorer:
         """The examples, if they have fixations."""
         if not self._manifest.has_fixations:
             return
-        with Tracker("read fixations", self._manifest.counts["valid"], "images") as tracker:
-            for example in read(self._folder, "valid"):
+        with Tracker("read fixations", self._n_images, "images") as tracker:
+            for example in self._examples():
                 yield example
                 tracker.advance()
 

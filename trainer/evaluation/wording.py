@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trainer.artifacts import TEST_SUFFIX
 from trainer.evaluation.confidence import MIN_IMAGES, Gain, Share
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -70,3 +71,9 @@ def ceiling_scope(ceiling: Mapping[str, Any]) -> str:
     left_out = ceiling["n_too_few"]
     rest = f"; {left_out:,} with fewer than two left out" if left_out else ""
     return f"{ceiling['n_images']:,} images with {observers} observers each{rest}"
+
+
+def images_of(name: str) -> str:
+    """What the images of a dataset of an evaluation are called, such as `test images of osie`."""
+    is_test_set = name.endswith(TEST_SUFFIX)
+    return f"test images of {name.removesuffix(TEST_SUFFIX)}" if is_test_set else f"validation images of {name}"

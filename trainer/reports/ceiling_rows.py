@@ -12,7 +12,7 @@ from trainer.reports import score_rows
 Rows = list[dict[str, Any]]
 WIDEST = (-0.5, 2.0)
 """Shares beyond these are drawn at the end of a bar."""
-MARGIN = 0.15
+MARGIN = 0.18
 """Free space at both ends of a bar, for the texts under 0 and 1."""
 
 

@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trainer import generated
 from trainer.evaluation import wording
 from trainer.evaluation.compare import Result
 from trainer.evaluation.per_image import Scores
-from trainer.evaluation.wording import percent
 from trainer.reports import ceiling_rows, score_rows
 
 MODELS = {
@@ -41,6 +41,8 @@ def print_evaluation(evaluation: dict[str, Any], console: Console) -> None:
         _print(console, _title(dataset, result["n_images"], evaluation["shown_confidence"]), columns, rows)
         if "ceiling" in result:
             _print_ceiling(console, result["ceiling"], evaluation["shown_confidence"])
+    for text in generated.of_evaluation(evaluation):
+        console.print(Text(text), soft_wrap=True)
     if evaluation["passed_baseline"]:
         console.print(Text(evaluation["reason"]), soft_wrap=True)
 
@@ -55,7 +57,7 @@ def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float) -> N
         row["metric"]: [row["start"], row["end"], *map(wording.share, row["shares"].values())] for row in rows
     }
     columns = ["centre bias", "people", *(MODELS[model] for model in rows[0]["shares"])]
-    title = f"Share of the way from the centre bias to people; {percent(level)} confidence intervals"
+    title = f"Share of the way from the centre bias to people; {wording.percent(level)} confidence intervals"
     _print(console, title, columns, cells)
     console.print(Text(f"Scored on held-out observers of {wording.ceiling_scope(ceiling)}."), soft_wrap=True)
     if labels := ceiling_rows.undefined(rows):
@@ -92,7 +94,8 @@ def _score_cells(
 
 
 def _title(dataset: str, n_images: int, level: float) -> str:
-    return f"Validation images of {dataset}: {n_images:,}; {percent(level)} confidence intervals"
+    images = wording.images_of(dataset)
+    return f"{images[0].upper()}{images[1:]}: {n_images:,}; {wording.percent(level)} confidence intervals"
 
 
 def _print(console: Console, title: str, columns: Iterable[str], rows: Mapping[str, Sequence[str]]) -> None:

@@ -127,7 +127,10 @@ def test_a_density_is_unchanged():
 def test_points_become_a_density_as_the_reference_blurs_them():
     decoded = decode.decode(item(picture(point_map())), 3.0)
     expected = ndimage.gaussian_filter(point_map() / 255, 3.0)
-    np.testing.assert_allclose(decoded.density, expected / expected.max() * 255, atol=0.51)
+    span = (expected - expected.min()) / (expected.max() - expected.min())
+    # Kroner et al., download.py: imsave writes floor(256 x), as a grey that may be one level darker.
+    assert set(np.unique(np.minimum(np.floor(256 * span), 255) - decoded.density)) <= {0, 1}
+    assert (decoded.density.min(), decoded.density.max()) == (0, 255)
     np.testing.assert_array_equal(decoded.gaze.points, POINTS)
 
 
@@ -138,16 +141,12 @@ def test_an_image_of_points_in_addition_to_a_density_gives_the_fixations_even_as
         np.testing.assert_array_equal(decoded.gaze.points, POINTS)
 
 
-def test_gaze_counts_from_one_keeps_repeats_and_is_clipped_to_the_image():
-    fixations = gaze([(1, 1), (1, 1), (32, 24)], [], [(40, 30), (5, 4)])
+def test_gaze_counts_from_one_keeps_repeats_and_leaves_out_what_is_outside():
+    fixations = gaze([(1, 1), (1, 1), (32, 24)], [], [(40, 30), (33, 1), (0, 5), (5, 4)])
     decoded = decode.decode(item(picture(density_map(1)), fixations), 2.0)
-    assert decoded.gaze.points.tolist() == [[0, 0], [0, 0], [23, 31], [23, 31], [3, 4]]
-    assert decoded.gaze.observers.tolist() == [0, 0, 0, 2, 2]
-
-
-def test_observers_are_separate():
-    observers = decode.read_observers(gaze([(1, 1), (1, 1)], [], [(40, 30)]), (24, 32))
-    assert [each.tolist() for each in observers] == [[[0, 0], [0, 0]], [], [[23, 31]]]
+    assert decoded.gaze.points.tolist() == [[0, 0], [0, 0], [23, 31], [3, 4]]
+    assert decoded.gaze.observers.tolist() == [0, 0, 0, 2]
+    assert decoded.gaze.n_left_out == 3
 
 
 def test_fixations_alone_become_the_density():
@@ -185,7 +184,11 @@ def test_the_ratio_of_a_map_may_differ_by_one_pixel(size, fits):
         (picture(density_map(1)), gaze([], []), r"x\.mat in set\.zip has no fixation"),
         (picture(density_map(1)), file(b"x", "x.mat"), r"x\.mat in set\.zip is not a file of fixations"),
         (picture(density_map(1)), mat_file({"other": 1}), r"x\.mat in set\.zip is not a file of fixations"),
-        (picture(density_map(1)), picture(density_map(2), name="f"), r"f\.png in set\.zip is a density in a"),
+        (
+            picture(density_map(1)),
+            picture(density_map(2), name="f"),
+            r"f\.png in set\.zip is a density in the place of fixations; put",
+        ),
     ],
 )
 def test_ground_truth_that_cannot_be_used_is_named(map, fixations, message):

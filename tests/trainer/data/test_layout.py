@@ -16,7 +16,7 @@ def members(*paths):
 
 
 def find(dataset, *paths):
-    return layout.find_items(members(*paths), datasets.get(dataset), "source")
+    return layout.find_items(members(*paths), datasets.get(dataset), "source").items
 
 
 def summary(item):

@@ -1,10 +1,12 @@
 """The HTML pages: their content, and that they need no other file."""
 
 import base64
+import dataclasses
 import html.parser
 import io
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from trainer.errors import UserError
 from trainer.evaluation import wording
 from trainer.evaluation.confidence import Share
 from trainer.metric_table import METRICS
-from trainer.reports import ceiling_rows, report
+from trainer.reports import ceiling_rows, pages, report
 from trainer.reports.curve import write_curve
 from trainer.reports.preview import write_preview
 
@@ -150,10 +152,32 @@ def test_preview_shows_counts_origin_and_images(datasets, tmp_path):
     assert all(fact in page.text for fact in facts)
 
 
+def test_preview_and_report_show_licence_citation_and_what_was_understood(datasets, tmp_path):
+    folder = shutil.copytree(datasets["salicon"], tmp_path / "set")
+    manifest = artifacts.Manifest.load(folder)
+    told = {"licence": "Ours.", "citation": "A: B. C 2020.", "notes": ["x is 'gx'.", "2 rows <left out>."]}
+    dataclasses.replace(manifest, **told).save(folder)
+    write_preview(folder, tmp_path / "preview.html")
+    text = (tmp_path / "preview.html").read_text(encoding="utf-8")
+    assert "<li>x is &#39;gx&#39;.</li><li>2 rows &lt;left out&gt;.</li>" in text
+    assert "<dd>Ours.</dd>" in text
+    assert "<dd>A: B. C 2020.</dd>" in text
+    facts = pages.manifest_facts(dataclasses.asdict(artifacts.Manifest.load(folder)))
+    assert dict(facts)["Notes"] == "x is 'gx'. 2 rows <left out>."
+
+
 def test_preview_of_a_complete_set_has_no_warning(good, tmp_path):
     folder = predictable.write_dataset(tmp_path / "d", good, n_valid=1, expected_counts={"train": 2, "valid": 1})
     write_preview(folder, tmp_path / "preview.html")
     assert "Partial data" not in (tmp_path / "preview.html").read_text(encoding="utf-8")
+
+
+def test_preview_says_what_was_left_out_of_the_source(good, tmp_path):
+    notes = ["One of 4 fixations is left out: <b>outside</b>."]
+    folder = predictable.write_dataset(tmp_path / "d", good, n_valid=1, notes=notes)
+    write_preview(folder, tmp_path / "preview.html")
+    page = (tmp_path / "preview.html").read_text(encoding="utf-8")
+    assert "One of 4 fixations is left out: &lt;b&gt;outside" in page
 
 
 def history(folder: pathlib.Path, epochs: int) -> pathlib.Path:

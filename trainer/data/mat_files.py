@@ -1,0 +1,109 @@
+"""Read the fixations of one image from a MATLAB file: SALICON's, CAT2000's or DUT-OMRON's."""
+
+import io
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import io as mat
+
+from trainer.data.gaze import Gaze, Size
+from trainer.data.sources import Member
+from trainer.errors import UserError, first_line
+
+
+def load(member: Member, *names: str) -> dict[str, Any]:
+    """Those of the variables `names` that a file has, at least one.
+
+    Raises:
+        UserError: the file is not one of MATLAB 5 to 7, is damaged, or has none of the variables.
+    """
+    data = member.read()
+    try:
+        content = mat.loadmat(io.BytesIO(data), variable_names=names)
+    except Exception as error:  # SciPy raises whatever a damaged file leads it to
+        raise UserError(
+            f"{member.origin} is not a file of fixations: it does not read as a MATLAB file "
+            f"({first_line(error)}); download or export it again"
+        ) from None
+    found = {name: content[name] for name in names if name in content}
+    if not found:
+        raise UserError(
+            f"{member.origin} is not a file of fixations: it has no variable named {' or '.join(names)}; download "
+            "or export it again"
+        )
+    return found
+
+
+def read(member: Member, size: Size) -> Gaze:
+    """The fixations of an image of `size` (h, w), of a file of any of the three forms.
+
+    Raises:
+        UserError: the file has another form, or is of an image of another size.
+    """
+    content = load(member, "gaze", "fixLocs", "s")
+    try:
+        if "fixLocs" in content:
+            return _of_matrix(content["fixLocs"], member, size)
+        if "s" in content:
+            return _of_list(content["s"], member, size)
+        return _of_observers(content["gaze"], size)
+    except (TypeError, ValueError, IndexError, KeyError) as error:
+        raise UserError(
+            f"{member.origin} is not a file of fixations: its variable {next(iter(content))} has another form "
+            f"({first_line(error)}); download or export it again"
+        ) from None
+
+
+def _of_observers(structs: Any, size: Size) -> Gaze:
+    """SALICON's: one struct an observer, whose `fixations` are (x, y) that count from 1."""
+    observers = [_columns(points, 2) for points in structs["fixations"].ravel()]
+    points = np.concatenate(observers)[:, ::-1]
+    numbers = np.repeat(np.arange(len(observers)), [len(each) for each in observers])
+    # One element may be one observer, or all.
+    return Gaze.inside(np.trunc(points) - 1, numbers if len(observers) > 1 else None, size)
+
+
+def _of_matrix(matrix: Any, member: Member, size: Size) -> Gaze:
+    """CAT2000's: a matrix (h, w) that is not 0 at the fixations."""
+    values = np.asarray(matrix, np.float64)
+    if values.shape != size:
+        raise _other_size(member, values.shape, size)
+    return Gaze(np.argwhere(values > 0), None)
+
+
+def _of_list(rows: Any, member: Member, size: Size) -> Gaze:
+    """DUT-OMRON's: rows (a, b, number), sorted by number; the first is (width, height), the others are (x, y).
+
+    They count from 0. Numbers above 0 are those of the observers (pysaliency, external_datasets/dut_omrom.py), who
+    may have others in other images.
+    """
+    values = _columns(rows, 3)
+    values = values[np.argsort(values[:, 2], kind="stable")]
+    width, height = values[0, :2]
+    if not fits((height, width), size):
+        raise _other_size(member, (height, width), size)
+    observers = np.unique(values[1:, 2], return_inverse=True)[1].astype(np.int64)
+    return Gaze.inside(values[1:, 1::-1], observers, size)
+
+
+def fits(stated: tuple[float, float], size: Size) -> bool:
+    """Whether the size (h, w) that a file states is that of the image; rounding may change a side by one pixel."""
+    return all(abs(side - actual) <= 1 for side, actual in zip(stated, size, strict=True))
+
+
+def _columns(values: Any, n: int) -> NDArray[np.float64]:
+    """A matrix (m, n); an empty one may have any shape."""
+    matrix = np.asarray(values, np.float64)
+    if not matrix.size:
+        return np.zeros((0, n))
+    if matrix.ndim != 2 or matrix.shape[1] != n:
+        raise ValueError(f"a matrix of {' x '.join(map(str, matrix.shape))}, which has not {n} columns")
+    return matrix
+
+
+def _other_size(member: Member, shape: tuple[float, ...], size: Size) -> UserError:
+    return UserError(
+        f"{member.origin} is of an image of {' x '.join(f'{side:g}' for side in shape)} pixels (height x width), "
+        f"but its image is {size[0]} x {size[1]}; replace one of the two"
+    )

@@ -1,0 +1,1 @@
+"""Recordings of one's own: the dataset `custom`."""

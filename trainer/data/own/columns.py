@@ -1,0 +1,271 @@
+"""The columns of tables of fixations: their names in the exports of eye trackers and labs, and what they hold.
+
+The names are facts about the exports (docs/data.md names the files that were read).
+"""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+PIXELS, FRACTION, DEGREES = "pixels", "fraction", "degrees"
+IMAGE, SCREEN = "image", "screen"
+UNITS = {
+    **dict.fromkeys(("px", "mcs px", "mcspx", "dacs px", "dacspx", "adcspx", "pixel", "pixels", "pix"), PIXELS),
+    **dict.fromkeys(("norm", "mcs norm", "mcsnorm", "normalized", "normalised", "fraction"), FRACTION),
+    **dict.fromkeys(("deg", "degree", "degrees", "°", "dva"), DEGREES),
+}
+"""Unit in the name of a column -> unit of `coordinates`."""
+ON = {
+    **dict.fromkeys(("dacs px", "dacspx", "adcspx"), SCREEN),
+    **dict.fromkeys(("mcs px", "mcspx", "mcs norm", "mcsnorm"), IMAGE),
+}
+"""Tobii's units -> what a position is measured on: the display area, or the medium."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """The names of two columns, x and y, of positions of fixations."""
+
+    x: str
+    y: str
+    unit: str = ""
+    """PIXELS, FRACTION or DEGREES; empty if the name does not tell."""
+    on: str = ""
+    """SCREEN if these are positions on the screen, IMAGE if on the image; empty if the name does not tell."""
+    upwards: bool = False
+    """Whether y grows upwards."""
+    no_observer: str = ""
+    """The name of a column that is no observer beside these."""
+
+
+PAIRS = (
+    Pair("current fix x", "current fix y", PIXELS, SCREEN),  # EyeLink Data Viewer
+    # Gazepoint, whose column USER holds marks of the experiment; each table is one observer.
+    Pair("fpogx", "fpogy", FRACTION, SCREEN, no_observer="user"),
+    Pair("norm pos x", "norm pos y", FRACTION, IMAGE, upwards=True),  # Pupil Player, on a surface
+    Pair("fixation point x", "fixation point y", on=SCREEN),  # Tobii Pro Lab, after which its unit follows
+    Pair("fixationpointx", "fixationpointy", on=SCREEN),  # Tobii Studio
+    Pair("mappedfixationpointx", "mappedfixationpointy", PIXELS),
+    Pair("fixation position x", "fixation position y", PIXELS),  # SMI BeGaze
+    Pair("location x", "location y", PIXELS),  # its text of events
+    Pair("fixation x", "fixation y"),  # Pupil Cloud: [normalized] of a surface, [px] of a reference image
+    Pair("fixation position on surface x", "fixation position on surface y", FRACTION, IMAGE),
+    Pair("x coordinate", "y coordinate"),  # BIDS
+    Pair("fix x", "fix y"),
+    Pair("fixx", "fixy"),
+    Pair("fixationx", "fixationy"),
+    Pair("x fixation", "y fixation"),
+    Pair("fixation pos x", "fixation pos y"),
+    Pair("average gaze x", "average gaze y"),
+    Pair("gavx", "gavy", PIXELS, SCREEN),  # eyelinkReader
+    Pair("xp", "yp"),
+    Pair("pos x", "pos y"),
+    Pair("posx", "posy"),
+    Pair("x pos", "y pos"),
+    Pair("xpos", "ypos"),
+    Pair("x position", "y position"),
+    Pair("position x", "position y"),
+    Pair("mean x", "mean y"),
+    Pair("avg x", "avg y"),
+    Pair("coord x", "coord y"),
+    Pair("x norm", "y norm", FRACTION),
+    Pair("norm x", "norm y", FRACTION),
+    Pair("x deg", "y deg", DEGREES),
+    Pair("x", "y"),
+)
+"""In the order of preference. Names are as `plain` returns them."""
+SAMPLES = (
+    "gaze point x",
+    "gazepointx",
+    "bpogx",
+    "gaze x",
+    "gazex",
+    "gaze position x",
+    "left gaze x",
+    "gaze left x",
+)
+"""Columns of single samples of the gaze, of which an eye tracker's software makes fixations."""
+
+ROLES = {
+    "image": (
+        *("image", "image name", "imagename", "image file", "image filename", "image path", "image id", "img"),
+        *("stimulus", "stimulus name", "stimulusname", "stimulus file", "stimulus id", "stim", "stim file"),
+        *("stim id", "presented stimulus name", "presented media name", "media name", "medianame", "media"),
+        *("picture", "picture name", "picture file", "pic", "photo", "surface", "surface name"),
+        *("filename", "file name", "file", "background", "item", "media id", "trial label"),
+    ),
+    "observer": (
+        *("observer", "observer id", "participant", "participant id", "participant name", "participantname"),
+        *("subject", "subject id", "subject nr", "subjectid", "subj", "subj id", "sub", "sub id"),
+        *(
+            "user",
+            "user id",
+            "user name",
+            "recording session label",
+            "respondent",
+            "viewer",
+            "worker",
+            "worker id",
+        ),
+        *("pid", "recording id", "recording name", "recordingname", "session id"),
+    ),
+    "trial": (
+        *(
+            "trial",
+            "trial id",
+            "trial index",
+            "trial number",
+            "trialid",
+            "trial nr",
+            "trial no",
+            "count trial sequence",
+        ),
+        *("recording name", "recordingname", "recording id", "section id", "session", "session id"),
+    ),
+    "duration": (
+        *(
+            "duration",
+            "fixation duration",
+            "fixationduration",
+            "fix duration",
+            "gaze event duration",
+            "fpogd",
+            "dur",
+        ),
+        *("eye movement event duration", "gazeeventduration", "current fix duration", "event duration"),
+    ),
+    "time": (
+        *("fpogs", "current fix start", "event start trial time", "fixation start", "start timestamp", "start"),
+        *("start time", "starttime", "onset", "time", "timestamp", "recording timestamp", "recordingtimestamp"),
+    ),
+    "fixation": (
+        *("fixation id", "fixationid", "fixation index", "fixationindex", "fixation number", "fixation"),
+        *(
+            "fix index",
+            "eye movement type index",
+            "current fix index",
+            "fpogid",
+            "fix id",
+            "index",
+            "number",
+            "id",
+        ),
+    ),
+    "valid": (
+        *(
+            "fpogv",
+            "fixation detected on surface",
+            "fixation detected in reference image",
+            "on surf",
+            "on surface",
+        ),
+        *("fixation status", "valid", "is valid"),
+    ),
+    "event": (
+        *("eye movement type", "gazeeventtype", "category", "event type", "event", "trial type", "label", "type"),
+    ),
+    "split": ("split", "subset", "set", "partition", "fold"),
+}
+"""What a column holds -> its names in the order of preference, as `plain` returns them."""
+FIXATION_EVENT = "fix"
+"""What the kind of event of a fixation begins with, in lower case."""
+TRUE, FALSE = ("1", "1.0", "true", "yes", "valid"), ("0", "0.0", "false", "no", "invalid", "not mapped")
+"""Values of a column `valid`."""
+
+
+def plain(name: str) -> tuple[str, str]:
+    """A column's name in lower case, with single blanks between its words, and its unit; `x [px]` is (x, px)."""
+    name = name.strip().strip('"').lower()
+    unit = ""
+    if match := re.fullmatch(r"(.+?)\s*[\[(]([^\])]*)[\])]\s*", name):
+        name, unit = match[1], match[2].strip()
+    words = re.sub(r"[\s_.\-]+", " ", name).strip()
+    if not unit and (match := re.fullmatch(r"(.+) (px|pix|pixels|ms|norm|deg)", words)) and words not in _KNOWN:
+        words, unit = match[1], match[2]
+    return words, unit
+
+
+_KNOWN = {name for pair in PAIRS for name in (pair.x, pair.y)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """The columns of one table."""
+
+    index: dict[str, int]
+    """What a column holds (of NAMES) -> its position in the table, from 0."""
+    unit: str
+    """PIXELS, FRACTION or DEGREES; empty if the names do not tell."""
+    on: str
+    """SCREEN or IMAGE; empty if the names do not tell."""
+    upwards: bool
+    """Whether y grows upwards."""
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether x and y were found."""
+        return "x" in self.index and "y" in self.index
+
+
+def find_columns(header: Sequence[str], named: dict[str, str]) -> Columns:
+    """The columns of a table by their names, those of `named` first; of several with one name, the first.
+
+    A name of `named` with a minus before it is that of a column whose values grow upwards (y).
+    """
+    exact: dict[str, int] = {}
+    for position, name in reversed(list(enumerate(header))):
+        exact[name.strip().lower()] = position
+    index, upwards = {}, False
+    for role, name in named.items():
+        if name.lower() in exact:
+            index[role] = exact[name.lower()]
+        elif role == "y" and name.startswith("-") and name[1:].lower() in exact:
+            index[role], upwards = exact[name[1:].lower()], True
+    words = [plain(name) for name in header]
+    unit = on = no_observer = ""
+    if "x" in named:
+        if "x" in index:
+            unit, on = _unit(words[index["x"]][1])
+    elif found := _find_pair(words):
+        pair, x, y = found
+        unit, on = _unit(words[x][1])
+        unit, on, upwards = pair.unit or unit, on or pair.on, pair.upwards
+        no_observer = pair.no_observer
+        index.update(x=x, y=y)
+    first = {word: position for position, (word, _) in reversed(list(enumerate(words)))}
+    for role, names in ROLES.items():
+        if role in named:
+            continue
+        taken = set(index.values())
+        usable = (name for name in names if name in first and name != no_observer)
+        candidates = (first[name] for name in usable if first[name] not in taken)
+        if (chosen := next(candidates, None)) is not None:
+            index[role] = chosen
+    return Columns(index, unit, on, upwards)
+
+
+def image_candidates(header: Sequence[str]) -> list[int]:
+    """Positions of all columns whose names are those of a column of images, in the order of preference."""
+    words = [plain(name)[0] for name in header]
+    return [words.index(name) for name in ROLES["image"] if name in words]
+
+
+def holds_samples(header: Sequence[str]) -> bool:
+    """Whether the table has single samples of the gaze."""
+    return any(plain(name)[0] in SAMPLES for name in header)
+
+
+def _unit(text: str) -> tuple[str, str]:
+    return UNITS.get(text, ""), ON.get(text, "")
+
+
+def _find_pair(words: Sequence[tuple[str, str]]) -> tuple[Pair, int, int] | None:
+    """The preferred pair of columns. Of columns of one name, the one with a fraction of the image comes first."""
+    for pair in PAIRS:
+        xs = {unit: position for position, (word, unit) in reversed(list(enumerate(words))) if word == pair.x}
+        ys = {unit: position for position, (word, unit) in reversed(list(enumerate(words))) if word == pair.y}
+        both = [unit for unit in xs if unit in ys]
+        if both:
+            unit = min(both, key=lambda unit: (UNITS.get(unit) != FRACTION, xs[unit]))
+            return pair, xs[unit], ys[unit]
+    return None

@@ -1,0 +1,295 @@
+"""The dataset `custom`: images of one's own with maps, or with fixations in files of their own or in tables.
+
+With tables (see `tables`) images lie in any folders; otherwise the folders of `roles` tell what a file is. What
+was understood is printed, and returned in sentences (see `understood`).
+"""
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from trainer.artifacts import SPLITS
+from trainer.config import FetchConfig
+from trainer.data import layout
+from trainer.data.gaze import Fixations, Gaze
+from trainer.data.layout import Found, Item
+from trainer.data.own import chosen, positions, tables
+from trainer.data.own import rows as own_rows
+from trainer.data.own.chosen import Source
+from trainer.data.own.names import ImageNames
+from trainer.data.own.report import FIRST_ROWS, FirstRow, Report, some
+from trainer.data.own.rows import Ints, Rows
+from trainer.data.own.splits import (
+    Picture,
+    Usable,
+    check_column,
+    check_copies,
+    column_labels,
+    split_items,
+    split_text,
+)
+from trainer.data.roles import IMAGE_SUFFIXES, ROLES, SPLIT_FOLDERS
+from trainer.data.sources import Member
+from trainer.datasets import Dataset
+from trainer.errors import UserError
+from trainer.own import parse_columns
+from trainer.picture import open_header, orientation_of
+from trainer.pool import map_ahead, open_pool
+from trainer.progress import Tracker
+
+MAX_WORKERS = 32
+BLUR_SHARE = 1 / 30
+"""Blur by default, of the longer side of the median image. One degree of visual angle is 1/29 of the longer side
+in MIT1003 (35 of 1024 px) and 1/33 in OSIE (24 of 800 px)."""
+
+
+def find_recordings(
+    members: Sequence[Member], row: Dataset, source: str, config: FetchConfig
+) -> tuple[Found, Dataset]:
+    """Find the images, their maps and fixations, and split them; print what was understood.
+
+    Returns the images of each split, and the row with the split and the blur in use.
+
+    Args:
+        members: the files of the source.
+        row: of the dataset `custom`.
+        source: its name in messages.
+        config: the settings.
+
+    Raises:
+        UserError: see `layout`, `chosen` and `rows`; or an image is in both splits.
+    """
+    workbooks = [member for member in members if member.path.lower().endswith(tables.EXCEL)]
+    if workbooks:
+        raise tables.excel(workbooks[0].origin)
+    listed = [member for member in members if tables.is_table(member.path)]
+    others = [member for member in members if not tables.is_table(member.path)]
+    by_folder = config.split == "folders" or (config.split == "auto" and _has_split_folders(others))
+    items, labels = _images(others, row, source, by_folder)
+    report = Report()
+    names = ImageNames([item.stimulus.path for item in items])
+    sources: list[Source] = []
+    named = parse_columns(config.columns)
+    if listed:
+        sources, report.other_tables = chosen.open_tables(listed, named, names, needed=not _has_maps(items))
+    report.sources = sources
+    if sources:
+        found, by_column = _with_fixations(items, labels, sources, names, config, report)
+    else:
+        _check_maps(items, source)
+        if named:
+            raise UserError(f"columns is {config.columns!r}, but {source} has no table of fixations; leave it out")
+        found, by_column = Usable(items, labels, _read_pictures([item.stimulus for item in items])), False
+        check_column(config, by_column=False)
+    split = "column" if by_column else "given" if by_folder else "shuffle"
+    chosen_items = split_items(found, split, row, source)
+    check_copies(found, chosen_items)
+    report.n_images = {name: len(each) for name, each in chosen_items.items()}
+    report.remarks += _turned(found)
+    blur_sigma_px = config.blur_px or config.pixels_per_degree or _blur_px(found.pictures)
+    if sources and found.items[0].map is None:
+        report.remarks.append(_blur_text(config, blur_sigma_px))
+    report.remarks.append(split_text(split))
+    report.show()
+    used = dataclasses.replace(row, split=split, blur_sigma_px=blur_sigma_px)
+    return Found(chosen_items, report.sentences()), used
+
+
+# === Images ===
+
+
+def _images(members: Sequence[Member], row: Dataset, source: str, by_folder: bool) -> tuple[list[Item], list[str]]:
+    """The images with their own files of maps and fixations, if there are any, and their splits by folder."""
+    roles = [_folder_of(member.path, ROLES) for member in members]
+    if "map" in roles or "fixations" in roles:
+        given = dataclasses.replace(row, split="given" if by_folder else "shuffle")
+        split = layout.find_items(members, given, source).items
+        paired = [(item, name if by_folder else "") for name, items in split.items() for item in items]
+        paired.sort(key=lambda each: (each[0].name, each[1]))
+        return [item for item, _ in paired], [label for _, label in paired]
+    stimuli = [member for member in members if member.path.lower().endswith(IMAGE_SUFFIXES)]
+    if not stimuli:
+        raise UserError(
+            f"{source} has no image ({', '.join(IMAGE_SUFFIXES)}) among its files; put the images there"
+        )
+    labels = [_split_of(member.path) for member in stimuli] if by_folder else [""] * len(stimuli)
+    return [Item(member.path, member, None, None) for member in stimuli], labels
+
+
+def _folder_of(path: str, names: Mapping[str, str]) -> str:
+    """What the deepest folder of a file with one of `names` stands for; empty without such a folder."""
+    folders = [folder.lower() for folder in path.split("/")[:-1]]
+    return next((names[folder] for folder in reversed(folders) if folder in names), "")
+
+
+def _split_of(path: str) -> str:
+    return _folder_of(path, SPLIT_FOLDERS)
+
+
+def _has_split_folders(members: Sequence[Member]) -> bool:
+    return set(SPLITS) <= {_split_of(member.path) for member in members}
+
+
+def _has_maps(items: Sequence[Item]) -> bool:
+    return items[0].map is not None or items[0].fixations is not None
+
+
+def _check_maps(items: Sequence[Item], source: str) -> None:
+    if not _has_maps(items):
+        raise UserError(
+            f"{source} has {len(items):,} images, but nothing that tells where people looked: put a table of "
+            "fixations (.csv, .tsv, .txt or .parquet) beside them; or the images into a folder named stimuli, and "
+            "their maps into one named maps, or fixations"
+        )
+
+
+def _read_pictures(members: Sequence[Member]) -> list[Picture]:
+    n_threads = min(os.cpu_count() or 1, MAX_WORKERS)
+    pictures = []
+    with Tracker("read images", len(members), "images") as tracker, open_pool(n_threads) as pool:
+        for picture in map_ahead(
+            pool, lambda index: _read_picture(members[index]), range(len(members)), 4 * n_threads
+        ):
+            pictures.append(picture)
+            tracker.advance()
+    return pictures
+
+
+def _read_picture(member: Member) -> Picture:
+    data = member.read()
+    try:
+        picture = open_header(data)
+        is_turned = orientation_of(picture) != 1
+    except (OSError, ValueError, SyntaxError):
+        raise UserError(f"{member.origin} does not decode as an image; export it again") from None
+    return Picture((picture.height, picture.width), hashlib.sha256(data).digest(), is_turned)
+
+
+def _turned(found: Usable) -> list[str]:
+    turned = [
+        item.stimulus.path for item, picture in zip(found.items, found.pictures, strict=True) if picture.is_turned
+    ]
+    if not turned:
+        return []
+    return [
+        f"Images with an orientation tag, by which viewers turn them: {len(turned):,} ({some(turned)}). They are "
+        "read without it, so fixations on the turned image are misplaced."
+    ]
+
+
+# === Fixations of tables ===
+
+
+def _with_fixations(
+    items: list[Item],
+    labels: list[str],
+    sources: list[Source],
+    names: ImageNames,
+    config: FetchConfig,
+    report: Report,
+) -> tuple[Usable, bool]:
+    """The images with fixations in the tables; whether a column of these tells the splits."""
+    if items[0].fixations is not None:
+        raise UserError(
+            f"there are fixations of {items[0].name} in {items[0].fixations.origin}, and in the table "
+            f"{sources[0].table.origin}; remove one of the two kinds"
+        )
+    left_out = report.left_out
+    rows = own_rows.once(own_rows.read_rows(sources, names, left_out), left_out)
+    frame, report.positions = positions.frame_of(config, [source.columns for source in sources], rows.x, rows.y)
+    report.remarks += positions.on_screen_hint([source.columns for source in sources], frame)
+    used = np.unique(rows.image)
+    pictures = _read_pictures([items[image].stimulus for image in used])
+    sizes = np.zeros((len(items), 2), np.int64)
+    sizes[used] = [picture.size for picture in pictures]
+    rows, points = own_rows.placed(rows, frame, sizes, left_out)
+    by_column = column_labels(rows, items, sources, config)
+    labels = labels if by_column is None else by_column
+    observers, n_observers = _observers(rows, sources, report)
+    gazes = _by_image(rows.image, points, observers)
+    report.n_fixations, report.n_observers = len(rows), n_observers
+    report.first_rows = _first_rows(rows, points, items)
+    without = [items[image].stimulus.path for image in range(len(items)) if image not in gazes]
+    if without:
+        report.remarks.append(f"Images without a fixation, left out: {len(without):,} ({some(without)}).")
+    by_number = dict(zip(used.tolist(), pictures, strict=True))
+    found = Usable(
+        [
+            dataclasses.replace(items[image], fixations=_fixations(items[image], gaze))
+            for image, gaze in gazes.items()
+        ],
+        [labels[image] for image in gazes],
+        [by_number[image] for image in gazes],
+    )
+    return found, by_column is not None
+
+
+def _fixations(item: Item, gaze: Gaze) -> Fixations:
+    return Fixations(f"the fixations of {item.name}", lambda _size: gaze)
+
+
+def _by_image(images: Ints, points: Ints, observers: Ints | None) -> dict[int, Gaze]:
+    """Image -> its fixations, in the order of the rows."""
+    order = np.argsort(images, kind="stable")
+    numbers, starts = np.unique(images[order], return_index=True)
+    parts = np.split(order, starts[1:])
+    return {
+        int(number): Gaze(points[part], None if observers is None else observers[part])
+        for number, part in zip(numbers, parts, strict=True)
+    }
+
+
+def _observers(rows: Rows, sources: Sequence[Source], report: Report) -> tuple[Ints | None, int]:
+    """Each row's observer, counted from 0 in the order of their names, and their number; None if it is not told.
+
+    Without a column of observers each of several tables is one, if some image is in more than one of them.
+    """
+    codes, labels = rows.codes["observer"], rows.labels["observer"]
+    if not any("observer" in source.columns.index for source in sources):
+        codes, labels = rows.codes[own_rows.OWNER], rows.labels[own_rows.OWNER]
+        pairs = np.unique(np.stack([rows.image, codes]), axis=1)
+        if len(np.unique(pairs[0])) == pairs.shape[1]:
+            return None, 0
+        report.remarks.append("Without a column of observers, each table was taken as one observer.")
+    if n_unknown := np.count_nonzero(codes < 0):
+        report.remarks.append(f"{n_unknown:,} fixations have no observer, so observers are not told apart.")
+        return None, 0
+    present = np.unique(codes)
+    ranked = sorted(present.tolist(), key=lambda code: labels[code])
+    numbers = np.zeros(len(labels), np.int64)
+    numbers[ranked] = np.arange(len(ranked))
+    return numbers[codes], len(ranked)
+
+
+def _first_rows(rows: Rows, points: Ints, items: Sequence[Item]) -> list[FirstRow]:
+    labels = rows.labels["observer"]
+    return [
+        FirstRow(
+            items[rows.image[index]].stimulus.path,
+            float(rows.x[index]),
+            float(rows.y[index]),
+            (int(points[index, 0]), int(points[index, 1])),
+            labels[code] if (code := rows.codes["observer"][index]) >= 0 else "",
+        )
+        for index in range(min(FIRST_ROWS, len(rows)))
+    ]
+
+
+# === Blur ===
+
+
+def _blur_px(pictures: Sequence[Picture]) -> float:
+    longer = float(np.median([max(picture.size) for picture in pictures]))
+    return max(1.0, round(BLUR_SHARE * longer, 1))
+
+
+def _blur_text(config: FetchConfig, blur_px: float) -> str:
+    why = "1/30 of the median image's longer side; blur_px or pixels_per_degree set another"
+    if config.blur_px:
+        why = "blur_px"
+    elif config.pixels_per_degree:
+        why = "one degree of visual angle"
+    return f"Fixations become a density with a Gaussian of sigma {blur_px:g} pixels ({why})."

@@ -1,0 +1,79 @@
+"""Find the image that a cell of a table names: by its path, the end of its path, or its name without a suffix."""
+
+from collections.abc import Iterable, Sequence
+
+from trainer.data.roles import IMAGE_SUFFIXES
+from trainer.errors import UserError
+
+
+class ImageNames:
+    """The images of a source by their names.
+
+    Args:
+        paths: of the images below the source; their positions are the results.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = paths
+        self._by_name: dict[str, list[int]] = {}
+        for position, path in enumerate(paths):
+            whole = _plain(path)
+            for name in {*_ends(whole), *_ends(_stem(whole))}:
+                self._by_name.setdefault(name, []).append(position)
+
+    def find(self, label: str, origin: str) -> int | None:
+        """The image that `label` names, in any case of letters; None if there is none.
+
+        Raises:
+            UserError: several images have this name.
+        """
+        label = _plain(label)
+        for name in (*_ends(label), *_ends(_stem(label))):
+            found = self._by_name.get(name)
+            if found is None:
+                continue
+            if len(found) > 1:
+                found = [each for each in found if _plain(self._paths[each]) == label] or found
+            if len(found) > 1:
+                first, second = (self._paths[position] for position in found[:2])
+                raise UserError(
+                    f"{origin} has rows of {label!r}, which may be {first} or {second}; write their paths below "
+                    "the source into the table, or rename one of them"
+                )
+            return found[0]
+        return None
+
+    @property
+    def only(self) -> int | None:
+        """The image, if there is only one."""
+        return 0 if len(self._paths) == 1 else None
+
+    def only_in(self, folder: str) -> int | None:
+        """The image in a folder, without those below it, if there is only one."""
+        found = [position for position, path in enumerate(self._paths) if path.rpartition("/")[0] == folder]
+        return found[0] if len(found) == 1 else None
+
+    @property
+    def example(self) -> str:
+        """The path of an image; there must be one."""
+        return self._paths[0]
+
+    def count(self, labels: Iterable[str]) -> int:
+        """How many of the labels name an image, or several."""
+        names = [[*_ends(_plain(label)), *_ends(_stem(_plain(label)))] for label in labels]
+        return sum(any(name in self._by_name for name in ends) for ends in names)
+
+
+def _plain(path: str) -> str:
+    return path.strip().replace("\\", "/").removeprefix("./").lower()
+
+
+def _stem(path: str) -> str:
+    return next((path[: -len(suffix)] for suffix in IMAGE_SUFFIXES if path.endswith(suffix)), path)
+
+
+def _ends(path: str) -> list[str]:
+    """The path and what is left of it after each of its folders, the longest first; none is empty."""
+    parts = path.split("/")
+    ends = ("/".join(parts[depth:]) for depth in range(len(parts)))
+    return [end for end in ends if end]

@@ -1,0 +1,120 @@
+"""Split one's own images into training and validation, by a column, by folders or shuffled; none into both."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from trainer.artifacts import SPLITS
+from trainer.config import FetchConfig
+from trainer.data import layout
+from trainer.data.gaze import Size
+from trainer.data.layout import Item
+from trainer.data.own.chosen import Source
+from trainer.data.own.rows import Rows
+from trainer.datasets import Dataset
+from trainer.errors import UserError
+
+SPLIT_LABELS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation"), "valid"),
+    **dict.fromkeys(("test", "testing"), "test"),
+}
+"""Values of a column `split`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """What is read of an image before it is prepared."""
+
+    size: Size
+    digest: bytes
+    is_turned: bool
+    """Whether viewers turn it, by its EXIF orientation."""
+
+
+@dataclasses.dataclass
+class Usable:
+    """The images that can be used."""
+
+    items: list[Item]
+    labels: list[str]
+    """The split of each item: of its folder or of a column; empty if neither tells."""
+    pictures: list[Picture]
+
+
+def check_column(config: FetchConfig, by_column: bool) -> None:
+    if config.split == "column" and not by_column:
+        raise UserError(
+            "split is column, but no table has a column of splits; name it with `columns`, such as split=NAME, or "
+            "set split to folders or shuffle"
+        )
+
+
+def column_labels(
+    rows: Rows, items: Sequence[Item], sources: Sequence[Source], config: FetchConfig
+) -> list[str] | None:
+    """The split of each image by the column of splits; None if there is none that may be used."""
+    if config.split not in ("auto", "column"):
+        return None
+    known = [SPLIT_LABELS.get(label.strip().lower(), "") for label in rows.labels["split"]]
+    if not known or (config.split == "auto" and "" in known):  # perhaps a column about something else
+        check_column(config, by_column=False)
+        return None
+    if "" in known:
+        raise UserError(
+            f"the column of splits has {rows.labels['split'][known.index('')]!r}; write train, val or test"
+        )
+    codes = np.array([*map([*SPLITS, "test"].index, known), -1])[rows.codes["split"]]
+    labels = [""] * len(items)
+    for image, code in np.unique(np.stack([rows.image, codes]), axis=1).T.tolist():
+        name = items[image].stimulus.path
+        if code < 0:
+            raise UserError(
+                f"{name} has rows without a split in {sources[0].table.origin}; write train, val or test"
+            )
+        label = [*SPLITS, "test"][code]
+        if labels[image]:
+            raise UserError(
+                f"{name} is in two splits by the tables, {labels[image]} and {label}; all rows of an image must "
+                "be in one"
+            )
+        labels[image] = label
+    return labels
+
+
+def split_items(found: Usable, split: str, row: Dataset, source: str) -> dict[str, list[Item]]:
+    """The images of each split. Shuffled by the names of the images, whatever their order."""
+    if split == "shuffle":
+        ordered = sorted(found.items, key=lambda item: item.name)
+        train, valid = layout.split_indices([item.name for item in ordered], row)
+        return {"train": [ordered[index] for index in train], "valid": [ordered[index] for index in valid]}
+    for item, label in zip(found.items, found.labels, strict=True):
+        if not label:
+            raise UserError(
+                f"{item.stimulus.path} is neither in train/ nor in val/, which split {source}; move it"
+            )
+    pairs = sorted(zip(found.items, found.labels, strict=True), key=lambda pair: pair[0].name)
+    return {name: [item for item, label in pairs if label == name] for name in SPLITS}
+
+
+def check_copies(found: Usable, items: dict[str, list[Item]]) -> None:
+    """Raise `UserError` if an image of one split has the content of one of the other."""
+    digests = {
+        id(item.stimulus): picture.digest for item, picture in zip(found.items, found.pictures, strict=True)
+    }
+    of_train = {digests[id(item.stimulus)]: item for item in items["train"]}
+    for item in items["valid"]:
+        if twin := of_train.get(digests[id(item.stimulus)]):
+            raise UserError(
+                f"{twin.stimulus.origin} and {item.stimulus.origin} are the same image, one for training and one "
+                "for validation; remove one of them, or put both into one split"
+            )
+
+
+def split_text(split: str) -> str:
+    return {
+        "given": "Split by the folders train and val.",
+        "column": "Split by a column of the tables.",
+        "shuffle": "Split by a seeded shuffle: 80 % for training, 20 % for validation.",
+    }[split]
