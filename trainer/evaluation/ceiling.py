@@ -108,8 +108,8 @@ class Ceiling:
 
     def __init__(self, trained_on: pathlib.Path, manifest: Manifest) -> None:
         self._fitted = fit(trained_on)
-        n_images = manifest.counts[manifest.held_out]
-        chosen = np.random.default_rng(0).permutation(n_images)[:MOST_IMAGES]
+        self._n_images = manifest.counts[manifest.held_out]
+        chosen = np.random.default_rng(0).permutation(self._n_images)[:MOST_IMAGES]
         self._chosen = frozenset(chosen.tolist())
         self._rows: dict[int, dict[str, dict[str, Scores]]] = {}
         self._n_observers: dict[int, int] = {}
@@ -150,6 +150,7 @@ class Ceiling:
         numbers = [self._n_observers[index] for index in sorted(self._rows)]
         facts = {
             "n_images": len(numbers),
+            "n_chosen_of": self._n_images,
             "n_too_few": len(self._n_observers) - len(numbers),
             "n_observers": [min(numbers), float(np.median(numbers)), max(numbers)],
             "truth_blur": self._fitted.truth_blur,

@@ -69,8 +69,14 @@ def ceiling_scope(ceiling: Mapping[str, Any]) -> str:
     fewest, _, most = ceiling["n_observers"]
     observers = f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
     left_out = ceiling["n_too_few"]
-    rest = f"; {left_out:,} with fewer than two left out" if left_out else ""
-    return f"{ceiling['n_images']:,} images with {observers} observers each{rest}"
+    rest = f" ({left_out:,} with fewer than two left out)" if left_out else ""
+    n_images, n_all = ceiling["n_images"], ceiling["n_chosen_of"]
+    images = (
+        f"{n_images:,} of {n_all:,} images, chosen at random,"
+        if n_images + left_out < n_all
+        else f"{n_images:,} images"
+    )
+    return f"{images} with {observers} observers each{rest}"
 
 
 def images_of(name: str) -> str:

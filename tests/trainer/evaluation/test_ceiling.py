@@ -9,7 +9,7 @@ import pytest
 from tests.prepared import write_prepared
 from trainer import artifacts
 from trainer.data import tfrecords
-from trainer.evaluation import ceiling, confidence, observers
+from trainer.evaluation import ceiling, confidence, observers, wording
 from trainer.evaluation.background import Background, content
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
@@ -33,8 +33,8 @@ def write(folder, observers_of, sizes=None, **counts):
     return folder
 
 
-def described(folder, level=0.95, models=()):
-    made = ceiling.Ceiling(folder, artifacts.Manifest.load(folder))
+def described(folder, level=0.95, models=(), trained_on=None):
+    made = ceiling.Ceiling(trained_on or folder, artifacts.Manifest.load(folder))
     examples = list(tfrecords.read(folder, "valid"))
     background = Background(folder, examples)
     for example in reversed(examples):  # threads finish in any order
@@ -100,6 +100,13 @@ def test_choices_are_made_on_training_images_alone(folder, result, tmp_path):
     assert ceiling.fit(other) == fitted
 
 
+def test_a_test_set_takes_the_choices_of_the_data_that_was_trained_on(folder, result, tmp_path):
+    other = write(tmp_path / "other", lambda split, _: 0 if split == "train" else 3, n_train=1, n_valid=2)
+    tested = described(other, trained_on=folder)
+    assert tested[SPLIT_HALF]["choices"] == result[SPLIT_HALF]["choices"]
+    assert tested["n_observers"] == [3, 3.0, 3]
+
+
 def test_the_choice_is_the_best_on_training_images(folder):
     """With a case for each image, as `fit` makes them, no other choice has a better mean."""
     fitted = ceiling.fit(folder)
@@ -123,6 +130,7 @@ def test_images_of_mixed_sizes_and_with_one_observer_are_counted(tmp_path):
     result = described(data, models=["candidate"])
     assert (result["n_images"], result["n_too_few"], result["n_observers"]) == (4, 2, [2, 5.0, 5])
     assert set(result[SPLIT_HALF]["means"][OBSERVERS]) == set(METRICS)
+    assert wording.ceiling_scope(result) == "4 images with 2 to 5 observers each (2 with fewer than two left out)"
 
 
 @pytest.mark.parametrize(
@@ -141,5 +149,6 @@ def test_of_many_images_some_are_chosen(folder, monkeypatch, result):
     monkeypatch.setattr(ceiling, "MOST_IMAGES", 2)
     few = described(folder)
     assert few["n_images"] == 2
+    assert wording.ceiling_scope(few) == "2 of 5 images, chosen at random, with 4 observers each"
     assert few == described(folder)
     assert few[LEAVE_ONE_OUT]["means"] != result[LEAVE_ONE_OUT]["means"]
