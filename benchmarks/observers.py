@@ -51,7 +51,9 @@ def score(
         maps = {"centre bias": dict.fromkeys(METRICS, image.center_bias)}
         for n, choices in chosen.items():
             predicted = image.predict(first[:n], set(choices.values()))
-            maps[f"{n} observers"] = {metric: predicted[choice] for metric, choice in choices.items()}
+            maps[f"{n} observer{'s' * (n > 1)}"] = {
+                metric: predicted[choice] for metric, choice in choices.items()
+            }
         for name, by_metric in maps.items():
             rows.setdefault(name, []).append(observers.score_maps(by_metric, truth))
     return {name: observers.mean(scores) for name, scores in rows.items()}
