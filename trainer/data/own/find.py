@@ -10,11 +10,12 @@ import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainer.artifacts import SPLITS
 from trainer.config import FetchConfig
 from trainer.data import layout
-from trainer.data.gaze import Fixations, Gaze
+from trainer.data.gaze import Fixations, Gaze, Points
 from trainer.data.layout import Found, Item
 from trainer.data.own import chosen, positions, tables
 from trainer.data.own import rows as own_rows
@@ -39,6 +40,8 @@ from trainer.own import parse_columns
 from trainer.picture import open_header, orientation_of
 from trainer.pool import map_ahead, open_pool
 from trainer.progress import Tracker
+
+Numbers = NDArray[np.int64]
 
 MAX_WORKERS = 32
 BLUR_SHARE = 1 / 30
@@ -231,7 +234,7 @@ def _fixations(item: Item, gaze: Gaze) -> Fixations:
     return Fixations(f"the fixations of {item.name}", lambda _size: gaze)
 
 
-def _by_image(images: Ints, points: Ints, observers: Ints | None) -> dict[int, Gaze]:
+def _by_image(images: Ints, points: Points, observers: Numbers | None) -> dict[int, Gaze]:
     """Image -> its fixations, in the order of the rows."""
     order = np.argsort(images, kind="stable")
     numbers, starts = np.unique(images[order], return_index=True)
@@ -242,7 +245,7 @@ def _by_image(images: Ints, points: Ints, observers: Ints | None) -> dict[int, G
     }
 
 
-def _observers(rows: Rows, sources: Sequence[Source], report: Report) -> tuple[Ints | None, int]:
+def _observers(rows: Rows, sources: Sequence[Source], report: Report) -> tuple[Numbers | None, int]:
     """Each row's observer, counted from 0 in the order of their names, and their number; None if it is not told.
 
     Without a column of observers each of several tables is one, if some image is in more than one of them.
@@ -264,18 +267,15 @@ def _observers(rows: Rows, sources: Sequence[Source], report: Report) -> tuple[I
     return numbers[codes], len(ranked)
 
 
-def _first_rows(rows: Rows, points: Ints, items: Sequence[Item]) -> list[FirstRow]:
-    labels = rows.labels["observer"]
-    return [
-        FirstRow(
-            items[rows.image[index]].stimulus.path,
-            float(rows.x[index]),
-            float(rows.y[index]),
-            (int(points[index, 0]), int(points[index, 1])),
-            labels[code] if (code := rows.codes["observer"][index]) >= 0 else "",
-        )
-        for index in range(min(FIRST_ROWS, len(rows)))
-    ]
+def _first_rows(rows: Rows, points: Points, items: Sequence[Item]) -> list[FirstRow]:
+    first = []
+    for index in range(min(FIRST_ROWS, len(rows))):
+        code = rows.codes["observer"][index]
+        observer = rows.labels["observer"][code] if code >= 0 else ""
+        pixel = int(points[index, 0]), int(points[index, 1])
+        name = items[rows.image[index]].stimulus.path
+        first.append(FirstRow(name, float(rows.x[index]), float(rows.y[index]), pixel, observer))
+    return first
 
 
 # === Blur ===
