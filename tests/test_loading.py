@@ -81,8 +81,10 @@ PIPELINE = [
 """The same of `python -m pipeline`, after the components below."""
 COMPONENTS = {
     "fingerprint": 'fingerprint.fingerprint.python_func("salicon", "sample", "", False, "none")',
-    "no data": 'fetch_dataset.fetch_dataset.python_func("salicon", "", "", False, 0, "", a("left"), a("page"))',
-    "data": 'fetch_dataset.fetch_dataset.python_func("salicon", "nowhere", "", False, 0, "1", a("d"), a("page"))',
+    "no data": """fetch_dataset.fetch_dataset.python_func(
+        **settings(FetchConfig), fingerprint="", prepared=a("left"), preview=a("page"))""",
+    "data": """fetch_dataset.fetch_dataset.python_func(
+        **settings(FetchConfig) | {"source": "nowhere"}, fingerprint="1", prepared=a("d"), preview=a("page"))""",
     "import": 'import_model.import_model.python_func("nosuch.h5", "salicon", "", "1", a("new"))',
     "plan": """plan_training.plan_training.python_func(
         step="base", platform="local", location="", image_pattern="{}", **settings(AcceleratorConfig),
@@ -118,7 +120,7 @@ from components import *
 from components import (check_registry, collect_training, evaluate_model, fetch_dataset, fingerprint, import_model,
     plan_training, train_model, upload_model)
 from pipeline.plan.settings import AcceleratorConfig
-from trainer.config import EvaluateConfig, TrainConfig
+from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
 from trainer.errors import reported
 
 settings = lambda config: dataclasses.asdict(config())

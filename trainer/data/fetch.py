@@ -15,7 +15,6 @@ from trainer import datasets, storage
 from trainer.artifacts import MANIFEST, SPLITS, Manifest, SourceObject, code_version
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample, sources
-from trainer.data.own.find import find_recordings
 from trainer.errors import UserError
 from trainer.files import is_mounted, is_taken, replacing
 from trainer.loading import load_tensorflow
@@ -64,6 +63,8 @@ def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str]) -> Manife
             objects = storage.list_objects(place)
         with sources.opened(place, objects, scratch) as members:
             if row.any_count:
+                from trainer.data.own.find import find_recordings  # PyArrow takes a moment to load
+
                 found, row = find_recordings(members, row, source, config)
             else:
                 found = layout.find_items(members, row, source)
