@@ -29,7 +29,6 @@ import pathlib
 import sys
 import tempfile
 import time
-import zipfile
 from typing import Self
 
 import numpy as np
@@ -186,14 +185,12 @@ def repeat(prepared: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
 
 
 def make_sample(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
-    """Generate, unpack and prepare the sample set; returns the prepared dataset and the unpacked folders."""
-    sample.generate("salicon", folder / "archives")
-    for archive in ("images", "maps"):
-        with zipfile.ZipFile(folder / "archives" / f"{archive}.zip") as opened:
-            opened.extractall(folder / "source" / archive)
-    for path in (folder / "source").rglob("*.*g"):
-        with Image.open(path) as picture:
-            picture.resize((640, 480)).save(path, quality=90)
+    """Generate and prepare the sample set; returns the prepared dataset and its images and maps in folders."""
+    for member in sample.members("salicon"):
+        if member.path.startswith(("images/", "maps/")):
+            path = folder / "source" / member.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            Image.open(io.BytesIO(member.read())).resize((640, 480)).save(path, quality=90)
     config = FetchConfig("salicon", str(folder / "source"), allow_partial_data=True)
     fetch.fetch_dataset(config, folder / "prepared")
     return folder / "prepared", folder / "source"

@@ -11,17 +11,19 @@ def evaluate_model(
     gate: str,
     gate_margin: float,
     gate_confidence: float,
+    gate_on: str,
     model_name: str,
     registry: str,
     base_data: dsl.Input[dsl.Dataset],
     finetune_data: dsl.Input[dsl.Dataset],
+    test_data: dsl.Input[dsl.Dataset],
     model: dsl.Input[dsl.Model],
     evaluation: dsl.Output[dsl.Artifact],
     metrics: dsl.Output[dsl.Metrics],
     report: dsl.Output[dsl.HTML],
 ) -> None:
-    """Evaluate on the validation images and write the report; fail if the candidate is below the centre bias."""
-    from pipeline.registry.register import compare
+    """Evaluate on held-out images and write the report; fail if the candidate is below the centre bias."""
+    from pipeline.registry.register import compare, fetched_of
     from trainer.config import EvaluateConfig, config_of
     from trainer.errors import reported
     from trainer.evaluation.gate import require_baseline
@@ -29,8 +31,12 @@ def evaluate_model(
 
     with reported():
         config = config_of(EvaluateConfig, locals())
-        data = [finetune_data.path, *([base_data.path] if evaluate_base else [])]
-        scores, champion = compare(config, registry, model_name, model.path, data, evaluation.path)
+        fetched = fetched_of({"base": base_data.path, "finetune": finetune_data.path, "test": test_data.path})
+        wanted = ("finetune", *(["base"] if evaluate_base else []), "test")
+        data = [fetched[name] for name in wanted if name in fetched]
+        scores, champion = compare(
+            *(config, registry, model_name, model.path, data, evaluation.path), trained_on=fetched.values()
+        )
         write_report(evaluation.path, report.path)
         for metric, value in scores["datasets"][scores["decides"]]["models"]["candidate"].items():
             metrics.log_metric(metric, value)

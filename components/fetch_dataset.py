@@ -11,6 +11,7 @@ def fetch_dataset(
     source: str,
     image_size: str,
     allow_partial_data: bool,
+    private_sources: bool,
     max_examples: int,
     columns: str,
     coordinates: str,
@@ -19,11 +20,15 @@ def fetch_dataset(
     blur_px: float,
     pixels_per_degree: float,
     split: str,
+    test_of: str,
     fingerprint: str,
     prepared: dsl.Output[dsl.Dataset],
     preview: dsl.Output[dsl.HTML],
 ) -> None:
-    """Fetch the dataset whose digest is `fingerprint`, the key for caching; fetch nothing if it is empty."""
+    """Fetch the dataset whose digest is `fingerprint`, the key for caching; fetch nothing if it is empty.
+
+    With `test_of`, the dataset that is trained on, this one is a test set.
+    """
     from trainer.config import FetchConfig, config_of
     from trainer.data import fetch
     from trainer.errors import check, reported
@@ -34,10 +39,10 @@ def fetch_dataset(
             fetch.leave_out(prepared.path)
             return
         config = config_of(FetchConfig, locals())
-        manifest = fetch.fetch_dataset(config, prepared.path)
+        manifest = fetch.fetch_dataset(config, prepared.path, test_of=test_of)
         check(
             manifest.fingerprint == fingerprint,
-            f"the source of {dataset} changed while it was fetched; run the pipeline again",
+            f"the source of {manifest.dataset} changed while it was fetched; run the pipeline again",
         )
         write_preview(prepared.path, preview.path)
-        prepared.metadata.update({"dataset": dataset, "fingerprint": fingerprint, **manifest.counts})
+        prepared.metadata.update({"dataset": manifest.dataset, "fingerprint": fingerprint, **manifest.counts})

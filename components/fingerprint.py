@@ -1,4 +1,4 @@
-"""Task that reads the current state of the sources of a training step."""
+"""Task that reads the current state of the sources of a training step, or of the test set."""
 
 from typing import NamedTuple
 
@@ -11,14 +11,15 @@ from components import IMAGE
 def fingerprint(
     dataset: str,
     source: str,
+    private_sources: bool,
     base_model_uri: str,
     evaluate_base: bool,
     initial_weights: str,
 ) -> NamedTuple("Outputs", [("data", str), ("model", str), ("weights", str)]):  # type: ignore[valid-type]
     """Digests of the dataset, of the model that replaces base training, and of the initial weights.
 
-    A digest is empty if its input is not used, or if the initial weights are not a file. Reads names, sizes and
-    checksums, and downloads only the weights of a model on Cloud Storage.
+    A digest is empty if its input is not used, such as a test set without a name, or if the initial weights are
+    not a file. Reads names, sizes and checksums, and downloads only the weights of a model on Cloud Storage.
     """
     from trainer.data import fetch
     from trainer.errors import reported
@@ -27,8 +28,10 @@ def fingerprint(
     with reported():
         model = weight_sources.fingerprint(base_model_uri) if base_model_uri else ""
         weights = "" if base_model_uri else weight_sources.fingerprint_of_initial(initial_weights)
-        data = "" if base_model_uri and not evaluate_base else fetch.fingerprint(dataset, source)
-        print(f"{dataset}: {data or 'not needed, because base_model_uri replaces base training'}")
+        is_replaced = base_model_uri and not evaluate_base
+        data = fetch.fingerprint(dataset, source, private_sources) if dataset and not is_replaced else ""
+        unused = "not needed, because base_model_uri replaces base training"
+        print(f"{fetch.prepared_name(dataset, source)}: {data or unused}" if dataset else "there is no test set")
         for place, digest in ((base_model_uri, model), (initial_weights, weights)):
             if digest:
                 print(f"{place}: {digest}")

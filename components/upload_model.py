@@ -16,17 +16,14 @@ def upload_model(
     evaluation: dsl.Input[dsl.Artifact],
     base_data: dsl.Input[dsl.Dataset],
     finetune_data: dsl.Input[dsl.Dataset],
+    test_data: dsl.Input[dsl.Dataset],
 ) -> NamedTuple("Outputs", [("version", int), ("alias", str)]):  # type: ignore[valid-type]
     """Register `model` as the default if it won the evaluation, otherwise as the challenger."""
-    import pathlib
-
-    from pipeline.registry.register import connect, lineage, register
-    from trainer.artifacts import MANIFEST
+    from pipeline.registry.register import connect, fetched_of, lineage, register
     from trainer.errors import reported
 
     with reported():
-        data = {"base": base_data.path, "finetune": finetune_data.path}
-        fetched = {step: folder for step, folder in data.items() if pathlib.Path(folder, MANIFEST).exists()}
+        fetched = fetched_of({"base": base_data.path, "finetune": finetune_data.path, "test": test_data.path})
         facts = lineage(run, fetched, model.path)
         champion = int(evaluation.metadata["champion"])
         version, alias = register(connect(registry), model_name, model.path, evaluation.path, champion, facts)

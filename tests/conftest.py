@@ -104,4 +104,5 @@ def clean_environment(monkeypatch, tmp_path_factory):
     monkeypatch.setenv("NO_GCE_CHECK", "true")  # google-auth would look for a metadata server for seconds
     monkeypatch.setenv("MPLCONFIGDIR", str(home / "matplotlib"))
     monkeypatch.setenv("KERAS_HOME", str(home / "keras"))
+    monkeypatch.setenv("MSINET_CACHE", "")
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(home / "gcloud"))

@@ -25,16 +25,23 @@ def answered_by(servers, folder):
     certificate = write_certificate(folder, servers)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+    with Server(("127.0.0.1", 0), Proxy) as server:
         server.context = context
         server.upstreams = {host: urllib.parse.urlsplit(url) for host, url in servers.items()}
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}", str(certificate)
         finally:
             server.shutdown()
             thread.join()
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Says nothing of connections that end early."""
+
+    def handle_error(self, *_):
+        """Say nothing."""
 
 
 class Proxy(http.server.BaseHTTPRequestHandler):
@@ -52,6 +59,24 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         ):
             threading.Thread(target=pass_on, args=(answering, client), daemon=True).start()
             pass_on(client, answering)
+
+    def do_GET(self):
+        """Pass on a request by http, which names the whole address."""
+        parts = urllib.parse.urlsplit(self.path)
+        upstream = self.server.upstreams.get(parts.hostname)
+        if upstream is None:
+            self.send_error(403)
+            return
+        lines = [
+            f"{self.command} {parts.path or '/'} HTTP/1.1",
+            *(f"{key}: {value}" for key, value in self.headers.items()),
+        ]
+        with socket.create_connection((upstream.hostname, upstream.port)) as answering:
+            answering.sendall("\r\n".join([*lines, "Connection: close", "", ""]).encode())
+            pass_on(answering, self.connection)
+        self.close_connection = True
+
+    do_HEAD = do_GET  # noqa: N815
 
     def log_message(self, *_):
         """Say nothing."""

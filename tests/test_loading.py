@@ -80,11 +80,12 @@ PIPELINE = [
 ]
 """The same of `python -m pipeline`, after the components below."""
 COMPONENTS = {
-    "fingerprint": 'fingerprint.fingerprint.python_func("salicon", "sample", "", False, "none")',
+    "fingerprint": 'fingerprint.fingerprint.python_func("salicon", "sample", False, "", False, "none")',
     "no data": """fetch_dataset.fetch_dataset.python_func(
-        **settings(FetchConfig), fingerprint="", prepared=a("left"), preview=a("page"))""",
+        **settings(FetchConfig), test_of="", fingerprint="", prepared=a("left"), preview=a("page"))""",
     "data": """fetch_dataset.fetch_dataset.python_func(
-        **settings(FetchConfig) | {"source": "nowhere"}, fingerprint="1", prepared=a("d"), preview=a("page"))""",
+        **{**settings(FetchConfig), "source": "nowhere"}, test_of="", fingerprint="1",
+        prepared=a("d"), preview=a("page"))""",
     "import": 'import_model.import_model.python_func("nosuch.h5", "salicon", "", "1", a("new"))',
     "plan": """plan_training.plan_training.python_func(
         step="base", platform="local", location="", image_pattern="{}", **settings(AcceleratorConfig),
@@ -99,9 +100,10 @@ COMPONENTS = {
     "collect": 'collect_training.collect_training.python_func("", a("workspace"), a("collected"), a("curve"))',
     "evaluate": """evaluate_model.evaluate_model.python_func(
         False, **settings(EvaluateConfig), model_name="msinet", registry="", base_data=a("data"),
-        finetune_data=a("nowhere"), model=a("model"), evaluation=a("new"), metrics=a("m"), report=a("report"))""",
+        finetune_data=a("nowhere"), test_data=a("data"), model=a("model"), evaluation=a("new"), metrics=a("m"),
+        report=a("report"))""",
     "upload": """upload_model.upload_model.python_func(
-        "msinet", "", "run-1", a("model"), a("one"), a("data"), a("data"))""",
+        "msinet", "", "run-1", a("model"), a("one"), a("data"), a("data"), a("data"))""",
 }
 """Calls of components; those of the tasks that need TensorFlow have a mistake in them."""
 TASKS = [

@@ -74,7 +74,18 @@ def test_every_parameter_reaches_the_pipeline_by_its_name():
 
 @pytest.mark.parametrize(
     "value",
-    ["gs://bucket/two words", "it's", "a  b", '"quoted" $HOME `id`', "$(shell id)", "100%", "a\\b", "x=y", "*"],
+    [
+        "",
+        "gs://bucket/two words",
+        "it's",
+        "a  b",
+        '"quoted" $HOME `id`',
+        "$(shell id)",
+        "100%",
+        "a\\b",
+        "x=y",
+        "*",
+    ],
 )
 def test_values_arrive_as_they_were_given(value):
     # make doubles nothing and expands nothing: the shell must not either.

@@ -12,9 +12,9 @@ def blob(center_x):
     return (255 * np.exp(-((x - center_x) ** 2 + (y - HEIGHT / 2) ** 2) / 72)).astype(np.uint8)
 
 
-def write_salicon(folder, train_x, valid_x, n_train=6, n_valid=3):
+def write_salicon(folder, train_x, valid_x, n_train=6, n_valid=3, seed=0):
     """SALICON's unpacked tree with noise for stimuli; all people look at `train_x`, then all at `valid_x`."""
-    random = np.random.default_rng(0)
+    random = np.random.default_rng(seed)
     for split, count, center_x in (("train", n_train, train_x), ("val", n_valid, valid_x)):
         for index in range(count):
             stimulus = random.integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)

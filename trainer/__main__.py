@@ -8,7 +8,18 @@ import sys
 from trainer.errors import reported
 from trainer.settings_cli import Parser, called_as
 
-COMMANDS = ("fetch", "train", "evaluate", "compare", "predict", "demo", "import-weights", "export", "probe")
+COMMANDS = (
+    "datasets",
+    "fetch",
+    "train",
+    "evaluate",
+    "compare",
+    "predict",
+    "demo",
+    "import-weights",
+    "export",
+    "probe",
+)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,17 +1,18 @@
 """Names and schemas of the files inside artifacts. Standard library only.
 
-A *prepared dataset* is a folder with `MANIFEST`, `CENTER_BIAS` and the shards of each split.
+A *prepared dataset* is a folder with `MANIFEST`, `IMAGES`, `CENTER_BIAS` and the shards of each split.
 A *model* is a folder with `SAVED_MODEL`, `WEIGHTS`, `MODEL_CONFIG` and `HISTORY`.
 An *evaluation* is a folder with `EVALUATION`, `PER_IMAGE` and `PREDICTIONS`.
 """
 
+import csv
 import dataclasses
 import functools
 import importlib.metadata
 import os
 import pathlib
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from trainer.errors import UserError
 from trainer.files import read_json, write_json
@@ -19,7 +20,13 @@ from trainer.files import read_json, write_json
 MANIFEST = "manifest.json"
 CENTER_BIAS = "center_bias.npy"
 """Mean of the training set's maps in relative image coordinates: (120, 160) float32 that sums to 1."""
+IMAGES = "images.csv"
+"""One line for each image: its split, its name, and a digest of its stimulus, the same for the same pixels."""
 SPLITS = ("train", "valid")
+TEST = "test"
+"""The only split of a test set, whose images are neither trained on nor choose an epoch."""
+TEST_SUFFIX = "-test"
+"""Follows a test set's name wherever its scores are kept, so that they are never those of validation images."""
 
 SAVED_MODEL = "saved_model"
 WEIGHTS = "model.weights.h5"
@@ -59,6 +66,8 @@ class SourceObject:
     name: str
     size_bytes: int
     crc32c: str
+    sha256: str = ""
+    """Of the content, 64 hex digits, if it was downloaded; else empty."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,6 +106,16 @@ class Manifest:
     """What was understood of the source, and what was left out and why; sentences for people."""
     schema: int = SCHEMA
 
+    @property
+    def is_test_set(self) -> bool:
+        """Whether it was prepared to be tested on, and has no training images."""
+        return TEST in self.counts
+
+    @property
+    def held_out(self) -> str:
+        """The split that models are evaluated on."""
+        return TEST if self.is_test_set else "valid"
+
     def save(self, folder: pathlib.Path) -> None:
         """Write the manifest into `folder`; raises `UserError` if it cannot be written."""
         write_json(folder / MANIFEST, dataclasses.asdict(self))
@@ -120,10 +139,14 @@ class Manifest:
 
 
 def prepared_by_name(folders: Iterable[str | os.PathLike[str]]) -> dict[str, pathlib.Path]:
-    """Dataset name -> folder of the prepared dataset; a second one of the same name is `NAME-2`."""
+    """Dataset name -> folder of the prepared dataset; of a test set `NAME-test`.
+
+    A second one of the same name is `NAME-2`.
+    """
     by_name: dict[str, pathlib.Path] = {}
     for folder in folders:
-        name = Manifest.load(folder).dataset
+        manifest = Manifest.load(folder)
+        name = f"{manifest.dataset}{TEST_SUFFIX if manifest.is_test_set else ''}"
         by_name[name if name not in by_name else f"{name}-{len(by_name) + 1}"] = pathlib.Path(folder)
     return by_name
 
@@ -132,9 +155,23 @@ def load_manifests(folders: Mapping[str, str | os.PathLike[str]]) -> dict[str, M
     """The manifests of prepared datasets, by name; raises `UserError` if one has no validation images."""
     manifests = {name: Manifest.load(folder) for name, folder in folders.items()}
     for name, manifest in manifests.items():
-        if not manifest.counts.get("valid"):
+        if not manifest.counts.get(manifest.held_out):
             raise UserError(f"dataset {name} has no validation images ({manifest.counts}); prepare it with some")
     return manifests
+
+
+def images(folder: str | os.PathLike[str], splits: Collection[str]) -> list[tuple[str, str]]:
+    """Name and digest of each image in these splits of a prepared dataset.
+
+    Raises:
+        UserError: the folder has no `IMAGES`.
+    """
+    path = pathlib.Path(folder) / IMAGES
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return [(row["image"], row["digest"]) for row in csv.DictReader(file) if row["split"] in splits]
+    except (OSError, KeyError) as error:
+        raise UserError(f"{path} cannot be read ({error!r}): prepare the dataset again") from None
 
 
 def latest_attempt(run: pathlib.Path) -> pathlib.Path | None:

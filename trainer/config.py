@@ -31,6 +31,7 @@ PREDICT_FORMATS = {
 }
 """Output format of `predict` -> end of its file names."""
 MEGAPIXEL = 10**6
+GATE_ON = ("finetune", "test")
 EXPORT_FORMATS = ("saved-model", "tflite")
 SIGNATURES = ("serving_default", "serve_bytes")
 """Signatures of a SavedModel: for prepared images, and for encoded images."""
@@ -100,12 +101,16 @@ class FetchConfig:
     dataset: str = setting("salicon", "Name of a dataset in trainer/datasets.py.")
     source: str = setting(
         "",
-        "Location of the dataset: a folder, an archive, a gs:// prefix or archive, or `sample` to generate the "
-        "sample dataset; empty for the location in trainer/datasets.py.",
+        "Location of the dataset: a folder or an archive, here or on gs://; an archive at an https:// address or "
+        "on Google Drive (drive:ID), several with spaces between them; `sample` to generate the sample dataset, "
+        "empty for the public place in trainer/datasets.py.",
     )
     image_size: str = setting("", "Input size of the network, height x width in pixels; empty for the dataset's.")
     allow_partial_data: bool = setting(
         False, "Accept other numbers of images than in trainer/datasets.py; not needed for the sample dataset."
+    )
+    private_sources: bool = setting(
+        False, "Also fetch from http:// addresses, and from machines of private networks."
     )
     max_examples: int = setting(0, "Use at most this many images of each split, for quick trials; 0 uses all.")
     columns: str = setting(
@@ -149,6 +154,11 @@ class FetchConfig:
         if self.image_size:
             parse_image_size(self.image_size)
         own.check_settings(self)
+        check(
+            (self.dataset, self.source) != (own.CUSTOM, SAMPLE),
+            f"{own.CUSTOM} is recordings of your own, but their source is {SAMPLE!r}; give their folder, archive "
+            "or address",
+        )
 
     @property
     def accepts_partial(self) -> bool:
@@ -231,12 +241,41 @@ class EvaluateConfig:
         "evaluated, must lie above gate_margin; 0 compares the means alone.",
     )
 
+    gate_on: str = setting(
+        "finetune",
+        "Images on which the gate decides: finetune (the validation images of the fine-tuning data; in `evaluate` "
+        "those of the first --dataset-dir), or test (the images of test_dataset).",
+    )
+
     def __post_init__(self) -> None:
+        check_choice("gate_on", self.gate_on, GATE_ON)
         check_choice("gate", self.gate, (*METRICS, "always", "never"))
         _check_number("gate_margin", self.gate_margin, 0)
         check(
             0 <= self.gate_confidence < 1,
             f"gate_confidence is {self.gate_confidence:g}; it must be at least 0 and below 1, such as 0.95",
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class HeldOutConfig:
+    """A test set: images that are neither trained on nor choose an epoch."""
+
+    test_dataset: str = setting(
+        "",
+        "Name of a dataset in trainer/datasets.py that is only tested on: all of its images, or if its split is "
+        "given its validation images. Images that are also in the training data are left out. Empty for none.",
+    )
+    test_source: str = setting(
+        "",
+        "Location of the test set, of the same kinds as that of a dataset to train on, or `sample`; empty for the "
+        "location in trainer/datasets.py.",
+    )
+
+    def __post_init__(self) -> None:
+        check(
+            bool(self.test_dataset or not self.test_source),
+            f"test_source is {self.test_source!r}, but test_dataset is empty; name the dataset that it holds",
         )
 
 

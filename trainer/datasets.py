@@ -11,6 +11,8 @@ from trainer.errors import look_up
 
 DRIVE = "drive:"
 """Begin of the address of a file on Google Drive, which its id follows."""
+NOT_STATED = "Not stated. Ask the authors."
+"""The licence of a dataset if none was found that its authors state."""
 
 
 OWN_SHARE = (4, 5)
@@ -60,7 +62,7 @@ class Dataset:
     places: tuple[Place, ...] = ()
     """Where the authors publish it."""
     licence: str = ""
-    """Terms of use, as its authors state them; empty if they state none."""
+    """Terms of use, as its authors state them, or NOT_STATED."""
     citation: str = ""
     """The publication to cite."""
     homepage: str = ""
@@ -82,11 +84,6 @@ class Dataset:
         """Numerator and denominator of the share of images for training."""
         return OWN_SHARE if self.any_count else (self.n_train, self.n_train + self.n_valid)
 
-    @property
-    def source(self) -> str:
-        """Its address on Cloud Storage; empty if it is elsewhere."""
-        return next((place.address for place in self.places if place.address.startswith("gs://")), "")
-
 
 DATASETS: dict[str, Dataset] = {
     "salicon": Dataset(
@@ -104,6 +101,11 @@ DATASETS: dict[str, Dataset] = {
             Rule("{split}/{name}.png", "map"),
             Rule("{split}/{name}.mat", "fixations"),
         ),
+        licence=(
+            "Images: those of Microsoft COCO, under the terms of use of Flickr. Maps and fixations: not stated."
+        ),
+        citation="Ming Jiang, Shengsheng Huang, Juanyong Duan, Qi Zhao: SALICON: Saliency in context. CVPR 2015.",
+        homepage="http://salicon.net/",
     ),
     "mit1003": Dataset(
         (360, 360),
@@ -120,6 +122,12 @@ DATASETS: dict[str, Dataset] = {
             Rule("{name}_fixMap.jpg", "map"),
             Rule("{name}_fixPts.jpg", "fixations"),
         ),
+        licence="Images: from Flickr (Creative Commons) and LabelMe. Maps and fixations: not stated.",
+        citation=(
+            "Tilke Judd, Krista Ehinger, Frédo Durand, Antonio Torralba: Learning to predict where humans look. "
+            "ICCV 2009."
+        ),
+        homepage="https://people.csail.mit.edu/tjudd/WherePeopleLook/index.html",
     ),
     "cat2000": Dataset(
         (216, 384),
@@ -132,6 +140,12 @@ DATASETS: dict[str, Dataset] = {
             Rule("FIXATIONMAPS/{folder}/{name}.jpg", "map"),
             Rule("FIXATIONLOCS/{folder}/{name}.mat", "fixations"),
         ),
+        licence=NOT_STATED,
+        citation=(
+            "Ali Borji, Laurent Itti: CAT2000: A large scale fixation dataset for boosting saliency research. "
+            "CVPR 2015 workshop on the future of datasets, arXiv 1505.03581."
+        ),
+        homepage="http://saliency.mit.edu/datasets.html",
     ),
     "dutomron": Dataset(
         (360, 360),
@@ -151,6 +165,12 @@ DATASETS: dict[str, Dataset] = {
             Rule("DUT-OMRON-image/{name}.jpg", "stimulus"),
             Rule("{name}.mat", "fixations"),
         ),
+        licence=NOT_STATED,
+        citation=(
+            "Chuan Yang, Lihe Zhang, Huchuan Lu, Xiang Ruan, Ming-Hsuan Yang: Saliency detection via "
+            "graph-based manifold ranking. CVPR 2013."
+        ),
+        homepage="http://saliencydetection.net/dut-omron/",
     ),
     "pascals": Dataset(
         (360, 360),
@@ -163,6 +183,14 @@ DATASETS: dict[str, Dataset] = {
             Rule("pascalFix.mat", "fixations", reader="pascals"),
             Rule("pascalSize.mat", "fixations", reader="pascals"),
         ),
+        licence=(
+            "Images: those of PASCAL VOC 2010, under the terms of use of Flickr. Maps and fixations: not stated."
+        ),
+        citation=(
+            "Yin Li, Xiaodi Hou, Christof Koch, James M. Rehg, Alan L. Yuille: The secrets of salient object "
+            "segmentation. CVPR 2014."
+        ),
+        homepage="http://cbs.ic.gatech.edu/salobj/",
     ),
     "osie": Dataset(
         (240, 320),
@@ -178,6 +206,12 @@ DATASETS: dict[str, Dataset] = {
             Rule("stimuli/{name}.jpg", "stimulus"),
             Rule("fixations.mat", "fixations", reader="osie"),
         ),
+        licence="MIT License.",
+        citation=(
+            "Juan Xu, Ming Jiang, Shuo Wang, Mohan S. Kankanhalli, Qi Zhao: Predicting human gaze beyond "
+            "pixels. Journal of Vision 14(1), 2014."
+        ),
+        homepage="https://github.com/NUS-VIP/predicting-human-gaze-beyond-pixels",
     ),
     "fiwi": Dataset(
         (216, 384),
@@ -191,12 +225,22 @@ DATASETS: dict[str, Dataset] = {
             Rule("stimuli/{name}.png", "stimulus"),
             Rule("all5/{name}.png", "fixations"),
         ),
+        licence=NOT_STATED,
+        citation="Chengyao Shen, Qi Zhao: Webpage saliency. ECCV 2014.",
+        homepage="https://www-users.cse.umn.edu/~qzhao/webpage_saliency.html",
     ),
     "fixationadd1000": Dataset(
         (360, 360),
         800,
         200,
         places=(Place("gs://hmm-ml-models/fixation/add1000.tar.gz", "add1000.tar.gz"),),
+        licence=NOT_STATED,
+        citation=(
+            "Song Liang, Ruihang Liu, Jiansheng Qian: Fixation prediction for advertising images: Dataset and "
+            "benchmark. Journal of Visual Communication and Image Representation, 2021, doi "
+            "10.1016/j.jvcir.2021.103356."
+        ),
+        homepage="https://doi.org/10.1016/j.jvcir.2021.103356",
     ),
     # Recordings of one's own (see `trainer/data/own/`).
     "custom": Dataset((240, 320), 0, 0),

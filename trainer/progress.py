@@ -12,13 +12,13 @@ LOG_EVERY_S = 5.0
 
 
 class Tracker:
-    """Shows the progress of `description` over `total` units; a context manager.
+    """Shows the progress of `description` over `total` units, None if nobody knows; a context manager.
 
     On a terminal it draws a bar with the remaining time. Otherwise it prints a line every `LOG_EVERY_S` seconds at
     most, and one at the end, so that a log stays short.
     """
 
-    def __init__(self, description: str, total: int, unit: str, done: int = 0) -> None:
+    def __init__(self, description: str, total: int | None, unit: str, done: int = 0) -> None:
         self._description, self._total, self._unit = description, total, unit
         self._start_done = self._done = done
         self._details = ""
@@ -57,7 +57,8 @@ class Tracker:
         rate = (self._done - self._start_done) / seconds if seconds > 0.5 else 0
         speed = f", {rate:.3g} {self._unit}/s" if rate else ""
         details = f", {self._details}" if self._details else ""
-        print(f"{self._description}: {self._done}/{self._total} {self._unit}{speed}{details}", flush=True)
+        count = str(self._done) if self._total is None else f"{self._done}/{self._total}"
+        print(f"{self._description}: {count} {self._unit}{speed}{details}", flush=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None

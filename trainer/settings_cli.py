@@ -129,6 +129,16 @@ def add_settings(parser: argparse.ArgumentParser, config: type, names: Collectio
             add_flag(parser, field.name, field.type, field.default, field.metadata["help"])
 
 
+def add_cache_dir(parser: argparse.ArgumentParser) -> None:
+    """Give `parser` the flag `--cache-dir`, for `trainer.downloads.cache.cache_folder`."""
+    parser.add_argument(
+        "--cache-dir",
+        metavar="DIR",
+        help="Folder that keeps downloaded archives; empty for none (default: that of the environment variable "
+        "MSINET_CACHE, else ~/.cache/msinet).",
+    )
+
+
 MODEL = "Model folder, or a registered name with or without @VERSION or @ALIAS, here or on gs://"
 """Help text: what `trainer.models.find.find_model` accepts."""
 

@@ -77,6 +77,19 @@ def list_objects(source: str) -> list[SourceObject]:
     return sorted(objects, key=lambda entry: entry.name)
 
 
+def find_archive(address: str) -> tuple[SourceObject, str]:
+    """The archive at a `gs://` address, and its generation; raises `UserError` as `list_objects`."""
+    bucket, path = split(address)
+    with explained(address):
+        # Reading one object takes fewer rights than listing a bucket.
+        blob = client().bucket(bucket).get_blob(path, retry=retry())
+    if blob is None:
+        list_blobs(address, _root(path), max_results=1)  # raises an error if the bucket does not exist
+        raise _nothing_at(address)
+    name = blob.name.removeprefix(_root(path))
+    return SourceObject(name, blob.size, base64.b64decode(blob.crc32c).hex()), str(blob.generation or "")
+
+
 def find_objects(address: str) -> list[tuple[str, int]]:
     """The object at a `gs://` address, or else the objects below it: addresses and sizes in bytes, sorted.
 
@@ -189,6 +202,10 @@ def _walk(folder: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
 # === Cloud Storage ===
 
 
+class UnreachableError(UserError):
+    """Cloud Storage does not answer."""
+
+
 class MissingError(UserError):
     """An object, or its bucket, that does not exist."""
 
@@ -275,20 +292,13 @@ def _root(path: str) -> str:
 
 
 def _list_remote(source: str) -> list[SourceObject]:
-    bucket, path = split(source)
-    root = _root(path)
+    path = split(source)[1]
     if is_archive(path):
-        with explained(source):
-            # Reading one object takes fewer rights than listing a bucket.
-            blob = client().bucket(bucket).get_blob(path, retry=retry())
-        blobs = [blob] if blob else []
-        if not blobs:
-            list_blobs(source, root, max_results=1)  # raises an error if the bucket does not exist
-    else:
-        blobs = list_blobs(source, root)
+        return [find_archive(source)[0]]
+    root = _root(path)
     objects = [
         SourceObject(blob.name.removeprefix(root), blob.size, base64.b64decode(blob.crc32c).hex())
-        for blob in blobs
+        for blob in list_blobs(source, root)
         if not blob.name.endswith("/") and not is_junk(blob.name.removeprefix(root))
     ]
     if not objects:
@@ -379,7 +389,7 @@ def explained(source: str, write: bool = False) -> Iterator[None]:
         google.auth.exceptions.TransportError,
     ) as error:
         cause = error.cause if isinstance(error, exceptions.RetryError) else error
-        raise UserError(
+        raise UnreachableError(
             f"cannot reach Cloud Storage for {source} ({_in_short(cause)}); check the network"
         ) from None
     except exceptions.GoogleAPICallError as error:

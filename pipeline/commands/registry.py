@@ -2,11 +2,13 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 
 from pipeline.graph.parameters import PipelineConfig
 from pipeline.registry.register import connect
 from pipeline.vertex import checks
+from trainer import generated
 from trainer.artifacts import DEFAULT, REGISTRY
 from trainer.errors import check
 from trainer.models.registry_layout import number_of
@@ -31,6 +33,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.action == "show":
         number = number_of(f"model {name!r}", parsed.version or DEFAULT, list(versions), aliases)
         print(json.dumps(versions[number].record, indent=2))
+        if notice := generated.of_model(versions[number].model_config):
+            print(f"note: {notice}", file=sys.stderr)
         return 0
     if parsed.action == "set-default":
         check(parsed.version is not None, "name the version: `python -m pipeline registry set-default VERSION`")
@@ -39,5 +43,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         aliases = registry.aliases(name)
     for version in versions.values():
         names = [alias for alias, number in aliases.items() if number == version.number]
-        print(f"{version.number:>4}  {version.record['created']}  {version.place}  {', '.join(names)}".rstrip())
+        fields = [f"{version.number:>4}", version.record["created"], version.place, ", ".join(names)]
+        fields += [generated.MARK] if generated.is_sample(version.model_config) else []
+        print("  ".join(fields).rstrip())
     return 0

@@ -2,18 +2,20 @@
 
 check_registry                                          never cached; a local run does it before it starts
 
-fingerprint(base)          fingerprint(fine-tuning)     never cached: reads the current source
-     |                          |
-fetch_dataset              fetch_dataset                cached by fingerprint
-     |                          |
-plan, base training             |                       a training step (see targets.py), or import_model
-     |__________________________|                       if base_model_uri is set
+fingerprint(base)     fingerprint(fine-tuning)  fingerprint(test)   never cached: reads the current source
+     |                     |                         |
+fetch_dataset         fetch_dataset             fetch_dataset       cached by fingerprint; nothing without one
+     |                     |                         |
+plan, base training        |                         |              a training step (see targets.py), or
+     |_____________________|                         |              import_model if base_model_uri is set
+     |                                               |
+plan, fine-tuning                                    |
+     |_______________________________________________|
      |
-plan, fine-tuning
-     |
-evaluate_model                                          compares with the current default and the centre bias
-     |
-upload_model                                            adds a version; the default only if it is better
+evaluate_model                                                      compares with the current default and the
+     |                                                              centre bias
+upload_model                                                        adds a version; the default only if it is
+                                                                    better
 """
 
 import contextlib
@@ -30,7 +32,16 @@ from components.fingerprint import fingerprint
 from components.import_model import import_model
 from components.upload_model import upload_model
 from pipeline.graph.environment import Environment
-from pipeline.graph.parameters import PARAMETERS, STEPS, docstring, settings_of, signature
+from pipeline.graph.parameters import (
+    DATA,
+    PARAMETERS,
+    STEPS,
+    TEST,
+    data_settings,
+    docstring,
+    settings_of,
+    signature,
+)
 from pipeline.graph.targets import TARGETS, Channel, TrainingStepInputs
 from pipeline.graph.titles import NAME, NEVER_CACHED
 from pipeline.graph.values import layered
@@ -76,9 +87,9 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
     def pipeline(*channels: Channel) -> None:
         parameters = dict(zip(PARAMETERS, channels, strict=True))
         with _notify_on_exit(env):
-            fingerprints = {step: _fingerprint_source(step, parameters) for step in STEPS}
-            fetched = {step: _fetch_data(step, parameters, fingerprints[step]) for step in STEPS}
-            data = {step: task.outputs["prepared"] for step, task in fetched.items()}
+            fingerprints = {name: _fingerprint_source(name, parameters) for name in DATA}
+            fetched = {name: _fetch_data(name, parameters, fingerprints[name]) for name in DATA}
+            data = {name: task.outputs["prepared"] for name, task in fetched.items()}
             checked = [] if target == "local" else [_check_registry(target, parameters)]
 
             def train(step: str, base_model: Channel | None) -> Channel:
@@ -156,19 +167,22 @@ def _registry(parameters: dict[str, Channel]) -> dict[str, Channel]:
     return {name: parameters[name] for name in ("model_name", "registry")}
 
 
-def _fingerprint_source(step: str, parameters: dict[str, Channel]) -> Channel:
-    data = settings_of(FetchConfig, step, parameters)
+def _fingerprint_source(name: str, parameters: dict[str, Channel]) -> Channel:
+    data = data_settings(name, parameters)
     # Fine-tuning starts from the base model, so it reads no initial weights.
     start = {"base_model_uri": "", "evaluate_base": False, "initial_weights": "none"}
-    if step == "base":
-        start = {name: parameters[name] for name in start}
-    task = fingerprint(dataset=data["dataset"], source=data["source"], **start)
-    return task.set_display_name(f"{STEPS[step]}: source")
+    if name == "base":
+        start = {parameter: parameters[parameter] for parameter in start}
+    read = {field: data[field] for field in ("dataset", "source", "private_sources")}
+    task = fingerprint(**read, **start)
+    return task.set_display_name(f"{DATA[name]}: source")
 
 
-def _fetch_data(step: str, parameters: dict[str, Channel], fingerprints: Channel) -> Channel:
-    task = fetch_dataset(**settings_of(FetchConfig, step, parameters), fingerprint=fingerprints.outputs["data"])
-    return task.set_caching_options(True).set_display_name(f"{STEPS[step]}: data")
+def _fetch_data(name: str, parameters: dict[str, Channel], fingerprints: Channel) -> Channel:
+    test_of = parameters["finetune_dataset"] if name == TEST else ""
+    digest = fingerprints.outputs["data"]
+    task = fetch_dataset(**data_settings(name, parameters), test_of=test_of, fingerprint=digest)
+    return task.set_caching_options(True).set_display_name(f"{DATA[name]}: data")
 
 
 def _base_model(
@@ -210,15 +224,15 @@ def _evaluate_and_upload(
     parameters: dict[str, Channel], model: Channel, data: dict[str, Channel], run: str
 ) -> None:
     registry = _registry(parameters)
-    both_data = {"base_data": data["base"], "finetune_data": data["finetune"]}
+    all_data = {f"{name}_data": folder for name, folder in data.items()}
     gate = settings_of(EvaluateConfig, "", parameters)
     evaluated = evaluate_model(
-        evaluate_base=parameters["evaluate_base"], **gate, **registry, **both_data, model=model
+        evaluate_base=parameters["evaluate_base"], **gate, **registry, **all_data, model=model
     )
     evaluated.set_display_name("Evaluation")
     uploaded = upload_model(
         **registry,
-        **both_data,
+        **all_data,
         run=run,
         model=model,
         evaluation=evaluated.outputs["evaluation"],

@@ -16,13 +16,16 @@ from pipeline.registry import container
 from pipeline.registry.address import VERTEX, Address, check_registry
 from trainer import datasets, own
 from trainer.artifacts import MODEL_NAME
-from trainer.config import NO_FILE, SAMPLE, EvaluateConfig, FetchConfig, TrainConfig, setting
+from trainer.config import NO_FILE, SAMPLE, EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig, setting
 from trainer.errors import UserError, check, nearest
 from trainer.settings_cli import boolean
 
 Value = bool | int | float | str
 
 STEPS = {"base": "Base training", "finetune": "Fine-tuning"}
+TEST = "test"
+DATA = {**STEPS, TEST: "Test set"}
+"""The prepared datasets of a run: those of the training steps and the test set -> their titles."""
 PER_STEP = (
     *("dataset", "source", "image_size", "epochs", "batch_size", "learning_rate"),
     *("step_accelerator", "workers"),
@@ -30,7 +33,7 @@ PER_STEP = (
 """Settings that differ between the two training steps."""
 FINETUNE_DATASET = "fixationadd1000"
 KEYWORDS = {
-    **{f"{step}_source": ("", SAMPLE) for step in STEPS},
+    **{f"{name}_source": ("", SAMPLE) for name in DATA},
     "base_model_uri": ("",),
     "initial_weights": NO_FILE,
 }
@@ -114,7 +117,15 @@ def _from_config(config: type, step: str = "") -> list[Parameter]:
 
 
 STEP_CONFIGS = (FetchConfig, TrainConfig, AcceleratorConfig)
-SHARED_CONFIGS = (TrainConfig, EvaluateConfig, PipelineConfig, FetchConfig, AcceleratorConfig, JobConfig)
+SHARED_CONFIGS = (
+    HeldOutConfig,
+    TrainConfig,
+    EvaluateConfig,
+    PipelineConfig,
+    FetchConfig,
+    AcceleratorConfig,
+    JobConfig,
+)
 
 PARAMETERS: dict[str, Parameter] = {
     parameter.name: parameter
@@ -126,6 +137,9 @@ PARAMETERS: dict[str, Parameter] = {
 }
 
 
+DEFAULTS = {name: parameter.default for name, parameter in PARAMETERS.items()}
+
+
 def settings_of(config: type, step: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `config` for `step` whose parameters are in `values`, which has parameter names as keys."""
     return {
@@ -133,6 +147,18 @@ def settings_of(config: type, step: str, values: Mapping[str, Any]) -> dict[str,
         for parameter in PARAMETERS.values()
         if parameter.config is config and parameter.step in ("", step) and parameter.name in values
     }
+
+
+def data_settings(name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `FetchConfig` for the data of a training step, or for the test set.
+
+    The settings of the test set are those of the fine-tuning data, such as the image size, but for its place.
+    """
+    if name != TEST:
+        return settings_of(FetchConfig, name, values)
+    place = settings_of(HeldOutConfig, "", values)
+    renamed = {field.removeprefix(f"{TEST}_"): value for field, value in place.items()}
+    return {**settings_of(FetchConfig, "finetune", values), **renamed}
 
 
 def convert(name: str, value: object) -> Value:
@@ -170,23 +196,45 @@ def validate(values: Mapping[str, Value], platform: str = "") -> None:
 
     If `platform` (vertex, kubeflow or local) is not empty, it must support them.
     """
-    fetched = []
     for step, title in STEPS.items():
         try:
-            fetched.append(FetchConfig(**_with_defaults(FetchConfig, step, values)))
-            datasets.get(fetched[-1].dataset)
+            datasets.get(FetchConfig(**_with_defaults(FetchConfig, step, values)).dataset)
             training = TrainConfig(**_with_defaults(TrainConfig, step, values))
             machines = AcceleratorConfig(**_with_defaults(AcceleratorConfig, step, values))
             if platform:
                 check_platform(platform, machines, training)
         except UserError as error:
             raise UserError(f"{title.lower()}: {error}") from None
-    own.check_used(fetched)
     for config in (EvaluateConfig, PipelineConfig, JobConfig):
         config(**_with_defaults(config, "", values))
+    _validate_test_set({**DEFAULTS, **values})
+    steps = [*STEPS, *([TEST] if values.get("test_dataset") else [])]
+    own.check_used([FetchConfig(**data_settings(step, {**DEFAULTS, **values})) for step in steps])
     registry = str(values.get("registry", ""))
     if platform and registry.startswith(VERTEX):
         container.check_available(Address.at(registry).serving)
+
+
+def _validate_test_set(values: Mapping[str, Value]) -> None:
+    """Raise `UserError` unless there is a test set if the gate needs one, and it is not what is trained on."""
+    held_out = HeldOutConfig(**settings_of(HeldOutConfig, "", values))
+    if not held_out.test_dataset:
+        check(
+            values["gate_on"] != TEST,
+            "gate_on is test, but test_dataset is empty; set test_dataset, or set gate_on to finetune",
+        )
+        return
+    try:
+        datasets.get(held_out.test_dataset)
+    except UserError as error:
+        raise UserError(f"test set: {error}") from None
+    place = held_out.test_dataset, held_out.test_source.rstrip("/")
+    for step, title in steps_of(values).items():
+        check(
+            place != (values[f"{step}_dataset"], str(values[f"{step}_source"]).rstrip("/")),
+            f"test_dataset and test_source are those of {title.lower()}, so nothing would be only tested on; name "
+            "other data, or leave both empty: without a test set the validation images are evaluated",
+        )
 
 
 def steps_of(values: Mapping[str, Value]) -> dict[str, str]:
@@ -195,24 +243,28 @@ def steps_of(values: Mapping[str, Value]) -> dict[str, str]:
 
 
 def fetched_steps(values: Mapping[str, Value]) -> dict[str, str]:
-    """The steps whose data a run with these parameters needs -> their titles."""
-    return STEPS if _with_defaults(PipelineConfig, "", values)["evaluate_base"] else steps_of(values)
+    """The datasets that a run with these parameters needs, of DATA -> their titles."""
+    steps = STEPS if _with_defaults(PipelineConfig, "", values)["evaluate_base"] else steps_of(values)
+    return {**steps, **({TEST: DATA[TEST]} if values.get("test_dataset") else {})}
 
 
 def require_sources(values: Mapping[str, Value]) -> None:
-    """Raise `UserError` unless every dataset that the run needs has a source."""
+    """Raise `UserError` unless every dataset that the run needs has a source, which may be fetched."""
+    # Here, so that settings can be read without any package.
+    from trainer.downloads.addresses import Rule
+    from trainer.downloads.given import ROW_HTTP, checked_addresses
+
     for step in fetched_steps(values):
-        config = FetchConfig(**_with_defaults(FetchConfig, step, values))
+        config = FetchConfig(**data_settings(step, {**DEFAULTS, **values}))
         check(
-            bool(config.source or datasets.get(config.dataset).source),
-            f"{config.dataset} has no default source; set {step}_source to a folder, an archive, a gs:// address, "
-            "or `sample` for a synthetic dataset",
+            bool(config.source or datasets.get(config.dataset).places),
+            f"{config.dataset} has no public place; set {step}_source to a folder, an archive or an address",
         )
+        checked_addresses(config.source, Rule(config.private_sources, ROW_HTTP))
 
 
 def _with_defaults(config: type, step: str, values: Mapping[str, Value]) -> dict[str, Any]:
-    defaults = {name: parameter.default for name, parameter in PARAMETERS.items()}
-    return settings_of(config, step, {**defaults, **values})
+    return settings_of(config, step, {**DEFAULTS, **values})
 
 
 def signature(defaults: Mapping[str, Value]) -> inspect.Signature:

@@ -14,6 +14,8 @@ from pipeline.registry.address import VERTEX, Address
 from pipeline.registry.register import connect
 from trainer import artifacts, files
 from trainer.artifacts import RUN_FILE
+from trainer.config import SAMPLE
+from trainer.downloads.given import addresses_in
 from trainer.errors import UserError, check
 from trainer.models import weight_sources
 
@@ -25,6 +27,7 @@ CHECKPOINTS = "checkpoints"
 SHOWN = {
     ("fetch-dataset", "preview"): "data_base.html",
     ("fetch-dataset-2", "preview"): "data_finetune.html",
+    ("fetch-dataset-3", "preview"): "data_test.html",
     ("train-model", "curve"): "curve_base.html",
     ("train-model-2", "curve"): "curve_finetune.html",
     ("evaluate-model", "report"): "report.html",
@@ -125,8 +128,9 @@ def _resumed_run(environment: str, folder: str, passed: Mapping[str, Value]) -> 
 
 
 def _new_run(environment: str, folder: str, passed: Mapping[str, Value]) -> Run:
-    has_source = passed.get("base_source") or passed.get("finetune_source")
-    loaded = load_environment(environment or ("local" if has_source else "sample"))
+    # An empty source is the public place of the dataset, so it needs the settings of real data too.
+    has_data = any(passed.get(f"{step}_source", SAMPLE) != SAMPLE for step in parameters.STEPS)
+    loaded = load_environment(environment or ("local" if has_data else "sample"))
     loaded.require_target("local")
     name = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     path = pathlib.Path(folder) if folder else RUNS / name
@@ -140,6 +144,8 @@ def _require_files(values: Mapping[str, Value]) -> None:
         if value in keywords or "://" in value:
             continue
         if name.endswith("_source"):
+            if addresses_in(value):
+                continue
             exists = pathlib.Path(value).expanduser().exists()
             check(exists, f"{name} is {value!r}, and there is no such file or folder; check the path")
         else:

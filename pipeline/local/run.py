@@ -12,14 +12,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
 from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run
 from pipeline.local.progress import ANSI, Progress
-from trainer import artifacts, files
+from trainer import artifacts, files, generated
 from trainer.errors import UserError
 
 LOG = "log.txt"
@@ -140,7 +141,16 @@ def _print_end(run: Run, console: Console) -> int:
     registered = files.read_json(uploaded, "run the pipeline again")["parameterValues"]
     _print_fact(console, "Registered", f"{run.model_name} version {registered['version']} ({registered['alias']})")
     _print_fact(console, "Run folder", _shown(run.folder))
+    if generated.is_sample(_model_config(run)):
+        _print_fact(console, "Next", generated.NEXT)
     return 0
+
+
+def _model_config(run: Run) -> Mapping[str, Any] | None:
+    """MODEL_CONFIG of the run's model, from its evaluation."""
+    path = run.output("evaluate-model", f"evaluation/{artifacts.EVALUATION}")
+    content = files.read_json(path, "run the pipeline again") if path else {}
+    return dict(content.get("model_configs", {})).get("candidate")
 
 
 def _print_scores(run: Run, console: Console) -> None:

@@ -41,8 +41,8 @@ def data_size(config: FetchConfig) -> DataSize:
     if config.source == SAMPLE:
         from trainer.data import sample  # slow to import
 
-        drawn = sample.settings(config.dataset)
-        counts = drawn.n_train, drawn.n_valid
+        generated = sample.counts(config.dataset)
+        counts = generated["train"], generated["valid"]
     n_train, n_valid = (min(count, config.max_examples or count) for count in counts)
     return DataSize(
         images=n_train,

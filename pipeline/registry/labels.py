@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from trainer import generated
+
 MAX_CHARACTERS = 63
 """Google's limit for keys and values: lower-case letters, digits, _ and -; a key begins with a letter."""
 OWNER = {"managed_by": "msinet-pipelines"}
@@ -34,4 +36,5 @@ def describe(record: Mapping[str, Any]) -> str:
         for dataset, scores in record["metrics"].items()
     ]
     origin = f"Run {lineage['run']}, code {lineage['code_version']}."
-    return "\n".join([record["reason"], origin, *data, *metrics])
+    notice = generated.of_model(lineage.get("model"))
+    return "\n".join([*([notice] if notice else []), record["reason"], origin, *data, *metrics])

@@ -1,7 +1,7 @@
 """What the pipeline does with a registry: connect to it, compare a model with its default, register the model."""
 
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline.registry.address import VERTEX
@@ -44,12 +44,17 @@ def check_shared(location: str, name: str) -> None:
     print(f"a version of model {name!r} can be added to {location}")
 
 
+def fetched_of(data: Mapping[str, str]) -> dict[str, str]:
+    """Those of the folders, by name, that have a prepared dataset; a run may not need all."""
+    return {name: folder for name, folder in data.items() if pathlib.Path(folder, artifacts.MANIFEST).exists()}
+
+
 def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
-    """The origin of a model: the run, the code, the prepared data of each step, and the settings.
+    """The origin of a model: the run, the code, the prepared data of each step and of the test, and the settings.
 
     Args:
         run: Name of the run.
-        data: Step -> its folder of prepared data.
+        data: Step, or `test` -> its folder of prepared data.
         model: Folder of the trained model.
 
     Raises `UserError` if a manifest or the model's configuration is missing or unreadable.
@@ -68,7 +73,13 @@ def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
 
 
 def compare(
-    config: EvaluateConfig, location: str, name: str, model: str, data: Sequence[str], output: str
+    config: EvaluateConfig,
+    location: str,
+    name: str,
+    model: str,
+    data: Sequence[str],
+    output: str,
+    trained_on: Iterable[str] = (),
 ) -> tuple[dict[str, Any], int]:
     """Evaluate a candidate and the current default of model `name` on the same images.
 
@@ -77,8 +88,9 @@ def compare(
         location: The registry, as in `connect`.
         name: Name of the model in the registry.
         model: Folder of the candidate.
-        data: Folders of prepared datasets; the first one decides.
+        data: Folders of prepared datasets; the first one decides, or the test set.
         output: Folder for the evaluation.
+        trained_on: Folders of the data of all training steps.
 
     Returns the evaluation, and the number of the default version: `NO_VERSION` if there is none.
     """
@@ -86,7 +98,9 @@ def compare(
 
     champion = connect(location).default(name)
     folders = artifacts.prepared_by_name(data)
-    evaluation = evaluate(config, model, folders, output, champion.model if champion else None)
+    evaluation = evaluate(
+        config, model, folders, output, champion.model if champion else None, trained_on=trained_on
+    )
     return evaluation, champion.number if champion else NO_VERSION
 
 
@@ -107,6 +121,7 @@ def register(
     results = files.read_json(folder / artifacts.EVALUATION, "evaluate the model first")
     record = {
         "metrics": {dataset: result["models"]["candidate"] for dataset, result in results["datasets"].items()},
+        "decided_on": results["decides"],
         "compared_with": champion,
         "reason": results["reason"],
         "lineage": facts,

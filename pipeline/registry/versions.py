@@ -25,6 +25,12 @@ class Version:
     record: dict[str, Any]
     """Time of creation, metrics, and lineage: run, code, data and settings."""
 
+    @property
+    def model_config(self) -> dict[str, Any] | None:
+        """MODEL_CONFIG of the model; None for a version that another program registered."""
+        config: dict[str, Any] | None = self.record.get("lineage", {}).get("model")
+        return config
+
 
 class Registry(Protocol):
     """The interface of a registry. Its methods raise `UserError` if the registry cannot be read or written."""

@@ -15,7 +15,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.graph import parameters
 from pipeline.graph.environment import Environment
-from pipeline.graph.parameters import STEPS, Value
+from pipeline.graph.parameters import DATA, STEPS, Value
 from pipeline.graph.titles import NAME
 from pipeline.graph.values import layered
 from pipeline.registry.address import VERTEX
@@ -24,6 +24,7 @@ from pipeline.vertex import checks, runs, template
 from pipeline.vertex.template import Template
 from trainer import storage
 from trainer.artifacts import REGISTRY
+from trainer.downloads.given import addresses_in
 from trainer.duration import format_duration
 from trainer.errors import check, check_choice
 
@@ -118,12 +119,13 @@ def _check_ours(environment: Environment, chosen: Template, values: Mapping[str,
 
 def check_locations(environment: Environment, values: Mapping[str, Value]) -> None:
     """Raise `UserError` for a location that the machines of the run cannot read from or write to."""
-    unused = {f"{step}_source" for step in STEPS if step not in parameters.fetched_steps(values)}
+    unused = {f"{name}_source" for name in DATA if name not in parameters.fetched_steps(values)}
     locations = {name: words for name, words in parameters.KEYWORDS.items() if name not in unused}
     for name, words in {**locations, "checkpoint_dir": ("",)}.items():
         value = str(values.get(name, words[0]))
+        is_fetched = name.endswith("_source") and bool(addresses_in(value))
         check(
-            value in words or value.startswith(REACHABLE),
+            value in words or is_fetched or value.startswith(REACHABLE),
             f"{name} is {value!r}, which machines on Vertex AI cannot access; use a gs:// address",
         )
     registry = str(values.get("registry", ""))

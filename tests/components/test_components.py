@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import runpy
+import shutil
 import signal
 import sys
 import textwrap
@@ -65,17 +66,17 @@ def source(folder):
     return write_salicon(folder / "source", train_x=12, valid_x=52)
 
 
-def fetch(folder, source, digest):
+def fetch(folder, source, digest, test_of=""):
     """The prepared data; it is in `folder` with the preview."""
     data, preview = artifact(dsl.Dataset, folder / "prepared"), artifact(dsl.HTML, folder / "preview")
     settings = dataclasses.asdict(FetchConfig(DATASET, source, "32x40", allow_partial_data=True))
-    fetch_dataset.python_func(**settings, fingerprint=digest, prepared=data, preview=preview)
+    fetch_dataset.python_func(**settings, test_of=test_of, fingerprint=digest, prepared=data, preview=preview)
     return data
 
 
 @pytest.fixture(scope="module")
 def prepared(folder, source):
-    digest = fingerprint.python_func(DATASET, source, "", False, "none")[0]
+    digest = fingerprint.python_func(DATASET, source, False, "", False, "none")[0]
     data = fetch(folder, source, digest)
     assert data.metadata["fingerprint"] == digest
     assert "<html" in (folder / "preview").read_text().lower()
@@ -118,16 +119,16 @@ def test_data_that_changed_since_its_fingerprint_is_refused(prepared, source, tm
 
 def test_source_that_is_missing_is_an_error_of_one_line(tmp_path):
     with pytest.raises(SystemExit, match=r"^error: .*nowhere"):
-        fingerprint.python_func(DATASET, str(tmp_path / "nowhere"), "", False, "none")
+        fingerprint.python_func(DATASET, str(tmp_path / "nowhere"), False, "", False, "none")
 
 
 def test_data_that_a_model_replaces_is_neither_read_nor_fetched(model, tmp_path, capsys):
     nowhere = str(tmp_path / "nowhere")
-    digests = fingerprint.python_func(DATASET, nowhere, model.path, False, "nowhere.h5")
+    digests = fingerprint.python_func(DATASET, nowhere, False, model.path, False, "nowhere.h5")
     assert digests == ("", weight_sources.fingerprint(model.path), "")
     assert "salicon: not needed, because base_model_uri replaces base training" in capsys.readouterr().out
     with pytest.raises(SystemExit, match=r"^error: .*nowhere"):
-        fingerprint.python_func(DATASET, nowhere, model.path, True, "none")
+        fingerprint.python_func(DATASET, nowhere, False, model.path, True, "none")
     data = fetch(tmp_path, nowhere, "")
     assert [path.name for path in pathlib.Path(data.path).iterdir()] == ["not-fetched.txt"]
 
@@ -137,13 +138,13 @@ def test_initial_weights_are_fingerprinted_if_they_are_a_file(source, tmp_path):
     digests = []
     for content in (b"old", b"new"):
         path.write_bytes(content)
-        digests.append(fingerprint.python_func(DATASET, source, "", False, str(path))[2])
+        digests.append(fingerprint.python_func(DATASET, source, False, "", False, str(path))[2])
         assert digests[-1] == weight_sources.fingerprint(str(path))
     assert digests[0] != digests[1]
     for word in ("imagenet", "none"):
-        assert fingerprint.python_func(DATASET, source, "", False, word)[2] == ""
+        assert fingerprint.python_func(DATASET, source, False, "", False, word)[2] == ""
     with pytest.raises(SystemExit, match=r"^error: .*nowhere\.h5 does not exist"):
-        fingerprint.python_func(DATASET, source, "", False, str(tmp_path / "nowhere.h5"))
+        fingerprint.python_func(DATASET, source, False, "", False, str(tmp_path / "nowhere.h5"))
 
 
 def test_initial_weights_that_changed_since_the_plan_are_refused_by_task_and_job(prepared, tmp_path):
@@ -228,7 +229,7 @@ def test_setting_that_does_not_fit_is_an_error_of_one_line_and_writes_nothing(pr
     assert not (tmp_path / "model").exists()
 
 
-def evaluate(folder, prepared, model, registry, **changes):
+def evaluate(folder, prepared, model, registry, tested=None, **changes):
     outputs = {
         "evaluation": artifact(dsl.Artifact, folder / "evaluation"),
         "metrics": artifact(dsl.Metrics, folder / "metrics"),
@@ -236,7 +237,8 @@ def evaluate(folder, prepared, model, registry, **changes):
     }
     config = {"evaluate_base": False} | dataclasses.asdict(EvaluateConfig()) | changes
     place = {"model_name": "msinet", "registry": str(registry)}
-    data = {"base_data": prepared, "finetune_data": prepared}
+    nothing = tested or artifact(dsl.Dataset, folder / "nothing")
+    data = {"base_data": prepared, "finetune_data": prepared, "test_data": nothing}
     evaluate_model.python_func(**config, **place, **data, model=model, **outputs)
     return outputs, place, data
 
@@ -263,6 +265,39 @@ def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, mod
     upload_model.python_func(**place, **left_out, run="run-2", model=model, evaluation=again["evaluation"])
     record = json.loads((tmp_path / "models" / "msinet" / "2" / "assets.extra" / "version.json").read_text())
     assert list(record["lineage"]["data"]) == ["finetune"]
+
+
+def test_model_is_tested_on_a_set_of_its_own_that_decides(prepared, model, tmp_path):
+    source = write_salicon(tmp_path / "source", train_x=12, valid_x=52, n_valid=4, seed=1)
+    known = pathlib.Path(tmp_path, "source/images/val/val_2.png")
+    shutil.copy(write_salicon(tmp_path / "first", 12, 52) + "/images/train/train_4.png", known)
+    digest = fingerprint.python_func(DATASET, source, False, "", False, "none")[0]
+    tested = fetch(tmp_path, source, digest, test_of=DATASET)
+    assert tested.metadata == {"dataset": DATASET, "fingerprint": digest, "test": 4}
+    assert "Test images" in (tmp_path / "preview").read_text()
+    outputs, place, data = evaluate(tmp_path, prepared, model, tmp_path / "models", tested, gate_on="test")
+    evaluation = json.loads((tmp_path / "evaluation" / artifacts.EVALUATION).read_text())
+    assert list(evaluation["datasets"]) == [f"{DATASET}-test", DATASET]
+    tests = evaluation["datasets"][f"{DATASET}-test"]
+    assert (tests["n_images"], tests["left_out"]) == (3, ["val_2.png"])
+    assert outputs["metrics"].metadata == pytest.approx(tests["models"]["candidate"])
+    assert (
+        "1 of the 4 test images of salicon is also in the training data, so it is left out: val_2.png."
+        in (evaluation["reason"])
+    )
+    upload_model.python_func(**place, **data, run="run-1", model=model, evaluation=outputs["evaluation"])
+    record = json.loads((tmp_path / "models" / "msinet" / "1" / "assets.extra" / "version.json").read_text())
+    assert record["lineage"]["data"]["test"]["counts"] == {"test": 4}
+    assert record["decided_on"] == f"{DATASET}-test"
+
+
+def test_without_a_test_set_nothing_is_fetched(tmp_path, capsys):
+    assert fingerprint.python_func("", "", False, "", False, "none")[0] == ""
+    assert "there is no test set" in capsys.readouterr().out
+    settings = dataclasses.asdict(FetchConfig("", "", ""))
+    data = artifact(dsl.Dataset, tmp_path / "prepared")
+    fetch_dataset.python_func(**settings, test_of=DATASET, fingerprint="", prepared=data, preview=None)
+    assert [path.name for path in pathlib.Path(data.path).iterdir()] == ["not-fetched.txt"]
 
 
 def test_default_of_vertex_is_fetched_and_evaluated_in_the_run(prepared, model, tmp_path, vertex, bucket):

@@ -60,10 +60,10 @@ class Held(Predictor):
 
 
 @contextlib.contextmanager
-def serving(predictor, host="127.0.0.1"):
-    """Serve the page for `predictor` on a host; yields the address."""
+def serving(predictor, host="127.0.0.1", notice=""):
+    """Serve the page for `predictor`, which has something to say about itself or not; yields the address."""
     with listen(host, 0) as bound:
-        server = build_server(build_app(predictor, "tiny", host_names(host)))
+        server = build_server(build_app(predictor, "tiny", host_names(host), notice))
         thread = threading.Thread(target=server.run, args=([bound],))
         thread.start()
         try:

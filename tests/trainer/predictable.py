@@ -2,6 +2,8 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import keras
 import numpy as np
@@ -58,13 +60,8 @@ def write_dataset(
     **changes: object,
 ) -> pathlib.Path:
     """Write a dataset with `n_valid` validation images and two training images; `changes` are for the manifest."""
-    folder.mkdir(parents=True)
-    shards = {}
-    for split, count in (("train", 2), ("valid", n_valid)):
-        with tfrecords.ShardWriter(folder, split, max(1, count), SIZE) as writer:
-            for index in range(count):
-                writer.write(tfrecords.serialize(example(model, index, n_fixations, inverted)))
-        shards[split] = writer.names
+    counts = {"train": 2, "valid": n_valid}
+    shards = _write_shards(folder, model, counts, n_fixations, inverted)
     y, x = np.mgrid[-1:1:120j, -1:1:160j]
     bias = np.exp(-(y**2 + x**2)).astype(np.float32)
     np.save(folder / artifacts.CENTER_BIAS, bias / bias.sum())
@@ -73,7 +70,7 @@ def write_dataset(
         source="gs://bucket/salicon",
         fingerprint="0123abcd",
         image_size=SIZE,
-        counts={"train": 2, "valid": n_valid},
+        counts=counts,
         expected_counts={"train": 10_000, "valid": 5_000},
         split="given",
         ground_truth="density",
@@ -86,3 +83,49 @@ def write_dataset(
     )
     dataclasses.replace(manifest, **changes).save(folder)
     return folder
+
+
+def write_test_set(
+    folder: pathlib.Path, model: keras.Model, copies: dict[str, str], n_fixations: int = 12
+) -> pathlib.Path:
+    """Write a test set of five images; `copies` are those with the digests of other images."""
+    shards = _write_shards(folder, model, {"test": 5}, n_fixations, copies=copies)
+    artifacts.Manifest(
+        dataset="osie",
+        source="gs://bucket/osie",
+        fingerprint="4567cdef",
+        image_size=SIZE,
+        counts={"test": 5},
+        expected_counts={"test": 700},
+        split="shuffle",
+        ground_truth="density",
+        blur_sigma_px=0.0,
+        has_fixations=n_fixations > 0,
+        original_sizes={"48x64": 2, "60x60": 2, "90x101": 1},
+        shards=shards,
+        objects=[],
+        code_version="0.1.0",
+    ).save(folder)
+    return folder
+
+
+def _write_shards(
+    folder: pathlib.Path,
+    model: keras.Model,
+    counts: dict[str, int],
+    n_fixations: int,
+    inverted: bool = False,
+    copies: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, list[str]]:
+    """Write the images of each split, and their list with made-up digests; returns the names of the shards."""
+    folder.mkdir(parents=True)
+    shards, lines = {}, ["split,image,digest"]
+    for split, count in counts.items():
+        with tfrecords.ShardWriter(folder, split, max(1, count), SIZE) as writer:
+            for index in range(count):
+                writer.write(tfrecords.serialize(example(model, index, n_fixations, inverted)))
+                name = f"{index}.png"
+                lines.append(f"{split},{name},{copies.get(name, f'digest-of-{split}-{index}')}")
+        shards[split] = writer.names
+    (folder / artifacts.IMAGES).write_text("\n".join(lines) + "\n")
+    return shards

@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 
 from tests.browser import Watched, launch
 from tests.trainer.demo import Held, encoded, picture, serving, write_model
-from trainer import heat, preprocess
+from trainer import generated, heat, preprocess
 from trainer.demo import responses, uploads
 from trainer.demo.app import MAX_WAITING
 from trainer.evaluation.wording import MINUS, TIMES
@@ -124,6 +124,15 @@ def check(row, map, tolerance):
     assert row["area"] == pytest.approx(expected.area, abs=1e-9)
     assert row["ratio"] == pytest.approx(expected.ratio, abs=1.01 * tolerance / expected.area)
     assert row["peak"] == pytest.approx(expected.peak, abs=100 * tolerance)
+
+
+def test_model_of_the_sample_set_says_so_above_everything(opened, predictor, address):
+    notice = generated.of_model({"source": "sample"})
+    with serving(predictor, notice=notice) as sample_address:
+        shown = opened(sample_address).page.locator("#notice")
+        assert shown.inner_text().strip() == notice
+        assert shown.bounding_box()["y"] < 200
+    assert not opened(address).page.locator("#notice").is_visible()
 
 
 # === Choosing images ===

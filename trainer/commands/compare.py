@@ -75,6 +75,9 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     if parsed.html:
         write_comparison(contestants, shared, results, parsed.confidence, parsed.html)
     print_comparison(results, parsed.confidence, Console())
+    for contestant in contestants:
+        if contestant.notice:
+            print(contestant.notice)
     if parsed.html:
         print(f"Page with pictures: {parsed.html}")
     return {

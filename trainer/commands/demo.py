@@ -30,6 +30,7 @@ def execute(parsed: argparse.Namespace) -> None:
         not missing,
         f"the demo needs {' and '.join(missing)}: run `make demo`, or `pip install 'msinet-pipelines[demo]'`",
     )
+    from trainer import generated
     from trainer.demo.listen import listen
     from trainer.models.find import find_model
 
@@ -45,4 +46,4 @@ def execute(parsed: argparse.Namespace) -> None:
         print("loading the model", flush=True)
         predictor = Predictor(model)
         predictor.predict(np.zeros((16, 16, 3), np.uint8))  # traced now, so that the first image is not slow
-        serve(predictor, parsed.model or "msinet", bound, parsed.host, parsed.open)
+        serve(predictor, parsed.model or "msinet", bound, parsed.host, parsed.open, generated.of_folder(model))

@@ -1,8 +1,10 @@
 """Evaluate a model in all metrics, compared with baselines."""
 
 import argparse
+import pathlib
+import tempfile
 
-from trainer.config import EvaluateConfig
+from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig
 from trainer.settings_cli import MODEL, add_settings, output_dir, output_file, settings
 
 HELP = "evaluate a model, compared with baselines"
@@ -15,7 +17,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         required=True,
         action="append",
         metavar="DIR",
-        help="Output folder of `fetch`. May be repeated; the first dataset decides.",
+        help="Output folder of `fetch`. May be repeated; the first one decides, unless gate_on is test.",
     )
     parser.add_argument("--champion", metavar="DIR", help="The current default model, as --model.")
     parser.add_argument(
@@ -23,6 +25,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--report", type=output_file, metavar="HTML", help="Write a page with the results.")
     add_settings(parser, EvaluateConfig)
+    add_settings(parser, HeldOutConfig)
+    add_settings(parser, FetchConfig, ("allow_partial_data", "private_sources"))
 
 
 def execute(parsed: argparse.Namespace) -> None:
@@ -35,12 +39,34 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.reports.report import write_report
     from trainer.reports.terminal import print_evaluation
 
-    folders = prepared_by_name(parsed.dataset_dir)
-    config = settings(EvaluateConfig, parsed)
+    config, held_out = settings(EvaluateConfig, parsed), settings(HeldOutConfig, parsed)
     model, champion = find_model(parsed.model), parsed.champion and find_model(parsed.champion)
-    evaluation = evaluate(config, model, folders, parsed.output_dir, champion)
+    # Next to the output, because that disk has room.
+    place = next(parent for parent in pathlib.Path(parsed.output_dir).absolute().parents if parent.exists())
+    with tempfile.TemporaryDirectory(prefix=".test-set-", dir=place) as folder:
+        data = parsed.dataset_dir
+        if held_out.test_dataset:
+            data = [*data, _fetch(held_out, parsed, f"{folder}/prepared")]
+        evaluation = evaluate(config, model, prepared_by_name(data), parsed.output_dir, champion)
     if parsed.report:
         write_report(parsed.output_dir, parsed.report)
     print_evaluation(evaluation, Console())
     require_baseline(evaluation)
     print("This command registers nothing; the pipeline does. Use --champion to compare with a default model.")
+
+
+def _fetch(held_out: HeldOutConfig, parsed: argparse.Namespace, folder: str) -> str:
+    """Fetch the test set into `folder`, at the image size of the first dataset; returns `folder`."""
+    from trainer.artifacts import Manifest
+    from trainer.data.fetch import fetch_dataset
+
+    trained = Manifest.load(parsed.dataset_dir[0])
+    config = settings(
+        FetchConfig,
+        parsed,
+        dataset=held_out.test_dataset,
+        source=held_out.test_source,
+        image_size="x".join(map(str, trained.image_size)),
+    )
+    fetch_dataset(config, folder, test_of=held_out.test_dataset)
+    return folder

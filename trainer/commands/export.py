@@ -2,7 +2,9 @@
 
 import argparse
 import pathlib
+import sys
 
+from trainer import generated
 from trainer.config import EXPORT_FORMATS, QUANTIZATIONS, SIGNATURES
 from trainer.errors import UserError
 from trainer.loading import load_tensorflow
@@ -56,11 +58,13 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.models.saved_model import write_saved_model
 
     print(f"exporting {folder} as {parsed.format}", flush=True)  # it takes up to a minute
-    model = load_model(folder)
+    model, notice = load_model(folder), generated.of_folder(folder)
     if parsed.format == SAVED_MODEL:
-        write_saved_model(model, size, path, parsed.default_signature)
+        write_saved_model(model, size, path, parsed.default_signature, notice)
         size_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     else:
         write_lite(model, size, path, parsed.quantization)
         size_bytes = path.stat().st_size
+    if notice:
+        print(f"note: {notice}", file=sys.stderr)
     print(f"wrote {path}, {size_bytes / 1e6:.1f} MB, for images of {size[0]} x {size[1]} pixels (height x width)")

@@ -1,16 +1,28 @@
 """Fetch a dataset, check it, and write it as shards at the network's input size."""
 
 import argparse
+import shlex
+from typing import TYPE_CHECKING
 
 from trainer import own
 from trainer.config import FetchConfig
-from trainer.settings_cli import add_settings, output_dir, output_file, settings
+from trainer.settings_cli import add_cache_dir, add_settings, output_dir, output_file, settings
+
+if TYPE_CHECKING:
+    from trainer.artifacts import Manifest
 
 HELP = "fetch and prepare a dataset"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, FetchConfig)
+    parser.add_argument(
+        "--test",
+        action="store_true",
+        help="Prepare a test set: all images are only tested on, or if the split is given the validation images. "
+        "`evaluate` takes it as a further --dataset-dir.",
+    )
+    add_cache_dir(parser)
     parser.add_argument(
         "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder for the prepared dataset."
     )
@@ -25,6 +37,22 @@ def execute(parsed: argparse.Namespace) -> None:
 
     config = settings(FetchConfig, parsed)
     own.check_used([config])
-    fetch_dataset(config, parsed.output_dir)
+    test_of = config.dataset if parsed.test else ""
+    manifest = fetch_dataset(config, parsed.output_dir, parsed.cache_dir, test_of)
     if parsed.preview:
         write_preview(parsed.output_dir, parsed.preview)
+    _print_end(manifest, parsed)
+
+
+def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
+    """Print what was written, and the next command."""
+    from trainer.reports.pages import counts
+
+    written = f"{counts(manifest.counts)} images of {manifest.dataset}"
+    if parsed.preview:
+        written += f"; preview: {parsed.preview}"
+    folder = f"--dataset-dir {shlex.quote(parsed.output_dir)}"
+    following = f"train {folder} --output-dir model"
+    if manifest.is_test_set:
+        following = f"evaluate --model MODEL --dataset-dir TRAINED {folder} --output-dir evaluation"
+    print(f"wrote {parsed.output_dir}: {written}; next: python -m trainer {following}")

@@ -115,11 +115,22 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     json_files = [parsed.json] if parsed.json else []
     protect(inputs, {"--contact-sheet": sheet.paths if sheet else [], "--json": json_files})
     model = find_model(parsed.model)
+    notice = _note(model)
     predicted = _outcomes(model, inputs, paths, config, regions, THUMBNAIL_PX if sheet else 0)
     outcomes = _collect(predicted, len(inputs), sheet)
     _print_summary(outcomes, parsed.output_dir, sheet, listing.skipped)
     failed = sum(bool(outcome.error) for outcome in outcomes)
-    return {"model": str(model), "failed": failed, "images": [as_json(outcome) for outcome in outcomes]}
+    images = [as_json(outcome) for outcome in outcomes]
+    return {"model": str(model), "notice": notice, "failed": failed, "images": images}
+
+
+def _note(model: pathlib.Path) -> str:
+    """What a model of the sample set must say, which is printed on stderr; empty for others."""
+    from trainer import generated
+
+    if notice := generated.of_folder(model):
+        print(f"note: {notice}", file=sys.stderr, flush=True)
+    return notice
 
 
 def _outcomes(
@@ -201,6 +212,7 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     output = pathlib.Path(parsed.output_dir, f"{stems[0]}-to-{stems[1]}.png") if parsed.output_dir else None
     protect(inputs, {"--json": [parsed.json] if parsed.json else []})
     model = find_model(parsed.model)
+    notice = _note(model)
     pixels = read_designs((first, second), regions, config.most_pixels)
     load_tensorflow()
     from trainer.prediction.predictor import Predictor
@@ -212,6 +224,7 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
         print(f"the difference is in {printable(str(output))}")
     return {
         "model": str(model),
+        "notice": notice,
         "first": first.name,
         "second": second.name,
         "picture": str(output) if output else None,

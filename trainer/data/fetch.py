@@ -3,6 +3,7 @@
 TensorFlow is loaded once all files are found and paired, so that fingerprints and most errors take no time.
 """
 
+import dataclasses
 import hashlib
 import os
 import pathlib
@@ -12,9 +13,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from trainer import datasets, storage
-from trainer.artifacts import MANIFEST, SPLITS, Manifest, SourceObject, code_version
+from trainer.artifacts import MANIFEST, TEST, Manifest, SourceObject, code_version
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample, sources
+from trainer.data.sources import Member
+from trainer.downloads import cache, places
 from trainer.errors import UserError
 from trainer.files import is_mounted, is_taken, replacing
 from trainer.loading import load_tensorflow
@@ -23,79 +26,137 @@ if TYPE_CHECKING:
     from trainer.data.prepare import Facts
 
 
-def fingerprint(dataset: str, source: str) -> str:
+def fingerprint(dataset: str, source: str, private_sources: bool = False) -> str:
     """A digest (hex) of the names, sizes and checksums of all files at the source.
 
-    It does not depend on the place of the files. On Cloud Storage only the listing is read.
+    It does not depend on the place of the files. On Cloud Storage only the listing is read, and of other servers
+    what they say of a file without sending it: where that is no checksum, its ETag or date takes its place.
 
     Args:
         dataset: a name in `trainer.datasets.DATASETS`.
         source: as `FetchConfig.source`.
+        private_sources: as `FetchConfig.private_sources`.
 
     Raises:
-        UserError: the dataset is unknown, or the source is empty or may not be read.
+        UserError: the dataset is unknown, or the source may not be read.
     """
     row = datasets.get(dataset)
-    source = _resolved(dataset, row, source)
-    return sample.fingerprint(dataset) if source == SAMPLE else _digest(storage.list_objects(source))
+    if source == SAMPLE:
+        return sample.fingerprint(dataset)
+    if origin := places.origin_of(source, row, private_sources):
+        return _digest(places.offers(origin, cache.cache_folder()))
+    return _digest(storage.list_objects(source))
 
 
-def fetch_dataset(config: FetchConfig, output: str | os.PathLike[str]) -> Manifest:
+def fetch_dataset(
+    config: FetchConfig, output: str | os.PathLike[str], cache_dir: str | None = None, test_of: str = ""
+) -> Manifest:
     """Write the prepared dataset `output`, a folder that must be empty or not exist.
+
+    Args:
+        config: the dataset and its source.
+        output: the folder.
+        cache_dir: folder that keeps downloaded archives; empty for none, None for that of the environment.
+        test_of: the dataset that a model is trained on, if this one is to test that model: all images are only
+            tested on, at the image size of that dataset unless `config` has one. Empty for data to train on.
 
     Raises:
         UserError: the source has an error (see `storage`, `sources`, `layout`, `decode`), or the output cannot be
             written. Nothing is left at `output` or next to it.
     """
     row = datasets.get(config.dataset)
-    source = _resolved(config.dataset, row, config.source)
-    image_size = parse_image_size(config.image_size) if config.image_size else row.image_size
+    origin = None if config.source == SAMPLE else places.origin_of(config.source, row, config.private_sources)
+    source = origin.source if origin else config.source
+    default_size = datasets.get(test_of or config.dataset).image_size
+    image_size = parse_image_size(config.image_size) if config.image_size else default_size
     output = pathlib.Path(output)
     if is_taken(output):
         raise UserError(f"{output} exists already; remove it, or name another folder")
-    objects = [] if source == SAMPLE else storage.list_objects(source)
     with replacing(output, last=MANIFEST) as partial, _scratch(output) as scratch:
         partial.mkdir()
-        place = source
-        if source == SAMPLE:
-            place = str(scratch / SAMPLE)
-            sample.generate(config.dataset, place)
-            objects = storage.list_objects(place)
-        with sources.opened(place, objects, scratch) as members:
+        with _opened(config, origin, scratch, cache_dir) as opened:
             if row.any_count:
                 from trainer.data.own.find import find_recordings  # PyArrow takes a moment to load
 
-                found, row = find_recordings(members, row, source, config)
+                found, row = find_recordings(opened.members, row, source, config)
             else:
-                found = layout.find_items(members, row, source)
-            layout.check_counts(found.items, row, source, config.accepts_partial)
-            items = {split: layout.limited(found.items[split], config.max_examples) for split in SPLITS}
+                found = layout.find_items(opened.members, row, source)
+            items = found.items
+            if test_of:
+                items = layout.only_tested(items, row)
+                layout.check_test_count(items, row, source, config.accepts_partial)
+            else:
+                layout.check_counts(items, row, source, config.accepts_partial)
+            items = {split: layout.limited(items[split], config.max_examples) for split in items}
             load_tensorflow()
             from trainer.data.prepare import prepare
 
-            facts = prepare(items, row.blur_sigma_px, image_size, partial, config.dataset)
-        manifest = _manifest(config.dataset, row, source, objects, image_size, facts, found)
+            name = prepared_name(config.dataset, source)
+            facts = prepare(items, row.blur_sigma_px, image_size, partial, name)
+        manifest = _manifest(config.dataset, row, source, opened, image_size, facts, found)
         manifest.save(partial)
     return manifest
+
+
+@dataclasses.dataclass(frozen=True)
+class _Opened:
+    """A source that is open."""
+
+    members: list[Member]
+    objects: list[SourceObject]
+    """For the manifest."""
+    fingerprint: str
+
+
+def prepared_name(dataset: str, source: str) -> str:
+    """`Manifest.dataset` of a dataset from `source`: its own name, or that of the sample set in its form."""
+    return sample.name(dataset) if source == SAMPLE else dataset
+
+
+@contextmanager
+def _opened(
+    config: FetchConfig, origin: places.Origin | None, scratch: pathlib.Path, cache_dir: str | None
+) -> Iterator[_Opened]:
+    """The source while it is open. The sample set generates its members, but only those that are read."""
+    if config.source == SAMPLE:
+        yield _Opened(sample.members(config.dataset), [], sample.fingerprint(config.dataset))
+    elif origin is None:
+        objects = storage.list_objects(config.source)
+        with sources.opened(config.source, objects, scratch) as members:
+            yield _Opened(members, objects, _digest(objects))
+    else:
+        found = places.fetch(origin, cache.cache_folder(cache_dir) or scratch / "download")
+        objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in found]
+        try:
+            with sources.opened_files({each.offer.name: each.path for each in found}, scratch) as members:
+                yield _Opened(members, objects, _digest(each.offer.object for each in found))
+        except sources.DamagedError as error:
+            cache.forget(each for each in found if each.offer.name == error.archive)
+            raise
 
 
 def _manifest(
     dataset: str,
     row: datasets.Dataset,
     source: str,
-    objects: list[SourceObject],
+    opened: _Opened,
     image_size: tuple[int, int],
     facts: "Facts",
     found: layout.Found,
 ) -> Manifest:
-    n_found = {split: len(items) for split, items in found.items.items()}
+    is_sample = source == SAMPLE
+    complete = {"train": row.n_train, "valid": row.n_valid}
+    if is_sample:
+        complete = sample.counts(dataset)
+    elif row.any_count:
+        complete = {split: len(items) for split, items in found.items.items()}
     return Manifest(
-        dataset=dataset,
+        dataset=prepared_name(dataset, source),
         source=source,
-        fingerprint=sample.fingerprint(dataset) if source == SAMPLE else _digest(objects),
+        fingerprint=opened.fingerprint,
         image_size=image_size,
         counts=facts.counts,
-        expected_counts=n_found if row.any_count else {"train": row.n_train, "valid": row.n_valid},
+        expected_counts={TEST: layout.tested_count(complete, row)} if TEST in facts.counts else complete,
         split=row.split,
         ground_truth=facts.ground_truth,
         blur_sigma_px=row.blur_sigma_px if facts.ground_truth == "points" else 0.0,
@@ -103,11 +164,11 @@ def _manifest(
         has_observers=facts.has_observers,
         original_sizes=dict(sorted(facts.original_sizes.items())),
         shards=facts.shards,
-        objects=objects,
+        objects=opened.objects,
         code_version=code_version(),
-        licence=row.licence,
-        citation=row.citation,
-        notes=[*found.notes, *facts.notes],
+        licence="" if is_sample else row.licence,
+        citation="" if is_sample else row.citation,
+        notes=[*([] if is_sample else found.notes), *facts.notes],
     )
 
 
@@ -116,20 +177,7 @@ def leave_out(output: str | os.PathLike[str]) -> None:
     folder = pathlib.Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "not-fetched.txt").write_text(
-        "A model replaces base training, so the data of base training is not needed.\n"
-    )
-
-
-def _resolved(dataset: str, row: datasets.Dataset, source: str) -> str:
-    if row.any_count and source in ("", SAMPLE):
-        raise UserError(
-            f"{dataset} is recordings of your own, but source is {source!r}; give their folder or archive, here "
-            "or on gs://"
-        )
-    if source or row.source:
-        return source or row.source
-    raise UserError(
-        f"{dataset} has no default source: give its folder or archive, a gs:// address, or `{SAMPLE}` as source"
+        "This run does not need this data: a model replaces base training, or there is no test set.\n"
     )
 
 

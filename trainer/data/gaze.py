@@ -1,6 +1,6 @@
 """Fixations of one image, and where they come from."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,12 +30,6 @@ class Gaze:
         is_inside = ((whole >= 0) & (whole < size)).all(axis=1)  # False for NaN
         kept = None if observers is None else observers[is_inside]
         return cls(whole[is_inside].astype(np.int64), kept, int(np.count_nonzero(~is_inside)))
-
-    @classmethod
-    def of(cls, observers: Sequence[Points]) -> "Gaze":
-        """The fixations of several observers, in their order; an observer may have none."""
-        numbers = [np.full(len(points), number, np.int64) for number, points in enumerate(observers)]
-        return cls(np.concatenate(observers), np.concatenate(numbers))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trainer.artifacts import SPLITS
+from trainer.artifacts import SPLITS, TEST
 from trainer.data.gaze import Fixations
 from trainer.data.roles import POINTS, ROLES, Placed, place_all
 from trainer.data.sources import Member
@@ -66,7 +66,8 @@ def find_items(members: Sequence[Member], row: Dataset, source: str) -> Found:
             of_all.keys() - stimuli,
         )
         if left_out:
-            notes.append(f"The fixations of {len(left_out)} images that the source does not have are left out.")
+            counts = f"{len(left_out)} of {len(of_all)}"
+            notes.append(f"The fixations of images that the source does not have are left out ({counts}).")
     _check_pairs(stimuli, maps, fixations, row, source, members)
     items = {
         key: Item(name, stimulus, maps[key][1] if maps else None, fixations.get(key))
@@ -191,6 +192,29 @@ def check_counts(items: dict[str, list[Item]], row: Dataset, source: str, allow_
         raise UserError(
             f"{counts}, the complete dataset has {row.n_train} and {row.n_valid}; add the rest, or set "
             "allow_partial_data to train on these"
+        )
+
+
+def only_tested(items: dict[str, list[Item]], row: Dataset) -> dict[str, list[Item]]:
+    """The images of a test set, sorted by name: the validation images of a given split, else all images."""
+    tested = items["valid"] if row.split == "given" else [*items["train"], *items["valid"]]
+    return {TEST: sorted(tested, key=lambda item: item.name)}
+
+
+def tested_count(counts: Mapping[str, int], row: Dataset) -> int:
+    """The number of images of `only_tested` for a dataset with so many images in each split."""
+    return counts["valid"] if row.split == "given" else sum(counts.values())
+
+
+def check_test_count(items: dict[str, list[Item]], row: Dataset, source: str, allow_partial_data: bool) -> None:
+    """The same as `check_counts` for a test set."""
+    count, expected = len(items[TEST]), tested_count({"train": row.n_train, "valid": row.n_valid}, row)
+    if not count:
+        raise UserError(f"{source} has no images to test on: a set with a given split is tested on those in val/")
+    if count != expected and not (row.any_count or allow_partial_data):
+        raise UserError(
+            f"{source} has {count} test images, the complete dataset has {expected}; add the rest, or set "
+            "allow_partial_data to test on these"
         )
 
 

@@ -128,12 +128,16 @@ def read_pascals(files: Files) -> dict[str, Fixations]:
 
 def _matrices(file: h5py.File, cells: h5py.Dataset) -> list[NDArray[np.float64]]:
     """The matrices (2 or more, n) to which the cells refer."""
+    if not h5py.check_ref_dtype(cells.dtype):
+        raise ValueError("fixCell does not refer to matrices")
     matrices, n_values = [], 0
     for number, reference in enumerate(np.asarray(cells).ravel(), 1):
         values = _checked(file[reference])
         n_values += values.size
         if n_values > MAX_VALUES:
             raise ValueError(f"more than {MAX_VALUES:,} numbers")
+        if values.dtype.kind not in "fiu":
+            raise ValueError(f"image {number} has no matrix of numbers")
         matrix = np.asarray(values, np.float64)
         if "MATLAB_empty" in values.attrs:
             matrix = np.zeros((3, 0))

@@ -4,6 +4,8 @@ Threads prepare a bounded number of images at a time, and the records are writte
 not depend on the number of images, and the same files give the same bytes.
 """
 
+import csv
+import hashlib
 import os
 import pathlib
 from collections import Counter
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from trainer import preprocess
-from trainer.artifacts import CENTER_BIAS
+from trainer.artifacts import CENTER_BIAS, IMAGES
 from trainer.data import decode, tfrecords
 from trainer.data.gaze import Gaze
 from trainer.data.layout import Item
@@ -33,6 +35,9 @@ class _Prepared:
     """One prepared image."""
 
     origin: str
+    name: str
+    digest: str
+    """Of the stimulus, as in `artifacts.IMAGES`."""
     record: bytes
     ground_truth: str
     has_fixations: bool
@@ -109,7 +114,7 @@ def prepare(
     folder: pathlib.Path,
     dataset: str,
 ) -> Facts:
-    """Write the shards of all splits, and the centre bias of the training images, into `folder`.
+    """Write the shards of all splits, `IMAGES`, and the centre bias of the training images, into `folder`.
 
     Args:
         items: split -> its images, in the order of their examples; no split is empty.
@@ -125,7 +130,13 @@ def prepare(
     facts = Facts()
     n_images = sum(map(len, items.values()))
     n_threads = min(os.cpu_count() or 1, MAX_WORKERS)
-    with Tracker(f"prepare {dataset}", n_images, "images") as tracker, open_pool(n_threads) as pool:
+    with (
+        Tracker(f"prepare {dataset}", n_images, "images") as tracker,
+        open_pool(n_threads) as pool,
+        (folder / IMAGES).open("w", newline="", encoding="utf-8") as file,
+    ):
+        images = csv.writer(file)
+        images.writerow(["split", "image", "digest"])
         for split, split_items in items.items():
             is_training = split == "train"
 
@@ -138,9 +149,11 @@ def prepare(
                 for image in map_ahead(pool, prepare_at, range(len(split_items)), 2 * n_threads):
                     facts.add(image)
                     writer.write(image.record)
+                    images.writerow([split, image.name, image.digest])
                     tracker.advance()
             facts.shards[split], facts.counts[split] = writer.names, len(split_items)
-    np.save(folder / CENTER_BIAS, facts.center_bias())
+    if "train" in items:
+        np.save(folder / CENTER_BIAS, facts.center_bias())
     return facts
 
 
@@ -169,6 +182,8 @@ def _prepare_one(
     )
     return _Prepared(
         origin=(item.map or item.stimulus).origin,
+        name=item.name,
+        digest=_digest(image.stimulus),
         record=tfrecords.serialize(example),
         ground_truth=image.ground_truth,
         has_fixations=image.gaze is not None,
@@ -178,6 +193,13 @@ def _prepare_one(
         original_size=original_size,
         share=_share(density, box) if is_training else None,
     )
+
+
+def _digest(stimulus: NDArray[np.uint8]) -> str:
+    """Digest (hex) of the pixels and the size: the same for copies of a file, also under another name."""
+    digest = hashlib.blake2b(str(stimulus.shape).encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(stimulus).data)
+    return digest.hexdigest()
 
 
 def _rounded(values: NDArray[np.float32]) -> NDArray[np.uint8]:

@@ -10,18 +10,12 @@ Every byte follows from the settings below, and no image depends on another.
 
 import colorsys
 import dataclasses
-import gzip
+import functools
 import hashlib
 import io
 import json
-import os
-import pathlib
-import tarfile
-import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,18 +24,18 @@ from scipy import io as mat
 from scipy import ndimage
 
 from trainer import datasets
-from trainer.files import replacing
-from trainer.progress import Tracker
+from trainer.data.sources import Member
 
 VERSION = 1
 """Raise it when the same settings give other images."""
 SUPERSAMPLING = 3
 JPEG_QUALITY = 92
-EPOCH = (1980, 1, 1, 0, 0, 0)
-"""Time of every file in a ZIP archive: the earliest that the format allows."""
 MAT_HEADER = b"MATLAB 5.0 MAT-file, odd-one-out sample"
+MAPS_FORM = "salicon"
+"""The dataset whose form has densities; the form of every other one has points."""
+MOST_PATTERNS = 64
+"""Patterns that are kept until all files of their images are read: two for each thread of `prepare`."""
 
-Files = TypeVar("Files")
 Points = NDArray[np.int64]
 Pixels = NDArray[np.uint8]
 
@@ -83,6 +77,11 @@ class Pattern:
     """For each observer the fixations in order, (n, 2) as (y, x), pixels."""
 
 
+def name(dataset: str) -> str:
+    """The sample set's own name in the form of `dataset`: its scores must not stand under a real set's name."""
+    return "sample-maps" if dataset == MAPS_FORM else "sample-points"
+
+
 def settings(dataset: str) -> Settings:
     """The settings for `dataset`: those of SAMPLES, or else fixationadd1000's with another seed."""
     datasets.get(dataset)
@@ -91,74 +90,46 @@ def settings(dataset: str) -> Settings:
 
 
 def fingerprint(dataset: str) -> str:
-    """A digest (hex) that changes exactly when `generate` would write other files; it generates nothing."""
+    """A digest (hex) that changes exactly when the content of `members` does; it generates nothing."""
     row = datasets.get(dataset)
     facts = [VERSION, dataset, dataclasses.asdict(settings(dataset)), row.blur_sigma_px, row.map_suffix]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
-def generate(dataset: str, folder: str | os.PathLike[str]) -> None:
-    """Write the sample set into `folder`, laid out as the source of `dataset` is.
-
-    salicon: `images.zip`, `maps.zip` (densities) and `fixations.zip`, each split into train/ and val/; every
-    other dataset: `add1000.tar.gz` with `stimuli/N.jpg` and `fixation/N.png`, in which fixated pixels are 255.
-    """
-    folder = pathlib.Path(folder)
-    if dataset == "salicon":
-        _write_salicon(dataset, folder)
-    else:
-        _write_tarball(dataset, folder)
-
-
-def _write_salicon(dataset: str, folder: pathlib.Path) -> None:
-    n_train = settings(dataset).n_train
-    sigma_px = datasets.get(dataset).blur_sigma_px
-
-    def files(pattern: Pattern) -> tuple[bytes, bytes, bytes]:
-        density_map = Image.fromarray(density(pattern, sigma_px))
-        return _encode(pattern.stimulus, "JPEG"), _encode(density_map, "PNG"), _gaze_file(pattern)
-
-    with (
-        replacing(folder / "images.zip") as images_path,
-        replacing(folder / "maps.zip") as maps_path,
-        replacing(folder / "fixations.zip") as fixations_path,
-        zipfile.ZipFile(images_path, "w") as images,
-        zipfile.ZipFile(maps_path, "w") as maps,
-        zipfile.ZipFile(fixations_path, "w") as fixations,
-    ):
-        for index, (image, density_map, gaze) in _patterns(dataset, files):
-            split = "train" if index < n_train else "val"
-            stem = f"{split}/popout_{index + 1:06d}"
-            _add_to_zip(images, f"images/{stem}.jpg", image)
-            _add_to_zip(maps, f"{stem}.png", density_map)
-            _add_to_zip(fixations, f"{stem}.mat", gaze)
-
-
-def _write_tarball(dataset: str, folder: pathlib.Path) -> None:
-    suffix = datasets.get(dataset).map_suffix
-
-    def files(pattern: Pattern) -> tuple[bytes, bytes]:
-        return _encode(pattern.stimulus, "JPEG"), _encode(Image.fromarray(fixated_pixels(pattern)), "PNG")
-
-    with (
-        replacing(folder / "add1000.tar.gz") as path,
-        path.open("wb") as raw,
-        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=1) as packed,
-        tarfile.open(fileobj=packed, mode="w") as archive,
-    ):
-        for index, (image, points) in _patterns(dataset, files):
-            _add_to_tar(archive, f"stimuli/{index + 1}.jpg", image)
-            _add_to_tar(archive, f"fixation/{index + 1}{suffix}.png", points)
-
-
-def _patterns(dataset: str, files: Callable[[Pattern], Files]) -> Iterator[tuple[int, Files]]:
-    """The number of each pattern and the result of `files` for it, in order; several at a time in threads."""
+def counts(dataset: str) -> dict[str, int]:
+    """Number of images in each split of the whole sample set."""
     chosen = settings(dataset)
-    count = chosen.n_train + chosen.n_valid
-    with Tracker(f"make {dataset} sample", count, "images") as tracker, ThreadPoolExecutor(os.cpu_count()) as pool:
-        for numbered in enumerate(pool.map(lambda index: files(generate_pattern(chosen, index)), range(count))):
-            yield numbered
-            tracker.advance()
+    return {"train": chosen.n_train, "valid": chosen.n_valid}
+
+
+def members(dataset: str) -> list[Member]:
+    """The files of the sample set in the layout of `dataset`, each generated when it is read, sorted by path.
+
+    salicon: `images/`, `maps/` (densities) and `fixations/` (`.mat`), each split into train/ and val/; every
+    other dataset: `stimuli/N.jpg` and `fixation/N.png`, in which fixated pixels are 255.
+    """
+    chosen, row = settings(dataset), datasets.get(dataset)
+
+    # The files of one image are read one after another.
+    @functools.lru_cache(MOST_PATTERNS)
+    def pattern(index: int) -> Pattern:
+        return generate_pattern(chosen, index)
+
+    def member(path: str, index: int, encode: Callable[[Pattern], bytes]) -> Member:
+        return Member(path, f"{path} of {name(dataset)}", lambda: encode(pattern(index)))
+
+    def of_image(index: int) -> list[Member]:
+        if dataset != MAPS_FORM:
+            files = {f"stimuli/{index + 1}.jpg": _stimulus, f"fixation/{index + 1}{row.map_suffix}.png": _points}
+        else:
+            stem = f"{'train' if index < chosen.n_train else 'val'}/popout_{index + 1:06d}"
+            density = functools.partial(_density, sigma_px=row.blur_sigma_px)
+            files = {f"images/{stem}.jpg": _stimulus, f"maps/{stem}.png": density}
+            files[f"fixations/{stem}.mat"] = _gaze_file
+        return [member(path, index, encode) for path, encode in files.items()]
+
+    found = [file for index in range(chosen.n_train + chosen.n_valid) for file in of_image(index)]
+    return sorted(found, key=lambda file: file.path)
 
 
 # === Patterns ===
@@ -266,6 +237,21 @@ def density(pattern: Pattern, sigma_px: float) -> Pixels:
     return np.asarray((blurred / blurred.max() * 255).round(), np.uint8)
 
 
+# === Files ===
+
+
+def _stimulus(pattern: Pattern) -> bytes:
+    return _encode(pattern.stimulus, "JPEG")
+
+
+def _points(pattern: Pattern) -> bytes:
+    return _encode(Image.fromarray(fixated_pixels(pattern)), "PNG")
+
+
+def _density(pattern: Pattern, sigma_px: float) -> bytes:
+    return _encode(Image.fromarray(density(pattern, sigma_px)), "PNG")
+
+
 def _gaze_file(pattern: Pattern) -> bytes:
     """SALICON's `.mat`: a struct array `gaze`, one element for each observer; (x, y) counted from 1."""
     gaze = np.zeros((len(pattern.gaze), 1), [("location", "O"), ("timestamp", "O"), ("fixations", "O")])
@@ -280,21 +266,8 @@ def _gaze_file(pattern: Pattern) -> bytes:
     return MAT_HEADER.ljust(116) + buffer.getvalue()[116:]
 
 
-# === Archives ===
-
-
 def _encode(image: Image.Image, format: str) -> bytes:
     buffer = io.BytesIO()
     # `subsampling` 0 keeps the colours of small items; PNG ignores it.
     image.save(buffer, format, quality=JPEG_QUALITY, subsampling=0)
     return buffer.getvalue()
-
-
-def _add_to_zip(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
-    archive.writestr(zipfile.ZipInfo(name, EPOCH), content)
-
-
-def _add_to_tar(archive: tarfile.TarFile, name: str, content: bytes) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size = len(content)
-    archive.addfile(entry, io.BytesIO(content))

@@ -12,7 +12,7 @@ import tarfile
 import threading
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import IO, cast
@@ -33,6 +33,14 @@ DAMAGED = (
 )
 """Python's exceptions for archives that are truncated, damaged, encrypted or of an unknown compression."""
 TAR_END = bytes(512)
+
+
+class DamagedError(UserError):
+    """An archive that cannot be read; `archive` is its name."""
+
+    def __init__(self, message: str, archive: str) -> None:
+        super().__init__(message)
+        self.archive = archive
 
 
 @dataclass(frozen=True)
@@ -65,18 +73,28 @@ def opened(source: str, objects: list[SourceObject], scratch: pathlib.Path) -> I
     else:
         path = pathlib.Path(source).expanduser()
         folder = path.parent if path.is_file() else path
+    files = {file.name: folder / file.name for file in objects}
+    with opened_files(files, scratch) as members:
+        yield members
+
+
+@contextmanager
+def opened_files(files: Mapping[str, pathlib.Path], scratch: pathlib.Path) -> Iterator[list[Member]]:
+    """As `opened`, of local files: their names below the source, and where they are.
+
+    Tarballs in `scratch` are removed when they are unpacked, to free space.
+    """
     with ExitStack() as archives:
         members: list[Member] = []
-        for number, file in enumerate(objects):
-            path = folder / file.name
-            if path.name.lower().endswith(".zip"):
-                members += archives.enter_context(_opened_zip(path, file.name))
-            elif storage.is_archive(path.name):
-                members += _unpack_tar(path, file.name, scratch / f"unpacked-{number}")
-                if storage.is_remote(source):
-                    path.unlink()  # frees disk space
+        for number, (name, path) in enumerate(files.items()):
+            if name.lower().endswith(".zip"):
+                members += archives.enter_context(_opened_zip(path, name))
+            elif storage.is_archive(name):
+                members += _unpack_tar(path, name, scratch / f"unpacked-{number}")
+                if path.is_relative_to(scratch):
+                    path.unlink()
             else:
-                members.append(Member(file.name, file.name, _file_reader(path, file.name)))
+                members.append(Member(name, name, _file_reader(path, name)))
         yield sorted(members, key=lambda member: member.path)
 
 
@@ -118,7 +136,7 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
     try:
         archive = zipfile.ZipFile(path)
     except DAMAGED as error:
-        raise _damaged(origin, error) from None
+        raise _damaged(origin, error, origin) from None
     # Opening and closing members is not thread-safe; reading them is.
     lock = threading.Lock()
 
@@ -133,7 +151,7 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
                     with lock:
                         member.close()
             except (*DAMAGED, OSError) as error:
-                raise _damaged(f"{info.filename} in {origin}", error) from None
+                raise _damaged(f"{info.filename} in {origin}", error, origin) from None
 
         return read
 
@@ -148,8 +166,8 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
         yield members
 
 
-def _damaged(origin: str, error: Exception) -> UserError:
-    return UserError(f"{origin} is incomplete or damaged ({error}); copy or download it again")
+def _damaged(origin: str, error: Exception, archive: str) -> DamagedError:
+    return DamagedError(f"{origin} is incomplete or damaged ({error}); copy or download it again", archive)
 
 
 # === TAR ===
@@ -192,7 +210,7 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[tup
                 yield name, target
             _drain(stream, is_gzip)
         except DAMAGED as error:
-            raise _damaged(origin, error) from None
+            raise _damaged(origin, error, origin) from None
 
 
 def _drain(stream: IO[bytes], is_gzip: bool) -> None:

@@ -58,15 +58,16 @@ HEADERS = {
 """Of every response: the browser may run and load only what this server sends."""
 
 
-def build_app(predictor: Predictor, model: str, hosts: Sequence[str]) -> Starlette:
+def build_app(predictor: Predictor, model: str, hosts: Sequence[str], notice: str = "") -> Starlette:
     """Build the application for one model.
 
     Args:
         predictor: called in one thread, one image at a time.
         model: its name on the page.
         hosts: allowed values of the header Host; `*` allows any. The list blocks DNS rebinding.
+        notice: what the model must say about itself; empty if nothing.
     """
-    app = _App(predictor, model)
+    app = _App(predictor, model, notice)
     routes = [
         Route("/facts", app.facts),
         Route("/colors.css", _colors_css),
@@ -84,8 +85,8 @@ def build_app(predictor: Predictor, model: str, hosts: Sequence[str]) -> Starlet
 class _App:
     """The requests that need the model."""
 
-    def __init__(self, predictor: Predictor, model: str) -> None:
-        self.predictor, self.model, self.queue = predictor, model, Queue()
+    def __init__(self, predictor: Predictor, model: str, notice: str) -> None:
+        self.predictor, self.model, self.notice, self.queue = predictor, model, notice, Queue()
         self.places = asyncio.Semaphore(MAX_WAITING)
 
     @asynccontextmanager
@@ -99,6 +100,7 @@ class _App:
         return JSONResponse(
             {
                 "model": self.model,
+                "notice": self.notice,
                 "image_size": self.predictor.image_size,
                 "max_bytes": uploads.MAX_BYTES,
                 "max_pixels": responses.MAX_PIXELS,

@@ -29,9 +29,19 @@ def build_server(app: Starlette) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def serve(predictor: Predictor, model: str, bound: socket.socket, host: str, open_browser: bool = False) -> None:
-    """Serve on the socket `bound` until Ctrl-C or SIGTERM; prints the address when the page is ready."""
-    server = build_server(build_app(predictor, model, host_names(host)))
+def serve(
+    predictor: Predictor,
+    model: str,
+    bound: socket.socket,
+    host: str,
+    open_browser: bool = False,
+    notice: str = "",
+) -> None:
+    """Serve on the socket `bound` until Ctrl-C or SIGTERM; prints the address when the page is ready.
+
+    `notice`, if any, is what the model must say about itself, on the page and here.
+    """
+    server = build_server(build_app(predictor, model, host_names(host), notice))
     if not is_loopback(host):
         print(
             f"warning: everyone who can reach {host} can use the page; it has no password and no encryption. "
@@ -39,6 +49,8 @@ def serve(predictor: Predictor, model: str, bound: socket.socket, host: str, ope
             flush=True,
         )
     address = f"http://{f'[{host}]' if ':' in host else host}:{bound.getsockname()[1]}/"
+    if notice:
+        print(f"note: {notice}", flush=True)
     print(f"{model} is served at {address} (press Ctrl-C to stop)", flush=True)
     if open_browser:
         webbrowser.open(address)

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from trainer import artifacts, files, storage
+from trainer import artifacts, files, generated, storage
 from trainer.errors import UserError
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import PerImage
@@ -33,6 +33,8 @@ class Measured:
     """Content of `artifacts.Manifest`, without its files."""
     folder: pathlib.Path | None
     """The prepared data; None if it no longer exists or has changed."""
+    center_bias: tuple[Any, ...] = ()
+    """Fingerprint and number of the training images of the centre bias; empty for those of `manifest`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,6 +51,11 @@ class Contestant:
     """Dataset -> evaluation; empty for a model that was not evaluated."""
     facts: dict[str, Any]
     """Its origin, for people."""
+
+    @property
+    def notice(self) -> str:
+        """What must be said of a model of the sample set; empty for others, and if the model no longer exists."""
+        return generated.of_folder(self.model, self.label) if self.model else ""
 
     @functools.cached_property
     def network(self) -> Any:
@@ -118,7 +125,9 @@ def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path 
     tables = per_image.read(folder / artifacts.PER_IMAGE, REMEDY)
     try:
         measured = {
-            dataset: Measured(tables[dataset], result["manifest"], _same_data(result))
+            dataset: Measured(
+                *(tables[dataset], result["manifest"], _same_data(result)), tuple(result.get("center_bias", ()))
+            )
             for dataset, result in content["datasets"].items()
         }
         path = model or pathlib.Path(content["model_folders"][per_image.CANDIDATE])

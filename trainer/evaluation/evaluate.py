@@ -8,7 +8,7 @@ dataset without fixations. Every figure is a mean over images.
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from trainer import artifacts, files
 from trainer.config import EvaluateConfig
 from trainer.errors import UserError
-from trainer.evaluation import confidence, gate, per_image
+from trainer.evaluation import confidence, gate, per_image, test_set, wording
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, PerImage
 from trainer.loading import load_tensorflow
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
@@ -34,15 +34,19 @@ def evaluate(
     datasets: Mapping[str, Path],
     output: Path,
     champion: Path | None = None,
+    trained_on: Iterable[Path] = (),
 ) -> dict[str, Any]:
-    """Evaluate models on the `valid` split of prepared datasets and decide whether the candidate is promoted.
+    """Evaluate models on validation and test images and decide whether the candidate is promoted.
+
+    Images of a test set that are also in the candidate's training data are left out.
 
     Args:
         config: The gate.
         candidate: Model folder.
-        datasets: Name -> prepared folder; the first one decides.
+        datasets: Name -> prepared folder. The first one decides, or the first test set if `gate_on` is `test`.
         output: Folder to write; it must be empty or not exist.
         champion: Model folder of the current default, if there is one.
+        trained_on: Prepared data of the candidate's training that is not in `datasets`.
 
     Returns:
         The content of `artifacts.EVALUATION`; `gate.require_baseline` refuses one worse than the centre bias.
@@ -50,41 +54,48 @@ def evaluate(
     Raises:
         UserError: a folder is not valid, the gate's metric cannot be computed, or a prediction is not finite.
     """
-    manifests = _check(config, datasets, pathlib.Path(output))
+    manifests, decides = _check(config, datasets, pathlib.Path(output))
+    training = test_set.trained_on([*datasets.values(), *trained_on], _model_config(candidate))
+    left_out = {
+        name: test_set.seen(datasets[name], training)
+        for name, manifest in manifests.items()
+        if manifest.is_test_set
+    }
     load_tensorflow()
     from trainer.evaluation.scoring import Scorer, load_network
 
     folders = {CANDIDATE: candidate} | ({CHAMPION: champion} if champion is not None else {})
     networks = {model: load_network(folder) for model, folder in folders.items()}
-    decides = next(iter(datasets))
     results: dict[str, dict[str, Any]] = {}
     with files.replacing(output, last=artifacts.EVALUATION) as partial:
         partial.mkdir()
-        for name, folder in datasets.items():
-            scorer = Scorer(pathlib.Path(folder), manifests[name], networks)
-            results[name] = _describe(manifests[name], folder)
+        for name in sorted(datasets, key=lambda name: name != decides):
+            bias, unfit = test_set.center_bias_folder(datasets, manifests, name), left_out.get(name, [])
+            scorer = Scorer(pathlib.Path(datasets[name]), manifests[name], networks, bias, unfit)
+            results[name] = _describe(manifests[name], datasets[name], bias, unfit)
             results[name] |= _score(config, name, scorer, partial, name == decides)
-        evaluation = _conclude(config, results, decides, folders)
+        compared = {artifacts.Manifest.load(folder).fingerprint for folder in training}
+        evaluation = _conclude(config, results, decides, folders, compared)
         files.write_json(partial / artifacts.EVALUATION, evaluation)
     return evaluation
 
 
 def _check(
     config: EvaluateConfig, datasets: Mapping[str, Path], output: pathlib.Path
-) -> dict[str, artifacts.Manifest]:
-    """Load the manifests, and find every error that can be found before the slow part."""
+) -> tuple[dict[str, artifacts.Manifest], str]:
+    """The manifests and the deciding dataset; finds every error that can be found before the slow part."""
     if not datasets:
         raise UserError("no dataset to evaluate on; name at least one prepared folder")
     if files.is_taken(output):
         raise UserError(f"{output} exists already; choose another folder for the evaluation, or remove it")
     manifests = artifacts.load_manifests(datasets)
-    first, manifest = next(iter(manifests.items()))
-    if config.gate in metrics_that_need(FIXATIONS) and not manifest.has_fixations:
+    decides = test_set.deciding(config.gate_on, manifests)
+    if config.gate in metrics_that_need(FIXATIONS) and not manifests[decides].has_fixations:
         raise UserError(
-            f"the gate {config.gate} needs fixations, but dataset {first} has only maps; choose one of "
+            f"the gate {config.gate} needs fixations, but dataset {decides} has only maps; choose one of "
             f"{', '.join(metrics_that_need(DENSITY))}"
         )
-    return manifests
+    return manifests, decides
 
 
 def _score(
@@ -97,8 +108,11 @@ def _score(
     return _summary(config, table) | {"pictures": _draw(scorer, table, groups, output, dataset)}
 
 
-def _describe(manifest: artifacts.Manifest, folder: Path) -> dict[str, Any]:
+def _describe(
+    manifest: artifacts.Manifest, folder: Path, bias: pathlib.Path, left_out: list[str]
+) -> dict[str, Any]:
     """The facts about the dataset that are stored with its scores."""
+    training = artifacts.Manifest.load(bias)
     facts = dataclasses.asdict(manifest) | {"image_size": list(manifest.image_size)}
     # Long: one entry per shard and source object. The manifest itself has them.
     del facts["shards"], facts["objects"]
@@ -106,6 +120,8 @@ def _describe(manifest: artifacts.Manifest, folder: Path) -> dict[str, Any]:
         "folder": str(pathlib.Path(folder).absolute()),
         "has_fixations": manifest.has_fixations,
         "manifest": facts,
+        "center_bias": [training.fingerprint, training.counts["train"]],
+        "left_out": left_out,
     }
 
 
@@ -124,27 +140,45 @@ def _summary(config: EvaluateConfig, table: PerImage) -> dict[str, Any]:
 
 
 def _conclude(
-    config: EvaluateConfig, results: dict[str, dict[str, Any]], decides: str, folders: dict[str, Path]
+    config: EvaluateConfig,
+    results: dict[str, dict[str, Any]],
+    decides: str,
+    folders: dict[str, Path],
+    compared: set[str],
 ) -> dict[str, Any]:
-    """The content of `artifacts.EVALUATION`: the results on each dataset, and the decision."""
+    """The content of `artifacts.EVALUATION`: the results on each dataset, and the decision.
+
+    `compared` are the fingerprints of the training data with which the images of test sets were compared.
+    """
     deciding = results[decides]
     gains = {metric: confidence.Gain(**gain) for metric, gain in deciding["gains"].items()}
     model_configs = {model: _model_config(folder) for model, folder in folders.items()}
     reservation = gate.reservation(deciding["manifest"], model_configs.get(CHAMPION))
     decision = gate.decide(config, deciding["models"], gains, reservation)
-    cautions = [
-        gate.caution(NAMES[model], model_config, deciding["manifest"])
-        for model, model_config in model_configs.items()
-    ]
+    remarks = []
+    for name, result in results.items():
+        manifest, title = result["manifest"], wording.images_of(name)
+        if artifacts.TEST in manifest["counts"]:
+            remarks.append(test_set.leak(title, result["left_out"], result["n_images"]))
+            remarks += [
+                test_set.caution(NAMES[model], model_config, manifest, compared)
+                for model, model_config in model_configs.items()
+            ]
+        elif name == decides:
+            remarks += [
+                gate.caution(NAMES[model], model_config, manifest) for model, model_config in model_configs.items()
+            ]
+    decided = f"Decided on the {deciding['n_images']:,} {wording.images_of(decides)}."
     return {
         "datasets": results,
         "decides": decides,
+        "gate_on": config.gate_on,
         "gate": config.gate,
         "gate_margin": config.gate_margin,
         "gate_confidence": config.gate_confidence,
         "shown_confidence": gate.shown_confidence(config),
         **dataclasses.asdict(decision),
-        "reason": " ".join(filter(None, [decision.reason, *cautions])),
+        "reason": " ".join(filter(None, [decision.reason, decided if config.gate_on == "test" else "", *remarks])),
         "model_folders": {model: str(pathlib.Path(folder).absolute()) for model, folder in folders.items()},
         "model_configs": model_configs,
         "code_version": artifacts.code_version(),

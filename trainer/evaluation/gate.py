@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from trainer import generated
 from trainer.config import SAMPLE, EvaluateConfig
 from trainer.errors import GateError, UserError
 from trainer.evaluation import confidence, wording
@@ -94,7 +95,7 @@ def caution(model: str, model_config: Mapping[str, Any] | None, manifest: Mappin
     dataset, fingerprint = manifest["dataset"], manifest["fingerprint"]
     while model_config is not None and manifest["split"] != "given":
         trained_on = model_config.get("fingerprint", fingerprint)
-        is_same_kind = (model_config.get("source") == SAMPLE) == (manifest["source"] == SAMPLE)
+        is_same_kind = generated.is_sample(model_config) == generated.is_sample(manifest)
         if model_config.get("dataset") == dataset and is_same_kind and trained_on != fingerprint:
             return (
                 f"The {model} was trained on another version of {dataset} (fingerprint {trained_on[:8]}, here "
@@ -116,10 +117,10 @@ def reservation(manifest: Mapping[str, Any], champion: Mapping[str, Any] | None)
         champion: Content of the current default's MODEL_CONFIG, if it has one.
     """
     source = (champion or {}).get("source", SAMPLE)
-    if manifest["source"] != SAMPLE or source == SAMPLE:
+    if not generated.is_sample(manifest) or source == SAMPLE:
         return ""
     return (
-        f"it was trained on {source}, but this comparison used only the synthetic patterns of the sample set; to "
+        f"it was trained on {source}, but this comparison used only generated shapes; to "
         "promote the candidate anyway, set gate=always, or run `python -m pipeline registry set-default VERSION` "
         "later"
     )

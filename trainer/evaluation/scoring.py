@@ -1,4 +1,4 @@
-"""Predict and score the validation images of one prepared dataset."""
+"""Predict and score the validation or test images of one prepared dataset."""
 
 import collections
 import functools
@@ -6,7 +6,7 @@ import itertools
 import os
 import pathlib
 import urllib.parse
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -50,11 +50,25 @@ class Scorer:
     """
 
     def __init__(
-        self, folder: pathlib.Path, manifest: artifacts.Manifest, networks: Mapping[str, Network]
+        self,
+        folder: pathlib.Path,
+        manifest: artifacts.Manifest,
+        networks: Mapping[str, Network],
+        center_bias: pathlib.Path | None = None,
+        left_out: Collection[str] = (),
     ) -> None:
-        self._folder, self._manifest = folder, manifest
+        """Prepare to score the held-out images in `folder`.
+
+        Args:
+            folder: Prepared dataset.
+            manifest: Its manifest.
+            networks: Name -> network.
+            center_bias: Prepared dataset whose training images make the centre bias; `folder` if None.
+            left_out: Names of images that are not scored.
+        """
+        self._folder, self._manifest, self._left_out = folder, manifest, frozenset(left_out)
+        self._bias_folder = center_bias or folder
         self._forward = {model: network(manifest.image_size) for model, network in networks.items()}
-        self._center_bias = Image.fromarray(np.load(folder / artifacts.CENTER_BIAS).astype(np.float32))
         self._fixations: dict[Size, npt.NDArray[np.int64]] = {}
         # Computed once per image size.
         self._center_bias_of = functools.lru_cache(16)(self._resize_center_bias)
@@ -72,9 +86,9 @@ class Scorer:
         if self._manifest.has_fixations:
             self._fixations = self._collect_fixations()
         rows = {}
-        predicted = self._predict(read(self._folder, "valid"))
+        predicted = self._predict(self._examples())
         max_pending = BATCH_SIZE + 4 * (os.cpu_count() or 1)
-        with open_pool() as pool, Tracker(description, self._manifest.counts["valid"], "images") as tracker:
+        with open_pool() as pool, Tracker(description, self._n_images, "images") as tracker:
             for name, scores in map_ahead(pool, self._score_one, predicted, max_pending):
                 rows[name] = scores
                 tracker.advance()
@@ -89,7 +103,7 @@ class Scorer:
         Returns:
             Name of an image -> `stimulus`, `density` or a network -> file.
         """
-        chosen = (example for example in read(self._folder, "valid") if example.name in stems)
+        chosen = (example for example in self._examples() if example.name in stems)
         files: dict[str, dict[str, pathlib.Path]] = {}
         for example, predictions in self._predict(chosen):
             maps = {"density": example.density / max(1, example.density.max()), **predictions}
@@ -101,6 +115,18 @@ class Scorer:
             for panel, pixels in panels.items():
                 Image.fromarray(pixels[self._content(example)]).save(files[example.name][panel])
         return files
+
+    @property
+    def _n_images(self) -> int:
+        return self._manifest.counts[self._manifest.held_out] - len(self._left_out)
+
+    def _examples(self) -> Iterator[Example]:
+        examples = read(self._folder, self._manifest.held_out)
+        return (example for example in examples if example.name not in self._left_out)
+
+    @functools.cached_property
+    def _center_bias(self) -> Image.Image:
+        return Image.fromarray(np.load(self._bias_folder / artifacts.CENTER_BIAS).astype(np.float32))
 
     def _predict(self, examples: Iterable[Example]) -> Iterator[tuple[Example, Predictions]]:
         """Each example with each network's prediction."""
@@ -148,8 +174,8 @@ class Scorer:
     def _collect_fixations(self) -> dict[Size, npt.NDArray[np.int64]]:
         """Original size -> fixations (n, 2) of all images of that size."""
         fixations = collections.defaultdict(list)
-        with Tracker("read fixations", self._manifest.counts["valid"], "images") as tracker:
-            for example in read(self._folder, "valid"):
+        with Tracker("read fixations", self._n_images, "images") as tracker:
+            for example in self._examples():
                 fixations[example.original_size].append(np.asarray(example.fixations, np.int64).reshape(-1, 2))
                 tracker.advance()
         return {size: np.concatenate(points) for size, points in fixations.items()}

@@ -5,9 +5,9 @@ import pathlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from trainer import artifacts, files
+from trainer import artifacts, files, generated
 from trainer.errors import UserError
-from trainer.evaluation import wording
+from trainer.evaluation import test_set, wording
 from trainer.evaluation.contestants import Contestant, Measured
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, PerImage
 from trainer.metric_table import BASELINE, DENSITY, METRICS, OTHER_COUNTS, metrics_that_need
@@ -72,8 +72,7 @@ def _shared(measured: Mapping[str, Measured]) -> Shared:
     tables = {label: each.table.only(images).scores.get(CANDIDATE, {}) for label, each in measured.items()}
     sizes = list(dict.fromkeys(tuple(each.manifest["image_size"]) for each in measured.values()))
     # The centre bias is made of the training images, and a setting can limit their number.
-    manifests = [each.manifest for each in measured.values()]
-    data = list(dict.fromkeys((manifest["fingerprint"], manifest["counts"]["train"]) for manifest in manifests))
+    data = list(dict.fromkeys(_origin(each) for each in measured.values()))
     left_out = {
         *(metrics_that_need(DENSITY) if len(sizes) > 1 else ()),
         *(metrics_that_need(BASELINE) if len(data) > 1 else ()),
@@ -92,9 +91,16 @@ def _shared(measured: Mapping[str, Measured]) -> Shared:
     return Shared(PerImage(images, scores), _notes(measured, len(images), data, sizes), folder)
 
 
+def _origin(measured: Measured) -> tuple[str, str, int]:
+    """Fingerprints of the scored images and of the training images of the centre bias, and how many these are."""
+    manifest = measured.manifest
+    bias, n_train = measured.center_bias or (manifest["fingerprint"], manifest["counts"]["train"])
+    return manifest["fingerprint"], bias, n_train
+
+
 def _notes(measured: Mapping[str, Measured], n_images: int, data: list[Any], sizes: list[Any]) -> list[str]:
     """How the evaluations differ, in numbers."""
-    notes = []
+    notes = [generated.SCORES] if any(generated.is_sample(each.manifest) for each in measured.values()) else []
     counts = {label: len(each.table.images) for label, each in measured.items()}
     if max(counts.values()) > n_images:
         images = ", ".join(f"{label} on {count:,}" for label, count in counts.items())
@@ -102,8 +108,14 @@ def _notes(measured: Mapping[str, Measured], n_images: int, data: list[Any], siz
             f"Compared on the {n_images:,} images that all models were evaluated on ({images}). "
             f"{_labels(OTHER_COUNTS)} also depends on the fixations of the other images."
         )
-    if len(data) > 1:
-        versions = ", ".join(f"{fingerprint[:8]} with {n_train:,}" for fingerprint, n_train in data)
+    scored, biases = {each[0] for each in data}, {each[1] for each in data}
+    if len(data) > 1 and len(scored) == 1 and not biases <= scored:  # a test set
+        notes.append(
+            f"Left out: {_labels(BASELINE)}, because the centre bias is that of the training images, and the "
+            "models were trained on different ones."
+        )
+    elif len(data) > 1:
+        versions = ", ".join(f"{fingerprint[:8]} with {n_train:,}" for fingerprint, _, n_train in data)
         notes.append(
             f"The models were evaluated on different data (fingerprint and training images: {versions}). Images "
             f"with the same name may have different maps. Left out: {_labels(BASELINE)}, because the centre bias "
@@ -125,19 +137,22 @@ def _labels(need: str) -> str:
 
 
 def evaluate_again(contestants: Sequence[Contestant], datasets: Mapping[str, pathlib.Path]) -> dict[str, Shared]:
-    """Evaluate all models on the `valid` split of prepared datasets.
+    """Evaluate all models on the validation or test images of prepared datasets.
 
     Raises:
         UserError: a split has no images, or a model's folder no longer exists.
     """
     manifests = artifacts.load_manifests(datasets)
+    biases = {name: test_set.center_bias_folder(datasets, manifests, name) for name in datasets}
     if missing := _missing(contestants):
         raise UserError(f"these models no longer exist: {', '.join(missing)}; name their current folders")
     shared = {}
     for name, folder in datasets.items():
-        table = _scorer(contestants, folder).score(f"evaluate {name}")
+        table = _scorer(contestants, folder, biases[name]).score(f"evaluate {name}")
         del table.scores[UNIFORM]
-        shared[name] = Shared(table, _size_notes(contestants, manifests[name].image_size), folder)
+        notes = [generated.SCORES] if generated.is_sample(vars(manifests[name])) else []
+        notes += _size_notes(contestants, manifests[name].image_size)
+        shared[name] = Shared(table, notes, folder)
     return shared
 
 
@@ -179,9 +194,9 @@ def _missing(contestants: Sequence[Contestant]) -> list[str]:
     return [f"{each.label} ({each.facts['model']})" for each in contestants if each.model is None]
 
 
-def _scorer(contestants: Sequence[Contestant], folder: pathlib.Path) -> Any:
-    """A `Scorer` of all networks on prepared data."""
+def _scorer(contestants: Sequence[Contestant], folder: pathlib.Path, bias: pathlib.Path | None = None) -> Any:
+    """A `Scorer` of all networks on prepared data, with the centre bias of the data in `bias` if not its own."""
     networks = {contestant.label: contestant.network for contestant in contestants}
     from trainer.evaluation.scoring import Scorer
 
-    return Scorer(folder, artifacts.Manifest.load(folder), networks)
+    return Scorer(folder, artifacts.Manifest.load(folder), networks, bias)

@@ -1,5 +1,6 @@
 """The words for scores, gains and their significance: for pages, terminals and error messages."""
 
+from trainer.artifacts import TEST_SUFFIX
 from trainer.evaluation.confidence import MIN_IMAGES, Gain
 
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -41,3 +42,9 @@ def too_few(n_images: int, level: float) -> str:
 def size(size: tuple[int, int]) -> str:
     """Height and width with a multiplication sign, such as `240 x 320`."""
     return f"{size[0]} {TIMES} {size[1]}"
+
+
+def images_of(name: str) -> str:
+    """What the images of a dataset of an evaluation are called, such as `test images of osie`."""
+    is_test_set = name.endswith(TEST_SUFFIX)
+    return f"test images of {name.removesuffix(TEST_SUFFIX)}" if is_test_set else f"validation images of {name}"

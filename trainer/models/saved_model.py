@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import preprocess
-from trainer.artifacts import MODEL_CONFIG, SAVED_MODEL, WEIGHTS
+from trainer.artifacts import MODEL_CONFIG, SAVED_MODEL, VERSION_EXTRA, WEIGHTS
 from trainer.config import SIGNATURES
 from trainer.errors import UserError, first_line
 from trainer.files import replacing, write_json
@@ -18,6 +18,7 @@ from trainer.models.load import load_weights
 
 TOLERANCE = 1e-5
 """Maximum difference allowed between the model and its reloaded export."""
+NOTICE = "NOTICE.txt"
 PREPARED = tf.TensorSpec((None, None, None, 3), tf.float32, "input")
 ENCODED = tf.TensorSpec((None,), tf.string, "image_bytes")
 
@@ -74,7 +75,11 @@ def write_model(
 
 
 def write_saved_model(
-    model: keras.Model, image_size: tuple[int, int], path: pathlib.Path, default: str = SIGNATURES[0]
+    model: keras.Model,
+    image_size: tuple[int, int],
+    path: pathlib.Path,
+    default: str = SIGNATURES[0],
+    notice: str = "",
 ) -> None:
     """Write a SavedModel with both SIGNATURES, reload it, and compare it with the network.
 
@@ -84,6 +89,7 @@ def write_saved_model(
         path: folder to write; it is written only if the comparison succeeds.
         default: which of the SIGNATURES `serving_default` is, for requests that name no signature. With
             `serve_bytes` the export accepts encoded images only.
+        notice: what users of the export must know, for the file NOTICE in its extra assets; empty for none.
 
     Raises:
         UserError: it cannot be written, or the reloaded export gives other maps than the network.
@@ -97,6 +103,9 @@ def write_saved_model(
             raise UserError(
                 f"cannot write {path} ({first_line(error)}); free some space, or name another folder"
             ) from None
+        if notice:
+            (partial / VERSION_EXTRA).mkdir()
+            (partial / VERSION_EXTRA / NOTICE).write_text(f"{notice}\n")
         _verify(model, partial, image_size, default)
 
 

@@ -44,6 +44,7 @@ def write_comparison(
         html,
         "compare.html.jinja",
         title=f"{' and '.join(others)} against {first}",
+        notices=[text for each in contestants if (text := each.notice)],
         first=first,
         percent=wording.percent(level),
         corrected=len(others) if len(others) > 1 else 0,

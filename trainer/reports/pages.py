@@ -7,8 +7,11 @@ from typing import Any
 import jinja2
 
 from trainer import files, heat
+from trainer.artifacts import TEST
 from trainer.evaluation.wording import TIMES, size
 
+SPLITS = {"train": "training", "valid": "validation", TEST: "test"}
+"""Split -> its name in sentences."""
 Facts = list[tuple[str, Any]]
 """(name, value) pairs."""
 
@@ -38,11 +41,13 @@ def manifest_facts(manifest: dict[str, Any]) -> Facts:
         ("Source", manifest["source"]),
         ("Fingerprint", manifest["fingerprint"]),
         ("Images", f"{counts(manifest['counts'])} (complete: {counts(manifest['expected_counts'])})"),
-        ("Split", manifest["split"]),
+        ("Split", "only tested on" if TEST in manifest["counts"] else manifest["split"]),
         ("Original sizes", shown + more),
         ("Network input", size(manifest["image_size"])),
         ("Ground truth", truth),
         ("Fixations", "known" if manifest["has_fixations"] else "not known"),
+        *((name.capitalize(), manifest[name]) for name in ("licence", "citation") if manifest.get(name)),
+        *([("Notes", " ".join(manifest["notes"]))] if manifest.get("notes") else []),
         ("Prepared by", manifest["code_version"]),
     ]
 
@@ -56,5 +61,5 @@ def flatten(config: dict[str, Any], prefix: str = "") -> Facts:
 
 
 def counts(counts: dict[str, int]) -> str:
-    """The numbers of images of both splits as text."""
-    return f"{counts['train']:,} training and {counts['valid']:,} validation"
+    """The numbers of images of all splits as text."""
+    return " and ".join(f"{count:,} {SPLITS[split]}" for split, count in counts.items())

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from trainer import artifacts
+from trainer import artifacts, generated
 from trainer.evaluation import wording
 from trainer.heat import blend
 from trainer.reports import charts, pages
 
-PREVIEW_IMAGES = {"train": 15, "valid": 10}
+PREVIEW_IMAGES = {"train": 15, "valid": 10, "test": 15}
 
 
 def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str]) -> None:
@@ -21,7 +21,7 @@ def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str])
     folder = pathlib.Path(dataset)
     manifest = artifacts.Manifest.load(folder)
     expected = manifest.expected_counts
-    partial = ""
+    is_sample, partial = generated.is_sample(vars(manifest)), ""
     if manifest.counts != expected:
         partial = (
             f"This dataset has {pages.counts(manifest.counts)} images; the complete dataset has "
@@ -30,7 +30,7 @@ def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str])
     splits = [
         {
             "name": split,
-            "title": {"train": "Training images", "valid": "Validation images"}[split],
+            "title": _title(split),
             "text": f"The first {min(PREVIEW_IMAGES[split], count)} of {count:,}.",
             "thumbnails": _thumbnails(folder, split, manifest),
         }
@@ -42,8 +42,10 @@ def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str])
         "preview.html.jinja",
         title=manifest.dataset,
         tiles=[
-            ("Training images", f"{manifest.counts['train']:,}", f"of {expected['train']:,}"),
-            ("Validation images", f"{manifest.counts['valid']:,}", f"of {expected['valid']:,}"),
+            *(
+                (_title(split), f"{count:,}", f"of {expected[split]:,}")
+                for split, count in manifest.counts.items()
+            ),
             ("Network input", wording.size(manifest.image_size), f"height {wording.TIMES} width, pixels"),
             (
                 "Ground truth",
@@ -51,11 +53,17 @@ def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str])
                 "with fixations" if manifest.has_fixations else "no fixations",
             ),
         ],
+        notices=[generated.DATA] if is_sample else [],
         partial=partial,
         splits=splits,
-        center_bias=charts.heat(np.load(folder / artifacts.CENTER_BIAS)),
-        facts=pages.manifest_facts(dataclasses.asdict(manifest)),
+        center_bias="" if manifest.is_test_set else charts.heat(np.load(folder / artifacts.CENTER_BIAS)),
+        notes=manifest.notes,
+        facts=pages.manifest_facts(dataclasses.asdict(manifest) | {"notes": []}),
     )
+
+
+def _title(split: str) -> str:
+    return f"{pages.SPLITS[split].capitalize()} images"
 
 
 def _thumbnails(folder: pathlib.Path, split: str, manifest: artifacts.Manifest) -> list[dict[str, Any]]:

@@ -5,8 +5,8 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from trainer import artifacts, files
-from trainer.evaluation import gate, per_image, wording
+from trainer import artifacts, files, generated
+from trainer.evaluation import gate, per_image, test_set, wording
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import PerImage
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
@@ -34,12 +34,14 @@ def write_report(evaluation: Path, html: Path) -> None:
     remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
     content = files.read_json(folder / artifacts.EVALUATION, remedy)
     tables = per_image.read(folder / artifacts.PER_IMAGE, remedy)
+    *others, last = content["datasets"]
     pages.write(
         html,
         "report.html.jinja",
-        title=f"MSI-Net on {' and '.join(content['datasets'])}",
+        title=f"MSI-Net on {', '.join(others)}{' and ' if others else ''}{last}",
         verdict=verdict(content),
         reason=content["reason"],
+        notices=generated.of_evaluation(content),
         percent=wording.percent(content["shown_confidence"]),
         sets=[_describe_set(folder, name, tables[name], content) for name in content["datasets"]],
         provenance=_provenance(content),
@@ -64,8 +66,11 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
     if not result["has_fixations"]:
         missing = ", ".join(METRICS[metric].label for metric in metrics_that_need(FIXATIONS))
         note = f"Not computed: {missing}. They need fixations, but this dataset has only maps."
+    images = wording.images_of(name)
     return {
         "name": name,
+        "title": f"{images[0].upper()}{images[1:]}",
+        "leak": test_set.leak(images, result.get("left_out", ()), result["n_images"]),
         "decides": name == content["decides"],
         "note": note,
         **score_rows.describe_scores(table, labels, result["models"], result["intervals"]),
@@ -111,5 +116,9 @@ def _provenance(content: dict[str, Any]) -> list[tuple[str, pages.Facts]]:
     if content["gate_margin"]:
         rule += f", better by more than {content['gate_margin']:g}"
     rule += f", {wording.percent(level)} confidence" if level else ", means only"
-    facts = [("Gate", rule), ("Decided on", content["decides"]), ("Code", content["code_version"])]
+    facts = [
+        ("Gate", rule),
+        ("Decided on", wording.images_of(content["decides"])),
+        ("Code", content["code_version"]),
+    ]
     return [*sections, ("This evaluation", facts)]

@@ -7,9 +7,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trainer import generated
+from trainer.evaluation import wording
 from trainer.evaluation.compare import Result
 from trainer.evaluation.per_image import Scores
-from trainer.evaluation.wording import percent
 from trainer.reports import score_rows
 
 MODELS = {
@@ -38,6 +39,8 @@ def print_evaluation(evaluation: dict[str, Any], console: Console) -> None:
             rows[metric] += [f"{gain['mean']:+.3f}", ends]
         columns = [MODELS[model] for model in means] + (["gain", "interval"] if gains else [])
         _print(console, _title(dataset, result["n_images"], evaluation["shown_confidence"]), columns, rows)
+    for text in generated.of_evaluation(evaluation):
+        console.print(Text(text), soft_wrap=True)
     if evaluation["passed_baseline"]:
         console.print(Text(evaluation["reason"]), soft_wrap=True)
 
@@ -72,7 +75,8 @@ def _score_cells(
 
 
 def _title(dataset: str, n_images: int, level: float) -> str:
-    return f"Validation images of {dataset}: {n_images:,}; {percent(level)} confidence intervals"
+    images = wording.images_of(dataset)
+    return f"{images[0].upper()}{images[1:]}: {n_images:,}; {wording.percent(level)} confidence intervals"
 
 
 def _print(console: Console, title: str, columns: Iterable[str], rows: Mapping[str, Sequence[str]]) -> None:

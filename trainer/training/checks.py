@@ -25,6 +25,10 @@ def check_training(
     """
     manifest = Manifest.load(dataset)
     check(
+        not manifest.is_test_set,
+        f"{dataset} is a test set of {manifest.dataset}, which is not trained on; fetch data without --test",
+    )
+    check(
         bool(manifest.counts["valid"]),
         f"{manifest.dataset} has no validation images, which choose the best epoch; prepare more images",
     )

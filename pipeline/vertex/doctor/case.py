@@ -7,11 +7,12 @@ from collections.abc import Mapping
 
 from pipeline import grants
 from pipeline.graph.environment import Environment
-from pipeline.graph.parameters import Value, fetched_steps, settings_of
+from pipeline.graph.parameters import Value, data_settings, fetched_steps
 from pipeline.plan.plan import TrainingPlan
 from pipeline.vertex.doctor.api import quoted
 from trainer import datasets, storage
 from trainer.config import FetchConfig
+from trainer.downloads.given import addresses_in
 
 IMAGES = r"(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)(/(?P<folder>.+))?"
 TEMPLATES = r"https://(?P<location>[a-z0-9-]+)-kfp\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)"
@@ -80,15 +81,16 @@ class Case:
         return repository_of(address, TEMPLATES)
 
     @functools.cached_property
-    def sources(self) -> dict[str, str]:
-        """What the run reads from Cloud Storage: parameter -> address."""
-        addresses = {}
+    def sources(self) -> list[tuple[str, str]]:
+        """What the run reads from Cloud Storage: parameters and addresses."""
+        addresses = []
         for step in fetched_steps(self.values):
-            config = FetchConfig(**settings_of(FetchConfig, step, self.values))
-            addresses[f"{step}_source"] = config.source or datasets.DATASETS[config.dataset].source
-        for name in ("base_model_uri", "initial_weights"):
-            addresses[name] = str(self.values.get(name, ""))
-        return {name: remote for name, address in addresses.items() if (remote := _remote(address))}
+            config = FetchConfig(**data_settings(step, self.values))
+            public = [place.address for place in datasets.DATASETS[config.dataset].places]
+            given = (addresses_in(config.source) or [config.source]) if config.source else public
+            addresses += [(f"{step}_source", address) for address in given]
+        addresses += [(name, str(self.values.get(name, ""))) for name in ("base_model_uri", "initial_weights")]
+        return [(name, remote) for name, address in addresses if (remote := _remote(address))]
 
     @property
     def written(self) -> list[str]:
@@ -102,8 +104,8 @@ class Case:
     @property
     def read(self) -> list[str]:
         """The buckets that the run only reads from, without the public ones of the table of datasets."""
-        public = {row.source for row in datasets.DATASETS.values()}
-        names = [storage.split(address)[0] for address in self.sources.values() if address not in public]
+        public = {place.address for row in datasets.DATASETS.values() for place in row.places}
+        names = [storage.split(address)[0] for _, address in self.sources if address not in public]
         return [name for name in dict.fromkeys(names) if name not in self.written]
 
     def resources(self, kind: str, account: str, itself: str) -> list[Resource]:

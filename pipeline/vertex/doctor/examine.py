@@ -124,7 +124,7 @@ def _about_rights(case: Case, who: Access, needed: Iterable[Grant], account: str
 def _about_places(case: Case, api: Api) -> Iterator[Ask]:
     for bucket in (*case.written, *case.read):
         yield f"bucket gs://{bucket}", partial(places.check_bucket, api, bucket, bucket in case.written)
-    for name, address in case.sources.items():
+    for name, address in case.sources:
         yield f"{name} {address}", partial(places.check_source, api, name, address)
     for repository, form in ((case.images, "DOCKER"), (case.templates, "KFP")):
         if repository:

@@ -173,12 +173,16 @@ def test_training_step_is_the_tasks_of_its_target(compiled, target, chain):
 def test_steps_are_in_the_order_of_the_design():
     outlined = outline(build_pipeline("local").pipeline_spec)
     order = list(outlined["steps"])
-    twice = ["fingerprint", "fetch-dataset", "plan-training", "train-model"]
+    thrice = ["fingerprint", "fetch-dataset"]
+    twice = [*thrice, "plan-training", "train-model"]
     once = ["import-model", "importer", "evaluate-model", "upload-model"]
-    assert sorted(order) == sorted([*twice, *(f"{name}-2" for name in twice), *once])
+    assert sorted(order) == sorted(
+        [*twice, *(f"{name}-2" for name in twice), *(f"{name}-3" for name in thrice), *once]
+    )
     assert order.index("fingerprint") < order.index("fetch-dataset") < order.index("plan-training")
     assert order.index("plan-training") < order.index("train-model") < order.index("plan-training-2")
     assert order.index("fetch-dataset-2") < order.index("plan-training")
+    assert order.index("fetch-dataset-3") < order.index("plan-training")
     assert order[-5:] == ["importer", "plan-training-2", "train-model-2", "evaluate-model", "upload-model"]
     groups = [members for name, members in outlined["groups"].items() if "branches" not in name]
     assert sorted(map(sorted, groups)) == [["import-model"], ["importer"], ["plan-training", "train-model"]]
@@ -242,7 +246,12 @@ def test_kubeflow_can_run_the_importers(compiled, target):
 def test_all_data_is_fetched_and_the_registry_checked_before_anything_is_trained(compiled, target):
     dag = compiled[target]["root"]["dag"]["tasks"]
     branches = next(task for name, task in dag.items() if name.startswith("condition"))
-    needed = {"fetch-dataset", "fetch-dataset-2", *({"check-registry"} if target != "local" else ())}
+    needed = {
+        "fetch-dataset",
+        "fetch-dataset-2",
+        "fetch-dataset-3",
+        *({"check-registry"} if target != "local" else ()),
+    }
     for task in (branches, dag["plan-training-2"]):
         assert needed <= set(task["dependentTasks"])
 
@@ -289,7 +298,7 @@ def test_training_is_cached_by_the_digest_of_the_initial_weights(compiled, targe
 @pytest.mark.parametrize("target", TARGET_NAMES)
 def test_only_what_follows_from_its_inputs_is_cached(compiled, target):
     cached = {name for name, task in tasks(compiled[target]).items() if task["cachingOptions"].get("enableCache")}
-    data = {"fetch-dataset", "fetch-dataset-2"}
+    data = {"fetch-dataset", "fetch-dataset-2", "fetch-dataset-3"}
     training = {name for chain in CHAINS[target] for name in (chain, f"{chain}-2")}
     assert cached == (data if target == "local" else data | training | {"import-model"})
 
@@ -297,14 +306,38 @@ def test_only_what_follows_from_its_inputs_is_cached(compiled, target):
 def test_parameter_goes_to_the_component_argument_of_its_name(compiled):
     used = set()
     renamed = {"training_service_account", "training_network", "restart_training", "persistent_resource"}
+    steps = {"-2": "finetune", "-3": "test"}
     for name, task in tasks(compiled["vertex"]).items():
-        step = "finetune" if name.endswith("-2") else "base"
+        step = steps.get(name[-2:], "base")
         for argument, source in task["inputs"].get("parameters", {}).items():
             if parameter := parameter_of(source):
                 own = f"{step}_{argument.removeprefix('step_')}"
-                assert parameter in (argument, own) or parameter in renamed
+                assert parameter in (argument, own) or parameter in renamed or name == "fetch-dataset-3"
                 used.add(parameter)
     assert used == set(PARAMETERS)
+
+
+@pytest.mark.parametrize("target", TARGET_NAMES)
+def test_test_set_has_the_size_of_fine_tuning_and_goes_to_the_evaluation_alone(compiled, target):
+    by_name = tasks(compiled[target])
+    fetched = {
+        name: parameter_of(source) for name, source in by_name["fetch-dataset-3"]["inputs"]["parameters"].items()
+    }
+    assert fetched == {
+        **{"dataset": "test_dataset", "source": "test_source", "fingerprint": None},
+        **{"image_size": "finetune_image_size", "test_of": "finetune_dataset"},
+        **{name: name for name in ("allow_partial_data", "max_examples", "private_sources")},
+    }
+    for name in ("fetch-dataset", "fetch-dataset-2"):
+        assert by_name[name]["inputs"]["parameters"]["test_of"] == {"runtimeValue": {"constant": ""}}
+    prepared = {"producerTask": "fetch-dataset-3", "outputArtifactKey": "prepared"}
+    users = {
+        (name, argument)
+        for name, task in by_name.items()
+        for argument, source in task["inputs"].get("artifacts", {}).items()
+        if source.get("taskOutputArtifact") == prepared
+    }
+    assert users == {("evaluate-model", "test_data"), ("upload-model", "test_data")}
 
 
 def test_job_takes_its_machines_from_the_plan_at_run_time(compiled):

@@ -9,13 +9,16 @@ from pipeline.graph.parameters import (
     STEPS,
     PipelineConfig,
     convert,
+    data_settings,
+    fetched_steps,
+    require_sources,
     validate,
 )
 from pipeline.plan.settings import AcceleratorConfig, JobConfig
-from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
+from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig
 from trainer.errors import UserError
 
-CONFIGS = (FetchConfig, TrainConfig, EvaluateConfig, PipelineConfig, AcceleratorConfig, JobConfig)
+CONFIGS = (FetchConfig, HeldOutConfig, TrainConfig, EvaluateConfig, PipelineConfig, AcceleratorConfig, JobConfig)
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -98,6 +101,21 @@ def test_unknown_parameter_is_refused_with_the_nearest_one():
         ({"precision": "float8"}, "precision is 'float8'; choose one of"),
         ({"gate": "klt"}, "gate is 'klt'.*did you mean 'kld'"),
         ({"gate_margin": -0.1}, "gate_margin is -0.1"),
+        ({"gate_on": "tests"}, "gate_on is 'tests'.*did you mean 'test'"),
+        ({"gate_on": "test"}, "gate_on is test, but test_dataset is empty; set test_dataset, or set gate_on to"),
+        (
+            {"test_source": "gs://b/osie"},
+            "test_source is 'gs://b/osie', but test_dataset is empty; name the dataset",
+        ),
+        ({"test_dataset": "osei"}, "test set: unknown dataset 'osei'; did you mean 'osie'"),
+        (
+            {"test_dataset": "fixationadd1000"},
+            "test_dataset and test_source are those of fine-tuning, so nothing would be only tested on",
+        ),
+        (
+            {"test_dataset": "salicon", "test_source": "gs://b/salicon/", "base_source": "gs://b/salicon"},
+            "test_dataset and test_source are those of base training",
+        ),
         ({"gate_confidence": 95.0}, "gate_confidence is 95; it must be at least 0 and below 1"),
         ({"max_examples": -1}, "max_examples is -1"),
         ({"model_name": "../mine"}, "model_name is '../mine'"),
@@ -120,3 +138,29 @@ def test_value_out_of_range_is_refused(values, message):
 def test_variable_of_make_says_what_to_write_instead():
     with pytest.raises(UserError, match=r"ENV belongs to `make`.* here, write --env NAME"):
         convert("ENV", "prod")
+
+
+def test_test_set_has_the_settings_of_the_fine_tuning_data_but_for_its_place():
+    values = {name: entry.default for name, entry in PARAMETERS.items()}
+    values |= {
+        "test_dataset": "osie",
+        "test_source": "s",
+        "finetune_image_size": "32x40",
+        "base_image_size": "8x8",
+    }
+    values |= {"allow_partial_data": True, "max_examples": 3, "finetune_source": "f"}
+    expected = FetchConfig("osie", "s", "32x40", allow_partial_data=True, max_examples=3)
+    assert FetchConfig(**data_settings("test", values)) == expected
+
+
+def test_test_set_is_needed_if_it_has_a_name():
+    sources = {"base_source": "b", "finetune_source": "f"}
+    assert list(fetched_steps(sources)) == ["base", "finetune"]
+    named = {**sources, "test_dataset": "osie", "test_source": "t"}
+    assert fetched_steps(named)["test"] == "Test set"
+    require_sources(named)
+    # The base model was trained elsewhere, so its data may be tested on.
+    published = {"base_model_uri": "m", "base_source": "b", "test_dataset": "salicon", "test_source": "b"}
+    validate({**published, "gate_on": "test"})
+    with pytest.raises(UserError, match="localhost is an address of a private network"):
+        require_sources({**named, "test_source": "https://localhost/a.zip"})

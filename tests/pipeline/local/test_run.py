@@ -17,7 +17,7 @@ import h5py
 import pytest
 from rich.console import Console
 
-from pipeline.graph.parameters import STEPS
+from pipeline.graph.parameters import DATA, STEPS
 from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run, prepare_run
 from pipeline.local.progress import ANSI, Progress, StepView
 from pipeline.local.run import LOG, execute_run
@@ -25,7 +25,8 @@ from pipeline.registry.folder import LocalRegistry
 from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize as narrow_tasks
 from tests.reference_graph import frozen, weights_of, write_graph
-from trainer import artifacts, files
+from tests.tiny import write_salicon
+from trainer import artifacts, files, generated
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.evaluation.contestants import find_contestants
@@ -70,9 +71,16 @@ def workplace(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def first(workplace, moved):
+def tested(tmp_path_factory):
+    """The parameters of a test set: SALICON's validation images in another source."""
+    source = write_salicon(tmp_path_factory.mktemp("tested"), train_x=12, valid_x=52, seed=1)
+    return "test_dataset=salicon", f"test_source={source}", "gate_on=test"
+
+
+@pytest.fixture(scope="module")
+def first(workplace, moved, tested):
     """The first run there, with nothing in the registry."""
-    return run(workplace, *command("runs/first", moved, moved))
+    return run(workplace, *command("runs/first", moved, moved, *tested))
 
 
 def test_first_run_registers_the_default(first, workplace):
@@ -82,6 +90,9 @@ def test_first_run_registers_the_default(first, workplace):
     assert (workplace / "models" / "msinet" / "1" / "saved_model.pb").is_file()
     lineage = registry.default("msinet").record["lineage"]
     assert lineage["data"]["finetune"]["counts"] == {"train": 6, "valid": 3}
+    assert lineage["data"]["test"]["counts"] == {"test": 3}
+    record = registry.default("msinet").record
+    assert (list(record["metrics"]), record["decided_on"]) == (["salicon-test", "salicon"], "salicon-test")
     assert lineage["run"].startswith("msinet-")
     assert lineage["folder"] == str(workplace / "runs" / "first")
 
@@ -89,14 +100,15 @@ def test_first_run_registers_the_default(first, workplace):
 def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, workplace):
     lines = first.stdout.splitlines()
     steps = re.findall(r"(?m)^\[(.+)\] done after", first.stdout)
-    assert len(steps) == 11
+    assert len(steps) == 13
     assert set(STEPS.values()) | {"Evaluation", "Registration"} <= set(steps)
     loading = re.findall(rf"(?m)^\[(.+)\] {re.escape(LOADING)}$", first.stdout)
-    with_data = [f"{title}: data" for title in STEPS.values()]
+    with_data = [f"{title}: data" for title in DATA.values()]
     assert sorted(loading) == sorted([*with_data, *STEPS.values(), "Evaluation"])
     assert any(line.startswith(f"[{STEPS['base']}] epoch {EPOCHS}/{EPOCHS}: loss") for line in lines)
     assert ["candidate", "centre", "bias", "uniform"] in [line.split() for line in lines]
     assert any(line.startswith("KLD ↓") for line in lines)
+    assert any(line.startswith("Test images of salicon: 3; ") for line in lines)
     assert "Registered: msinet version 1 (default)" in lines
     assert f"Report:     {pathlib.Path('runs/first/report.html')}" in lines
     assert "executor_input" not in first.stdout
@@ -152,6 +164,8 @@ def test_environment_is_the_sample_without_a_source(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert prepare_run("", "", "", {}).environment == "sample"
     assert prepare_run("", "", "", {"base_source": "gs://bucket/salicon"}).environment == "local"
+    assert prepare_run("", "", "", {"base_source": "", "finetune_source": "sample"}).environment == "local"
+    assert prepare_run("", "", "", {"finetune_source": "sample"}).environment == "sample"
     explicit = prepare_run("sample", "", "", {"base_source": "gs://bucket/salicon", "base_epochs": 1})
     assert explicit.parameters["base_source"] == "gs://bucket/salicon"
     assert explicit.parameters["finetune_source"] == "sample"
@@ -196,7 +210,7 @@ def test_failed_attempt_shows_nothing_of_the_previous_one(first, workplace):
     assert re.search(r"(?m)^Base training: plan failed: .*999", failed.stdout)
     assert not re.search("(?m)^(KLD|Report:|The candidate)", failed.stdout)
     # The data was not fetched again, so its pages remain.
-    kept = {"data_base.html", "data_finetune.html"}
+    kept = {"data_base.html", "data_finetune.html", "data_test.html"}
     assert {path.name for path in folder.glob("*.html")} == kept
     assert (folder / "data_base.html").read_bytes() == (workplace / "runs/first/data_base.html").read_bytes()
     with pytest.raises(UserError, match=r"the run .*again has no evaluation yet; finish it with"):
@@ -250,8 +264,8 @@ def test_missing_base_model_is_refused_before_anything_starts(tmp_path, monkeypa
     assert prepare_run("", "", "", {"base_model_uri": "gs://bucket/msi-net"}).environment == "sample"
     only = {"base_model_uri": "gs://bucket/msi-net", "finetune_source": "sample"}
     assert prepare_run("local", "", "", only).parameters["base_model_uri"] == "gs://bucket/msi-net"
-    with pytest.raises(UserError, match="salicon has no default source; set base_source to a folder"):
-        prepare_run("local", "", "", {**only, "evaluate_base": True})
+    with pytest.raises(UserError, match="base_source is 'nowhere', and there is no such file"):
+        prepare_run("local", "", "", {**only, "base_source": "nowhere", "evaluate_base": True})
 
 
 def test_accelerator_other_than_cpu_is_refused_before_anything_starts(tmp_path, monkeypatch):
@@ -333,10 +347,10 @@ def arrays(path):
     return datasets
 
 
-def test_killed_run_leaves_no_process_and_resumes_to_the_same_model(first, workplace, moved):
+def test_killed_run_leaves_no_process_and_resumes_to_the_same_model(first, workplace, moved, tested):
     assert first.returncode == 0
     folder = workplace / "runs" / "second"
-    arguments = command("runs/second", moved, moved)
+    arguments = command("runs/second", moved, moved, *tested)
     process = subprocess.Popen(arguments, cwd=workplace, stdout=subprocess.DEVNULL, env=environment())
     wait_for(folder / LOG, rf"training, epoch 2/{EPOCHS}: ")
     # The checkpoint of the previous epoch is written in parallel to the training.
@@ -402,3 +416,20 @@ def test_users_mistake_in_a_task_is_the_reason_without_a_traceback(workplace, mo
     stored = Run.load(workplace / "runs" / "lost")
     assert stored.parameters["base_epochs"] == EPOCHS
     assert json.loads((workplace / "runs" / "lost" / "run.json").read_text())["environment"] == "local"
+
+
+@pytest.mark.parametrize(("source", "said"), [("sample", True), ("gs://data/osie", False)])
+def test_run_of_the_sample_set_ends_with_what_to_do_next(source, said, tmp_path):
+    ended = Run(tmp_path / "run", "sample", {}, finished=True)
+    attempt = ended.folder / "msinet-2026"
+    content = {"datasets": {}, "passed_baseline": True, "reason": "It is the first."}
+    content["model_configs"] = {"candidate": {"source": source}}
+    files.write_json(attempt / "evaluate-model" / "evaluation" / artifacts.EVALUATION, content)
+    outputs = {"parameterValues": {"version": 1, "alias": DEFAULT}}
+    files.write_json(attempt / "upload-model" / "executor_output.json", outputs)
+    ended.save()
+    console = Console(file=io.StringIO(), width=160)
+    assert execute_run(ended, console) == 0
+    lines = console.file.getvalue().splitlines()
+    assert (f"Next:       {generated.NEXT}" in lines) is said
+    assert (generated.of_model({"source": "sample"}, "The candidate") in lines) is said

@@ -1,14 +1,17 @@
 """What a registry does only in a folder; test_numbered.py has what it does alike in a bucket."""
 
+import json
 import multiprocessing
 import os
 import pathlib
 
 import pytest
 
+from pipeline.__main__ import main
 from pipeline.registry.folder import LocalRegistry
 from pipeline.registry.register import connect
 from pipeline.registry.versions import NO_VERSION
+from trainer import generated
 from trainer.artifacts import DEFAULT
 from trainer.errors import UserError
 
@@ -61,3 +64,19 @@ def test_registry_below_a_file_is_refused(place, model, tmp_path):
 def test_registry_is_in_the_working_directory_unless_it_is_named(tmp_path):
     assert connect("").root == pathlib.Path("models")
     assert connect(str(tmp_path)).root == tmp_path
+
+
+def test_list_and_show_say_which_version_is_of_the_sample_set(registry, model, capsys):
+    for run, source in (("first", "sample"), ("second", "gs://data/osie")):
+        record = {"metrics": {}, "lineage": {"run": run, "model": {"source": source}}}
+        registry.add("msinet", model, record, True, NO_VERSION)
+    flags = ["--registry", str(registry.root)]
+    assert main(["registry", "list", *flags]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith(f"default  {generated.MARK}")
+    assert generated.MARK not in second
+    for version, said in (("1", True), ("2", False)):
+        assert main(["registry", "show", version, *flags]) == 0
+        out, err = capsys.readouterr()
+        assert json.loads(out)["lineage"]["run"] == {"1": "first", "2": "second"}[version]
+        assert (generated.MARK in err) is said

@@ -43,14 +43,17 @@ def test_each_permission_is_asked_for_and_its_role_named(vertex, project, member
             assert any(f"--member={member} --role={grant.role}" in finding.remedy for finding in others)
 
 
-def test_permissions_on_data_are_the_accounts_alone(vertex, project):
-    project.buckets["data"] = {"location": "us-central1", "objects": ["salicon/x"]}
-    finding = only(found(vertex, base_source="gs://data/salicon"), MISSING)
+@pytest.mark.parametrize(
+    "values", [{"base_source": "gs://data/set"}, {"test_dataset": "osie", "test_source": "gs://data/set"}]
+)
+def test_permissions_on_data_are_the_accounts_alone(vertex, project, values):
+    project.buckets["data"] = {"location": "us-central1", "objects": ["set/x"]}
+    finding = only(found(vertex, **values), MISSING)
     assert finding.text == "lacks storage.objects.get, storage.objects.list on bucket gs://data"
     command = "gcloud storage buckets add-iam-policy-binding gs://data"
     assert finding.remedy == f"{command} --member={ACCOUNT} --role=roles/storage.objectViewer"
     project.bind("b/data", ACCOUNT, "roles/storage.objectViewer")
-    assert {finding.state for finding in found(vertex, base_source="gs://data/salicon")} == {OK}
+    assert {finding.state for finding in found(vertex, **values)} == {OK}
 
 
 def test_data_in_another_region_is_only_said(vertex, project):
@@ -262,7 +265,7 @@ def test_data_that_only_the_account_may_read_is_unknown(vertex, project):
     ("parameters", "text"),
     [
         ({"base_accelerator": "l5"}, "unknown accelerator 'l5'"),
-        ({"base_source": ""}, "salicon has no default source"),
+        ({"base_source": "ftp://h.org/salicon.zip"}, "addresses that begin with ftp:// are not fetched"),
         ({"base_source": "data/salicon"}, "which machines on Vertex AI cannot access"),
         ({"base_accelerator": "v5e-1", "base_batch_size": 512}, "base training: "),
         ({"timeout_hours": 0.5}, "but timeout_hours is 0.5"),

@@ -299,11 +299,23 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
         (["finetune_accelerator=l4", "finetune_batch_size=900"], "fine-tuning: .*there are 800 training images"),
         (["base_epochs=100000"], "base training: training takes about .* but timeout_hours is 168"),
         (
+            ["gate_on=test"],
+            "gate_on is test, but test_dataset is empty; set test_dataset, or set gate_on to finetune",
+        ),
+        (
+            ["test_dataset=mit1003", "test_source=https://10.0.0.1/a.zip"],
+            "10.0.0.1 is an address of a private network",
+        ),
+        (
+            ["test_dataset=osie", "test_source=/data/osie"],
+            "test_source is '/data/osie', which machines on Vertex AI cannot access",
+        ),
+        (
             ["base_source=/data/salicon"],
             "base_source is '/data/salicon', which machines on Vertex AI cannot access",
         ),
-        (["base_source="], "set base_source"),
-        (["base_source=", "base_model_uri=gs://bucket/msi-net", "evaluate_base=true"], "set base_source"),
+        (["base_source=https://10.0.0.1/a.zip"], "10.0.0.1 is an address of a private network"),
+        (["base_source=/data/salicon", "base_model_uri=gs://b/m", "evaluate_base=true"], "which machines on Ver"),
         (
             ["base_model_uri=models/msinet"],
             "base_model_uri is 'models/msinet', which machines on Vertex AI cannot",
@@ -334,6 +346,9 @@ def test_locations_that_machines_on_vertex_can_access_are_accepted(vertex):
         {"registry": "gs://bucket/models"},
         {"checkpoint_dir": "gs://bucket/state", "initial_weights": "gs://bucket/vgg16_notop.h5"},
         {"base_source": "/data/salicon", "base_model_uri": "gs://bucket/msi-net"},
+        {"base_source": ""},
+        {"base_source": "drive:1g8j-hTT-51IG1UF https://data.example.org/maps.zip"},
+        {"base_source": "http://10.0.0.1/a.zip", "private_sources": True},
     ):
         values = submit.prepare(vertex.environment, reached).job["runtimeConfig"]["parameterValues"]
         assert reached.items() <= values.items()

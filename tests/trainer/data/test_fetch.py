@@ -7,9 +7,11 @@ import pytest
 
 from tests.gcs import upload
 from tests.small_sources import POINTS, density_map, files, save, stimulus, write_tar, write_tree, write_zip
+from tests.tiny import write_salicon
 from trainer import artifacts, datasets, preprocess, storage
 from trainer.config import FetchConfig
 from trainer.data import decode, fetch, layout, sample, sources, tfrecords
+from trainer.errors import UserError
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared" / "data"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the substitutes for the real datasets are missing")
@@ -51,6 +53,7 @@ def test_the_manifest_has_contents_and_origin(prepared, points):
     assert manifest.fingerprint == fetch.fingerprint("osie", str(points))
     assert set(files(folder)) == {
         artifacts.MANIFEST,
+        artifacts.IMAGES,
         artifacts.CENTER_BIAS,
         *manifest.shards["train"],
         *manifest.shards["valid"],
@@ -135,11 +138,23 @@ def test_the_same_source_gives_the_same_bytes_in_every_packing(points, prepared,
 
 
 @pytest.mark.parametrize("dataset", ["salicon", "fixationadd1000"])
-def test_the_sample_set_is_generated_and_prepared(dataset, tmp_path, monkeypatch):
+def test_the_sample_set_is_called_sample_and_generates_only_what_is_asked_for(dataset, tmp_path, monkeypatch):
+    generated, generate_pattern = [], sample.generate_pattern
+
+    def record(wanted, index):
+        generated.append(index)
+        return generate_pattern(wanted, index)
+
     few = dataclasses.replace(sample.settings(dataset), n_train=16, n_valid=4)
     monkeypatch.setitem(sample.SAMPLES, dataset, few)
+    monkeypatch.setattr(sample, "generate_pattern", record)
     settings = FetchConfig(dataset, "sample", "24x32", max_examples=4)  # the counts of the sample are its own
     manifest = fetch.fetch_dataset(settings, tmp_path / "set")
+    assert len(generated) == len(set(generated)) == 8
+    assert manifest.dataset == sample.name(dataset)
+    assert (manifest.licence, manifest.citation) == ("", "")
+    assert manifest.notes == []
+    assert manifest.expected_counts == {"train": 16, "valid": 4}
     assert manifest.source == "sample"
     assert manifest.fingerprint == sample.fingerprint(dataset) == fetch.fingerprint(dataset, "sample")
     assert manifest.counts == {"train": 4, "valid": 4}
@@ -206,3 +221,59 @@ def test_real_images_are_fetched_from_a_bucket(tmp_path, bucket):
         ys, xs = example.fixations_prepared.T
         # People look where the map is high: its mean at the fixations is far above its mean.
         assert example.density[ys, xs].mean() > 2 * example.density.mean()
+
+
+# === Test sets ===
+
+
+def test_a_test_set_has_all_images_in_one_split_at_the_size_of_the_trained_dataset(points, tmp_path):
+    manifest = fetch.fetch_dataset(config(points, image_size=""), tmp_path / "set", test_of="fiwi")
+    assert (manifest.counts, manifest.expected_counts) == ({"test": 7}, {"test": 700})
+    assert (manifest.is_test_set, manifest.held_out) == (True, "test")
+    assert manifest.image_size == datasets.get("fiwi").image_size != datasets.get("osie").image_size
+    names = [example.name for example in tfrecords.read(tmp_path / "set", "test")]
+    assert names == [f"{index}.png" for index in range(1, 8)]
+    assert set(files(tmp_path / "set")) == {artifacts.MANIFEST, artifacts.IMAGES, *manifest.shards["test"]}
+
+
+def test_a_test_set_with_a_given_split_has_its_validation_images(tmp_path):
+    source = write_salicon(tmp_path / "source", train_x=12, valid_x=52)
+    (tmp_path / "source" / "images" / "train").rename(tmp_path / "train-images")
+    (tmp_path / "source" / "maps" / "train").rename(tmp_path / "train-maps")
+    manifest = fetch.fetch_dataset(config(source, "salicon"), tmp_path / "set", test_of="salicon")
+    assert (manifest.counts, manifest.expected_counts) == ({"test": 3}, {"test": 5000})
+
+
+@pytest.mark.parametrize(
+    ("dataset", "settings", "message"),
+    [
+        (
+            "osie",
+            {"allow_partial_data": False},
+            "has 7 test images, the complete dataset has 700; add the rest, or",
+        ),
+        ("salicon", {}, "has no images to test on: a set with a given split is tested on those in val/"),
+    ],
+)
+def test_incomplete_test_set_is_refused(dataset, settings, message, points, tmp_path):
+    source = points
+    if dataset == "salicon":
+        source = write_salicon(tmp_path / "source", train_x=12, valid_x=52, n_valid=0)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(UserError, match=message):
+        fetch.fetch_dataset(config(source, dataset, **settings), tmp_path / "set", test_of="osie")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_images_are_listed_with_a_digest_that_copies_share(tmp_path):
+    """A copy has the digest of its original, also as another format; another picture does not."""
+    source = write_tree(tmp_path / "source")
+    save(source / "stimuli" / "2.bmp", stimulus(1))
+    (source / "stimuli" / "2.png").unlink()
+    fetch.fetch_dataset(config(source), tmp_path / "set")
+    listed = dict(artifacts.images(tmp_path / "set", artifacts.SPLITS))
+    assert sorted(listed) == ["1.png", "2.bmp", *(f"{index}.png" for index in range(3, 8))]
+    assert listed["1.png"] == listed["2.bmp"]
+    assert len(set(listed.values())) == 6
+    train = {name for name, _ in artifacts.images(tmp_path / "set", ["train"])}
+    assert train == {example.name for example in tfrecords.read(tmp_path / "set", "train")}

@@ -1,7 +1,5 @@
 import dataclasses
 import io
-import tarfile
-import zipfile
 
 import numpy as np
 import pytest
@@ -19,14 +17,9 @@ def few_images(monkeypatch):
         monkeypatch.setitem(sample.SAMPLES, name, dataclasses.replace(wanted, n_train=4, n_valid=2))
 
 
-def read_zip(path):
-    with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def read_tar(path):
-    with tarfile.open(path) as archive:
-        return {entry.name: archive.extractfile(entry).read() for entry in archive}
+def contents(dataset):
+    """Path -> content of every file."""
+    return {member.path: member.read() for member in sample.members(dataset)}
 
 
 def pixels(content):
@@ -44,22 +37,22 @@ def item_and_ground(pattern):
     return color, stimulus[0, 0], int((stimulus == color).all(axis=-1).sum())
 
 
-def test_salicon_archives_hold_one_stimulus_map_and_fixations_for_each_image(tmp_path):
-    sample.generate("salicon", tmp_path)
-    images, maps, fixations = (read_zip(tmp_path / f"{part}.zip") for part in ("images", "maps", "fixations"))
+def test_the_form_of_salicon_has_a_stimulus_a_density_and_fixations_for_each_image():
     stems = [f"{'train' if number <= 4 else 'val'}/popout_{number:06d}" for number in range(1, 7)]
-    assert list(images) == [f"images/{stem}.jpg" for stem in stems]
-    assert list(maps) == [f"{stem}.png" for stem in stems]
-    assert list(fixations) == [f"{stem}.mat" for stem in stems]
-    for image, density in zip(images.values(), maps.values(), strict=True):
-        assert pixels(image).shape == (240, 320, 3)
-        assert pixels(density).shape == (240, 320)
-        assert pixels(density).max() == 255
+    files = contents("salicon")
+    assert set(files) == {
+        path for s in stems for path in (f"images/{s}.jpg", f"maps/{s}.png", f"fixations/{s}.mat")
+    }
+    assert list(files) == sorted(files)
+    for stem in stems:
+        assert pixels(files[f"images/{stem}.jpg"]).shape == (240, 320, 3)
+        density = pixels(files[f"maps/{stem}.png"])
+        assert density.shape == (240, 320)
+        assert density.max() == 255
 
 
-def test_gaze_structs_hold_one_based_x_y_of_every_observer(tmp_path):
-    sample.generate("salicon", tmp_path)
-    content = read_zip(tmp_path / "fixations.zip")["train/popout_000001.mat"]
+def test_gaze_structs_hold_one_based_x_y_of_every_observer():
+    content = contents("salicon")["fixations/train/popout_000001.mat"]
     gaze = scipy.io.loadmat(io.BytesIO(content))["gaze"]
     pattern = sample.generate_pattern(sample.settings("salicon"), 0)
     assert gaze.shape == (12, 1)
@@ -69,44 +62,44 @@ def test_gaze_structs_hold_one_based_x_y_of_every_observer(tmp_path):
         assert observer["timestamp"].shape == (len(points), 1)
 
 
-def test_tarball_holds_stimuli_and_binary_points(tmp_path):
-    sample.generate("fixationadd1000", tmp_path)
-    files = read_tar(tmp_path / "add1000.tar.gz")
-    assert sorted(files) == sorted(
-        f"{part}" for n in range(1, 7) for part in (f"stimuli/{n}.jpg", f"fixation/{n}.png")
-    )
+def test_the_form_of_the_others_has_stimuli_and_binary_points():
+    files = contents("fixationadd1000")
+    assert set(files) == {path for n in range(1, 7) for path in (f"stimuli/{n}.jpg", f"fixation/{n}.png")}
     points = pixels(files["fixation/3.png"])
     expected = sample.generate_pattern(sample.settings("fixationadd1000"), 2).gaze
     assert set(np.unique(points)) == {0, 255}
     assert set(zip(*np.nonzero(points), strict=True)) == {tuple(point) for each in expected for point in each}
 
 
-def test_maps_have_the_suffix_of_the_dataset(tmp_path):
-    sample.generate("mit1003", tmp_path)
-    names = read_tar(tmp_path / "add1000.tar.gz")
-    assert {"stimuli/1.jpg", "fixation/1_fixMap.png"} <= set(names)
+def test_maps_have_the_suffix_of_the_dataset():
+    assert {"stimuli/1.jpg", "fixation/1_fixMap.png"} <= set(contents("mit1003"))
 
 
 @pytest.mark.parametrize("dataset", ["salicon", "fixationadd1000"])
-def test_generating_twice_gives_the_same_bytes(tmp_path, dataset):
-    sample.generate(dataset, tmp_path / "first")
-    sample.generate(dataset, tmp_path / "second")
-    for path in (tmp_path / "first").iterdir():
-        content = path.read_bytes()
-        assert content == (tmp_path / "second" / path.name).read_bytes()
-    assert b"Created on" not in b"".join(
-        read_zip(path)["val/popout_000005.mat"] for path in tmp_path.glob("first/fix*")
-    )
+def test_generating_twice_gives_the_same_bytes_without_a_time(dataset):
+    first, second = contents(dataset), contents(dataset)
+    assert first == second
+    assert b"Created on" not in b"".join(content for path, content in first.items() if path.endswith(".mat"))
 
 
-def test_archives_contain_no_time(tmp_path):
-    sample.generate("salicon", tmp_path)
-    sample.generate("fixationadd1000", tmp_path)
-    with zipfile.ZipFile(tmp_path / "images.zip") as archive:
-        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-    with tarfile.open(tmp_path / "add1000.tar.gz") as archive:
-        assert {entry.mtime for entry in archive} == {0}
-    assert (tmp_path / "add1000.tar.gz").read_bytes()[4:8] == bytes(4)
+def test_only_the_images_whose_files_are_read_are_generated_and_each_once(monkeypatch):
+    generated, generate_pattern = [], sample.generate_pattern
+
+    def record(wanted, index):
+        generated.append(index)
+        return generate_pattern(wanted, index)
+
+    monkeypatch.setattr(sample, "generate_pattern", record)
+    for member in sample.members("salicon"):
+        if "popout_000003" in member.path or "popout_000005" in member.path:
+            member.read()
+    assert sorted(generated) == [2, 4]
+
+
+@pytest.mark.parametrize("dataset", datasets.DATASETS)
+def test_its_name_contains_no_real_datasets_name(dataset):
+    assert sample.name(dataset).startswith("sample-")
+    assert not [name for name in datasets.DATASETS if name in sample.name(dataset)]
 
 
 @pytest.mark.parametrize("kind", ["color", "orientation", "size"])
@@ -147,21 +140,6 @@ def test_fingerprint_depends_on_the_settings(monkeypatch):
     assert len({sample.fingerprint(name) for name in datasets.DATASETS}) == len(datasets.DATASETS)
     monkeypatch.setitem(sample.SAMPLES, "salicon", dataclasses.replace(sample.SAMPLES["salicon"], on_target=0.5))
     assert sample.fingerprint("salicon") != before
-
-
-def test_an_interruption_leaves_nothing(tmp_path, monkeypatch):
-    generate_pattern = sample.generate_pattern
-
-    def fail_at_third(wanted, index):
-        if index == 2:
-            raise KeyboardInterrupt
-        return generate_pattern(wanted, index)
-
-    monkeypatch.setattr(sample, "generate_pattern", fail_at_third)
-    for dataset in ("salicon", "fixationadd1000"):
-        with pytest.raises(KeyboardInterrupt):
-            sample.generate(dataset, tmp_path / "out")
-    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_unknown_dataset_names_the_nearest():

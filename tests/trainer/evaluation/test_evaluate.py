@@ -159,8 +159,8 @@ def test_default_of_real_data_stays_if_the_sample_set_decides(models, datasets, 
         # A shuffled split of the same kind of data may have had some of the images in its training part.
         assert ("The current default was trained on another version of" in judged["reason"]) is promoted
     assert judged["reason"] == (
-        "The current default stays: it was trained on gs://data/add1000, but this comparison used only the "
-        "synthetic patterns of the sample set; to promote the candidate anyway, set gate=always, or run `python "
+        "The current default stays: it was trained on gs://data/add1000, but this comparison used only "
+        "generated shapes; to promote the candidate anyway, set gate=always, or run `python "
         "-m pipeline registry set-default VERSION` later."
     )
 

@@ -1,10 +1,12 @@
 """The HTML pages: their content, and that they need no other file."""
 
 import base64
+import dataclasses
 import html.parser
 import io
 import json
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -15,7 +17,7 @@ from trainer import artifacts
 from trainer.errors import UserError
 from trainer.evaluation import wording
 from trainer.metric_table import METRICS
-from trainer.reports import report
+from trainer.reports import pages, report
 from trainer.reports.curve import write_curve
 from trainer.reports.preview import write_preview
 
@@ -147,6 +149,20 @@ def test_preview_shows_counts_origin_and_images(datasets, tmp_path):
     assert len(page.references) == 2 * (2 + 10) + 1
     facts = ("Partial data", "10,000", "gs://bucket/salicon", f"48 {wording.TIMES} 64", "with fixations")
     assert all(fact in page.text for fact in facts)
+
+
+def test_preview_and_report_show_licence_citation_and_what_was_understood(datasets, tmp_path):
+    folder = shutil.copytree(datasets["salicon"], tmp_path / "set")
+    manifest = artifacts.Manifest.load(folder)
+    told = {"licence": "Ours.", "citation": "A: B. C 2020.", "notes": ["x is 'gx'.", "2 rows <left out>."]}
+    dataclasses.replace(manifest, **told).save(folder)
+    write_preview(folder, tmp_path / "preview.html")
+    text = (tmp_path / "preview.html").read_text(encoding="utf-8")
+    assert "<li>x is &#39;gx&#39;.</li><li>2 rows &lt;left out&gt;.</li>" in text
+    assert "<dd>Ours.</dd>" in text
+    assert "<dd>A: B. C 2020.</dd>" in text
+    facts = pages.manifest_facts(dataclasses.asdict(artifacts.Manifest.load(folder)))
+    assert dict(facts)["Notes"] == "x is 'gx'. 2 rows <left out>."
 
 
 def test_preview_of_a_complete_set_has_no_warning(good, tmp_path):

@@ -24,6 +24,8 @@ class Page {
     this.#panels = ["A", "B"].map((slot) => new Panel(slot, shared));
     find("#images").append(...this.#panels.map((panel) => panel.element));
     find("#model").textContent = `${facts.model}, input ${facts.image_size.join(" × ")}`;
+    find("#notice p").textContent = facts.notice;
+    find("#notice").hidden = !facts.notice;
     for (const [name, gradient] of Object.entries(this.#painter.gradients)) {
       document.documentElement.style.setProperty(`--${name}`, gradient);
     }

@@ -1,0 +1,210 @@
+import hashlib
+import io
+import zipfile
+
+import pytest
+
+from tests.gcs import upload
+from tests.small_sources import density_map, files, point_map, save, stimulus, write_zip
+from trainer import datasets, storage
+from trainer.__main__ import main
+from trainer.artifacts import Manifest
+from trainer.data import fetch
+from trainer.downloads import cache, places
+from trainer.errors import UserError
+
+HTML = "text/html; charset=utf-8"
+
+
+def archive(content):
+    """The bytes of a ZIP archive of {name: bytes}."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        for name, data in content.items():
+            file.writestr(name, data)
+    return packed.getvalue()
+
+
+def publish(site, dataset, contents):
+    """Serve archives at the public places of a dataset, as each host does: drive, redirects, http."""
+    for place, content in zip(datasets.get(dataset).places, contents, strict=True):
+        if place.address.startswith(datasets.DRIVE):
+            identifier = place.address.removeprefix(datasets.DRIVE)
+            confirmed = "drive.usercontent.google.com/download?confirm=t&id=" + identifier
+            page = f'<form id="download-form" action="https://{confirmed.replace("&", "&amp;")}"></form>'
+            path = f"drive.google.com/uc?export=download&id={identifier}"
+            site.answer(path, 200, page.encode(), Content_Type=HTML)
+            name = f'attachment; filename="{place.name}"'
+            site.serve(confirmed, content, etag="", modified="now", headers={"Content-Disposition": name})
+        elif "github.com" in place.address:
+            there = "codeload.github.com/x/zip/master"
+            site.answer(place.address.removeprefix("https://"), 302, Location=f"https://{there}")
+            site.serve(there, content, etag='W/"abc"', headers={"Content-Length": ""})
+            site.paths[there] = lambda handler, content=content: chunked(handler, content)
+        elif "dropbox" in place.address:
+            there = "dl.dropboxusercontent.com/cd/0/get/x/file"
+            site.answer(place.address.removeprefix("https://"), 302, Location=f"https://{there}")
+            site.serve(there, content)
+        else:
+            site.serve(place.address.partition("://")[2], content, modified="now")
+
+
+def chunked(handler, content):
+    """GitHub's answer: no length."""
+    handler.send_response(200)
+    for name, value in (
+        ("Transfer-Encoding", "chunked"),
+        ("ETag", 'W/"abc"'),
+        ("Content-Type", "application/zip"),
+    ):
+        handler.send_header(name, value)
+    handler.end_headers()
+    if handler.command == "GET":
+        handler.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n0\r\n\r\n")
+
+
+@pytest.mark.parametrize("dataset", [name for name in datasets.DATASETS if name != "fixationadd1000"])
+def test_every_dataset_comes_from_its_public_place(dataset, internet, tmp_path, capsys):
+    row = datasets.get(dataset)
+    contents = [archive({f"{place.name}.txt": dataset.encode()}) for place in row.places]
+    publish(internet, dataset, contents)
+    origin = places.origin_of("", row)
+    found = places.fetch(origin, tmp_path)
+    assert [each.path.read_bytes() for each in found] == contents
+    assert [each.offer.name for each in found] == [place.name for place in row.places]
+    assert fetch.fingerprint(dataset, "") == fetch._digest(each.offer.object for each in found)
+    count = len(internet.requests)
+    assert places.fetch(origin, tmp_path) == found
+    assert "is in the cache" in capsys.readouterr().out
+    assert not any(
+        method == "GET" and "drive" not in headers["Host"] for method, _, headers in internet.requests[count:]
+    )
+
+
+def test_the_public_archive_on_cloud_storage_comes_too(tmp_path, gcs_url, monkeypatch):
+    from google.cloud import storage as gcs
+
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_url)
+    bucket = gcs.Client.create_anonymous_client().create_bucket("hmm-ml-models")
+    write_zip(tmp_path / "add1000.tar.gz", {"a": b"1"})
+    upload(bucket, tmp_path / "add1000.tar.gz", "fixation/add1000.tar.gz")
+    (found,) = places.fetch(places.origin_of("", datasets.get("fixationadd1000")), tmp_path / "cache")
+    assert found.path.read_bytes() == (tmp_path / "add1000.tar.gz").read_bytes()
+    # The same file has the same fingerprint in every place.
+    assert fetch.fingerprint("fixationadd1000", "") == fetch.fingerprint("osie", str(tmp_path / "add1000.tar.gz"))
+    bucket.delete(force=True)
+
+
+def write_salicon(folder):
+    """The three archives of SALICON, with three images each for training and validation."""
+    for index in range(1, 7):
+        name = f"{'train' if index < 4 else 'val'}/{index}.png"
+        save(folder / "images" / "images" / name, stimulus(index))
+        save(folder / "maps" / "maps" / name, density_map(index))
+        save(folder / "fixations" / "fixations" / name, point_map())
+    return {name: archive(files(folder / name)) for name in ("images", "fixations", "maps")}
+
+
+def test_salicon_is_fetched_by_itself_and_a_second_fetch_takes_the_cache(internet, tmp_path, capsys):
+    archives = write_salicon(tmp_path / "made")
+    publish(internet, "salicon", archives.values())
+    arguments = [
+        "fetch",
+        "--image-size",
+        "24x32",
+        "--allow-partial-data",
+        "true",
+        "--cache-dir",
+        str(tmp_path / "cache"),
+    ]
+    main([*arguments, "--output-dir", str(tmp_path / "set")])
+    manifest = Manifest.load(tmp_path / "set")
+    assert manifest.counts == {"train": 3, "valid": 3}
+    assert manifest.source == " ".join(place.address for place in datasets.get("salicon").places)
+    assert manifest.fingerprint == fetch.fingerprint("salicon", "")
+    assert [each.name for each in manifest.objects] == ["images.zip", "fixations.zip", "maps.zip"]
+    assert [each.sha256 for each in manifest.objects] == [
+        hashlib.sha256(each).hexdigest() for each in archives.values()
+    ]
+    said = capsys.readouterr().out
+    assert "download images.zip from drive:1g8j-hTT-51IG1UFwP0xTGhLdgIUCW5e5, 0." in said
+    internet.paths.clear()
+    main([*arguments, "--output-dir", str(tmp_path / "again")])
+    again = Manifest.load(tmp_path / "again")
+    assert again == manifest
+    assert "in the cache is used" in capsys.readouterr().out
+
+
+def test_addresses_can_be_given_instead(internet, tmp_path):
+    """Without a cache the downloads go with the fetch."""
+    archives = write_salicon(tmp_path / "made")
+    for name, content in archives.items():
+        internet.serve(f"data.example.org/{name}.zip", content)
+    source = " ".join(f"https://data.example.org/{name}.zip" for name in archives)
+    arguments = ["fetch", "--image-size", "24x32", "--allow-partial-data", "true", "--source", source]
+    main([*arguments, "--output-dir", str(tmp_path / "sets" / "set")])
+    manifest = Manifest.load(tmp_path / "sets" / "set")
+    assert manifest.fingerprint == fetch.fingerprint("salicon", source)
+    assert [path.name for path in (tmp_path / "sets").iterdir()] == ["set"]
+
+
+def test_a_fingerprint_tells_the_states_of_a_file_apart(internet):
+    source = "https://data.example.org/a.zip"
+    seen = set()
+    for content, etag in ((b"PK\3\4", '"1"'), (b"PK\3\4", '"2"'), (b"PK\3\4!", '"2"')):
+        internet.serve("data.example.org/a.zip", content, etag=etag)
+        seen.add(fetch.fingerprint("osie", source))
+    assert len(seen) == 3
+    assert not internet.asked()
+
+
+def test_a_place_that_does_not_answer_is_named_with_what_to_do_by_hand(internet, tmp_path):
+    internet.answer("people.csail.mit.edu/tjudd/WherePeopleLook/ALLSTIMULI.zip", 404)
+    with pytest.raises(UserError) as caught:
+        fetch.fingerprint("mit1003", "")
+    assert "people.csail.mit.edu has nothing there (HTTP 404); or download ALLSTIMULI.zip, " in str(caught.value)
+    assert "ALLFIXATIONMAPS.zip in a browser" in str(caught.value)
+    assert str(caught.value).endswith("into a folder, and pass the folder as source")
+
+
+def test_two_archives_of_one_name_are_refused(internet, tmp_path):
+    for host in ("data.example.org", "github.com"):
+        internet.serve(f"{host}/a.zip", archive({"a": b"1"}))
+    with pytest.raises(UserError, match=r"2 archives have the name a.zip; download them, rename one"):
+        places.fetch(
+            places.origin_of("https://data.example.org/a.zip https://github.com/a.zip", datasets.get("osie")),
+            tmp_path,
+        )
+
+
+def test_an_archive_that_is_damaged_is_said(internet, tmp_path):
+    """And is not kept: its server has the same length and ETag for the good one."""
+    good = archive({f"{role}/{index}.png": b"1" * 100 for role in ("stimuli", "maps") for index in range(9)})
+    bad_member = good.replace(b"1" * 100, b"1" * 99 + b"2")
+    arguments = ["fetch", "--dataset", "osie", "--source", "https://data.example.org/a.zip"]
+    for content in (good[:-30], bad_member):
+        internet.serve("data.example.org/a.zip", content)
+        with pytest.raises(SystemExit, match=r"a.zip is incomplete or damaged \((File is not a zip|Bad CRC-32)"):
+            main(
+                [
+                    *(*arguments, "--output-dir", str(tmp_path / "set"), "--cache-dir", str(tmp_path / "cache")),
+                    *("--allow-partial-data", "true"),
+                ]
+            )
+        assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [cache.LOCK]
+
+
+def test_private_sources_are_fetched_when_told_to(site, tmp_path):
+    address = site.serve("/a.zip", archive({"a": b"1"}))
+    with pytest.raises(UserError, match="http is fetched only with private_sources=true"):
+        fetch.fingerprint("osie", address)
+    assert fetch.fingerprint("osie", address, private_sources=True)
+
+
+def test_a_folder_of_a_bucket_is_no_download():
+    row = datasets.get("osie")
+    assert places.origin_of("gs://bucket/folder", row) is None
+    assert places.origin_of("~/folder", row) is None
+    assert places.origin_of("gs://bucket/a.zip", row).places[0].address == "gs://bucket/a.zip"
+    assert storage.is_archive("a.zip")
+    assert cache.DEFAULT.startswith("~")

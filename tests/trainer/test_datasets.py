@@ -1,0 +1,24 @@
+"""The table of datasets: what people must know before they use one."""
+
+import pathlib
+import re
+
+import pytest
+
+from trainer.datasets import DATASETS
+
+NOTICE = pathlib.Path(__file__).parents[2] / "NOTICE"
+PUBLISHED = [name for name, row in DATASETS.items() if row.places]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_dataset_has_licence_citation_and_homepage(name):
+    row = DATASETS[name]
+    assert row.licence.endswith(".")
+    assert re.search(r"[^:]+: .+\. .*\b(19|20)\d\d\b.*\.$", row.citation), "authors: title. venue and year."
+    assert row.homepage.startswith(("https://", "http://"))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_notice_has_the_citation(name):
+    assert DATASETS[name].citation in " ".join(NOTICE.read_text(encoding="utf-8").split())

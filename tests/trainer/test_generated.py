@@ -1,0 +1,128 @@
+"""A model of the sample set, and scores on it, say so wherever they are shown; those of real data do not."""
+
+import io
+import json
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+from rich.console import Console
+
+from tests.trainer import predictable
+from trainer import generated
+from trainer.__main__ import main
+from trainer.artifacts import MODEL_CONFIG
+from trainer.config import EvaluateConfig
+from trainer.evaluation.evaluate import evaluate
+from trainer.files import write_json
+from trainer.reports.preview import write_preview
+from trainer.reports.report import write_report
+from trainer.reports.terminal import print_evaluation
+
+pytestmark = pytest.mark.usefixtures("narrow")
+
+SAMPLE = {"source": "sample", "dataset": "sample-points", "image_size": predictable.SIZE}
+REAL = {"source": "gs://data/osie", "dataset": "osie", "image_size": predictable.SIZE}
+
+
+@pytest.fixture(scope="module")
+def of_sample(models, tmp_path_factory):
+    """A model that was trained on the sample set."""
+    folder = shutil.copytree(models["good"], tmp_path_factory.mktemp("sample") / "toy")
+    write_json(folder / MODEL_CONFIG, SAMPLE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sample_data(good, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sample") / "data"
+    return predictable.write_dataset(folder, good, n_valid=3, dataset="sample-points", source="sample")
+
+
+@pytest.fixture(scope="module")
+def photo(tmp_path_factory):
+    path = tmp_path_factory.mktemp("photo") / "photo.png"
+    Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 50, 3), np.uint8)).save(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (None, ""),
+        ({}, ""),
+        (REAL, ""),
+        (SAMPLE, generated.MARK),
+        ({**REAL, "base_model": {**REAL, "base_model": None}}, ""),
+        ({**REAL, "base_model": {**REAL, "base_model": SAMPLE}}, "fine-tuned from a base model that was"),
+        ({**SAMPLE, "base_model": REAL}, generated.MARK),
+    ],
+)
+def test_the_data_of_the_last_training_decides_and_a_base_model_is_mentioned(config, expected):
+    notice = generated.of_model(config, "The model")
+    assert notice.startswith("The model was ") if expected else not notice
+    assert expected in notice
+    assert ("mean nothing" in notice) is generated.is_sample(config)
+
+
+def test_report_and_terminal_say_it_of_scores_and_models(of_sample, sample_data, tmp_path):
+    evaluation = evaluate(EvaluateConfig(), of_sample, {"sample-points": sample_data}, tmp_path / "evaluation")
+    write_report(tmp_path / "evaluation", tmp_path / "report.html")
+    console = Console(file=io.StringIO(), width=80)
+    print_evaluation(evaluation, console)
+    for shown in ((tmp_path / "report.html").read_text(), console.file.getvalue()):
+        assert generated.SCORES in shown
+        assert f"The candidate was {generated.MARK}" in shown
+
+
+def test_report_and_terminal_of_real_data_do_not_say_it(evaluated, evaluation, tmp_path):
+    write_report(evaluated, tmp_path / "report.html")
+    console = Console(file=io.StringIO(), width=80)
+    print_evaluation(evaluation, console)
+    for shown in ((tmp_path / "report.html").read_text(), console.file.getvalue()):
+        assert "enerated shapes" not in shown
+
+
+def test_comparison_says_it_of_scores_and_models(of_sample, models, sample_data, tmp_path, capsys):
+    html = tmp_path / "comparison.html"
+    arguments = ["--dataset-dir", str(sample_data), "--html", str(html)]
+    main(["compare", str(of_sample), str(models["bad"]), *arguments])
+    for shown in (html.read_text(), capsys.readouterr().out):
+        assert generated.SCORES in shown
+        assert f"toy was {generated.MARK}" in shown
+        assert f"bad was {generated.MARK}" not in shown
+
+
+def test_preview_says_it(sample_data, datasets, tmp_path):
+    write_preview(sample_data, tmp_path / "sample.html")
+    write_preview(datasets["salicon"], tmp_path / "real.html")
+    assert generated.DATA in (tmp_path / "sample.html").read_text()
+    assert generated.DATA not in (tmp_path / "real.html").read_text()
+
+
+def test_predict_says_it_on_stderr_and_in_json(of_sample, narrow_model, photo, tmp_path, capsys):
+    for model, notice in ((of_sample, generated.of_model(SAMPLE)), (narrow_model, "")):
+        main(["predict", str(photo), "--model", str(model), "--json", "-"])
+        out, err = capsys.readouterr()
+        assert json.loads(out)["notice"] == notice
+        assert (f"note: {notice}\n" in err) is bool(notice)
+        main(["predict", "--compare", str(photo), str(photo), "--model", str(model), "--json", "-"])
+        assert json.loads(capsys.readouterr().out)["notice"] == notice
+
+
+def test_export_says_it_and_carries_it(of_sample, tmp_path, capsys):
+    main(["export", "--model", str(of_sample), "--output", str(tmp_path / "export")])
+    notice = generated.of_model(SAMPLE)
+    assert f"note: {notice}\n" in capsys.readouterr().err
+    assert (tmp_path / "export" / "assets.extra" / "NOTICE.txt").read_text() == f"{notice}\n"
+
+
+def test_fetch_ends_with_what_was_written_and_what_to_do_next(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    flags = ["--dataset=salicon", "--source=sample", "--image-size=24x32", "--max-examples=2"]
+    main(["fetch", *flags, "--output-dir=my data", "--preview=data.html"])
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "wrote my data: 2 training and 2 validation images of sample-maps; preview: data.html; "
+        "next: python -m trainer train --dataset-dir 'my data' --output-dir model"
+    )

@@ -1,0 +1,140 @@
+"""The addresses that a source names, what their servers say of them, and their archives."""
+
+import collections
+import dataclasses
+import pathlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from trainer import storage
+from trainer.artifacts import SourceObject
+from trainer.datasets import DRIVE, Dataset, Place
+from trainer.downloads import cache
+from trainer.downloads.addresses import RefusedError, Rule, shown
+from trainer.downloads.bucket import Bucket
+from trainer.downloads.drive import Drive
+from trainer.downloads.given import ROW_HTTP, checked_addresses
+from trainer.downloads.offers import NoAnswerError
+from trainer.downloads.web import Web
+from trainer.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """The archives at the addresses of one source."""
+
+    places: tuple[Place, ...]
+    rule: Rule
+    row: Dataset | None = None
+    """The dataset whose public places these are; None for addresses that a user gives."""
+
+    @property
+    def source(self) -> str:
+        """Their addresses as one text, as a user may give it."""
+        return " ".join(place.address for place in self.places)
+
+
+def origin_of(source: str, row: Dataset, private: bool = False) -> Origin | None:
+    """The archives that a source names by their addresses; None for a local path or a folder of a bucket.
+
+    Args:
+        source: as `FetchConfig.source`; empty for the places of the row.
+        row: the dataset.
+        private: whether http and addresses of private networks are allowed.
+
+    Raises:
+        UserError: an address that is not fetched.
+    """
+    if not source:
+        return public(row, private)
+    rule = Rule(private, ROW_HTTP)
+    addresses = checked_addresses(source, rule)
+    is_folder = len(addresses) == 1 and storage.is_remote(source) and not storage.is_archive(source)
+    return Origin(tuple(Place(each, "") for each in addresses), rule) if addresses and not is_folder else None
+
+
+def public(row: Dataset, private: bool = False) -> Origin:
+    """The archives at the public places of a dataset; raises `UserError` if it has none."""
+    if not row.places:
+        raise UserError("this dataset has no public place; give its folder, archive or address as source")
+    return Origin(row.places, Rule(private, ROW_HTTP), row)
+
+
+def kept(place: Place, root: pathlib.Path) -> cache.Download | None:
+    """What the cache `root` has of a place of the table of datasets."""
+    return cache.find(root, _remote(place, Rule(http=ROW_HTTP)).address)
+
+
+def _remotes(origin: Origin) -> list[tuple[Place, cache.Remote]]:
+    return [(place, _remote(place, origin.rule)) for place in origin.places]
+
+
+def _remote(place: Place, rule: Rule) -> cache.Remote:
+    if place.address.startswith(storage.REMOTE):
+        return Bucket(place.address)
+    kind = Drive if place.address.startswith(DRIVE) else Web
+    return kind(place.address, rule, place.name)
+
+
+def offers(origin: Origin, root: pathlib.Path | None) -> list[SourceObject]:
+    """What the servers say of the archives, without sending them, for a fingerprint.
+
+    Of a server that does not answer, this is what it said of the copy in the cache `root`, if there is one.
+
+    Raises:
+        UserError: there is neither.
+    """
+    said = []
+    with _by_hand(origin):
+        for place, remote in _remotes(origin):
+            try:
+                offer = remote.offer()
+            except NoAnswerError as error:
+                kept = cache.find(root, remote.address) if root else None
+                if kept is None:
+                    raise
+                print(f"{error}; the copy of {kept.time[:10]} in the cache is used", flush=True)
+                offer = dataclasses.replace(kept.offer, name=place.name or kept.offer.name)
+            said.append(offer.object)
+    _check_names([each.name for each in said], origin)
+    return said
+
+
+def fetch(origin: Origin, root: pathlib.Path) -> list[cache.Download]:
+    """The archives, downloaded to the cache `root`, or from it if they are there and their servers have no others.
+
+    Raises:
+        UserError: one cannot be downloaded; what other archives it has stays there.
+    """
+    if origin.row and not all(cache.find(root, remote.address) for _, remote in _remotes(origin)):
+        for name, text in (("Licence", origin.row.licence), ("Please cite", origin.row.citation)):
+            if text:
+                print(f"{name}: {text}", flush=True)
+    with _by_hand(origin):
+        found = [cache.fetch(root, remote, place.sha256) for place, remote in _remotes(origin)]
+    _check_names([each.offer.name for each in found], origin)
+    return found
+
+
+def _check_names(names: Sequence[str], origin: Origin) -> None:
+    name, count = collections.Counter(names).most_common(1)[0]
+    if count > 1:
+        raise UserError(
+            f"{shown(origin.source)}: {count} archives have the name {name}; download them, rename one, and pass "
+            "their folder"
+        )
+
+
+@contextmanager
+def _by_hand(origin: Origin) -> Iterator[None]:
+    """Add to an error about a public place what a person can do."""
+    try:
+        yield
+    except (NoAnswerError, RefusedError, storage.UnreachableError, storage.MissingError) as error:
+        if origin.row is None:
+            raise
+        names = ", ".join(place.name for place in origin.places)
+        page = f" from {origin.row.homepage}" if origin.row.homepage else ""
+        raise NoAnswerError(
+            f"{error}; or download {names} in a browser{page} into a folder, and pass the folder as source"
+        ) from None

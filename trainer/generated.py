@@ -1,0 +1,59 @@
+"""What a model of the sample set, and scores on it, say about themselves: they come from generated shapes."""
+
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from trainer.artifacts import MODEL_CONFIG
+from trainer.config import SAMPLE
+from trainer.files import read_json
+
+SUBJECTS = {"candidate": "The candidate", "champion": "The current default"}
+"""Models of an evaluation -> their names in sentences."""
+MARK = "trained on generated shapes only"
+SCORES = (
+    "These scores are of generated shapes. They say nothing about photographs or designs, so do not compare them "
+    "with scores on other data."
+)
+DATA = "These images are generated shapes, and no person has looked at them. They are for trying the pipeline."
+NEXT = "train on real data; docs/data.md lists the datasets, and how to use your own recordings"
+
+
+def is_sample(facts: Mapping[str, Any] | None) -> bool:
+    """Whether a model, by the content of its MODEL_CONFIG, or a dataset, by its manifest, is of the sample set.
+
+    The data of a model's last training decides.
+    """
+    return facts is not None and facts.get("source") == SAMPLE
+
+
+def of_model(config: Mapping[str, Any] | None, subject: str = "This model") -> str:
+    """What `subject` must say of its training, by the content of its MODEL_CONFIG; empty if nothing.
+
+    A model that was trained on real data mentions a base model of the sample set.
+    """
+    if is_sample(config):
+        return f"{subject} was {MARK}. Its maps of photographs and designs mean nothing."
+    base = (config or {}).get("base_model")
+    while base:
+        if is_sample(base):
+            return (
+                f"{subject} was fine-tuned from a base model that was {MARK}. A base model of photographs may be "
+                "better."
+            )
+        base = base.get("base_model")
+    return ""
+
+
+def of_folder(folder: str | os.PathLike[str], subject: str = "This model") -> str:
+    """As `of_model`, for the folder of a model."""
+    path = pathlib.Path(folder) / MODEL_CONFIG
+    return of_model(read_json(path, "name the folder of a whole model"), subject) if path.exists() else ""
+
+
+def of_evaluation(content: Mapping[str, Any]) -> list[str]:
+    """What a reader of an evaluation, the content of EVALUATION, must know first."""
+    models = [of_model(config, SUBJECTS[model]) for model, config in content["model_configs"].items()]
+    on_sample = any(is_sample(result["manifest"]) for result in content["datasets"].values())
+    return [*([SCORES] if on_sample else []), *filter(None, models)]
