@@ -78,7 +78,7 @@ def fetch_dataset(
             if row.any_count:
                 from trainer.data.own.find import find_recordings  # PyArrow takes a moment to load
 
-                found, row = find_recordings(opened.members, row, source, config)
+                found, row = find_recordings(opened.members, row, source, config, bool(test_of))
             else:
                 found = layout.find_items(opened.members, row, source)
             items = found.items

@@ -244,12 +244,11 @@ def test_settings_of_recordings_for_another_dataset():
     own.check_used([FetchConfig("salicon", blur_px=3.0), FetchConfig("custom", blur_px=3.0)])
 
 
-@pytest.mark.parametrize("source", ["", "sample"])
-def test_recordings_have_no_default_and_no_sample(source, tmp_path):
-    with pytest.raises(UserError, match="custom is recordings of your own, but source is"):
-        fetch.fetch_dataset(FetchConfig("custom", source), tmp_path / "out")
-    with pytest.raises(UserError, match="custom is recordings of your own, but source is"):
-        fetch.fingerprint("custom", source)
+def test_recordings_have_no_public_place_and_no_sample(tmp_path):
+    with pytest.raises(UserError, match="give its folder, archive or address as source"):
+        fetch.fetch_dataset(FetchConfig("custom"), tmp_path / "out")
+    with pytest.raises(UserError, match="custom is recordings of your own, but their source is 'sample'; give"):
+        FetchConfig("custom", "sample")
 
 
 def test_nothing_is_left_of_recordings_that_are_refused(tmp_path):

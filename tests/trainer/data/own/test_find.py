@@ -18,6 +18,7 @@ from tests.trainer.data.own.recorded import (
 from trainer import artifacts
 from trainer.config import FetchConfig
 from trainer.data import fetch, tfrecords
+from trainer.reports.preview import write_preview
 
 FIXATIONS = [[5, 10], [6, 20], [7, 30]]
 
@@ -80,7 +81,7 @@ def test_an_image_is_found_by_its_path_its_name_or_its_stem(label, tmp_path):
     write_images(tmp_path / "set" / "pictures" / "one", ("a.png",))
     write_images(tmp_path / "set" / "pictures" / "two", ("b.png",), first=1)
     write_table(tmp_path / "set" / "t.csv", rows("stimulus,x,y", f"{label},10,5", "b,1,2"))
-    assert gaze_of(tmp_path / "set")["pictures/one/a.png"] == ([[5, 10]], None)
+    assert gaze_of(tmp_path / "set")["one/a.png"] == ([[5, 10]], None)
 
 
 def test_columns_are_named_by_the_setting(tmp_path):
@@ -129,14 +130,14 @@ def test_rows_that_repeat_a_fixation_are_counted_once(tmp_path):
 def test_what_was_understood_and_left_out_is_said(recorded):
     write_images(recorded, ("f.png",), first=9)
     more = rows("", "nowhere.png,1,2", "a.png,,3", "a.png,nan,3", "a.png,inf,3", ",1,2", "a.png,1", "a.png,1,2,3")
-    write_table(recorded / "fixations.csv", plain_rows().strip() + more)
+    write_table(recorded / "fixations.csv", plain_rows().replace("x,y", "x [px],y [px]").strip() + more)
     write_table(recorded / "participants.tsv", rows("participant_id\tage", "p\t30"))
     write_table(recorded / "readme.txt", "These are the fixations of five people, x and y.\n")
     _, row, notes, printed = understand(recorded)
     assert notes == [
-        "fixations.csv (commas): x is 'x', y is 'y', image is 'image'.",
+        "fixations.csv (commas): x is 'x [px]', y is 'y [px]', image is 'image'.",
         "Tables without fixations, left out: participants.tsv.",
-        "Positions were taken as pixels of the image (by their values).",
+        "Positions were taken as pixels of the image (by the columns' names).",
         "The first fixation is at x 10, y 5 of pictures/a.png: pixel 10 from the left, 5 from the top.",
         "Images: 4 training, 1 validation; fixations: 15; observers are not told apart.",
         "Rows left out: 2 with more or fewer cells than the header; 2 without a position; 1 with an infinite "
@@ -147,7 +148,7 @@ def test_what_was_understood_and_left_out_is_said(recorded):
         "Split by a seeded shuffle: 80 % for training, 20 % for validation.",
     ]
     assert row.blur_sigma_px == 2.1
-    assert "participants.tsv" in printed
+    assert "x is 'x [px]', y is 'y [px]'" in printed
     assert printed.count("pictures/a.png") == 4  # in a sentence, and in the table of the first rows
 
 
@@ -195,6 +196,20 @@ def test_a_column_splits(tmp_path):
     assert row.split == "column"
 
 
+@pytest.mark.parametrize(
+    ("labels", "tested"), [("", "abcde"), ("train train val val val", "cde"), ("train train val test test", "de")]
+)
+def test_a_test_set_has_the_images_for_tests_or_validation_or_all(labels, tested, tmp_path):
+    write_images(tmp_path / "set")
+    lines = [f"{name},1,2,{label}" for name, label in zip("abcde", labels.split() or [""] * 5, strict=True)]
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y,split", *lines))
+    config = FetchConfig("custom", str(tmp_path / "set"), "48x64", split="shuffle")
+    manifest = fetch.fetch_dataset(config, tmp_path / "out", test_of="salicon")
+    assert manifest.counts == manifest.expected_counts == {"test": len(tested)}
+    assert [example.name for example in tfrecords.read(tmp_path / "out", "test")] == [f"{n}.png" for n in tested]
+    assert f"Images: {len(tested)} test; fixations: {len(tested)}" in " ".join(manifest.notes)
+
+
 # === Maps ===
 
 
@@ -234,8 +249,8 @@ def test_the_same_recordings_give_the_same_bytes_folder_or_archive(recorded, tmp
             assert manifest.fingerprint == fetch.fingerprint("custom", str(source))
     assert sets[0] == sets[1]
     shards = [{name: data for name, data in each.items() if name != artifacts.MANIFEST} for each in sets]
-    assert len(shards[0]) == 3
-    assert {name: len(data) for name, data in shards[2].items()}.keys() == shards[0].keys()
+    assert shards[2] == shards[0]
+    assert "train-00000-of-00001.tfrecord" in shards[0]
     assert artifacts.Manifest.load(tmp_path / "0").notes[0].startswith("fixations.csv (commas)")
 
 
@@ -253,6 +268,16 @@ def test_the_prepared_dataset_has_fixations_observers_and_any_number_of_images(t
         assert example.density[40, 60] == 0
     few = FetchConfig("custom", str(tmp_path / "set"), "48x64", max_examples=1)
     assert fetch.fetch_dataset(few, tmp_path / "few").expected_counts == {"train": 1, "valid": 1}
+
+
+def test_the_preview_says_what_was_understood_and_marks_the_fixations(recorded, tmp_path):
+    fetch.fetch_dataset(FetchConfig("custom", str(recorded), "72x128"), tmp_path / "out")
+    write_preview(tmp_path / "out", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "Positions were taken as pixels of the image" in page
+    # 48 x 64 becomes 72 x 96, so x 10, y 5 is in pixel 15, 8; the padding is not shown.
+    assert page.count("M15.5 8.5h0M30.5 9.5h0M45.5 11.5h0") == 2 * 5
+    assert "Show the images with their fixations" in page
 
 
 def test_a_single_pixel_of_points_is_where_the_table_says(tmp_path):
