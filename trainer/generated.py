@@ -2,7 +2,7 @@
 
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainer.artifacts import MODEL_CONFIG
@@ -33,17 +33,23 @@ def of_model(config: Mapping[str, Any] | None, subject: str = "This model") -> s
 
     A model that was trained on real data mentions a base model of the sample set.
     """
+    trainings = list(_trainings(config))
     if is_sample(config):
-        return f"{subject} was {MARK}. Its maps of photographs and designs mean nothing."
-    base = (config or {}).get("base_model")
-    while base:
-        if is_sample(base):
-            return (
-                f"{subject} was fine-tuned from a base model that was {MARK}. A base model of photographs may be "
-                "better."
-            )
-        base = base.get("base_model")
+        training = MARK if all(map(is_sample, trainings)) else "last trained on generated shapes"
+        return f"{subject} was {training}. Its maps of photographs and designs mean nothing."
+    if any(map(is_sample, trainings)):
+        return (
+            f"{subject} was fine-tuned from a base model that was {MARK}. A base model of photographs may be "
+            "better."
+        )
     return ""
+
+
+def _trainings(config: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
+    """The MODEL_CONFIG of a model, of its base model, and so on."""
+    while config:
+        yield config
+        config = config.get("base_model")
 
 
 def of_folder(folder: str | os.PathLike[str], subject: str = "This model") -> str:

@@ -56,7 +56,8 @@ def photo(tmp_path_factory):
         (SAMPLE, generated.MARK),
         ({**REAL, "base_model": {**REAL, "base_model": None}}, ""),
         ({**REAL, "base_model": {**REAL, "base_model": SAMPLE}}, "fine-tuned from a base model that was"),
-        ({**SAMPLE, "base_model": REAL}, generated.MARK),
+        ({**SAMPLE, "base_model": SAMPLE}, generated.MARK),
+        ({**SAMPLE, "base_model": REAL}, "last trained on generated shapes"),
     ],
 )
 def test_the_data_of_the_last_training_decides_and_a_base_model_is_mentioned(config, expected):
