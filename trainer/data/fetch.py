@@ -77,7 +77,7 @@ def fetch_dataset(
         partial.mkdir()
         with _opened(config, origin, scratch, cache_dir) as opened:
             if row.any_count:
-                found, row = find_recordings(opened.members, row, source, config)
+                found, row = find_recordings(opened.members, row, source, config, bool(test_of))
             else:
                 found = layout.find_items(opened.members, row, source)
             items = found.items

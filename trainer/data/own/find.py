@@ -47,21 +47,25 @@ in MIT1003 (35 of 1024 px) and 1/33 in OSIE (24 of 800 px)."""
 
 
 def find_recordings(
-    members: Sequence[Member], row: Dataset, source: str, config: FetchConfig
+    members: Sequence[Member], row: Dataset, source: str, config: FetchConfig, is_test_set: bool = False
 ) -> tuple[Found, Dataset]:
     """Find the images, their maps and fixations, and split them; print what was understood.
 
-    Returns the images of each split, and the row with the split and the blur in use.
+    Returns the images of each split, and the row with the split and the blur in use. A test set is not split,
+    whatever its folders and columns say.
 
     Args:
         members: the files of the source.
         row: of the dataset `custom`.
         source: its name in messages.
         config: the settings.
+        is_test_set: whether all images are only tested on.
 
     Raises:
         UserError: see `layout`, `chosen` and `rows`; or an image is in both splits.
     """
+    if is_test_set:
+        config = dataclasses.replace(config, split="shuffle")
     workbooks = [member for member in members if member.path.lower().endswith(tables.EXCEL)]
     if workbooks:
         raise tables.excel(workbooks[0].origin)
@@ -86,13 +90,16 @@ def find_recordings(
         check_column(config, by_column=False)
     split = "column" if by_column else "given" if by_folder else "shuffle"
     chosen_items = split_items(found, split, row, source)
-    check_copies(found, chosen_items)
+    if is_test_set:
+        chosen_items = layout.only_tested(chosen_items, row)
+    else:
+        check_copies(found, chosen_items)
     report.n_images = {name: len(each) for name, each in chosen_items.items()}
     report.remarks += _turned(found)
     blur_sigma_px = config.blur_px or config.pixels_per_degree or _blur_px(found.pictures)
     if sources and found.items[0].map is None:
         report.remarks.append(_blur_text(config, blur_sigma_px))
-    report.remarks.append(split_text(split))
+    report.remarks.append("All images are only tested on." if is_test_set else split_text(split))
     report.show()
     used = dataclasses.replace(row, split=split, blur_sigma_px=blur_sigma_px)
     return Found(chosen_items, report.sentences()), used

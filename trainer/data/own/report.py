@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table as Grid
 
+from trainer.artifacts import SPLIT_NAMES
 from trainer.data.own.chosen import Form, Source
 from trainer.data.own.rows import LeftOut
 
@@ -58,7 +59,8 @@ class Report:
                 f"The first fixation{by} is at x {row.x:g}, y {row.y:g} of {row.image}: pixel {row.pixel[1]} from "
                 f"the left, {row.pixel[0]} from the top."
             )
-        counted = f"Images: {self.n_images['train']:,} training, {self.n_images['valid']:,} validation"
+        counts = (f"{count:,} {SPLIT_NAMES[split]}" for split, count in self.n_images.items())
+        counted = f"Images: {', '.join(counts)}"
         if self.n_fixations:
             who = f"observers: {self.n_observers:,}" if self.n_observers else "observers are not told apart"
             counted += f"; fixations: {self.n_fixations:,}; {who}"
