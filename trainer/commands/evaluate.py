@@ -34,7 +34,7 @@ def execute(parsed: argparse.Namespace) -> None:
     from rich.console import Console
 
     from trainer.artifacts import prepared_by_name
-    from trainer.evaluation.evaluate import evaluate
+    from trainer.evaluation.evaluate import check_output, evaluate
     from trainer.evaluation.gate import require_baseline
     from trainer.models.find import find_model
     from trainer.reports.report import write_report
@@ -42,6 +42,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
     config, held_out = settings(EvaluateConfig, parsed), settings(HeldOutConfig, parsed)
     model, champion = find_model(parsed.model), parsed.champion and find_model(parsed.champion)
+    check_output(parsed.output_dir)
     # Next to the output, because that disk has room.
     place = next(parent for parent in pathlib.Path(parsed.output_dir).absolute().parents if parent.exists())
     with tempfile.TemporaryDirectory(prefix=".test-set-", dir=place) as folder:
