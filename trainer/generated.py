@@ -13,8 +13,8 @@ SUBJECTS = {"candidate": "The candidate", "champion": "The current default"}
 """Models of an evaluation -> their names in sentences."""
 MARK = "trained on generated shapes only"
 SCORES = (
-    "{} are of generated shapes. They say nothing about photographs or designs, so do not compare them with scores "
-    "on other data."
+    "{} are of generated shapes. They say nothing about photographs or designs, so do not compare them with "
+    "scores on other data."
 )
 ALL_SCORES = SCORES.format("These scores")
 DATA = "These images are generated shapes, and no person has looked at them. They are for trying the pipeline."
