@@ -175,6 +175,7 @@ def write_evaluation(folder: pathlib.Path, data: pathlib.Path, seed: int) -> Non
     said = {
         "code_version": "1",
         "reason": "It is the first.",
+        "decides": "osie",
         "promote": True,
         "model_folders": {CANDIDATE: "gone"},
     }

@@ -25,6 +25,8 @@ IMAGES = "images.csv"
 SPLITS = ("train", "valid")
 TEST = "test"
 """The only split of a test set, whose images are neither trained on nor choose an epoch."""
+SPLIT_NAMES = {"train": "training", "valid": "validation", TEST: "test"}
+"""Split -> its name in sentences."""
 TEST_SUFFIX = "-test"
 """Follows a test set's name wherever its scores are kept, so that they are never those of validation images."""
 

@@ -226,6 +226,7 @@ def _validate_test_set(values: Mapping[str, Value]) -> None:
         return
     try:
         datasets.get(held_out.test_dataset)
+        FetchConfig(**data_settings(TEST, values))
     except UserError as error:
         raise UserError(f"test set: {error}") from None
     place = held_out.test_dataset, held_out.test_source.rstrip("/")

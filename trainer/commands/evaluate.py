@@ -4,6 +4,7 @@ import argparse
 import pathlib
 import tempfile
 
+from trainer import own
 from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig
 from trainer.settings_cli import MODEL, add_settings, output_dir, output_file, settings
 
@@ -26,14 +27,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", type=output_file, metavar="HTML", help="Write a page with the results.")
     add_settings(parser, EvaluateConfig)
     add_settings(parser, HeldOutConfig)
-    add_settings(parser, FetchConfig, ("allow_partial_data", "private_sources"))
+    add_settings(parser, FetchConfig, ("allow_partial_data", "private_sources", *own.SETTINGS))
 
 
 def execute(parsed: argparse.Namespace) -> None:
     from rich.console import Console
 
     from trainer.artifacts import prepared_by_name
-    from trainer.evaluation.evaluate import evaluate
+    from trainer.evaluation.evaluate import check_output, evaluate
     from trainer.evaluation.gate import require_baseline
     from trainer.models.find import find_model
     from trainer.reports.report import write_report
@@ -41,6 +42,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
     config, held_out = settings(EvaluateConfig, parsed), settings(HeldOutConfig, parsed)
     model, champion = find_model(parsed.model), parsed.champion and find_model(parsed.champion)
+    check_output(parsed.output_dir)
     # Next to the output, because that disk has room.
     place = next(parent for parent in pathlib.Path(parsed.output_dir).absolute().parents if parent.exists())
     with tempfile.TemporaryDirectory(prefix=".test-set-", dir=place) as folder:
@@ -68,5 +70,6 @@ def _fetch(held_out: HeldOutConfig, parsed: argparse.Namespace, folder: str) -> 
         source=held_out.test_source,
         image_size="x".join(map(str, trained.image_size)),
     )
+    own.check_used([config])
     fetch_dataset(config, folder, test_of=held_out.test_dataset)
     return folder

@@ -56,7 +56,7 @@ def origin_of(source: str, row: Dataset, private: bool = False) -> Origin | None
 def public(row: Dataset, private: bool = False) -> Origin:
     """The archives at the public places of a dataset; raises `UserError` if it has none."""
     if not row.places:
-        raise UserError("this dataset has no public place; give its folder, archive or address as source")
+        raise UserError("recordings of your own have no public place; give their folder, archive or address")
     return Origin(row.places, Rule(private, ROW_HTTP), row)
 
 

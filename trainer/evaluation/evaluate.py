@@ -86,8 +86,7 @@ def _check(
     """The manifests and the deciding dataset; finds every error that can be found before the slow part."""
     if not datasets:
         raise UserError("no dataset to evaluate on; name at least one prepared folder")
-    if files.is_taken(output):
-        raise UserError(f"{output} exists already; choose another folder for the evaluation, or remove it")
+    check_output(output)
     manifests = artifacts.load_manifests(datasets)
     decides = test_set.deciding(config.gate_on, manifests)
     if config.gate in metrics_that_need(FIXATIONS) and not manifests[decides].has_fixations:
@@ -96,6 +95,12 @@ def _check(
             f"{', '.join(metrics_that_need(DENSITY))}"
         )
     return manifests, decides
+
+
+def check_output(output: Path) -> None:
+    """Raise `UserError` if there is something at the place of an evaluation."""
+    if files.is_taken(pathlib.Path(output)):
+        raise UserError(f"{output} exists already; choose another folder for the evaluation, or remove it")
 
 
 def _score(

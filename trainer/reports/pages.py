@@ -7,11 +7,9 @@ from typing import Any
 import jinja2
 
 from trainer import files, heat
-from trainer.artifacts import TEST
+from trainer.artifacts import SPLIT_NAMES, TEST
 from trainer.evaluation.wording import TIMES, size
 
-SPLITS = {"train": "training", "valid": "validation", TEST: "test"}
-"""Split -> its name in sentences."""
 Facts = list[tuple[str, Any]]
 """(name, value) pairs."""
 
@@ -62,4 +60,4 @@ def flatten(config: dict[str, Any], prefix: str = "") -> Facts:
 
 def counts(counts: dict[str, int]) -> str:
     """The numbers of images of all splits as text."""
-    return " and ".join(f"{count:,} {SPLITS[split]}" for split, count in counts.items())
+    return " and ".join(f"{count:,} {SPLIT_NAMES[split]}" for split, count in counts.items())

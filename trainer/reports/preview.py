@@ -65,7 +65,7 @@ def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str])
 
 
 def _title(split: str) -> str:
-    return f"{pages.SPLITS[split].capitalize()} images"
+    return f"{artifacts.SPLIT_NAMES[split].capitalize()} images"
 
 
 def _thumbnails(folder: pathlib.Path, split: str, manifest: artifacts.Manifest) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, TARGET_NAMES, load_environment
 from pipeline.graph.parameters import PARAMETERS
 from pipeline.local.worker import outline
+from trainer.config import FetchConfig
 from trainer.errors import UserError
 
 GOLDEN = CONFIGS.parent / "pipeline.yaml"
@@ -311,8 +312,8 @@ def test_parameter_goes_to_the_component_argument_of_its_name(compiled):
         step = steps.get(name[-2:], "base")
         for argument, source in task["inputs"].get("parameters", {}).items():
             if parameter := parameter_of(source):
-                own = f"{step}_{argument.removeprefix('step_')}"
-                assert parameter in (argument, own) or parameter in renamed or name == "fetch-dataset-3"
+                of_step = f"{step}_{argument.removeprefix('step_')}"
+                assert parameter in (argument, of_step) or parameter in renamed or name == "fetch-dataset-3"
                 used.add(parameter)
     assert used == set(PARAMETERS)
 
@@ -323,10 +324,11 @@ def test_test_set_has_the_size_of_fine_tuning_and_goes_to_the_evaluation_alone(c
     fetched = {
         name: parameter_of(source) for name, source in by_name["fetch-dataset-3"]["inputs"]["parameters"].items()
     }
+    settings = [field.name for field in dataclasses.fields(FetchConfig)]
     assert fetched == {
+        **{name: name for name in settings},
         **{"dataset": "test_dataset", "source": "test_source", "fingerprint": None},
         **{"image_size": "finetune_image_size", "test_of": "finetune_dataset"},
-        **{name: name for name in ("allow_partial_data", "max_examples", "private_sources")},
     }
     for name in ("fetch-dataset", "fetch-dataset-2"):
         assert by_name[name]["inputs"]["parameters"]["test_of"] == {"runtimeValue": {"constant": ""}}
