@@ -39,6 +39,11 @@ def test_there_is_no_parameter_without_a_setting():
     assert {parameter.field for parameter in PARAMETERS.values()} == fields
 
 
+@pytest.mark.parametrize("name", ["base_dataset", "finetune_dataset", "test_dataset"])
+def test_recordings_of_ones_own_may_be_any_dataset_of_a_run(name):
+    validate({name: "custom", "blur_px": 3.0})
+
+
 def test_defaults_are_valid():
     validate({})
     validate({name: parameter.default for name, parameter in PARAMETERS.items()})
@@ -118,6 +123,8 @@ def test_unknown_parameter_is_refused_with_the_nearest_one():
         ),
         ({"gate_confidence": 95.0}, "gate_confidence is 95; it must be at least 0 and below 1"),
         ({"max_examples": -1}, "max_examples is -1"),
+        ({"columns": "x=a"}, "base training: columns is 'x=a'; name both x and y"),
+        ({"blur_px": 3.0}, "blur_px describes recordings of your own .* but the dataset is salicon; leave it out"),
         ({"model_name": "../mine"}, "model_name is '../mine'"),
         (
             {"registry": "s3://bucket/models"},

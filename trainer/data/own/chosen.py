@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from trainer.data.own import columns, tables
 from trainer.data.own.columns import Columns
 from trainer.data.own.names import ImageNames
-from trainer.data.own.tables import Table
+from trainer.data.own.table import Table
 from trainer.data.sources import Member
 from trainer.errors import UserError
 
@@ -90,7 +90,7 @@ def open_tables(
 def _source(table: Table, member: Member, named: dict[str, str], names: ImageNames) -> tuple[Source | None, str]:
     """The table of fixations, or why it is none."""
     found = columns.find_columns(table.header, named)
-    shown = ", ".join(repr(name) for name in table.header[:12]) + (", ..." if len(table.header) > 12 else "")
+    shown = ", ".join(repr(name[:40]) for name in table.header[:12]) + (", ..." if len(table.header) > 12 else "")
     absent = [name for role, name in named.items() if role not in found.index]
     if {"image", "x", "y"} & named.keys() & (named.keys() - found.index.keys()):
         return None, f"{table.origin} has no column {absent[0]!r}, which `columns` names; its columns are {shown}"

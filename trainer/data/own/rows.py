@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.data.gaze import Points
-from trainer.data.own import columns, tables
+from trainer.data.own import columns
 from trainer.data.own.chosen import Source
 from trainer.data.own.names import ImageNames
 from trainer.data.own.positions import Frame
-from trainer.data.own.tables import Table, Texts
+from trainer.data.own.table import MISSING, Table, Texts
 from trainer.errors import UserError
 
 Ints = NDArray[np.integer[Any]]
@@ -89,7 +89,7 @@ class LeftOut:
     def add_unknown(self) -> None:
         """Add the rows of `unknown` as one reason."""
         if self.unknown:
-            some = ", ".join(repr(label) for label in list(self.unknown)[:3])
+            some = ", ".join(repr(label[:60]) for label in list(self.unknown)[:3])
             more = f" and {len(self.unknown) - 3:,} more" if len(self.unknown) > 3 else ""
             self.add(f"of images that are not there ({some}{more})", sum(self.unknown.values()))
 
@@ -203,7 +203,7 @@ def _found(position: int | None) -> int:
 def _is_numeric(table: Table, position: int) -> bool:
     cells = [row[position].strip() for row in table.sample if position < len(row)]
     try:
-        return all(cell in tables.MISSING or float(cell.replace(",", ".")) is not None for cell in cells)
+        return all(cell in MISSING or float(cell.replace(",", ".")) is not None for cell in cells)
     except ValueError:
         return False
 

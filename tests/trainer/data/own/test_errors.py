@@ -13,7 +13,7 @@ from tests.trainer.data.own.recorded import SIZE, plain_rows, rows, understand, 
 from trainer import own
 from trainer.config import FetchConfig
 from trainer.data import fetch
-from trainer.data.own import tables
+from trainer.data.own import table
 from trainer.errors import UserError
 
 
@@ -54,6 +54,7 @@ def test_columns_that_are_not_there(refused):
         (b"\xd0\xcf\x11\xe0rest", "fix.xls", r"fix\.xls is an Excel workbook"),
         (b"", "fix.csv", r"fix\.csv is empty; export it again"),
         (b"  \n \n", "fix.tsv", r"fix\.tsv is empty"),
+        (b"\n" * 300 + b"image,x,y", "fix.csv", r"fix\.csv is empty in its first 200 lines"),
         (np.random.default_rng(0).bytes(3000), "fix.csv", r"fix\.csv is not a table: its content is no text"),
         (b"one two three\n", "fix.csv", r"fix\.csv is not a table: its first line 'one two three' has no commas"),
         (b"PAR1rest", "fix.parquet", r"fix\.parquet is not a Parquet file, or damaged"),
@@ -87,7 +88,7 @@ def test_a_parquet_column_of_words(refused):
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_table_with_too_many_rows(suffix, refused, monkeypatch):
-    monkeypatch.setattr(tables, "MAX_ROWS", 9)
+    monkeypatch.setattr(table, "MAX_ROWS", 9)
 
     def write(folder):
         write_table(folder / "fix.csv", plain_rows())
@@ -99,7 +100,7 @@ def test_a_table_with_too_many_rows(suffix, refused, monkeypatch):
 
 
 def test_a_table_that_is_too_large_when_it_is_unpacked(refused, monkeypatch):
-    monkeypatch.setattr(tables, "MAX_BYTES", 10**6)
+    monkeypatch.setattr(table, "MAX_BYTES", 10**6)
     refused(gzip.compress(bytes(10**7)), r"fix\.csv\.gz has more than 0 GB", "fix.csv.gz")
 
 

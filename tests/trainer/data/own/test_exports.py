@@ -126,6 +126,24 @@ def test_pupil_cloud_means_the_only_image_in_the_folder_of_its_table(tmp_path):
     }
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "image,x,y\nä,1,2\nb,3,4\n".encode("latin-1"),
+        "image,x,y\nä,1,2\nb,3,4\n".encode("utf-16-le"),
+        "\ufeffimage,x,y\nä,1,2\nb,3,4\n".encode(),
+        "image,x,y\rä,1,2\rb,3,4".encode(),
+        "# made by us, in 2026\n\nimage\tx\ty\t\n\u00e4\t1\t2\t\nb\t3\t4\t".encode(),
+        "image,x,y\nä,1,2,\nb,3,4,\n".encode(),  # rows end with a delimiter, the header does not
+        b"image,x,y\n" + "ä,1,2\n".encode() * 200_000 + b"b,3,4\n",  # more than a part
+    ],
+)
+def test_text_of_every_encoding_and_form(content, tmp_path):
+    write_images(tmp_path / "set", ("ä.png", "b.png"))
+    (tmp_path / "set" / "t.csv").write_bytes(content)
+    assert gaze_of(tmp_path / "set") == {"ä.png": ([[2, 1]], None), "b.png": ([[4, 3]], None)}
+
+
 @pytest.mark.parametrize("dictionary", [False, True])
 def test_parquet(dictionary, tmp_path):
     write_images(tmp_path / "set", ("a.png", "b.png"))
