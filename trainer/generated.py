@@ -2,7 +2,7 @@
 
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainer.artifacts import MODEL_CONFIG
@@ -13,9 +13,10 @@ SUBJECTS = {"candidate": "The candidate", "champion": "The current default"}
 """Models of an evaluation -> their names in sentences."""
 MARK = "trained on generated shapes only"
 SCORES = (
-    "These scores are of generated shapes. They say nothing about photographs or designs, so do not compare them "
-    "with scores on other data."
+    "{} are of generated shapes. They say nothing about photographs or designs, so do not compare them with "
+    "scores on other data."
 )
+ALL_SCORES = SCORES.format("These scores")
 DATA = "These images are generated shapes, and no person has looked at them. They are for trying the pipeline."
 NEXT = "train on real data; docs/data.md lists the datasets, and how to use your own recordings"
 
@@ -33,17 +34,23 @@ def of_model(config: Mapping[str, Any] | None, subject: str = "This model") -> s
 
     A model that was trained on real data mentions a base model of the sample set.
     """
+    trainings = list(_trainings(config))
     if is_sample(config):
-        return f"{subject} was {MARK}. Its maps of photographs and designs mean nothing."
-    base = (config or {}).get("base_model")
-    while base:
-        if is_sample(base):
-            return (
-                f"{subject} was fine-tuned from a base model that was {MARK}. A base model of photographs may be "
-                "better."
-            )
-        base = base.get("base_model")
+        training = MARK if all(map(is_sample, trainings)) else "last trained on generated shapes"
+        return f"{subject} was {training}. Its maps of photographs and designs mean nothing."
+    if any(map(is_sample, trainings)):
+        return (
+            f"{subject} was fine-tuned from a base model that was {MARK}. A base model of photographs may be "
+            "better."
+        )
     return ""
+
+
+def _trainings(config: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
+    """The MODEL_CONFIG of a model, of its base model, and so on."""
+    while config:
+        yield config
+        config = config.get("base_model")
 
 
 def of_folder(folder: str | os.PathLike[str], subject: str = "This model") -> str:
@@ -55,5 +62,10 @@ def of_folder(folder: str | os.PathLike[str], subject: str = "This model") -> st
 def of_evaluation(content: Mapping[str, Any]) -> list[str]:
     """What a reader of an evaluation, the content of EVALUATION, must know first."""
     models = [of_model(config, SUBJECTS[model]) for model, config in content["model_configs"].items()]
-    on_sample = any(is_sample(result["manifest"]) for result in content["datasets"].values())
-    return [*([SCORES] if on_sample else []), *filter(None, models)]
+    datasets = content["datasets"]
+    of_sample = [name for name, result in datasets.items() if is_sample(result["manifest"])]
+    if len(of_sample) < len(datasets):
+        models = [*(SCORES.format(f"The scores on {name}") for name in of_sample), *models]
+    elif of_sample:
+        models = [ALL_SCORES, *models]
+    return [text for text in models if text]

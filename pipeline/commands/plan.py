@@ -14,7 +14,7 @@ from typing import Any
 from pipeline.plan import plan
 from pipeline.plan.plan import TrainingPlan
 from pipeline.plan.settings import AcceleratorConfig
-from trainer import accelerators
+from trainer import accelerators, datasets
 from trainer.config import FetchConfig, TrainConfig
 from trainer.duration import format_duration
 from trainer.errors import check
@@ -62,6 +62,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if len(plans) < len(compared):
         console.print(_reason_table({name: str(why) for name, why in compared.items() if name not in plans}))
     notes = ["Times are estimates; --accelerator NAME shows their basis.", accelerators.PRICE_SOURCE]
+    if datasets.get(parsed.dataset).any_count and not parsed.images:
+        notes.append(f"{parsed.dataset} has any number of images; --images sets another than {data.images}.")
     if any(entry.has_other_prices for entry in plans.values()):
         notes.append(f"~ marks prices of {accelerators.PRICE_REGION}; those of {parsed.location} differ.")
     console.print(*notes, style="dim")

@@ -56,7 +56,8 @@ def photo(tmp_path_factory):
         (SAMPLE, generated.MARK),
         ({**REAL, "base_model": {**REAL, "base_model": None}}, ""),
         ({**REAL, "base_model": {**REAL, "base_model": SAMPLE}}, "fine-tuned from a base model that was"),
-        ({**SAMPLE, "base_model": REAL}, generated.MARK),
+        ({**SAMPLE, "base_model": SAMPLE}, generated.MARK),
+        ({**SAMPLE, "base_model": REAL}, "last trained on generated shapes"),
     ],
 )
 def test_the_data_of_the_last_training_decides_and_a_base_model_is_mentioned(config, expected):
@@ -72,7 +73,7 @@ def test_report_and_terminal_say_it_of_scores_and_models(of_sample, sample_data,
     console = Console(file=io.StringIO(), width=80)
     print_evaluation(evaluation, console)
     for shown in ((tmp_path / "report.html").read_text(), console.file.getvalue()):
-        assert generated.SCORES in shown
+        assert generated.ALL_SCORES in shown
         assert f"The candidate was {generated.MARK}" in shown
 
 
@@ -84,12 +85,18 @@ def test_report_and_terminal_of_real_data_do_not_say_it(evaluated, evaluation, t
         assert "enerated shapes" not in shown
 
 
+def test_scores_on_other_data_are_told_apart():
+    datasets = {name: {"manifest": config} for name, config in (("osie", REAL), ("sample-maps", SAMPLE))}
+    (notice,) = generated.of_evaluation({"datasets": datasets, "model_configs": {"candidate": REAL}})
+    assert notice.startswith("The scores on sample-maps are of generated shapes.")
+
+
 def test_comparison_says_it_of_scores_and_models(of_sample, models, sample_data, tmp_path, capsys):
     html = tmp_path / "comparison.html"
     arguments = ["--dataset-dir", str(sample_data), "--html", str(html)]
     main(["compare", str(of_sample), str(models["bad"]), *arguments])
     for shown in (html.read_text(), capsys.readouterr().out):
-        assert generated.SCORES in shown
+        assert generated.ALL_SCORES in shown
         assert f"toy was {generated.MARK}" in shown
         assert f"bad was {generated.MARK}" not in shown
 

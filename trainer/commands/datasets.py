@@ -49,7 +49,7 @@ def _print_all(root: pathlib.Path | None) -> None:
     for name, row in DATASETS.items():
         kept = sum(found is not None for found in _kept(row, root).values())
         hosts = dict.fromkeys(_host(place.address) for place in row.places)
-        images = f"{row.n_train} + {row.n_valid} images"
+        images = "any images" if row.any_count else f"{row.n_train} + {row.n_valid} images"
         where = (
             f"{', '.join(hosts)}, {kept} of {len(row.places)} archives cached" if row.places else "no public place"
         )
@@ -59,7 +59,8 @@ def _print_all(root: pathlib.Path | None) -> None:
 
 
 def _print_one(name: str, row: Dataset, root: pathlib.Path | None) -> None:
-    images = f"{row.n_train} for training, {row.n_valid} for validation"
+    images = f"{row.n_train} images for training, {row.n_valid} for validation"
+    images = "any number of images" if row.any_count else images
     print(f"{name}: {images}; input size {_size(row)}")
     for title, text in (("licence", row.licence), ("citation", row.citation), ("homepage", row.homepage)):
         print(f"{title}: {text or 'not stated'}")

@@ -45,9 +45,11 @@ def execute(parsed: argparse.Namespace) -> None:
 
 
 def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
-    """Print what was written, and the next command."""
+    """Print notes, what was written, and the next command."""
     from trainer.reports.pages import counts
 
+    if manifest.dataset != own.CUSTOM:  # whose notes were printed with its table
+        print("".join(f"note: {note}\n" for note in manifest.notes), end="")
     written = f"{counts(manifest.counts)} images of {manifest.dataset}"
     if parsed.preview:
         written += f"; preview: {parsed.preview}"

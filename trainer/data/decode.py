@@ -181,8 +181,7 @@ def _read_file(member: Member, size: tuple[int, int]) -> Gaze:
     marked = levels > (0 if is_points(levels) else 127)
     if np.count_nonzero(marked) >= MAX_POINT_SHARE * levels.size:
         raise UserError(
-            f"{member.origin} is a density in a folder of fixations, and there is another folder of maps; remove "
-            "one of the two"
+            f"{member.origin} is a density in the place of fixations; put it into a folder of maps, or remove it"
         )
     return Gaze(_rescaled(np.argwhere(marked), levels.shape, size), None)
 

@@ -16,7 +16,6 @@ from trainer import datasets, storage
 from trainer.artifacts import MANIFEST, TEST, Manifest, SourceObject, code_version
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample, sources
-from trainer.data.own.find import find_recordings
 from trainer.data.sources import Member
 from trainer.downloads import cache, places
 from trainer.errors import UserError
@@ -77,6 +76,8 @@ def fetch_dataset(
         partial.mkdir()
         with _opened(config, origin, scratch, cache_dir) as opened:
             if row.any_count:
+                from trainer.data.own.find import find_recordings  # PyArrow takes a moment to load
+
                 found, row = find_recordings(opened.members, row, source, config, bool(test_of))
             else:
                 found = layout.find_items(opened.members, row, source)

@@ -10,7 +10,7 @@ import numpy as np
 
 from trainer.artifacts import SPLITS, TEST
 from trainer.data.gaze import Fixations
-from trainer.data.roles import POINTS, ROLES, Placed, place_all
+from trainer.data.roles import ROLES, Placed, place_all
 from trainer.data.sources import Member
 from trainer.datasets import Dataset
 from trainer.errors import UserError
@@ -56,9 +56,6 @@ def find_items(members: Sequence[Member], row: Dataset, source: str) -> Found:
     files = _by_role(placed)
     stimuli, maps = files["stimulus"], files["map"]
     fixations: Mapping[str, Member | Fixations] = {key: member for key, (_, member) in files["fixations"].items()}
-    if not maps:
-        maps = {key: file for key, file in files["fixations"].items() if not file[0].lower().endswith(POINTS)}
-        fixations = {key: file for key, file in fixations.items() if key not in maps}
     of_all = _read_sets(placed)
     if of_all:
         fixations, left_out = (
@@ -80,7 +77,7 @@ def _by_role(placed: Placed) -> dict[str, Files]:
     """The files of each role that hold one image."""
     files: dict[str, Files] = {role: {} for role in ROLES.values()}
     for place, member in placed:
-        if place.split == "test" or place.reader:
+        if place.reader:
             continue
         first = files[place.role].setdefault(place.key, (place.name, member))
         if first[1] is not member:
@@ -129,8 +126,8 @@ def _check_pairs(
     source: str,
     members: Sequence[Member],
 ) -> None:
-    rules = ", ".join(rule.path for rule in row.form)
-    authors = f"; its authors' archives have files {rules}: give all of these archives" if rules else ""
+    archives, rules = (", ".join(each) for each in ([p.name for p in row.places], [r.path for r in row.form]))
+    authors = f"; or give all archives of its authors ({archives}), with files {rules}" if rules else ""
     if not stimuli:
         example = f", such as {members[0].path}" if members else ""
         raise UserError(

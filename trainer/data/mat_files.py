@@ -81,10 +81,15 @@ def _of_list(rows: Any, member: Member, size: Size) -> Gaze:
     values = _columns(rows, 3)
     values = values[np.argsort(values[:, 2], kind="stable")]
     width, height = values[0, :2]
-    if (height, width) != size:
+    if not fits((height, width), size):
         raise _other_size(member, (height, width), size)
     observers = np.unique(values[1:, 2], return_inverse=True)[1].astype(np.int64)
     return Gaze.inside(values[1:, 1::-1], observers, size)
+
+
+def fits(stated: tuple[float, float], size: Size) -> bool:
+    """Whether the size (h, w) that a file states is that of the image; rounding may change a side by one pixel."""
+    return all(abs(side - actual) <= 1 for side, actual in zip(stated, size, strict=True))
 
 
 def _columns(values: Any, n: int) -> NDArray[np.float64]:

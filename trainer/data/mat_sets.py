@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.data.gaze import Fixations, Gaze, Size
-from trainer.data.mat_files import load
+from trainer.data.mat_files import fits, load
 from trainer.data.sources import Member
 from trainer.errors import UserError, first_line
 
@@ -37,7 +37,7 @@ def _in_image(
     origin: str,
     size: Size,
 ) -> Gaze:
-    if expected and expected != size:
+    if expected and not fits(expected, size):
         raise UserError(
             f"{origin} are of an image of {expected[0]} x {expected[1]} pixels (height x width), but its image is "
             f"{size[0]} x {size[1]}; take the images as the authors publish them"

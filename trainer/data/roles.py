@@ -13,11 +13,11 @@ tells it:
 Files of one image have the same path below that folder, apart from their suffixes.
 """
 
+import dataclasses
 import functools
 import pathlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from trainer.data.sources import Member
 from trainer.datasets import Dataset, Rule
@@ -34,14 +34,15 @@ ROLES = {
     "fixationlocs": "fixations",
 }
 """Folder name -> what it holds; `fixationmaps` and `fixationlocs` are CAT2000's."""
-SPLIT_FOLDERS = {"train": "train", "val": "valid", "valid": "valid", "test": "test"}
+TEST = "test"
+SPLIT_FOLDERS = {"train": "train", "val": "valid", "valid": "valid", "test": TEST}
 IGNORED = "output"
 """CAT2000 has folders of this name with images made from its stimuli."""
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif")
 POINTS = ".mat"
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Place:
     """What a path says about a file."""
 
@@ -61,13 +62,21 @@ Placed = list[tuple[Place, Member]]
 def place_all(members: Sequence[Member], row: Dataset) -> tuple[Placed, list[str]]:
     """What each member holds, without those that hold nothing of the dataset, and sentences about the choice.
 
-    It is the authors' form if there is a file of each of its roles.
+    It is the authors' form if there is a file of each of its roles. Images of the split `test` are left out.
     """
     placed = [(place, member) for member in members if (place := _by_rule(member.path, row.form))]
     if row.form and {place.role for place, _ in placed} == {rule.role for rule in row.form}:
         used = {member.path for _, member in placed}
         return placed, _about_others([member.path for member in members if member.path not in used])
-    return [(place, member) for member in members if (place := _by_folder(member.path, row))], []
+    placed = [(place, member) for member in members if (place := _by_folder(member.path, row))]
+    if not any(place.role == "map" for place, _ in placed):
+        placed = [(_as_map(place), member) for place, member in placed]
+    return placed, []
+
+
+def _as_map(place: Place) -> Place:
+    is_picture = place.role == "fixations" and not place.name.lower().endswith(POINTS)
+    return dataclasses.replace(place, role="map") if is_picture else place
 
 
 def _about_others(paths: Sequence[str]) -> list[str]:
@@ -97,8 +106,8 @@ def _by_rule(path: str, rules: Sequence[Rule]) -> Place | None:
         if rule.reader:
             return Place(rule.role, "", file, file.lower(), rule.reader)
         found = match.groupdict()
-        split = SPLIT_FOLDERS.get(found.get("split", "").lower(), "")
-        if "split" in found and not split:
+        split = SPLIT_FOLDERS.get(found["split"].lower(), TEST) if "split" in found else ""
+        if split == TEST:
             continue
         folder = [found["folder"]] if "folder" in found else []
         key = "/".join([*([split] if split else []), *folder, found["name"]])
@@ -127,6 +136,8 @@ def _by_folder(path: str, row: Dataset) -> Place | None:
         if not labels:
             raise UserError(f"{path} is neither in train/ nor in val/, which split this dataset; move it")
         split = labels[-1]
+        if split == TEST:
+            return None
         below = [folder for folder in below if SPLIT_FOLDERS.get(folder.lower()) != split]
     stem = file[: len(file) - len(suffix)]
     if role != "stimulus":

@@ -2,6 +2,7 @@
 
 import dataclasses
 import ipaddress
+import re
 import socket
 import unicodedata
 import urllib.parse
@@ -44,7 +45,7 @@ class Rule:
 
         Only its text is looked at; `check_peer` looks at the machine that a name leads to.
         """
-        where = f"{shown(redirected_from)} leads to {shown(url)}" if redirected_from else shown(url)
+        where = f"{place_of(redirected_from)} leads to {place_of(url)}" if redirected_from else place_of(url)
         if any(character.isspace() or not character.isprintable() or character == "\\" for character in url):
             raise RefusedError(f"{where}: the address has characters that none may have; check it")
         try:
@@ -109,6 +110,11 @@ def shown(text: str) -> str:
     clean = "".join(c if c.isprintable() and unicodedata.category(c) != "Cf" else " " for c in text)
     line = " ".join(clean.split())
     return line if len(line) <= SHOWN else f"{line[: SHOWN - 3]}..."
+
+
+def place_of(url: str) -> str:
+    """An address for messages and records, without its query, which may be a key."""
+    return shown(re.split(r"[?#]", url, maxsplit=1)[0])
 
 
 def host_of(url: str) -> str:

@@ -13,7 +13,6 @@ import pathlib
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-from trainer.downloads.addresses import shown
 from trainer.downloads.offers import ChangedError, NoAnswerError, Offer
 from trainer.errors import ContentError, UserError
 from trainer.files import read_json, write_json
@@ -145,7 +144,7 @@ def _download(folder: pathlib.Path, remote: Remote, offer: Offer, sha256: str) -
     for name in (RECORD, *_archives(folder)):
         (folder / name).unlink(missing_ok=True)
     partial.replace(found.path)
-    write_json(folder / RECORD, {**dataclasses.asdict(found), "path": offer.name, "address": remote.address})
+    write_json(folder / RECORD, {**dataclasses.asdict(found), "path": offer.name, "address": remote.shown})
     record.unlink()
     return found
 
@@ -240,6 +239,6 @@ def _locked(folder: pathlib.Path, address: str) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"another process downloads {shown(address)}; waiting for it", flush=True)
+            print(f"another process downloads {address}; waiting for it", flush=True)
             fcntl.flock(file, fcntl.LOCK_EX)
         yield

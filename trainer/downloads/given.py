@@ -5,7 +5,7 @@ import urllib.parse
 
 from trainer import storage
 from trainer.datasets import DATASETS, DRIVE
-from trainer.downloads.addresses import Rule, shown
+from trainer.downloads.addresses import Rule, place_of, shown
 from trainer.errors import UserError
 
 ADDRESSES = ("https://", "http://", DRIVE, storage.REMOTE)
@@ -41,8 +41,8 @@ def checked_addresses(source: str, rule: Rule) -> list[str]:
             scheme = _scheme(each)
             what = f"addresses that begin with {scheme} are not fetched" if scheme else "this is no address"
             raise UserError(
-                f"source {shown(each)!r}: {what}; give https://, gs:// or {DRIVE}ID, several with spaces between "
-                "them, or one local path"
+                f"source {place_of(each)!r}: {what}; give https://, gs:// or {DRIVE}ID, several with spaces "
+                "between them, or one local path"
             )
         if each.startswith(DRIVE):
             _check_id(each)
@@ -60,7 +60,7 @@ def _as_drive(address: str) -> str:
         return address
     found = re.search(r"/file/d/([\w-]+)", parts.path) or re.search(r"(?:^|&)id=([\w-]+)", parts.query)
     if not found:
-        raise UserError(f"{shown(address)} is no link to a file on Google Drive; share the archive, not a folder")
+        raise UserError(f"{place_of(address)} is no link to a file on Google Drive; share an archive")
     return DRIVE + found[1]
 
 

@@ -85,8 +85,8 @@ def _crc32c(hashes: str) -> str:
     return ""
 
 
-def name_of(headers: Mapping[str, str], *urls: str) -> str:
-    """The archive's name: what its server calls it, else the last part of one of the `urls`.
+def name_of(headers: Mapping[str, str], address: str, *urls: str) -> str:
+    """The archive's name: what its server calls it, else the last part of a URL; errors name the `address`.
 
     Raises:
         UserError: it is not a plain name of an archive.
@@ -96,7 +96,7 @@ def name_of(headers: Mapping[str, str], *urls: str) -> str:
     given = message.get_filename("")
     names = [posixpath.basename(urllib.parse.unquote(urllib.parse.urlsplit(url).path)) for url in urls]
     name = given or next((each for each in names if storage.is_archive(each)), names[0])
-    return checked_name(name, urls[0])
+    return checked_name(name, address)
 
 
 def shown_raw(text: str) -> str:
@@ -109,13 +109,13 @@ def checked_name(name: str, address: str) -> str:
     is_plain = name.isprintable() and not name.startswith(".") and not set(name) & set("/\\:")
     if not is_plain or len(name) > LONGEST_NAME:
         raise UserError(
-            f"{shown(address)} has a file named {shown(name)!r}, which is no plain name; download it yourself, "
+            f"{address} has a file named {shown(name)!r}, which is no plain name; download it yourself, "
             "and pass its path"
         )
     if not storage.is_archive(name):
         what = f"is named {shown(name)!r}" if name else "has no file name"
         raise UserError(
-            f"{shown(address)}: what is there {what}, which is not the name of an archive "
+            f"{address}: what is there {what}, which is not the name of an archive "
             f"({', '.join(storage.ARCHIVES)}); give the address of an archive"
         )
     return name

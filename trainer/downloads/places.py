@@ -10,7 +10,7 @@ from trainer import storage
 from trainer.artifacts import SourceObject
 from trainer.datasets import DRIVE, Dataset, Place
 from trainer.downloads import cache
-from trainer.downloads.addresses import RefusedError, Rule, shown
+from trainer.downloads.addresses import RefusedError, Rule, place_of
 from trainer.downloads.bucket import Bucket
 from trainer.downloads.drive import Drive
 from trainer.downloads.given import ROW_HTTP, checked_addresses
@@ -30,8 +30,8 @@ class Origin:
 
     @property
     def source(self) -> str:
-        """Their addresses as one text, as a user may give it."""
-        return " ".join(place.address for place in self.places)
+        """Their addresses as one text, for records: without the queries that a user gives, which may be keys."""
+        return " ".join(place.address if self.row else place_of(place.address) for place in self.places)
 
 
 def origin_of(source: str, row: Dataset, private: bool = False) -> Origin | None:
@@ -56,7 +56,7 @@ def origin_of(source: str, row: Dataset, private: bool = False) -> Origin | None
 def public(row: Dataset, private: bool = False) -> Origin:
     """The archives at the public places of a dataset; raises `UserError` if it has none."""
     if not row.places:
-        raise UserError("this dataset has no public place; give its folder, archive or address as source")
+        raise UserError("recordings of your own have no public place; give their folder, archive or address")
     return Origin(row.places, Rule(private, ROW_HTTP), row)
 
 
@@ -120,7 +120,7 @@ def _check_names(names: Sequence[str], origin: Origin) -> None:
     name, count = collections.Counter(names).most_common(1)[0]
     if count > 1:
         raise UserError(
-            f"{shown(origin.source)}: {count} archives have the name {name}; download them, rename one, and pass "
+            f"{origin.source}: {count} archives have the name {name}; download them, rename one, and pass "
             "their folder"
         )
 

@@ -35,6 +35,7 @@ class Partial:
 
     path: pathlib.Path
     address: str
+    """For messages."""
     offer: Offer
     tracker: Tracker
     shown_mb: int = 0
@@ -59,12 +60,12 @@ class Partial:
         name = shown(self.offer.name)
         if self.size_bytes + coming_bytes > MOST_BYTES:
             raise UserError(
-                f"{name} of {shown(self.address)} has more than {MOST_BYTES / 1e9:g} GB, the most that is fetched"
+                f"{name} of {self.address} has more than {MOST_BYTES / 1e9:g} GB, the most that is fetched"
             )
         free = shutil.disk_usage(self.path.parent).free - LEFT_BYTES
         if coming_bytes > free:
             raise UserError(
-                f"{name} of {shown(self.address)} takes {coming_bytes / 1e9:.3g} GB more, but {self.path.parent} "
+                f"{name} of {self.address} takes {coming_bytes / 1e9:.3g} GB more, but {self.path.parent} "
                 f"has room for {max(free, 0) / 1e9:.3g}; free some, or set MSINET_CACHE to a folder elsewhere"
             )
         return min(free, MOST_BYTES - self.size_bytes)
@@ -137,7 +138,7 @@ def _write(partial: Partial, response: Response, offset: int, most: int) -> int:
             arrived += len(chunk)
             if arrived > most:
                 raise UserError(
-                    f"{shown(partial.offer.name)} of {shown(partial.address)} does not end: {arrived / 1e9:.3g} "
+                    f"{shown(partial.offer.name)} of {partial.address} does not end: {arrived / 1e9:.3g} "
                     "GB have arrived, and there is no room for more; look at the address in a browser"
                 )
             file.write(chunk)
@@ -161,7 +162,7 @@ def check_kind(begin: bytes, name: str, address: str) -> None:
     # A chunk may be shorter than a signature.
     if not any(begin.startswith(each[: len(begin)]) for each in known):
         raise NoAnswerError(
-            f"what {shown(address)} sends is no {suffix} archive: it begins with "
+            f"what {address} sends is no {suffix} archive: it begins with "
             f"{begin[:8]!r}; look at the address in a browser"
         )
 
@@ -169,6 +170,6 @@ def check_kind(begin: bytes, name: str, address: str) -> None:
 def page_instead(name: str, address: str) -> NoAnswerError:
     """The error about a server that sends a web page."""
     return NoAnswerError(
-        f"{shown(address)} answers with a web page instead of {shown(name) or 'an archive'}: it wants a login, "
+        f"{address} answers with a web page instead of {shown(name) or 'an archive'}: it wants a login, "
         "the network does, or this is the address of a page; open it in a browser"
     )

@@ -11,7 +11,7 @@ from typing import TypeVar
 import requests  # type: ignore[import-untyped]
 import urllib3
 
-from trainer.downloads.addresses import RefusedError, Rule, host_of, shown
+from trainer.downloads.addresses import RefusedError, Rule, host_of, place_of, shown
 from trainer.downloads.connections import open_session
 from trainer.downloads.offers import ChangedError, CutError, NoAnswerError, Offer, name_of, read_offer
 from trainer.downloads.receiving import Partial, page_instead, receive
@@ -60,7 +60,7 @@ class Web:
     @property
     def shown(self) -> str:
         """The address for messages."""
-        return shown(self.address)
+        return place_of(self.address)
 
     def offer(self) -> Offer:
         """What the server says of the file.
@@ -82,8 +82,8 @@ class Web:
 
     def _read(self, response: requests.Response) -> Offer:
         if response.headers.get("Content-Type", "").lower().startswith("text/html"):
-            raise page_instead(self.name, self.address)
-        name = self.name or name_of(response.headers, self.address, response.url)
+            raise page_instead(self.name, self.shown)
+        name = self.name or name_of(response.headers, self.shown, self.address, response.url)
         return read_offer(response.headers, name)
 
     def transfer(self, path: pathlib.Path, offer: Offer) -> None:
@@ -97,7 +97,7 @@ class Web:
         total_mb = None if offer.size_bytes is None else round(offer.size_bytes / MEGABYTE)
         done_mb = path.stat().st_size // MEGABYTE if path.exists() else 0
         with Tracker(f"download {offer.name}", total_mb, "MB", done_mb) as tracker:
-            partial = Partial(path, self.address, offer, tracker, done_mb)
+            partial = Partial(path, self.shown, offer, tracker, done_mb)
             # Zero bytes are whole only if the server says so.
             if partial.is_whole and partial.size_bytes:
                 return
@@ -114,7 +114,7 @@ class Web:
                 raise ChangedError
             self.check_status(response, (200, 206) if headers else (200,))
             if response.headers.get("Content-Type", "").lower().startswith("text/html"):
-                raise page_instead(partial.offer.name, self.address)
+                raise page_instead(partial.offer.name, self.shown)
             receive(partial, response)
 
     @contextlib.contextmanager
@@ -139,11 +139,11 @@ class Web:
             before, url = url, urllib.parse.urljoin(url, location)
             if urllib.parse.urlsplit(before).scheme == "https" and not url.startswith("https://"):
                 raise RefusedError(
-                    f"{shown(before)} leads to {shown(url)}, which is not https; it is not followed"
+                    f"{place_of(before)} leads to {place_of(url)}, which is not https; it is not followed"
                 )
         raise NoAnswerError(
-            f"{self.shown} leads through more than {MOST_REDIRECTS} redirects, the last to {shown(url)}; open it "
-            "in a browser, and give the address of the file"
+            f"{self.shown} leads through more than {MOST_REDIRECTS} redirects, the last to {place_of(url)}; open "
+            "it in a browser, and give the address of the file"
         )
 
     def _request(self, method: str, url: str, headers: Mapping[str, str]) -> requests.Response:
@@ -164,7 +164,7 @@ class Web:
         except requests.exceptions.ProxyError as error:
             raise NoAnswerError(f"the proxy does not reach {host_of(url)} ({reason(error)})") from None
         except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, UnicodeError) as error:
-            raise NoAnswerError(f"{shown(url)} is no address ({reason(error)}); check it") from None
+            raise NoAnswerError(f"{place_of(url)} is no address ({reason(error)}); check it") from None
         except requests.exceptions.RequestException as error:
             raise BusyError(f"{host_of(url)}: {reason(error)}") from None
 

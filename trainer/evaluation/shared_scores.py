@@ -100,7 +100,7 @@ def _origin(measured: Measured) -> tuple[str, str, int]:
 
 def _notes(measured: Mapping[str, Measured], n_images: int, data: list[Any], sizes: list[Any]) -> list[str]:
     """How the evaluations differ, in numbers."""
-    notes = [generated.SCORES] if any(generated.is_sample(each.manifest) for each in measured.values()) else []
+    notes = [generated.ALL_SCORES] if any(generated.is_sample(each.manifest) for each in measured.values()) else []
     counts = {label: len(each.table.images) for label, each in measured.items()}
     if max(counts.values()) > n_images:
         images = ", ".join(f"{label} on {count:,}" for label, count in counts.items())
@@ -150,7 +150,7 @@ def evaluate_again(contestants: Sequence[Contestant], datasets: Mapping[str, pat
     for name, folder in datasets.items():
         table = _scorer(contestants, folder, biases[name]).score(f"evaluate {name}")
         del table.scores[UNIFORM]
-        notes = [generated.SCORES] if generated.is_sample(vars(manifests[name])) else []
+        notes = [generated.ALL_SCORES] if generated.is_sample(vars(manifests[name])) else []
         notes += _size_notes(contestants, manifests[name].image_size)
         shared[name] = Shared(table, notes, folder)
     return shared

@@ -7,6 +7,7 @@ import pathlib
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainer import artifacts, generated
 from trainer.evaluation import wording
@@ -58,6 +59,7 @@ def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str])
         splits=splits,
         center_bias="" if manifest.is_test_set else charts.heat(np.load(folder / artifacts.CENTER_BIAS)),
         notes=manifest.notes,
+        has_dots=manifest.has_fixations,
         facts=pages.manifest_facts(dataclasses.asdict(manifest) | {"notes": []}),
     )
 
@@ -83,7 +85,13 @@ def _thumbnails(folder: pathlib.Path, split: str, manifest: artifacts.Manifest) 
                 "width": width,
                 "height": height,
                 "stimulus": charts.image_uri(example.stimulus[box]),
+                "dots": _dots(example.fixations_prepared - (top, left)),
                 "overlay": charts.image_uri(blend(example.stimulus[box], density)),
             }
         )
     return thumbnails
+
+
+def _dots(points: NDArray[np.int64]) -> str:
+    """The path of an SVG that marks the pixels (n, 2) of (y, x), each once."""
+    return "".join(f"M{x + 0.5} {y + 0.5}h0" for y, x in np.unique(points, axis=0).tolist())

@@ -312,8 +312,8 @@ def test_parameter_goes_to_the_component_argument_of_its_name(compiled):
         step = steps.get(name[-2:], "base")
         for argument, source in task["inputs"].get("parameters", {}).items():
             if parameter := parameter_of(source):
-                own = f"{step}_{argument.removeprefix('step_')}"
-                assert parameter in (argument, own) or parameter in renamed or name == "fetch-dataset-3"
+                of_step = f"{step}_{argument.removeprefix('step_')}"
+                assert parameter in (argument, of_step) or parameter in renamed or name == "fetch-dataset-3"
                 used.add(parameter)
     assert used == set(PARAMETERS)
 

@@ -50,7 +50,7 @@ def test_local_run_of_the_sample_is_the_default_run(environment, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     default, named = prepare_run("", "run", "", {}), prepare_run(environment, "run", "", BOTH)
     assert named.parameters == default.parameters
-    assert named.environment == "local"
+    assert named.environment == (environment or "sample")
 
 
 def test_template_of_an_environment_with_the_sample_has_its_settings_as_defaults():

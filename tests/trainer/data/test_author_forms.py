@@ -23,7 +23,7 @@ FEW = {"osie": 5}
 MAPS = ("salicon", "mit1003", "cat2000", "pascals", "fixationadd1000")
 """Datasets with maps; those of the others are made from their points."""
 OBSERVERS = ("salicon", "dutomron", "pascals", "osie")
-OTHERS = {"mit1003": 1, "cat2000": N + 2, "dutomron": 1, "pascals": 2 + 2 * N, "osie": 5, "fiwi": N}
+OTHERS = {"salicon": 2, "mit1003": 1, "cat2000": N + 2, "dutomron": 1, "pascals": 2 + 2 * N, "osie": 5, "fiwi": N}
 """Files that do not belong to the dataset."""
 
 
@@ -150,7 +150,9 @@ def test_archives_may_be_renamed_or_unpacked_or_one_alone(dataset, tmp_path):
 def test_one_of_two_archives_is_not_enough(tmp_path):
     author_forms.write("mit1003", tmp_path, 3)
     for archive, lacks in (("ALLSTIMULI.zip", "no stimuli"), ("ALLFIXATIONMAPS.zip", "no stimuli")):
-        message = rf"{archive} has {lacks}: .*authors' archives have files \{{name}}\.jpeg, .*give all of these"
+        message = (
+            rf"{archive} has {lacks}: .*or give all .*\(ALLSTIMULI\.zip, ALLFIX.*, with files \{{name}}\.jpeg,"
+        )
         with pytest.raises(UserError, match=message):
             names_in("mit1003", tmp_path / archive)
 

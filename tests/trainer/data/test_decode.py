@@ -184,7 +184,11 @@ def test_the_ratio_of_a_map_may_differ_by_one_pixel(size, fits):
         (picture(density_map(1)), gaze([], []), r"x\.mat in set\.zip has no fixation"),
         (picture(density_map(1)), file(b"x", "x.mat"), r"x\.mat in set\.zip is not a file of fixations"),
         (picture(density_map(1)), mat_file({"other": 1}), r"x\.mat in set\.zip is not a file of fixations"),
-        (picture(density_map(1)), picture(density_map(2), name="f"), r"f\.png in set\.zip is a density in a"),
+        (
+            picture(density_map(1)),
+            picture(density_map(2), name="f"),
+            r"f\.png in set\.zip is a density in the place of fixations; put",
+        ),
     ],
 )
 def test_ground_truth_that_cannot_be_used_is_named(map, fixations, message):

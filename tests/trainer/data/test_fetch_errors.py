@@ -63,8 +63,8 @@ def test_no_permission(refused, monkeypatch, source):
         refused(source, rf"no permission to read {source} \(403\): log in .*Object Viewer")
 
 
-def test_no_source_given_for_a_dataset_without_a_default(refused):
-    refused("", "salicon has no default source: give its folder", dataset="salicon")
+def test_recordings_of_ones_own_without_a_source(refused):
+    refused("", "recordings of your own have no public place; give their folder", dataset="custom")
 
 
 def test_an_unknown_dataset(refused, tree):
@@ -109,7 +109,9 @@ def test_an_object_with_a_bad_checksum(refused, tree, tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "RETRY_S", 0.5)
     content = write_tar(tmp_path / "set.tar.gz", files(tree)).read_bytes()
     with answering(monkeypatch, serving(content, listed=content[:-1], name="set.tar.gz")):
-        refused("gs://any/set.tar.gz", r"set\.tar\.gz of gs://any/set\.tar\.gz arrived .* listed is .*try again")
+        refused(
+            "gs://any/set.tar.gz", r"set\.tar\.gz of gs://any/set\.tar\.gz arrived .* its server says .*try again"
+        )
 
 
 @pytest.mark.parametrize("kind", ["set.zip", "set.tar.gz"])

@@ -45,6 +45,13 @@ def test_a_list_counts_from_zero_and_its_first_row_by_number_is_the_size():
     assert gaze.n_left_out == 0
 
 
+@pytest.mark.parametrize("size", [(47, 64), (48, 65), (49, 63)])
+def test_the_size_of_a_list_may_differ_by_a_pixel_and_points_beyond_are_left_out(size):
+    gaze = mat_files.read(file(matlab(s=rows(1))), size)
+    assert len(gaze.points) + gaze.n_left_out == len(rows(1)) - 1
+    assert (gaze.points < size).all()
+
+
 def test_observers_of_a_list_that_are_missing_leave_no_gap():
     gaze = mat_files.read(file(matlab(s=[[64, 48, 0], [1, 2, 4], [3, 4, 4], [5, 6, 9]])), SIZE)
     assert (gaze.points.tolist(), gaze.observers.tolist()) == ([[2, 1], [4, 3], [6, 5]], [0, 0, 1])

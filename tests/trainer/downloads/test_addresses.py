@@ -56,7 +56,7 @@ def test_other_spellings_and_names_of_private_machines_are_refused(host):
         ("http://data.example.org/a.zip", "http is fetched only with private_sources=true"),
         (
             "https://me:secret@data.example.org/a.zip",
-            "^the address at data.example.org has a password",
+            "^the address of data.example.org has a password",
         ),
         ("https://data.example.org/a\x1b[31m.zip", "characters that none may have"),
         ("https://data.example.org\\@127.0.0.1/a.zip", "characters that none may have"),
@@ -104,7 +104,7 @@ def test_a_source_has_one_address_or_several_or_is_a_path():
         ("https://h.org/a.zip maps.zip", r"source 'maps.zip': this is no address; give https://"),
         ("gs://bucket/folder https://h.org/a.zip", "source gs://bucket/folder is no archive"),
         ("drive:../../x", "this is no id of a file on Google Drive"),
-        ("https://drive.google.com/drive/folders/abc", "no link to a file on Google Drive; share the archive"),
+        ("https://drive.google.com/drive/folders/abc", "no link to a file on Google Drive; share an archive"),
         ("https://169.254.169.254/a.zip", "169.254.169.254 is an address of a private network"),
     ],
 )

@@ -15,7 +15,7 @@ from trainer.downloads import bucket as buckets
 from trainer.downloads import cache
 from trainer.downloads.addresses import Rule
 from trainer.downloads.bucket import Bucket
-from trainer.downloads.offers import NoAnswerError
+from trainer.downloads.offers import ChangedError, NoAnswerError
 from trainer.downloads.web import Web
 from trainer.errors import UserError
 
@@ -270,7 +270,8 @@ def test_a_new_generation_is_fetched_again(tmp_path, bucket):
         (tmp_path / "set.zip").write_bytes(content)
         address = upload(bucket, tmp_path / "set.zip")
         assert cache.fetch(tmp_path / "cache", Bucket(address)).path.read_bytes() == content
-    stale = Bucket(address)
-    offer = stale.offer()
+    offer = Bucket(address).offer()
+    (tmp_path / "set.zip").write_bytes(ZIP)
     upload(bucket, tmp_path / "set.zip")
-    assert stale.offer().etag != offer.etag
+    with pytest.raises(ChangedError):
+        Bucket(address).transfer(tmp_path / "other.zip", offer)

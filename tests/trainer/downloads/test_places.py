@@ -4,8 +4,8 @@ import zipfile
 
 import pytest
 
+from tests import author_forms
 from tests.gcs import upload
-from tests.small_sources import density_map, files, point_map, save, stimulus, write_zip
 from trainer import datasets, storage
 from trainer.__main__ import main
 from trainer.artifacts import Manifest
@@ -63,88 +63,75 @@ def chunked(handler, content):
         handler.wfile.write(f"{len(content):x}\r\n".encode() + content + b"\r\n0\r\n\r\n")
 
 
-@pytest.mark.parametrize("dataset", [name for name in datasets.DATASETS if name != "fixationadd1000"])
-def test_every_dataset_comes_from_its_public_place(dataset, internet, tmp_path, capsys):
-    row = datasets.get(dataset)
-    contents = [archive({f"{place.name}.txt": dataset.encode()}) for place in row.places]
-    publish(internet, dataset, contents)
-    origin = places.origin_of("", row)
-    found = places.fetch(origin, tmp_path)
-    assert [each.path.read_bytes() for each in found] == contents
-    assert [each.offer.name for each in found] == [place.name for place in row.places]
-    assert fetch.fingerprint(dataset, "") == fetch._digest(each.offer.object for each in found)
-    count = len(internet.requests)
-    assert places.fetch(origin, tmp_path) == found
-    assert "is in the cache" in capsys.readouterr().out
-    assert not any(
-        method == "GET" and "drive" not in headers["Host"] for method, _, headers in internet.requests[count:]
-    )
+@pytest.mark.parametrize("dataset", author_forms.FORMS)
+def test_every_dataset_is_fetched_by_itself(dataset, internet, gcs_url, tmp_path, capsys, monkeypatch):
+    """In its authors' form, from its public place, and a second time from the cache."""
+    row, n = datasets.get(dataset), 5
+    author_forms.write(dataset, tmp_path / "published", n)
+    files = [tmp_path / "published" / place.name for place in row.places]
+    if dataset == "fixationadd1000":
+        publish_in_bucket(files[0], gcs_url, monkeypatch)
+    else:
+        publish(internet, dataset, [file.read_bytes() for file in files])
+    arguments = ["fetch", "--dataset", dataset, "--image-size", "24x32", "--allow-partial-data", "true"]
+    arguments += ["--cache-dir", str(tmp_path / "cache")]
+    main([*arguments, "--output-dir", str(tmp_path / "set")])
+    manifest = Manifest.load(tmp_path / "set")
+    assert sum(manifest.counts.values()) >= n
+    assert manifest.source == " ".join(place.address for place in row.places)
+    assert manifest.fingerprint == fetch.fingerprint(dataset, "")
+    assert [each.name for each in manifest.objects] == [place.name for place in row.places]
+    assert [each.sha256 for each in manifest.objects] == [sha256(file.read_bytes()) for file in files]
+    said = capsys.readouterr().out
+    assert said.index("Please cite: ") < said.index(f"download {row.places[0].name} from ")
+    main([*arguments, "--output-dir", str(tmp_path / "again")])
+    assert Manifest.load(tmp_path / "again") == manifest
+    said = capsys.readouterr().out
+    assert said.count("is in the cache: ") == len(files)
+    assert "Please cite" not in said
 
 
-def test_the_public_archive_on_cloud_storage_comes_too(tmp_path, gcs_url, monkeypatch):
+def publish_in_bucket(file, gcs_url, monkeypatch):
     from google.cloud import storage as gcs
 
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_url)
-    bucket = gcs.Client.create_anonymous_client().create_bucket("hmm-ml-models")
-    write_zip(tmp_path / "add1000.tar.gz", {"a": b"1"})
-    upload(bucket, tmp_path / "add1000.tar.gz", "fixation/add1000.tar.gz")
-    (found,) = places.fetch(places.origin_of("", datasets.get("fixationadd1000")), tmp_path / "cache")
-    assert found.path.read_bytes() == (tmp_path / "add1000.tar.gz").read_bytes()
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    upload(gcs.Client.create_anonymous_client().create_bucket("hmm-ml-models"), file, "fixation/add1000.tar.gz")
     # The same file has the same fingerprint in every place.
-    assert fetch.fingerprint("fixationadd1000", "") == fetch.fingerprint("osie", str(tmp_path / "add1000.tar.gz"))
-    bucket.delete(force=True)
+    assert fetch.fingerprint("fixationadd1000", "") == fetch.fingerprint("osie", str(file))
 
 
-def write_salicon(folder):
-    """The three archives of SALICON, with three images each for training and validation."""
-    for index in range(1, 7):
-        name = f"{'train' if index < 4 else 'val'}/{index}.png"
-        save(folder / "images" / "images" / name, stimulus(index))
-        save(folder / "maps" / "maps" / name, density_map(index))
-        save(folder / "fixations" / "fixations" / name, point_map())
-    return {name: archive(files(folder / name)) for name in ("images", "fixations", "maps")}
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
 
 
-def test_salicon_is_fetched_by_itself_and_a_second_fetch_takes_the_cache(internet, tmp_path, capsys):
-    archives = write_salicon(tmp_path / "made")
-    publish(internet, "salicon", archives.values())
-    arguments = [
-        "fetch",
-        "--image-size",
-        "24x32",
-        "--allow-partial-data",
-        "true",
-        "--cache-dir",
-        str(tmp_path / "cache"),
-    ]
+def test_without_an_answer_the_fetch_takes_the_cache(internet, tmp_path, capsys):
+    author_forms.write("fiwi", tmp_path / "published", 4)
+    publish(internet, "fiwi", [(tmp_path / "published" / "webpage_dataset.zip").read_bytes()])
+    arguments = ["fetch", "--dataset", "fiwi", "--image-size", "24x32", "--allow-partial-data", "true"]
+    arguments += ["--cache-dir", str(tmp_path / "cache")]
     main([*arguments, "--output-dir", str(tmp_path / "set")])
-    manifest = Manifest.load(tmp_path / "set")
-    assert manifest.counts == {"train": 3, "valid": 3}
-    assert manifest.source == " ".join(place.address for place in datasets.get("salicon").places)
-    assert manifest.fingerprint == fetch.fingerprint("salicon", "")
-    assert [each.name for each in manifest.objects] == ["images.zip", "fixations.zip", "maps.zip"]
-    assert [each.sha256 for each in manifest.objects] == [
-        hashlib.sha256(each).hexdigest() for each in archives.values()
-    ]
-    said = capsys.readouterr().out
-    assert "download images.zip from drive:1g8j-hTT-51IG1UFwP0xTGhLdgIUCW5e5, 0." in said
     internet.paths.clear()
     main([*arguments, "--output-dir", str(tmp_path / "again")])
-    again = Manifest.load(tmp_path / "again")
-    assert again == manifest
+    assert Manifest.load(tmp_path / "again") == Manifest.load(tmp_path / "set")
     assert "in the cache is used" in capsys.readouterr().out
 
 
-def test_addresses_can_be_given_instead(internet, tmp_path):
-    """Without a cache the downloads go with the fetch."""
-    archives = write_salicon(tmp_path / "made")
-    for name, content in archives.items():
-        internet.serve(f"data.example.org/{name}.zip", content)
-    source = " ".join(f"https://data.example.org/{name}.zip" for name in archives)
+def test_addresses_can_be_given_instead(internet, tmp_path, capsys):
+    """Without a cache the downloads go with the fetch. What may be a key is neither shown nor recorded."""
+    author_forms.write("salicon", tmp_path / "made", 4)
+    archives = ("images", "maps", "fixations")
+    for name in archives:
+        content = (tmp_path / "made" / f"{name}.zip").read_bytes()
+        internet.serve(f"data.example.org/{name}.zip?key=secret", content)
+    plain = " ".join(f"https://data.example.org/{name}.zip" for name in archives)
+    source = " ".join(f"{each}?key=secret" for each in plain.split())
     arguments = ["fetch", "--image-size", "24x32", "--allow-partial-data", "true", "--source", source]
     main([*arguments, "--output-dir", str(tmp_path / "sets" / "set")])
     manifest = Manifest.load(tmp_path / "sets" / "set")
     assert manifest.fingerprint == fetch.fingerprint("salicon", source)
+    assert manifest.source == plain
+    assert "secret" not in capsys.readouterr().out
     assert [path.name for path in (tmp_path / "sets").iterdir()] == ["set"]
 
 

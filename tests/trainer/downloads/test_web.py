@@ -60,7 +60,7 @@ def test_neither_credentials_nor_cookies_are_sent(site, tmp_path, monkeypatch):
     ],
 )
 def test_an_archive_has_the_name_that_its_server_gives_it(disposition, url, name):
-    assert name_of({"Content-Disposition": disposition}, url) == name
+    assert name_of({"Content-Disposition": disposition}, "it", url) == name
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_an_archive_has_the_name_that_its_server_gives_it(disposition, url, name
 )
 def test_other_names_are_refused(disposition, message):
     with pytest.raises(UserError, match=message) as caught:
-        name_of({"Content-Disposition": disposition}, "https://h.org/")
+        name_of({"Content-Disposition": disposition}, "it", "https://h.org/")
     assert str(caught.value).isprintable()
 
 
@@ -89,6 +89,17 @@ def test_a_cut_transfer_goes_on_where_it_ended(site, tmp_path):
     asked = site.asked()
     assert [headers.get("Range") for headers in asked] == [None, "bytes=300000-", "bytes=600000-"]
     assert [headers.get("If-Range") for headers in asked[1:]] == ['"1"', '"1"']
+
+
+def test_a_weak_etag_is_no_promise_of_the_same_bytes(site, tmp_path):
+    """RFC 9110, 13.1.5: If-Range takes a strong ETag or a date."""
+    address = site.serve("/set.zip", ZIP, etag='W/"1"', modified="Mon, 01 Jan 2024 00:00:00 GMT", cuts=[300_000])
+    assert downloaded(address, tmp_path / "set.zip") == ZIP
+    assert site.asked()[-1]["If-Range"] == "Mon, 01 Jan 2024 00:00:00 GMT"
+    address = site.serve("/set.zip", ZIP, etag='W/"1"', cuts=[300_000])
+    (tmp_path / "set.zip").unlink()
+    assert downloaded(address, tmp_path / "set.zip") == ZIP
+    assert "Range" not in site.asked()[-1]
 
 
 @pytest.mark.parametrize("settings", [{"has_ranges": False}, {"etag": ""}])
@@ -160,6 +171,13 @@ def test_a_file_that_changes_meanwhile_is_noticed(site, tmp_path):
     site.serve("/set.zip", ZIP[:-1], etag='"2"')
     with pytest.raises(ChangedError):
         remote.transfer(tmp_path / "set.zip", offer)
+
+
+def test_a_transfer_that_hardly_moves_counts_as_cut(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(receiving, "SLOW_S", -1)
+    monkeypatch.setattr(receiving, "SLOW_BYTES", 10**9)
+    with pytest.raises(NoAnswerError, match=r"the connection ended after \d+ of 1024004 bytes"):
+        downloaded(site.serve("/set.zip", ZIP, has_ranges=False), tmp_path / "set.zip")
 
 
 def test_a_busy_server_is_asked_again(site, tmp_path):

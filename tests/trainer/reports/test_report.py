@@ -171,6 +171,14 @@ def test_preview_of_a_complete_set_has_no_warning(good, tmp_path):
     assert "Partial data" not in (tmp_path / "preview.html").read_text(encoding="utf-8")
 
 
+def test_preview_says_what_was_left_out_of_the_source(good, tmp_path):
+    notes = ["One of 4 fixations is left out: <b>outside</b>."]
+    folder = predictable.write_dataset(tmp_path / "d", good, n_valid=1, notes=notes)
+    write_preview(folder, tmp_path / "preview.html")
+    page = (tmp_path / "preview.html").read_text(encoding="utf-8")
+    assert "One of 4 fixations is left out: &lt;b&gt;outside" in page
+
+
 def history(folder: pathlib.Path, epochs: int) -> pathlib.Path:
     rows = [
         {

@@ -72,6 +72,7 @@ PAIRS = (
     Pair("norm x", "norm y", FRACTION),
     Pair("x deg", "y deg", DEGREES),
     Pair("x", "y"),
+    Pair("start x", "start y"),  # REMoDNaV
 )
 """In the order of preference. Names are as `plain` returns them."""
 SAMPLES = (

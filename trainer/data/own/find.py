@@ -7,14 +7,16 @@ was understood is printed, and returned in sentences (see `understood`).
 import dataclasses
 import hashlib
 import os
+import posixpath
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainer.artifacts import SPLITS
 from trainer.config import FetchConfig
 from trainer.data import layout
-from trainer.data.gaze import Fixations, Gaze
+from trainer.data.gaze import Fixations, Gaze, Points
 from trainer.data.layout import Found, Item
 from trainer.data.own import chosen, positions, tables
 from trainer.data.own import rows as own_rows
@@ -30,6 +32,7 @@ from trainer.data.own.splits import (
     column_labels,
     split_items,
     split_text,
+    tested_items,
 )
 from trainer.data.roles import IMAGE_SUFFIXES, ROLES, SPLIT_FOLDERS
 from trainer.data.sources import Member
@@ -39,6 +42,8 @@ from trainer.own import parse_columns
 from trainer.picture import open_header, orientation_of
 from trainer.pool import map_ahead, open_pool
 from trainer.progress import Tracker
+
+Numbers = NDArray[np.int64]
 
 MAX_WORKERS = 32
 BLUR_SHARE = 1 / 30
@@ -59,13 +64,14 @@ def find_recordings(
         row: of the dataset `custom`.
         source: its name in messages.
         config: the settings.
-        is_test_set: whether all images are only tested on.
+        is_test_set: no image is trained on: if a column or a folder says `test`, these images are the validation
+            images, or if it says `val`, those; else all are.
 
     Raises:
         UserError: see `layout`, `chosen` and `rows`; or an image is in both splits.
     """
-    if is_test_set:
-        config = dataclasses.replace(config, split="shuffle")
+    if is_test_set:  # the setting is that of the training sets
+        config = dataclasses.replace(config, split="auto")
     workbooks = [member for member in members if member.path.lower().endswith(tables.EXCEL)]
     if workbooks:
         raise tables.excel(workbooks[0].origin)
@@ -86,20 +92,24 @@ def find_recordings(
         _check_maps(items, source)
         if named:
             raise UserError(f"columns is {config.columns!r}, but {source} has no table of fixations; leave it out")
-        found, by_column = Usable(items, labels, _read_pictures([item.stimulus for item in items])), False
+        found, by_column = Usable(items, labels, _read_pictures([item.stimulus for item in items]), []), False
         check_column(config, by_column=False)
     split = "column" if by_column else "given" if by_folder else "shuffle"
-    chosen_items = split_items(found, split, row, source)
-    if is_test_set:
-        chosen_items = layout.only_tested(chosen_items, row)
-    else:
-        check_copies(found, chosen_items)
+    chosen_items = tested_items(found) if is_test_set else split_items(found, split, row, source)
+    check_copies(found, chosen_items)
     report.n_images = {name: len(each) for name, each in chosen_items.items()}
+    in_use = {id(item) for each in chosen_items.values() for item in each}
+    report.n_fixations = sum(
+        count for item, count in zip(found.items, found.n_fixations, strict=False) if id(item) in in_use
+    )
     report.remarks += _turned(found)
     blur_sigma_px = config.blur_px or config.pixels_per_degree or _blur_px(found.pictures)
     if sources and found.items[0].map is None:
         report.remarks.append(_blur_text(config, blur_sigma_px))
-    report.remarks.append("All images are only tested on." if is_test_set else split_text(split))
+    if is_test_set:
+        split, report.n_images = "given", {"test": len(chosen_items["valid"])}
+    else:
+        report.remarks.append(split_text(split))
     report.show()
     used = dataclasses.replace(row, split=split, blur_sigma_px=blur_sigma_px)
     return Found(chosen_items, report.sentences()), used
@@ -123,7 +133,10 @@ def _images(members: Sequence[Member], row: Dataset, source: str, by_folder: boo
             f"{source} has no image ({', '.join(IMAGE_SUFFIXES)}) among its files; put the images there"
         )
     labels = [_split_of(member.path) for member in stimuli] if by_folder else [""] * len(stimuli)
-    return [Item(member.path, member, None, None) for member in stimuli], labels
+    # Names without the folders that all images share, so that an archive gives the same names as its folder.
+    shared = posixpath.commonpath([posixpath.dirname(member.path) for member in stimuli])
+    names = [member.path[len(shared) :].lstrip("/") for member in stimuli]
+    return [Item(name, member, None, None) for name, member in zip(names, stimuli, strict=True)], labels
 
 
 def _folder_of(path: str, names: Mapping[str, str]) -> str:
@@ -217,7 +230,7 @@ def _with_fixations(
     labels = labels if by_column is None else by_column
     observers, n_observers = _observers(rows, sources, report)
     gazes = _by_image(rows.image, points, observers)
-    report.n_fixations, report.n_observers = len(rows), n_observers
+    report.n_observers = n_observers
     report.first_rows = _first_rows(rows, points, items)
     without = [items[image].stimulus.path for image in range(len(items)) if image not in gazes]
     if without:
@@ -230,6 +243,7 @@ def _with_fixations(
         ],
         [labels[image] for image in gazes],
         [by_number[image] for image in gazes],
+        [len(gaze.points) for gaze in gazes.values()],
     )
     return found, by_column is not None
 
@@ -238,7 +252,7 @@ def _fixations(item: Item, gaze: Gaze) -> Fixations:
     return Fixations(f"the fixations of {item.name}", lambda _size: gaze)
 
 
-def _by_image(images: Ints, points: Ints, observers: Ints | None) -> dict[int, Gaze]:
+def _by_image(images: Ints, points: Points, observers: Numbers | None) -> dict[int, Gaze]:
     """Image -> its fixations, in the order of the rows."""
     order = np.argsort(images, kind="stable")
     numbers, starts = np.unique(images[order], return_index=True)
@@ -249,7 +263,7 @@ def _by_image(images: Ints, points: Ints, observers: Ints | None) -> dict[int, G
     }
 
 
-def _observers(rows: Rows, sources: Sequence[Source], report: Report) -> tuple[Ints | None, int]:
+def _observers(rows: Rows, sources: Sequence[Source], report: Report) -> tuple[Numbers | None, int]:
     """Each row's observer, counted from 0 in the order of their names, and their number; None if it is not told.
 
     Without a column of observers each of several tables is one, if some image is in more than one of them.
@@ -271,18 +285,15 @@ def _observers(rows: Rows, sources: Sequence[Source], report: Report) -> tuple[I
     return numbers[codes], len(ranked)
 
 
-def _first_rows(rows: Rows, points: Ints, items: Sequence[Item]) -> list[FirstRow]:
-    labels = rows.labels["observer"]
-    return [
-        FirstRow(
-            items[rows.image[index]].stimulus.path,
-            float(rows.x[index]),
-            float(rows.y[index]),
-            (int(points[index, 0]), int(points[index, 1])),
-            labels[code] if (code := rows.codes["observer"][index]) >= 0 else "",
-        )
-        for index in range(min(FIRST_ROWS, len(rows)))
-    ]
+def _first_rows(rows: Rows, points: Points, items: Sequence[Item]) -> list[FirstRow]:
+    first = []
+    for index in range(min(FIRST_ROWS, len(rows))):
+        code = rows.codes["observer"][index]
+        observer = rows.labels["observer"][code] if code >= 0 else ""
+        pixel = int(points[index, 0]), int(points[index, 1])
+        name = items[rows.image[index]].stimulus.path
+        first.append(FirstRow(name, float(rows.x[index]), float(rows.y[index]), pixel, observer))
+    return first
 
 
 # === Blur ===

@@ -104,7 +104,7 @@ def guess_unit(x: Floats, y: Floats) -> str:
     if not len(x):
         return PIXELS
     low, high = (np.quantile(np.concatenate([x, y]), share) for share in (0.01, 0.99))
-    if low >= -1 and high <= 2:
+    if low >= -1 and high <= 2 and (x != np.floor(x)).any():
         return FRACTION
     if np.mean(x < 0) > 0.2 and np.mean(y < 0) > 0.2 and max(-low, high) < 90:
         raise UserError(

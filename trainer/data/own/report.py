@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table as Grid
 
-from trainer.artifacts import SPLIT_NAMES
 from trainer.data.own.chosen import Form, Source
 from trainer.data.own.rows import LeftOut
 
 SHOWN_FORMS = 5
 FIRST_ROWS = 5
+LOG_WIDTH = 120
+"""Of lines where there is no terminal."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,8 +60,8 @@ class Report:
                 f"The first fixation{by} is at x {row.x:g}, y {row.y:g} of {row.image}: pixel {row.pixel[1]} from "
                 f"the left, {row.pixel[0]} from the top."
             )
-        counts = (f"{count:,} {SPLIT_NAMES[split]}" for split, count in self.n_images.items())
-        counted = f"Images: {', '.join(counts)}"
+        titles = {"train": "training", "valid": "validation", "test": "test"}
+        counted = "Images: " + ", ".join(f"{count:,} {titles[name]}" for name, count in self.n_images.items())
         if self.n_fixations:
             who = f"observers: {self.n_observers:,}" if self.n_observers else "observers are not told apart"
             counted += f"; fixations: {self.n_fixations:,}; {who}"
@@ -89,13 +90,11 @@ class Report:
 
     def show(self) -> None:
         """Print the report."""
-        # A log has no width; without a terminal a line is as long as it needs to be.
-        console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 120, highlight=False)
-        grid = Grid(title="What was understood", title_justify="left", show_header=False, box=None)
-        grid.add_column(overflow="fold")
+        width = None if sys.stdout.isatty() else LOG_WIDTH
+        console = Console(file=sys.stdout, width=width, highlight=False, markup=False)
+        console.print("What was understood:")
         for sentence in self.sentences():
-            grid.add_row(f"- {sentence}")
-        console.print(grid)
+            console.print(f"- {sentence}")
         if not self.first_rows:
             return
         rows = Grid(

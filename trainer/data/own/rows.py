@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from trainer.data.gaze import Points
 from trainer.data.own import columns, tables
 from trainer.data.own.chosen import Source
 from trainer.data.own.names import ImageNames
@@ -15,7 +16,7 @@ from trainer.data.own.positions import Frame
 from trainer.data.own.tables import Table, Texts
 from trainer.errors import UserError
 
-Ints = NDArray[np.int64]
+Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 SHARED = ("observer", "trial", "fixation", "split")
@@ -43,8 +44,10 @@ class Rows:
     def __len__(self) -> int:
         return len(self.x)
 
-    def where(self, kept: Mask | Ints) -> "Rows":
-        """The rows of a mask or of positions."""
+    def where(self, kept: Mask) -> "Rows":
+        """The rows of a mask."""
+        if kept.all():
+            return self
         return Rows(
             self.image[kept],
             self.x[kept],
@@ -57,6 +60,8 @@ class Rows:
     @classmethod
     def joined(cls, parts: Sequence["Rows"], labels: dict[str, list[str]]) -> "Rows":
         """The rows of several tables."""
+        if len(parts) == 1:
+            return dataclasses.replace(parts[0], labels=labels)
         return cls(
             np.concatenate([part.image for part in parts]),
             np.concatenate([part.x for part in parts]),
@@ -127,15 +132,15 @@ def _read_one(source: Source, names: ImageNames, shared: dict[str, dict[str, int
     left_out.add("with more or fewer cells than the header", ragged)
     x, y = (cast("Floats", values[index[role]]) for role in ("x", "y"))
     texts = {role: cast("Texts", values[index[role]]) for role in labelled}
-    image = np.full(len(x), source.image or 0, np.int64)
+    image: Ints = np.full(len(x), source.image or 0, np.int32)
     if source.image is None:
         image = _coded(texts["image"], lambda label: _found(names.find(label, table.origin)))
     kept = _usable(source, x, y, texts, image, left_out)
-    codes = {role: np.full(kept.sum(), -1, np.int64) for role in SHARED}
+    codes = {role: np.full(kept.sum(), -1, np.int32) for role in SHARED}
     for role in SHARED:
         if role in texts:
             codes[role] = _coded(texts[role], functools.partial(_number_of, shared[role]))[kept]
-    codes[OWNER] = np.full(kept.sum(), _number_of(shared[OWNER], source.owner), np.int64)
+    codes[OWNER] = np.full(kept.sum(), _number_of(shared[OWNER], source.owner), np.int32)
     nothing = np.full(kept.sum(), np.nan)
     return Rows(
         image[kept],
@@ -184,7 +189,7 @@ def _number_of(numbers: dict[str, int], label: str) -> int:
 
 def _coded(texts: Texts, code: Callable[[str], int]) -> Ints:
     """The number of each row's label, -1 for an empty cell."""
-    return np.array([*map(code, texts.labels), -1], np.int64)[texts.codes]
+    return np.array([*map(code, texts.labels), -1], np.int32)[texts.codes]
 
 
 def _mask(texts: Texts, holds: Callable[[str], bool]) -> Mask:
@@ -262,7 +267,7 @@ def _last(hashes: NDArray[np.uint64]) -> Mask:
 # === Move to pixels ===
 
 
-def placed(rows: Rows, frame: Frame, sizes: Ints, left_out: LeftOut) -> tuple[Rows, Ints]:
+def placed(rows: Rows, frame: Frame, sizes: Points, left_out: LeftOut) -> tuple[Rows, Points]:
     """The rows inside of their images, and their (n, 2) pixels (y, x); the others are counted.
 
     Args:

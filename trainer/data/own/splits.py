@@ -41,6 +41,8 @@ class Usable:
     labels: list[str]
     """The split of each item: of its folder or of a column; empty if neither tells."""
     pictures: list[Picture]
+    n_fixations: list[int]
+    """Of each item, if they are those of tables."""
 
 
 def check_column(config: FetchConfig, by_column: bool) -> None:
@@ -96,6 +98,14 @@ def split_items(found: Usable, split: str, row: Dataset, source: str) -> dict[st
             )
     pairs = sorted(zip(found.items, found.labels, strict=True), key=lambda pair: pair[0].name)
     return {name: [item for item, label in pairs if label == name] for name in SPLITS}
+
+
+def tested_items(found: Usable) -> dict[str, list[Item]]:
+    """The images of a test set, as validation images: those labelled test, else those for validation, else all."""
+    label = next((name for name in ("test", "valid") if name in found.labels), "")
+    pairs = zip(found.items, found.labels, strict=True)
+    chosen = [item for item, own in pairs if own == label or not label]
+    return {"train": [], "valid": sorted(chosen, key=lambda item: item.name)}
 
 
 def check_copies(found: Usable, items: dict[str, list[Item]]) -> None:

@@ -56,7 +56,8 @@ class Table:
     """Its form for people, such as `tabs, UTF-16`."""
     sample: list[list[str]]
     """Its first rows, as texts."""
-    _read: Callable[[dict[int, pa.DataType]], tuple[pa.Table, int]]
+    _read: Callable[[dict[int, pa.DataType]], tuple[pa.Table, int]] | None
+    """Holds the file's content, until the table is read."""
 
     def is_empty(self, position: int) -> bool:
         """Whether a column has no content in the first rows, of which there are some."""
@@ -68,6 +69,8 @@ class Table:
     ) -> tuple[dict[int, "NDArray[np.float64] | Texts"], int]:
         """Position of a column -> its values, and how many lines were left out because they have other columns.
 
+        A table is read once, because its content is forgotten then.
+
         Args:
             numbers: positions of columns that become (n,) float64, NaN for an empty cell.
             texts: positions of columns that become `Texts`.
@@ -77,7 +80,9 @@ class Table:
         """
         types = {position: pa.float64() for position in numbers}
         types |= {position: pa.dictionary(pa.int32(), pa.string()) for position in texts}
+        assert self._read is not None, "a table is read once"
         columns, ragged = self._read(types)
+        self._read = None
         values: dict[int, NDArray[np.float64] | Texts] = {}
         for position in types:
             column = columns.column(f"c{position}")
@@ -161,7 +166,8 @@ def _open_text(data: bytes, origin: str, is_header: Callable[[Sequence[str]], bo
         options = _TextOptions(origin, encoding, delimiter, decimal, row + 1, len(header))
         return _read_text(data, options, types, header)
 
-    return Table(origin, [name.strip() for name in header], form, rows, read)
+    complete = [cells for cells in rows if len(cells) == len(header)]
+    return Table(origin, [name.strip() for name in header], form, complete, read)
 
 
 @dataclasses.dataclass(frozen=True)

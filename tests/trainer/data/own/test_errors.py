@@ -1,0 +1,259 @@
+"""Errors of one's own recordings: one sentence each, with names, numbers and what to do."""
+
+import gzip
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from tests.small_sources import density_map, save
+from tests.trainer.data.own.recorded import SIZE, plain_rows, rows, understand, write_images, write_table
+from trainer import own
+from trainer.config import FetchConfig
+from trainer.data import fetch
+from trainer.data.own import tables
+from trainer.errors import UserError
+
+
+@pytest.fixture
+def refused(tmp_path):
+    """Checks that the five images with a table, or with what a function writes there, are refused."""
+
+    def check(content, message, name="fix.csv", **settings):
+        folder = tmp_path / "set"
+        write_images(folder / "pictures")
+        if callable(content):
+            content(folder)
+        elif isinstance(content, bytes):
+            (folder / name).write_bytes(content)
+        else:
+            write_table(folder / name, content)
+        with pytest.raises(UserError, match=message) as error:
+            understand(folder, **settings)
+        assert "\n" not in str(error.value)
+
+    return check
+
+
+# === Tables ===
+
+
+def test_columns_that_are_not_there(refused):
+    refused(rows("foto;links;oben", "a.png;1;2"), r"columns are 'foto', 'links', 'oben'; name them with `columns`")
+    refused(rows("x,y", "1,2"), "fix.csv has no column that names the image of each row; its columns are 'x', 'y'")
+    refused(plain_rows(), "fix.csv has no column 'foto', which `columns` names", columns="image=foto")
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "message"),
+    [
+        (b"PK\3\4rest", "fix.xlsx", r"fix\.xlsx is an Excel workbook; save its sheet as CSV"),
+        (b"PK\3\4rest", "fix.csv", r"fix\.csv is an Excel workbook"),
+        (b"\xd0\xcf\x11\xe0rest", "fix.xls", r"fix\.xls is an Excel workbook"),
+        (b"", "fix.csv", r"fix\.csv is empty; export it again"),
+        (b"  \n \n", "fix.tsv", r"fix\.tsv is empty"),
+        (np.random.default_rng(0).bytes(3000), "fix.csv", r"fix\.csv is not a table: its content is no text"),
+        (b"one two three\n", "fix.csv", r"fix\.csv is not a table: its first line 'one two three' has no commas"),
+        (b"PAR1rest", "fix.parquet", r"fix\.parquet is not a Parquet file, or damaged"),
+        (gzip.compress(b"image,x,y\n" * 99)[:-9], "fix.csv.gz", r"fix\.csv\.gz is incomplete or damaged"),
+        (b"image,x,y\n", "fix.csv", r"fix\.csv has no row that can be used, only a header"),
+        (b"image,x,y", "fix.csv", r"fix\.csv has no row that can be used, only a header"),
+        (b"image,x,y\na,1\n", "fix.csv", "no row that can be used: 1 with more or fewer cells than the header"),
+        (
+            b"image,x,y\na,nan,1\n,1,2\na,1,inf\n",
+            "fix.csv",
+            "1 without a position; 1 with an infinite position; 1 with",
+        ),
+        (b"image,x,y\na,left,1\n", "fix.csv", r"fix\.csv has 'left' in its column 'x', which is no number"),
+        (
+            b"image,Gaze point X,Gaze point Y\na,1,2\n",
+            "fix.csv",
+            "holds single samples of the gaze, but no fixations",
+        ),
+    ],
+)
+def test_files_that_are_no_table_of_fixations(content, name, message, refused):
+    refused(content, message, name)
+
+
+def test_a_parquet_column_of_words(refused):
+    def write(folder):
+        pa.parquet.write_table(pa.table({"image": ["a"], "x": ["left"], "y": [1]}), folder / "fix.parquet")
+
+    refused(write, r"fix\.parquet has a column 'x' of the type string, no double")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_table_with_too_many_rows(suffix, refused, monkeypatch):
+    monkeypatch.setattr(tables, "MAX_ROWS", 9)
+
+    def write(folder):
+        write_table(folder / "fix.csv", plain_rows())
+        if suffix == "parquet":
+            pa.parquet.write_table(pa.table({"image": ["a"] * 15}), folder / "fix.parquet")
+            (folder / "fix.csv").unlink()
+
+    refused(write, rf"fix\.{suffix} has 15 rows; split it into several tables of at most 9 rows")
+
+
+def test_a_table_that_is_too_large_when_it_is_unpacked(refused, monkeypatch):
+    monkeypatch.setattr(tables, "MAX_BYTES", 10**6)
+    refused(gzip.compress(bytes(10**7)), r"fix\.csv\.gz has more than 0 GB", "fix.csv.gz")
+
+
+# === Images ===
+
+
+def test_images_that_are_not_there(refused):
+    message = (
+        r"15 of images that are not there \('foo0', 'foo1', 'foo2' and 2 more\); the source has images such as pic"
+    )
+    refused(rows("image,x,y", *(f"foo{n},{m},2" for n in range(5) for m in range(3))), message)
+
+
+def test_no_image_at_all(tmp_path):
+    write_table(tmp_path / "set" / "fix.csv", plain_rows())
+    with pytest.raises(UserError, match=r"set has no image \(\.jpg, .* among its files"):
+        understand(tmp_path / "set")
+
+
+def test_nothing_tells_where_people_looked(refused):
+    refused(lambda folder: None, "has 5 images, but nothing that tells where people looked: put a table")
+    refused(lambda folder: None, "nothing that tells where people looked", columns="image=a")
+    refused(rows("Dear all,", "see x and y"), r"letter\.txt has no columns of positions", "letter.txt")
+
+
+def test_a_name_of_two_images(refused):
+    def write(folder):
+        write_images(folder / "others", ("a.png",))
+        write_table(folder / "fix.csv", plain_rows())
+
+    refused(write, r"rows of 'a\.png', which may be others/a\.png or pictures/a\.png; write their paths below")
+
+
+def test_an_image_that_does_not_decode(refused):
+    def write(folder):
+        (folder / "pictures" / "a.png").write_bytes(b"no picture")
+        write_table(folder / "fix.csv", plain_rows())
+
+    refused(write, r"pictures/a\.png does not decode as an image; export it again$")
+
+
+def test_fixations_of_both_kinds(refused):
+    def write(folder):
+        shutil.rmtree(folder / "pictures")
+        for name in "ab":
+            save(folder / "stimuli" / f"{name}.png", density_map(ord(name), SIZE))
+            save(folder / "maps" / f"{name}.png", density_map(3, SIZE))
+            save(folder / "fixation" / f"{name}.png", density_map(3, SIZE))
+        write_table(folder / "fix.csv", plain_rows("ab"))
+
+    refused(write, r"there are fixations of a\.png in fixation/a\.png, and in the table fix\.csv; remove one")
+
+
+# === Positions ===
+
+
+def test_positions_outside(refused):
+    message = (
+        r"15 of 15 fixations are outside .* taken as pixels of the image: x is 900 to 914, y is 600 to 600, the "
+        r"largest image is 48 x 64 pixels \(height x width\); set coordinates, or screen_size and image_on_screen"
+    )
+    refused(rows("image,x,y", *(f"{'abcde'[n % 5]},{900 + n},600" for n in range(15))), message)
+
+
+def test_degrees_without_a_scale(refused):
+    text = rows("image,x,y", *(f"a,{-6.5 + n},{-4.5 + n}" for n in range(10)))
+    refused(text, r"x -6.5 to 2.5, y -4.5 to 4.5\) look like degrees of visual angle; set coordinates=degrees")
+    refused(text.replace("x,y", "x [deg],y [deg]"), "are in degrees of visual angle; set pixels_per_degree")
+
+
+def test_positions_of_different_kinds(refused):
+    def write(folder):
+        write_table(folder / "one.csv", plain_rows().replace("x,y", "x [px],y [px]"))
+        write_table(folder / "two.csv", plain_rows().replace("x,y", "x [norm],y [norm]"))
+
+    refused(write, "the tables have positions in fraction and in pixels; prepare each kind by itself")
+
+
+def test_a_screen_for_positions_on_the_image(refused):
+    text = rows("image,Fixation point X [MCS norm],Fixation point Y [MCS norm]", "a,0.5,0.5")
+    refused(text, "say that positions are on the image, but screen_size is given", screen_size="100x100")
+
+
+# === Splits ===
+
+
+def test_an_image_in_both_splits(refused):
+    text = rows("image,x,y,split", "a,1,2,train", "b,1,2,val", "a,1.5,3,val")
+    refused(text, r"pictures/a\.png is in two splits by the tables, train and valid")
+
+
+def test_the_same_image_in_both_splits(refused):
+    def write(folder):
+        for split, name in (("train", "a"), ("val", "b")):
+            save(folder / split / f"same-{name}.png", density_map(3, SIZE))
+        write_table(folder / "fix.csv", rows("image,x,y", "same-a,1,2", "same-b,10,20"))
+
+    refused(
+        write,
+        r"train/same-a\.png and val/same-b\.png are the same image, one for training and one for validation",
+    )
+
+
+def test_splits_that_are_not_told(refused):
+    refused(plain_rows(), "split is column, but no table has a column of splits", split="column")
+    refused(plain_rows(), r"pictures/a\.png is neither in train/ nor in val/", split="folders")
+    text = rows("image,x,y,split", "a,1,2,A", "b,1,2,val")
+    refused(text, "the column of splits has 'A'; write train, val or test", split="column")
+    refused(text.replace(",A", ","), r"pictures/a\.png has rows without a split", split="column")
+
+
+# === Settings ===
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"columns": "image"}, "columns is 'image'; write pairs such as image=stimulus,x=gx,y=gy"),
+        ({"columns": "img=a"}, "columns names 'img'; what a column may hold is: image, x, y"),
+        ({"columns": "x=a,x=b,y=c"}, "columns names x twice: a and b"),
+        ({"columns": "x=a"}, "columns is 'x=a'; name both x and y, or neither"),
+        ({"coordinates": "cm"}, "coordinates is 'cm'"),
+        ({"coordinates": "degrees"}, "coordinates is degrees, but pixels_per_degree is not given"),
+        ({"screen_size": "1920"}, "screen_size is '1920'; write height x width in pixels, such as 1080x1920"),
+        ({"image_on_screen": "left"}, "image_on_screen is 'left'; write center, fit, X,Y or X,Y,HEIGHTxWIDTH"),
+        ({"image_on_screen": "fit"}, "image_on_screen is fit, but screen_size is not given"),
+        ({"blur_px": -1.0}, "blur_px is -1; it must be at least 0"),
+        ({"pixels_per_degree": float("nan")}, "pixels_per_degree is nan; it must be at least 0"),
+        ({"split": "random"}, "split is 'random'"),
+    ],
+)
+def test_settings_that_are_malformed(settings, message):
+    with pytest.raises(UserError, match=message):
+        FetchConfig("custom", **settings)
+
+
+def test_settings_of_recordings_for_another_dataset():
+    with pytest.raises(
+        UserError, match=r"blur_px describes .* \(dataset custom\), but the dataset is salicon; leave"
+    ):
+        own.check_used([FetchConfig("salicon", blur_px=3.0)])
+    own.check_used([FetchConfig("salicon", blur_px=3.0), FetchConfig("custom", blur_px=3.0)])
+
+
+def test_recordings_have_no_public_place_and_no_sample(tmp_path):
+    with pytest.raises(UserError, match="give its folder, archive or address as source"):
+        fetch.fetch_dataset(FetchConfig("custom"), tmp_path / "out")
+    with pytest.raises(UserError, match="custom is recordings of your own, but their source is 'sample'; give"):
+        FetchConfig("custom", "sample")
+
+
+def test_nothing_is_left_of_recordings_that_are_refused(tmp_path):
+    write_images(tmp_path / "set")
+    write_table(tmp_path / "set" / "fix.csv", "image,x,y\n")
+    with pytest.raises(UserError, match="only a header"):
+        fetch.fetch_dataset(FetchConfig("custom", str(tmp_path / "set")), tmp_path / "out" / "data")
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())

@@ -1,0 +1,147 @@
+"""The exports of eye trackers are understood; their headers are facts about public files, their rows made up."""
+
+import gzip
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from tests.trainer.data.own.recorded import gaze_of, rows, understand, write_images, write_table
+
+TOBII = rows(
+    "Recording timestamp\tSensor\tParticipant name\tRecording name\tEye movement type\tGaze event duration\t"
+    "Eye movement type index\tFixation point X\tFixation point Y\tFixation point X (MCSnorm)\t"
+    "Fixation point Y (MCSnorm)\tPresented Stimulus name",
+    "10\tEye Tracker\tP2\tR1\tFixation\t30\t1\t500\t400\t0,5\t0,25\ta",
+    "20\tEye Tracker\tP2\tR1\tFixation\t30\t1\t500\t400\t0,5\t0,25\ta",
+    "20\tMouse\tP2\tR1\tFixation\t30\t1\t500\t400\t0,5\t0,25\ta",
+    "30\tEye Tracker\tP2\tR1\tSaccade\t10\t1\t\t\t\t\ta",
+    "40\tEye Tracker\tP2\tR1\tFixation\t30\t2\t500\t400\t0,75\t0,5\ta",
+    "50\tEye Tracker\tP1\tR2\tFixation\t30\t1\t500\t400\t0,25\t0,5\tb",
+    "60\tEye Tracker\tP1\tR2\tFixation\t30\t2\t500\t400\t0,25\t0,5\tEyetracker Calibration",
+)
+EYELINK = rows(
+    "RECORDING_SESSION_LABEL\tTRIAL_INDEX\tCURRENT_FIX_START\tCURRENT_FIX_X\tCURRENT_FIX_Y\tCURRENT_FIX_DURATION\t"
+    "imagetest\tsaliencytest",
+    "s02\t1\t472\t132.5\t124.4\t356\ta.png\t20",
+    "s02\t1\t868\t148\t112\t496\ta.png\t20",
+    "s01\t1\t472\t116\t124\t356\tb.png\t20",
+    "s01\t1\t868\t.\t.\t356\tb.png\t20",
+)
+GAZEPOINT = rows(
+    "MEDIA_ID,MEDIA_NAME,CNT,TIME(2026/01/01 10:00:00.000),TIMETICK(f=10000000),FPOGX,FPOGY,FPOGS,FPOGD,FPOGID,"
+    "FPOGV,BPOGX,BPOGY,BPOGV,USER,AOI,",
+    "0,a,0,0.00,30000000000,0.20,0.25,0.00,0.00,1,1,0.2,0.2,1,0,,",
+    "0,a,1,0.02,30000000166,0.25,0.25,0.00,0.02,1,1,0.2,0.2,1,0,,",
+    "0,a,2,0.04,30000000333,0.50,0.50,0.04,0.02,2,1,0.2,0.2,1,0,,",
+    "0,a,3,0.06,30000000500,0.90,0.90,0.06,0.02,3,0,0.2,0.2,1,0,,",
+    "1,b,4,0.08,30000000666,0.75,0.50,0.02,0.02,1,1,0.2,0.2,1,0,,",
+)
+PUPIL_PLAYER = rows(
+    "world_timestamp,world_index,fixation_id,start_timestamp,duration,dispersion,norm_pos_x,norm_pos_y,x_scaled,"
+    "y_scaled,on_surf",
+    "1.00,3,7,0.90,200,0.5,0.25,0.75,16,36,True",
+    "1.03,4,7,0.90,200,0.5,0.25,0.75,16,36,True",
+    "1.20,5,8,1.15,200,0.5,0.50,0.50,32,24,True",
+    "1.40,6,9,1.35,200,0.5,1.50,0.50,96,24,False",
+)
+PUPIL_CLOUD = rows(
+    "section id,recording id,fixation id,start timestamp [ns],end timestamp [ns],duration [ms],"
+    "fixation detected in reference image,fixation x [px],fixation y [px]",
+    "s1,r2,1,1700000000000000000,1700000000200000000,200,True,16.0,12.0",
+    "s1,r1,1,1700000001000000000,1700000001200000000,200,True,32.0,24.0",
+    "s1,r1,2,1700000002000000000,1700000002200000000,200,False,,",
+)
+SMI = rows(
+    "## [BeGaze]",
+    "## Subject:\tall",
+    "Trial\tStimulus\tParticipant\tCategory\tEvent Start Trial Time [ms]\tEvent Duration [ms]\t"
+    "Fixation Position X [px]\tFixation Position Y [px]\tAOI Name",
+    "Trial001\ta.png\tP2\tFixation\t0,0\t200,1\t16,5\t12,5\tWhite Space",
+    "Trial001\ta.png\tP2\tSaccade\t200,1\t20,2\t-\t-\t-",
+    "Trial001\ta.png\tP1\tFixation\t230,0\t200,1\t32,5\t24,5\tWhite Space",
+    "Trial001\ta.png\tSeparator\tSeparator\t230,0\t200,1\t-\t-\t-",
+)
+BIDS = rows(
+    "onset\tduration\ttrial_type\tparticipant_id\tstim_file\tx_coordinate\ty_coordinate",
+    "0.5\t0.2\tfixation\tsub-02\timages/a.png\t16\t12",
+    "0.7\t0.1\tsaccade\tsub-02\timages/a.png\t20\t12",
+    "0.8\t0.2\tfixation\tsub-01\timages/a.png\t32\t24",
+    "0.9\t0.2\tfixation\tsub-01\timages/b.png\tn/a\tn/a",
+    "0.9\t0.2\tfixation\tsub-01\timages/b.png\t32\t24",
+)
+TWO = {"a.png": ([[12, 16], [24, 32]], [1, 0])}
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "encoding", "expected"),
+    [
+        (TOBII, "export.tsv", "utf-16", {"a.png": ([[12, 32], [24, 48]], [1, 1]), "b.png": ([[24, 16]], [0])}),
+        (PUPIL_PLAYER, "fixations_on_surface_a.csv", "utf-8", {"a.png": ([[12, 16], [24, 32]], None)}),
+        (SMI, "Event Statistics - Single.txt", "latin-1", TWO),
+        (BIDS, "sub_events.tsv", "utf-8-sig", {**TWO, "b.png": ([[24, 32]], [0])}),
+    ],
+)
+def test_positions_and_observers(table, name, encoding, expected, tmp_path):
+    write_images(tmp_path / "set" / "images", ("a.png", "b.png"))
+    write_table(tmp_path / "set" / name, table, encoding)
+    found = gaze_of(tmp_path / "set")
+    assert {path.rpartition("/")[2]: gaze for path, gaze in found.items()} == expected
+
+
+def test_eyelink_is_measured_on_the_screen_and_names_images_in_a_column_of_any_name(tmp_path):
+    """Lines of Data Viewer may end with a carriage return alone."""
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    write_table(tmp_path / "set" / "fix_report.xls", EYELINK.replace("\n", "\r"))
+    assert gaze_of(tmp_path / "set", screen_size="248x264") == {
+        "a.png": ([[24, 32], [12, 48]], [1, 1]),
+        "b.png": ([[24, 16]], [0]),
+    }
+    notes = " ".join(understand(tmp_path / "set", image_on_screen="100,100")[2])
+    assert "on the screen;" not in notes
+    write_images(tmp_path / "set", ("a.png", "b.png"), (248, 264))  # fill the screen
+    assert "The columns' names say that positions are on the screen;" in " ".join(understand(tmp_path / "set")[2])
+
+
+def test_gazepoint_has_an_observer_for_each_table_and_a_row_for_each_sample(tmp_path):
+    """The last sample of a fixation has its final position, and numbers begin again with each image."""
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    for user in (0, 1):
+        write_table(tmp_path / "set" / "result" / f"User {user}_all_gaze.csv", GAZEPOINT)
+        write_table(tmp_path / "set" / "result" / f"User {user}_fixations.csv", GAZEPOINT)
+    expected = [[12, 16], [24, 32]]
+    assert gaze_of(tmp_path / "set") == {
+        "a.png": (expected + expected, [0, 0, 1, 1]),
+        "b.png": ([[24, 48]] * 2, [0, 1]),
+    }
+
+
+def test_pupil_cloud_means_the_only_image_in_the_folder_of_its_table(tmp_path):
+    for index, name in enumerate(("first", "second")):
+        write_images(tmp_path / "set" / name, ("reference_image.jpeg",), first=index)
+        write_table(tmp_path / "set" / name / "fixations.csv", PUPIL_CLOUD)
+        write_table(tmp_path / "set" / name / "sections.csv", rows("section id,recording id", "s1,r1"))
+    assert gaze_of(tmp_path / "set") == {
+        f"{name}/reference_image.jpeg": ([[12, 16], [24, 32]], [1, 0]) for name in ("first", "second")
+    }
+
+
+@pytest.mark.parametrize("dictionary", [False, True])
+def test_parquet(dictionary, tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    names = pa.array(["a", "b", "b"])
+    columns = {
+        "image": names.dictionary_encode() if dictionary else names,
+        "x": pa.array([1, 2, 3], pa.int16()),
+        "y": pa.array([5.5, None, 7.5], pa.float32()),
+        "subject": [3, 4, 4],
+    }
+    pa.parquet.write_table(pa.table(columns), tmp_path / "set" / "fixations.parquet")
+    assert gaze_of(tmp_path / "set") == {"a.png": ([[5, 1]], [0]), "b.png": ([[7, 3]], [1])}
+
+
+def test_a_compressed_table_with_another_delimiter(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    text = rows('"image";"x";"y"', '"a.png";"1,5";"2,5"', '"b.png";3;4').encode()
+    (tmp_path / "set" / "fixations.csv.gz").write_bytes(gzip.compress(text))
+    assert gaze_of(tmp_path / "set") == {"a.png": ([[2, 1]], None), "b.png": ([[4, 3]], None)}

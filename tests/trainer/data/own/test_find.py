@@ -1,0 +1,296 @@
+"""Recordings of one's own: how tables, images and settings become fixations, splits and a prepared dataset."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.small_sources import density_map, files, point_map, save, stimulus, write_tree, write_zip
+from tests.trainer.data.own.recorded import (
+    SIZE,
+    gaze_of,
+    plain_rows,
+    rows,
+    understand,
+    write_images,
+    write_table,
+)
+from trainer import artifacts
+from trainer.config import FetchConfig
+from trainer.data import fetch, tfrecords
+from trainer.reports.preview import write_preview
+
+FIXATIONS = [[5, 10], [6, 20], [7, 30]]
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """Five images, each with `FIXATIONS`."""
+    write_images(tmp_path / "set" / "pictures")
+    write_table(tmp_path / "set" / "fixations.csv", plain_rows())
+    return tmp_path / "set"
+
+
+def names(items):
+    return {split: sorted(item.name for item in each) for split, each in items.items()}
+
+
+# === Positions ===
+
+
+def test_pixels_are_cut_to_whole_ones_and_the_far_edge_belongs_to_the_last(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    write_table(
+        tmp_path / "set" / "t.csv", rows("image,x,y", "a,63.9,0.2", "a,64,48", "a,64.1,3", "a,-0.1,3", "b,1,2")
+    )
+    notes = understand(tmp_path / "set")[2]
+    assert gaze_of(tmp_path / "set")["a.png"] == ([[0, 63], [47, 63]], None)
+    assert "Rows left out: 2 outside of their images." in notes
+
+
+@pytest.mark.parametrize(
+    ("position", "settings"),
+    [
+        ("0.25,0.75", {}),  # a fraction, by its values
+        ("16,36", {}),
+        ("0.25,0.75", {"coordinates": "fraction"}),
+        ("16,12", {"columns": "x=x,y=-y"}),  # y grows upwards
+        ("-2,1.5", {"coordinates": "degrees", "pixels_per_degree": 8.0}),
+        ("116,136", {"screen_size": "248x264"}),
+        ("66,236", {"image_on_screen": "50,200"}),
+        ("82,272", {"image_on_screen": "50,200,96x128"}),
+        ("32,72", {"screen_size": "96x128", "image_on_screen": "fit"}),
+        ("48,72", {"screen_size": "96x160", "image_on_screen": "fit"}),
+        ("0.3,0.75", {"screen_size": "96x160", "image_on_screen": "fit"}),
+    ],
+)
+def test_positions_of_every_kind_are_moved_to_pixels_of_the_image(position, settings, tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y", f"a,{position}", f"b,{position}"))
+    assert gaze_of(tmp_path / "set", **settings)["a.png"] == ([[36, 16]], None)
+
+
+# === Names ===
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["one/a.png", "A.PNG", "a", "a.bmp", "C:\\study\\One\\a.png", "./pictures/one/a.png", "pictures/ONE/a"],
+)
+def test_an_image_is_found_by_its_path_its_name_or_its_stem(label, tmp_path):
+    write_images(tmp_path / "set" / "pictures" / "one", ("a.png",))
+    write_images(tmp_path / "set" / "pictures" / "two", ("b.png",), first=1)
+    write_table(tmp_path / "set" / "t.csv", rows("stimulus,x,y", f"{label},10,5", "b,1,2"))
+    assert gaze_of(tmp_path / "set")["one/a.png"] == ([[5, 10]], None)
+
+
+def test_columns_are_named_by_the_setting(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    write_table(tmp_path / "set" / "t.csv", rows("Bild,hori,vert,wer,x,y", "a,10,5,q,0,0", "b,10,5,p,0,0"))
+    found = gaze_of(tmp_path / "set", columns="image=bild, x=hori, y=vert, observer=wer")
+    assert found == {"a.png": ([[5, 10]], [1]), "b.png": ([[5, 10]], [0])}
+
+
+def test_a_table_for_each_image_or_for_each_observer(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    for name in "ab":
+        write_table(tmp_path / "set" / "fixations" / f"{name}.csv", rows("x,y", "10,5", "20,6"))
+    assert gaze_of(tmp_path / "set") == dict.fromkeys(("a.png", "b.png"), ([[5, 10], [6, 20]], None))
+    shutil.rmtree(tmp_path / "set" / "fixations")
+    for observer in ("p2", "p1"):
+        write_table(tmp_path / "set" / f"{observer}.csv", rows("image,x,y", f"a,{observer[1]},5", "b,10,5"))
+    assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 1], [5, 2]], [0, 1])
+
+
+# === Rows ===
+
+
+def test_rows_that_repeat_a_fixation_are_counted_once(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    lines = [
+        "a,p,1,10,5",
+        "a,p,1,11,6",
+        "a,p,2,20,6",
+        "a,p,1,30,7",
+        "a,q,1,30,7",
+        "b,p,,1,1",
+        "b,p,,1,1",
+        "b,p,,2,1",
+    ]
+    write_table(tmp_path / "set" / "t.csv", rows("image,observer,fixation,x,y", *lines))
+    # The fourth row has the number of the first, but does not follow it: numbers may begin again.
+    assert gaze_of(tmp_path / "set") == {
+        "a.png": ([[6, 11], [6, 20], [7, 30], [7, 30]], [0, 0, 0, 1]),
+        "b.png": ([[1, 1], [1, 2]], [0, 0]),
+    }
+    (note,) = [note for note in understand(tmp_path / "set")[2] if note.startswith("Rows left out")]
+    assert "1 that repeat another row in all columns; 1 that repeat a fixation" in note
+
+
+def test_what_was_understood_and_left_out_is_said(recorded):
+    write_images(recorded, ("f.png",), first=9)
+    more = rows("", "nowhere.png,1,2", "a.png,,3", "a.png,nan,3", "a.png,inf,3", ",1,2", "a.png,1", "a.png,1,2,3")
+    write_table(recorded / "fixations.csv", plain_rows().replace("x,y", "x [px],y [px]").strip() + more)
+    write_table(recorded / "participants.tsv", rows("participant_id\tage", "p\t30"))
+    write_table(recorded / "readme.txt", "These are the fixations of five people, x and y.\n")
+    _, row, notes, printed = understand(recorded)
+    assert notes == [
+        "fixations.csv (commas): x is 'x [px]', y is 'y [px]', image is 'image'.",
+        "Tables without fixations, left out: participants.tsv.",
+        "Positions were taken as pixels of the image (by the columns' names).",
+        "The first fixation is at x 10, y 5 of pictures/a.png: pixel 10 from the left, 5 from the top.",
+        "Images: 4 training, 1 validation; fixations: 15; observers are not told apart.",
+        "Rows left out: 2 with more or fewer cells than the header; 2 without a position; 1 with an infinite "
+        "position; 1 without the name of an image; 1 of images that are not there ('nowhere.png').",
+        "Images without a fixation, left out: 1 (f.png).",
+        "Fixations become a density with a Gaussian of sigma 2.1 pixels (1/30 of the median image's longer side; "
+        "blur_px or pixels_per_degree set another).",
+        "Split by a seeded shuffle: 80 % for training, 20 % for validation.",
+    ]
+    assert row.blur_sigma_px == 2.1
+    assert "x is 'x [px]', y is 'y [px]'" in printed
+    assert printed.count("pictures/a.png") == 4  # in a sentence, and in the table of the first rows
+
+
+@pytest.mark.parametrize(
+    ("settings", "blur_px"),
+    [
+        ({"blur_px": 3.5}, 3.5),
+        ({"pixels_per_degree": 6.0}, 6.0),
+        ({"blur_px": 3.5, "pixels_per_degree": 6.0}, 3.5),
+    ],
+)
+def test_the_blur_is_a_setting_or_one_degree(settings, blur_px, recorded):
+    assert understand(recorded, **settings)[1].blur_sigma_px == blur_px
+
+
+# === Splits ===
+
+
+def test_a_shuffle_splits_by_the_names_alone(recorded):
+    first = names(understand(recorded)[0])
+    assert {split: len(each) for split, each in first.items()} == {"train": 4, "valid": 1}
+    lines = plain_rows().splitlines()
+    write_table(recorded / "fixations.csv", rows(lines[0], *reversed(lines[1:])))
+    assert names(understand(recorded)[0]) == first
+
+
+def test_folders_split_if_there_are_both(tmp_path):
+    for folder, name in (("train", "a.png"), ("val", "b.png"), ("test", "c.png")):
+        write_images(tmp_path / "set" / folder, (name,), first=ord(name[0]))
+    write_table(tmp_path / "set" / "t.csv", plain_rows("abc"))
+    items, row, _, _ = understand(tmp_path / "set")
+    assert (names(items), row.split) == ({"train": ["train/a.png"], "valid": ["val/b.png"]}, "given")
+    items, row, _, _ = understand(tmp_path / "set", split="shuffle")
+    assert (sum(map(len, items.values())), row.split) == (3, "shuffle")
+
+
+def test_a_column_splits(tmp_path):
+    write_images(tmp_path / "set")
+    labels = dict(zip("abcde", ("val", "Training", "train", "validation", "test"), strict=True))
+    write_table(
+        tmp_path / "set" / "t.csv", rows("image,x,y,split", *(f"{n},1,2,{label}" for n, label in labels.items()))
+    )
+    items, row, _, _ = understand(tmp_path / "set")
+    assert names(items) == {"train": ["b.png", "c.png"], "valid": ["a.png", "d.png"]}
+    assert row.split == "column"
+
+
+@pytest.mark.parametrize(
+    ("labels", "tested"), [("", "abcde"), ("train train val val val", "cde"), ("train train val test test", "de")]
+)
+def test_a_test_set_has_the_images_for_tests_or_validation_or_all(labels, tested, tmp_path):
+    write_images(tmp_path / "set")
+    lines = [f"{name},1,2,{label}" for name, label in zip("abcde", labels.split() or [""] * 5, strict=True)]
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y,split", *lines))
+    config = FetchConfig("custom", str(tmp_path / "set"), "48x64", split="shuffle")
+    manifest = fetch.fetch_dataset(config, tmp_path / "out", test_of="salicon")
+    assert manifest.counts == manifest.expected_counts == {"test": len(tested)}
+    assert [example.name for example in tfrecords.read(tmp_path / "out", "test")] == [f"{n}.png" for n in tested]
+    assert f"Images: {len(tested)} test; fixations: {len(tested)}" in " ".join(manifest.notes)
+
+
+# === Maps ===
+
+
+def test_maps_or_files_of_fixations_need_no_table(tmp_path):
+    write_tree(tmp_path / "maps", maps="saliency", make_map=density_map)
+    assert {split: len(each) for split, each in understand(tmp_path / "maps")[0].items()} == {
+        "train": 5,
+        "valid": 2,
+    }
+    write_tree(tmp_path / "points")
+    _, _, notes, _ = understand(tmp_path / "points")
+    assert notes == [
+        "Images: 5 training, 2 validation.",
+        "Split by a seeded shuffle: 80 % for training, 20 % for validation.",
+    ]
+
+
+def test_maps_are_the_densities_where_a_table_has_the_fixations(tmp_path):
+    write_tree(tmp_path / "set", maps="maps", make_map=density_map)
+    write_table(tmp_path / "set" / "fixations.csv", plain_rows("1234567"))
+    items = understand(tmp_path / "set")[0]
+    assert {item.map.path for item in items["train"]} <= {f"maps/{n}.png" for n in range(1, 8)}
+    assert items["train"][0].fixations.read((24, 32)).points.tolist() == FIXATIONS
+
+
+# === Prepared ===
+
+
+def test_the_same_recordings_give_the_same_bytes_folder_or_archive(recorded, tmp_path):
+    write_zip(tmp_path / "set.zip", files(recorded))
+    sets = []
+    for number, source in enumerate((recorded, recorded, tmp_path / "set.zip")):
+        config = FetchConfig("custom", str(source), "48x64")
+        manifest = fetch.fetch_dataset(config, tmp_path / f"{number}")
+        sets.append(files(tmp_path / f"{number}"))
+        if number < 2:
+            assert manifest.fingerprint == fetch.fingerprint("custom", str(source))
+    assert sets[0] == sets[1]
+    shards = [{name: data for name, data in each.items() if name != artifacts.MANIFEST} for each in sets]
+    assert shards[2] == shards[0]
+    assert "train-00000-of-00001.tfrecord" in shards[0]
+    assert artifacts.Manifest.load(tmp_path / "0").notes[0].startswith("fixations.csv (commas)")
+
+
+def test_the_prepared_dataset_has_fixations_observers_and_any_number_of_images(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    lines = [f"{name},{10 * n},5,p{n % 2}" for name in "ab" for n in (1, 2, 3)]
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y,observer", *lines))
+    manifest = fetch.fetch_dataset(FetchConfig("custom", str(tmp_path / "set"), "48x64"), tmp_path / "out")
+    assert manifest.counts == manifest.expected_counts == {"train": 1, "valid": 1}
+    assert (manifest.ground_truth, manifest.has_observers, manifest.blur_sigma_px) == ("points", True, 2.1)
+    for example in tfrecords.read(tmp_path / "out", "train"):
+        np.testing.assert_array_equal(example.fixations, [[5, 10], [5, 20], [5, 30]])
+        np.testing.assert_array_equal(example.observers, [1, 0, 1])
+        assert example.density[5, 10] > 200  # brightest where people looked
+        assert example.density[40, 60] == 0
+    few = FetchConfig("custom", str(tmp_path / "set"), "48x64", max_examples=1)
+    assert fetch.fetch_dataset(few, tmp_path / "few").expected_counts == {"train": 1, "valid": 1}
+
+
+def test_the_preview_says_what_was_understood_and_marks_the_fixations(recorded, tmp_path):
+    fetch.fetch_dataset(FetchConfig("custom", str(recorded), "72x128"), tmp_path / "out")
+    write_preview(tmp_path / "out", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "Positions were taken as pixels of the image" in page
+    # 48 x 64 becomes 72 x 96, so x 10, y 5 is in pixel 15, 8; the padding is not shown.
+    assert page.count("M15.5 8.5h0M30.5 9.5h0M45.5 11.5h0") == 2 * 5
+    assert "Show the images with their fixations" in page
+
+
+def test_a_single_pixel_of_points_is_where_the_table_says(tmp_path):
+    """A table and a picture of its points prepare the same density."""
+    for kind in ("table", "picture"):
+        for name in "ab":
+            save(tmp_path / kind / "stimuli" / f"{name}.png", stimulus(ord(name), SIZE))
+            if kind == "picture":
+                save(tmp_path / kind / "fixation" / f"{name}.png", point_map(SIZE, np.array(FIXATIONS)))
+    write_table(tmp_path / "table" / "t.csv", plain_rows("ab"))
+    densities = []
+    for kind in ("table", "picture"):
+        config = FetchConfig("custom", str(tmp_path / kind), "48x64", blur_px=4.0)
+        fetch.fetch_dataset(config, tmp_path / f"{kind}-set")
+        densities.append([example.density for example in tfrecords.read(tmp_path / f"{kind}-set", "valid")])
+    np.testing.assert_array_equal(*densities)
