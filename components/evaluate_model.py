@@ -31,11 +31,11 @@ def evaluate_model(
 
     with reported():
         config = config_of(EvaluateConfig, locals())
-        fetched = fetched_of({"base": base_data.path, "finetune": finetune_data.path, "test": test_data.path})
-        wanted = ("finetune", *(["base"] if evaluate_base else []), "test")
-        data = [fetched[name] for name in wanted if name in fetched]
+        tested = fetched_of({"test": test_data.path}).values()
+        data = [finetune_data.path, *([base_data.path] if evaluate_base else []), *tested]
+        trained_on = fetched_of({"base": base_data.path}).values()
         scores, champion = compare(
-            *(config, registry, model_name, model.path, data, evaluation.path), trained_on=fetched.values()
+            config, registry, model_name, model.path, data, evaluation.path, trained_on=trained_on
         )
         write_report(evaluation.path, report.path)
         for metric, value in scores["datasets"][scores["decides"]]["models"]["candidate"].items():

@@ -264,7 +264,8 @@ class HeldOutConfig:
     test_dataset: str = setting(
         "",
         "Name of a dataset in trainer/datasets.py that is only tested on: all of its images, or if its split is "
-        "given its validation images. Images that are also in the training data are left out. Empty for none.",
+        "given its validation images (of custom those labelled test, if there are any). Images that are also in "
+        "the training data are left out. Empty for none.",
     )
     test_source: str = setting(
         "",

@@ -136,7 +136,8 @@ def _roc_area(positives: Map, negatives: Map, weights: Map | None = None) -> flo
     beaten = below[rank] + below[rank + tied]
     if weights is None:
         return float(1 - beaten.mean() / (2 * positives.size))
-    return float(1 - (beaten @ weights) / (2 * positives.size * weights.sum()))
+    # Not a product of vectors: BLAS would start threads for it, which wait for those that score other images.
+    return float(1 - (beaten * weights).sum() / (2 * positives.size * weights.sum()))
 
 
 def _as_map(name: str, values: npt.ArrayLike, shape: tuple[int, ...] | None = None) -> Map:

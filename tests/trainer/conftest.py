@@ -48,7 +48,7 @@ def models(good, tmp_path_factory):
 def datasets(good, tmp_path_factory):
     folder = tmp_path_factory.mktemp("datasets")
     return {
-        "salicon": predictable.write_dataset(folder / "salicon", good),
+        "salicon": predictable.write_dataset(folder / "salicon", good, n_fixations=60, n_observers=5),
         "fixationadd1000": predictable.write_dataset(folder / "add", good, n_valid=4, n_fixations=0),
     }
 

@@ -33,8 +33,13 @@ def write_model(folder: pathlib.Path, model: keras.Model) -> pathlib.Path:
     return folder
 
 
-def example(model: keras.Model, index: int, n_fixations: int, inverted: bool = False) -> tfrecords.Example:
-    """Smooth noise, the model's prediction for it (or the negative) as density, and fixations where it is high."""
+def example(
+    model: keras.Model, index: int, n_fixations: int, inverted: bool = False, n_observers: int = 0
+) -> tfrecords.Example:
+    """Smooth noise, the model's prediction for it (or the negative) as density, and fixations where it is high.
+
+    The fixations are dealt to `n_observers` in turn; 0 if they are not told apart.
+    """
     random = np.random.default_rng(index)
     size = ORIGINAL_SIZES[index % len(ORIGINAL_SIZES)]
     noise = gaussian_filter(random.normal(size=(*size, 3)), (4, 4, 0))
@@ -48,7 +53,10 @@ def example(model: keras.Model, index: int, n_fixations: int, inverted: bool = F
     chances = np.maximum(preprocess.resize_back(prediction, size), 0).ravel() ** 4
     picked = random.choice(chances.size, n_fixations, p=chances / chances.sum())
     points = np.stack(np.unravel_index(picked, size), axis=1).astype(np.int64)
-    return tfrecords.Example(index, f"{index}.png", stimulus, density, size, points, np.zeros((0, 2), np.int64))
+    observers = np.arange(n_fixations) % n_observers if n_observers else np.zeros(0, np.int64)
+    return tfrecords.Example(
+        index, f"{index}.png", stimulus, density, size, points, np.zeros((0, 2), np.int64), observers
+    )
 
 
 def write_dataset(
@@ -57,11 +65,12 @@ def write_dataset(
     n_valid: int = 10,
     n_fixations: int = 12,
     inverted: bool = False,
+    n_observers: int = 0,
     **changes: object,
 ) -> pathlib.Path:
     """Write a dataset with `n_valid` validation images and two training images; `changes` are for the manifest."""
     counts = {"train": 2, "valid": n_valid}
-    shards = _write_shards(folder, model, counts, n_fixations, inverted)
+    shards = _write_shards(folder, model, counts, n_fixations, inverted, n_observers=n_observers)
     y, x = np.mgrid[-1:1:120j, -1:1:160j]
     bias = np.exp(-(y**2 + x**2)).astype(np.float32)
     np.save(folder / artifacts.CENTER_BIAS, bias / bias.sum())
@@ -80,6 +89,7 @@ def write_dataset(
         shards=shards,
         objects=[],
         code_version="0.1.0",
+        has_observers=n_observers > 0,
     )
     dataclasses.replace(manifest, **changes).save(folder)
     return folder
@@ -116,6 +126,7 @@ def _write_shards(
     n_fixations: int,
     inverted: bool = False,
     copies: Mapping[str, str] = MappingProxyType({}),
+    n_observers: int = 0,
 ) -> dict[str, list[str]]:
     """Write the images of each split, and their list with made-up digests; returns the names of the shards."""
     folder.mkdir(parents=True)
@@ -123,7 +134,7 @@ def _write_shards(
     for split, count in counts.items():
         with tfrecords.ShardWriter(folder, split, max(1, count), SIZE) as writer:
             for index in range(count):
-                writer.write(tfrecords.serialize(example(model, index, n_fixations, inverted)))
+                writer.write(tfrecords.serialize(example(model, index, n_fixations, inverted, n_observers)))
                 name = f"{index}.png"
                 lines.append(f"{split},{name},{copies.get(name, f'digest-of-{split}-{index}')}")
         shards[split] = writer.names

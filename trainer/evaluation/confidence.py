@@ -1,4 +1,4 @@
-"""Confidence intervals of a mean over images, and of the paired difference of two models on the same images.
+"""Confidence intervals over images: of a mean, of the paired difference of two models, and of a share of a way.
 
 Student's t (scipy). The images are a sample of all possible images, so another sample has another mean. Images are
 assumed to be independent.
@@ -40,6 +40,17 @@ class Gain:
     worse_on: int
 
 
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """How far a model comes on the way from one score to another: 0 at the start, 1 at the end, or beyond."""
+
+    share: float | None
+    """None if the end is not certainly better than the start, or there are fewer than MIN_IMAGES images."""
+    low: float | None
+    """Lower end of the confidence interval; None with `share`."""
+    high: float | None
+
+
 def interval(values: npt.ArrayLike, level: float = CONFIDENCE) -> Interval | None:
     """Student's confidence interval of the mean of one score per image, (n,); None for fewer than MIN_IMAGES.
 
@@ -67,6 +78,31 @@ def gains_of(ours: npt.ArrayLike, theirs: npt.ArrayLike, higher_is_better: bool)
     differences = np.subtract(ours, theirs, dtype=np.float64)
     gains: Values = differences if higher_is_better else -differences
     return gains
+
+
+def share(
+    model: npt.ArrayLike,
+    start: npt.ArrayLike,
+    end: npt.ArrayLike,
+    higher_is_better: bool,
+    level: float = CONFIDENCE,
+) -> Share:
+    """The mean gain of the model over the start, divided by that of the end, from scores of the same images, (n,).
+
+    The interval is Fieller's (1954): all shares r for which Student's interval of the mean of (gain of the model)
+    - r (gain of the end) contains 0. It has two ends exactly if Student's interval of the gain of the end excludes
+    0; otherwise any share would do, and there is none.
+    """
+    gained, way = gains_of(model, start, higher_is_better), gains_of(end, start, higher_is_better)
+    low, _ = interval(way, level) or (0.0, 0.0)
+    if low <= 0:
+        return Share(None, None, None)
+    x, y = float(gained.mean()), float(way.mean())
+    (xx, xy), (_, yy) = stats.t.ppf((1 + level) / 2, len(way) - 1) ** 2 / len(way) * np.cov(gained, way)
+    # The ends are the roots of r^2 (y^2 - yy) - 2 r (x y - xy) + x^2 - xx.
+    leading, middle = y * y - yy, x * y - xy
+    half = float(np.sqrt(max(0.0, middle * middle - leading * (x * x - xx))))
+    return Share(x / y, float((middle - half) / leading), float((middle + half) / leading))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -62,6 +62,7 @@ def evaluate(
         if manifest.is_test_set
     }
     load_tensorflow()
+    from trainer.evaluation.ceiling import Ceiling
     from trainer.evaluation.scoring import Scorer, load_network
 
     folders = {CANDIDATE: candidate} | ({CHAMPION: champion} if champion is not None else {})
@@ -71,9 +72,12 @@ def evaluate(
         partial.mkdir()
         for name in sorted(datasets, key=lambda name: name != decides):
             bias, unfit = test_set.center_bias_folder(datasets, manifests, name), left_out.get(name, [])
-            scorer = Scorer(pathlib.Path(datasets[name]), manifests[name], networks, bias, unfit)
+            ceiling = Ceiling(bias, manifests[name]) if manifests[name].has_observers else None
+            scorer = Scorer(pathlib.Path(datasets[name]), manifests[name], networks, bias, unfit, ceiling)
             results[name] = _describe(manifests[name], datasets[name], bias, unfit)
             results[name] |= _score(config, name, scorer, partial, name == decides)
+            if ceiling is not None:
+                results[name]["ceiling"] = ceiling.describe(gate.shown_confidence(config))
         compared = {artifacts.Manifest.load(folder).fingerprint for folder in training}
         evaluation = _conclude(config, results, decides, folders, compared)
         files.write_json(partial / artifacts.EVALUATION, evaluation)

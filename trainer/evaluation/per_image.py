@@ -14,6 +14,10 @@ from trainer.metric_table import METRICS
 
 CANDIDATE, CHAMPION, CENTER_BIAS, UNIFORM = "candidate", "champion", "centre_bias", "uniform"
 """The models of an evaluation."""
+OBSERVERS = "observers"
+"""The name of the scores of people, next to those of models."""
+LEAVE_ONE_OUT, SPLIT_HALF = "leave_one_out", "split_half"
+"""Who predicts whom in the scores of people: all others one observer, or one half of them the other half."""
 
 Scores = dict[str, float]
 """Metric -> value; a metric that cannot be computed is absent."""

@@ -1,6 +1,5 @@
 """Predict and score the validation or test images of one prepared dataset."""
 
-import collections
 import functools
 import itertools
 import os
@@ -17,6 +16,8 @@ from PIL import Image
 from trainer import artifacts, metrics, preprocess
 from trainer.data.tfrecords import Example, read
 from trainer.errors import UserError
+from trainer.evaluation.background import Background, Map, Size, content
+from trainer.evaluation.ceiling import Ceiling
 from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, PerImage, Scores
 from trainer.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
 from trainer.models.load import load_model
@@ -25,8 +26,6 @@ from trainer.progress import Tracker
 
 BATCH_SIZE = 8
 
-Size = tuple[int, int]
-Map = npt.NDArray[np.float32]
 Predictions = dict[str, Map]
 """Network -> its prediction for one image, (H, W), 0..1, at the network's input size."""
 Network = Callable[[Size], Callable[[npt.NDArray[np.float32]], tf.Tensor]]
@@ -56,6 +55,7 @@ class Scorer:
         networks: Mapping[str, Network],
         center_bias: pathlib.Path | None = None,
         left_out: Collection[str] = (),
+        ceiling: Ceiling | None = None,
     ) -> None:
         """Prepare to score the held-out images in `folder`.
 
@@ -65,14 +65,11 @@ class Scorer:
             networks: Name -> network.
             center_bias: Prepared dataset whose training images make the centre bias; `folder` if None.
             left_out: Names of images that are not scored.
+            ceiling: Gets the maps of each image, too.
         """
         self._folder, self._manifest, self._left_out = folder, manifest, frozenset(left_out)
-        self._bias_folder = center_bias or folder
+        self._bias_folder, self._ceiling = center_bias or folder, ceiling
         self._forward = {model: network(manifest.image_size) for model, network in networks.items()}
-        self._fixations: dict[Size, npt.NDArray[np.int64]] = {}
-        # Computed once per image size.
-        self._center_bias_of = functools.lru_cache(16)(self._resize_center_bias)
-        self._all_counts_of = functools.lru_cache(16)(self._count_all_fixations)
 
     def score(self, description: str) -> PerImage:
         """Score every image, in the order of the dataset.
@@ -83,13 +80,12 @@ class Scorer:
         Raises:
             UserError: a prediction has values that are not finite.
         """
-        if self._manifest.has_fixations:
-            self._fixations = self._collect_fixations()
+        score_one = functools.partial(self._score_one, Background(self._bias_folder, self._fixated()))
         rows = {}
         predicted = self._predict(self._examples())
         max_pending = BATCH_SIZE + 4 * (os.cpu_count() or 1)
         with open_pool() as pool, Tracker(description, self._n_images, "images") as tracker:
-            for name, scores in map_ahead(pool, self._score_one, predicted, max_pending):
+            for name, scores in map_ahead(pool, score_one, predicted, max_pending):
                 rows[name] = scores
                 tracker.advance()
         return PerImage.of(rows)
@@ -113,7 +109,7 @@ class Scorer:
             names = {panel: f"{stem.name}-{urllib.parse.quote(panel, safe='')}.png" for panel in panels}
             files[example.name] = {panel: stem.with_name(name) for panel, name in names.items()}
             for panel, pixels in panels.items():
-                Image.fromarray(pixels[self._content(example)]).save(files[example.name][panel])
+                Image.fromarray(pixels[content(example)]).save(files[example.name][panel])
         return files
 
     @property
@@ -123,10 +119,6 @@ class Scorer:
     def _examples(self) -> Iterator[Example]:
         examples = read(self._folder, self._manifest.held_out)
         return (example for example in examples if example.name not in self._left_out)
-
-    @functools.cached_property
-    def _center_bias(self) -> Image.Image:
-        return Image.fromarray(np.load(self._bias_folder / artifacts.CENTER_BIAS).astype(np.float32))
 
     def _predict(self, examples: Iterable[Example]) -> Iterator[tuple[Example, Predictions]]:
         """Each example with each network's prediction."""
@@ -144,18 +136,22 @@ class Scorer:
                         )
                 yield example, predictions
 
-    def _score_one(self, predicted: tuple[Example, Predictions]) -> tuple[str, dict[str, Scores]]:
+    def _score_one(
+        self, background: Background, predicted: tuple[Example, Predictions]
+    ) -> tuple[str, dict[str, Scores]]:
         """Name of an image, and model -> scores: each metric at the size that METRICS says."""
         example, predictions = predicted
-        box = self._content(example)
+        box = content(example)
         density = example.density[box]
         cropped = {model: prediction[box] for model, prediction in predictions.items()}
-        scores = _scores(cropped, {DENSITY: density, BASELINE: self._center_bias_of(density.shape)})
+        if self._ceiling is not None:
+            self._ceiling.add(example, cropped, background)
+        scores = _scores(cropped, {DENSITY: density, BASELINE: background.center_bias(density.shape)})
         if not len(example.fixations):
             return example.name, scores
         size = example.original_size
-        truth = {FIXATIONS: example.fixations, BASELINE: self._center_bias_of(size)}
-        if (others := self._count_others(example)).any():
+        truth = {FIXATIONS: example.fixations, BASELINE: background.center_bias(size)}
+        if (others := background.other_counts(example, size)).any():
             truth[OTHER_COUNTS] = others
         # Clipped like the maps that `predict` writes (bicubic overshoots), but not rounded to grey levels.
         restored = {m: np.clip(preprocess.resize_back(each, size), 0, 1) for m, each in predictions.items()}
@@ -163,33 +159,14 @@ class Scorer:
             scores[model] |= more
         return example.name, scores
 
-    def _content(self, example: Example) -> tuple[slice, slice]:
-        """Rows and columns of the image in its padded frame."""
-        top, left, height, width = preprocess.content_box(example.original_size, self._manifest.image_size)
-        return slice(top, top + height), slice(left, left + width)
-
-    def _resize_center_bias(self, size: Size) -> Map:
-        return np.asarray(self._center_bias.resize(size[::-1], Image.Resampling.BILINEAR))
-
-    def _collect_fixations(self) -> dict[Size, npt.NDArray[np.int64]]:
-        """Original size -> fixations (n, 2) of all images of that size."""
-        fixations = collections.defaultdict(list)
+    def _fixated(self) -> Iterator[Example]:
+        """The examples, if they have fixations."""
+        if not self._manifest.has_fixations:
+            return
         with Tracker("read fixations", self._n_images, "images") as tracker:
             for example in self._examples():
-                fixations[example.original_size].append(np.asarray(example.fixations, np.int64).reshape(-1, 2))
+                yield example
                 tracker.advance()
-        return {size: np.concatenate(points) for size, points in fixations.items()}
-
-    def _count_all_fixations(self, size: Size) -> npt.NDArray[np.int64]:
-        """Fixations of all images per pixel of an image of `size`, (h, w)."""
-        scaled = [metrics.scale_points(points, other, size) for other, points in self._fixations.items()]
-        return metrics.count_points(np.concatenate(scaled), size)
-
-    def _count_others(self, example: Example) -> npt.NDArray[np.int64]:
-        """Fixations of all other images per pixel of this one, (h, w)."""
-        size = example.original_size
-        # Scaling to the same size leaves the image's own fixations where they are, so they cancel exactly.
-        return self._all_counts_of(size) - metrics.count_points(example.fixations, size)
 
 
 def _scores(predictions: Mapping[str, Map], truth: Mapping[str, Any]) -> dict[str, Scores]:

@@ -1,7 +1,10 @@
 """The words for scores, gains and their significance: for pages, terminals and error messages."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from trainer.artifacts import TEST_SUFFIX
-from trainer.evaluation.confidence import MIN_IMAGES, Gain
+from trainer.evaluation.confidence import MIN_IMAGES, Gain, Share
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 MINUS = "\N{MINUS SIGN}"
@@ -42,6 +45,38 @@ def too_few(n_images: int, level: float) -> str:
 def size(size: tuple[int, int]) -> str:
     """Height and width with a multiplication sign, such as `240 x 320`."""
     return f"{size[0]} {TIMES} {size[1]}"
+
+
+def share(share: Share) -> str:
+    """A share of the way to the ceiling in percent, with its interval, such as `80% (74 to 86)`."""
+    if share.share is None or share.low is None or share.high is None:
+        return "undefined"
+    places = (share.share, share.low, share.high)
+    point, low, high = (f"{round(100 * place)}".replace("-", MINUS) for place in places)
+    return f"{point}% ({low} to {high})"
+
+
+def undefined(labels: Sequence[str], level: float) -> str:
+    """Why some metrics have no share of the way."""
+    return (
+        f"Undefined for {', '.join(labels)}: the {percent(level)} confidence interval of people's gain over the "
+        "centre bias does not lie above 0."
+    )
+
+
+def ceiling_scope(ceiling: Mapping[str, Any]) -> str:
+    """The images and observers of a ceiling, as one sentence."""
+    fewest, _, most = ceiling["n_observers"]
+    observers = f"{most:,}" if fewest == most else f"{fewest:,} to {most:,}"
+    left_out = ceiling["n_too_few"]
+    rest = f" ({left_out:,} with fewer than two left out)" if left_out else ""
+    n_images, n_all = ceiling["n_images"], ceiling["n_chosen_of"]
+    images = (
+        f"{n_images:,} of {n_all:,} images, chosen at random,"
+        if n_images + left_out < n_all
+        else f"{n_images:,} images"
+    )
+    return f"{images} with {observers} observers each{rest}"
 
 
 def images_of(name: str) -> str:

@@ -10,7 +10,7 @@ from trainer.evaluation import gate, per_image, test_set, wording
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import PerImage
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
-from trainer.reports import charts, pages, score_rows
+from trainer.reports import ceiling_rows, charts, pages, score_rows
 
 MODELS = {
     "candidate": ("Candidate", charts.BLUE),
@@ -75,9 +75,24 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
         "note": note,
         **score_rows.describe_scores(table, labels, result["models"], result["intervals"]),
         "gains": [score_rows.gain_row(metric, Gain(**gain)) for metric, gain in result["gains"].items()],
+        "ceiling": _ceiling(result.get("ceiling"), labels, content["shown_confidence"]),
         "extreme": _groups(folder, result["pictures"], EXTREME, gate_metric),
         "extreme_metric": METRICS[gate_metric].label,
         "ranked": _groups(folder, result["pictures"], RANKED, "kld"),
+    }
+
+
+def _ceiling(
+    ceiling: dict[str, Any] | None, labels: dict[str, tuple[str, str]], level: float
+) -> dict[str, Any] | None:
+    """The bars from the centre bias to people, or `absent`, the reason for none; None if nobody is told apart."""
+    if ceiling is None or "absent" in ceiling:
+        return ceiling
+    rows = ceiling_rows.describe(ceiling)
+    undefined = ceiling_rows.undefined(rows)
+    return ceiling_rows.draw(rows, labels) | {
+        "scope": wording.ceiling_scope(ceiling),
+        "note": wording.undefined(undefined, level) if undefined else "",
     }
 
 

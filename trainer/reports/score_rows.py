@@ -20,8 +20,8 @@ Intervals = Mapping[str, Sequence[float] | None]
 
 def name(metric: str) -> str:
     """The label of a metric with an arrow in the direction of better scores."""
-    heading = _heading(metric)
-    return f"{heading['label']} {heading['arrow']}"
+    row = heading(metric)
+    return f"{row['label']} {row['arrow']}"
 
 
 def half_width(interval: Sequence[float] | None) -> str:
@@ -53,7 +53,7 @@ def describe_scores(
         "legend": [heading for heading in headings if heading["color"]],
         "rows": [_score_row(metric, colors, means, intervals) for metric in metrics],
         "distributions": [
-            {**_heading(metric), "chart": charts.histogram(table, metric, colors)} for metric in metrics
+            {**heading(metric), "chart": charts.histogram(table, metric, colors)} for metric in metrics
         ],
     }
 
@@ -73,7 +73,7 @@ def _score_row(
         }
         for model in means
     ]
-    return {**_heading(metric), "cells": cells}
+    return {**heading(metric), "cells": cells}
 
 
 def gain_row(metric: str, gain: Gain) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def gain_row(metric: str, gain: Gain) -> dict[str, Any]:
     places = [round(50 + 50 * end / extent, 2) for end in ends]
     interval = f"{wording.signed(gain.low)} to {wording.signed(gain.high)}" if gain.low is not None else ""
     return {
-        **_heading(metric),
+        **heading(metric),
         "mean": wording.signed(gain.mean),
         "interval": interval or "too few images",
         "left": places[0],
@@ -99,6 +99,7 @@ def gain_row(metric: str, gain: Gain) -> dict[str, Any]:
     }
 
 
-def _heading(metric: str) -> dict[str, Any]:
+def heading(metric: str) -> dict[str, Any]:
+    """The label, the arrow and the meaning of a metric."""
     row = METRICS[metric]
     return {"label": row.label, "arrow": "↑" if row.higher_is_better else "↓", "meaning": row.meaning}

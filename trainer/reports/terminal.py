@@ -11,7 +11,7 @@ from trainer import generated
 from trainer.evaluation import wording
 from trainer.evaluation.compare import Result
 from trainer.evaluation.per_image import Scores
-from trainer.reports import score_rows
+from trainer.reports import ceiling_rows, score_rows
 
 MODELS = {
     "candidate": "candidate",
@@ -39,10 +39,29 @@ def print_evaluation(evaluation: dict[str, Any], console: Console) -> None:
             rows[metric] += [f"{gain['mean']:+.3f}", ends]
         columns = [MODELS[model] for model in means] + (["gain", "interval"] if gains else [])
         _print(console, _title(dataset, result["n_images"], evaluation["shown_confidence"]), columns, rows)
+        if "ceiling" in result:
+            _print_ceiling(console, result["ceiling"], evaluation["shown_confidence"])
     for text in generated.of_evaluation(evaluation):
         console.print(Text(text), soft_wrap=True)
     if evaluation["passed_baseline"]:
         console.print(Text(evaluation["reason"]), soft_wrap=True)
+
+
+def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float) -> None:
+    """Print how well observers predict each other, and how far each model comes from the centre bias to that."""
+    if "absent" in ceiling:
+        console.print(Text(f"No ceiling of people: {ceiling['absent']}"), soft_wrap=True)
+        return
+    rows = ceiling_rows.describe(ceiling)
+    cells = {
+        row["metric"]: [row["start"], row["end"], *map(wording.share, row["shares"].values())] for row in rows
+    }
+    columns = ["centre bias", "people", *(MODELS[model] for model in rows[0]["shares"])]
+    title = f"Share of the way from the centre bias to people; {wording.percent(level)} confidence intervals"
+    _print(console, title, columns, cells)
+    console.print(Text(f"Scored on held-out observers of {wording.ceiling_scope(ceiling)}."), soft_wrap=True)
+    if labels := ceiling_rows.undefined(rows):
+        console.print(Text(wording.undefined(labels, level)), soft_wrap=True)
 
 
 def print_comparison(results: Mapping[str, Result], level: float, console: Console) -> None:

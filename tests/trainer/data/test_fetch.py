@@ -279,17 +279,16 @@ def test_images_are_listed_with_a_digest_that_copies_share(tmp_path):
     assert train == {example.name for example in tfrecords.read(tmp_path / "set", "train")}
 
 
-def test_a_test_set_of_ones_own_recordings_is_not_split(tmp_path):
-    """Whatever its folders and its column of splits say, even with two copies of an image."""
-    lines = ["image,x,y,observer,split"]
-    for index, split in enumerate(("train", "val", "test", "train")):
-        save(tmp_path / "source" / split / f"{index}.png", stimulus(index % 3))
-        lines += [f"{index}.png,{5 + row},{7 + row},p{row},{split}" for row in range(3)]
+@pytest.mark.parametrize(("labels", "n_tested"), [(("train", "val", "test", "train"), 1), ((), 4)])
+def test_a_test_set_of_ones_own_recordings_has_the_images_for_tests_or_else_all(labels, n_tested, tmp_path):
+    """Even with two copies of an image, which would be refused if one were trained on."""
+    lines = ["image,x,y,observer,split" if labels else "image,x,y,observer"]
+    for index in range(4):
+        save(tmp_path / "source" / f"{index}.png", stimulus(index % 3))
+        label = [labels[index]] if labels else []
+        lines += [",".join([f"{index}.png,{5 + row},{7 + row},p{row}", *label]) for row in range(3)]
     (tmp_path / "source" / "gaze.csv").write_text("\n".join(lines) + "\n")
     settings = FetchConfig("custom", str(tmp_path / "source"), "40x64")
     manifest = fetch.fetch_dataset(settings, tmp_path / "set", test_of="osie")
-    assert manifest.counts == manifest.expected_counts == {"test": 4}
-    assert manifest.notes[-1] == "All images are only tested on."
-    assert any(note.startswith("Images: 4 test; fixations: 12; observers: 3") for note in manifest.notes)
-    with pytest.raises(UserError, match="are the same image, one for training and one for validation"):
-        fetch.fetch_dataset(dataclasses.replace(settings, split="shuffle"), tmp_path / "trained")
+    assert manifest.counts == manifest.expected_counts == {"test": n_tested}
+    assert any(note.startswith(f"Images: {n_tested} test; fixations: {3 * n_tested};") for note in manifest.notes)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trainer.evaluation.confidence import MIN_IMAGES, gain, holm, interval
+from trainer.evaluation.confidence import MIN_IMAGES, Share, gain, holm, interval, share
 
 
 def scores(n, seed=0, mean=0.0):
@@ -89,3 +89,53 @@ def test_gain_is_positive_if_ours_is_better():
 )
 def test_holm_adjusts_p_values(p_values, adjusted):
     assert holm(p_values) == pytest.approx(adjusted)
+
+
+def test_ends_of_a_share_are_where_students_interval_begins_to_contain_0():
+    """The definition of Fieller's interval."""
+    end = scores(30, 1, mean=2.0)
+    model, start = 0.4 * end + scores(30, 2), scores(30, 3, mean=0.1)
+    result = share(model, start, end, higher_is_better=True)
+    for place, index in ((result.low, 0), (result.high, 1)):
+        assert interval((model - start) - place * (end - start))[index] == pytest.approx(0, abs=1e-12)
+    assert result.share == pytest.approx((model - start).mean() / (end - start).mean())
+    flipped = share(-model, -start, -end, higher_is_better=False)
+    assert flipped == result
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_interval_of_a_share_contains_the_true_one_as_often_as_it_says(level):
+    random = np.random.default_rng(5)
+    held = []
+    for _ in range(600):
+        way = random.normal(1.0, 0.6, 25)
+        gained = random.normal(0.7 * 1.0, 0.3, 25) + 0.5 * (way - 1.0)
+        result = share(gained, np.zeros(25), way, higher_is_better=True, level=level)
+        held.append(result.low <= 0.7 <= result.high)
+    assert np.mean(held) == pytest.approx(level, abs=4 * np.sqrt(level * (1 - level) / 600))
+
+
+def test_start_and_end_themselves_have_shares_of_0_and_1():
+    start, end = scores(10, 1), scores(10, 2, mean=3.0)
+    at_end, at_start = share(end, start, end, True), share(start, start, end, True)
+    assert [at_end.share, at_end.low, at_end.high] == pytest.approx([1, 1, 1])
+    assert [at_start.share, at_start.low, at_start.high] == pytest.approx([0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ([0.5], [0.9]),  # one image
+        ([0.5, 0.5, 0.5], [0.4, 0.3, 0.4]),  # the end is worse
+        ([0.5, 0.5, 0.5], [0.9, 0.4, 0.6]),  # and may be better
+        ([0.5, 0.5], [0.5, 0.5]),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_there_is_no_share_of_a_way_that_is_not_certain(start, end):
+    assert share(start, start, end, True) == Share(None, None, None)
+
+
+def test_share_of_equal_gains_is_a_point():
+    result = share([0.3] * 4, [0.1] * 4, [0.5] * 4, True)
+    assert [result.share, result.low, result.high] == pytest.approx([0.5] * 3)

@@ -16,8 +16,9 @@ from tests.trainer import predictable
 from trainer import artifacts
 from trainer.errors import UserError
 from trainer.evaluation import wording
+from trainer.evaluation.confidence import Share
 from trainer.metric_table import METRICS
-from trainer.reports import pages, report
+from trainer.reports import ceiling_rows, pages, report
 from trainer.reports.curve import write_curve
 from trainer.reports.preview import write_preview
 
@@ -225,3 +226,37 @@ def test_wrong_folder_is_an_error_and_writes_nothing(write, message, tmp_path):
     with pytest.raises(UserError, match=message):
         write(tmp_path, tmp_path / "page.html")
     assert not list(tmp_path.iterdir())
+
+
+def test_report_compares_each_model_with_people(evaluated, evaluation, tmp_path):
+    report.write_report(evaluated, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text()
+    assert text.count("Compared with people") == 1  # of the two datasets, one has observers
+    assert "10 images with 5 observers each" in text
+    shares = evaluation["datasets"]["salicon"]["ceiling"]["leave_one_out"]["shares"]
+    for model in ("candidate", "champion"):
+        low, high = (round(100 * shares[model]["nss"][end]) for end in ("low", "high"))
+        assert f"({low} to {high})".replace("-", wording.MINUS) in text
+    assert "Undefined for sAUC" in text
+
+
+def test_report_says_why_there_is_no_ceiling(evaluation, store, tmp_path):
+    evaluation["datasets"]["salicon"]["ceiling"] = {"absent": "Nobody looked."}
+    report.write_report(store(tmp_path, evaluation), tmp_path / "report.html")
+    assert "No ceiling: Nobody looked." in (tmp_path / "report.html").read_text()
+
+
+def test_bars_from_the_centre_bias_to_people_hold_every_share():
+    labels = {"candidate": ("Candidate", "blue"), "champion": ("Default", "red")}
+    shares = {"candidate": Share(0.8, 0.7, 0.9), "champion": Share(5.0, -3.0, 9.0)}
+    none = dict.fromkeys(labels, Share(None, None, None))
+    rows = [{"label": "A", "shares": shares}, {"label": "B", "shares": none}]
+    drawn = ceiling_rows.draw(rows, labels)
+    candidate, champion = drawn["rows"][0]["marks"]
+    assert 0 < drawn["start"] < candidate["left"] < candidate["dot"] < drawn["end"] < 100
+    scale = drawn["end"] - drawn["start"]
+    assert candidate["dot"] == pytest.approx(drawn["start"] + 0.8 * scale, abs=0.02)
+    assert (champion["left"] >= 0, champion["left"] + champion["width"]) == (True, 100)
+    assert [mark["text"] for mark in drawn["rows"][1]["marks"]] == ["undefined"] * 2
+    assert all("dot" not in mark for mark in drawn["rows"][1]["marks"])
+    assert ceiling_rows.undefined(rows) == ["B"]

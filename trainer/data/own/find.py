@@ -56,8 +56,7 @@ def find_recordings(
 ) -> tuple[Found, Dataset]:
     """Find the images, their maps and fixations, and split them; print what was understood.
 
-    Returns the images of each split, and the row with the split and the blur in use. A test set is not split,
-    whatever its folders and columns say.
+    Returns the images of each split, and the row with the split and the blur in use.
 
     Args:
         members: the files of the source.

@@ -1,0 +1,198 @@
+"""The ceiling of a dataset: how well its observers predict each other, and how far models come towards that.
+
+The blur and the share of the centre bias with which observers predict best are chosen on training images, one pair
+for each metric. Scores are means over some of the held-out images, because they change little with more of them.
+"""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import optimize
+
+from trainer import metrics
+from trainer.artifacts import Manifest
+from trainer.data import tfrecords
+from trainer.data.tfrecords import Example
+from trainer.evaluation import confidence, observers
+from trainer.evaluation.background import Background, content
+from trainer.evaluation.confidence import Values
+from trainer.evaluation.observers import BLURS, CHOICES, PROTOCOLS, Choice, Map, Observed
+from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF, PerImage, Scores
+from trainer.metric_table import METRICS
+from trainer.pool import map_ahead, open_pool
+from trainer.progress import Tracker
+
+MOST_IMAGES = 500
+"""Of more held-out images, these are chosen at random."""
+FITTED_ON = 40
+"""Number of training images for the choices."""
+MOST_CASES = {LEAVE_ONE_OUT: observers.MOST_LEFT_OUT, SPLIT_HALF: observers.N_SPLITS}
+FITTING, SCORING = 0, 1
+"""Seeds of the cases."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Fitted:
+    """How observers predict best on training images."""
+
+    truth_blur: float
+    """The blur whose densities of all observers are most similar (CC) to the maps of the dataset."""
+    choices: dict[str, dict[str, Choice]]
+    """Protocol -> metric -> the choice with the best mean score."""
+
+
+def fit(folder: pathlib.Path) -> Fitted | None:
+    """Choose on training images of a prepared dataset; None if none of them has two observers."""
+    examples = [each for each in tfrecords.some(folder, "train", FITTED_ON) if _n_observers(each) > 1]
+    if not examples:
+        return None
+    background = Background(folder, examples)
+    images = [Observed.of(example, background) for example in examples]
+    truth_blur = _truth_blur(images, examples)
+
+    def tables(index: int) -> dict[str, Values]:
+        return {protocol: _of_choices(images[index], protocol, index, truth_blur) for protocol in PROTOCOLS}
+
+    by_image = []
+    with open_pool() as pool, Tracker("fit observers", len(images), "images") as tracker:
+        for of_image in map_ahead(pool, tables, range(len(images)), 2 * (os.cpu_count() or 1)):
+            by_image.append(of_image)
+            tracker.advance()
+    choices = {}
+    for protocol, names in PROTOCOLS.items():
+        signs = np.array([1 if METRICS[name].higher_is_better else -1 for name in names])
+        best = (signs * np.mean([each[protocol] for each in by_image], axis=0)).argmax(axis=0)
+        choices[protocol] = {name: CHOICES[place] for name, place in zip(names, best, strict=True)}
+    return Fitted(truth_blur, choices)
+
+
+def _truth_blur(images: Sequence[Observed], examples: Sequence[Example]) -> float:
+    maps = [
+        observers.shrink(example.density[content(example)], image.size)
+        for example, image in zip(examples, images, strict=True)
+    ]
+
+    def difference(blur: float) -> float:
+        """Minus the sum of the CC of the densities of all observers with the maps of the dataset."""
+        return -sum(
+            metrics.cc(image.density(range(len(image.observers)), blur), density)
+            for image, density in zip(images, maps, strict=True)
+        )
+
+    bounds = (BLURS[0], BLURS[-1])
+    return float(optimize.minimize_scalar(difference, bounds=bounds, method="bounded", options={"xatol": 2e-4}).x)
+
+
+def _of_choices(image: Observed, protocol: str, index: int, truth_blur: float) -> Values:
+    """The scores of one case with each choice, (choices, metrics); 0 where a metric cannot be computed."""
+    (case,) = image.cases(protocol, (FITTING, index), 1)
+    names = PROTOCOLS[protocol]
+    truth = image.truth(case.held_out, truth_blur if protocol == SPLIT_HALF else None)
+    predicted = image.predict(case.predicting, CHOICES)
+    rows = [observers.score_maps(dict.fromkeys(names, predicted[choice]), truth) for choice in CHOICES]
+    return np.array([[row.get(name, 0.0) for name in names] for row in rows])
+
+
+class Ceiling:
+    """Collects the scores of observers, centre bias and models on held-out images.
+
+    Args:
+        trained_on: The prepared dataset with the training images.
+        manifest: Of the dataset to evaluate on, whose observers are told apart.
+    """
+
+    def __init__(self, trained_on: pathlib.Path, manifest: Manifest) -> None:
+        self._fitted = fit(trained_on)
+        self._n_images = manifest.counts[manifest.held_out]
+        chosen = np.random.default_rng(0).permutation(self._n_images)[:MOST_IMAGES]
+        self._chosen = frozenset(chosen.tolist())
+        self._rows: dict[int, dict[str, dict[str, Scores]]] = {}
+        self._n_observers: dict[int, int] = {}
+
+    def add(
+        self, example: Example, predictions: Mapping[str, npt.NDArray[np.float32]], background: Background
+    ) -> None:
+        """Score one image, in any thread; an image that was not chosen or has one observer is left out.
+
+        Args:
+            example: A held-out image.
+            predictions: Model -> its map without padding.
+            background: Of all held-out images.
+        """
+        if self._fitted is None or example.index not in self._chosen:
+            return
+        n_observers = self._n_observers[example.index] = _n_observers(example)
+        if n_observers < 2:
+            return
+        image = Observed.of(example, background)
+        maps = {model: observers.shrink(each, image.size) for model, each in predictions.items()}
+        maps[CENTER_BIAS] = image.center_bias
+        self._rows[example.index] = {
+            protocol: _score(image, protocol, example.index, self._fitted, maps) for protocol in PROTOCOLS
+        }
+
+    def describe(self, level: float) -> dict[str, Any]:
+        """What the evaluation stores: `absent`, the reason why there is no ceiling, or the scores and shares.
+
+        Args:
+            level: Of the confidence intervals.
+        """
+        if self._fitted is None:
+            return {"absent": "No training image has two observers, on which the blur could be chosen."}
+        if not self._rows:
+            n_images = len(self._n_observers)
+            return {"absent": f"None of {n_images:,} images has two observers, who could predict each other."}
+        numbers = [self._n_observers[index] for index in sorted(self._rows)]
+        facts = {
+            "n_images": len(numbers),
+            "n_chosen_of": self._n_images,
+            "n_too_few": len(self._n_observers) - len(numbers),
+            "n_observers": [min(numbers), float(np.median(numbers)), max(numbers)],
+            "truth_blur": self._fitted.truth_blur,
+        }
+        return facts | {protocol: self._describe(protocol, level) for protocol in PROTOCOLS}
+
+    def _describe(self, protocol: str, level: float) -> dict[str, Any]:
+        assert self._fitted is not None
+        table = PerImage.of({str(index): self._rows[index][protocol] for index in sorted(self._rows)})
+        shares = {
+            model: {metric: dataclasses.asdict(_share(table, model, metric, level)) for metric in scores}
+            for model, scores in table.scores.items()
+            if model not in (CENTER_BIAS, OBSERVERS)
+        }
+        return {
+            "means": {model: table.means(model) for model in table.scores},
+            "intervals": {model: table.intervals(model, level) for model in table.scores},
+            "shares": shares,
+            "choices": {metric: choice._asdict() for metric, choice in self._fitted.choices[protocol].items()},
+        }
+
+
+def _score(
+    image: Observed, protocol: str, index: int, fitted: Fitted, maps: Mapping[str, Map]
+) -> dict[str, Scores]:
+    """Model, centre bias or OBSERVERS -> the mean scores over the cases of one image."""
+    choices = fitted.choices[protocol]
+    rows: dict[str, list[Scores]] = {model: [] for model in (*maps, OBSERVERS)}
+    for case in image.cases(protocol, (SCORING, index), MOST_CASES[protocol]):
+        truth = image.truth(case.held_out, fitted.truth_blur if protocol == SPLIT_HALF else None)
+        predicted = image.predict(case.predicting, set(choices.values()))
+        theirs = {metric: predicted[choice] for metric, choice in choices.items()}
+        rows[OBSERVERS].append(observers.score_maps(theirs, truth))
+        for model, prediction in maps.items():
+            rows[model].append(observers.score_maps(dict.fromkeys(choices, prediction), truth))
+    return {model: observers.mean(scores) for model, scores in rows.items()}
+
+
+def _share(table: PerImage, model: str, metric: str, level: float) -> confidence.Share:
+    model_scores, start, end = (table.values(each, metric) for each in (model, CENTER_BIAS, OBSERVERS))
+    return confidence.share(model_scores, start, end, METRICS[metric].higher_is_better, level)
+
+
+def _n_observers(example: Example) -> int:
+    return len(np.unique(example.observers))
