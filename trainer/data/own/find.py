@@ -77,8 +77,8 @@ def find_recordings(
     listed = [member for member in members if tables.is_table(member.path)]
     others = [member for member in members if not tables.is_table(member.path)]
     by_folder = config.split == "folders" or (config.split == "auto" and _has_split_folders(others))
-    items, labels = _images(others, row, source, by_folder)
     report = Report()
+    items, labels = _images(others, row, source, by_folder, report)
     names = ImageNames([item.stimulus.path for item in items])
     sources: list[Source] = []
     named = parse_columns(config.columns)
@@ -108,6 +108,8 @@ def find_recordings(
     if is_test_set:
         split, report.n_images = "given", {"test": len(chosen_items["valid"])}
     else:
+        if n_test := found.labels.count("test"):
+            report.remarks.append(f"Images for tests, left out: {n_test:,}.")
         report.remarks.append(split_text(split))
     report.show()
     used = dataclasses.replace(row, split=split, blur_sigma_px=blur_sigma_px)
@@ -117,13 +119,16 @@ def find_recordings(
 # === Images ===
 
 
-def _images(members: Sequence[Member], row: Dataset, source: str, by_folder: bool) -> tuple[list[Item], list[str]]:
+def _images(
+    members: Sequence[Member], row: Dataset, source: str, by_folder: bool, report: Report
+) -> tuple[list[Item], list[str]]:
     """The images with their own files of maps and fixations, if there are any, and their splits by folder."""
     roles = [_folder_of(member.path, ROLES) for member in members]
     if "map" in roles or "fixations" in roles:
         given = dataclasses.replace(row, split="given" if by_folder else "shuffle")
-        split = layout.find_items(members, given, source).items
-        paired = [(item, name if by_folder else "") for name, items in split.items() for item in items]
+        found = layout.find_items(members, given, source)
+        report.remarks += found.notes
+        paired = [(item, name if by_folder else "") for name, items in found.items.items() for item in items]
         paired.sort(key=lambda each: (each[0].name, each[1]))
         return [item for item, _ in paired], [label for _, label in paired]
     stimuli = [member for member in members if member.path.lower().endswith(IMAGE_SUFFIXES)]

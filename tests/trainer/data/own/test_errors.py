@@ -246,7 +246,7 @@ def test_settings_of_recordings_for_another_dataset():
 
 
 def test_recordings_have_no_public_place_and_no_sample(tmp_path):
-    with pytest.raises(UserError, match="give its folder, archive or address as source"):
+    with pytest.raises(UserError, match="have no public place; give their folder, archive or address"):
         fetch.fetch_dataset(FetchConfig("custom"), tmp_path / "out")
     with pytest.raises(UserError, match="custom is recordings of your own, but their source is 'sample'; give"):
         FetchConfig("custom", "sample")

@@ -20,6 +20,17 @@ TOBII = rows(
     "50\tEye Tracker\tP1\tR2\tFixation\t30\t1\t500\t400\t0,25\t0,5\tb",
     "60\tEye Tracker\tP1\tR2\tFixation\t30\t2\t500\t400\t0,25\t0,5\tEyetracker Calibration",
 )
+TOBII_STUDIO = rows(
+    "ParticipantName,RecordingTimestamp,FixationIndex,SaccadeIndex,GazeEventType,GazeEventDuration,"
+    "FixationPointX(MCSpx),FixationPointY(MCSpx),GazePointX(ADCSpx),GazePointY(ADCSpx)",
+    "00,20010,,,Unclassified,173,,,900,400",
+    "00,20013,1,,Fixation,173,16,12,900,400",
+    "00,20017,1,,Fixation,173,16,12,900,400",
+    "00,20020,,1,Saccade,30,,,900,400",
+    "00,20023,2,,Fixation,173,32,24,900,400",
+    "01,20010,1,,Fixation,173,16,12,900,400",
+    "01,20013,2,,Fixation,173,,,900,400",
+)
 EYELINK = rows(
     "RECORDING_SESSION_LABEL\tTRIAL_INDEX\tCURRENT_FIX_START\tCURRENT_FIX_X\tCURRENT_FIX_Y\tCURRENT_FIX_DURATION\t"
     "imagetest\tsaliencytest",
@@ -77,6 +88,7 @@ TWO = {"a.png": ([[12, 16], [24, 32]], [1, 0])}
     ("table", "name", "encoding", "expected"),
     [
         (TOBII, "export.tsv", "utf-16", {"a.png": ([[12, 32], [24, 48]], [1, 1]), "b.png": ([[24, 16]], [0])}),
+        (TOBII_STUDIO, "a.csv", "utf-8", {"a.png": ([[12, 16], [24, 32], [12, 16]], [0, 0, 1])}),
         (PUPIL_PLAYER, "fixations_on_surface_a.csv", "utf-8", {"a.png": ([[12, 16], [24, 32]], None)}),
         (SMI, "Event Statistics - Single.txt", "latin-1", TWO),
         (BIDS, "sub_events.tsv", "utf-8-sig", {**TWO, "b.png": ([[24, 32]], [0])}),

@@ -191,8 +191,9 @@ def test_a_column_splits(tmp_path):
     write_table(
         tmp_path / "set" / "t.csv", rows("image,x,y,split", *(f"{n},1,2,{label}" for n, label in labels.items()))
     )
-    items, row, _, _ = understand(tmp_path / "set")
+    items, row, notes, _ = understand(tmp_path / "set")
     assert names(items) == {"train": ["b.png", "c.png"], "valid": ["a.png", "d.png"]}
+    assert "Images for tests, left out: 1." in notes
     assert row.split == "column"
 
 
