@@ -29,6 +29,11 @@ def is_sample(facts: Mapping[str, Any] | None) -> bool:
     return facts is not None and facts.get("source") == SAMPLE
 
 
+def observers(manifest: Mapping[str, Any]) -> str:
+    """Who looked at the images of a dataset, by its manifest: `people`, or nobody."""
+    return "generated observers" if is_sample(manifest) else "people"
+
+
 def of_model(config: Mapping[str, Any] | None, subject: str = "This model") -> str:
     """What `subject` must say of its training, by the content of its MODEL_CONFIG; empty if nothing.
 

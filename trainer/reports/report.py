@@ -61,7 +61,7 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
     """The values of the template for one dataset."""
     result = content["datasets"][name]
     labels = {model: heading for model, heading in MODELS.items() if model in result["models"]}
-    gate_metric = gate.metric_of(content["gate"])
+    gate_metric, who = gate.metric_of(content["gate"]), generated.observers(result["manifest"])
     note = ""
     if not result["has_fixations"]:
         missing = ", ".join(METRICS[metric].label for metric in metrics_that_need(FIXATIONS))
@@ -75,7 +75,8 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
         "note": note,
         **score_rows.describe_scores(table, labels, result["models"], result["intervals"]),
         "gains": [score_rows.gain_row(metric, Gain(**gain)) for metric, gain in result["gains"].items()],
-        "ceiling": _ceiling(result.get("ceiling"), labels, content["shown_confidence"]),
+        "who": who,
+        "ceiling": _ceiling(result.get("ceiling"), labels, content["shown_confidence"], who),
         "extreme": _groups(folder, result["pictures"], EXTREME, gate_metric),
         "extreme_metric": METRICS[gate_metric].label,
         "ranked": _groups(folder, result["pictures"], RANKED, "kld"),
@@ -83,7 +84,7 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
 
 
 def _ceiling(
-    ceiling: dict[str, Any] | None, labels: dict[str, tuple[str, str]], level: float
+    ceiling: dict[str, Any] | None, labels: dict[str, tuple[str, str]], level: float, who: str
 ) -> dict[str, Any] | None:
     """The bars from the centre bias to people, or `absent`, the reason for none; None if nobody is told apart."""
     if ceiling is None or "absent" in ceiling:
@@ -91,6 +92,7 @@ def _ceiling(
     rows = ceiling_rows.describe(ceiling)
     undefined = ceiling_rows.undefined(rows)
     return ceiling_rows.draw(rows, labels) | {
+        "who": who,
         "scope": wording.ceiling_scope(ceiling),
         "note": wording.undefined(undefined, level) if undefined else "",
     }

@@ -40,24 +40,26 @@ def print_evaluation(evaluation: dict[str, Any], console: Console) -> None:
         columns = [MODELS[model] for model in means] + (["gain", "interval"] if gains else [])
         _print(console, _title(dataset, result["n_images"], evaluation["shown_confidence"]), columns, rows)
         if "ceiling" in result:
-            _print_ceiling(console, result["ceiling"], evaluation["shown_confidence"])
+            _print_ceiling(
+                console, result["ceiling"], evaluation["shown_confidence"], generated.observers(result["manifest"])
+            )
     for text in generated.of_evaluation(evaluation):
         console.print(Text(text), soft_wrap=True)
     if evaluation["passed_baseline"]:
         console.print(Text(evaluation["reason"]), soft_wrap=True)
 
 
-def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float) -> None:
+def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float, who: str) -> None:
     """Print how well observers predict each other, and how far each model comes from the centre bias to that."""
     if "absent" in ceiling:
-        console.print(Text(f"No ceiling of people: {ceiling['absent']}"), soft_wrap=True)
+        console.print(Text(f"No ceiling of {who}: {ceiling['absent']}"), soft_wrap=True)
         return
     rows = ceiling_rows.describe(ceiling)
     cells = {
         row["metric"]: [row["start"], row["end"], *map(wording.share, row["shares"].values())] for row in rows
     }
-    columns = ["centre bias", "people", *(MODELS[model] for model in rows[0]["shares"])]
-    title = f"Share of the way from the centre bias to people; {wording.percent(level)} confidence intervals"
+    columns = ["centre bias", who, *(MODELS[model] for model in rows[0]["shares"])]
+    title = f"Share of the way from the centre bias to {who}; {wording.percent(level)} confidence intervals"
     _print(console, title, columns, cells)
     console.print(Text(f"Scored on held-out observers of {wording.ceiling_scope(ceiling)}."), soft_wrap=True)
     if labels := ceiling_rows.undefined(rows):

@@ -111,6 +111,7 @@ def test_a_model_is_found_by_its_alias_in_the_registry(registry, model):
 def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model, tmp_path):
     evaluation = {
         "datasets": {"salicon": {"models": {"candidate": {"kld": 0.4}, "uniform": {"kld": 2.0}}}},
+        "decides": "salicon",
         "promote": False,
         "reason": "The current default stays.",
     }
@@ -121,12 +122,18 @@ def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model
     assert outcome == (1, CHALLENGER)
     record = registry.versions("msinet")[0].record
     assert record["metrics"] == {"salicon": {"kld": 0.4}}
+    assert record["decided_on"] == "salicon"
     assert record["lineage"] == facts
     assert record["reason"] == "The current default stays."
 
 
 def test_better_model_whose_rival_was_replaced_says_so(registry, model, tmp_path, capsys):
-    evaluation = {"datasets": {}, "promote": True, "reason": "The candidate becomes the default."}
+    evaluation = {
+        "datasets": {},
+        "decides": "salicon",
+        "promote": True,
+        "reason": "The candidate becomes the default.",
+    }
     files.write_json(tmp_path / "evaluation" / artifacts.EVALUATION, evaluation)
     (tmp_path / "evaluation" / artifacts.PER_IMAGE).touch()
     outcomes = [
