@@ -144,7 +144,7 @@ class FetchConfig:
     )
     split: str = setting(
         "auto",
-        "custom: how images are split into training and validation: shuffle (80 % and 20 %, seeded), folders "
+        "custom: how images are split into training and validation: shuffle (80% and 20%, seeded), folders "
         "(train/ and val/), column (of the tables), or auto: the column split if there is one, else the folders "
         "if there are both, else shuffle.",
     )

@@ -126,5 +126,5 @@ def split_text(split: str) -> str:
     return {
         "given": "Split by the folders train and val.",
         "column": "Split by a column of the tables.",
-        "shuffle": "Split by a seeded shuffle: 80 % for training, 20 % for validation.",
+        "shuffle": "Split by a seeded shuffle: 80% for training, 20% for validation.",
     }[split]

@@ -145,7 +145,7 @@ def test_what_was_understood_and_left_out_is_said(recorded):
         "Images without a fixation, left out: 1 (f.png).",
         "Fixations become a density with a Gaussian of sigma 2.1 pixels (1/30 of the median image's longer side; "
         "blur_px or pixels_per_degree set another).",
-        "Split by a seeded shuffle: 80 % for training, 20 % for validation.",
+        "Split by a seeded shuffle: 80% for training, 20% for validation.",
     ]
     assert row.blur_sigma_px == 2.1
     assert "x is 'x [px]', y is 'y [px]'" in printed
@@ -224,7 +224,7 @@ def test_maps_or_files_of_fixations_need_no_table(tmp_path):
     _, _, notes, _ = understand(tmp_path / "points")
     assert notes == [
         "Images: 5 training, 2 validation.",
-        "Split by a seeded shuffle: 80 % for training, 20 % for validation.",
+        "Split by a seeded shuffle: 80% for training, 20% for validation.",
     ]
 
 
