@@ -4,6 +4,7 @@ Members of ZIP archives are read in place. Tarballs, which have no random access
 """
 
 import gzip
+import lzma
 import pathlib
 import posixpath
 import shutil
@@ -26,7 +27,9 @@ DAMAGED = (
     EOFError,
     NotImplementedError,
     RuntimeError,
+    UnicodeDecodeError,
     gzip.BadGzipFile,
+    lzma.LZMAError,
     tarfile.TarError,
     zipfile.BadZipFile,
     zlib.error,
@@ -117,7 +120,7 @@ def _path(archive: str, member: str) -> str:
 def _safe_name(name: str, archive: str) -> str:
     """The member's normalised name; `UserError` if it would be unpacked outside the target folder."""
     normal = posixpath.normpath(name.replace("\\", "/"))
-    if normal.startswith(("/", "../")) or normal == ".." or normal[1:2] == ":":
+    if "\0" in normal or normal.startswith(("/", "../")) or normal == ".." or normal[1:2] == ":":
         raise UserError(
             f"{archive} has a member {name!r}, whose path leads out of the archive; do not trust it, pack it again"
         )
@@ -202,10 +205,17 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[tup
                 target = folder / name
                 if target.exists():
                     raise UserError(f"{origin} has two members named {name!r}; pack it again with one of them")
-                target.parent.mkdir(parents=True, exist_ok=True)
                 content = archive.extractfile(info)
                 assert content is not None
-                with target.open("wb") as file:
+                try:
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    file = target.open("wb")
+                except OSError as error:
+                    raise UserError(
+                        f"{origin} has a member {name[:80]!r} that cannot be unpacked here ({error.strerror}); "
+                        "pack it again with another name"
+                    ) from None
+                with file:
                     shutil.copyfileobj(content, file, 2**20)
                 yield name, target
             _drain(stream, is_gzip)

@@ -227,7 +227,7 @@ def _kept(folder: pathlib.Path) -> Download | None:
         path = folder / fields.pop("path")
         found = Download(path, Offer(**fields.pop("offer")), **fields)
         status = path.stat()
-    except (ContentError, OSError, TypeError, KeyError):
+    except (ContentError, OSError, TypeError, KeyError, AttributeError, ValueError, RecursionError):
         return None
     return found if (status.st_size, status.st_mtime_ns) == (found.size_bytes, found.mtime_ns) else None
 

@@ -55,7 +55,10 @@ def checked_addresses(source: str, rule: Rule) -> list[str]:
 
 def _as_drive(address: str) -> str:
     """`drive:ID` of a link that Google Drive gives to share a file; any other address as it is."""
-    parts = urllib.parse.urlsplit(address)
+    try:
+        parts = urllib.parse.urlsplit(address)
+    except ValueError:
+        return address  # the rule names it
     if parts.hostname not in ("drive.google.com", "docs.google.com"):
         return address
     found = re.search(r"/file/d/([\w-]+)", parts.path) or re.search(r"(?:^|&)id=([\w-]+)", parts.query)

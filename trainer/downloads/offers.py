@@ -14,6 +14,8 @@ from trainer.downloads.addresses import shown
 from trainer.errors import UserError
 
 LONGEST_NAME = 200
+"""Bytes; file systems take 255."""
+MOST_DIGITS = 20
 
 
 class NoAnswerError(UserError):
@@ -67,7 +69,7 @@ def read_offer(headers: Mapping[str, str], name: str) -> Offer:
     length = headers.get("Content-Length", "")
     return Offer(
         name,
-        int(length) if length.isascii() and length.isdigit() else None,
+        int(length) if length.isascii() and length.isdigit() and len(length) < MOST_DIGITS else None,
         _crc32c(headers.get("x-goog-hash", "")),
         shown(headers.get("ETag", "")),
         shown(headers.get("Last-Modified", "")),
@@ -93,7 +95,10 @@ def name_of(headers: Mapping[str, str], address: str, *urls: str) -> str:
     """
     message = email.message.Message()
     message["Content-Disposition"] = shown_raw(headers.get("Content-Disposition", ""))
-    given = message.get_filename("")
+    try:
+        given = message.get_filename("")
+    except (TypeError, ValueError):  # Python raises whatever odd parameters lead it to
+        given = ""
     names = [posixpath.basename(urllib.parse.unquote(urllib.parse.urlsplit(url).path)) for url in urls]
     name = given or next((each for each in names if storage.is_archive(each)), names[0])
     return checked_name(name, address)
@@ -107,7 +112,7 @@ def shown_raw(text: str) -> str:
 def checked_name(name: str, address: str) -> str:
     """`name`; raises `UserError` unless it is a plain file name with the suffix of an archive."""
     is_plain = name.isprintable() and not name.startswith(".") and not set(name) & set("/\\:")
-    if not is_plain or len(name) > LONGEST_NAME:
+    if not is_plain or len(name.encode()) > LONGEST_NAME:
         raise UserError(
             f"{address} has a file named {shown(name)!r}, which is no plain name; download it yourself, "
             "and pass its path"

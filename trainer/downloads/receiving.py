@@ -102,6 +102,8 @@ def receive(partial: Partial, response: Response) -> None:
         ) from None
     except HTTPError as error:
         raise _cut(partial, offset, expected) from error
+    if expected is not None and arrived > expected:
+        raise ChangedError
     if expected is not None and arrived != expected:
         raise _cut(partial, offset, expected)
 
@@ -118,7 +120,7 @@ def _remove(path: pathlib.Path) -> None:
 def _check_same(partial: Partial, response: Response, is_rest: bool) -> None:
     answered = read_offer(response.headers, partial.offer.name)
     if is_rest:
-        found = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
+        found = re.fullmatch(r"bytes (\d{1,20})-\d{1,20}/(\d{1,20}|\*)", response.headers.get("Content-Range", ""))
         if not found or int(found[1]) != partial.size_bytes:
             raise ChangedError
         total = None if found[2] == "*" else int(found[2])

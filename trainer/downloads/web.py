@@ -56,6 +56,7 @@ class Web:
         self.rule = rule
         rule.check(address)
         self.session = open_session(rule)
+        self._is_head_wrong = False
 
     @property
     def shown(self) -> str:
@@ -72,9 +73,10 @@ class Web:
         return patiently(self._offer, f"{self.shown} does not answer")
 
     def _offer(self) -> Offer:
-        with self.asked("HEAD", {}) as response:
-            if response.status_code == 200:
-                return self._read(response)
+        if not self._is_head_wrong:
+            with self.asked("HEAD", {}) as response:
+                if response.status_code == 200:
+                    return self._read(response)
         # Some servers refuse HEAD, or answer it otherwise.
         with self.asked("GET", {}) as response:
             self.check_status(response)
@@ -101,7 +103,12 @@ class Web:
             # Zero bytes are whole only if the server says so.
             if partial.is_whole and partial.size_bytes:
                 return
-            patiently(lambda: self._receive(partial), f"{self.shown} was not received", lambda: partial.size_bytes)
+            failed = f"{self.shown} was not received"
+            try:
+                patiently(lambda: self._receive(partial), failed, lambda: partial.size_bytes)
+            except ChangedError:
+                self._is_head_wrong = True  # perhaps HEAD says something else than GET
+                raise
 
     def _receive(self, partial: Partial) -> None:
         start, headers = partial.size_bytes, {}
@@ -132,11 +139,10 @@ class Web:
         for _ in range(MOST_REDIRECTS + 1):
             self.rule.check(url, before)
             response = self._request(method, url, headers)
-            location = self.session.get_redirect_target(response)
-            if response.status_code not in REDIRECTS or not location:
+            if response.status_code not in REDIRECTS or not response.headers.get("Location"):
                 return response
             response.close()
-            before, url = url, urllib.parse.urljoin(url, location)
+            before, url = url, self._target(url, response)
             if urllib.parse.urlsplit(before).scheme == "https" and not url.startswith("https://"):
                 raise RefusedError(
                     f"{place_of(before)} leads to {place_of(url)}, which is not https; it is not followed"
@@ -145,6 +151,15 @@ class Web:
             f"{self.shown} leads through more than {MOST_REDIRECTS} redirects, the last to {place_of(url)}; open "
             "it in a browser, and give the address of the file"
         )
+
+    def _target(self, url: str, response: requests.Response) -> str:
+        """The address to which the answer of `url` leads."""
+        try:
+            return urllib.parse.urljoin(url, self.session.get_redirect_target(response))
+        except ValueError as error:
+            raise NoAnswerError(
+                f"{place_of(url)} leads to what is no address ({reason(error)}); open it in a browser"
+            ) from None
 
     def _request(self, method: str, url: str, headers: Mapping[str, str]) -> requests.Response:
         try:
@@ -163,7 +178,12 @@ class Web:
             ) from None
         except requests.exceptions.ProxyError as error:
             raise NoAnswerError(f"the proxy does not reach {host_of(url)} ({reason(error)})") from None
-        except (requests.exceptions.InvalidURL, requests.exceptions.InvalidSchema, UnicodeError) as error:
+        except (
+            requests.exceptions.InvalidURL,
+            requests.exceptions.InvalidSchema,
+            urllib3.exceptions.LocationParseError,
+            ValueError,
+        ) as error:
             raise NoAnswerError(f"{place_of(url)} is no address ({reason(error)}); check it") from None
         except requests.exceptions.RequestException as error:
             raise BusyError(f"{host_of(url)}: {reason(error)}") from None

@@ -1,3 +1,4 @@
+import io
 import os
 import stat
 import tarfile
@@ -145,3 +146,28 @@ def test_a_removed_file_is_named(tmp_path):
         pytest.raises(UserError, match=r"cannot read a\.png .*changed or removed"),
     ):
         member.read()
+
+
+@pytest.mark.parametrize("names", [["x" * 300], ["a", "a/b"]])
+def test_a_member_of_a_tarball_that_cannot_be_unpacked_is_named(tmp_path, names):
+    path = tmp_path / "x.tar"
+    with tarfile.open(path, "w") as tar:
+        for name in names:
+            tar.addfile(tarfile.TarInfo(name), io.BytesIO())
+    with pytest.raises(UserError, match=r"x.tar has a member .* that cannot be unpacked here"):
+        read(path, tmp_path / "scratch")
+
+
+def test_a_zip_with_damaged_names_or_lzma_is_named(tmp_path):
+    path = write_zip(tmp_path / "x.zip", {"ü.png": b"1"})
+    path.write_bytes(path.read_bytes().replace("ü".encode(), b"\xff\xfe"))
+    with pytest.raises(UserError, match=r"x\.zip is incomplete or damaged"):
+        read(path, tmp_path / "scratch")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("a.png", b"hello" * 5000)
+    content = bytearray(path.read_bytes())
+    for place in (45, 50, 55):
+        content[place] ^= 0x5A
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"a\.png in x\.zip is incomplete or damaged"):
+        read(path, tmp_path / "scratch")

@@ -275,3 +275,14 @@ def test_a_new_generation_is_fetched_again(tmp_path, bucket):
     upload(bucket, tmp_path / "set.zip")
     with pytest.raises(ChangedError):
         Bucket(address).transfer(tmp_path / "other.zip", offer)
+
+
+@pytest.mark.parametrize(
+    "content", ["null", "5", '"x"', '{"path": "a\\u0000", "address": "", "offer": {"name": "a", "size_bytes": 1}}']
+)
+def test_a_record_that_is_none_is_no_download(site, tmp_path, content):
+    address = site.serve("/set.zip", ZIP)
+    cache.fetch(tmp_path, remote(address))
+    next(tmp_path.rglob(cache.RECORD)).write_text(content)
+    assert cache.find(tmp_path, address) is None
+    assert cache.fetch(tmp_path, remote(address)).path.read_bytes() == ZIP

@@ -310,3 +310,58 @@ def test_a_proxy_of_the_environment_may_be_private(internet, tmp_path):
     assert downloaded("https://data.example.org/set.zip", tmp_path / "set.zip", Rule()) == ZIP
     with pytest.raises(NoAnswerError, match=r"the proxy does not reach other\.example\.org \(403 Forbidden\)"):
         Web("https://other.example.org/set.zip", Rule()).offer()
+
+
+# === Servers that say what is wrong ===
+
+
+@pytest.mark.parametrize(
+    "location", ["http://[::1/x.zip", "//[", "http://a..b/x.zip", f"http://{'a' * 70}.com/x.zip"]
+)
+def test_a_redirect_to_no_address_is_named(site, location):
+    address = site.answer("/r", 302, Location=location)
+    with pytest.raises(NoAnswerError, match="no address"):
+        Web(address, PRIVATE).offer()
+
+
+@pytest.mark.parametrize("disposition", ["filename*99999=a; filename*=utf-8''%00.zip", "filename*=idna''%ff.zip"])
+def test_a_malformed_name_is_not_taken(site, disposition):
+    address = site.serve("/set.zip", ZIP, headers={"Content-Disposition": f"attachment; {disposition}"})
+    assert Web(address, PRIVATE).offer().name == "set.zip"
+
+
+def test_a_length_that_is_no_number_is_unknown(site):
+    address = site.serve("/set.zip", ZIP, headers={"Content-Length": "9" * 5000})
+    assert Web(address, PRIVATE).offer().size_bytes is None
+
+
+def test_a_name_is_measured_in_bytes():
+    with pytest.raises(UserError, match="no plain name"):
+        name_of(
+            {"Content-Disposition": f"attachment; filename*=UTF-8''{'%C3%A4' * 130}.zip"}, "it", "https://h.org/"
+        )
+
+
+@pytest.mark.parametrize("said", [{"Content-Length": "0"}, {"Content-Length": "123"}, {"ETag": '"2"'}])
+def test_a_server_whose_answer_to_head_is_of_something_else_is_asked_by_get(site, tmp_path, said):
+    def answer(handler):
+        handler.say(200, ZIP, {"ETag": '"1"', **(said if handler.command == "HEAD" else {})})
+
+    site.paths["/set.zip"] = answer
+    remote = Web(f"{site.url}/set.zip", PRIVATE)
+    with pytest.raises(ChangedError):
+        remote.transfer(tmp_path / "x", remote.offer())
+    (tmp_path / "x").unlink(missing_ok=True)
+    remote.transfer(tmp_path / "x", remote.offer())
+    assert (tmp_path / "x").read_bytes() == ZIP
+
+
+def test_a_rest_that_is_longer_than_offered_is_of_another_file(site, tmp_path):
+    def answer(handler):
+        start = len(ZIP) // 2
+        handler.say(206, ZIP[start:] + b"more", {"Content-Range": f"bytes {start}-{len(ZIP) - 1}/{len(ZIP)}"})
+
+    site.paths["/set.zip"] = answer
+    (tmp_path / "x").write_bytes(ZIP[: len(ZIP) // 2])
+    with pytest.raises(ChangedError):
+        Web(f"{site.url}/set.zip", PRIVATE).transfer(tmp_path / "x", Offer("set.zip", len(ZIP), etag='"1"'))

@@ -148,8 +148,6 @@ ROLES = {
             "fpogid",
             "fix id",
             "index",
-            "number",
-            "id",
         ),
     ),
     "valid": (
@@ -227,6 +225,10 @@ def find_columns(header: Sequence[str], named: dict[str, str]) -> Columns:
     if "x" in named:
         if "x" in index:
             unit, on = _unit(words[index["x"]][1])
+        chosen = [words[index[role]][0] if role in index else "" for role in ("x", "y")]
+        known = next((pair for pair in PAIRS if [pair.x, pair.y] == chosen), None)
+        if known:
+            unit, on, upwards = unit or known.unit, on or known.on, upwards or known.upwards
     elif found := _find_pair(words):
         pair, x, y = found
         unit, on = _unit(words[x][1])

@@ -1,5 +1,6 @@
 """Find the image that a cell of a table names: by its path, the end of its path, or its name without a suffix."""
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 from trainer.data.roles import IMAGE_SUFFIXES
@@ -65,6 +66,8 @@ class ImageNames:
 
 
 def _plain(path: str) -> str:
+    # Archives of macOS have accents behind their letters.
+    path = unicodedata.normalize("NFC", path)
     return path.strip().replace("\\", "/").removeprefix("./").lower()
 
 

@@ -18,10 +18,12 @@ def open_parquet(data: bytes, origin: str) -> Table:
         header = [str(name) for name in file.schema_arrow.names]
         if file.metadata.num_rows > tables.MAX_ROWS:
             raise too_large(origin, f"{file.metadata.num_rows:,} rows")
+        if twins := [name for name in header if header.count(name) > 1]:
+            raise UserError(f"{origin} has several columns named {twins[0]!r}; rename all but one")
         first = next(file.iter_batches(SAMPLE_ROWS), None) if file.metadata.num_rows else None
+        rows = [] if first is None else [*map(list, zip(*map(_sampled, first.columns), strict=True))]
     except BROKEN as error:
         raise _damaged_parquet(origin, error) from None
-    rows = [] if first is None else [[_text(cell) for cell in row.values()] for row in first.to_pylist()]
 
     def read(types: Types) -> tuple[pa.Table, int]:
         try:
@@ -47,8 +49,9 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType, origin: str, name: str) ->
         column = column.cast(column.type.value_type)
     try:
         if kind == pa.float64():
-            return column.cast(kind) if not pa.types.is_string(column.type) else _parsed(column)
-        return pc.dictionary_encode(column.cast(pa.string()))
+            return _parsed(column.cast(pa.string())) if _is_text(column.type) else column.cast(kind)
+        texts = column.cast(pa.string())
+        return pc.dictionary_encode(pc.if_else(_is_missing(texts), pa.scalar(None, pa.string()), texts))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise UserError(
             f"{origin} has a column {name!r} of the type {column.type}, no {kind} ({first_line(error)}); "
@@ -56,10 +59,21 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType, origin: str, name: str) ->
         ) from None
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def _is_missing(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.is_in(texts, pa.array(MISSING))
+
+
 def _parsed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    missing = pc.is_in(column, pa.array(MISSING))
-    return pc.if_else(missing, pa.scalar(None, pa.string()), column).cast(pa.float64())
+    return pc.if_else(_is_missing(column), pa.scalar(None, pa.string()), column).cast(pa.float64())
 
 
-def _text(cell: object) -> str:
-    return "" if cell is None else str(cell)
+def _sampled(column: pa.Array) -> list[str]:
+    """The cells of a column as texts; times that Python has not are empty."""
+    try:
+        return ["" if cell is None else str(cell) for cell in column.to_pylist()]
+    except (pa.ArrowException, ValueError, OverflowError):
+        return [""] * len(column)

@@ -34,8 +34,8 @@ def open_text(data: bytes, origin: str, is_header: Callable[[Sequence[str]], boo
             f"{origin} is not a table: its first line {lines[row][:60]!r} has no commas, tabs or semicolons; "
             "export it as CSV"
         )
-    header = next(csv.reader([lines[row]], delimiter=delimiter))
-    rows = list(csv.reader(lines[row + 1 : row + 1 + SAMPLE_ROWS], delimiter=delimiter))
+    header = next(_cells([lines[row]], delimiter))
+    rows = list(_cells(lines[row + 1 : row + 1 + SAMPLE_ROWS], delimiter))
     if rows and len(rows[0]) == len(header) + 1 and not rows[0][-1].strip():
         header.append("")  # the rows end with a delimiter, the header does not
     elif rows and len(rows[0]) == len(header) - 1 and not header[-1].strip():
@@ -91,6 +91,12 @@ def _read_text(data: bytes, options: _Options, types: Types, header: Sequence[st
             empty = {f"c{position}": pa.array([], kind) for position, kind in types.items()}
             return pa.table(empty), ragged
         if match := re.search(r"In CSV column #(\d+): CSV conversion error to \w+: invalid value '(.*)'", text):
+            if _is_ambiguous(match[2], options.delimiter):
+                column = header[int(match[1])]
+                raise UserError(
+                    f"{options.origin} has {match[2]!r} in its column {column!r}, which may be a thousand or a "
+                    "decimal comma; write numbers without separators of thousands"
+                ) from None
             if options.decimal == "." and re.fullmatch(r"-?\d+,\d+", match[2]):
                 return _read_text(data, dataclasses.replace(options, decimal=","), types, header)
             column = header[int(match[1])]
@@ -132,6 +138,11 @@ def _decoded(data: bytes, encoding: str, errors: str) -> Iterator[str]:
     yield decoder.decode(b"", final=True)
 
 
+def _cells(lines: Sequence[str], delimiter: str) -> Iterator[list[str]]:
+    csv.field_size_limit(SAMPLE_BYTES)  # the least that a cell of the sample may need
+    return csv.reader(lines, delimiter=delimiter)
+
+
 def _is_binary(text: str) -> bool:
     begin = text[:10_000]
     control = sum(
@@ -145,7 +156,7 @@ def _find_header(lines: Sequence[str], is_header: Callable[[Sequence[str]], bool
     candidates = [(i, line) for i, line in enumerate(lines[:MAX_HEADER_LINE]) if line.strip()]
     for position, line in candidates:
         for delimiter in DELIMITERS:
-            if delimiter in line and is_header(next(csv.reader([line], delimiter=delimiter))):
+            if delimiter in line and is_header(next(_cells([line], delimiter))):
                 return delimiter, position
     plain = [(i, line) for i, line in candidates if not line.startswith(("#", "["))] or candidates
     counted = [(line.count(delimiter), -i, delimiter) for i, line in plain[:20] for delimiter in DELIMITERS]
@@ -153,8 +164,15 @@ def _find_header(lines: Sequence[str], is_header: Callable[[Sequence[str]], bool
     return (delimiter, -position) if most else ("", plain[0][0])
 
 
+def _is_ambiguous(cell: str, delimiter: str) -> bool:
+    """Whether a comma may separate thousands: programs that write decimal commas delimit by others."""
+    return delimiter == "," and re.fullmatch(r"-?[1-9]\d{0,2},\d{3}", cell) is not None
+
+
 def _decimal_point(rows: Sequence[Sequence[str]], delimiter: str) -> str:
     cells = [cell.strip() for row in rows for cell in row]
-    commas = sum(re.fullmatch(r"-?\d+,\d+", cell) is not None for cell in cells)
+    commas = sum(
+        re.fullmatch(r"-?\d+,\d+", cell) is not None and not _is_ambiguous(cell, delimiter) for cell in cells
+    )
     points = sum(re.fullmatch(r"-?\d+\.\d+", cell) is not None for cell in cells)
     return "," if commas > points else "."

@@ -3,6 +3,8 @@
 import shutil
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from tests.small_sources import density_map, files, point_map, save, stimulus, write_tree, write_zip
@@ -18,6 +20,7 @@ from tests.trainer.data.own.recorded import (
 from trainer import artifacts
 from trainer.config import FetchConfig
 from trainer.data import fetch, tfrecords
+from trainer.errors import UserError
 from trainer.reports.preview import write_preview
 
 FIXATIONS = [[5, 10], [6, 20], [7, 30]]
@@ -295,3 +298,60 @@ def test_a_single_pixel_of_points_is_where_the_table_says(tmp_path):
         fetch.fetch_dataset(config, tmp_path / f"{kind}-set")
         densities.append([example.density for example in tfrecords.read(tmp_path / f"{kind}-set", "valid")])
     np.testing.assert_array_equal(*densities)
+
+
+def test_a_comma_that_may_separate_thousands_is_refused(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"), size=(800, 1200))
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y", 'a,"1,024",500', "b,900,400"))
+    with pytest.raises(UserError, match="'1,024' in its column 'x', which may be a thousand"):
+        understand(tmp_path / "set")
+
+
+def test_a_column_id_is_not_the_number_of_a_fixation(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    write_table(tmp_path / "set" / "t.csv", rows("image,id,x,y", "a,P1,10,5", "a,P1,20,6", "b,P1,1,2"))
+    assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 10], [6, 20]], None)
+
+
+def test_accents_may_be_composed_or_not(tmp_path):
+    write_images(tmp_path / "set", ("u\u0308.png", "b.png"))
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y", "\u00fc.png,10,5", "b,1,2"))
+    assert len(gaze_of(tmp_path / "set")) == 2
+
+
+def test_known_columns_keep_their_meaning_when_they_are_named(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    write_table(tmp_path / "set" / "t.csv", rows("image,norm_pos_x,norm_pos_y", "a,0.25,0.9", "b,0.25,0.9"))
+    named = gaze_of(tmp_path / "set", columns="x=norm_pos_x,y=norm_pos_y")
+    assert named == gaze_of(tmp_path / "set")
+
+
+def test_a_long_cell_is_read(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    write_table(tmp_path / "set" / "t.csv", rows("image,note,x,y", f"a,{'z' * 200_000},10,5", "b,q,1,2"))
+    assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 10]], None)
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("when", pa.array([1, 2], pa.timestamp("ns"))),
+        ("when", pa.array([2**62] * 2, pa.timestamp("ms"))),
+        ("observer", pa.array(["", "NA"])),
+        ("observer", pa.array(["", "NA"], pa.large_string())),
+    ],
+)
+def test_odd_columns_of_parquet(tmp_path, name, column):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    table = pa.table({"image": ["a", "b"], "x": [10.0, 1.0], "y": [5.0, 2.0], name: column})
+    pyarrow.parquet.write_table(table, tmp_path / "set" / "t.parquet")
+    assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 10]], None)
+
+
+def test_two_columns_of_one_name_in_parquet_are_named(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    columns = [pa.array(["a", "b"]), pa.array([1.0, 2.0]), pa.array([1.0, 2.0]), pa.array([1.0, 2.0])]
+    table = pa.Table.from_arrays(columns, names=["image", "x", "y", "x"])
+    pyarrow.parquet.write_table(table, tmp_path / "set" / "t.parquet")
+    with pytest.raises(UserError, match="several columns named 'x'"):
+        understand(tmp_path / "set")
