@@ -92,7 +92,7 @@ def fetch_dataset(
             from trainer.data.prepare import prepare
 
             name = prepared_name(config.dataset, source)
-            facts = prepare(items, row.blur_sigma_px, image_size, partial, name)
+            facts = prepare(items, row.blur_sigma_px, image_size, partial, name, refuse_copies=row.any_count)
         manifest = _manifest(config.dataset, row, source, opened, image_size, facts, found)
         manifest.save(partial)
     return manifest

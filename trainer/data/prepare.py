@@ -20,7 +20,7 @@ from trainer.artifacts import CENTER_BIAS, IMAGES
 from trainer.data import decode, tfrecords
 from trainer.data.gaze import Gaze
 from trainer.data.layout import Item
-from trainer.errors import UserError
+from trainer.errors import UserError, check
 from trainer.pool import map_ahead, open_pool
 from trainer.progress import Tracker
 
@@ -35,6 +35,9 @@ class _Prepared:
     """One prepared image."""
 
     origin: str
+    """Of the map, in messages."""
+    stimulus: str
+    """Origin of the stimulus."""
     name: str
     digest: str
     """Of the stimulus, as in `artifacts.IMAGES`."""
@@ -62,10 +65,22 @@ class Facts:
     n_fixations: int = 0
     n_left_out: int = 0
     """Fixations outside of their images, or that are not numbers."""
+    n_copies: int = 0
+    """Images of one split with the same pixels as one of another."""
     bias: FloatMap = field(default_factory=lambda: np.zeros(CENTER_BIAS_SIZE))
+    _places: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Digest -> split and origin of the first image with these pixels."""
 
-    def add(self, image: _Prepared) -> None:
-        """Add an image; raises `UserError` if its map is of another kind than the others."""
+    def add(self, image: _Prepared, split: str, refuse_copies: bool) -> None:
+        """Add an image; raises `UserError` if its map is of another kind, or for a copy that is refused."""
+        twin_split, twin = self._places.setdefault(image.digest, (split, image.stimulus))
+        if twin_split != split:
+            self.n_copies += 1
+            check(
+                not refuse_copies,
+                f"{twin} and {image.stimulus} are the same image, one for training and one for validation; remove "
+                "one of them, or put both into one split",
+            )
         first = self.first = self.first or image
         if image.ground_truth != first.ground_truth:
             raise UserError(
@@ -93,13 +108,15 @@ class Facts:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences about the fixations that were left out; none if all are used."""
-        if not self.n_left_out:
-            return []
-        total = self.n_fixations + self.n_left_out
-        return [
-            f"{self.n_left_out:,} of {total:,} fixations are left out: outside of their image, or not numbers."
-        ]
+        """Sentences about what a reader must know; none if all is well."""
+        notes, total = [], self.n_fixations + self.n_left_out
+        if self.n_left_out:
+            notes.append(
+                f"{self.n_left_out:,} of {total:,} fixations are left out: outside of their image, or not numbers."
+            )
+        if self.n_copies:
+            notes.append(f"{self.n_copies:,} validation images have the same pixels as training images.")
+        return notes
 
     def center_bias(self) -> NDArray[np.float32]:
         """Mean map of the training images, float32 that sums to 1."""
@@ -113,6 +130,7 @@ def prepare(
     image_size: tuple[int, int],
     folder: pathlib.Path,
     dataset: str,
+    refuse_copies: bool = False,
 ) -> Facts:
     """Write the shards of all splits, `IMAGES`, and the centre bias of the training images, into `folder`.
 
@@ -122,9 +140,11 @@ def prepare(
         image_size: (H, W) of the network's input, pixels.
         folder: an existing folder.
         dataset: its name, for the progress line.
+        refuse_copies: whether the same pixels in two splits are an error; else `Facts.notes` count them.
 
     Raises:
-        UserError: an image or its map cannot be used (see `decode`), or the maps are of different kinds.
+        UserError: an image or its map cannot be used (see `decode`), the maps are of different kinds, or an image
+            is in two splits.
         OSError: the folder cannot be written to.
     """
     facts = Facts()
@@ -147,7 +167,7 @@ def prepare(
 
             with tfrecords.ShardWriter(folder, split, len(split_items), image_size) as writer:
                 for image in map_ahead(pool, prepare_at, range(len(split_items)), 2 * n_threads):
-                    facts.add(image)
+                    facts.add(image, split, refuse_copies)
                     writer.write(image.record)
                     images.writerow([split, image.name, image.digest])
                     tracker.advance()
@@ -182,6 +202,7 @@ def _prepare_one(
     )
     return _Prepared(
         origin=(item.map or item.stimulus).origin,
+        stimulus=item.stimulus.origin,
         name=item.name,
         digest=_digest(image.stimulus),
         record=tfrecords.serialize(example),

@@ -155,7 +155,7 @@ class Web:
     def _target(self, url: str, response: requests.Response) -> str:
         """The address to which the answer of `url` leads."""
         try:
-            return urllib.parse.urljoin(url, self.session.get_redirect_target(response))
+            return str(urllib.parse.urljoin(url, self.session.get_redirect_target(response) or ""))
         except ValueError as error:
             raise NoAnswerError(
                 f"{place_of(url)} leads to what is no address ({reason(error)}); open it in a browser"

@@ -292,3 +292,26 @@ def test_a_test_set_of_ones_own_recordings_has_the_images_for_tests_or_else_all(
     manifest = fetch.fetch_dataset(settings, tmp_path / "set", test_of="osie")
     assert manifest.counts == manifest.expected_counts == {"test": n_tested}
     assert any(note.startswith(f"Images: {n_tested} test; fixations: {3 * n_tested};") for note in manifest.notes)
+
+
+# === The same image twice ===
+
+
+def test_the_same_pixels_in_both_splits_of_recordings_are_refused(tmp_path):
+    source = tmp_path / "mine"
+    for split, name in (("train", "a.png"), ("train", "b.png"), ("val", "z.bmp")):
+        seed = 1 if name == "b.png" else 0
+        save(source / "stimuli" / split / name, stimulus(seed))
+        save(source / "maps" / split / f"{name[0]}.png", density_map(seed))
+    with pytest.raises(UserError, match=r"train/a\.png and .*val/z\.bmp are the same image, one for training and"):
+        fetch.fetch_dataset(config(source, "custom", allow_partial_data=False), tmp_path / "set")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_the_same_pixels_in_both_splits_of_a_known_dataset_are_counted(tmp_path):
+    source = write_tree(tmp_path / "source")
+    first = next(path for path in sorted((source / "stimuli").iterdir()))
+    for path in (source / "stimuli").iterdir():
+        path.write_bytes(first.read_bytes())
+    manifest = fetch.fetch_dataset(config(source), tmp_path / "set")
+    assert manifest.notes == ["2 validation images have the same pixels as training images."]

@@ -225,8 +225,8 @@ def find_columns(header: Sequence[str], named: dict[str, str]) -> Columns:
     if "x" in named:
         if "x" in index:
             unit, on = _unit(words[index["x"]][1])
-        chosen = [words[index[role]][0] if role in index else "" for role in ("x", "y")]
-        known = next((pair for pair in PAIRS if [pair.x, pair.y] == chosen), None)
+        x_and_y = [words[index[role]][0] if role in index else "" for role in ("x", "y")]
+        known = next((pair for pair in PAIRS if [pair.x, pair.y] == x_and_y), None)
         if known:
             unit, on, upwards = unit or known.unit, on or known.on, upwards or known.upwards
     elif found := _find_pair(words):

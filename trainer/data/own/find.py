@@ -5,7 +5,6 @@ was understood is printed, and returned in sentences (see `understood`).
 """
 
 import dataclasses
-import hashlib
 import os
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,6 @@ from trainer.data.own.splits import (
     Picture,
     Usable,
     check_column,
-    check_copies,
     column_labels,
     split_items,
     split_text,
@@ -95,7 +93,6 @@ def find_recordings(
         check_column(config, by_column=False)
     split = "column" if by_column else "given" if by_folder else "shuffle"
     chosen_items = tested_items(found) if is_test_set else split_items(found, split, row, source)
-    check_copies(found, chosen_items)
     report.n_images = {name: len(each) for name, each in chosen_items.items()}
     in_use = {id(item) for each in chosen_items.values() for item in each}
     report.n_fixations = sum(
@@ -189,7 +186,7 @@ def _read_picture(member: Member) -> Picture:
         is_turned = orientation_of(picture) != 1
     except (OSError, ValueError, SyntaxError):
         raise UserError(f"{member.origin} does not decode as an image; export it again") from None
-    return Picture((picture.height, picture.width), hashlib.sha256(data).digest(), is_turned)
+    return Picture((picture.height, picture.width), is_turned)
 
 
 def _turned(found: Usable) -> list[str]:

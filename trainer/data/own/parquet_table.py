@@ -60,7 +60,7 @@ def _cast(column: pa.ChunkedArray, kind: pa.DataType, origin: str, name: str) ->
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _is_missing(texts: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -28,7 +28,6 @@ class Picture:
     """What is read of an image before it is prepared."""
 
     size: Size
-    digest: bytes
     is_turned: bool
     """Whether viewers turn it, by its EXIF orientation."""
 
@@ -106,20 +105,6 @@ def tested_items(found: Usable) -> dict[str, list[Item]]:
     pairs = zip(found.items, found.labels, strict=True)
     chosen = [item for item, own in pairs if own == label or not label]
     return {"train": [], "valid": sorted(chosen, key=lambda item: item.name)}
-
-
-def check_copies(found: Usable, items: dict[str, list[Item]]) -> None:
-    """Raise `UserError` if an image of one split has the content of one of the other."""
-    digests = {
-        id(item.stimulus): picture.digest for item, picture in zip(found.items, found.pictures, strict=True)
-    }
-    of_train = {digests[id(item.stimulus)]: item for item in items["train"]}
-    for item in items["valid"]:
-        if twin := of_train.get(digests[id(item.stimulus)]):
-            raise UserError(
-                f"{twin.stimulus.origin} and {item.stimulus.origin} are the same image, one for training and one "
-                "for validation; remove one of them, or put both into one split"
-            )
 
 
 def split_text(split: str) -> str:

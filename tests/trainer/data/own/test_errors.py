@@ -192,18 +192,6 @@ def test_an_image_in_both_splits(refused):
     refused(text, r"pictures/a\.png is in two splits by the tables, train and valid")
 
 
-def test_the_same_image_in_both_splits(refused):
-    def write(folder):
-        for split, name in (("train", "a"), ("val", "b")):
-            save(folder / split / f"same-{name}.png", density_map(3, SIZE))
-        write_table(folder / "fix.csv", rows("image,x,y", "same-a,1,2", "same-b,10,20"))
-
-    refused(
-        write,
-        r"train/same-a\.png and val/same-b\.png are the same image, one for training and one for validation",
-    )
-
-
 def test_splits_that_are_not_told(refused):
     refused(plain_rows(), "split is column, but no table has a column of splits", split="column")
     refused(plain_rows(), r"pictures/a\.png is neither in train/ nor in val/", split="folders")
