@@ -1,7 +1,8 @@
 """The ceiling of a dataset: how well its observers predict each other, and how far models come towards that.
 
 The blur and the share of the centre bias with which observers predict best are chosen on training images, one pair
-for each metric. Scores are means over some of the held-out images, because they change little with more of them.
+for each metric. A test set has none: each half of its images is scored with the choices of the other half. Scores
+are means over some of the held-out images, because they change little with more of them.
 """
 
 import dataclasses
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from scipy import optimize
 
 from trainer import metrics
-from trainer.artifacts import Manifest
+from trainer.artifacts import TEST, Manifest
 from trainer.data import tfrecords
 from trainer.data.tfrecords import Example
 from trainer.evaluation import confidence, observers
@@ -30,7 +31,7 @@ from trainer.progress import Tracker
 MOST_IMAGES = 500
 """Of more held-out images, these are chosen at random."""
 FITTED_ON = 40
-"""Number of training images for the choices."""
+"""Number of images for the choices."""
 MOST_CASES = {LEAVE_ONE_OUT: observers.MOST_LEFT_OUT, SPLIT_HALF: observers.N_SPLITS}
 FITTING, SCORING = 0, 1
 """Seeds of the cases."""
@@ -38,7 +39,7 @@ FITTING, SCORING = 0, 1
 
 @dataclasses.dataclass(frozen=True)
 class Fitted:
-    """How observers predict best on training images."""
+    """How observers predict best on some images."""
 
     truth_blur: float
     """The blur whose densities of all observers are most similar (CC) to the maps of the dataset."""
@@ -48,10 +49,23 @@ class Fitted:
 
 def fit(folder: pathlib.Path) -> Fitted | None:
     """Choose on training images of a prepared dataset; None if none of them has two observers."""
-    examples = [each for each in tfrecords.some(folder, "train", FITTED_ON) if _n_observers(each) > 1]
+    return _fit(folder, tfrecords.some(folder, "train", FITTED_ON))
+
+
+def fit_halves(folder: pathlib.Path, trained_on: pathlib.Path) -> list[Fitted | None]:
+    """For the images of even and of odd index of a test set, what is chosen on the others; as `fit`.
+
+    `trained_on` has the centre bias.
+    """
+    examples = tfrecords.some(folder, TEST, 2 * FITTED_ON)
+    return [_fit(trained_on, [each for each in examples if each.index % 2 != half]) for half in range(2)]
+
+
+def _fit(bias_folder: pathlib.Path, candidates: Sequence[Example]) -> Fitted | None:
+    examples = [each for each in candidates if _n_observers(each) > 1]
     if not examples:
         return None
-    background = Background(folder, examples)
+    background = Background(bias_folder, examples)
     images = [Observed.of(example, background) for example in examples]
     truth_blur = _truth_blur(images, examples)
 
@@ -102,12 +116,13 @@ class Ceiling:
     """Collects the scores of observers, centre bias and models on held-out images.
 
     Args:
+        folder: The prepared dataset to evaluate on, whose observers are told apart.
+        manifest: Its manifest.
         trained_on: The prepared dataset with the training images.
-        manifest: Of the dataset to evaluate on, whose observers are told apart.
     """
 
-    def __init__(self, trained_on: pathlib.Path, manifest: Manifest) -> None:
-        self._fitted = fit(trained_on)
+    def __init__(self, folder: pathlib.Path, manifest: Manifest, trained_on: pathlib.Path) -> None:
+        self._fitted = fit_halves(folder, trained_on) if manifest.is_test_set else [fit(trained_on)]
         self._n_images = manifest.counts[manifest.held_out]
         chosen = np.random.default_rng(0).permutation(self._n_images)[:MOST_IMAGES]
         self._chosen = frozenset(chosen.tolist())
@@ -124,7 +139,8 @@ class Ceiling:
             predictions: Model -> its map without padding.
             background: Of all held-out images.
         """
-        if self._fitted is None or example.index not in self._chosen:
+        fitted = self._fitted[example.index % len(self._fitted)]
+        if fitted is None or example.index not in self._chosen:
             return
         n_observers = self._n_observers[example.index] = _n_observers(example)
         if n_observers < 2:
@@ -133,7 +149,7 @@ class Ceiling:
         maps = {model: observers.shrink(each, image.size) for model, each in predictions.items()}
         maps[CENTER_BIAS] = image.center_bias
         self._rows[example.index] = {
-            protocol: _score(image, protocol, example.index, self._fitted, maps) for protocol in PROTOCOLS
+            protocol: _score(image, protocol, example.index, fitted, maps) for protocol in PROTOCOLS
         }
 
     def describe(self, level: float) -> dict[str, Any]:
@@ -142,8 +158,9 @@ class Ceiling:
         Args:
             level: Of the confidence intervals.
         """
-        if self._fitted is None:
-            return {"absent": "No training image has two observers, on which the blur could be chosen."}
+        fits = [each for each in self._fitted if each is not None]
+        if not fits:
+            return {"absent": "No image on which the blur is chosen has two observers."}
         if not self._rows:
             n_images = len(self._n_observers)
             return {"absent": f"None of {n_images:,} images has two observers, who could predict each other."}
@@ -153,12 +170,11 @@ class Ceiling:
             "n_chosen_of": self._n_images,
             "n_too_few": len(self._n_observers) - len(numbers),
             "n_observers": [min(numbers), float(np.median(numbers)), max(numbers)],
-            "truth_blur": self._fitted.truth_blur,
+            "truth_blur": float(np.mean([each.truth_blur for each in fits])),
         }
-        return facts | {protocol: self._describe(protocol, level) for protocol in PROTOCOLS}
+        return facts | {protocol: self._describe(protocol, fits, level) for protocol in PROTOCOLS}
 
-    def _describe(self, protocol: str, level: float) -> dict[str, Any]:
-        assert self._fitted is not None
+    def _describe(self, protocol: str, fits: Sequence[Fitted], level: float) -> dict[str, Any]:
         table = PerImage.of({str(index): self._rows[index][protocol] for index in sorted(self._rows)})
         shares = {
             model: {metric: dataclasses.asdict(_share(table, model, metric, level)) for metric in scores}
@@ -169,7 +185,10 @@ class Ceiling:
             "means": {model: table.means(model) for model in table.scores},
             "intervals": {model: table.intervals(model, level) for model in table.scores},
             "shares": shares,
-            "choices": {metric: choice._asdict() for metric, choice in self._fitted.choices[protocol].items()},
+            "choices": {
+                metric: [fitted.choices[protocol][metric]._asdict() for fitted in fits]
+                for metric in PROTOCOLS[protocol]
+            },
         }
 
 

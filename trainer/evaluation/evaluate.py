@@ -72,8 +72,9 @@ def evaluate(
         partial.mkdir()
         for name in sorted(datasets, key=lambda name: name != decides):
             bias, unfit = test_set.center_bias_folder(datasets, manifests, name), left_out.get(name, [])
-            ceiling = Ceiling(bias, manifests[name]) if manifests[name].has_observers else None
-            scorer = Scorer(pathlib.Path(datasets[name]), manifests[name], networks, bias, unfit, ceiling)
+            data, manifest = pathlib.Path(datasets[name]), manifests[name]
+            ceiling = Ceiling(data, manifest, bias) if manifest.has_observers else None
+            scorer = Scorer(data, manifest, networks, bias, unfit, ceiling)
             results[name] = _describe(manifests[name], datasets[name], bias, unfit)
             results[name] |= _score(config, name, scorer, partial, name == decides)
             if ceiling is not None:

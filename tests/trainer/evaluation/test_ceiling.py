@@ -34,9 +34,10 @@ def write(folder, observers_of, sizes=None, **counts):
 
 
 def described(folder, level=0.95, models=(), trained_on=None):
-    made = ceiling.Ceiling(trained_on or folder, artifacts.Manifest.load(folder))
-    examples = list(tfrecords.read(folder, "valid"))
-    background = Background(folder, examples)
+    manifest = artifacts.Manifest.load(folder)
+    made = ceiling.Ceiling(folder, manifest, trained_on or folder)
+    examples = list(tfrecords.read(folder, manifest.held_out))
+    background = Background(trained_on or folder, examples)
     for example in reversed(examples):  # threads finish in any order
         density = example.density[content(example)].astype(np.float32)
         made.add(example, dict.fromkeys(models, density), background)
@@ -74,7 +75,7 @@ def test_scores_are_the_means_over_images_and_their_observers(folder, result):
     """Each image and left-out observer again, one after another."""
     examples = list(tfrecords.read(folder, "valid"))
     background = Background(folder, examples)
-    choice = observers.Choice(**result[LEAVE_ONE_OUT]["choices"]["nss"])
+    choice = observers.Choice(**result[LEAVE_ONE_OUT]["choices"]["nss"][0])
     means = []
     for example in examples:
         image = observers.Observed.of(example, background)
@@ -92,7 +93,7 @@ def test_scores_are_the_means_over_images_and_their_observers(folder, result):
 
 def test_choices_are_made_on_training_images_alone(folder, result, tmp_path):
     fitted = ceiling.fit(folder)
-    chosen = {metric: choice._asdict() for metric, choice in fitted.choices[SPLIT_HALF].items()}
+    chosen = {metric: [choice._asdict()] for metric, choice in fitted.choices[SPLIT_HALF].items()}
     assert chosen == result[SPLIT_HALF]["choices"]
     other = write(tmp_path / "other", lambda split, _: 4 if split == "train" else 3, n_train=4, n_valid=2)
     # The centre bias of these datasets is made of all images.
@@ -100,11 +101,27 @@ def test_choices_are_made_on_training_images_alone(folder, result, tmp_path):
     assert ceiling.fit(other) == fitted
 
 
-def test_a_test_set_takes_the_choices_of_the_data_that_was_trained_on(folder, result, tmp_path):
-    other = write(tmp_path / "other", lambda split, _: 0 if split == "train" else 3, n_train=1, n_valid=2)
-    tested = described(other, trained_on=folder)
-    assert tested[SPLIT_HALF]["choices"] == result[SPLIT_HALF]["choices"]
-    assert tested["n_observers"] == [3, 3.0, 3]
+def test_each_half_of_a_test_set_is_scored_with_the_choices_of_the_other(folder, tmp_path):
+    tested = write(tmp_path / "tested", lambda *_: 3, n_train=1, n_valid=4)
+    manifest = artifacts.Manifest.load(tested)
+    shards = {artifacts.TEST: manifest.shards["valid"]}
+    dataclasses.replace(manifest, counts={artifacts.TEST: 4}, shards=shards).save(tested)
+    result = described(tested, trained_on=folder)
+    assert (result["n_images"], result["n_observers"]) == (4, [3, 3.0, 3])
+    examples = list(tfrecords.read(tested, artifacts.TEST))
+    background = Background(folder, examples)
+    klds = []
+    for example in examples:
+        others = [each for each in examples if each.index % 2 != example.index % 2]
+        fitted = ceiling._fit(folder, others)
+        chosen = {metric: choice._asdict() for metric, choice in fitted.choices[SPLIT_HALF].items()}
+        assert chosen == {
+            metric: both[example.index % 2] for metric, both in result[SPLIT_HALF]["choices"].items()
+        }
+        image = observers.Observed.of(example, background)
+        scores = ceiling._score(image, SPLIT_HALF, example.index, fitted, {})
+        klds.append(scores[OBSERVERS]["kld"])
+    assert result[SPLIT_HALF]["means"][OBSERVERS]["kld"] == pytest.approx(np.mean(klds))
 
 
 def test_the_choice_is_the_best_on_training_images(folder):
@@ -137,7 +154,7 @@ def test_images_of_mixed_sizes_and_with_one_observer_are_counted(tmp_path):
     ("split", "reason"),
     [
         ("valid", "None of 3 images has two observers, who could predict each other."),
-        ("train", "No training image has two observers, on which the blur could be chosen."),
+        ("train", "No image on which the blur is chosen has two observers."),
     ],
 )
 def test_one_observer_alone_is_no_ceiling(split, reason, tmp_path):
