@@ -31,6 +31,12 @@ class Source:
         return {role: self.table.header[position] for role, position in self.columns.index.items()}
 
     @property
+    def unused(self) -> list[str]:
+        """The names of the columns that hold nothing that is known."""
+        used = set(self.columns.index.values())
+        return [name for position, name in enumerate(self.table.header) if name and position not in used]
+
+    @property
     def owner(self) -> str:
         """The name of the table without what software adds for its content: perhaps that of an observer."""
         path, _, file = self.table.origin.rpartition("/")

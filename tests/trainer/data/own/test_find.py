@@ -105,6 +105,40 @@ def test_a_table_for_each_image_or_for_each_observer(tmp_path):
     assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 1], [5, 2]], [0, 1])
 
 
+def test_observers_in_other_languages_are_told_apart(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    header = "Versuchsperson;Bild;Fixation Nr.;X-Position;Y-Position;Dauer (ms)"
+    lines = ["1;a.png;1;10;5;200", "1;b.png;1;10;5;210", "2;a.png;1;20;6;190", "2;b.png;1;20;6;250"]
+    for title in (
+        "Versuchsperson",
+        "Vp-Nr.",
+        "Proband",
+        "Teilnehmer",
+        "Proefpersoon",
+        "Deelnemer",
+        "Participante",
+    ):
+        write_table(tmp_path / "set" / "t.csv", rows(header.replace("Versuchsperson", title), *lines))
+        assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 10], [6, 20]], [0, 1])
+    assert "duration is 'Dauer (ms)', fixation is 'Fixation Nr.'." in understand(tmp_path / "set")[2][0]
+
+
+def test_columns_that_are_not_used_are_said(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y,wer,age", "a,10,5,q,3", "b,10,5,p,3"))
+    assert understand(tmp_path / "set")[2][1] == (
+        "Columns that were not used: 'wer', 'age'. If one tells observers apart, name it with `columns`: "
+        "observer=NAME."
+    )
+    named = understand(tmp_path / "set", columns="observer=wer")[2][1]
+    assert named == "Columns that were not used: 'age'."
+    many = ",".join(f"{n}{'z' * 500}" for n in range(300))
+    write_table(tmp_path / "set" / "t.csv", rows(f"image,x,y,{many}", *(f"{n},1,2" + ",0" * 300 for n in "ab")))
+    note = understand(tmp_path / "set")[2][1]
+    assert "' and 292 more. If" in note
+    assert len(note) < 500
+
+
 # === Rows ===
 
 
