@@ -217,7 +217,8 @@ def once(rows: Rows, left_out: LeftOut) -> Rows:
     Of rows with the same content one is left. Of rows of one observer, trial and image the last is left if they
     have the same time and number of a fixation, or if they follow one another with the same number: software that
     writes a row for each sample of the gaze repeats the fixation to which it belongs, and its position is final in
-    the last row. The same number elsewhere in a table is another fixation, because numbers may begin again.
+    the last row. The same number elsewhere in a table is another fixation, because numbers may begin again. Times
+    that differ nowhere within a trial are those of trials, and tell nothing.
     """
     number, time = rows.codes["fixation"], rows.numbers["time"]
     observer = np.where(rows.codes["observer"] >= 0, rows.codes["observer"], -2 - rows.codes[OWNER])
@@ -228,6 +229,7 @@ def once(rows: Rows, left_out: LeftOut) -> Rows:
     rows, whose, number, time = rows.where(kept), whose[kept], number[kept], time[kept]
     # Times are those of one observer only if observers are told apart, by a column or by the tables' numbers.
     has_time = ~np.isnan(time) & ((rows.codes["observer"] >= 0) | (number >= 0))
+    has_time &= _differ_within(whose[has_time], rows.where(has_time))
     alone = _hash(np.arange(len(rows)), np.full(len(rows), -3))
     kept = _last(np.where(has_time, _hash(whose, number, _bits(time)), alone))
     marks = np.where(number >= 0, _hash(whose, number), alone)[kept]
@@ -239,6 +241,13 @@ def once(rows: Rows, left_out: LeftOut) -> Rows:
         len(rows) - kept.sum(),
     )
     return rows.where(kept)
+
+
+def _differ_within(whose: NDArray[np.uint64], rows: Rows) -> bool:
+    """Whether some trial has two times, or none has two positions; `whose` has one number for each trial."""
+    n_trials = len(np.unique(whose))
+    has_times = len(np.unique(_hash(whose, _bits(rows.numbers["time"])))) > n_trials
+    return has_times or len(np.unique(_hash(whose, _bits(rows.x), _bits(rows.y)))) == n_trials
 
 
 def _bits(values: Floats) -> Ints:

@@ -164,6 +164,19 @@ def test_rows_that_repeat_a_fixation_are_counted_once(tmp_path):
     assert "1 that repeat another row in all columns; 1 that repeat a fixation" in note
 
 
+def test_the_time_at_which_a_trial_began_is_not_that_of_its_fixations(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    lines = ["a,p,7,10,5", "a,p,7,20,6", "b,p,9,1,1", "b,p,9,2,1"]
+    write_table(tmp_path / "set" / "t.csv", rows("image,observer,timestamp,x,y", *lines))
+    assert gaze_of(tmp_path / "set") == {
+        "a.png": ([[5, 10], [6, 20]], [0, 0]),
+        "b.png": ([[1, 1], [1, 2]], [0, 0]),
+    }
+    # Where times differ within a trial, they are those of fixations: rows of one time repeat it.
+    write_table(tmp_path / "set" / "t.csv", rows("image,observer,timestamp,x,y", *lines, "b,p,10,3,1"))
+    assert gaze_of(tmp_path / "set") == {"a.png": ([[6, 20]], [0]), "b.png": ([[1, 2], [1, 3]], [0, 0])}
+
+
 def test_what_was_understood_and_left_out_is_said(recorded):
     write_images(recorded, ("f.png",), first=9)
     more = rows("", "nowhere.png,1,2", "a.png,,3", "a.png,nan,3", "a.png,inf,3", ",1,2", "a.png,1", "a.png,1,2,3")
