@@ -134,7 +134,8 @@ def _read_one(source: Source, names: ImageNames, shared: dict[str, dict[str, int
     texts = {role: cast("Texts", values[index[role]]) for role in labelled}
     image: Ints = np.full(len(x), source.image or 0, np.int32)
     if source.image is None:
-        image = _coded(texts["image"], lambda label: _found(names.find(label, table.origin)))
+        found = names.find_all(texts["image"].labels, table.origin)
+        image = np.array([*map(_found, found), -1], np.int32)[texts["image"].codes]
     kept = _usable(source, x, y, texts, image, left_out)
     codes = {role: np.full(kept.sum(), -1, np.int32) for role in SHARED}
     for role in SHARED:

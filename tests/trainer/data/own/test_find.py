@@ -87,6 +87,21 @@ def test_an_image_is_found_by_its_path_its_name_or_its_stem(label, tmp_path):
     assert gaze_of(tmp_path / "set")["one/a.png"] == ([[5, 10]], None)
 
 
+@pytest.mark.parametrize("before", ["", "C:\\study\\", "/home/me/"])
+def test_an_image_in_another_folder_is_not_taken_for_one_that_is_not_there(before, tmp_path):
+    write_images(tmp_path / "set", ("house/a.png", "tree/a.png", "tree/b.png"))
+    labels = [f"{before}{name}" for name in ("house/a.png", "tree/a.png", "face/a.png", "tree/b", "face/b.png")]
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y", *(f"{label},10,5" for label in labels)))
+    assert gaze_of(tmp_path / "set") == dict.fromkeys(
+        ("house/a.png", "tree/a.png", "tree/b.png"), ([[5, 10]], None)
+    )
+    unknown = f"{before}face/a.png", f"{before}face/b.png"
+    assert (
+        f"Rows left out: 2 of images that are not there ({', '.join(map(repr, unknown))})."
+        in (understand(tmp_path / "set")[2])
+    )
+
+
 def test_columns_are_named_by_the_setting(tmp_path):
     write_images(tmp_path / "set", ("a.png", "b.png"))
     write_table(tmp_path / "set" / "t.csv", rows("Bild,hori,vert,wer,x,y", "a,10,5,q,0,0", "b,10,5,p,0,0"))
