@@ -184,6 +184,13 @@ def test_a_screen_for_positions_on_the_image(refused):
     refused(text, "say that positions are on the image, but screen_size is given", screen_size="100x100")
 
 
+def test_a_blur_as_large_as_the_images(refused):
+    message = "is 80, but the longer side of the median image has only 64 pixels; set .* 35.0 without its point"
+    for name in ("blur_px", "pixels_per_degree"):
+        refused(plain_rows(), f"{name} {message}", **{name: 80.0})
+    refused(plain_rows(), "is 32.1, but", blur_px=32.1)
+
+
 # === Splits ===
 
 
