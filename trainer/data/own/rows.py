@@ -23,6 +23,8 @@ SHARED = ("observer", "trial", "fixation", "split")
 """Columns of texts whose labels the tables share."""
 OWNER = "owner"
 """The code of a row's table, by `Source.owner`."""
+NEARLY_ALL = 0.9
+"""More than this share of fixations within images says that a screen is right."""
 MEASURED = ("time", "duration")
 """Columns of numbers that are left unread if they hold anything else."""
 
@@ -290,17 +292,29 @@ def placed(rows: Rows, frame: Frame, sizes: Points, left_out: LeftOut) -> tuple[
         UserError: most positions are outside.
     """
     own = sizes[rows.image]
-    y, x = frame.pixels(rows.x, rows.y, own)
-    # The lower and the right edge belong to the last pixel.
-    inside = (y >= 0) & (x >= 0) & (y <= own[:, 0]) & (x <= own[:, 1])
+    y, x, inside = _pixels(rows, frame, own)
     n_outside = len(rows) - np.count_nonzero(inside)
     if 2 * n_outside > len(rows):
+        remedy = "set coordinates, or screen_size and image_on_screen"
+        if frame.is_set:
+            remedy = "correct screen_size or image_on_screen"
+        if frame.screen and np.mean(_pixels(rows, frame.swapped, own)[2]) > NEARLY_ALL:
+            width, height = frame.screen
+            remedy = f"did you swap the sides of screen_size? Write height x width: {height}x{width}"
         raise UserError(
             f"{n_outside:,} of {len(rows):,} fixations are outside of their images, taken as {frame.text}: x is "
             f"{rows.x.min():.4g} to {rows.x.max():.4g}, y is {rows.y.min():.4g} to {rows.y.max():.4g}, the "
-            f"largest image is {sizes[:, 0].max()} x {sizes[:, 1].max()} pixels (height x width); set "
-            "coordinates, or screen_size and image_on_screen"
+            f"largest image is {sizes[:, 0].max()} x {sizes[:, 1].max()} pixels (height x width); {remedy}"
         )
-    left_out.add("outside of their images", n_outside)
+    share = n_outside / len(rows)
+    percent = f"{share:.0%}" if share >= 0.01 else "less than 1%"
+    left_out.add(f"of {len(rows):,} outside of their images ({percent})", n_outside)
     points = np.floor(np.stack([y, x], axis=1)[inside]).astype(np.int64)
     return rows.where(inside), np.minimum(points, own[inside] - 1)
+
+
+def _pixels(rows: Rows, frame: Frame, sizes: Points) -> tuple[Floats, Floats, Mask]:
+    """Each row's (y, x) in its image of `sizes`, and whether it is inside."""
+    y, x = frame.pixels(rows.x, rows.y, sizes)
+    # The lower and the right edge belong to the last pixel.
+    return y, x, (y >= 0) & (x >= 0) & (y <= sizes[:, 0]) & (x <= sizes[:, 1])

@@ -165,6 +165,14 @@ def test_positions_outside(refused):
     refused(rows("image,x,y", *(f"{'abcde'[n % 5]},{900 + n},600" for n in range(15))), message)
 
 
+def test_a_screen_that_is_not_right(refused):
+    text = rows("image,x,y", *(f"{'abcde'[n % 5]},{930 + n},540" for n in range(15)))  # of 1080 x 1920
+    message = r"15 of 15 .*; did you swap the sides of screen_size\? Write height x width: 1080x1920$"
+    refused(text, message, screen_size="1920x1080")
+    refused(text, r"\(height x width\); correct screen_size or image_on_screen$", screen_size="500x600")
+    refused(text, r"\(height x width\); correct screen_size or image_on_screen$", image_on_screen="0,0")
+
+
 def test_degrees_without_a_scale(refused):
     text = rows("image,x,y", *(f"a,{-6.5 + n},{-4.5 + n}" for n in range(10)))
     refused(text, r"x -6.5 to 2.5, y -4.5 to 4.5\) look like degrees of visual angle; set coordinates=degrees")

@@ -48,7 +48,7 @@ def test_pixels_are_cut_to_whole_ones_and_the_far_edge_belongs_to_the_last(tmp_p
     )
     notes = understand(tmp_path / "set")[2]
     assert gaze_of(tmp_path / "set")["a.png"] == ([[0, 63], [47, 63]], None)
-    assert "Rows left out: 2 outside of their images." in notes
+    assert "Rows left out: 2 of 5 outside of their images (40%)." in notes
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,31 @@ def test_positions_of_every_kind_are_moved_to_pixels_of_the_image(position, sett
     write_images(tmp_path / "set", ("a.png", "b.png"))
     write_table(tmp_path / "set" / "t.csv", rows("image,x,y", f"a,{position}", f"b,{position}"))
     assert gaze_of(tmp_path / "set", **settings)["a.png"] == ([[36, 16]], None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (
+            {"screen_size": "248x264"},
+            "of a screen 248 pixels high and 264 wide; the image is in its middle (the unit "
+            "by their values, the screen as set).",
+        ),
+        (
+            {"image_on_screen": "100,120", "coordinates": "pixels"},
+            "of the screen; the image's upper left corner there is at x 100, y 120 (as set).",
+        ),
+        (
+            {"image_on_screen": "100,120,96x128"},
+            "of the screen; the image's upper left corner there is at x 100, y "
+            "120, its size there is 96x128 (the unit by their values, the screen as set).",
+        ),
+    ],
+)
+def test_a_screen_is_said_as_it_was_set(settings, text, tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y", "a,116,136", "b,116,136"))
+    assert understand(tmp_path / "set", **settings)[2][1] == f"Positions were taken as pixels {text}"
 
 
 # === Names ===
