@@ -104,6 +104,13 @@ def test_a_table_that_is_too_large_when_it_is_unpacked(refused, monkeypatch):
     refused(gzip.compress(bytes(10**7)), r"fix\.csv\.gz has more than 0 GB", "fix.csv.gz")
 
 
+@pytest.mark.parametrize("title", ["Bild", "image", "was"])
+def test_a_column_of_images_that_is_named_for_something_else(title, refused):
+    text = plain_rows().replace("image,", f"{title},")
+    message = f"fix.csv has no column left for the image of each row: '{title}' is already taken by split; correct"
+    refused(text, message, columns=f"split={title}")
+
+
 # === Images ===
 
 
@@ -234,6 +241,7 @@ def test_splits_that_are_not_told(refused):
     ("settings", "message"),
     [
         ({"columns": "image"}, "columns is 'image'; write pairs such as image=stimulus,x=gx,y=gy"),
+        ({"columns": "image=a; x=b;y=c"}, "columns is 'image=a; x=b;y=c'; separate the pairs with commas"),
         ({"columns": "img=a"}, "columns names 'img'; what a column may hold is: image, x, y"),
         ({"columns": "x=a,x=b,y=c"}, "columns names x twice: a and b"),
         ({"columns": "x=a"}, "columns is 'x=a'; name both x and y, or neither"),
