@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -142,8 +143,10 @@ def _read_one(source: Source, names: ImageNames, shared: dict[str, dict[str, int
     codes = {role: np.full(kept.sum(), -1, np.int32) for role in SHARED}
     for role in SHARED:
         if role in texts:
-            codes[role] = _coded(texts[role], functools.partial(_number_of, shared[role]))[kept]
-    codes[OWNER] = np.full(kept.sum(), _number_of(shared[OWNER], source.owner), np.int32)
+            same = _same_texts(texts[role])
+            codes[role] = _coded(same, functools.partial(_number_of, shared[role]))[kept]
+    owner = shared[OWNER].setdefault(source.owner, len(shared[OWNER]))  # may be empty
+    codes[OWNER] = np.full(kept.sum(), owner, np.int32)
     nothing = np.full(kept.sum(), np.nan)
     return Rows(
         image[kept],
@@ -186,8 +189,17 @@ def _usable(source: Source, x: Floats, y: Floats, texts: dict[str, Texts], image
     return kept
 
 
+def _same_texts(texts: Texts) -> Texts:
+    """The column without blanks around its labels and, if all are numbers, without decimals of zero."""
+    labels = [label.strip() for label in texts.labels]
+    if all(re.fullmatch(r"[+-]?\d+([.,]\d+)?", label) for label in labels if label):
+        labels = [re.sub(r"[.,]0+$", "", label) for label in labels]
+    return Texts(texts.codes, labels)
+
+
 def _number_of(numbers: dict[str, int], label: str) -> int:
-    return numbers.setdefault(label, len(numbers))
+    """The number of a label; -1 for an empty one."""
+    return numbers.setdefault(label, len(numbers)) if label else -1
 
 
 def _coded(texts: Texts, code: Callable[[str], int]) -> Ints:

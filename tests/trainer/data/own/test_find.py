@@ -143,6 +143,8 @@ def test_a_table_for_each_image_or_for_each_observer(tmp_path):
     for observer in ("p2", "p1"):
         write_table(tmp_path / "set" / f"{observer}.csv", rows("image,x,y", f"a,{observer[1]},5", "b,10,5"))
     assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 1], [5, 2]], [0, 1])
+    (tmp_path / "set" / "p1.csv").rename(tmp_path / "set" / "fixations.csv")
+    assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 1], [5, 2]], [0, 1])
 
 
 def test_observers_in_other_languages_are_told_apart(tmp_path):
@@ -161,6 +163,23 @@ def test_observers_in_other_languages_are_told_apart(tmp_path):
         write_table(tmp_path / "set" / "t.csv", rows(header.replace("Versuchsperson", title), *lines))
         assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 10], [6, 20]], [0, 1])
     assert "duration is 'Dauer (ms)', fixation is 'Fixation Nr.'." in understand(tmp_path / "set")[2][0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "observers"),
+    [
+        (("p1", "p1 ", " p2"), [0, 0, 1]),
+        (("1", "1.0", "2.00"), [0, 0, 1]),
+        (("1", "1.0", "x"), [0, 1, 2]),
+        (("1", "1.5", "10"), [0, 1, 2]),
+        (("1", "2", " "), None),
+    ],
+)
+def test_an_observer_is_the_same_however_it_is_written(labels, observers, tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    lines = [f"a,10,{position},{label}" for position, label in enumerate(labels)]
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y,observer", *lines, f"b,1,2,{labels[0]}"))
+    assert gaze_of(tmp_path / "set")["a.png"][1] == observers
 
 
 def test_columns_that_are_not_used_are_said(tmp_path):
