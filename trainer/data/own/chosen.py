@@ -125,7 +125,7 @@ def _source(table: Table, member: Member, named: dict[str, str], names: ImageNam
             name = table.header[found.index[role]]
             return None, (
                 f"{table.origin} has no column left for the image of each row: {name!r} is already taken by "
-                f"{role}; correct `columns`, such as image={name}"
+                f"{role}; name another for {role} in `columns`, or leave {role} out"
             )
     return None, (
         f"{table.origin} has no column that names the image of each row; its columns are {shown}; name it with "

@@ -107,7 +107,7 @@ def test_a_table_that_is_too_large_when_it_is_unpacked(refused, monkeypatch):
 @pytest.mark.parametrize("title", ["Bild", "image", "was"])
 def test_a_column_of_images_that_is_named_for_something_else(title, refused):
     text = plain_rows().replace("image,", f"{title},")
-    message = f"fix.csv has no column left for the image of each row: '{title}' is already taken by split; correct"
+    message = f"fix.csv has no column left for the image of each row: '{title}' is already taken by split; name"
     refused(text, message, columns=f"split={title}")
 
 
