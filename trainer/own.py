@@ -70,6 +70,8 @@ def parse_columns(text: str) -> dict[str, str]:
     Raises:
         UserError: the text is malformed, or names something unknown.
     """
+    if re.search(rf";\s*({'|'.join(COLUMNS)})\s*=", text):
+        raise UserError(f"columns is {text!r}; separate the pairs with commas")
     named: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         role, equals, name = (piece.strip() for piece in part.partition("="))

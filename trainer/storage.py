@@ -174,9 +174,17 @@ def checksum(path: pathlib.Path) -> str:
 
 def _list_local(path: pathlib.Path) -> list[SourceObject]:
     if not path.exists():
+        parts = str(path).split()
+        if len(parts) > 1 and all(pathlib.Path(part).expanduser().exists() for part in parts):
+            raise UserError(
+                f"source {path} is several paths: only addresses can be listed; put the files into one folder"
+            )
         raise UserError(f"source {path} does not exist; give a folder, an archive, a gs:// address, or `sample`")
     if path.is_file() and not is_archive(path.name):
-        raise UserError(f"source {path} is neither a folder nor an archive ({', '.join(ARCHIVES)})")
+        raise UserError(
+            f"source {path} is neither a folder nor an archive ({', '.join(ARCHIVES)}); put a table and its "
+            "images into one folder, and give the folder"
+        )
     paths = {path.name: path} if path.is_file() else dict(_walk(path))
     if not paths:
         raise UserError(f"source {path} is an empty folder; put the dataset's archives or folders into it")

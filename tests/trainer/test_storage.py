@@ -84,8 +84,10 @@ def test_an_empty_folder_and_other_files_are_not_sources(tmp_path):
     with pytest.raises(UserError, match="is an empty folder"):
         storage.list_objects(str(tmp_path))
     (tmp_path / "a.txt").touch()
-    with pytest.raises(UserError, match=r"a\.txt is neither a folder nor an archive"):
+    with pytest.raises(UserError, match=r"a\.txt is neither a folder nor an archive .*; put a table and its"):
         storage.list_objects(str(tmp_path / "a.txt"))
+    with pytest.raises(UserError, match="is several paths: only addresses can be listed; put the files into one"):
+        storage.list_objects(f"{tmp_path / 'a.txt'} {tmp_path}")
 
 
 @pytest.mark.parametrize("status", [401, 403])

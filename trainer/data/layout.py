@@ -184,7 +184,12 @@ def check_counts(items: dict[str, list[Item]], row: Dataset, source: str, allow_
     n_train, n_valid = len(items["train"]), len(items["valid"])
     counts = f"{source} has {n_train} training and {n_valid} validation images"
     if not n_train or not n_valid:
-        raise UserError(f"{counts}; both are needed: add images")
+        remedy = "add images"
+        if row.any_count and row.split != "shuffle":
+            missing = "val" if n_train else "train"
+            remedy = f"put some into {missing}/" if row.split == "given" else f"label some as {missing}"
+            remedy += ", or use split=shuffle"
+        raise UserError(f"{counts}; both are needed: {remedy}")
     if (n_train, n_valid) != (row.n_train, row.n_valid) and not (row.any_count or allow_partial_data):
         raise UserError(
             f"{counts}, the complete dataset has {row.n_train} and {row.n_valid}; add the rest, or set "

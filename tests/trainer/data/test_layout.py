@@ -1,3 +1,4 @@
+import dataclasses
 import pathlib
 
 import numpy as np
@@ -161,6 +162,21 @@ def test_a_split_without_images_is_never_accepted():
     items = find("osie", *pairs("a"))
     with pytest.raises(UserError, match="0 training and 1 validation images; both are needed"):
         layout.check_counts(items, datasets.get("osie"), "source", allow_partial_data=True)
+
+
+@pytest.mark.parametrize(
+    ("split", "remedy"),
+    [
+        ("column", "label some as train, or use split=shuffle"),
+        ("given", "put some into train/, or"),
+        ("shuffle", "add"),
+    ],
+)
+def test_recordings_of_ones_own_with_one_split_can_be_split_otherwise(split, remedy):
+    row = dataclasses.replace(datasets.get("custom"), split=split)
+    items = find("osie", *pairs("a"))
+    with pytest.raises(UserError, match=f"0 training and 1 validation images; both are needed: {remedy}"):
+        layout.check_counts(items, row, "source", allow_partial_data=True)
 
 
 def test_a_limit_chooses_from_all_categories_and_keeps_the_order():

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from trainer.data.own import columns, tables
 from trainer.data.own.columns import Columns
@@ -29,6 +29,12 @@ class Source:
     def names(self) -> dict[str, str]:
         """What a column holds -> its name."""
         return {role: self.table.header[position] for role, position in self.columns.index.items()}
+
+    @property
+    def unused(self) -> list[str]:
+        """The names of the columns that hold nothing that is known."""
+        used = set(self.columns.index.values())
+        return [name for position, name in enumerate(self.table.header) if name and position not in used]
 
     @property
     def owner(self) -> str:
@@ -106,7 +112,7 @@ def _source(table: Table, member: Member, named: dict[str, str], names: ImageNam
         )
     if "image" in named:
         return Source(table, found, None), ""
-    position = _image_column(table, found, names)
+    position = _image_column(table, found, names, named.keys() & found.index.keys() - {"trial"})
     if position is not None:
         found.index["image"] = position
         return Source(table, found, None), ""
@@ -114,19 +120,36 @@ def _source(table: Table, member: Member, named: dict[str, str], names: ImageNam
     image = _image_of_path(member.path, names)
     if image is not None:
         return Source(table, found, image), ""
+    for role in named:
+        if role in found.index and _matches(table, found.index[role], names):
+            name = table.header[found.index[role]]
+            return None, (
+                f"{table.origin} has no column left for the image of each row: {name!r} is already taken by "
+                f"{role}; name another for {role} in `columns`, or leave {role} out"
+            )
     return None, (
         f"{table.origin} has no column that names the image of each row; its columns are {shown}; name it with "
         "`columns`, such as image=NAME, or give the table the name of its image"
     )
 
 
-def _image_column(table: Table, found: Columns, names: ImageNames) -> int | None:
-    """The column of images: of those with a usual name the one that names most images, else any that does."""
+def _matches(table: Table, position: int, names: ImageNames) -> int:
+    """How many cells of a column, of the table's first rows, name an image."""
+    return names.count({row[position] for row in table.sample if position < len(row)} - {""})
+
+
+def _image_column(table: Table, found: Columns, names: ImageNames, named: Collection[str]) -> int | None:
+    """The column of images: of those with a usual name the one that names most images, else any that does.
+
+    None of them is a column that the user names for what is in `named`.
+    """
 
     def matches(position: int) -> int:
-        return names.count({row[position] for row in table.sample if position < len(row)} - {""})
+        return _matches(table, position, names)
 
-    usual = [position for position in columns.image_candidates(table.header) if not table.is_empty(position)]
+    by_user = {found.index[role] for role in named}
+    candidates = [position for position in columns.image_candidates(table.header) if position not in by_user]
+    usual = [position for position in candidates if not table.is_empty(position)]
     if usual:
         best = max(usual, key=matches)  # the first of several
         if matches(best) or not table.sample:

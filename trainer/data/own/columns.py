@@ -94,6 +94,7 @@ ROLES = {
         *("stim id", "presented stimulus name", "presented media name", "media name", "medianame", "media"),
         *("picture", "picture name", "picture file", "pic", "photo", "surface", "surface name"),
         *("filename", "file name", "file", "background", "item", "media id", "trial label"),
+        *("bild", "bildname", "afbeelding", "nom image"),
     ),
     "observer": (
         *("observer", "observer id", "participant", "participant id", "participant name", "participantname"),
@@ -108,6 +109,9 @@ ROLES = {
             "worker",
             "worker id",
         ),
+        *("participant nr", "participant code", "code participant", "participant no", "participante", "sujet"),
+        *("versuchsperson", "versuchspersonen nr", "vp", "vp nr", "vp code", "vpn", "proband", "probanden nr"),
+        *("teilnehmer", "teilnehmer nr", "proefpersoon", "proefpersoon nr", "ppn", "deelnemer", "deelnemer nr"),
         *("pid", "recording id", "recording name", "recordingname", "session id"),
     ),
     "trial": (
@@ -134,6 +138,7 @@ ROLES = {
             "dur",
         ),
         *("eye movement event duration", "gazeeventduration", "current fix duration", "event duration"),
+        *("dauer", "fixationsdauer", "duur", "fixatieduur", "durée", "duree", "durée fixation"),
     ),
     "time": (
         *("fpogs", "current fix start", "event start trial time", "fixation start", "start timestamp", "start"),
@@ -141,6 +146,7 @@ ROLES = {
     ),
     "fixation": (
         *("fixation id", "fixationid", "fixation index", "fixationindex", "fixation number", "fixation"),
+        *("fixation nr", "fixation no", "fixationsnummer", "fixatienummer", "no fixation"),
         *(
             "fix index",
             "eye movement type index",

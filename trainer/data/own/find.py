@@ -47,6 +47,8 @@ MAX_WORKERS = 32
 BLUR_SHARE = 1 / 30
 """Blur by default, of the longer side of the median image. One degree of visual angle is 1/29 of the longer side
 in MIT1003 (35 of 1024 px) and 1/33 in OSIE (24 of 800 px)."""
+MAX_BLUR_SHARE = 1 / 2
+"""Blur above this share of the longer side of the median image is refused."""
 
 
 def find_recordings(
@@ -99,7 +101,7 @@ def find_recordings(
         count for item, count in zip(found.items, found.n_fixations, strict=False) if id(item) in in_use
     )
     report.remarks += _turned(found)
-    blur_sigma_px = config.blur_px or config.pixels_per_degree or _blur_px(found.pictures)
+    blur_sigma_px = _blur_px(config, found.pictures)
     if sources and found.items[0].map is None:
         report.remarks.append(_blur_text(config, blur_sigma_px))
     if is_test_set:
@@ -300,9 +302,16 @@ def _first_rows(rows: Rows, points: Points, items: Sequence[Item]) -> list[First
 # === Blur ===
 
 
-def _blur_px(pictures: Sequence[Picture]) -> float:
+def _blur_px(config: FetchConfig, pictures: Sequence[Picture]) -> float:
     longer = float(np.median([max(picture.size) for picture in pictures]))
-    return max(1.0, round(BLUR_SHARE * longer, 1))
+    blur_px = config.blur_px or config.pixels_per_degree
+    if blur_px > MAX_BLUR_SHARE * longer:
+        name = "blur_px" if config.blur_px else "pixels_per_degree"
+        raise UserError(
+            f"{name} is {blur_px:g}, but the longer side of the median image has only {longer:g} pixels; set "
+            f"{name} to the pixels of one degree of visual angle (350 may be 35.0 without its point)"
+        )
+    return blur_px or max(1.0, round(BLUR_SHARE * longer, 1))
 
 
 def _blur_text(config: FetchConfig, blur_px: float) -> str:

@@ -1,5 +1,6 @@
 """Find the image that a cell of a table names: by its path, the end of its path, or its name without a suffix."""
 
+import math
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -28,21 +29,44 @@ class ImageNames:
         Raises:
             UserError: several images have this name.
         """
-        label = _plain(label)
+        return self.find_all([label], origin)[0]
+
+    def find_all(self, labels: Sequence[str], origin: str) -> list[int | None]:
+        """The image that each label of a table names, as `find`.
+
+        A label that is longer than what it shares with the path of an image names none if another label names
+        that image better: face/a.png is not house/a.png where the table has house/a.png too.
+        """
+        matches = [self._match(_plain(label)) for label in labels]
+        best: dict[int, float] = {}
+        for found, shared in matches:
+            if len(found) == 1:
+                best[found[0]] = max(best.get(found[0], 0), shared)
+        images: list[int | None] = []
+        for label, (found, shared) in zip(labels, matches, strict=True):
+            if all(best.get(image, 0) > shared for image in found):
+                images.append(None)
+                continue
+            if len(found) > 1:
+                first, second = (self._paths[image] for image in found[:2])
+                raise UserError(
+                    f"{origin} has rows of {_plain(label)!r}, which may be {first} or {second}; write their paths "
+                    "below the source into the table, or rename one of them"
+                )
+            images.append(found[0])
+        return images
+
+    def _match(self, label: str) -> tuple[list[int], float]:
+        """The images that a label may mean, and how many names it shares with their paths; infinity if all."""
+        whole = label.lstrip("/")
         for name in (*_ends(label), *_ends(_stem(label))):
             found = self._by_name.get(name)
             if found is None:
                 continue
             if len(found) > 1:
                 found = [each for each in found if _plain(self._paths[each]) == label] or found
-            if len(found) > 1:
-                first, second = (self._paths[position] for position in found[:2])
-                raise UserError(
-                    f"{origin} has rows of {label!r}, which may be {first} or {second}; write their paths below "
-                    "the source into the table, or rename one of them"
-                )
-            return found[0]
-        return None
+            return found, math.inf if name in (whole, _stem(whole)) else name.count("/") + 1
+        return [], 0
 
     @property
     def only(self) -> int | None:

@@ -77,9 +77,21 @@ class Frame:
         return (self.screen[0] - scale * height) / 2, (self.screen[1] - scale * width) / 2, scale, scale
 
     @property
+    def is_set(self) -> bool:
+        """Whether the settings say where images are on the screen."""
+        return self.screen is not None or "," in self.place
+
+    @property
+    def swapped(self) -> "Frame":
+        """The frame with height and width of the screen exchanged."""
+        return dataclasses.replace(self, screen=self.screen and self.screen[::-1])
+
+    @property
     def text(self) -> str:
         """The frame as a sentence for people."""
         area = "the image"
+        if self.unit == PIXELS and "," in self.place:
+            area = "the screen"
         if self.screen is not None:
             area = f"a screen {self.screen[0]} pixels high and {self.screen[1]} wide"
         names = {
@@ -89,7 +101,9 @@ class Frame:
         }
         where = ""
         if "," in self.place:
-            where = f"; the image's upper left corner and size there are {self.place}"
+            left, top, *size = self.place.split(",")
+            where = f"; the image's upper left corner there is at x {left}, y {top}"
+            where += f", its size there is {size[0]}" if size else ""
         elif self.screen is not None:
             where = "; the image is in its middle" + (", enlarged to fill it" if self.place == "fit" else "")
         return f"{names[self.unit]}{', y upwards' if self.upwards else ''}{where}"
@@ -142,12 +156,14 @@ def frame_of(config: FetchConfig, tables: Sequence[Columns], x: Floats, y: Float
             "out, or name other columns with `columns`"
         )
     frame = Frame.of(config, unit, tables[0].upwards)
+    if frame.is_set:
+        why = "as set" if unit == config.coordinates else f"the unit {why}, the screen as set"
     return frame, f"Positions were taken as {frame.text} ({why})."
 
 
 def on_screen_hint(tables: Sequence[Columns], frame: Frame) -> list[str]:
     """A sentence for positions whose columns say that they are on the screen, unless the settings say so too."""
-    if all(table.on != SCREEN for table in tables) or frame.screen is not None or "," in frame.place:
+    if all(table.on != SCREEN for table in tables) or frame.is_set:
         return []
     return [
         "The columns' names say that positions are on the screen; they were taken as positions on the image, "

@@ -12,6 +12,7 @@ from trainer.data.own.chosen import Form, Source
 from trainer.data.own.rows import LeftOut
 
 SHOWN_FORMS = 5
+SHOWN_COLUMNS = 8
 FIRST_ROWS = 5
 LOG_WIDTH = 120
 """Of lines where there is no terminal."""
@@ -49,7 +50,7 @@ class Report:
 
     def sentences(self) -> list[str]:
         """The report, the same for the same data."""
-        notes = [*self._forms()]
+        notes = [*self._forms(), *self._unused()]
         if self.other_tables:
             notes.append(f"Tables without fixations, left out: {some(self.other_tables)}.")
         if self.positions:
@@ -87,6 +88,16 @@ class Report:
         if len(by_form) > SHOWN_FORMS:
             sentences.append(f"{len(by_form) - SHOWN_FORMS} more forms of tables.")
         return sentences
+
+    def _unused(self) -> list[str]:
+        names = list(dict.fromkeys(name for source in self.sources for name in source.unused))
+        if not names:
+            return []
+        more = f" and {len(names) - SHOWN_COLUMNS:,} more" if len(names) > SHOWN_COLUMNS else ""
+        shown = ", ".join(repr(name[:40]) for name in names[:SHOWN_COLUMNS]) + more
+        is_told = self.n_observers or any("observer" in source.columns.index for source in self.sources)
+        hint = "" if is_told else " If one tells observers apart, name it with `columns`: observer=NAME."
+        return [f"Columns that were not used: {shown}.{hint}"]
 
     def show(self) -> None:
         """Print the report."""

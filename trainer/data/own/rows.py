@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -23,6 +24,8 @@ SHARED = ("observer", "trial", "fixation", "split")
 """Columns of texts whose labels the tables share."""
 OWNER = "owner"
 """The code of a row's table, by `Source.owner`."""
+NEARLY_ALL = 0.9
+"""More than this share of fixations within images says that a screen is right."""
 MEASURED = ("time", "duration")
 """Columns of numbers that are left unread if they hold anything else."""
 
@@ -134,13 +137,16 @@ def _read_one(source: Source, names: ImageNames, shared: dict[str, dict[str, int
     texts = {role: cast("Texts", values[index[role]]) for role in labelled}
     image: Ints = np.full(len(x), source.image or 0, np.int32)
     if source.image is None:
-        image = _coded(texts["image"], lambda label: _found(names.find(label, table.origin)))
+        found = names.find_all(texts["image"].labels, table.origin)
+        image = np.array([*map(_found, found), -1], np.int32)[texts["image"].codes]
     kept = _usable(source, x, y, texts, image, left_out)
     codes = {role: np.full(kept.sum(), -1, np.int32) for role in SHARED}
     for role in SHARED:
         if role in texts:
-            codes[role] = _coded(texts[role], functools.partial(_number_of, shared[role]))[kept]
-    codes[OWNER] = np.full(kept.sum(), _number_of(shared[OWNER], source.owner), np.int32)
+            same = _same_texts(texts[role])
+            codes[role] = _coded(same, functools.partial(_number_of, shared[role]))[kept]
+    owner = shared[OWNER].setdefault(source.owner, len(shared[OWNER]))  # may be empty
+    codes[OWNER] = np.full(kept.sum(), owner, np.int32)
     nothing = np.full(kept.sum(), np.nan)
     return Rows(
         image[kept],
@@ -183,8 +189,17 @@ def _usable(source: Source, x: Floats, y: Floats, texts: dict[str, Texts], image
     return kept
 
 
+def _same_texts(texts: Texts) -> Texts:
+    """The column without blanks around its labels and, if all are numbers, without decimals of zero."""
+    labels = [label.strip() for label in texts.labels]
+    if all(re.fullmatch(r"[+-]?\d+([.,]\d+)?", label) for label in labels if label):
+        labels = [re.sub(r"[.,]0+$", "", label) for label in labels]
+    return Texts(texts.codes, labels)
+
+
 def _number_of(numbers: dict[str, int], label: str) -> int:
-    return numbers.setdefault(label, len(numbers))
+    """The number of a label; -1 for an empty one."""
+    return numbers.setdefault(label, len(numbers)) if label else -1
 
 
 def _coded(texts: Texts, code: Callable[[str], int]) -> Ints:
@@ -217,7 +232,8 @@ def once(rows: Rows, left_out: LeftOut) -> Rows:
     Of rows with the same content one is left. Of rows of one observer, trial and image the last is left if they
     have the same time and number of a fixation, or if they follow one another with the same number: software that
     writes a row for each sample of the gaze repeats the fixation to which it belongs, and its position is final in
-    the last row. The same number elsewhere in a table is another fixation, because numbers may begin again.
+    the last row. The same number elsewhere in a table is another fixation, because numbers may begin again. Times
+    that differ nowhere within a trial are those of trials, and tell nothing.
     """
     number, time = rows.codes["fixation"], rows.numbers["time"]
     observer = np.where(rows.codes["observer"] >= 0, rows.codes["observer"], -2 - rows.codes[OWNER])
@@ -228,6 +244,7 @@ def once(rows: Rows, left_out: LeftOut) -> Rows:
     rows, whose, number, time = rows.where(kept), whose[kept], number[kept], time[kept]
     # Times are those of one observer only if observers are told apart, by a column or by the tables' numbers.
     has_time = ~np.isnan(time) & ((rows.codes["observer"] >= 0) | (number >= 0))
+    has_time &= _differ_within(whose[has_time], rows.where(has_time))
     alone = _hash(np.arange(len(rows)), np.full(len(rows), -3))
     kept = _last(np.where(has_time, _hash(whose, number, _bits(time)), alone))
     marks = np.where(number >= 0, _hash(whose, number), alone)[kept]
@@ -239,6 +256,13 @@ def once(rows: Rows, left_out: LeftOut) -> Rows:
         len(rows) - kept.sum(),
     )
     return rows.where(kept)
+
+
+def _differ_within(whose: NDArray[np.uint64], rows: Rows) -> bool:
+    """Whether some trial has two times, or none has two positions; `whose` has one number for each trial."""
+    n_trials = len(np.unique(whose))
+    has_times = len(np.unique(_hash(whose, _bits(rows.numbers["time"])))) > n_trials
+    return has_times or len(np.unique(_hash(whose, _bits(rows.x), _bits(rows.y)))) == n_trials
 
 
 def _bits(values: Floats) -> Ints:
@@ -280,17 +304,29 @@ def placed(rows: Rows, frame: Frame, sizes: Points, left_out: LeftOut) -> tuple[
         UserError: most positions are outside.
     """
     own = sizes[rows.image]
-    y, x = frame.pixels(rows.x, rows.y, own)
-    # The lower and the right edge belong to the last pixel.
-    inside = (y >= 0) & (x >= 0) & (y <= own[:, 0]) & (x <= own[:, 1])
+    y, x, inside = _pixels(rows, frame, own)
     n_outside = len(rows) - np.count_nonzero(inside)
     if 2 * n_outside > len(rows):
+        remedy = "set coordinates, or screen_size and image_on_screen"
+        if frame.is_set:
+            remedy = "correct screen_size or image_on_screen"
+        if frame.screen and np.mean(_pixels(rows, frame.swapped, own)[2]) > NEARLY_ALL:
+            width, height = frame.screen
+            remedy = f"did you swap the sides of screen_size? Write height x width: {height}x{width}"
         raise UserError(
             f"{n_outside:,} of {len(rows):,} fixations are outside of their images, taken as {frame.text}: x is "
             f"{rows.x.min():.4g} to {rows.x.max():.4g}, y is {rows.y.min():.4g} to {rows.y.max():.4g}, the "
-            f"largest image is {sizes[:, 0].max()} x {sizes[:, 1].max()} pixels (height x width); set "
-            "coordinates, or screen_size and image_on_screen"
+            f"largest image is {sizes[:, 0].max()} x {sizes[:, 1].max()} pixels (height x width); {remedy}"
         )
-    left_out.add("outside of their images", n_outside)
+    share = n_outside / len(rows)
+    percent = f"{share:.0%}" if share >= 0.01 else "less than 1%"
+    left_out.add(f"of {len(rows):,} outside of their images ({percent})", n_outside)
     points = np.floor(np.stack([y, x], axis=1)[inside]).astype(np.int64)
     return rows.where(inside), np.minimum(points, own[inside] - 1)
+
+
+def _pixels(rows: Rows, frame: Frame, sizes: Points) -> tuple[Floats, Floats, Mask]:
+    """Each row's (y, x) in its image of `sizes`, and whether it is inside."""
+    y, x = frame.pixels(rows.x, rows.y, sizes)
+    # The lower and the right edge belong to the last pixel.
+    return y, x, (y >= 0) & (x >= 0) & (y <= sizes[:, 0]) & (x <= sizes[:, 1])

@@ -104,6 +104,13 @@ def test_a_table_that_is_too_large_when_it_is_unpacked(refused, monkeypatch):
     refused(gzip.compress(bytes(10**7)), r"fix\.csv\.gz has more than 0 GB", "fix.csv.gz")
 
 
+@pytest.mark.parametrize("title", ["Bild", "image", "was"])
+def test_a_column_of_images_that_is_named_for_something_else(title, refused):
+    text = plain_rows().replace("image,", f"{title},")
+    message = f"fix.csv has no column left for the image of each row: '{title}' is already taken by split; name"
+    refused(text, message, columns=f"split={title}")
+
+
 # === Images ===
 
 
@@ -165,6 +172,14 @@ def test_positions_outside(refused):
     refused(rows("image,x,y", *(f"{'abcde'[n % 5]},{900 + n},600" for n in range(15))), message)
 
 
+def test_a_screen_that_is_not_right(refused):
+    text = rows("image,x,y", *(f"{'abcde'[n % 5]},{930 + n},540" for n in range(15)))  # of 1080 x 1920
+    message = r"15 of 15 .*; did you swap the sides of screen_size\? Write height x width: 1080x1920$"
+    refused(text, message, screen_size="1920x1080")
+    refused(text, r"\(height x width\); correct screen_size or image_on_screen$", screen_size="500x600")
+    refused(text, r"\(height x width\); correct screen_size or image_on_screen$", image_on_screen="0,0")
+
+
 def test_degrees_without_a_scale(refused):
     text = rows("image,x,y", *(f"a,{-6.5 + n},{-4.5 + n}" for n in range(10)))
     refused(text, r"x -6.5 to 2.5, y -4.5 to 4.5\) look like degrees of visual angle; set coordinates=degrees")
@@ -182,6 +197,13 @@ def test_positions_of_different_kinds(refused):
 def test_a_screen_for_positions_on_the_image(refused):
     text = rows("image,Fixation point X [MCS norm],Fixation point Y [MCS norm]", "a,0.5,0.5")
     refused(text, "say that positions are on the image, but screen_size is given", screen_size="100x100")
+
+
+def test_a_blur_as_large_as_the_images(refused):
+    message = "is 80, but the longer side of the median image has only 64 pixels; set .* 35.0 without its point"
+    for name in ("blur_px", "pixels_per_degree"):
+        refused(plain_rows(), f"{name} {message}", **{name: 80.0})
+    refused(plain_rows(), "is 32.1, but", blur_px=32.1)
 
 
 # === Splits ===
@@ -207,6 +229,7 @@ def test_splits_that_are_not_told(refused):
     ("settings", "message"),
     [
         ({"columns": "image"}, "columns is 'image'; write pairs such as image=stimulus,x=gx,y=gy"),
+        ({"columns": "image=a; x=b;y=c"}, "columns is 'image=a; x=b;y=c'; separate the pairs with commas"),
         ({"columns": "img=a"}, "columns names 'img'; what a column may hold is: image, x, y"),
         ({"columns": "x=a,x=b,y=c"}, "columns names x twice: a and b"),
         ({"columns": "x=a"}, "columns is 'x=a'; name both x and y, or neither"),

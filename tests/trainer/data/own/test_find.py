@@ -48,7 +48,7 @@ def test_pixels_are_cut_to_whole_ones_and_the_far_edge_belongs_to_the_last(tmp_p
     )
     notes = understand(tmp_path / "set")[2]
     assert gaze_of(tmp_path / "set")["a.png"] == ([[0, 63], [47, 63]], None)
-    assert "Rows left out: 2 outside of their images." in notes
+    assert "Rows left out: 2 of 5 outside of their images (40%)." in notes
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,31 @@ def test_positions_of_every_kind_are_moved_to_pixels_of_the_image(position, sett
     assert gaze_of(tmp_path / "set", **settings)["a.png"] == ([[36, 16]], None)
 
 
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (
+            {"screen_size": "248x264"},
+            "of a screen 248 pixels high and 264 wide; the image is in its middle (the unit "
+            "by their values, the screen as set).",
+        ),
+        (
+            {"image_on_screen": "100,120", "coordinates": "pixels"},
+            "of the screen; the image's upper left corner there is at x 100, y 120 (as set).",
+        ),
+        (
+            {"image_on_screen": "100,120,96x128"},
+            "of the screen; the image's upper left corner there is at x 100, y "
+            "120, its size there is 96x128 (the unit by their values, the screen as set).",
+        ),
+    ],
+)
+def test_a_screen_is_said_as_it_was_set(settings, text, tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y", "a,116,136", "b,116,136"))
+    assert understand(tmp_path / "set", **settings)[2][1] == f"Positions were taken as pixels {text}"
+
+
 # === Names ===
 
 
@@ -85,6 +110,21 @@ def test_an_image_is_found_by_its_path_its_name_or_its_stem(label, tmp_path):
     write_images(tmp_path / "set" / "pictures" / "two", ("b.png",), first=1)
     write_table(tmp_path / "set" / "t.csv", rows("stimulus,x,y", f"{label},10,5", "b,1,2"))
     assert gaze_of(tmp_path / "set")["one/a.png"] == ([[5, 10]], None)
+
+
+@pytest.mark.parametrize("before", ["", "C:\\study\\", "/home/me/"])
+def test_an_image_in_another_folder_is_not_taken_for_one_that_is_not_there(before, tmp_path):
+    write_images(tmp_path / "set", ("house/a.png", "tree/a.png", "tree/b.png"))
+    labels = [f"{before}{name}" for name in ("house/a.png", "tree/a.png", "face/a.png", "tree/b", "face/b.png")]
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y", *(f"{label},10,5" for label in labels)))
+    assert gaze_of(tmp_path / "set") == dict.fromkeys(
+        ("house/a.png", "tree/a.png", "tree/b.png"), ([[5, 10]], None)
+    )
+    unknown = f"{before}face/a.png", f"{before}face/b.png"
+    assert (
+        f"Rows left out: 2 of images that are not there ({', '.join(map(repr, unknown))})."
+        in (understand(tmp_path / "set")[2])
+    )
 
 
 def test_columns_are_named_by_the_setting(tmp_path):
@@ -103,6 +143,59 @@ def test_a_table_for_each_image_or_for_each_observer(tmp_path):
     for observer in ("p2", "p1"):
         write_table(tmp_path / "set" / f"{observer}.csv", rows("image,x,y", f"a,{observer[1]},5", "b,10,5"))
     assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 1], [5, 2]], [0, 1])
+    (tmp_path / "set" / "p1.csv").rename(tmp_path / "set" / "fixations.csv")
+    assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 1], [5, 2]], [0, 1])
+
+
+def test_observers_in_other_languages_are_told_apart(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    header = "Versuchsperson;Bild;Fixation Nr.;X-Position;Y-Position;Dauer (ms)"
+    lines = ["1;a.png;1;10;5;200", "1;b.png;1;10;5;210", "2;a.png;1;20;6;190", "2;b.png;1;20;6;250"]
+    for title in (
+        "Versuchsperson",
+        "Vp-Nr.",
+        "Proband",
+        "Teilnehmer",
+        "Proefpersoon",
+        "Deelnemer",
+        "Participante",
+    ):
+        write_table(tmp_path / "set" / "t.csv", rows(header.replace("Versuchsperson", title), *lines))
+        assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 10], [6, 20]], [0, 1])
+    assert "duration is 'Dauer (ms)', fixation is 'Fixation Nr.'." in understand(tmp_path / "set")[2][0]
+
+
+@pytest.mark.parametrize(
+    ("labels", "observers"),
+    [
+        (("p1", "p1 ", " p2"), [0, 0, 1]),
+        (("1", "1.0", "2.00"), [0, 0, 1]),
+        (("1", "1.0", "x"), [0, 1, 2]),
+        (("1", "1.5", "10"), [0, 1, 2]),
+        (("1", "2", " "), None),
+    ],
+)
+def test_an_observer_is_the_same_however_it_is_written(labels, observers, tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    lines = [f"a,10,{position},{label}" for position, label in enumerate(labels)]
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y,observer", *lines, f"b,1,2,{labels[0]}"))
+    assert gaze_of(tmp_path / "set")["a.png"][1] == observers
+
+
+def test_columns_that_are_not_used_are_said(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y,wer,age", "a,10,5,q,3", "b,10,5,p,3"))
+    assert understand(tmp_path / "set")[2][1] == (
+        "Columns that were not used: 'wer', 'age'. If one tells observers apart, name it with `columns`: "
+        "observer=NAME."
+    )
+    named = understand(tmp_path / "set", columns="observer=wer")[2][1]
+    assert named == "Columns that were not used: 'age'."
+    many = ",".join(f"{n}{'z' * 500}" for n in range(300))
+    write_table(tmp_path / "set" / "t.csv", rows(f"image,x,y,{many}", *(f"{n},1,2" + ",0" * 300 for n in "ab")))
+    note = understand(tmp_path / "set")[2][1]
+    assert "' and 292 more. If" in note
+    assert len(note) < 500
 
 
 # === Rows ===
@@ -128,6 +221,19 @@ def test_rows_that_repeat_a_fixation_are_counted_once(tmp_path):
     }
     (note,) = [note for note in understand(tmp_path / "set")[2] if note.startswith("Rows left out")]
     assert "1 that repeat another row in all columns; 1 that repeat a fixation" in note
+
+
+def test_the_time_at_which_a_trial_began_is_not_that_of_its_fixations(tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    lines = ["a,p,7,10,5", "a,p,7,20,6", "b,p,9,1,1", "b,p,9,2,1"]
+    write_table(tmp_path / "set" / "t.csv", rows("image,observer,timestamp,x,y", *lines))
+    assert gaze_of(tmp_path / "set") == {
+        "a.png": ([[5, 10], [6, 20]], [0, 0]),
+        "b.png": ([[1, 1], [1, 2]], [0, 0]),
+    }
+    # Where times differ within a trial, they are those of fixations: rows of one time repeat it.
+    write_table(tmp_path / "set" / "t.csv", rows("image,observer,timestamp,x,y", *lines, "b,p,10,3,1"))
+    assert gaze_of(tmp_path / "set") == {"a.png": ([[6, 20]], [0]), "b.png": ([[1, 2], [1, 3]], [0, 0])}
 
 
 def test_what_was_understood_and_left_out_is_said(recorded):
