@@ -12,6 +12,9 @@ from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, Scores
 from trainer.metric_table import METRICS
 
+BECOMES = "The candidate becomes the default"
+REGISTERS_NOTHING = "`evaluate` registers nothing; the pipeline does."
+
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
@@ -78,11 +81,11 @@ def decide(
         return Decision(False, beats, False, reason)
     if config.gate in ("always", "never"):
         promote = config.gate == "always"
-        verb = "becomes" if promote else "does not become"
-        reason = f"The candidate {verb} the default, because the gate is `{config.gate}`; {comparison}."
+        outcome = BECOMES if promote else "The candidate does not become the default"
+        reason = f"{outcome}, because the gate is `{config.gate}`; {comparison}."
     else:
         promote = bool(precedence) or (not reservation and beats is not False)
-        outcome = "The candidate becomes the default" if promote else "The current default stays"
+        outcome = BECOMES if promote else "The current default stays"
         comparison = f"{precedence}; {comparison}" if precedence else comparison
         reason = f"{outcome}: {reservation or comparison}."
     return Decision(True, beats, promote, reason)
@@ -150,6 +153,12 @@ def precedence(
     if generated.is_sample(manifest) or source == SAMPLE or not generated.is_sample(champion):
         return ""
     return f"the current default was {generated.training(champion)}, the candidate on real data"
+
+
+def reason_of(evaluation: Mapping[str, Any], registers: bool) -> str:
+    """The reason of the decision in an evaluation; it says `would become` unless the candidate is registered."""
+    reason = str(evaluation["reason"])
+    return reason if registers else reason.replace(BECOMES, "The candidate would become the default", 1)
 
 
 def require_baseline(evaluation: dict[str, Any]) -> None:
