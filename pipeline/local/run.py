@@ -171,8 +171,9 @@ def print_stopped(run: Run, progress: Progress, status: int, console: Console) -
         _print_fact(console, "Registered", f"not yet; `{_resume(run)}` goes on")
     if status == 128 + signal.SIGINT:
         console.print(Text("Interrupted."), style="bold red")
-    elif (step := progress.failed) is not None:
-        console.print(Text(f"{step.title} failed: {step.failure()}", style="bold red"), soft_wrap=True)
+    elif failed := progress.failed:
+        for step in failed:
+            console.print(Text(f"{step.title} failed: {step.failure()}", style="bold red"), soft_wrap=True)
     else:
         tail = "\n".join((run.folder / LOG).read_text().splitlines()[-15:])
         console.print(Text(f"The pipeline ended with status {status}:\n{tail}", style="bold red"), soft_wrap=True)

@@ -418,6 +418,22 @@ def test_users_mistake_in_a_task_is_the_reason_without_a_traceback(workplace, mo
     assert json.loads((workplace / "runs" / "lost" / "run.json").read_text())["environment"] == "local"
 
 
+def test_every_failed_step_is_named_at_the_end(tmp_path):
+    console = Console(file=io.StringIO(), width=160)
+    with Progress(console) as progress:
+        for name, state in (("base", "failed"), ("finetune", "failed"), ("test", "running")):
+            progress.steps[name] = StepView(f"Data: {name}", state)
+            progress.steps[name].lines.append(f"error: no {name}")
+        failed = Run(tmp_path, "sample", {})
+        failed.save()
+        assert print_stopped(failed, progress, 1, console) == 1
+        lines = console.file.getvalue().splitlines()
+        assert lines[:2] == ["Data: base failed: no base", "Data: finetune failed: no finetune"]
+        assert lines[2].startswith("Log:")
+        del progress.steps["base"], progress.steps["finetune"]
+        assert [step.title for step in progress.failed] == ["Data: test"]
+
+
 @pytest.mark.parametrize("passed", [True, False])
 def test_run_that_stops_after_its_evaluation_says_that_nothing_is_registered(passed, tmp_path):
     stopped = Run(tmp_path / "run", "sample", {})
