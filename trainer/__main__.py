@@ -1,11 +1,12 @@
 """Command line of the trainer: one subcommand per task."""
 
 import argparse
+import contextlib
 import importlib
 import os
 import sys
 
-from trainer.errors import reported
+from trainer.errors import reported, terminable
 from trainer.settings_cli import Parser, called_as
 
 COMMANDS = (
@@ -21,12 +22,15 @@ COMMANDS = (
     "probe",
 )
 
+RESUMES = "interrupted; the same command resumes a training from its last checkpoint"
+LEAVES_NOTHING = "interrupted; nothing was written"
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog=called_as("msinet", "trainer"), description="Prepare data; train, evaluate and use MSI-Net."
     )
-    subparsers = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
+    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
     for name in COMMANDS:
         module = importlib.import_module(f"trainer.commands.{name.replace('-', '_')}")
         raw = argparse.RawDescriptionHelpFormatter
@@ -41,6 +45,11 @@ def main(arguments: list[str] | None = None) -> None:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with reported():
         parsed = _parser().parse_args(arguments)
+    is_training = parsed.command == "train"  # it handles SIGTERM itself, and saves its state
+    with (
+        reported(RESUMES if is_training else LEAVES_NOTHING),
+        contextlib.nullcontext() if is_training else terminable(),
+    ):
         parsed.run(parsed)
 
 

@@ -1,7 +1,9 @@
 """Errors that a user can cause and correct, and the checks that raise them. Standard library only."""
 
 import difflib
+import signal
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
@@ -25,21 +27,55 @@ class GateError(UserError):
     """A trained model that is not good enough for the pipeline to continue."""
 
 
+class Terminated(KeyboardInterrupt):
+    """SIGTERM in the context `terminable`."""
+
+
 def first_line(error: Exception) -> str:
     """The first line of a library's error message, at most 300 characters, to quote it in our own message."""
     return ((getattr(error, "message", "") or str(error)).splitlines() or [type(error).__name__])[0][:300]
 
 
 @contextmanager
-def reported() -> Iterator[None]:
-    """Exit without a traceback: `UserError` prints `error: ...` and exits with 1, Ctrl-C exits with 130."""
+def reported(interrupted: str = "interrupted") -> Iterator[None]:
+    """Exit without a traceback: `UserError` prints `error: ...` and exits with 1.
+
+    Ctrl-C and `Terminated` print `interrupted` and exit with `interrupted_status`.
+    """
     try:
         yield
     except UserError as error:
         raise SystemExit(f"error: {error}") from None
-    except KeyboardInterrupt:
-        print("interrupted; the same command resumes a training from its last checkpoint", file=sys.stderr)
-        raise SystemExit(130) from None
+    except KeyboardInterrupt as error:
+        print(interrupted, file=sys.stderr)
+        raise SystemExit(interrupted_status(error)) from None
+
+
+def interrupted_status(error: KeyboardInterrupt) -> int:
+    """The exit status, as of a process that the signal ended: 130 for Ctrl-C, 143 for SIGTERM."""
+    return 128 + (signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Within this context, SIGTERM raises `Terminated`, so that a command cleans up as after Ctrl-C.
+
+    A second SIGTERM ends the process at once. Python handles signals in the main thread only: in any other thread
+    nothing changes.
+    """
+
+    def terminate(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
 
 
 def check(condition: bool, message: str) -> None:

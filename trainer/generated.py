@@ -39,16 +39,19 @@ def of_model(config: Mapping[str, Any] | None, subject: str = "This model") -> s
 
     A model that was trained on real data mentions a base model of the sample set.
     """
-    trainings = list(_trainings(config))
     if is_sample(config):
-        training = MARK if all(map(is_sample, trainings)) else "last trained on generated shapes"
-        return f"{subject} was {training}. Its maps of photographs and designs mean nothing."
-    if any(map(is_sample, trainings)):
+        return f"{subject} was {training(config)}. Its maps of photographs and designs mean nothing."
+    if any(map(is_sample, _trainings(config))):
         return (
             f"{subject} was fine-tuned from a base model that was {MARK}. A base model of photographs may be "
             "better."
         )
     return ""
+
+
+def training(config: Mapping[str, Any] | None) -> str:
+    """What a model of the sample set was, after "was": MARK, or a fine-tuned model of real data."""
+    return MARK if all(map(is_sample, _trainings(config))) else "last trained on generated shapes"
 
 
 def _trainings(config: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:

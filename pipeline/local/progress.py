@@ -87,9 +87,10 @@ class Progress:
             self._live.stop()
 
     @property
-    def failed(self) -> StepView | None:
-        """The step that failed, or that was running when the run was killed."""
-        return next((step for step in self.steps.values() if step.state in ("failed", "running")), None)
+    def failed(self) -> list[StepView]:
+        """The steps that failed, else the one that was running when the run was killed."""
+        by_state = {state: [step for step in self.steps.values() if step.state == state] for state in STYLES}
+        return by_state["failed"] or by_state["running"]
 
     def feed(self, line: str) -> None:
         """Process one line of the output, without colours."""

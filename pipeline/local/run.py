@@ -46,8 +46,7 @@ def execute_run(run: Run, console: Console) -> int:
                 status = 128 + signal.SIGINT
         _copy_shown(run, progress)
         if status:
-            _print_scores(run, console)
-            return _print_failure(run, progress, status, console)
+            return print_stopped(run, progress, status, console)
         dataclasses.replace(run, finished=True).save()
         # No longer needed after the training, and several times as large as the model.
         shutil.rmtree(run.folder / CHECKPOINTS, ignore_errors=True)
@@ -153,26 +152,38 @@ def _model_config(run: Run) -> Mapping[str, Any] | None:
     return dict(content.get("model_configs", {})).get("candidate")
 
 
-def _print_scores(run: Run, console: Console) -> None:
-    if (path := run.output("evaluate-model", f"evaluation/{artifacts.EVALUATION}")) is not None:
-        from trainer.reports.terminal import print_evaluation
+def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
+    """Print the evaluation, if there is one; returns whether there is, and its model may be registered."""
+    path = run.output("evaluate-model", f"evaluation/{artifacts.EVALUATION}")
+    if path is None:
+        return False
+    from trainer.reports.terminal import print_evaluation
 
-        print_evaluation(files.read_json(path, "run the pipeline again"), console)
-        _print_fact(console, "Report", _shown(run.folder / "report.html"))
+    evaluation = files.read_json(path, "run the pipeline again")
+    print_evaluation(evaluation, console, registers)
+    _print_fact(console, "Report", _shown(run.folder / "report.html"))
+    return bool(evaluation["passed_baseline"])
 
 
-def _print_failure(run: Run, progress: Progress, status: int, console: Console) -> int:
-    resume = f"make run-pipeline RESUME={shlex.quote(_shown(run.folder))} [PARAMETER=VALUE ...]"
+def print_stopped(run: Run, progress: Progress, status: int, console: Console) -> int:
+    """Print what a run has that failed or was interrupted, why, and how to go on; returns the exit status."""
+    if _print_scores(run, console, registers=False):
+        _print_fact(console, "Registered", f"not yet; `{_resume(run)}` goes on")
     if status == 128 + signal.SIGINT:
         console.print(Text("Interrupted."), style="bold red")
-    elif (step := progress.failed) is not None:
-        console.print(Text(f"{step.title} failed: {step.failure()}", style="bold red"), soft_wrap=True)
+    elif failed := progress.failed:
+        for step in failed:
+            console.print(Text(f"{step.title} failed: {step.failure()}", style="bold red"), soft_wrap=True)
     else:
         tail = "\n".join((run.folder / LOG).read_text().splitlines()[-15:])
         console.print(Text(f"The pipeline ended with status {status}:\n{tail}", style="bold red"), soft_wrap=True)
     _print_fact(console, "Log", _shown(run.folder / LOG))
-    _print_fact(console, "Resume", resume)
+    _print_fact(console, "Resume", f"{_resume(run)} [PARAMETER=VALUE ...]")
     return status if status == 128 + signal.SIGINT else 1
+
+
+def _resume(run: Run) -> str:
+    return f"make run-pipeline RESUME={shlex.quote(_shown(run.folder))}"
 
 
 def _print_fact(console: Console, name: str, value: str) -> None:

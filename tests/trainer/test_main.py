@@ -1,8 +1,15 @@
 """The trainer's command line."""
 
 import contextlib
+import importlib
 import json
+import os
+import pathlib
 import shutil
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -10,7 +17,9 @@ from tests.narrow import quick_trainings
 from tests.prepared import write_prepared
 from trainer.__main__ import _parser, main
 from trainer.artifacts import EVALUATION, MODEL_CONFIG, VERSION_EXTRA
-from trainer.errors import UserError, reported
+from trainer.errors import UserError
+
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 def test_help_shows_each_setting_with_its_default(capsys):
@@ -94,11 +103,47 @@ def test_name_that_is_too_long_for_a_file_is_an_error_of_the_user(command, flag,
         main([*command, flag, "x" * 300 + "/below.png"])
 
 
-def test_interrupted_command_says_how_to_go_on_without_a_traceback(capsys):
-    with pytest.raises(SystemExit) as stop, reported():
-        raise KeyboardInterrupt
-    assert stop.value.code == 130
-    assert "the same command" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("number", "command", "said"),
+    [
+        (signal.SIGINT, "train", "the same command resumes a training from its last checkpoint"),
+        (signal.SIGINT, "fetch", "nothing was written"),
+        (signal.SIGTERM, "fetch", "nothing was written"),
+    ],
+)
+def test_interrupted_command_says_how_to_go_on_without_a_traceback(number, command, said, capsys, monkeypatch):
+    module = importlib.import_module(f"trainer.commands.{command}")
+    monkeypatch.setattr(module, "execute", lambda parsed: signal.raise_signal(number))
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--output-dir=b", *(["--dataset-dir=a"] if command == "train" else ["--dataset=osie"])])
+    assert stop.value.code == 128 + number
+    assert capsys.readouterr().err == f"interrupted; {said}\n"
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_terminated_fetch_leaves_nothing(tmp_path):
+    command = [sys.executable, "-m", "trainer", "fetch", "--dataset=osie", "--source=sample"]
+    process = subprocess.Popen(
+        [*command, "--image-size=1200x1600", "--output-dir=data"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        while not list(tmp_path.glob(".partial-*/*")) and process.poll() is None:
+            time.sleep(0.02)
+        assert sorted(path.name.split("-")[0] for path in tmp_path.iterdir()) == [".fetch", ".partial"]
+        process.terminate()
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 128 + signal.SIGTERM, errors
+    assert errors.endswith("interrupted; nothing was written\n")
+    assert "Traceback" not in errors
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.fixture

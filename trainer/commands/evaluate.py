@@ -35,7 +35,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
     from trainer.artifacts import prepared_by_name
     from trainer.evaluation.evaluate import check_output, evaluate
-    from trainer.evaluation.gate import require_baseline
+    from trainer.evaluation.gate import REGISTERS_NOTHING, require_baseline
     from trainer.models.find import find_model
     from trainer.reports.report import write_report
     from trainer.reports.terminal import print_evaluation
@@ -51,10 +51,10 @@ def execute(parsed: argparse.Namespace) -> None:
             data = [*data, _fetch(held_out, parsed, f"{folder}/prepared")]
         evaluation = evaluate(config, model, prepared_by_name(data), parsed.output_dir, champion)
     if parsed.report:
-        write_report(parsed.output_dir, parsed.report)
-    print_evaluation(evaluation, Console())
+        write_report(parsed.output_dir, parsed.report, registers=False)
+    print_evaluation(evaluation, Console(), registers=False)
     require_baseline(evaluation)
-    print("This command registers nothing; the pipeline does. Use --champion to compare with a default model.")
+    print(f"{REGISTERS_NOTHING} Use --champion to compare with a default model.")
 
 
 def _fetch(held_out: HeldOutConfig, parsed: argparse.Namespace, folder: str) -> str:

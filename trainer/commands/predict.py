@@ -19,7 +19,7 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainer.config import PREDICT_DEFAULTS, PredictConfig
-from trainer.errors import check
+from trainer.errors import check, interrupted_status
 from trainer.loading import load_tensorflow
 from trainer.settings_cli import add_model, add_settings, output_dir, output_file, settings, summarize
 
@@ -74,9 +74,9 @@ def execute(parsed: argparse.Namespace) -> None:
     check(bool(outputs), f"nothing to write or measure; give {flags}")
     try:
         summary = summarize(parsed.json, lambda: (_compare if parsed.compare else _predict)(parsed, config))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         print("interrupted; the files written so far are complete", file=sys.stderr)
-        raise SystemExit(130) from None
+        raise SystemExit(interrupted_status(error)) from None
     if summary.get("failed"):
         raise SystemExit(1)
 

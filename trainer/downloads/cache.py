@@ -11,7 +11,7 @@ import hashlib
 import os
 import pathlib
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from trainer.downloads.offers import ChangedError, NoAnswerError, Offer
 from trainer.errors import ContentError, UserError
@@ -89,7 +89,6 @@ def fetch(root: pathlib.Path, remote: Remote, sha256: str = "") -> Download:
     """
     folder = _folder(root, remote.address)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         with _locked(folder, remote.shown):
             found = _fetch(folder, remote, sha256)
     except OSError as error:
@@ -114,6 +113,8 @@ def _fetch(folder: pathlib.Path, remote: Remote, sha256: str) -> Download:
         if kept and dataclasses.replace(kept.offer, name=offer.name) == offer:
             _check_sha256(kept, remote, sha256)
             print(f"{offer.name} is in the cache: {kept.path}", flush=True)
+            if not (sha256 or offer.has_state):
+                print(f"its server gives nothing by which a change shows; remove {folder} to fetch it again")
             return dataclasses.replace(kept, offer=offer)
         with contextlib.suppress(ChangedError):
             return _download(folder, remote, offer, sha256)
@@ -234,11 +235,35 @@ def _kept(folder: pathlib.Path) -> Download | None:
 
 @contextlib.contextmanager
 def _locked(folder: pathlib.Path, address: str) -> Iterator[None]:
-    """Keeps other processes from the folder; the system ends the lock with the process, however it ends."""
-    with (folder / LOCK).open("w") as file:
+    """Makes the folder and keeps other processes from it; at the end removes it if nothing is in it.
+
+    The system ends the lock with the process, however it ends.
+    """
+    with _lock(folder, address):
+        try:
+            yield
+        finally:
+            if [path.name for path in folder.iterdir()] == [LOCK]:
+                (folder / LOCK).unlink()
+                with contextlib.suppress(OSError):  # another process has made its own lock there
+                    folder.rmdir()
+
+
+def _lock(folder: pathlib.Path, address: str) -> IO[str]:
+    """The open file of the lock, once this process has it."""
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            file = (folder / LOCK).open("w")
+        except FileNotFoundError:  # the folder was removed just now
+            continue
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             print(f"another process downloads {address}; waiting for it", flush=True)
             fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        # The process that had the lock may have removed it: then it keeps nobody from the folder.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), (folder / LOCK).stat()):
+                return file
+        file.close()

@@ -50,6 +50,11 @@ class Offer:
         return self.last_modified if self.etag.startswith("W/") else self.etag or self.last_modified
 
     @property
+    def has_state(self) -> bool:
+        """Whether the server says anything but the size by which two states of the file differ."""
+        return bool(self.crc32c or self.etag or self.last_modified)
+
+    @property
     def object(self) -> SourceObject:
         """The file for a fingerprint. What tells its states apart takes the place of an unknown checksum."""
         size = -1 if self.size_bytes is None else self.size_bytes

@@ -164,7 +164,8 @@ def _conclude(
     gains = {metric: confidence.Gain(**gain) for metric, gain in deciding["gains"].items()}
     model_configs = {model: _model_config(folder) for model, folder in folders.items()}
     reservation = gate.reservation(deciding["manifest"], model_configs.get(CHAMPION))
-    decision = gate.decide(config, deciding["models"], gains, reservation)
+    precedence = gate.precedence(deciding["manifest"], model_configs[CANDIDATE], model_configs.get(CHAMPION))
+    decision = gate.decide(config, deciding["models"], gains, reservation, precedence)
     remarks = []
     for name, result in results.items():
         manifest, title = result["manifest"], wording.images_of(name)

@@ -12,6 +12,9 @@ from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, Scores
 from trainer.metric_table import METRICS
 
+BECOMES = "The candidate becomes the default"
+REGISTERS_NOTHING = "`evaluate` registers nothing; the pipeline does."
+
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
@@ -46,7 +49,11 @@ def shown_confidence(config: EvaluateConfig) -> float:
 
 
 def decide(
-    config: EvaluateConfig, models: Mapping[str, Scores], gains: Mapping[str, Gain], reservation: str = ""
+    config: EvaluateConfig,
+    models: Mapping[str, Scores],
+    gains: Mapping[str, Gain],
+    reservation: str = "",
+    precedence: str = "",
 ) -> Decision:
     """Decide by the scores on the first dataset.
 
@@ -55,6 +62,7 @@ def decide(
         models: Mean scores of each model.
         gains: The candidate's gain over the current default in each metric, at the level `shown_confidence`.
         reservation: Why these scores do not count against the current default; empty if they do.
+        precedence: Why the candidate need not beat the current default; empty if it must.
 
     Raises:
         UserError: the gate's metric could not be computed.
@@ -73,11 +81,12 @@ def decide(
         return Decision(False, beats, False, reason)
     if config.gate in ("always", "never"):
         promote = config.gate == "always"
-        verb = "becomes" if promote else "does not become"
-        reason = f"The candidate {verb} the default, because the gate is `{config.gate}`; {comparison}."
+        outcome = BECOMES if promote else "The candidate does not become the default"
+        reason = f"{outcome}, because the gate is `{config.gate}`; {comparison}."
     else:
-        promote = not reservation and beats is not False
-        outcome = "The candidate becomes the default" if promote else "The current default stays"
+        promote = bool(precedence) or (not reservation and beats is not False)
+        outcome = BECOMES if promote else "The current default stays"
+        comparison = f"{precedence}; {comparison}" if precedence else comparison
         reason = f"{outcome}: {reservation or comparison}."
     return Decision(True, beats, promote, reason)
 
@@ -124,6 +133,32 @@ def reservation(manifest: Mapping[str, Any], champion: Mapping[str, Any] | None)
         "promote the candidate anyway, set gate=always, or run `python -m pipeline registry set-default VERSION` "
         "later"
     )
+
+
+def precedence(
+    manifest: Mapping[str, Any], candidate: Mapping[str, Any] | None, champion: Mapping[str, Any] | None
+) -> str:
+    """Why a candidate need not beat the current default; empty if it must. The opposite of `reservation`.
+
+    A network of the sample set is of no use on photographs, so on real data one that was trained on real data
+    replaces it, even if a few images do not show that it is better. A candidate of unknown training data must beat
+    it.
+
+    Args:
+        manifest: Content of the dataset's `Manifest`.
+        candidate: Content of the candidate's MODEL_CONFIG, if it has one.
+        champion: As for `reservation`.
+    """
+    source = (candidate or {}).get("source", SAMPLE)
+    if generated.is_sample(manifest) or source == SAMPLE or not generated.is_sample(champion):
+        return ""
+    return f"the current default was {generated.training(champion)}, the candidate on real data"
+
+
+def reason_of(evaluation: Mapping[str, Any], registers: bool) -> str:
+    """The reason of the decision in an evaluation; it says `would become` unless the candidate is registered."""
+    reason = str(evaluation["reason"])
+    return reason if registers else reason.replace(BECOMES, "The candidate would become the default", 1)
 
 
 def require_baseline(evaluation: dict[str, Any]) -> None:

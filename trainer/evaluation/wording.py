@@ -8,6 +8,10 @@ from trainer.evaluation.confidence import MIN_IMAGES, Gain, Share
 
 TIMES = "\N{MULTIPLICATION SIGN}"
 MINUS = "\N{MINUS SIGN}"
+FEW_IMAGES = 10
+"""Shares of the way over fewer images get a warning."""
+LARGEST_PERCENT = 1000
+"""A share beyond this, positive or negative, means only that the images are too few for it."""
 BETTER, WORSE, NOT_SIGNIFICANT, SAME = "better", "worse", "not significant", "the same"
 
 
@@ -48,20 +52,35 @@ def size(size: tuple[int, int]) -> str:
 
 
 def share(share: Share) -> str:
-    """A share of the way to the ceiling in percent, with its interval, such as `80% (74 to 86)`."""
+    """A share of the way to the ceiling in percent, with its interval, such as `80% (74 to 86)`.
+
+    Numbers beyond LARGEST_PERCENT are only named as such, such as `65% (< -1000 to 81)`.
+    """
     if share.share is None or share.low is None or share.high is None:
         return "undefined"
-    places = (share.share, share.low, share.high)
-    point, low, high = (f"{round(100 * place)}".replace("-", MINUS) for place in places)
+    point, low, high = map(_bounded_percent, (share.share, share.low, share.high))
     return f"{point}% ({low} to {high})"
 
 
-def undefined(labels: Sequence[str], level: float) -> str:
-    """Why some metrics have no share of the way."""
-    return (
-        f"Undefined for {', '.join(labels)}: the {percent(level)} confidence interval of people's gain over the "
-        "centre bias does not lie above 0."
-    )
+def _bounded_percent(share: float) -> str:
+    value = round(100 * share)
+    sign = ("< " if value < 0 else "> ") if abs(value) > LARGEST_PERCENT else ""
+    return f"{sign}{max(-LARGEST_PERCENT, min(value, LARGEST_PERCENT))}".replace("-", MINUS)
+
+
+def share_notes(undefined: Sequence[str], n_metrics: int, n_images: int, level: float) -> list[str]:
+    """Sentences about the shares of the way: why some of `n_metrics` have none, and that few images say little."""
+    notes, is_few = [], n_images < FEW_IMAGES
+    images = f"{'only ' if is_few else ''}{n_images:,} image{'' if n_images == 1 else 's'}"
+    if undefined:
+        remedy = "; more images are needed" if is_few else ""
+        notes.append(
+            f"Undefined for {', '.join(undefined)}: over {images}, the {percent(level)} confidence interval of "
+            f"people's gain over the centre bias does not lie above 0{remedy}."
+        )
+    if is_few and len(undefined) < n_metrics:
+        notes.append(f"Over {images}, these shares say little.")
+    return notes
 
 
 def ceiling_scope(ceiling: Mapping[str, Any]) -> str:

@@ -42,7 +42,7 @@ class Listing:
 
     inputs: list[Input]
     skipped: list[str]
-    """Files in the folders whose names do not end like an image's."""
+    """Files in the folders whose names do not end like an image's, and which are not inputs."""
 
 
 def printable(name: str) -> str:
@@ -77,12 +77,16 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
         if not images:
             reasons.append(reason)
             inputs.setdefault(name, _unreadable(name, reasons[-1]))
-        remote = storage.is_remote(name)
         for image in map(_check_key, images):
-            inputs.setdefault(image.name if remote else str(pathlib.Path(image.name).absolute()), image)
+            inputs.setdefault(_place(image.name), image)
     if len(reasons) == len(names):
         raise UserError("; ".join(dict.fromkeys(reasons)))
-    return Listing(list(inputs.values()), skipped)
+    return Listing(list(inputs.values()), [name for name in skipped if _place(name) not in inputs])
+
+
+def _place(name: str) -> str:
+    """What tells files apart: the absolute path, or the address."""
+    return name if storage.is_remote(name) else str(pathlib.Path(name).absolute())
 
 
 def _list(

@@ -44,6 +44,11 @@ def undefined(rows: Rows) -> list[str]:
     return [row["label"] for row in rows if all(share.share is None for share in row["shares"].values())]
 
 
+def notes(rows: Rows, ceiling: Mapping[str, Any], level: float) -> list[str]:
+    """`wording.share_notes` of the rows of a ceiling."""
+    return wording.share_notes(undefined(rows), len(rows), ceiling["n_images"], level)
+
+
 def draw(rows: Rows, labels: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     """The values of the macro `ceiling`: all bars have the same scale, in percent of their width.
 

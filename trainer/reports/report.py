@@ -28,8 +28,11 @@ EXTREME = {"gains": "Largest gains", "losses": "Largest losses"}
 Path = str | os.PathLike[str]
 
 
-def write_report(evaluation: Path, html: Path) -> None:
-    """Write the page of an evaluation folder; `UserError` if it is not one."""
+def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
+    """Write the page of an evaluation folder; `UserError` if it is not one.
+
+    `registers`: whether the candidate is registered after the evaluation, as the pipeline does.
+    """
     folder = pathlib.Path(evaluation)
     remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
     content = files.read_json(folder / artifacts.EVALUATION, remedy)
@@ -39,8 +42,8 @@ def write_report(evaluation: Path, html: Path) -> None:
         html,
         "report.html.jinja",
         title=f"MSI-Net on {', '.join(others)}{' and ' if others else ''}{last}",
-        verdict=verdict(content),
-        reason=content["reason"],
+        verdict=verdict(content, registers),
+        reason=gate.reason_of(content, registers) + ("" if registers else f" {gate.REGISTERS_NOTHING}"),
         notices=generated.of_evaluation(content),
         percent=wording.percent(content["shown_confidence"]),
         sets=[_describe_set(folder, name, tables[name], content) for name in content["datasets"]],
@@ -48,12 +51,12 @@ def write_report(evaluation: Path, html: Path) -> None:
     )
 
 
-def verdict(content: dict[str, Any]) -> dict[str, str]:
-    """Colour and headline of the decision."""
+def verdict(content: dict[str, Any], registers: bool) -> dict[str, str]:
+    """Colour and headline of the decision, which has no effect unless the candidate is registered."""
     if not content["passed_baseline"]:
         return {"tone": "bad", "headline": "Worse than the centre bias"}
     if content["promote"]:
-        return {"tone": "good", "headline": "Becomes the default"}
+        return {"tone": "good", "headline": "Becomes the default" if registers else "Would become the default"}
     return {"tone": "plain", "headline": "Not promoted"}
 
 
@@ -90,11 +93,10 @@ def _ceiling(
     if ceiling is None or "absent" in ceiling:
         return ceiling
     rows = ceiling_rows.describe(ceiling)
-    undefined = ceiling_rows.undefined(rows)
     return ceiling_rows.draw(rows, labels) | {
         "who": who,
         "scope": wording.ceiling_scope(ceiling),
-        "note": wording.undefined(undefined, level) if undefined else "",
+        "note": " ".join(ceiling_rows.notes(rows, ceiling, level)),
     }
 
 

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainer import generated
-from trainer.evaluation import wording
+from trainer.evaluation import gate, wording
 from trainer.evaluation.compare import Result
 from trainer.evaluation.per_image import Scores
 from trainer.reports import ceiling_rows, score_rows
@@ -23,10 +23,11 @@ WITH_INTERVAL = ("candidate", "champion")
 """The models whose intervals are shown."""
 
 
-def print_evaluation(evaluation: dict[str, Any], console: Console) -> None:
+def print_evaluation(evaluation: dict[str, Any], console: Console, registers: bool = True) -> None:
     """Print a table for each dataset and the reason of the decision; `evaluation` is `artifacts.EVALUATION`.
 
-    `gate.require_baseline` prints the reason if the candidate is worse than the centre bias.
+    `registers` is as for `report.write_report`. `gate.require_baseline` prints the reason if the candidate is
+    worse than the centre bias.
     """
     for dataset, result in evaluation["datasets"].items():
         means, gains = dict(result["models"]), result["gains"]
@@ -46,7 +47,7 @@ def print_evaluation(evaluation: dict[str, Any], console: Console) -> None:
     for text in generated.of_evaluation(evaluation):
         console.print(Text(text), soft_wrap=True)
     if evaluation["passed_baseline"]:
-        console.print(Text(evaluation["reason"]), soft_wrap=True)
+        console.print(Text(gate.reason_of(evaluation, registers)), soft_wrap=True)
 
 
 def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float, who: str) -> None:
@@ -62,8 +63,8 @@ def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float, who:
     title = f"Share of the way from the centre bias to {who}; {wording.percent(level)} confidence intervals"
     _print(console, title, columns, cells)
     console.print(Text(f"Scored on held-out observers of {wording.ceiling_scope(ceiling)}."), soft_wrap=True)
-    if labels := ceiling_rows.undefined(rows):
-        console.print(Text(wording.undefined(labels, level)), soft_wrap=True)
+    for note in ceiling_rows.notes(rows, ceiling, level):
+        console.print(Text(note), soft_wrap=True)
 
 
 def print_comparison(results: Mapping[str, Result], level: float, console: Console) -> None:

@@ -20,7 +20,7 @@ from rich.console import Console
 from pipeline.graph.parameters import DATA, STEPS
 from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run, prepare_run
 from pipeline.local.progress import ANSI, Progress, StepView
-from pipeline.local.run import LOG, execute_run
+from pipeline.local.run import LOG, execute_run, print_stopped
 from pipeline.registry.folder import LocalRegistry
 from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize as narrow_tasks
@@ -416,6 +416,42 @@ def test_users_mistake_in_a_task_is_the_reason_without_a_traceback(workplace, mo
     stored = Run.load(workplace / "runs" / "lost")
     assert stored.parameters["base_epochs"] == EPOCHS
     assert json.loads((workplace / "runs" / "lost" / "run.json").read_text())["environment"] == "local"
+
+
+def test_every_failed_step_is_named_at_the_end(tmp_path):
+    console = Console(file=io.StringIO(), width=160)
+    with Progress(console) as progress:
+        for name, state in (("base", "failed"), ("finetune", "failed"), ("test", "running")):
+            progress.steps[name] = StepView(f"Data: {name}", state)
+            progress.steps[name].lines.append(f"error: no {name}")
+        failed = Run(tmp_path, "sample", {})
+        failed.save()
+        assert print_stopped(failed, progress, 1, console) == 1
+        lines = console.file.getvalue().splitlines()
+        assert lines[:2] == ["Data: base failed: no base", "Data: finetune failed: no finetune"]
+        assert lines[2].startswith("Log:")
+        del progress.steps["base"], progress.steps["finetune"]
+        assert [step.title for step in progress.failed] == ["Data: test"]
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_run_that_stops_after_its_evaluation_says_that_nothing_is_registered(passed, tmp_path):
+    stopped = Run(tmp_path / "run", "sample", {})
+    content = {"datasets": {}, "passed_baseline": passed, "model_configs": {}}
+    content["reason"] = "The candidate becomes the default: there is no default model yet."
+    files.write_json(
+        stopped.folder / "msinet-2026" / "evaluate-model" / "evaluation" / artifacts.EVALUATION, content
+    )
+    stopped.save()
+    console = Console(file=io.StringIO(), width=160)
+    with Progress(console) as progress:
+        assert print_stopped(stopped, progress, 128 + signal.SIGINT, console) == 130
+    text = console.file.getvalue()
+    resume = f"make run-pipeline RESUME={stopped.folder}"
+    assert (f"Registered: not yet; `{resume}` goes on\n" in text) is passed
+    assert ("The candidate would become the default: there is no" in text) is passed
+    assert "becomes" not in text
+    assert f"Resume:     {resume} [PARAMETER=VALUE ...]\n" in text
 
 
 @pytest.mark.parametrize(("source", "said"), [("sample", True), ("gs://data/osie", False)])

@@ -1,3 +1,4 @@
+import fcntl
 import hashlib
 import os
 import pathlib
@@ -120,6 +121,43 @@ def test_without_an_answer_the_copy_is_used_and_a_line_says_so(site, tmp_path, c
     site.answer("/set.zip", 503)
     assert cache.fetch(tmp_path, remote(address)) == first
     assert f"the copy of {first.time[:10]} in the cache is used" in capsys.readouterr().out
+
+
+def test_without_an_answer_an_empty_folder_is_removed_but_not_that_of_another_process(site, tmp_path):
+    address = site.answer("/set.zip", 503)
+    with pytest.raises(NoAnswerError):
+        cache.fetch(tmp_path, remote(address))
+    assert list(tmp_path.iterdir()) == []
+    held, folder = threading.Event(), tmp_path / "folder"
+
+    def hold():
+        with cache._locked(folder, "first"):
+            held.set()
+            waits.wait(20)
+
+    waits = threading.Event()
+    first = threading.Thread(target=hold)
+    first.start()
+    assert held.wait(20)
+    threading.Timer(0.1, waits.set).start()
+    with cache._locked(folder, "second"):  # it waited for a lock that the first has removed
+        first.join(20)
+        assert (folder / cache.LOCK).exists()
+        with (folder / cache.LOCK).open("w") as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("shows", [True, False])
+def test_a_copy_whose_change_could_not_show_is_used_with_a_line(shows, site, tmp_path, capsys):
+    address = site.serve("/set.zip", ZIP, etag='"1"' if shows else "")
+    first = cache.fetch(tmp_path, remote(address))
+    line = f"its server gives nothing by which a change shows; remove {first.path.parent} to fetch it again\n"
+    assert line not in capsys.readouterr().out
+    assert cache.fetch(tmp_path, remote(address)) == first
+    assert (line in capsys.readouterr().out) is not shows
+    cache.fetch(tmp_path, remote(address), first.sha256)
+    assert line not in capsys.readouterr().out
 
 
 def test_a_killed_download_goes_on_in_the_next_process(site, tmp_path):

@@ -138,6 +138,37 @@ def test_synthetic_patterns_do_not_count_against_a_default_trained_on_real_data(
         assert (decision.beats_champion, decision.promote) == (True, promoted)
 
 
+OF_SAMPLE, OF_PHOTOS = {"source": "sample"}, {"source": "gs://data/osie"}
+
+
+@pytest.mark.parametrize(
+    ("source", "candidate", "champion", "said"),
+    [
+        ("gs://data/osie", OF_PHOTOS, OF_SAMPLE, "was trained on generated shapes only, "),
+        ("gs://data/osie", OF_PHOTOS, OF_SAMPLE | {"base_model": OF_PHOTOS}, "was last trained on generated "),
+        ("sample", OF_PHOTOS, OF_SAMPLE, ""),
+        ("gs://data/osie", OF_SAMPLE, OF_SAMPLE, ""),
+        ("gs://data/osie", None, OF_SAMPLE, ""),
+        ("gs://data/osie", OF_PHOTOS, OF_PHOTOS, ""),
+        ("gs://data/osie", OF_PHOTOS, {"dataset": "osie"}, ""),
+        ("gs://data/osie", OF_PHOTOS, None, ""),
+    ],
+)
+def test_candidate_of_real_data_need_not_beat_a_default_of_the_sample_set(source, candidate, champion, said):
+    precedence = gate.precedence({"source": source}, candidate, champion)
+    assert bool(precedence) is bool(said)
+    assert said in precedence
+    ours, theirs = means(0.5), means(0.501)
+    gains = gains_between(ours, theirs)
+    for choice, promoted in (("kld", bool(said)), ("always", True), ("never", False)):
+        models = BIAS | {"candidate": ours, "champion": theirs}
+        decision = decide(EvaluateConfig(gate=choice), models, gains, "", precedence)
+        assert (decision.beats_champion, decision.promote) == (False, promoted)
+        assert (said in decision.reason) is (choice == "kld" or not said)
+    worse = BIAS | {"candidate": means(1.7, cc=0.2), "champion": theirs}
+    assert not decide(EvaluateConfig(), worse, gains, "", precedence).promote
+
+
 def test_metric_that_could_not_be_computed_is_named():
     ours = {"kld": 0.5, "cc": 0.5}
     with pytest.raises(UserError, match="the gate's metric nss could not be computed; choose one of kld, cc"):

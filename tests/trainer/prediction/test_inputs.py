@@ -39,6 +39,8 @@ def test_folders_are_searched_and_named_files_are_always_taken(folder):
     assert [image.key for image in listing.inputs] == ["a.jpg", "b/c.PNG", "b/d.webp"]
     assert listing.skipped == ["photos/b/notes.txt"]
     assert [image.read(MAX_BYTES) for image in listing.inputs] == [b"a.jpg", b"b/c.PNG", b"b/d.webp"]
+    for names in (("photos", "photos/b/notes.txt"), ("photos/b/*.txt", "photos")):
+        assert find_inputs(names).skipped == []
     assert keys("photos/b/notes.txt", "photos/b") == ["notes.txt", "c.PNG", "d.webp"]
 
 

@@ -121,15 +121,25 @@ def test_report_shows_the_gains_and_their_significance(page, evaluation):
 
 
 @pytest.mark.parametrize(
-    ("changes", "headline"),
+    ("changes", "registers", "headline"),
     [
-        ({"passed_baseline": False, "promote": False}, "Worse than the centre bias"),
-        ({"promote": True}, "Becomes the default"),
-        ({"promote": False}, "Not promoted"),
+        ({"passed_baseline": False, "promote": False}, True, "Worse than the centre bias"),
+        ({"promote": True}, True, "Becomes the default"),
+        ({"promote": True}, False, "Would become the default"),
+        ({"promote": False}, True, "Not promoted"),
     ],
 )
-def test_report_opens_with_the_verdict(changes, headline):
-    assert report.verdict({"passed_baseline": True} | changes)["headline"] == headline
+def test_report_opens_with_the_verdict(changes, registers, headline):
+    assert report.verdict({"passed_baseline": True} | changes, registers)["headline"] == headline
+
+
+def test_page_of_the_command_does_not_claim_that_the_model_is_registered(evaluated, tmp_path):
+    report.write_report(evaluated, tmp_path / "report.html", registers=False)
+    text = Page(tmp_path / "report.html").text
+    assert "Would become the default" in text
+    assert "The candidate would become the default: the candidate&#39;s KLD is" in text
+    assert "`evaluate` registers nothing; the pipeline does." in text
+    assert "ecomes the default" not in text
 
 
 def test_names_are_escaped(evaluation, store, tmp_path):
@@ -244,6 +254,28 @@ def test_report_says_why_there_is_no_ceiling(evaluation, store, tmp_path):
     evaluation["datasets"]["salicon"]["ceiling"] = {"absent": "Nobody looked."}
     report.write_report(store(tmp_path, evaluation), tmp_path / "report.html")
     assert "No ceiling: Nobody looked." in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("percents", "text"),
+    [
+        ((80.4, 74, 86), "80% (74 to 86)"),
+        ((65, -19678, 81), "65% (< \N{MINUS SIGN}1000 to 81)"),
+        ((1001, -1000, 2000), "> 1000% (\N{MINUS SIGN}1000 to > 1000)"),
+    ],
+)
+def test_share_of_thousands_of_percent_is_not_given_a_number(percents, text):
+    assert wording.share(Share(*(percent / 100 for percent in percents))) == text
+
+
+def test_notes_of_shares_name_the_number_of_images():
+    some = "the 95% confidence interval of people's gain over the centre bias does not lie above 0"
+    few = ["Undefined for CC: over only 3 images, " + some + "; more images are needed."]
+    assert wording.share_notes(["CC"], 1, 3, 0.95) == few
+    assert wording.share_notes(["CC"], 2, 3, 0.95) == [*few, "Over only 3 images, these shares say little."]
+    assert wording.share_notes([], 2, 1, 0.95) == ["Over only 1 image, these shares say little."]
+    assert wording.share_notes(["CC"], 2, 10, 0.95) == [f"Undefined for CC: over 10 images, {some}."]
+    assert wording.share_notes([], 2, 10, 0.95) == []
 
 
 def test_bars_from_the_centre_bias_to_people_hold_every_share():
