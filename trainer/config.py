@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from trainer import own
+from trainer import recordings
 from trainer.errors import UserError, check, check_choice, look_up
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 
@@ -153,11 +153,11 @@ class FetchConfig:
         _check_number("max_examples", self.max_examples, 0)
         if self.image_size:
             parse_image_size(self.image_size)
-        own.check_settings(self)
+        recordings.check_settings(self)
         check(
-            (self.dataset, self.source) != (own.CUSTOM, SAMPLE),
-            f"{own.CUSTOM} is recordings of your own, but their source is {SAMPLE!r}; give their folder, archive "
-            "or address",
+            (self.dataset, self.source) != (recordings.CUSTOM, SAMPLE),
+            f"{recordings.CUSTOM} is recordings of your own, but their source is {SAMPLE!r}; give their folder, "
+            "archive or address",
         )
 
     @property

@@ -242,7 +242,7 @@ DATASETS: dict[str, Dataset] = {
         ),
         homepage="https://doi.org/10.1016/j.jvcir.2021.103356",
     ),
-    # Recordings of one's own (see `trainer/data/own/`).
+    # Recordings of one's own (see `trainer/data/recordings/`).
     "custom": Dataset((240, 320), 0, 0),
 }
 

@@ -14,7 +14,7 @@ from pipeline.plan.fit import check_platform
 from pipeline.plan.settings import AcceleratorConfig, JobConfig
 from pipeline.registry import container
 from pipeline.registry.address import VERTEX, Address, check_registry
-from trainer import datasets, own
+from trainer import datasets, recordings
 from trainer.artifacts import MODEL_NAME
 from trainer.config import NO_FILE, SAMPLE, EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig, setting
 from trainer.errors import UserError, check, nearest
@@ -209,7 +209,7 @@ def validate(values: Mapping[str, Value], platform: str = "") -> None:
         config(**_with_defaults(config, "", values))
     _validate_test_set({**DEFAULTS, **values})
     steps = [*STEPS, *([TEST] if values.get("test_dataset") else [])]
-    own.check_used([FetchConfig(**data_settings(step, {**DEFAULTS, **values})) for step in steps])
+    recordings.check_used([FetchConfig(**data_settings(step, {**DEFAULTS, **values})) for step in steps])
     registry = str(values.get("registry", ""))
     if platform and registry.startswith(VERTEX):
         container.check_available(Address.at(registry).serving)

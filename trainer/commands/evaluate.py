@@ -4,7 +4,7 @@ import argparse
 import pathlib
 import tempfile
 
-from trainer import own
+from trainer import recordings
 from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig
 from trainer.settings_cli import MODEL, add_settings, output_dir, output_file, settings
 
@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", type=output_file, metavar="HTML", help="Write a page with the results.")
     add_settings(parser, EvaluateConfig)
     add_settings(parser, HeldOutConfig)
-    add_settings(parser, FetchConfig, ("allow_partial_data", "private_sources", *own.SETTINGS))
+    add_settings(parser, FetchConfig, ("allow_partial_data", "private_sources", *recordings.SETTINGS))
 
 
 def execute(parsed: argparse.Namespace) -> None:
@@ -70,6 +70,6 @@ def _fetch(held_out: HeldOutConfig, parsed: argparse.Namespace, folder: str) -> 
         source=held_out.test_source,
         image_size="x".join(map(str, trained.image_size)),
     )
-    own.check_used([config])
+    recordings.check_used([config])
     fetch_dataset(config, folder, test_of=held_out.test_dataset)
     return folder

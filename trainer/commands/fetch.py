@@ -4,7 +4,7 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING
 
-from trainer import own
+from trainer import recordings
 from trainer.config import FetchConfig
 from trainer.settings_cli import add_cache_dir, add_settings, output_dir, output_file, settings
 
@@ -36,7 +36,7 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.reports.preview import write_preview
 
     config = settings(FetchConfig, parsed)
-    own.check_used([config])
+    recordings.check_used([config])
     test_of = config.dataset if parsed.test else ""
     manifest = fetch_dataset(config, parsed.output_dir, parsed.cache_dir, test_of)
     if parsed.preview:
@@ -48,7 +48,7 @@ def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
     """Print notes, what was written, and the next command."""
     from trainer.reports.pages import counts
 
-    if manifest.dataset != own.CUSTOM:  # whose notes were printed with its table
+    if manifest.dataset != recordings.CUSTOM:  # whose notes were printed with its table
         print("".join(f"note: {note}\n" for note in manifest.notes), end="")
     written = f"{counts(manifest.counts)} images of {manifest.dataset}"
     if parsed.preview:

@@ -76,7 +76,7 @@ def fetch_dataset(
         partial.mkdir()
         with _opened(config, origin, scratch, cache_dir) as opened:
             if row.any_count:
-                from trainer.data.own.find import find_recordings  # PyArrow takes a moment to load
+                from trainer.data.recordings.find import find_recordings  # PyArrow takes a moment to load
 
                 found, row = find_recordings(opened.members, row, source, config, bool(test_of))
             else:

@@ -16,7 +16,7 @@ import numpy as np
 from trainer import artifacts, files
 from trainer.config import EvaluateConfig
 from trainer.errors import UserError
-from trainer.evaluation import confidence, gate, per_image, test_set, wording
+from trainer.evaluation import confidence, gate, held_out, per_image, wording
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, PerImage
 from trainer.loading import load_tensorflow
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
@@ -55,9 +55,9 @@ def evaluate(
         UserError: a folder is not valid, the gate's metric cannot be computed, or a prediction is not finite.
     """
     manifests, decides = _check(config, datasets, pathlib.Path(output))
-    training = test_set.trained_on([*datasets.values(), *trained_on], _model_config(candidate))
+    training = held_out.trained_on([*datasets.values(), *trained_on], _model_config(candidate))
     left_out = {
-        name: test_set.seen(datasets[name], training)
+        name: held_out.seen(datasets[name], training)
         for name, manifest in manifests.items()
         if manifest.is_test_set
     }
@@ -71,7 +71,7 @@ def evaluate(
     with files.replacing(output, last=artifacts.EVALUATION) as partial:
         partial.mkdir()
         for name in sorted(datasets, key=lambda name: name != decides):
-            bias, unfit = test_set.center_bias_folder(datasets, manifests, name), left_out.get(name, [])
+            bias, unfit = held_out.center_bias_folder(datasets, manifests, name), left_out.get(name, [])
             data, manifest = pathlib.Path(datasets[name]), manifests[name]
             ceiling = Ceiling(data, manifest, bias) if manifest.has_observers else None
             scorer = Scorer(data, manifest, networks, bias, unfit, ceiling)
@@ -93,7 +93,7 @@ def _check(
         raise UserError("no dataset to evaluate on; name at least one prepared folder")
     check_output(output)
     manifests = artifacts.load_manifests(datasets)
-    decides = test_set.deciding(config.gate_on, manifests)
+    decides = held_out.deciding(config.gate_on, manifests)
     if config.gate in metrics_that_need(FIXATIONS) and not manifests[decides].has_fixations:
         raise UserError(
             f"the gate {config.gate} needs fixations, but dataset {decides} has only maps; choose one of "
@@ -170,9 +170,9 @@ def _conclude(
     for name, result in results.items():
         manifest, title = result["manifest"], wording.images_of(name)
         if artifacts.TEST in manifest["counts"]:
-            remarks.append(test_set.leak(title, result["left_out"], result["n_images"]))
+            remarks.append(held_out.leak(title, result["left_out"], result["n_images"]))
             remarks += [
-                test_set.caution(NAMES[model], model_config, manifest, compared)
+                held_out.caution(NAMES[model], model_config, manifest, compared)
                 for model, model_config in model_configs.items()
             ]
         elif name == decides:

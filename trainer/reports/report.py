@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from trainer import artifacts, files, generated
-from trainer.evaluation import gate, per_image, test_set, wording
+from trainer.evaluation import gate, held_out, per_image, wording
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import PerImage
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
@@ -73,7 +73,7 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
     return {
         "name": name,
         "title": f"{images[0].upper()}{images[1:]}",
-        "leak": test_set.leak(images, result.get("left_out", ()), result["n_images"]),
+        "leak": held_out.leak(images, result.get("left_out", ()), result["n_images"]),
         "decides": name == content["decides"],
         "note": note,
         **score_rows.describe_scores(table, labels, result["models"], result["intervals"]),

@@ -4,10 +4,10 @@ import gzip
 import io
 from collections.abc import Callable, Sequence
 
-from trainer.data.own import table
-from trainer.data.own.parquet_table import open_parquet
-from trainer.data.own.table import Table, too_large
-from trainer.data.own.text_table import open_text
+from trainer.data.recordings import table
+from trainer.data.recordings.parquet_table import open_parquet
+from trainer.data.recordings.table import Table, too_large
+from trainer.data.recordings.text_table import open_text
 from trainer.data.sources import DAMAGED, Member
 from trainer.errors import UserError
 

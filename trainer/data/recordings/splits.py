@@ -10,8 +10,8 @@ from trainer.config import FetchConfig
 from trainer.data import layout
 from trainer.data.gaze import Size
 from trainer.data.layout import Item
-from trainer.data.own.chosen import Source
-from trainer.data.own.rows import Rows
+from trainer.data.recordings.chosen import Source
+from trainer.data.recordings.rows import Rows
 from trainer.datasets import Dataset
 from trainer.errors import UserError
 

@@ -17,13 +17,13 @@ from trainer.config import FetchConfig
 from trainer.data import layout
 from trainer.data.gaze import Fixations, Gaze, Points
 from trainer.data.layout import Found, Item
-from trainer.data.own import chosen, positions, tables
-from trainer.data.own import rows as own_rows
-from trainer.data.own.chosen import Source
-from trainer.data.own.names import ImageNames
-from trainer.data.own.report import FIRST_ROWS, FirstRow, Report, some
-from trainer.data.own.rows import Ints, Rows
-from trainer.data.own.splits import (
+from trainer.data.recordings import chosen, positions, tables
+from trainer.data.recordings import rows as own_rows
+from trainer.data.recordings.chosen import Source
+from trainer.data.recordings.names import ImageNames
+from trainer.data.recordings.report import FIRST_ROWS, FirstRow, Report, some
+from trainer.data.recordings.rows import Ints, Rows
+from trainer.data.recordings.splits import (
     Picture,
     Usable,
     check_column,
@@ -36,10 +36,10 @@ from trainer.data.roles import IMAGE_SUFFIXES, ROLES, SPLIT_FOLDERS
 from trainer.data.sources import Member
 from trainer.datasets import Dataset
 from trainer.errors import UserError
-from trainer.own import parse_columns
 from trainer.picture import open_header, orientation_of
 from trainer.pool import map_ahead, open_pool
 from trainer.progress import Tracker
+from trainer.recordings import parse_columns
 
 Numbers = NDArray[np.int64]
 

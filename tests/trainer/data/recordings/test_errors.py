@@ -9,11 +9,11 @@ import pyarrow.parquet
 import pytest
 
 from tests.small_sources import density_map, save
-from tests.trainer.data.own.recorded import SIZE, plain_rows, rows, understand, write_images, write_table
-from trainer import own
+from tests.trainer.data.recordings.recorded import SIZE, plain_rows, rows, understand, write_images, write_table
+from trainer import recordings
 from trainer.config import FetchConfig
 from trainer.data import fetch
-from trainer.data.own import table
+from trainer.data.recordings import table
 from trainer.errors import UserError
 
 
@@ -252,8 +252,8 @@ def test_settings_of_recordings_for_another_dataset():
     with pytest.raises(
         UserError, match=r"blur_px describes .* \(dataset custom\), but the dataset is salicon; leave"
     ):
-        own.check_used([FetchConfig("salicon", blur_px=3.0)])
-    own.check_used([FetchConfig("salicon", blur_px=3.0), FetchConfig("custom", blur_px=3.0)])
+        recordings.check_used([FetchConfig("salicon", blur_px=3.0)])
+    recordings.check_used([FetchConfig("salicon", blur_px=3.0), FetchConfig("custom", blur_px=3.0)])
 
 
 def test_recordings_have_no_public_place_and_no_sample(tmp_path):

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.config import FetchConfig
-from trainer.data.own.columns import DEGREES, FRACTION, IMAGE, PIXELS, SCREEN, Columns
+from trainer.data.recordings.columns import DEGREES, FRACTION, IMAGE, PIXELS, SCREEN, Columns
 from trainer.errors import UserError
-from trainer.own import parse_screen_size
+from trainer.recordings import parse_screen_size
 
 Floats = NDArray[np.float64]
 

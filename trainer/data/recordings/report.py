@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table as Grid
 
-from trainer.data.own.chosen import Form, Source
-from trainer.data.own.rows import LeftOut
+from trainer.data.recordings.chosen import Form, Source
+from trainer.data.recordings.rows import LeftOut
 
 SHOWN_FORMS = 5
 SHOWN_COLUMNS = 8

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.data.gaze import Points
-from trainer.data.own import columns
-from trainer.data.own.chosen import Source
-from trainer.data.own.names import ImageNames
-from trainer.data.own.positions import Frame
-from trainer.data.own.table import MISSING, Table, Texts
+from trainer.data.recordings import columns
+from trainer.data.recordings.chosen import Source
+from trainer.data.recordings.names import ImageNames
+from trainer.data.recordings.positions import Frame
+from trainer.data.recordings.table import MISSING, Table, Texts
 from trainer.errors import UserError
 
 Ints = NDArray[np.integer[Any]]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.csv
 
-from trainer.data.own import table as tables
-from trainer.data.own.table import MISSING, SAMPLE_ROWS, Table, Types, too_large
+from trainer.data.recordings import table as tables
+from trainer.data.recordings.table import MISSING, SAMPLE_ROWS, Table, Types, too_large
 from trainer.errors import UserError, first_line
 
 DELIMITERS = {"\t": "tabs", ";": "semicolons", ",": "commas"}

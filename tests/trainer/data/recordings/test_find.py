@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from tests.small_sources import density_map, files, point_map, save, stimulus, write_tree, write_zip
-from tests.trainer.data.own.recorded import (
+from tests.trainer.data.recordings.recorded import (
     SIZE,
     gaze_of,
     plain_rows,
@@ -112,7 +112,7 @@ def test_an_image_is_found_by_its_path_its_name_or_its_stem(label, tmp_path):
     assert gaze_of(tmp_path / "set")["one/a.png"] == ([[5, 10]], None)
 
 
-@pytest.mark.parametrize("before", ["", "C:\\study\\", "/home/me/"])
+@pytest.mark.parametrize("before", ["", "C:\\study\\", "/data/me/"])
 def test_an_image_in_another_folder_is_not_taken_for_one_that_is_not_there(before, tmp_path):
     write_images(tmp_path / "set", ("house/a.png", "tree/a.png", "tree/b.png"))
     labels = [f"{before}{name}" for name in ("house/a.png", "tree/a.png", "face/a.png", "tree/b", "face/b.png")]

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from tests.trainer.data.own.recorded import gaze_of, rows, understand, write_images, write_table
+from tests.trainer.data.recordings.recorded import gaze_of, rows, understand, write_images, write_table
 
 TOBII = rows(
     "Recording timestamp\tSensor\tParticipant name\tRecording name\tEye movement type\tGaze event duration\t"

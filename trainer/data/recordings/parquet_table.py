@@ -4,8 +4,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
-from trainer.data.own import table as tables
-from trainer.data.own.table import MISSING, SAMPLE_ROWS, Table, Types, too_large
+from trainer.data.recordings import table as tables
+from trainer.data.recordings.table import MISSING, SAMPLE_ROWS, Table, Types, too_large
 from trainer.errors import UserError, first_line
 
 BROKEN = (pa.ArrowException, OSError, UnicodeDecodeError)

@@ -4,10 +4,10 @@ import dataclasses
 import re
 from collections.abc import Collection, Iterable, Sequence
 
-from trainer.data.own import columns, tables
-from trainer.data.own.columns import Columns
-from trainer.data.own.names import ImageNames
-from trainer.data.own.table import Table
+from trainer.data.recordings import columns, tables
+from trainer.data.recordings.columns import Columns
+from trainer.data.recordings.names import ImageNames
+from trainer.data.recordings.table import Table
 from trainer.data.sources import Member
 from trainer.errors import UserError
 
