@@ -38,7 +38,7 @@ RENAMES_FOLDERS = ("--rename-dir-limit=200000",)
 NEVER_LOOKS_AGAIN = ("--metadata-cache-ttl-secs=-1",)
 """On the machines that gcsfuse calls high-performance."""
 PAUSE_S = 0.02
-TIMEOUT_S = 30
+TIMEOUT_S = 180  # generous: the machine may be busy
 
 
 def gcsfuse():
