@@ -41,7 +41,7 @@ def of_model(config: Mapping[str, Any] | None, subject: str = "This model") -> s
     """
     if is_sample(config):
         return f"{subject} was {training(config)}. Its maps of photographs and designs mean nothing."
-    if any(map(is_sample, _trainings(config))):
+    if any(map(is_sample, trainings(config))):
         return (
             f"{subject} was fine-tuned from a base model that was {MARK}. A base model of photographs may be "
             "better."
@@ -51,12 +51,12 @@ def of_model(config: Mapping[str, Any] | None, subject: str = "This model") -> s
 
 def training(config: Mapping[str, Any] | None) -> str:
     """What a model of the sample set was, after "was": MARK, or a fine-tuned model of real data."""
-    return MARK if all(map(is_sample, _trainings(config))) else "last trained on generated shapes"
+    return MARK if all(map(is_sample, trainings(config))) else "last trained on generated shapes"
 
 
-def _trainings(config: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
+def trainings(config: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
     """The MODEL_CONFIG of a model, of its base model, and so on."""
-    while config:
+    while config is not None:
         yield config
         config = config.get("base_model")
 

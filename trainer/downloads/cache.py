@@ -99,14 +99,20 @@ def fetch(root: pathlib.Path, remote: Remote, sha256: str = "") -> Download:
     return found
 
 
+def instead(kept: Download | None, error: NoAnswerError) -> Download:
+    """The copy, used for a server that does not answer, with a line that says so; raises `error` without one."""
+    if kept is None:
+        raise error
+    print(f"{error}; the copy of {kept.time[:10]} in the cache is used", flush=True)
+    return kept
+
+
 def _fetch(folder: pathlib.Path, remote: Remote, sha256: str) -> Download:
     kept = _kept(folder)
     try:
         offer = remote.offer()
     except NoAnswerError as error:
-        if kept is None:
-            raise
-        print(f"{error}; the copy of {kept.time[:10]} in the cache is used", flush=True)
+        kept = instead(kept, error)
         _check_sha256(kept, remote, sha256)
         return kept
     for _ in range(ATTEMPTS):

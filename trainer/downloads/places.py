@@ -90,10 +90,7 @@ def offers(origin: Origin, root: pathlib.Path | None) -> list[SourceObject]:
             try:
                 offer = remote.offer()
             except NoAnswerError as error:
-                kept = cache.find(root, remote.address) if root else None
-                if kept is None:
-                    raise
-                print(f"{error}; the copy of {kept.time[:10]} in the cache is used", flush=True)
+                kept = cache.instead(cache.find(root, remote.address) if root else None, error)
                 offer = dataclasses.replace(kept.offer, name=place.name or kept.offer.name)
             said.append(offer.object)
     _check_names([each.name for each in said], origin)

@@ -102,16 +102,15 @@ def caution(model: str, model_config: Mapping[str, Any] | None, manifest: Mappin
         manifest: Content of the dataset's `Manifest`.
     """
     dataset, fingerprint = manifest["dataset"], manifest["fingerprint"]
-    while model_config is not None and manifest["split"] != "given":
-        trained_on = model_config.get("fingerprint", fingerprint)
-        is_same_kind = generated.is_sample(model_config) == generated.is_sample(manifest)
-        if model_config.get("dataset") == dataset and is_same_kind and trained_on != fingerprint:
+    for config in generated.trainings(model_config) if manifest["split"] != "given" else ():
+        trained_on = config.get("fingerprint", fingerprint)
+        is_same_kind = generated.is_sample(config) == generated.is_sample(manifest)
+        if config.get("dataset") == dataset and is_same_kind and trained_on != fingerprint:
             return (
                 f"The {model} was trained on another version of {dataset} (fingerprint {trained_on[:8]}, here "
                 f"{fingerprint[:8]}) with another split. Some of these images may have been in its training set, "
                 "so its scores may be too good."
             )
-        model_config = model_config.get("base_model")
     return ""
 
 

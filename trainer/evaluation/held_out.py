@@ -7,10 +7,7 @@ from typing import Any
 
 from trainer import artifacts, generated
 from trainer.artifacts import SPLITS, Manifest
-from trainer.errors import UserError
-
-SHOWN = 3
-"""Number of images that a sentence names."""
+from trainer.errors import UserError, some
 
 Path = str | os.PathLike[str]
 
@@ -51,12 +48,9 @@ def trained_on(folders: Iterable[Path], model_config: Mapping[str, Any] | None) 
         model_config: content of its MODEL_CONFIG, if it has one. If the origin of all its weights is known, the
             fingerprints of its data tell; else every dataset counts.
     """
-    fingerprints = set()
-    known, config = model_config is not None, model_config
-    while config is not None:
-        known &= "fingerprint" in config
-        fingerprints.add(config.get("fingerprint"))
-        config = config.get("base_model")
+    configs = list(generated.trainings(model_config))
+    fingerprints = {config.get("fingerprint") for config in configs}
+    known = bool(configs) and all("fingerprint" in config for config in configs)
     manifests = {folder: Manifest.load(folder) for folder in folders}
     return [
         folder
@@ -95,12 +89,10 @@ def leak(title: str, names: Sequence[str], n_images: int) -> str:
     """
     if not names:
         return ""
-    shown = ", ".join(names[:SHOWN])
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     are, they = ("is", "it is") if len(names) == 1 else ("are", "they are")
     all_images = f"{len(names) + n_images:,} {title}"
     return (
-        f"{len(names):,} of the {all_images} {are} also in the training data, so {they} left out: {shown}{more}."
+        f"{len(names):,} of the {all_images} {are} also in the training data, so {they} left out: {some(names)}."
     )
 
 
@@ -116,13 +108,12 @@ def caution(
         compared: Fingerprints of the training data with which the images were compared.
     """
     dataset = manifest["dataset"]
-    while model_config is not None and manifest["split"] != "given":
-        is_same_kind = generated.is_sample(model_config) == generated.is_sample(manifest)
-        is_compared = model_config.get("fingerprint") in compared
-        if model_config.get("dataset") == dataset and is_same_kind and not is_compared:
+    for config in generated.trainings(model_config) if manifest["split"] != "given" else ():
+        is_same_kind = generated.is_sample(config) == generated.is_sample(manifest)
+        is_compared = config.get("fingerprint") in compared
+        if config.get("dataset") == dataset and is_same_kind and not is_compared:
             return (
                 f"The {model} was trained on {dataset} too. Some of the test images may have been in its training "
                 "set, so its scores on them may be too good."
             )
-        model_config = model_config.get("base_model")
     return ""

@@ -21,7 +21,7 @@ from trainer.data.recordings import chosen, positions, tables
 from trainer.data.recordings import rows as own_rows
 from trainer.data.recordings.chosen import Source
 from trainer.data.recordings.names import ImageNames
-from trainer.data.recordings.report import FIRST_ROWS, FirstRow, Report, some
+from trainer.data.recordings.report import FIRST_ROWS, FirstRow, Report
 from trainer.data.recordings.rows import Ints, Rows
 from trainer.data.recordings.splits import (
     Picture,
@@ -35,7 +35,7 @@ from trainer.data.recordings.splits import (
 from trainer.data.roles import IMAGE_SUFFIXES, ROLES, SPLIT_FOLDERS
 from trainer.data.sources import Member
 from trainer.datasets import Dataset
-from trainer.errors import UserError
+from trainer.errors import UserError, some
 from trainer.picture import open_header, orientation_of
 from trainer.pool import map_ahead, open_pool
 from trainer.progress import Tracker

@@ -10,6 +10,7 @@ from rich.table import Table as Grid
 
 from trainer.data.recordings.chosen import Form, Source
 from trainer.data.recordings.rows import LeftOut
+from trainer.errors import some
 
 SHOWN_FORMS = 5
 SHOWN_COLUMNS = 8
@@ -93,8 +94,7 @@ class Report:
         names = list(dict.fromkeys(name for source in self.sources for name in source.unused))
         if not names:
             return []
-        more = f" and {len(names) - SHOWN_COLUMNS:,} more" if len(names) > SHOWN_COLUMNS else ""
-        shown = ", ".join(repr(name[:40]) for name in names[:SHOWN_COLUMNS]) + more
+        shown = some([repr(name[:40]) for name in names], SHOWN_COLUMNS)
         is_told = self.n_observers or any("observer" in source.columns.index for source in self.sources)
         hint = "" if is_told else " If one tells observers apart, name it with `columns`: observer=NAME."
         return [f"Columns that were not used: {shown}.{hint}"]
@@ -115,9 +115,3 @@ class Report:
         for row in self.first_rows:
             rows.add_row(row.image, f"{row.x:g}", f"{row.y:g}", *map(str, row.pixel[::-1]), row.observer)
         console.print(rows)
-
-
-def some(names: Sequence[str]) -> str:
-    """The first three names, and how many more there are."""
-    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
-    return ", ".join(names[:3]) + more

@@ -15,7 +15,7 @@ from trainer.data.recordings.chosen import Source
 from trainer.data.recordings.names import ImageNames
 from trainer.data.recordings.positions import Frame
 from trainer.data.recordings.table import MISSING, Table, Texts
-from trainer.errors import UserError
+from trainer.errors import UserError, some
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
@@ -92,9 +92,8 @@ class LeftOut:
     def add_unknown(self) -> None:
         """Add the rows of `unknown` as one reason."""
         if self.unknown:
-            some = ", ".join(repr(label[:60]) for label in list(self.unknown)[:3])
-            more = f" and {len(self.unknown) - 3:,} more" if len(self.unknown) > 3 else ""
-            self.add(f"of images that are not there ({some}{more})", sum(self.unknown.values()))
+            labels = some([repr(label[:60]) for label in self.unknown])
+            self.add(f"of images that are not there ({labels})", sum(self.unknown.values()))
 
     @property
     def text(self) -> str:
