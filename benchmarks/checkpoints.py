@@ -21,6 +21,7 @@ import numpy as np
 from trainer.config import TrainConfig
 from trainer.model import build_model
 from trainer.training.checkpoints import Checkpoints, Progress
+from trainer.training.step import Network
 
 LIMIT = 0.01
 GRACE_S = 30
@@ -39,7 +40,7 @@ def main() -> int:
     size_mb = sum(4 * int(np.prod(variable.shape)) for variable in (*model.variables, *optimizer.variables)) / 1e6
     with tempfile.TemporaryDirectory() as name:
         copied, written, best = [], [], []
-        with Checkpoints(arguments.folder or name, model, optimizer, {}) as checkpoints:
+        with Checkpoints(arguments.folder or name, Network(model, optimizer), {}) as checkpoints:
             for epoch in range(arguments.repeats):
                 best.append(_seconds(checkpoints.keep_best))
                 copied.append(_seconds(checkpoints.save, Progress(epoch)))

@@ -60,7 +60,7 @@ def _loop(config: TrainConfig, folder: pathlib.Path, manifest: Manifest) -> Loop
     resolved = precision.resolve(config.precision, devices)
     network = make_network(config, manifest, resolved, None)
     data = Data.load(folder / "data", manifest)
-    checkpoints = Checkpoints(folder / "state", *network, {})
+    checkpoints = Checkpoints(folder / "state", network, {})
     return Loop(config, data, devices, network, checkpoints, Progress(), Board(str(folder / "logs")), Stop())
 
 

@@ -10,6 +10,7 @@ from components import IMAGE
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
 def train_model(
     step: str,
+    recipe: str,
     epochs: int,
     batch_size: int,
     accumulation: int,
@@ -17,6 +18,14 @@ def train_model(
     learning_rate_scaling: str,
     warmup_epochs: float,
     schedule: str,
+    flip: bool,
+    zoom: float,
+    color_jitter: float,
+    cc_weight: float,
+    sim_weight: float,
+    weight_decay: float,
+    ema_decay: float,
+    patience: int,
     seed: int,
     precision: str,
     initial_weights: str,

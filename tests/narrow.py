@@ -47,18 +47,19 @@ class _Compiled:
             "the learning rate would be that of the first"
         )
         made = self._make_network(config, manifest, resolved, base_model)
-        kept = self._networks.setdefault((manifest.image_size, resolved), made)
+        key = manifest.image_size, resolved, config.weight_decay, config.ema_decay, config.batch_size
+        kept = self._networks.setdefault(key, made)
         for shared, new in zip(kept, made, strict=True):
-            for variable, value in zip(shared.variables, new.variables, strict=True):
+            for variable, value in zip(
+                shared.variables if shared else [], new.variables if new else [], strict=True
+            ):
                 variable.assign(value)
         return kept
 
-    def compile(
-        self, devices: Any, network: keras.Model, optimizer: Any, batch_size: int, accumulation: int
-    ) -> loop.Compiled:
-        key = id(network), batch_size, accumulation
+    def compile(self, devices: Any, network: Network, config: TrainConfig) -> loop.Compiled:
+        key = id(network.model), config.batch_size, config.accumulation, config.cc_weight, config.sim_weight
         if key not in self._steps:
-            self._steps[key] = self._compile(devices, network, optimizer, batch_size, accumulation)
+            self._steps[key] = self._compile(devices, network, config)
         return self._steps[key]
 
 

@@ -8,7 +8,7 @@ LEVELS = [
     line.split()
     for line in """
     trainer.errors trainer.credentials trainer.duration trainer.metric_table trainer.progress
-    trainer.losses trainer.recordings
+    trainer.losses trainer.recordings trainer.recipes
     trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files trainer.tracing trainer.pool
     trainer.artifacts trainer.footprint trainer.cpu
     trainer.storage trainer.loading trainer.settings_cli trainer.generated

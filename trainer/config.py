@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from trainer import recordings
+from trainer import recipes, recordings
 from trainer.errors import UserError, check, check_choice, look_up
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 
@@ -94,6 +94,10 @@ def _check_number(name: str, value: float, minimum: float, exclusive: bool = Fal
     check(math.isfinite(value) and enough, f"{name} is {value:g}; it must be {bound}")
 
 
+def _check_share(name: str, value: float, most: float) -> None:
+    check(0 <= value <= most, f"{name} is {value:g}; it must be at least 0 and at most {most:g}")
+
+
 @dataclasses.dataclass(frozen=True)
 class FetchConfig:
     """How one dataset becomes prepared shards."""
@@ -170,6 +174,10 @@ class FetchConfig:
 class TrainConfig:
     """One training step; the defaults are the paper's (Kroner et al. 2020, section 3.4)."""
 
+    recipe: str = setting(
+        recipes.PAPER,
+        f"Set of settings of the trainings. {recipes.described()}. A setting of a recipe cannot be given as well.",
+    )
     epochs: int = setting(10, "Passes over the training set.")
     batch_size: int = setting(1, "Images per step, over all replicas; 0 for the default of the accelerator.")
     accumulation: int = setting(
@@ -184,6 +192,31 @@ class TrainConfig:
     warmup_epochs: float = setting(0.0, "Epochs over which the learning rate rises from 0.")
     schedule: str = setting(
         "constant", "Learning rate after the warm-up: constant, or cosine (falls to 0 at the end)."
+    )
+    flip: bool = setting(
+        False, "Mirror every training image and its map left to right with a probability of one half."
+    )
+    zoom: float = setting(
+        0.0,
+        "Largest share of height and width that a random crop of a training image leaves out, 0 to 0.9; the crop "
+        "is enlarged to the whole size. 0 for none.",
+    )
+    color_jitter: float = setting(
+        0.0,
+        "Random brightness, contrast and saturation of training images: factors up to this far from 1, 0 to 0.9.",
+    )
+    cc_weight: float = setting(0.0, "Weight of 1 - CC that is added to the loss, whose KLD has the weight 1.")
+    sim_weight: float = setting(0.0, "Weight of 1 - SIM that is added to the loss, likewise.")
+    weight_decay: float = setting(
+        0.0, "Share of every kernel that each step takes off, times the learning rate (AdamW)."
+    )
+    ema_decay: float = setting(
+        0.0,
+        "Keep the exponential moving average of the weights in place of the last ones: the share of the old "
+        "average in the new one after a step of one image, below 1, such as 0.999. 0 for none.",
+    )
+    patience: int = setting(
+        0, "Stop after this many epochs without a better validation loss; 0 never stops early."
     )
     seed: int = setting(42, "Seed of the initial weights and of the order of the images.")
     precision: str = setting(
@@ -203,6 +236,7 @@ class TrainConfig:
     profile_steps: str = setting("", "Steps to profile for TensorBoard, such as 10-20; empty for none.")
 
     def __post_init__(self) -> None:
+        look_up("recipe", self.recipe, recipes.RECIPES)
         _check_number("epochs", self.epochs, 1)
         _check_number("batch_size", self.batch_size, 0)
         _check_number("accumulation", self.accumulation, 1)
@@ -214,6 +248,13 @@ class TrainConfig:
             f"warmup_epochs is {self.warmup_epochs:g}; it must be below epochs, which is {self.epochs}",
         )
         check_choice("schedule", self.schedule, SCHEDULES)
+        _check_share("zoom", self.zoom, 0.9)
+        _check_share("color_jitter", self.color_jitter, 0.9)
+        _check_number("cc_weight", self.cc_weight, 0)
+        _check_number("sim_weight", self.sim_weight, 0)
+        _check_number("weight_decay", self.weight_decay, 0)
+        _check_share("ema_decay", self.ema_decay, 0.999999)
+        _check_number("patience", self.patience, 0)
         _check_number("seed", self.seed, 0)
         _check_number("checkpoint_minutes", self.checkpoint_minutes, 0, exclusive=True)
         check_choice("precision", self.precision, PRECISIONS)
@@ -278,6 +319,29 @@ class HeldOutConfig:
             bool(self.test_dataset or not self.test_source),
             f"test_source is {self.test_source!r}, but test_dataset is empty; name the dataset that it holds",
         )
+
+
+def with_recipe(config: TrainConfig, fine_tuning: bool) -> TrainConfig:
+    """The settings with those of their recipe; the same if they have them already.
+
+    Args:
+        config: the settings.
+        fine_tuning: whether the training starts from a model.
+
+    Raises:
+        UserError: a setting of the recipe has a value of its own, which is neither the recipe's nor the default.
+    """
+    given = recipes.RECIPES[config.recipe].settings(fine_tuning)
+    defaults = {field.name: field.default for field in dataclasses.fields(config)}
+    twice = [name for name in given if getattr(config, name) not in (given[name], defaults[name])]
+    if twice:
+        own = {name: getattr(config, name) for name in twice}
+        raise UserError(
+            f"{' and '.join(twice)} {'are' if len(twice) > 1 else 'is'} given twice: {recipes.listed(own)}, and "
+            f"recipe={config.recipe} sets {recipes.listed({name: given[name] for name in twice})}; leave out one, "
+            f"or give all settings without a recipe: {recipes.listed({**given, **own})}"
+        )
+    return dataclasses.replace(config, **given)
 
 
 def with_batch(config: TrainConfig, batch_size: int) -> TrainConfig:

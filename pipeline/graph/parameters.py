@@ -16,13 +16,23 @@ from pipeline.registry import container
 from pipeline.registry.address import VERTEX, Address, check_registry
 from trainer import datasets, recordings
 from trainer.artifacts import MODEL_NAME
-from trainer.config import NO_FILE, SAMPLE, EvaluateConfig, FetchConfig, HeldOutConfig, TrainConfig, setting
+from trainer.config import (
+    NO_FILE,
+    SAMPLE,
+    EvaluateConfig,
+    FetchConfig,
+    HeldOutConfig,
+    TrainConfig,
+    setting,
+    with_recipe,
+)
 from trainer.errors import UserError, check, nearest
 from trainer.settings_cli import boolean
 
 Value = bool | int | float | str
 
-STEPS = {"base": "Base training", "finetune": "Fine-tuning"}
+FINETUNE = "finetune"
+STEPS = {"base": "Base training", FINETUNE: "Fine-tuning"}
 TEST = "test"
 DATA = {**STEPS, TEST: "Test set"}
 """The prepared datasets of a run: those of the training steps and the test set -> their titles."""
@@ -199,7 +209,7 @@ def validate(values: Mapping[str, Value], platform: str = "") -> None:
     for step, title in STEPS.items():
         try:
             datasets.get(FetchConfig(**_with_defaults(FetchConfig, step, values)).dataset)
-            training = TrainConfig(**_with_defaults(TrainConfig, step, values))
+            training = with_recipe(TrainConfig(**_with_defaults(TrainConfig, step, values)), step == FINETUNE)
             machines = AcceleratorConfig(**_with_defaults(AcceleratorConfig, step, values))
             if platform:
                 check_platform(platform, machines, training)

@@ -9,7 +9,7 @@ from pipeline.plan import plan as planning
 from pipeline.plan.plan import DataSize
 from pipeline.plan.settings import AcceleratorConfig, JobConfig, parse_labels
 from trainer import artifacts, files, footprint
-from trainer.config import TrainConfig
+from trainer.config import TrainConfig, with_recipe
 from trainer.errors import check
 
 MODEL_FOLDER = "model"
@@ -77,13 +77,14 @@ def plan_step(
 ) -> Outputs:
     """Plan one training step, write the plan as Markdown to `markdown`, and return the outputs for later tasks.
 
-    The job receives the settings unchanged. The trainer resolves batch and precision for its devices by the same
-    rules as the plan, so that they are equal on every target.
+    The job receives the settings with those of their recipe. The trainer resolves batch and precision for its
+    devices by the same rules as the plan, so that they are equal on every target.
 
     Raises:
-        UserError: if accelerator, batch, image size and precision do not fit together, or if the timeout would
-            stop the job too early.
+        UserError: if settings contradict the recipe; if accelerator, batch, image size and precision do not fit
+            together; or if the timeout would stop the job too early.
     """
+    config = with_recipe(config, fine_tuning=folders.base_model is not None)
     manifest = artifacts.Manifest.load(folders.dataset)
     data = DataSize(
         images=manifest.counts["train"],

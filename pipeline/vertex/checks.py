@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 
 from pipeline import cloud
 from pipeline.graph.environment import GUIDE, KUBEFLOW_GUIDE, Environment
-from pipeline.graph.parameters import Value, settings_of, steps_of
+from pipeline.graph.parameters import FINETUNE, Value, settings_of, steps_of
 from pipeline.plan.plan import TrainingPlan, check_timeout, data_size, make_plan
 from pipeline.plan.settings import LABEL, AcceleratorConfig, JobConfig
 from trainer import storage
-from trainer.config import FetchConfig, TrainConfig
+from trainer.config import FetchConfig, TrainConfig, with_recipe
 from trainer.errors import UserError, check
 
 REGION = r"[a-z]+-[a-z]+[0-9]+"
@@ -85,8 +85,8 @@ def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, Tr
     made = {}
     for step, title in steps_of(values).items():
         data = FetchConfig(**settings_of(FetchConfig, step, values))
-        training = TrainConfig(**settings_of(TrainConfig, step, values))
         try:
+            training = with_recipe(TrainConfig(**settings_of(TrainConfig, step, values)), step == FINETUNE)
             machines = AcceleratorConfig(**settings_of(AcceleratorConfig, step, values))
             made[step] = make_plan(machines, training, data_size(data), location=environment.location)
             if not (data.max_examples or data.allow_partial_data):

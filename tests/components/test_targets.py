@@ -22,6 +22,7 @@ from trainer.training import schedule, train
 from trainer.training.strategy import Cluster, Devices
 
 OTHER = TrainConfig(
+    recipe="best",
     epochs=3,
     batch_size=16,
     accumulation=2,
@@ -29,6 +30,14 @@ OTHER = TrainConfig(
     learning_rate_scaling="sqrt",
     warmup_epochs=0.5,
     schedule="cosine",
+    flip=True,
+    zoom=0.2,
+    color_jitter=0.2,
+    cc_weight=0.5,
+    sim_weight=0.5,
+    weight_decay=1e-3,
+    ema_decay=0.999,
+    patience=2,
     seed=7,
     precision="float32",
     initial_weights="none",

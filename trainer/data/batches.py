@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from trainer.artifacts import Manifest
 from trainer.config import CACHES
 from trainer.data import memory, tfrecords
+from trainer.data.augment import Augmentation
 from trainer.errors import UserError, check_choice
 from trainer.progress import LOG_EVERY_S, Tracker
 from trainer.tracing import without_autograph
@@ -30,6 +31,8 @@ ALIGNMENT = 64
 """Bytes; TensorFlow shares an array that begins at a multiple of this, and copies others."""
 GATHER_IMAGES = 8
 """A call gathers at least about this many images, because a call costs as much as copying one."""
+
+AS_THEY_ARE = Augmentation()
 
 # === The decoded split ===
 
@@ -183,6 +186,7 @@ def training_batches(
     n_replicas_here: int = 1,
     first_replica: int = 0,
     n_replicas: int = 1,
+    augmentation: Augmentation = AS_THEY_ARE,
 ) -> tf.data.Dataset:
     """One epoch in the order of `epoch_order`, which does not depend on the number of replicas.
 
@@ -199,6 +203,7 @@ def training_batches(
         n_replicas_here: number of replicas that this process feeds.
         first_replica: index of the first of them among all, from 0.
         n_replicas: number of replicas of the whole job.
+        augmentation: random variants of the images to take in place of them.
 
     Returns:
         Dicts of index (b,) int64, stimulus (b, H, W, 3) uint8 and density (b, H, W, 1) uint8; b is
@@ -206,7 +211,18 @@ def training_batches(
     """
     order = epoch_order(len(split), seed, epoch)
     whole = order[: len(order) // batch_size * batch_size]
-    return _gathered(split, _slices(whole, batch_size, skip_steps, n_replicas_here, first_replica, n_replicas))
+    slices = _slices(whole, batch_size, skip_steps, n_replicas_here, first_replica, n_replicas)
+    if not augmentation:
+        return _gathered(split, slices)
+    drawn = {name: tf.constant(of_all) for name, of_all in augmentation.draw(len(split), seed, epoch).items()}
+
+    @without_autograph
+    def vary(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        rows = {name: tf.gather(of_all, batch["index"]) for name, of_all in drawn.items()}
+        return augmentation.vary(batch, rows)
+
+    varied = _gathered(split, slices).map(vary, num_parallel_calls=_parallel(), deterministic=True)
+    return varied.prefetch(2).with_options(_options())
 
 
 def validation_batches(
@@ -260,10 +276,13 @@ def _gathered(split: Split, slices: NDArray[np.int64]) -> tf.data.Dataset:
 
     calls = tf.data.Dataset.from_tensor_slices(slices)
     calls = calls.batch(rows) if rows > 1 else calls
-    parallel = max(2, min(PARALLEL_GATHERS, os.cpu_count() or 1))
-    batches = calls.map(gather, num_parallel_calls=parallel, deterministic=True).prefetch(2)
+    batches = calls.map(gather, num_parallel_calls=_parallel(), deterministic=True).prefetch(2)
     batches = batches.unbatch() if rows > 1 else batches
     return batches.with_options(_options())
+
+
+def _parallel() -> int:
+    return max(2, min(PARALLEL_GATHERS, os.cpu_count() or 1))
 
 
 def _tensor(images: NDArray[np.uint8]) -> tf.Tensor:

@@ -16,13 +16,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import IO, Any, Self
 
-import keras
 import numpy as np
 
 from trainer.errors import UserError
 from trainer.folder import Folder
 from trainer.storage import unmounted
 from trainer.training.owner import Owner
+from trainer.training.step import Network
 
 KEEP = 2
 """Checkpoints kept: the latest, and one before it in case the latest is damaged."""
@@ -67,8 +67,8 @@ class Checkpoints:
 
     Args:
         folder: a path or a `gs://` address; created if it does not exist.
-        model: its variables are saved and restored; `tf.distribute` may mirror them over replicas.
-        optimizer: built; its variables are saved and restored too.
+        network: the variables of its model and of its optimizer, which is built, are saved and restored;
+            `tf.distribute` may mirror them over replicas. Its result is what `keep_best` keeps.
         identity: values that the run's result depends on; a checkpoint with other values is refused.
         writable: False for the machines of a job that only read.
     """
@@ -76,8 +76,7 @@ class Checkpoints:
     def __init__(
         self,
         folder: str | os.PathLike[str],
-        model: keras.Model,
-        optimizer: Any,
+        network: Network,
         identity: dict[str, Any],
         writable: bool = True,
     ) -> None:
@@ -85,7 +84,9 @@ class Checkpoints:
         self._owner = Owner(Folder(unmounted(self.folder.address)))
         self._identity = json.loads(json.dumps(identity))
         self._writable = writable
+        model, optimizer = network.model, network.optimizer
         self._variables = {"model": list(model.variables), "optimizer": list(optimizer.variables)}
+        self._result = list(network.result.variables)
         # Reused by all saves: copying into memory that has been touched before is several times faster.
         self._copies = {
             group: [_like(variable) for variable in self._variables[group]] for group in self._variables
@@ -100,7 +101,7 @@ class Checkpoints:
     def keep_best(self) -> None:
         """Copy the current weights as the best; later checkpoints contain them."""
         if self._writable:
-            self._best = [np.array(_view(variable)) for variable in self._variables["model"]]
+            self._best = [np.array(_view(variable)) for variable in self._result]
 
     def best_weights(self) -> list[np.ndarray]:
         """The arrays of the model's variables, in order, at the last `keep_best`."""

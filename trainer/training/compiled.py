@@ -3,13 +3,14 @@
 import functools
 from typing import Any
 
-import keras
 import tensorflow as tf
 
+from trainer import losses
+from trainer.config import TrainConfig
 from trainer.tracing import without_autograph
 from trainer.training import step
 from trainer.training.meter import timed_next
-from trainer.training.step import Batch
+from trainer.training.step import Batch, Network
 from trainer.training.strategy import Devices
 
 SUM = tf.distribute.ReduceOp.SUM
@@ -22,23 +23,19 @@ class Compiled:
         devices: run the steps. On GPUs, XLA compiles the gradients, because it fuses many kernels into one; it
             cannot compile the all-reduce between replicas. TPUStrategy compiles everything. On CPUs, XLA is slower
             than TensorFlow's own kernels.
-        model: made within the strategy's scope.
-        optimizer: made within the strategy's scope, and built.
-        batch_size: images of a step over all replicas.
-        accumulation: parts into which a replica splits its images.
+        network: made within the strategy's scope.
+        config: the settings, with the batch size in use.
     """
 
-    def __init__(
-        self,
-        devices: Devices,
-        model: keras.Model,
-        optimizer: Any,
-        batch_size: int,
-        accumulation: int,
-    ) -> None:
-        self._strategy, self._model, self._optimizer = devices.strategy, model, optimizer
+    def __init__(self, devices: Devices, network: Network, config: TrainConfig) -> None:
+        self._strategy, self._network = devices.strategy, network
         compute = functools.partial(
-            step.gradients, model, optimizer, batch_size=batch_size, accumulation=accumulation
+            step.gradients,
+            network.model,
+            network.optimizer,
+            batch_size=config.batch_size,
+            accumulation=config.accumulation,
+            loss_of=functools.partial(losses.weighted, cc_weight=config.cc_weight, sim_weight=config.sim_weight),
         )
         self._compute = (
             tf.function(compute, jit_compile=True, autograph=False) if devices.kind == "gpu" else compute
@@ -54,7 +51,7 @@ class Compiled:
     @without_autograph
     def step(self, batch: Batch) -> tf.Tensor:
         """Take one step on one replica; return its share of the loss over the global batch."""
-        return step.train_step(self._model, self._optimizer, batch, self._compute)
+        return step.train_step(self._network.model, self._network.optimizer, batch, self._compute)
 
     def _train(self, batches: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         losses = tf.TensorArray(tf.float32, size=steps)
@@ -75,8 +72,8 @@ class Compiled:
 
     @without_autograph
     def _validation_step(self, batch: Batch) -> tf.Tensor:
-        return step.validation_step(self._model, batch)
+        return step.validation_step(self._network.result, batch)
 
     def _predict(self, stimuli: tf.Tensor) -> tf.Tensor:
-        maps = self._strategy.run(lambda: self._model(tf.cast(stimuli, tf.float32)))
+        maps = self._strategy.run(lambda: self._network.result(tf.cast(stimuli, tf.float32)))
         return self._strategy.experimental_local_results(maps)[0]

@@ -9,8 +9,10 @@ from trainer.artifacts import MODEL_CONFIG, Manifest, code_version
 from trainer.config import TrainConfig
 from trainer.files import read_json
 
-CHANGEABLE = ("epochs", "checkpoint_minutes", "precision", "accumulation", "profile_steps")
+CHANGEABLE = ("recipe", "epochs", "patience", "checkpoint_minutes", "precision", "accumulation", "profile_steps")
 """Settings that may change when a run resumes. The resolved precision may not."""
+LATER = ("flip", "zoom", "color_jitter", "cc_weight", "sim_weight", "weight_decay", "ema_decay")
+"""Settings that checkpoints of earlier versions do not have; such a run had their defaults."""
 
 
 def lineage(
@@ -53,7 +55,12 @@ def _identity(
     base: dict[str, Any] | None,
     initial_weights_fingerprint: str,
 ) -> dict[str, Any]:
-    identity = {key: value for key, value in dataclasses.asdict(config).items() if key not in CHANGEABLE}
+    identity = {
+        field.name: value
+        for field in dataclasses.fields(config)
+        if field.name not in CHANGEABLE
+        and ((value := getattr(config, field.name)) != field.default or field.name not in LATER)
+    }
     if config.schedule != "constant":  # the learning rate of every step depends on the number of epochs
         identity["epochs"] = config.epochs
     if initial_weights_fingerprint:  # absent otherwise, so that older checkpoints without such a file can resume

@@ -15,6 +15,7 @@ import tensorflow as tf
 from trainer.artifacts import Manifest
 from trainer.config import TrainConfig
 from trainer.data import batches, tfrecords
+from trainer.data.augment import Augmentation
 from trainer.data.batches import Split
 from trainer.errors import UserError
 from trainer.progress import Tracker
@@ -70,23 +71,39 @@ class Loop:
 
     def __post_init__(self) -> None:
         config = self.config
-        self.compiled = Compiled(self.devices, *self.network, config.batch_size, config.accumulation)
+        self.compiled = Compiled(self.devices, self.network, config)
         self._steps_per_epoch = self.data.manifest.counts["train"] // config.batch_size
+        self._augmentation = Augmentation(config.flip, config.zoom, config.color_jitter)
         self._chunk = 1
         self._saved, self._saving_s = time.monotonic(), 0.0
 
     def run(self) -> None:
         """Train the remaining epochs."""
         for epoch in range(self.progress.epoch, self.config.epochs):
+            if self.out_of_patience:
+                break
             self.train_epoch(epoch)
+            self.network.take_average()
             self._finish_epoch(epoch, self.validate(epoch))
+
+    @property
+    def out_of_patience(self) -> bool:
+        """Whether the validation loss has not improved for `patience` epochs."""
+        patience, progress = self.config.patience, self.progress
+        return bool(patience) and progress.epoch - progress.best_epoch >= patience
 
     def train_epoch(self, epoch: int) -> None:
         """Take the remaining steps of an epoch, and save checkpoints when they are due."""
         config, progress = self.config, self.progress
         iterator = self._iterator(
             lambda **replicas: batches.training_batches(
-                self.data.train, config.batch_size, config.seed, epoch, progress.step, **replicas
+                self.data.train,
+                config.batch_size,
+                config.seed,
+                epoch,
+                progress.step,
+                augmentation=self._augmentation,
+                **replicas,
             )
         )
         meter = Meter(config.batch_size)
@@ -166,7 +183,8 @@ class Loop:
             best_loss=progress.best_loss,
             history=[*progress.history, row],
         )
-        if epoch + 1 == self.config.epochs or self._saving_s <= SAVING_SHARE * self._unsaved_s():
+        last = epoch + 1 == self.config.epochs or self.out_of_patience
+        if last or self._saving_s <= SAVING_SHARE * self._unsaved_s():
             self._save()
 
     def _show(self, step: int) -> None:

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from trainer import accelerators, footprint
 from trainer.artifacts import HISTORY, MODEL_CONFIG, Manifest
-from trainer.config import TrainConfig, with_batch
+from trainer.config import TrainConfig, with_batch, with_recipe
 from trainer.data import memory
 from trainer.errors import UserError, first_line
 from trainer.files import replacing
@@ -76,6 +76,7 @@ def train(
     # Not split further: half of the lines are signature and docstring, and each step needs the results of most
     # earlier ones, so that helpers would only pass on the same eight values.
     manifest = check_training(config, dataset, output, base_model, accelerator)
+    config = with_recipe(config, fine_tuning=base_model is not None)
     devices = _connect(config, accelerator)
     resolved = precision.resolve(config.precision, devices)
     config = _with_batch(config, manifest, devices, resolved, accelerator)
@@ -88,7 +89,7 @@ def train(
     print(_summary_line(config, manifest, devices, resolved), flush=True)
     with (
         watched() as stop,
-        Checkpoints(checkpoints, *network, origin["identity"], writable=devices.is_chief) as kept,
+        Checkpoints(checkpoints, network, origin["identity"], writable=devices.is_chief) as kept,
         Board(logs, config.profile_steps, writable=devices.is_chief) as board,
         _explained(config, manifest, devices, resolved),
     ):
@@ -131,9 +132,23 @@ def make_network(config: TrainConfig, manifest: Manifest, resolved: str, base_mo
     """
     model = initial.initial_model(config, manifest.image_size, precision.POLICIES[resolved], base_model)
     rate = schedule.learning_rate(config, manifest.counts["train"] // config.batch_size)
-    optimizer = precision.scaled(keras.optimizers.Adam(rate, epsilon=ADAM_EPSILON), resolved)
+    decay = config.ema_decay**config.batch_size  # a step of a batch is as many steps of one image
+    adam = keras.optimizers.Adam(
+        rate,
+        epsilon=ADAM_EPSILON,
+        weight_decay=config.weight_decay or None,
+        use_ema=bool(config.ema_decay),
+        ema_momentum=decay,
+    )
+    if config.weight_decay:
+        adam.exclude_from_weight_decay(var_names=["bias"])
+    optimizer = precision.scaled(adam, resolved)
     optimizer.build(model.trainable_variables)
-    return Network(model, optimizer)
+    averaged = None
+    if config.ema_decay:
+        averaged = build_model(manifest.image_size, precision.POLICIES[resolved])
+        averaged.set_weights(model.get_weights())
+    return Network(model, optimizer, averaged)
 
 
 def make_deterministic() -> None:

@@ -20,6 +20,7 @@ from trainer.errors import UserError
 from trainer.training import owner
 from trainer.training.checkpoints import KEEP, STATE, Checkpoints, Progress
 from trainer.training.owner import OWNER
+from trainer.training.step import Network
 
 IDENTITY = {"learning_rate": 1e-3, "image_size": (24, 32)}
 ROW = {"epoch": 1, "loss": 0.1 + 0.2}
@@ -46,7 +47,7 @@ class Run:
         return [np.array(one.value.numpy()) for one in (*self.model.variables, *self.optimizer.variables)]
 
     def checkpoints(self, folder, identity=IDENTITY, writable=True) -> Checkpoints:
-        return Checkpoints(folder, self.model, self.optimizer, identity, writable)
+        return Checkpoints(folder, Network(self.model, self.optimizer), identity, writable)
 
 
 def assert_same(arrays: list[np.ndarray], expected: list[np.ndarray]) -> None:
@@ -304,7 +305,7 @@ def test_a_checkpoint_of_another_optimizer_is_refused_with_its_size(saved):
         pytest.raises(
             UserError, match=r"another network \(the optimizer has 6 variables in the checkpoint and 2 now\)"
         ),
-        Checkpoints(folder, run.model, sgd, IDENTITY) as checkpoints,
+        Checkpoints(folder, Network(run.model, sgd), IDENTITY) as checkpoints,
     ):
         checkpoints.restore()
 

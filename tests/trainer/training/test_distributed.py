@@ -12,7 +12,11 @@ from tests.prepared import write_prepared
 from tests.trainer import virtual
 from trainer.artifacts import HISTORY, WEIGHTS
 
-SETTINGS = ["--batch-size=4", "--initial-weights=none", "--precision=float32", "--learning-rate=1e-6"]
+SETTINGS = [
+    *("--batch-size=4", "--initial-weights=none", "--precision=float32", "--learning-rate=1e-6"),
+    *("--flip=true", "--zoom=0.3", "--color-jitter=0.2", "--cc-weight=0.5", "--sim-weight=0.5"),
+    *("--weight-decay=0.01", "--ema-decay=0.9", "--schedule=cosine", "--warmup-epochs=0.5"),
+]
 
 
 def start(folder, name, *arguments, devices=1, cluster=None, index=0, epochs=2):

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from tests.narrow import quick_trainings, unexported
 from tests.prepared import write_prepared
-from trainer import footprint
+from trainer import footprint, recipes
 from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, WEIGHTS, Manifest
 from trainer.config import TrainConfig, with_batch
 from trainer.data import memory
@@ -168,6 +168,83 @@ def test_training_resumes_from_the_last_intact_checkpoint(dataset, trained_narro
         np.testing.assert_array_equal(values, weights(trained_narrow[0] / WEIGHTS)[name], err_msg=name)
 
 
+EVERYTHING = dataclasses.replace(
+    CONFIG,
+    flip=True,
+    zoom=0.3,
+    color_jitter=0.2,
+    cc_weight=0.5,
+    sim_weight=0.5,
+    weight_decay=0.1,
+    ema_decay=0.9,
+)
+
+
+@pytest.fixture(scope="module")
+def with_everything(dataset, tmp_path_factory):
+    """A run with every setting that the paper does not have."""
+    folder = tmp_path_factory.mktemp("everything")
+    with quick_trainings():
+        train(EVERYTHING, dataset, folder / "model", folder / "checkpoints")
+    return folder / "model", folder / "checkpoints"
+
+
+@pytest.mark.numerics
+def test_training_with_variants_and_an_average_resumes_to_the_same_bits(dataset, with_everything, quick, tmp_path):
+    shutil.copytree(with_everything[1], tmp_path / "state")
+    newest = max((tmp_path / "state").glob("after-epoch-*.npz"), key=lambda path: path.stat().st_mtime)
+    newest.unlink()
+    train(EVERYTHING, dataset, tmp_path / "model", tmp_path / "state")
+    assert history(tmp_path / "model") == history(with_everything[0])
+    for name, values in weights(tmp_path / "model" / WEIGHTS).items():
+        np.testing.assert_array_equal(values, weights(with_everything[0] / WEIGHTS)[name], err_msg=name)
+
+
+def test_every_setting_changes_the_training(with_everything, dataset, trained_narrow, quick, tmp_path):
+    seen = {str(history(trained_narrow[0])), str(history(with_everything[0]))}
+    for name in ("flip", "zoom", "color_jitter", "cc_weight", "sim_weight", "weight_decay", "ema_decay"):
+        one = dataclasses.replace(CONFIG, **{name: getattr(EVERYTHING, name)})
+        train(one, dataset, tmp_path / name, tmp_path / f"{name}-state")
+        seen.add(str(history(tmp_path / name)))
+    assert len(seen) == 9
+
+
+def test_the_average_is_what_is_kept_and_the_training_does_not_see_it(dataset, quick, tmp_path):
+    """With a decay near 1 it stays where the first step led, but the weights move on."""
+    runs = []
+    for decay in (0.0, 0.999999):
+        config = dataclasses.replace(CONFIG, ema_decay=decay, learning_rate=1e-3)
+        train(config, dataset, tmp_path / f"model-{decay}", tmp_path / f"state-{decay}")
+        runs.append(history(tmp_path / f"model-{decay}"))
+    plain, averaged = runs
+    for key in ("loss", "weights_crc32"):
+        assert [row[key] for row in plain] == [row[key] for row in averaged]
+    moved, stayed = (abs(run[1]["valid_loss"] - run[0]["valid_loss"]) for run in runs)
+    assert stayed < 0.01 * moved
+
+
+def test_training_without_progress_stops_when_patience_ends(dataset, quick, tmp_path):
+    still = dataclasses.replace(CONFIG, epochs=9, patience=2, learning_rate=1e-30)
+    for _ in range(2):  # the second one trains nothing more
+        train(still, dataset, tmp_path / "model", tmp_path / "state")
+        assert [row["best"] for row in history(tmp_path / "model")] == [True, False, False]
+
+
+def test_recipe_is_trained_and_recorded_with_its_settings(dataset, quick, tmp_path, monkeypatch):
+    few = recipes.Recipe("few", base={"epochs": 1, "flip": True}, finetune={"epochs": 2, "zoom": 0.1})
+    monkeypatch.setitem(recipes.RECIPES, "few", few)
+    config = dataclasses.replace(CONFIG, epochs=TrainConfig.epochs, recipe="few")
+    base = train(config, dataset, tmp_path / "base", tmp_path / "base-state")
+    tuned = train(config, dataset, tmp_path / "tuned", tmp_path / "tuned-state", tmp_path / "base")
+    for summary, epochs, flip, zoom in ((base, 1, True, 0.0), (tuned, 2, False, 0.1)):
+        assert summary["settings"]["recipe"] == "few"
+        assert [summary["settings"][name] for name in ("epochs", "flip", "zoom")] == [epochs, flip, zoom]
+    again = dataclasses.replace(config, zoom=0.2)
+    with pytest.raises(UserError, match=r"^zoom is given twice: zoom=0\.2, and recipe=few sets zoom=0\.1; leave"):
+        train(again, dataset, tmp_path / "no", tmp_path / "no-state", tmp_path / "base")
+    assert not (tmp_path / "no").exists()
+
+
 def test_checkpoint_of_another_run_is_refused_with_what_differs(dataset, trained_narrow, quick, tmp_path):
     other = dataclasses.replace(CONFIG, learning_rate=1e-3)
     with pytest.raises(UserError, match=r"learning_rate 0\.0001, now 0\.001"):
@@ -263,6 +340,14 @@ def test_folder_without_data_is_refused(tmp_path):
         ("learning_rate", 0.0, "learning_rate is 0; it must be above 0"),
         ("learning_rate", float("nan"), "learning_rate is nan"),
         ("seed", -1, "seed is -1"),
+        ("recipe", "bset", "unknown recipe 'bset'; did you mean 'best'"),
+        ("zoom", 1.0, "zoom is 1; it must be at least 0 and at most 0.9"),
+        ("color_jitter", -0.1, "color_jitter is -0.1; it must be at least 0"),
+        ("cc_weight", -1.0, "cc_weight is -1; it must be at least 0"),
+        ("sim_weight", float("inf"), "sim_weight is inf"),
+        ("weight_decay", -1e-4, "weight_decay is -0.0001"),
+        ("ema_decay", 1.0, "ema_decay is 1; it must be at least 0 and at most 0.999999"),
+        ("patience", -1, "patience is -1; it must be at least 0"),
         ("precision", "floot32", "did you mean 'float32'"),
         ("initial_weights", "", "initial_weights is empty"),
         ("checkpoint_minutes", 0.0, "checkpoint_minutes is 0"),

@@ -1,0 +1,78 @@
+"""The recipes: names for sets of training settings. Standard library only."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+PAPER, BEST, SMALL = "paper", "best", "small"
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """Settings of `trainer.config.TrainConfig` by name; those that are not named keep their values."""
+
+    summary: str
+    base: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Of a training that starts from an encoder, or from nothing."""
+    finetune: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Of a training that starts from a model."""
+
+    def settings(self, fine_tuning: bool) -> Mapping[str, Any]:
+        """Those of one training."""
+        return self.finetune if fine_tuning else self.base
+
+
+_BEST_BASE = {
+    "epochs": 8,
+    "learning_rate_scaling": "capped",
+    "warmup_epochs": 0.5,
+    "schedule": "cosine",
+    "flip": True,
+}
+RECIPES = {
+    PAPER: Recipe("the defaults, those of Kroner et al. 2020"),
+    BEST: Recipe(
+        "what was significantly better on two datasets (docs/results.md)",
+        base=_BEST_BASE,
+        finetune={
+            "epochs": 4,
+            "learning_rate": 2e-5,
+            "learning_rate_scaling": "capped",
+            "warmup_epochs": 0.3,
+            "schedule": "cosine",
+            "flip": True,
+        },
+    ),
+    SMALL: Recipe(
+        "for fine-tuning on a few hundred images of your own",
+        base=_BEST_BASE,
+        finetune={
+            "epochs": 20,
+            "learning_rate": 3e-5,
+            "patience": 3,
+            "flip": True,
+        },
+    ),
+}
+
+
+def described() -> str:
+    """All recipes with their settings, as sentences of a help text."""
+    return "; ".join(f"{name}: {recipe.summary}{_steps(recipe)}" for name, recipe in RECIPES.items())
+
+
+def _steps(recipe: Recipe) -> str:
+    steps = {"base training": recipe.base, "fine-tuning": recipe.finetune}
+    parts = [f"{step} with {listed(settings)}" for step, settings in steps.items() if settings]
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def listed(settings: Mapping[str, Any]) -> str:
+    """Settings as one writes them as parameters."""
+    return " ".join(f"{name}={_written(value)}" for name, value in settings.items())
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
