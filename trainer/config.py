@@ -22,6 +22,8 @@ SAMPLE = "sample"
 """The source that means: generate the sample dataset."""
 NO_FILE = ("imagenet", "none")
 """Initial weights that are neither a file nor an address."""
+PRETRAINED = "pretrained"
+"""Name of the trained model that comes with this package, in the folder trainer/pretrained."""
 PREDICT_FORMATS = {
     "png": ".png",
     "png16": "-16bit.png",
@@ -32,7 +34,7 @@ PREDICT_FORMATS = {
 """Output format of `predict` -> end of its file names."""
 MEGAPIXEL = 10**6
 GATE_ON = ("finetune", "test")
-EXPORT_FORMATS = ("saved-model", "tflite")
+EXPORT_FORMATS = ("saved-model", "tflite", "int8")
 SIGNATURES = ("serving_default", "serve_bytes")
 """Signatures of a SavedModel: for prepared images, and for encoded images."""
 QUANTIZATIONS = ("none", "float16", "dynamic")
@@ -225,8 +227,9 @@ class TrainConfig:
     )
     initial_weights: str = setting(
         "imagenet",
-        "Weights to start from: imagenet (an encoder, downloaded by Keras), none, or a file of VGG16 or of the "
-        "whole network in any format that `python -m trainer import-weights` reads; a base model replaces them.",
+        "Weights to start from: imagenet (an encoder, downloaded by Keras), pretrained (the trained model that "
+        "comes with this package), none, or a file of VGG16 or of the whole network in any format that "
+        "`python -m trainer import-weights` reads; a base model replaces them.",
     )
     checkpoint_minutes: float = setting(10.0, "Longest time between two checkpoints, in minutes.")
     deterministic: bool = setting(
@@ -260,7 +263,8 @@ class TrainConfig:
         check_choice("precision", self.precision, PRECISIONS)
         parse_profile_steps(self.profile_steps)
         check(
-            bool(self.initial_weights), "initial_weights is empty; set it to imagenet, none, or a file of weights"
+            bool(self.initial_weights),
+            "initial_weights is empty; set it to imagenet, pretrained, none, or a file of weights",
         )
 
 

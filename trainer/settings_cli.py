@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from trainer.artifacts import MODEL_NAME
+from trainer.config import PRETRAINED
 from trainer.errors import UserError, nearest
 from trainer.files import check_place, write_json
 
@@ -139,13 +140,17 @@ def add_cache_dir(parser: argparse.ArgumentParser) -> None:
     )
 
 
-MODEL = "Model folder, or a registered name with or without @VERSION or @ALIAS, here or on gs://"
+MODEL = (
+    "Model folder, or a registered name with or without @VERSION or @ALIAS, here or on gs://; or pretrained, the "
+    "trained model that comes with this package"
+)
 """Help text: what `trainer.models.find.find_model` accepts."""
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Give `parser` the flag `--model`, for `trainer.models.find.find_model`."""
-    parser.add_argument("--model", default="", help=f"{MODEL} (default: {MODEL_NAME}).")
+    """Give `parser` the flag `--model`, for `trainer.models.answering.find_answering`."""
+    default = f"{MODEL_NAME} if it was trained on real data, else {PRETRAINED}"
+    parser.add_argument("--model", default="", help=f"{MODEL} (default: {default}).")
 
 
 def settings(config: type[Config], arguments: argparse.Namespace, **others: Any) -> Config:

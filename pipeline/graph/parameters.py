@@ -18,6 +18,7 @@ from trainer import datasets, recordings
 from trainer.artifacts import MODEL_NAME
 from trainer.config import (
     NO_FILE,
+    PRETRAINED,
     SAMPLE,
     EvaluateConfig,
     FetchConfig,
@@ -44,8 +45,8 @@ PER_STEP = (
 FINETUNE_DATASET = "fixationadd1000"
 KEYWORDS = {
     **{f"{name}_source": ("", SAMPLE) for name in DATA},
-    "base_model_uri": ("",),
-    "initial_weights": NO_FILE,
+    "base_model_uri": ("", PRETRAINED),
+    "initial_weights": (*NO_FILE, PRETRAINED),
 }
 """Parameters that name an input -> their values that are neither a path nor an address."""
 OF_MAKE = {
@@ -80,8 +81,9 @@ class PipelineConfig:
     evaluate_base: bool = setting(False, "Also evaluate on the validation split of the base dataset.")
     base_model_uri: str = setting(
         "",
-        "Model to fine-tune instead of training a base model: the path or gs:// address of a model, or of weights "
-        "that `python -m trainer import-weights` accepts. A registered name such as msinet@default refers to "
+        "Model to fine-tune instead of training a base model: pretrained (the trained model that comes with this "
+        "package, and with its images), the path or gs:// address of a model, or of weights that "
+        "`python -m trainer import-weights` accepts. A registered name such as msinet@default refers to "
         "`models`, whatever `registry` is; for another registry write FOLDER/msinet@default. The base data is "
         "then needed only for evaluate_base. Empty trains a base model.",
     )

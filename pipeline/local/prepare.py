@@ -14,7 +14,7 @@ from pipeline.registry.address import VERTEX, Address
 from pipeline.registry.register import connect
 from trainer import artifacts, files
 from trainer.artifacts import RUN_FILE
-from trainer.config import SAMPLE
+from trainer.config import PRETRAINED, SAMPLE
 from trainer.downloads.given import addresses_in
 from trainer.errors import UserError, check
 from trainer.models import weight_sources
@@ -141,7 +141,7 @@ def _require_files(values: Mapping[str, Value]) -> None:
     """Raise `UserError` for an input path that does not exist, before any task has run."""
     for name, keywords in parameters.KEYWORDS.items():
         value = str(values.get(name, keywords[0]))
-        if value in keywords or "://" in value:
+        if (value in keywords and value != PRETRAINED) or "://" in value:
             continue
         if name.endswith("_source"):
             if addresses_in(value):

@@ -27,6 +27,7 @@ from trainer.demo import app, responses, uploads
 from trainer.demo.listen import is_loopback, listen
 from trainer.errors import UserError
 from trainer.heat import blend
+from trainer.models import pretrained
 from trainer.prediction.regions import Region, measure
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -318,6 +319,7 @@ def test_command_checks_for_every_package_of_its_extra():
 
 def test_missing_model_is_an_error_with_a_remedy(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pretrained, "FOLDER", tmp_path / "missing")
     with pytest.raises(SystemExit, match=r"error: there is no model at models/msinet; make one with"):
         main(["demo", "--port", "0"])
 

@@ -3,9 +3,11 @@
   python -m trainer compare runs/20260101-120000 runs/20260102-120000
   python -m trainer compare msinet@1 msinet@2 --html comparison.html
   python -m trainer compare models/msinet/1 another/model --dataset-dir data
+  python -m trainer compare model --dataset-dir data
 
 MODEL is a run of the pipeline, the folder of an evaluation, a registered version (msinet@3, msinet@challenger,
-models/msinet/2) or a model folder. All models are compared with the first one. A model that was evaluated has
+models/msinet/2), a model folder, or pretrained. All models are compared with the first one. One model alone is
+compared with the default: msinet if it was trained on real data, else pretrained. A model that was evaluated has
 stored scores. A model folder has none, so it needs --dataset-dir, which evaluates all models again.
 """
 
@@ -22,7 +24,12 @@ HELP = "compare models, and test which one is significantly better"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("models", nargs="+", metavar="MODEL", help="Two or more models; all are compared with the first.")
+    add(
+        "models",
+        nargs="+",
+        metavar="MODEL",
+        help="Two or more models; all are compared with the first. One is compared with the default model.",
+    )
     add(
         "--dataset-dir",
         action="append",
@@ -63,10 +70,14 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     from trainer.evaluation.compare import compare
     from trainer.evaluation.contestants import find_contestants
     from trainer.evaluation.shared_scores import evaluate_again, find_shared
+    from trainer.models.answering import find_opponent
     from trainer.reports.compare_page import write_comparison
     from trainer.reports.terminal import print_comparison
 
-    contestants = find_contestants(parsed.models)
+    models = parsed.models
+    if len(models) == 1:
+        models = [*filter(None, [find_opponent(models[0])]), *models]
+    contestants = find_contestants(models)
     if parsed.dataset_dir:
         shared = evaluate_again(contestants, prepared_by_name(parsed.dataset_dir))
     else:

@@ -32,11 +32,11 @@ def execute(parsed: argparse.Namespace) -> None:
     )
     from trainer import generated
     from trainer.demo.listen import listen
-    from trainer.models.find import find_model
+    from trainer.models.answering import find_answering
 
     bound = listen(parsed.host, parsed.port)
     with bound:
-        model = find_model(parsed.model)
+        model = find_answering(parsed.model)
         load_tensorflow()
         import numpy as np
 
@@ -44,6 +44,6 @@ def execute(parsed: argparse.Namespace) -> None:
         from trainer.prediction.predictor import Predictor
 
         print("loading the model", flush=True)
-        predictor = Predictor(model)
+        predictor = Predictor(model.folder)
         predictor.predict(np.zeros((16, 16, 3), np.uint8))  # traced now, so that the first image is not slow
-        serve(predictor, parsed.model or "msinet", bound, parsed.host, parsed.open, generated.of_folder(model))
+        serve(predictor, model.name, bound, parsed.host, parsed.open, generated.of_folder(model.folder))

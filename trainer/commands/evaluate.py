@@ -6,13 +6,13 @@ import tempfile
 
 from trainer import recordings
 from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig
-from trainer.settings_cli import MODEL, add_settings, output_dir, output_file, settings
+from trainer.settings_cli import add_model, add_settings, output_dir, output_file, settings
 
 HELP = "evaluate a model, compared with baselines"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", required=True, metavar="DIR", help=f"{MODEL}.")
+    add_model(parser)
     parser.add_argument(
         "--dataset-dir",
         required=True,
@@ -36,12 +36,13 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.artifacts import prepared_by_name
     from trainer.evaluation.evaluate import check_output, evaluate
     from trainer.evaluation.gate import REGISTERS_NOTHING, require_baseline
+    from trainer.models.answering import find_answering
     from trainer.models.find import find_model
     from trainer.reports.report import write_report
     from trainer.reports.terminal import print_evaluation
 
     config, held_out = settings(EvaluateConfig, parsed), settings(HeldOutConfig, parsed)
-    model, champion = find_model(parsed.model), parsed.champion and find_model(parsed.champion)
+    model, champion = find_answering(parsed.model).folder, parsed.champion and find_model(parsed.champion)
     check_output(parsed.output_dir)
     # Next to the output, because that disk has room.
     place = next(parent for parent in pathlib.Path(parsed.output_dir).absolute().parents if parent.exists())

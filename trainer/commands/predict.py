@@ -7,7 +7,7 @@
 
 IMAGE is a file, a folder (searched with its subfolders), a glob, or the same on Cloud Storage (gs://). An image
 that cannot be read is reported on stderr with the reason, and the others are still predicted. The exit status is 1
-if any image failed, else 0.
+if any image failed, else 0. A line on stderr says which model answers.
 """
 
 import argparse
@@ -101,7 +101,7 @@ def _regions(parsed: argparse.Namespace) -> list["Region"]:
 
 def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any]:
     """Predict each image; returns the content of --json."""
-    from trainer.models.find import find_model
+    from trainer.models.answering import find_answering
     from trainer.prediction.inputs import find_inputs
     from trainer.prediction.predict import as_json
     from trainer.prediction.render import THUMBNAIL_PX
@@ -114,14 +114,15 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     sheet = Sheet(parsed.contact_sheet, len(inputs)) if parsed.contact_sheet else None
     json_files = [parsed.json] if parsed.json else []
     protect(inputs, {"--contact-sheet": sheet.paths if sheet else [], "--json": json_files})
-    model = find_model(parsed.model)
+    answering = find_answering(parsed.model)
+    model = answering.folder
     notice = _note(model)
     predicted = _outcomes(model, inputs, paths, config, regions, THUMBNAIL_PX if sheet else 0)
     outcomes = _collect(predicted, len(inputs), sheet)
     _print_summary(outcomes, parsed.output_dir, sheet, listing.skipped)
     failed = sum(bool(outcome.error) for outcome in outcomes)
     images = [as_json(outcome) for outcome in outcomes]
-    return {"model": str(model), "notice": notice, "failed": failed, "images": images}
+    return {"named": answering.name, "model": str(model), "notice": notice, "failed": failed, "images": images}
 
 
 def _note(model: pathlib.Path) -> str:
@@ -194,7 +195,7 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     """Compare two designs; returns the content of --json."""
     from rich.console import Console
 
-    from trainer.models.find import find_model
+    from trainer.models.answering import find_answering
     from trainer.prediction.designs import as_json, compare_designs, read_designs
     from trainer.prediction.inputs import find_inputs, printable
     from trainer.prediction.regions_table import changes_table
@@ -211,7 +212,8 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     stems = [pathlib.PurePosixPath(image.key).stem for image in inputs]
     output = pathlib.Path(parsed.output_dir, f"{stems[0]}-to-{stems[1]}.png") if parsed.output_dir else None
     protect(inputs, {"--json": [parsed.json] if parsed.json else []})
-    model = find_model(parsed.model)
+    answering = find_answering(parsed.model)
+    model = answering.folder
     notice = _note(model)
     pixels = read_designs((first, second), regions, config.most_pixels)
     load_tensorflow()
@@ -223,6 +225,7 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     if output:
         print(f"the difference is in {printable(str(output))}")
     return {
+        "named": answering.name,
         "model": str(model),
         "notice": notice,
         "first": first.name,

@@ -15,7 +15,7 @@ from trainer.models.find import find_model
 
 KINDS = (
     "a run (runs/TIME), an evaluation (the output folder of `python -m trainer evaluate`), a registered version "
-    "(msinet@3) or a model folder"
+    "(msinet@3), a model folder or pretrained"
 )
 RUN_EVALUATION = "evaluate-model/evaluation"
 """Relative to the folder of a run's attempt."""

@@ -7,6 +7,7 @@ import re
 from trainer import storage
 from trainer.artifacts import (
     ALIASES,
+    COMPACT_WEIGHTS,
     DEFAULT,
     MODEL_CONFIG,
     MODEL_NAME,
@@ -17,7 +18,7 @@ from trainer.artifacts import (
 )
 from trainer.errors import UserError
 from trainer.files import read_json
-from trainer.models import registry_layout
+from trainer.models import compact, pretrained, registry_layout
 from trainer.models.registry_layout import KEPT, NEEDED, listed, model_at, model_in, number_of
 
 NEITHER = f"is neither a model (it has no {WEIGHTS}) nor a registered name"
@@ -29,7 +30,8 @@ def find_model(name: str = "") -> pathlib.Path:
 
     Args:
         name: one of these, also as `gs://`:
-            a model's folder;
+            `pretrained`, the model that comes with this package (write ./pretrained for a folder of that name);
+            a model's folder, also in compact form;
             a version's folder, such as `models/msinet/1`;
             a registered name, such as `msinet` or `path/to/models/msinet`, alone or with a version (`@3`) or an
             alias (`@challenger`); alone it means its `default`.
@@ -37,8 +39,10 @@ def find_model(name: str = "") -> pathlib.Path:
             is removed when the process ends.
 
     Raises:
-        UserError: there is no such model; the message lists those that exist.
+        UserError: there is no such model, and the message lists those that exist; or its weights are damaged.
     """
+    if (folder := pretrained.find(name)) is not None:
+        return folder
     if storage.is_remote(name):
         return _find_remote(name)
     place, version = _split(name or f"{REGISTRY}/{MODEL_NAME}")
@@ -84,6 +88,9 @@ def _find_remote(name: str) -> pathlib.Path:
     for folder in ("", VERSION_EXTRA):
         if posixpath.join(folder, WEIGHTS) in objects:
             return _download(place, folder, objects)
+    if COMPACT_WEIGHTS in objects:
+        files = [objects[file] for file in (COMPACT_WEIGHTS, MODEL_CONFIG) if file in objects]
+        return compact.expanded(storage.download_for_now(place, files))
     numbers = registry_layout.listed_numbers({path: entry.size_bytes for path, entry in objects.items()})
     if not numbers:
         raise UserError(f"{place} {NEITHER}; {HOW_TO_GET_ONE}")

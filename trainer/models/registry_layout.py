@@ -9,7 +9,15 @@ import pathlib
 import re
 from collections.abc import Iterable, Mapping
 
-from trainer.artifacts import ALIASES, EVALUATION, MODEL_CONFIG, PER_IMAGE, VERSION_EXTRA, WEIGHTS
+from trainer.artifacts import (
+    ALIASES,
+    COMPACT_WEIGHTS,
+    EVALUATION,
+    MODEL_CONFIG,
+    PER_IMAGE,
+    VERSION_EXTRA,
+    WEIGHTS,
+)
 from trainer.errors import UserError
 from trainer.files import read_json
 
@@ -34,9 +42,9 @@ def model_at(version: str) -> str:
 
 
 def holds_model(folder: pathlib.Path) -> bool:
-    """Whether a folder is that of a model, of a version, or of a name that has a version."""
+    """Whether a folder is that of a model, in compact form too, of a version, or of a name that has a version."""
     candidates = (folder, model_in(folder), *map(model_in, folder.glob("*")))
-    return any((candidate / WEIGHTS).is_file() for candidate in candidates)
+    return (folder / COMPACT_WEIGHTS).is_file() or any((each / WEIGHTS).is_file() for each in candidates)
 
 
 def version_numbers(folder: pathlib.Path) -> list[int]:

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from typing import Self
 
 from trainer import datasets, storage
-from trainer.artifacts import WEIGHTS, SourceObject
-from trainer.config import NO_FILE, parse_image_size
+from trainer.artifacts import COMPACT_WEIGHTS, WEIGHTS, SourceObject
+from trainer.config import NO_FILE, PRETRAINED, parse_image_size
 from trainer.errors import UserError
 from trainer.files import is_taken
 from trainer.models.find import find_model
@@ -207,7 +207,7 @@ class _Remote:
     def is_model(self) -> bool:
         within = f"{self.name}/"
         paths = [file.name.removeprefix(within) for file in self.siblings if file.name.startswith(within)]
-        return "@" in self.name or any(map(PLACE_OF_WEIGHTS.fullmatch, paths))
+        return "@" in self.name or COMPACT_WEIGHTS in paths or any(map(PLACE_OF_WEIGHTS.fullmatch, paths))
 
     @property
     def weights(self) -> list[SourceObject]:
@@ -231,6 +231,8 @@ class _Remote:
 
 def _model(source: str, remote: _Remote | None) -> pathlib.Path | None:
     """The folder of a model of this project; None if the source is weights in another form."""
+    if source == PRETRAINED:
+        return find_model(source)
     path = _whole(source)
     is_model = remote.is_model if remote else not _exists(path) or holds_model(path)
     if not is_model:

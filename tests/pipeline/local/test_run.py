@@ -32,7 +32,7 @@ from trainer.errors import UserError
 from trainer.evaluation.contestants import find_contestants
 from trainer.loading import LOADING
 from trainer.model import build_model
-from trainer.models import weight_sources
+from trainer.models import pretrained, weight_sources
 
 TIMEOUT_S = 600
 TEMPORARY = "temporary"
@@ -256,6 +256,12 @@ def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
 
 def test_missing_base_model_is_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pretrained, "FOLDER", tmp_path / "missing")
+    for name in ("base_model_uri", "initial_weights"):
+        with pytest.raises(
+            UserError, match=rf"^{name} is 'pretrained': this installation has no model pretrained"
+        ):
+            prepare_run("", "", "", {name: "pretrained"})
     with pytest.raises(UserError, match=r"base_model_uri is 'lost\.pb': lost\.pb does not exist; give"):
         prepare_run("", "", "", {"base_model_uri": "lost.pb"})
     pathlib.Path("README.md").touch()

@@ -92,7 +92,7 @@ def test_regions_are_measured_in_every_image(narrow_model, photos, capsys):
     out, err = capsys.readouterr()
     assert "photos/0.png     1  all     100.00%  100.00%          1.00  1.00" in out
     reason = "region a:0,0,90,9 is not inside photos/2.png, which is 80 pixels wide and 64 high; move it"
-    assert err == f"error: {reason}\n"
+    assert err == f"model: {narrow_model} (MSI-Net)\nerror: {reason}\n"
 
 
 def test_a_contact_sheet_shows_all_images(narrow_model, photos):

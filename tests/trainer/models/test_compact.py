@@ -1,0 +1,283 @@
+"""Models in compact form: what 8 bits change, the same bytes each time, damaged files, and the expanded model."""
+
+import hashlib
+import json
+import multiprocessing
+import os
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.gcs import upload
+from tests.trainer import predictable
+from trainer.__main__ import main
+from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS, WEIGHTS_SHA256
+from trainer.errors import UserError
+from trainer.files import read_json, write_json
+from trainer.models import compact, weight_files, weight_sources
+from trainer.models.find import find_model
+from trainer.models.load import load_model
+
+pytestmark = pytest.mark.usefixtures("narrow")
+
+CONFIG = {"dataset": "osie", "image_size": [64, 80], "identity": {"seed": 1}, "scores": {"osie": {"kld": 0.5}}}
+RANDOM = np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def network():
+    return predictable.network(7)
+
+
+@pytest.fixture(scope="module")
+def exported(network, tmp_path_factory):
+    """The compact form of a narrow model, as the command writes it."""
+    folder = tmp_path_factory.mktemp("compact")
+    predictable.write_model(folder / "float", network)
+    write_json(folder / "float" / MODEL_CONFIG, CONFIG)
+    main(["export", "--model", str(folder / "float"), "--format", "int8", "--output", str(folder / "int8")])
+    return folder / "int8"
+
+
+@pytest.fixture
+def copy(exported, tmp_path):
+    return pathlib.Path(shutil.copytree(exported, tmp_path / "copy"))
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    """The cache of downloads, empty."""
+    monkeypatch.setenv("MSINET_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def kernel(*shape):
+    return RANDOM.normal(size=shape).astype(np.float32) * 10.0 ** RANDOM.integers(-6, 3, shape[-1])
+
+
+# === The numbers ===
+
+
+def test_weights_change_by_half_of_their_channels_scale_at_most():
+    given = kernel(3, 3, 5, 40).astype(np.float32)
+    multiples, scale = compact.quantize(given)
+    assert (multiples.dtype, scale.dtype, scale.shape) == (np.int8, np.float32, (40,))
+    assert (np.abs(multiples).max(axis=(0, 1, 2)) == 127).all()
+    error = np.abs(multiples * scale - given)
+    # Beside the multiple, the scale and the product are rounded to float32: each by 2^-24 of at most 127 scales.
+    assert (error <= scale * (0.5 + 2 * 127 * 2**-24)).all()
+    assert (error.max(axis=(0, 1, 2)) > scale / 4).all()
+
+
+def test_channels_of_zeros_stay_zeros():
+    given = kernel(3, 3, 2, 4).astype(np.float32)
+    given[..., 1] = 0
+    multiples, scale = compact.quantize(given)
+    assert scale[1] == 0
+    assert not multiples[..., 1].any()
+    assert (scale[[0, 2, 3]] > 0).all()
+    assert not np.isnan(compact.decode(compact.encode({"a/kernel": given}))["a/kernel"]).any()
+
+
+def test_only_kernels_are_quantized_and_equal_weights_are_equal_bytes(monkeypatch):
+    arrays = {"b/kernel": kernel(1, 1, 3, 4).astype(np.float32), "b/bias": kernel(4).astype(np.float32)}
+    content = compact.encode(arrays)
+    restored = compact.decode(content)
+    np.testing.assert_array_equal(restored["b/bias"], arrays["b/bias"])
+    multiples, scale = compact.quantize(arrays["b/kernel"])
+    np.testing.assert_array_equal(restored["b/kernel"], multiples * scale)
+    assert {value.dtype for value in restored.values()} == {np.dtype(np.float32)}
+    monkeypatch.setattr("time.time", lambda: 2e9)
+    assert compact.encode(dict(reversed(arrays.items()))) == content
+    assert compact.encode({**arrays, "b/bias": arrays["b/bias"] + 1}) != content
+
+
+def test_compact_form_of_a_compact_model_is_the_same():
+    arrays = {"a/kernel": kernel(3, 3, 8, 16).astype(np.float32)}
+    restored = compact.decode(compact.encode(arrays))
+    np.testing.assert_allclose(
+        compact.decode(compact.encode(restored))["a/kernel"], restored["a/kernel"], rtol=2**-22
+    )
+
+
+# === The export ===
+
+
+def test_export_keeps_the_configuration_and_adds_the_checksum(exported):
+    assert sorted(path.name for path in exported.iterdir()) == [MODEL_CONFIG, COMPACT_WEIGHTS]
+    digest = hashlib.sha256((exported / COMPACT_WEIGHTS).read_bytes()).hexdigest()
+    assert read_json(exported / MODEL_CONFIG, "") == {**CONFIG, WEIGHTS_SHA256: digest}
+
+
+def test_export_says_what_the_8_bits_change(exported, network, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    main(["export", "--model", str(exported.parent / "float"), "--format", "int8", "--output", "again"])
+    out, err = capsys.readouterr()
+    assert f"model: {exported.parent}/float (MSI-Net, trained on osie)\n" in err
+    size = sum(file.stat().st_size for file in exported.iterdir()) / 1e6
+    assert f"wrote again, {size:.1f} MB, for images of 64 x 80 pixels" in out
+    said = out.split("at most ")[1].split(", and by ")
+    largest, mean = float(said[0]), float(said[1].split()[0])
+    image = RANDOM.integers(0, 256, (1, 64, 80, 3)).astype(np.float32)
+    difference = np.abs(load_model(find_model("again"))(image).numpy() - network(image).numpy())
+    assert 0 < mean < largest < 0.2
+    assert mean / 5 < difference.mean() < mean * 5
+    assert (tmp_path / "again" / COMPACT_WEIGHTS).read_bytes() == (exported / COMPACT_WEIGHTS).read_bytes()
+
+
+@pytest.mark.parametrize("flag", ["--image-size=32x40", "--quantization=dynamic"])
+def test_flags_of_other_formats_are_refused(exported, flag, tmp_path):
+    with pytest.raises(SystemExit, match=r"is for the formats? .*tflite, but --format is int8"):
+        main(["export", "--model", str(exported), "--format=int8", "--output", str(tmp_path / "new"), flag])
+    assert not list(tmp_path.iterdir())
+
+
+# === Damaged ===
+
+
+def flip(folder):
+    content = bytearray((folder / COMPACT_WEIGHTS).read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / COMPACT_WEIGHTS).write_bytes(content)
+
+
+def truncate(folder):
+    os.truncate(folder / COMPACT_WEIGHTS, 1000)
+
+
+def forget(folder):
+    write_json(folder / MODEL_CONFIG, CONFIG)
+
+
+def replace(folder):
+    (folder / COMPACT_WEIGHTS).write_bytes(b"another file")
+    digest = hashlib.sha256(b"another file").hexdigest()
+    write_json(folder / MODEL_CONFIG, {**CONFIG, WEIGHTS_SHA256: digest})
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (
+            flip,
+            r"copy/weights.int8.npz is damaged.*its SHA-256 is [0-9a-f]{12}\.\.\., and config.json says [0-9a-f]",
+        ),
+        (truncate, r"copy/weights.int8.npz is damaged, or it is the file of another model"),
+        (forget, r"copy/config.json has no weights_sha256, the checksum of weights.int8.npz: export it again"),
+        (replace, r"copy/weights.int8.npz does not hold weights in compact form \(.*\): export it again"),
+        (lambda folder: (folder / MODEL_CONFIG).unlink(), r"copy/config.json does not exist: export it again"),
+        (lambda folder: (folder / MODEL_CONFIG).write_text("[]"), r"copy/config.json has no weights_sha256"),
+        (lambda folder: (folder / MODEL_CONFIG).write_text("{"), r"copy/config.json is not JSON"),
+    ],
+)
+def test_damaged_model_is_one_sentence_and_nothing_is_left(copy, cached, damage, message):
+    damage(copy)
+    with pytest.raises(UserError, match=message) as error:
+        find_model(str(copy))
+    assert str(error.value).endswith("export it again with `python -m trainer export --format int8`")
+    assert "\n" not in str(error.value)
+    assert not cached.exists()
+
+
+def test_folder_without_the_weights_is_no_model(copy):
+    (copy / COMPACT_WEIGHTS).unlink()
+    with pytest.raises(UserError, match="copy is neither a model"):
+        find_model(str(copy))
+    with pytest.raises(UserError, match=r"weights.int8.npz cannot be read \(No such file or directory\): export"):
+        compact.read(copy)
+
+
+# === Expanded ===
+
+
+def test_found_model_is_expanded_once_and_its_arrays_are_those_of_the_file(exported, cached):
+    folder = find_model(str(exported))
+    assert folder.parent.parent == cached
+    arrays = weight_files.read(folder / WEIGHTS).arrays
+    expected = compact.read(exported)
+    assert {array.called for array in arrays} == expected.keys()
+    for array in arrays:
+        np.testing.assert_array_equal(array.value, expected[array.called])
+    assert read_json(folder / MODEL_CONFIG, "") == read_json(exported / MODEL_CONFIG, "")
+    before = (folder / WEIGHTS).stat()
+    assert find_model(str(exported)) == folder
+    assert os.path.samestat((folder / WEIGHTS).stat(), before)
+
+
+def test_expanded_file_is_the_same_on_every_machine(exported, tmp_path, monkeypatch):
+    contents = set()
+    for name in ("one", "two"):
+        monkeypatch.setenv("MSINET_CACHE", str(tmp_path / name))
+        monkeypatch.setattr("time.time", lambda name=name: {"one": 1e9, "two": 2e9}[name])
+        contents.add((find_model(str(exported)) / WEIGHTS).read_bytes())
+    assert len(contents) == 1
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, MODEL_CONFIG, "expanded.json"])
+def test_expanded_model_that_was_changed_is_made_again(exported, cached, name):
+    folder = find_model(str(exported))
+    expected = (folder / WEIGHTS).read_bytes()
+    (folder / name).unlink()
+    if name == WEIGHTS:
+        (folder / name).write_bytes(expected[:-1] + b"x")
+    assert find_model(str(exported)) == folder
+    assert (folder / WEIGHTS).read_bytes() == expected
+    assert json.loads((folder / MODEL_CONFIG).read_text())["dataset"] == "osie"
+
+
+def test_changed_configuration_is_not_that_of_the_cache(copy, cached):
+    first = find_model(str(copy))
+    config = read_json(copy / MODEL_CONFIG, "")
+    write_json(copy / MODEL_CONFIG, {**config, "scores": {}})
+    second = find_model(str(copy))
+    assert read_json(first / MODEL_CONFIG, "")["scores"] == CONFIG["scores"]
+    assert read_json(second / MODEL_CONFIG, "")["scores"] == {}
+
+
+@pytest.mark.parametrize("place", ["", "file/below"])
+def test_without_a_cache_that_can_be_written_it_is_in_a_temporary_folder(exported, place, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MSINET_CACHE", place and str(tmp_path / place))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    compact._temporary.cache_clear()
+    folder = find_model(str(exported))
+    assert folder.parent == tmp_path
+    assert find_model(str(exported)) == folder
+    assert (folder / WEIGHTS).is_file()
+
+
+def _find(folder, cache, barrier, found):
+    os.environ["MSINET_CACHE"] = cache
+    barrier.wait()
+    found.put(hashlib.sha256((find_model(folder) / WEIGHTS).read_bytes()).hexdigest())
+
+
+def test_processes_that_expand_it_at_once_find_the_same(exported, tmp_path):
+    context = multiprocessing.get_context("spawn")
+    barrier, found = context.Barrier(3), context.Queue()
+    arguments = (str(exported), str(tmp_path / "cache"), barrier, found)
+    processes = [context.Process(target=_find, args=arguments) for _ in range(3)]
+    for process in processes:
+        process.start()
+    digests = [found.get(timeout=120) for _ in processes]
+    for process in processes:
+        process.join()
+    (folder,) = (tmp_path / "cache" / "models").iterdir()
+    assert set(digests) == {hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()}
+    assert sorted(path.name for path in folder.iterdir()) == [MODEL_CONFIG, "expanded.json", WEIGHTS]
+
+
+# === As weights, and from Cloud Storage ===
+
+
+def test_compact_models_are_sources_of_weights_here_and_on_cloud_storage(exported, cached, bucket):
+    address = upload(bucket, exported)
+    digest = weight_sources.fingerprint(str(exported))
+    assert weight_sources.fingerprint(address) == digest
+    for source in (str(exported), address):
+        with weight_sources.opened(source) as local:
+            assert local.fingerprint == digest
+            assert read_json(local.model / MODEL_CONFIG, "")["dataset"] == "osie"
+            assert local.path.parent == find_model(source)

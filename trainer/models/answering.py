@@ -1,0 +1,98 @@
+"""Which model answers where a command names none, and the line that says so."""
+
+import contextlib
+import dataclasses
+import pathlib
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from trainer import generated, storage
+from trainer.artifacts import MODEL_CONFIG, MODEL_NAME, REGISTRY
+from trainer.config import PRETRAINED
+from trainer.errors import UserError
+from trainer.files import read_json
+from trainer.models import pretrained, registry_layout
+from trainer.models.find import find_model
+
+REGISTERED = pathlib.Path(REGISTRY, MODEL_NAME)
+
+
+@dataclasses.dataclass(frozen=True)
+class Answering:
+    """A model that answers."""
+
+    name: str
+    """As `find_model` takes it."""
+    folder: pathlib.Path
+    """With WEIGHTS and MODEL_CONFIG."""
+    reason: str = ""
+    """Why it answers; empty for a model that was asked for."""
+
+    def __str__(self) -> str:
+        """Its name, what it was trained on, and why it answers."""
+        config = _config(self.folder)
+        return f"{self.name} ({'; '.join(filter(None, [_origin(config), self.reason]))})"
+
+
+def find_answering(name: str) -> Answering:
+    """The model of this name, or for an empty one the default; says on stderr which one answers.
+
+    The default is that of the registry in the working directory. If there is none, or if it was last trained on
+    the sample set, it is PRETRAINED, where this installation has it.
+
+    Raises:
+        UserError: as `find_model`.
+    """
+    found = Answering(name, find_model(name)) if name else _default()
+    print(f"model: {found}", file=sys.stderr, flush=True)
+    return found
+
+
+def find_opponent(name: str) -> str:
+    """The name of the model to compare a model with that was named alone; empty if there is no other model.
+
+    It is the default or, if that one was named, PRETRAINED. Says on stderr which one it is.
+    """
+    own = None
+    if not storage.is_remote(name):
+        with contextlib.suppress(UserError):  # such as a run, which `compare` finds
+            own = find_model(name)
+    others = [Answering(PRETRAINED, find_model(PRETRAINED))] if pretrained.is_there() else []
+    if others or registry_layout.version_numbers(REGISTERED):
+        others.insert(0, _default())
+    for other in others:
+        if own is None or not other.folder.samefile(own):
+            print(f"model: {name} is compared with {other}", file=sys.stderr, flush=True)
+            return other.name
+    return ""
+
+
+def _default() -> Answering:
+    missing = not registry_layout.version_numbers(REGISTERED)
+    if missing and pretrained.is_there():
+        return Answering(PRETRAINED, find_model(PRETRAINED), f"there is no model in {REGISTERED}")
+    folder = find_model("")
+    config = _config(folder)
+    if generated.is_sample(config) and pretrained.is_there():
+        reason = f"the default of {REGISTERED} was {generated.training(config)}"
+        return Answering(PRETRAINED, find_model(PRETRAINED), reason)
+    return Answering(MODEL_NAME, folder, f"version {folder.parent.name}, the default of {REGISTERED}")
+
+
+def _origin(config: Mapping[str, Any] | None) -> str:
+    """What a model was trained on, by the content of its MODEL_CONFIG."""
+    if generated.is_sample(config):
+        return f"MSI-Net, {generated.training(config)}"
+    trainings = [
+        "generated shapes" if generated.is_sample(each) else str(each["dataset"])
+        for each in generated.trainings(config)
+        if each.get("dataset")
+    ]
+    return ", ".join(["MSI-Net", *([f"trained on {', then on '.join(reversed(trainings))}"] if trainings else [])])
+
+
+def _config(folder: pathlib.Path) -> Mapping[str, Any] | None:
+    """The content of MODEL_CONFIG; None without one."""
+    path = folder / MODEL_CONFIG
+    return dict(read_json(path, "name the folder of a whole model")) if path.exists() else None

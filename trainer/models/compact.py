@@ -1,0 +1,220 @@
+"""Models in compact form: a quarter of the size, with 8 bits for each weight of a kernel.
+
+The folder of such a model has COMPACT_WEIGHTS, and MODEL_CONFIG with its checksum. Needs no TensorFlow.
+"""
+
+import atexit
+import functools
+import hashlib
+import io
+import json
+import pathlib
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS, WEIGHTS_SHA256
+from trainer.downloads import cache
+from trainer.errors import ContentError, PlaceError, UserError
+from trainer.files import check_place, read_json, replacing, write_json
+
+LEVELS = 127
+"""Integers above 0 of a quantized kernel, and as many below."""
+SCALE = "scale"
+"""A layer's array of scales, beside its `kernel` and `bias`."""
+EPOCH = (1980, 1, 1, 0, 0, 0)
+"""Time of each array in the file, so that equal weights are equal bytes; the first that a ZIP archive can hold."""
+REMEDY = "export it again with `python -m trainer export --format int8`"
+EXPANDED, RECORD = "models", "expanded.json"
+"""Folder in the cache of downloads with one folder for each expanded model, and the file there that comes last."""
+LAYOUT = 1
+"""Of expanded models; those of another layout are not used."""
+
+Arrays = Mapping[str, npt.NDArray[np.float32]]
+"""`layer/kernel` -> (k, k, in, out) and `layer/bias` -> (out)."""
+
+
+def quantize(kernel: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
+    """Round a kernel to multiples of one scale for each output channel, the largest weight of which is LEVELS.
+
+    Args:
+        kernel: (..., out).
+
+    Returns:
+        The multiples, (..., out) in -127..127, and the scales, (out); 0 for a channel of zeros. Their product
+        differs from a weight by at most half of its scale.
+    """
+    scale = (np.abs(kernel).max(axis=tuple(range(kernel.ndim - 1))) / LEVELS).astype(np.float32)
+    multiples = np.rint(kernel / np.where(scale > 0, scale, 1).astype(np.float64))
+    return np.clip(multiples, -LEVELS, LEVELS).astype(np.int8), scale
+
+
+def encode(arrays: Arrays) -> bytes:
+    """The content of COMPACT_WEIGHTS, an `.npz` file; the same bytes for the same weights."""
+    members: dict[str, npt.NDArray[Any]] = {}
+    for name, value in arrays.items():
+        if value.ndim > 1:
+            members[name], members[f"{name.rpartition('/')[0]}/{SCALE}"] = quantize(value)
+        else:
+            members[name] = value.astype(np.float32)
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
+        for name in sorted(members):
+            with archive.open(zipfile.ZipInfo(f"{name}.npy", EPOCH), "w") as file:
+                np.lib.format.write_array(file, np.ascontiguousarray(members[name]), (1, 0), allow_pickle=False)
+    return content.getvalue()
+
+
+def decode(content: bytes) -> dict[str, npt.NDArray[np.float32]]:
+    """The weights in the content of COMPACT_WEIGHTS; raises `ValueError` or `KeyError` for any other content."""
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+            members = {name: archive[name] for name in archive.files}
+    except (zipfile.BadZipFile, EOFError, OSError) as error:
+        raise ValueError(str(error)) from None
+    return {
+        name: value * members[f"{name.rpartition('/')[0]}/{SCALE}"] if value.dtype == np.int8 else value
+        for name, value in members.items()
+        if not name.endswith(f"/{SCALE}")
+    }
+
+
+def write(folder: pathlib.Path, arrays: Arrays, config: Mapping[str, Any]) -> None:
+    """Write a model in compact form into an existing folder; `config` is the content of its MODEL_CONFIG."""
+    content = encode(arrays)
+    (folder / COMPACT_WEIGHTS).write_bytes(content)
+    write_json(folder / MODEL_CONFIG, {**config, WEIGHTS_SHA256: hashlib.sha256(content).hexdigest()})
+
+
+def read(folder: pathlib.Path, remedy: str = REMEDY) -> dict[str, npt.NDArray[np.float32]]:
+    """The weights of a model in compact form.
+
+    Raises:
+        UserError: they or MODEL_CONFIG are missing, or they have another checksum; the message ends with `remedy`.
+    """
+    _, content = _checked(folder, remedy)
+    return _decoded(folder, content, remedy)
+
+
+def expanded(folder: pathlib.Path, remedy: str = REMEDY, **facts: str) -> pathlib.Path:
+    """The folder of the same model with float32 WEIGHTS, as everything else reads it.
+
+    It is in the cache of downloads, and found there the next time. If there is no cache, or if nothing can be
+    written there, it is a temporary folder that is removed when this process ends.
+
+    Args:
+        folder: of a model in compact form.
+        remedy: end of the messages about a damaged one.
+        facts: added to the content of MODEL_CONFIG.
+
+    Raises:
+        UserError: as `read`, or there is no space.
+    """
+    stored, content = _checked(folder, remedy)
+    config = {**stored, **facts}
+    identity = json.dumps([LAYOUT, config], sort_keys=True).encode()
+    place = _place(hashlib.sha256(identity).hexdigest()[:16])
+    if not _is_whole(place):
+        _expand(_decoded(folder, content, remedy), config, place)
+    return place
+
+
+def _checked(folder: pathlib.Path, remedy: str) -> tuple[dict[str, Any], bytes]:
+    """The contents of MODEL_CONFIG and of COMPACT_WEIGHTS, which has the right checksum."""
+    config = read_json(folder / MODEL_CONFIG, remedy)
+    path = folder / COMPACT_WEIGHTS
+    expected = config.get(WEIGHTS_SHA256) if isinstance(config, dict) else None
+    if not isinstance(expected, str):
+        raise ContentError(
+            f"{folder / MODEL_CONFIG} has no {WEIGHTS_SHA256}, the checksum of {path.name}: {remedy}"
+        )
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ContentError(f"{path} cannot be read ({error.strerror or error}): {remedy}") from None
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != expected:
+        raise ContentError(
+            f"{path} is damaged, or it is the file of another model: its SHA-256 is {digest[:12]}..., and "
+            f"{MODEL_CONFIG} says {expected[:12]}...: {remedy}"
+        )
+    return config, content
+
+
+def _decoded(folder: pathlib.Path, content: bytes, remedy: str) -> dict[str, npt.NDArray[np.float32]]:
+    try:
+        return decode(content)
+    except (ValueError, KeyError) as error:
+        path = folder / COMPACT_WEIGHTS
+        raise ContentError(f"{path} does not hold weights in compact form ({error}): {remedy}") from None
+
+
+# === Expanded models ===
+
+
+def _place(key: str) -> pathlib.Path:
+    """The folder of an expanded model: in the cache if something can be written there, else a temporary one."""
+    root = cache.cache_folder()
+    if root is None:
+        return _temporary(key)
+    place = root / EXPANDED / key
+    try:
+        if not _is_whole(place):
+            check_place(place / WEIGHTS)
+    except PlaceError:
+        return _temporary(key)
+    return place
+
+
+@functools.cache
+def _temporary(key: str) -> pathlib.Path:
+    """A folder for as long as this process lives, the same for the same key."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=f"msinet-{key}-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _is_whole(place: pathlib.Path) -> bool:
+    """Whether an expanded model is there, and as it was written."""
+    try:
+        return bool(read_json(place / RECORD, REMEDY) == _record(place)) and (place / MODEL_CONFIG).is_file()
+    except (ContentError, OSError):
+        return False
+
+
+def _record(place: pathlib.Path) -> dict[str, int]:
+    status = (place / WEIGHTS).stat()
+    return {"size_bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
+
+
+def _expand(arrays: Arrays, config: Mapping[str, Any], place: pathlib.Path) -> None:
+    """Write an expanded model; several processes may do so at once, since a file is replaced by an equal one."""
+    try:
+        with replacing(place / WEIGHTS) as partial:
+            partial.write_bytes(_hdf5(arrays))
+        write_json(place / MODEL_CONFIG, config)
+        write_json(place / RECORD, _record(place))
+    except UserError as error:
+        raise UserError(f"{error} with the environment variable {cache.VARIABLE}") from None
+
+
+def _hdf5(arrays: Arrays) -> memoryview:
+    """The content of WEIGHTS, as `trainer.models.weight_files` reads Keras' files; equal bytes for equal weights.
+
+    It is made in memory, because errors of HDF5's own files, such as on a full disk, are many lines.
+    """
+    import h5py  # type: ignore[import-untyped]
+
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        for name in sorted(arrays):
+            layer, _, role = name.rpartition("/")
+            group = file.require_group(f"layers/{layer}/vars")
+            group.attrs["name"] = layer
+            group[{"kernel": "0", "bias": "1"}[role]] = arrays[name]
+    return content.getbuffer()

@@ -1,0 +1,37 @@
+"""The trained model that comes with this package, and other models in compact form, by their names."""
+
+import pathlib
+
+from trainer import storage
+from trainer.artifacts import COMPACT_WEIGHTS, WEIGHTS
+from trainer.config import PRETRAINED
+from trainer.errors import UserError
+from trainer.models import compact
+
+FOLDER = pathlib.Path(__file__).parents[1] / PRETRAINED
+"""In compact form."""
+REMEDY = f"get it again with `git checkout -- trainer/{PRETRAINED}`, or install msinet-pipelines again"
+
+
+def is_there() -> bool:
+    """Whether this installation has the model, whole or damaged."""
+    return FOLDER.is_dir()
+
+
+def find(name: str) -> pathlib.Path | None:
+    """The folder, with float32 WEIGHTS, of PRETRAINED or of a model in compact form; None for any other name.
+
+    PRETRAINED always means the model of this package: a folder of that name is ./pretrained, a registered model
+    models/pretrained.
+
+    Raises:
+        UserError: as `compact.expanded`, or this installation has no such model.
+    """
+    if name == PRETRAINED:
+        if not is_there():
+            raise UserError(f"this installation has no model {PRETRAINED}, because {FOLDER} is missing; {REMEDY}")
+        return compact.expanded(FOLDER, REMEDY, name=PRETRAINED)
+    folder = pathlib.Path(name).expanduser()
+    if not name or storage.is_remote(name) or (folder / WEIGHTS).is_file():
+        return None
+    return compact.expanded(folder) if (folder / COMPACT_WEIGHTS).is_file() else None
