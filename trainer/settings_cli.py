@@ -139,7 +139,10 @@ def add_cache_dir(parser: argparse.ArgumentParser) -> None:
     )
 
 
-MODEL = "Model folder, or a registered name with or without @VERSION or @ALIAS, here or on gs://"
+MODEL = (
+    "Model folder, or a registered name with or without @VERSION or @ALIAS, here or on gs://; or author:salicon, "
+    "the author's weights, which are downloaded once"
+)
 """Help text: what `trainer.models.find.find_model` accepts."""
 
 

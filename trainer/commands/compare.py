@@ -5,8 +5,9 @@
   python -m trainer compare models/msinet/1 another/model --dataset-dir data
 
 MODEL is a run of the pipeline, the folder of an evaluation, a registered version (msinet@3, msinet@challenger,
-models/msinet/2) or a model folder. All models are compared with the first one. A model that was evaluated has
-stored scores. A model folder has none, so it needs --dataset-dir, which evaluates all models again.
+models/msinet/2), a model folder or author:salicon (see `import-weights`). All models are compared with the first
+one. A model that was evaluated has stored scores. A model folder has none, so it needs --dataset-dir, which
+evaluates all models again.
 """
 
 import argparse
