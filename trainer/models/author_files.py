@@ -32,8 +32,8 @@ def fetched(source: str) -> cache.Download:
     (place,) = row.places
     kept = places.kept(place, root())
     by_hand = (
-        f"or download {place.name} in a browser from {link(place.address)}, unpack it, and give the path of its "
-        f"graph instead of {source}"
+        f"or unpack {place.name} by hand ({link(place.address)}), and give the path of its graph instead of "
+        f"{source}"
     )
     return kept or places.fetch(places.public(row, by_hand=by_hand), root())[0]
 
@@ -66,8 +66,8 @@ def opened(source: str) -> Iterator[LocalWeights]:
         except ContentError as error:
             cache.forget([archive])
             raise ContentError(
-                f"{str(error).replace(f'{folder}/', '')}; {archive.offer.name} of {source} is not kept, so that "
-                f"the same command downloads it again; if that does not help, ask its author ({row.homepage})"
+                f"{str(error).replace(f'{folder}/', '')}; {archive.offer.name} was removed from the cache, so the "
+                f"same command downloads it again; if it is as before, ask its author ({row.homepage})"
             ) from None
 
 
