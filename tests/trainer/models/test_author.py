@@ -187,16 +187,19 @@ def test_weights_too_large_to_be_the_networks_are_not_unpacked(internet, graph, 
 # === Models ===
 
 
-def check_demo():
-    """The page of the model says its name, and ends with Ctrl-C."""
+def check_demo(photo):
+    """The page of the model answers with a map, and ends with Ctrl-C."""
     command = (sys.executable, "-u", "-m", "trainer", "demo", "--model", "author:osie", "--port", "0")
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert next(process.stdout) == "loading the model\n"
             port = re.search(r"http://127\.0\.0\.1:(\d+)", next(process.stdout))[1]
-            assert "author:osie" in httpx.get(f"http://127.0.0.1:{port}/", trust_env=False).text
+            headers = {"Content-Type": "application/octet-stream"}
+            url = f"http://127.0.0.1:{port}/map"
+            assert httpx.post(url, content=photo, headers=headers, trust_env=False, timeout=60).status_code == 200
         finally:
             process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == "stopped\n"
     assert process.returncode == 0
 
 
@@ -218,7 +221,7 @@ def test_the_first_use_imports_and_the_second_needs_no_network(internet, network
     assert "author:osie" not in capfd.readouterr().out
     first, second = (tmp_path / name / "photo.png" for name in ("first", "second"))
     assert first.read_bytes() == second.read_bytes()
-    check_demo()
+    check_demo((tmp_path / "photo.png").read_bytes())
     assert len(internet.requests) == asked
     model = find_model("author:osie")
     config = read_json(model / MODEL_CONFIG, "")
