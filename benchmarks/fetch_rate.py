@@ -29,7 +29,7 @@ MEMBERS_OF = """
 import resource, sys, time
 from trainer import datasets
 from trainer.data import layout
-from trainer.data.sources import Member
+from trainer.sources import Member
 n = int(sys.argv[1])
 start = time.process_time()
 members = [

@@ -35,11 +35,11 @@ import numpy as np
 import tensorflow as tf
 from PIL import Image
 
-from trainer import datasets, preprocess, storage
+from trainer import datasets, preprocess, sources, storage
 from trainer.accelerators import ACCELERATORS, STEP_FLOP, Accelerator
 from trainer.artifacts import SPLITS, Manifest
 from trainer.config import FetchConfig
-from trainer.data import fetch, layout, sample, sources, tfrecords
+from trainer.data import fetch, layout, sample, tfrecords
 from trainer.data.batches import Split, training_batches
 
 IMAGES = 2000

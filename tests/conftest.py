@@ -10,7 +10,7 @@ import traceback
 
 import pytest
 
-pytest_plugins = ["tests.gcs", "tests.vertex"]
+pytest_plugins = ["tests.gcs", "tests.internet", "tests.vertex"]
 
 OTHERS = (
     "AIP_",
@@ -30,6 +30,7 @@ LONG = (
     "pipeline/local/test_run.py",
     "pipeline/local/test_real_data.py",
     "trainer/test_demo_page.py",
+    "trainer/models/test_author.py",
     "trainer/training/test_train.py",
     "trainer/training/test_step.py",
     "components/test_components.py",

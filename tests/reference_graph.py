@@ -72,8 +72,7 @@ def build(weights=None, data_format="NHWC", half_pixel_centers=False):
     x = convolution(x, "decoder/conv4", relu=False)
     x = tf.transpose(x, (0, 2, 3, 1)) if channels == 1 else x
     x -= tf.reduce_min(x, (1, 2, 3), keepdims=True)
-    x = tf.divide(x, 1e-7 + tf.reduce_max(x, (1, 2, 3), keepdims=True))
-    tf.identity(x, "output")
+    tf.divide(x, 1e-7 + tf.reduce_max(x, (1, 2, 3), keepdims=True), name="output")
 
 
 def frozen(**options):
@@ -81,6 +80,18 @@ def frozen(**options):
     with tf.Graph().as_default() as graph:
         build(**options)
         return graph.as_graph_def()
+
+
+def optimized(definition):
+    """The graph as the reference's `optimize` writes it for publication: without its identities."""
+    sources = {node.name: node.input[0] for node in definition.node if node.op == "Identity"}
+    graph = v1.GraphDef(versions=definition.versions)
+    for node in definition.node:
+        if node.op != "Identity":
+            kept = graph.node.add()
+            kept.CopyFrom(node)
+            kept.input[:] = [sources.get(name, name) for name in node.input]
+    return graph
 
 
 def write_graph(path, definition):

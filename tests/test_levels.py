@@ -12,7 +12,7 @@ LEVELS = [
     trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files trainer.tracing trainer.pool
     trainer.artifacts trainer.footprint trainer.cpu
     trainer.storage trainer.loading trainer.settings_cli trainer.generated
-    trainer.generations trainer.downloads
+    trainer.generations trainer.downloads trainer.sources
     trainer.machine trainer.folder trainer.bicubic trainer.convolution trainer.pooling
     trainer.layers trainer.preprocess trainer.picture trainer.heat
     trainer.model

@@ -228,8 +228,9 @@ class TrainConfig:
     initial_weights: str = setting(
         "imagenet",
         "Weights to start from: imagenet (an encoder, downloaded by Keras), pretrained (the trained model that "
-        "comes with this package), none, or a file of VGG16 or of the whole network in any format that "
-        "`python -m trainer import-weights` reads; a base model replaces them.",
+        "comes with this package), author:salicon (the whole network, downloaded from its author), none, or a "
+        "file of VGG16 or of the whole network in any format that `python -m trainer import-weights` reads; a "
+        "base model replaces them.",
     )
     checkpoint_minutes: float = setting(10.0, "Longest time between two checkpoints, in minutes.")
     deterministic: bool = setting(

@@ -142,7 +142,7 @@ def add_cache_dir(parser: argparse.ArgumentParser) -> None:
 
 MODEL = (
     "Model folder, or a registered name with or without @VERSION or @ALIAS, here or on gs://; or pretrained, the "
-    "trained model that comes with this package"
+    "trained model that comes with this package; or author:salicon, the author's weights, downloaded once"
 )
 """Help text: what `trainer.models.find.find_model` accepts."""
 

@@ -151,10 +151,16 @@ def download(source: str, objects: list[SourceObject], folder: pathlib.Path) -> 
 
 
 def download_for_now(source: str, objects: list[SourceObject]) -> pathlib.Path:
-    """Download to a temporary folder that is removed when this process ends; see `download`."""
+    """Download to a `folder_for_now`; see `download`."""
+    folder = folder_for_now()
+    download(source, objects, folder)
+    return folder
+
+
+def folder_for_now() -> pathlib.Path:
+    """A new temporary folder that is removed when this process ends."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="msinet-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    download(source, objects, folder)
     return folder
 
 

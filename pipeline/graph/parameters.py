@@ -28,6 +28,7 @@ from trainer.config import (
     with_recipe,
 )
 from trainer.errors import UserError, check, nearest
+from trainer.models import author
 from trainer.settings_cli import boolean
 
 Value = bool | int | float | str
@@ -82,10 +83,10 @@ class PipelineConfig:
     base_model_uri: str = setting(
         "",
         "Model to fine-tune instead of training a base model: pretrained (the trained model that comes with this "
-        "package, and with its images), the path or gs:// address of a model, or of weights that "
-        "`python -m trainer import-weights` accepts. A registered name such as msinet@default refers to "
-        "`models`, whatever `registry` is; for another registry write FOLDER/msinet@default. The base data is "
-        "then needed only for evaluate_base. Empty trains a base model.",
+        "package, and with its images), author:salicon (that of MSI-Net's author), the path or gs:// address of "
+        "a model, or of weights that `python -m trainer import-weights` accepts. A registered name such as "
+        "msinet@default refers to `models`, whatever `registry` is; for another registry write "
+        "FOLDER/msinet@default. The base data is then needed only for evaluate_base. Empty trains a base model.",
     )
 
     def __post_init__(self) -> None:
@@ -220,11 +221,23 @@ def validate(values: Mapping[str, Value], platform: str = "") -> None:
     for config in (EvaluateConfig, PipelineConfig, JobConfig):
         config(**_with_defaults(config, "", values))
     _validate_test_set({**DEFAULTS, **values})
+    _validate_weights(values)
     steps = [*STEPS, *([TEST] if values.get("test_dataset") else [])]
     recordings.check_used([FetchConfig(**data_settings(step, {**DEFAULTS, **values})) for step in steps])
     registry = str(values.get("registry", ""))
     if platform and registry.startswith(VERTEX):
         container.check_available(Address.at(registry).serving)
+
+
+def _validate_weights(values: Mapping[str, Value]) -> None:
+    """Raise `UserError` for unknown weights of the author, which no target can find."""
+    for name in ("base_model_uri", "initial_weights"):
+        value = str(values.get(name, ""))
+        try:
+            if author.is_named(value):
+                author.get(value)
+        except UserError as error:
+            raise UserError(f"{name} is {value!r}: {error}") from None
 
 
 def _validate_test_set(values: Mapping[str, Value]) -> None:

@@ -27,6 +27,7 @@ from trainer.artifacts import REGISTRY
 from trainer.downloads.given import addresses_in
 from trainer.duration import format_duration
 from trainer.errors import check, check_choice
+from trainer.models import author
 
 RUN_ID = r"[a-z][a-z0-9-]{0,127}"
 MOUNTED = f"{storage.MOUNT}/"
@@ -123,7 +124,7 @@ def check_locations(environment: Environment, values: Mapping[str, Value]) -> No
     locations = {name: words for name, words in parameters.KEYWORDS.items() if name not in unused}
     for name, words in {**locations, "checkpoint_dir": ("",)}.items():
         value = str(values.get(name, words[0]))
-        is_fetched = name.endswith("_source") and bool(addresses_in(value))
+        is_fetched = bool(addresses_in(value)) if name.endswith("_source") else author.is_named(value)
         check(
             value in words or is_fetched or value.startswith(REACHABLE),
             f"{name} is {value!r}, which machines on Vertex AI cannot access; use a gs:// address",

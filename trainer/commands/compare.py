@@ -6,9 +6,10 @@
   python -m trainer compare model --dataset-dir data
 
 MODEL is a run of the pipeline, the folder of an evaluation, a registered version (msinet@3, msinet@challenger,
-models/msinet/2), a model folder, or pretrained. All models are compared with the first one. One model alone is
-compared with the default: msinet if it was trained on real data, else pretrained. A model that was evaluated has
-stored scores. A model folder has none, so it needs --dataset-dir, which evaluates all models again.
+models/msinet/2), a model folder, pretrained, or author:salicon (see `import-weights`). All models are compared
+with the first one. One model alone is compared with the default: msinet if it was trained on real data, else
+pretrained. A model that was evaluated has stored scores. A model folder has none, so it needs --dataset-dir, which
+evaluates all models again.
 """
 
 import argparse

@@ -14,9 +14,9 @@ from trainer.data import mat_files
 from trainer.data.gaze import Fixations, Gaze, Points
 from trainer.data.layout import Item
 from trainer.data.roles import POINTS
-from trainer.data.sources import Member
 from trainer.errors import UserError, first_line
 from trainer.picture import open_header
+from trainer.sources import Member
 
 Pixels = NDArray[np.uint8]
 

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from trainer import datasets, storage
+from trainer import datasets, sources, storage
 from trainer.artifacts import MANIFEST, TEST, Manifest, SourceObject, code_version
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
-from trainer.data import layout, sample, sources
-from trainer.data.sources import Member
+from trainer.data import layout, sample
 from trainer.downloads import cache, places
 from trainer.errors import UserError
 from trainer.files import is_mounted, is_taken, replacing
 from trainer.loading import load_tensorflow
+from trainer.sources import Member
 
 if TYPE_CHECKING:
     from trainer.data.prepare import Facts

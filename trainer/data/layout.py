@@ -11,9 +11,9 @@ import numpy as np
 from trainer.artifacts import SPLITS, TEST
 from trainer.data.gaze import Fixations
 from trainer.data.roles import ROLES, Placed, place_all
-from trainer.data.sources import Member
 from trainer.datasets import Dataset
 from trainer.errors import UserError
+from trainer.sources import Member
 
 SEED = 42
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from scipy import io as mat
 
 from trainer.data.gaze import Gaze, Size
-from trainer.data.sources import Member
 from trainer.errors import UserError, first_line
+from trainer.sources import Member
 
 
 def load(member: Member, *names: str) -> dict[str, Any]:

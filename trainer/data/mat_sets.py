@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from trainer.data.gaze import Fixations, Gaze, Size
 from trainer.data.mat_files import fits, load
-from trainer.data.sources import Member
 from trainer.errors import UserError, first_line
+from trainer.sources import Member
 
 OSIE_SIZE = (600, 800)
 """(height, width) of OSIE's images, pixels."""

@@ -19,9 +19,9 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from trainer.data.sources import Member
 from trainer.datasets import Dataset, Rule
 from trainer.errors import UserError
+from trainer.sources import Member
 
 ROLES = {
     "stimuli": "stimulus",

@@ -24,7 +24,7 @@ from scipy import io as mat
 from scipy import ndimage
 
 from trainer import datasets
-from trainer.data.sources import Member
+from trainer.sources import Member
 
 VERSION = 1
 """Raise it when the same settings give other images."""

@@ -75,8 +75,9 @@ def find(root: pathlib.Path, address: str) -> Download | None:
 def forget(downloads: Iterable[Download]) -> None:
     """Remove archives that turn out to be damaged, so that the next fetch downloads them again."""
     for each in downloads:
-        each.path.unlink(missing_ok=True)
-        (each.path.parent / RECORD).unlink(missing_ok=True)
+        with locked(each.path.parent, f"another process uses {each.path.parent}"):
+            each.path.unlink(missing_ok=True)
+            (each.path.parent / RECORD).unlink(missing_ok=True)
 
 
 def fetch(root: pathlib.Path, remote: Remote, sha256: str = "") -> Download:
@@ -88,15 +89,20 @@ def fetch(root: pathlib.Path, remote: Remote, sha256: str = "") -> Download:
         UserError: it cannot be downloaded, has another SHA-256 than `sha256` (if given), or cannot be written.
     """
     folder = _folder(root, remote.address)
+    with usable(root), locked(folder, f"another process downloads {remote.shown}"):
+        return _fetch(folder, remote, sha256)
+
+
+@contextlib.contextmanager
+def usable(root: pathlib.Path) -> Iterator[None]:
+    """Translate `OSError` of the block, which uses the cache `root`, to `UserError`."""
     try:
-        with _locked(folder, remote.shown):
-            found = _fetch(folder, remote, sha256)
+        yield
     except OSError as error:
         raise UserError(
             f"the cache of downloads {root} cannot be used ({error.strerror or error}); name another folder with "
             f"{VARIABLE}, or none with an empty one"
         ) from None
-    return found
 
 
 def instead(kept: Download | None, error: NoAnswerError) -> Download:
@@ -240,12 +246,13 @@ def _kept(folder: pathlib.Path) -> Download | None:
 
 
 @contextlib.contextmanager
-def _locked(folder: pathlib.Path, address: str) -> Iterator[None]:
+def locked(folder: pathlib.Path, other: str) -> Iterator[None]:
     """Makes the folder and keeps other processes from it; at the end removes it if nothing is in it.
 
-    The system ends the lock with the process, however it ends.
+    If another process has it, a line says what `other` says of that one. The system ends the lock with the
+    process, however it ends.
     """
-    with _lock(folder, address):
+    with _lock(folder, other):
         try:
             yield
         finally:
@@ -255,7 +262,7 @@ def _locked(folder: pathlib.Path, address: str) -> Iterator[None]:
                     folder.rmdir()
 
 
-def _lock(folder: pathlib.Path, address: str) -> IO[str]:
+def _lock(folder: pathlib.Path, other: str) -> IO[str]:
     """The open file of the lock, once this process has it."""
     while True:
         folder.mkdir(parents=True, exist_ok=True)
@@ -266,7 +273,7 @@ def _lock(folder: pathlib.Path, address: str) -> IO[str]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"another process downloads {address}; waiting for it", flush=True)
+            print(f"{other}; waiting for it", flush=True)
             fcntl.flock(file, fcntl.LOCK_EX)
         # The process that had the lock may have removed it: then it keeps nobody from the folder.
         with contextlib.suppress(FileNotFoundError):

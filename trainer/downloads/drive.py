@@ -17,13 +17,16 @@ QUOTA = ("too many users", "quota")
 """Words of the page that Google Drive answers when a file was downloaded too often."""
 
 
+def link(address: str) -> str:
+    """The page of a file on Google Drive, from which a person downloads it; `address` is `drive:ID`."""
+    return f"https://drive.google.com/file/d/{address.removeprefix(DRIVE)}/view"
+
+
 class Drive(Web):
     """A file on Google Drive: `drive:` and its id, which its link has after /d/ or id=."""
 
     def __init__(self, address: str, rule: Rule, name: str = "") -> None:
-        identifier = address.removeprefix(DRIVE)
-        super().__init__(PAGE + identifier, rule, name)
-        self._link = f"https://drive.google.com/file/d/{identifier}/view"
+        super().__init__(PAGE + address.removeprefix(DRIVE), rule, name)
         self._shown = address
 
     @property
@@ -75,7 +78,7 @@ class Drive(Web):
             said = "was downloaded too often today, and is over its quota; try again tomorrow, or download it"
         else:
             said = "is not shared with everybody, or does not exist; look at it"
-        return NoAnswerError(f"{self.shown} on Google Drive {said} in a browser, logged in: {self._link}")
+        return NoAnswerError(f"{self.shown} on Google Drive {said} in a browser, logged in: {link(self._shown)}")
 
 
 def _text(response: requests.Response) -> str:

@@ -5,6 +5,7 @@ import dataclasses
 import pathlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
 from trainer import storage
 from trainer.artifacts import SourceObject
@@ -19,14 +20,36 @@ from trainer.downloads.web import Web
 from trainer.errors import UserError
 
 
+class Published(Protocol):
+    """Archives at public places, such as a dataset's: whose they are, and under which terms."""
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Where they are."""
+
+    @property
+    def licence(self) -> str:
+        """Terms of use."""
+
+    @property
+    def citation(self) -> str:
+        """The publication to cite."""
+
+    @property
+    def homepage(self) -> str:
+        """Page of their authors."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Origin:
     """The archives at the addresses of one source."""
 
     places: tuple[Place, ...]
     rule: Rule
-    row: Dataset | None = None
-    """The dataset whose public places these are; None for addresses that a user gives."""
+    row: Published | None = None
+    """What is published at these places; None for addresses that a user gives."""
+    by_hand: str = ""
+    """What a person can do if a public place does not answer; empty for what a dataset's source can be."""
 
     @property
     def source(self) -> str:
@@ -53,15 +76,15 @@ def origin_of(source: str, row: Dataset, private: bool = False) -> Origin | None
     return Origin(tuple(Place(each, "") for each in addresses), rule) if addresses and not is_folder else None
 
 
-def public(row: Dataset, private: bool = False) -> Origin:
-    """The archives at the public places of a dataset; raises `UserError` if it has none."""
+def public(row: Published, private: bool = False, by_hand: str = "") -> Origin:
+    """The archives at the public places of a dataset, or of what else is published; `UserError` if it has none."""
     if not row.places:
         raise UserError("recordings of your own have no public place; give their folder, archive or address")
-    return Origin(row.places, Rule(private, ROW_HTTP), row)
+    return Origin(row.places, Rule(private, ROW_HTTP), row, by_hand)
 
 
 def kept(place: Place, root: pathlib.Path) -> cache.Download | None:
-    """What the cache `root` has of a place of the table of datasets."""
+    """What the cache `root` has of a public place."""
     return cache.find(root, _remote(place, Rule(http=ROW_HTTP)).address)
 
 
@@ -132,6 +155,5 @@ def _by_hand(origin: Origin) -> Iterator[None]:
             raise
         names = ", ".join(place.name for place in origin.places)
         page = f" from {origin.row.homepage}" if origin.row.homepage else ""
-        raise NoAnswerError(
-            f"{error}; or download {names} in a browser{page} into a folder, and pass the folder as source"
-        ) from None
+        in_folder = f"or download {names} in a browser{page} into a folder, and pass the folder as source"
+        raise NoAnswerError(f"{error}; {origin.by_hand or in_folder}") from None

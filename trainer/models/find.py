@@ -18,7 +18,8 @@ from trainer.artifacts import (
 )
 from trainer.errors import UserError
 from trainer.files import read_json
-from trainer.models import compact, pretrained, registry_layout
+from trainer.models import author, compact, pretrained, registry_layout
+from trainer.models.author_model import find_author_model
 from trainer.models.registry_layout import KEPT, NEEDED, listed, model_at, model_in, number_of
 
 NEITHER = f"is neither a model (it has no {WEIGHTS}) nor a registered name"
@@ -35,6 +36,7 @@ def find_model(name: str = "") -> pathlib.Path:
             a version's folder, such as `models/msinet/1`;
             a registered name, such as `msinet` or `path/to/models/msinet`, alone or with a version (`@3`) or an
             alias (`@challenger`); alone it means its `default`.
+            `author:salicon`, as in `trainer.models.author`.
             Empty means MODEL_NAME in the folder REGISTRY. A model on Cloud Storage is downloaded to a folder that
             is removed when the process ends.
 
@@ -43,6 +45,8 @@ def find_model(name: str = "") -> pathlib.Path:
     """
     if (folder := pretrained.find(name)) is not None:
         return folder
+    if author.is_named(name):
+        return find_author_model(name)
     if storage.is_remote(name):
         return _find_remote(name)
     place, version = _split(name or f"{REGISTRY}/{MODEL_NAME}")

@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tensorflow.core.framework import graph_pb2, node_def_pb2, types_pb2
 from tensorflow.core.protobuf import rewriter_config_pb2, saved_model_pb2
 
-from trainer.errors import UserError, first_line
+from trainer.errors import ContentError, UserError, first_line
 
 v1 = tf.compat.v1
 FLOATS = (types_pb2.DT_FLOAT, types_pb2.DT_HALF, types_pb2.DT_DOUBLE, types_pb2.DT_BFLOAT16)
@@ -107,10 +107,10 @@ def _called(nodes: Iterable[node_def_pb2.NodeDef]) -> set[str]:
 
 
 def read(path: pathlib.Path) -> Graph:
-    """The graph in a .pb file; `UserError` if it holds none."""
+    """The graph in a .pb file; `ContentError` if it holds none, `UserError` if it cannot be read."""
     definition = _parse(path, graph_pb2.GraphDef)
     if not definition.node:
-        raise UserError(f"{path} holds no graph; give a frozen graph, or the folder of a SavedModel")
+        raise ContentError(f"{path} holds no graph; give a frozen graph, or the folder of a SavedModel")
     inputs = [node.name for node in definition.node if node.op in INPUTS]
     used = {name.split(":")[0].lstrip("^") for node in definition.node for name in node.input}
     ends = [node.name for node in definition.node if node.name not in used and node.op not in ("Const", "NoOp")]
@@ -119,10 +119,10 @@ def read(path: pathlib.Path) -> Graph:
 
 
 def read_saved_model(path: pathlib.Path) -> Graph:
-    """The graph of a SavedModel's `saved_model.pb`; `UserError` if it holds none."""
+    """The graph of a SavedModel's `saved_model.pb`; errors are those of `read`."""
     graphs = _parse(path, saved_model_pb2.SavedModel).meta_graphs
     if not graphs:
-        raise UserError(f"{path} holds no SavedModel; copy it again")
+        raise ContentError(f"{path} holds no SavedModel; copy it again")
     signatures = graphs[0].signature_def
     chosen = signatures[SIGNATURE] if SIGNATURE in signatures else next(iter(signatures.values()), None)
     sides = (chosen.inputs, chosen.outputs) if chosen else ({}, {})
@@ -139,7 +139,7 @@ def _parse(path: pathlib.Path, kind: type) -> graph_pb2.GraphDef:
     try:
         return kind.FromString(path.read_bytes())  # type: ignore[attr-defined]
     except DecodeError as error:
-        raise UserError(
+        raise ContentError(
             f"{path} is damaged or not a graph of TensorFlow ({first_line(error)}); copy it again"
         ) from None
     except OSError as error:

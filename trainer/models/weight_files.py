@@ -15,10 +15,10 @@ import tensorflow as tf
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from trainer.errors import UserError, first_line
+from trainer.errors import ContentError, first_line
 from trainer.models import frozen_graph
 from trainer.models.frozen_graph import Graph
-from trainer.models.weight_sources import SAVED_MODEL, Kind, kind_of
+from trainer.models.local_weights import SAVED_MODEL, Kind, kind_of
 
 VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
@@ -51,7 +51,8 @@ def read(path: pathlib.Path) -> Contents:
     """All float arrays in the file, folder or checkpoint at `path`.
 
     Raises:
-        UserError: it does not exist, is of an unknown kind, or is damaged.
+        ContentError: it is damaged.
+        UserError: it does not exist, or is of an unknown kind.
     """
     kind, path = kind_of(path)
     if kind is Kind.SAVED_MODEL:
@@ -92,7 +93,7 @@ def _checkpoint(prefix: pathlib.Path) -> Iterator[Array]:
                 value = np.asarray(reader.get_tensor(name))
                 yield Array(name, value, full_names.get(name, name), name.removesuffix(VALUE))
     except (tf.errors.OpError, ValueError, IndexError, RuntimeError, DecodeError) as error:
-        raise UserError(
+        raise ContentError(
             f"{prefix} is damaged or not a checkpoint ({first_line(error)}); copy its .index and .data files again"
         ) from None
 
@@ -114,7 +115,7 @@ def _hdf5(path: pathlib.Path) -> Contents:
                 return Contents("HDF5 file of Keras' legacy layout", list(_legacy(file)))
             return Contents("HDF5 file of Keras", list(_keras(file)))
     except (OSError, KeyError, RuntimeError) as error:
-        raise UserError(
+        raise ContentError(
             f"{path} is damaged or not an HDF5 file of Keras ({first_line(error)}); copy it again"
         ) from None
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import keras
 import numpy as np
 
-from trainer.errors import UserError
+from trainer.errors import ContentError
 from trainer.model import VGG16_BLOCKS, encoder_layer
 from trainer.models.weight_files import Array
 
@@ -91,8 +91,8 @@ def match(arrays: Iterable[Array], expected: dict[tuple[str, str], tuple[int, ..
         what: the file, for messages.
 
     Raises:
-        UserError: unless the arrays are all weights of the network, or exactly those of the encoder, finite and of
-            the right shapes; the message lists all faults.
+        ContentError: unless the arrays are all weights of the network, or exactly those of the encoder, finite and
+            of the right shapes; the message lists all faults.
     """
     arrays = list(arrays)
     numbered = _numbered(arrays)
@@ -179,14 +179,14 @@ def _check(
     others: list[Array],
     what: str,
 ) -> None:
-    """Raise `UserError` with all faults, unless all weights, or exactly those of the encoder, are matched."""
+    """Raise `ContentError` with all faults, unless all weights, or exactly those of the encoder, are matched."""
     missing = [key for key in expected if key not in values]
     encoder = {key for key in expected if key[0] in ENCODER}
     if not faults and (not missing or set(values) == encoder):
         return
     if not values and not faults:
         held = listed([f"{array.name} {array.value.shape}" for array in others]) or "no float arrays"
-        raise UserError(f"{what} holds neither the weights of MSI-Net nor of VGG16: it has {held}")
+        raise ContentError(f"{what} holds neither the weights of MSI-Net nor of VGG16: it has {held}")
     absent = [f"{layer}/{role} {expected[layer, role]}" for layer, role in missing]
     lost = {expected[key] for key in missing}
     renamed = [f"{array.name} {array.value.shape}" for array in others if array.value.shape in lost]
@@ -195,7 +195,7 @@ def _check(
         f"{len(absent)} of {len(expected)} are missing: {', '.join(absent)}" if absent else "",
         f"arrays of these shapes with other names: {listed(renamed)}" if renamed else "",
     ]
-    raise UserError(f"{what} does not hold the weights of MSI-Net. " + ". ".join(filter(None, parts)))
+    raise ContentError(f"{what} does not hold the weights of MSI-Net. " + ". ".join(filter(None, parts)))
 
 
 def _named(rows: list[Row], key: tuple[str, str]) -> str:

@@ -317,6 +317,10 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
         (["base_source=https://10.0.0.1/a.zip"], "10.0.0.1 is an address of a private network"),
         (["base_source=/data/salicon", "base_model_uri=gs://b/m", "evaluate_base=true"], "which machines on Ver"),
         (
+            ["base_model_uri=author:salicn"],
+            "base_model_uri is 'author:salicn': unknown weights .*did you mean",
+        ),
+        (
             ["base_model_uri=models/msinet"],
             "base_model_uri is 'models/msinet', which machines on Vertex AI cannot",
         ),
@@ -350,6 +354,8 @@ def test_locations_that_machines_on_vertex_can_access_are_accepted(vertex):
         {"base_source": "/data/salicon", "base_model_uri": "pretrained"},
         {"initial_weights": "pretrained"},
         {"base_source": ""},
+        {"base_source": "", "base_model_uri": "author:salicon"},
+        {"base_source": "", "initial_weights": "author:mit1003"},
         {"base_source": "drive:1g8j-hTT-51IG1UF https://data.example.org/maps.zip"},
         {"base_source": "http://10.0.0.1/a.zip", "private_sources": True},
     ):

@@ -12,9 +12,9 @@ from scipy import ndimage
 from tests import author_forms
 from tests.author_forms import FORMS, SIZE, colour, fixations, ramp, size_of
 from tests.small_sources import save, stimulus
-from trainer import datasets, storage
+from trainer import datasets, sources, storage
 from trainer.config import FetchConfig
-from trainer.data import fetch, layout, sources, tfrecords
+from trainer.data import fetch, layout, tfrecords
 from trainer.errors import UserError
 
 N = 10

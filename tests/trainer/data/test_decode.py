@@ -11,8 +11,8 @@ from scipy import ndimage
 from tests.small_sources import POINTS, SIZE, density_map, point_map, stimulus
 from trainer.data import decode
 from trainer.data.layout import Item
-from trainer.data.sources import Member
 from trainer.errors import UserError
+from trainer.sources import Member
 
 
 def picture(pixels, format="PNG", name="x", **options):

@@ -8,9 +8,9 @@ import pytest
 from tests.gcs import upload
 from tests.small_sources import POINTS, density_map, files, save, stimulus, write_tar, write_tree, write_zip
 from tests.tiny import write_salicon
-from trainer import artifacts, datasets, preprocess, storage
+from trainer import artifacts, datasets, preprocess, sources, storage
 from trainer.config import FetchConfig
-from trainer.data import decode, fetch, layout, sample, sources, tfrecords
+from trainer.data import decode, fetch, layout, sample, tfrecords
 from trainer.errors import UserError
 
 SHARED = pathlib.Path(__file__).parents[4] / "shared" / "data"

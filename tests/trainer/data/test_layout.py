@@ -6,8 +6,8 @@ import pytest
 
 from trainer import datasets
 from trainer.data import layout
-from trainer.data.sources import Member
 from trainer.errors import UserError
+from trainer.sources import Member
 
 GOLDEN = pathlib.Path(__file__).parents[2] / "golden" / "msinet_reference.npz"
 

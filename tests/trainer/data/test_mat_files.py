@@ -11,8 +11,8 @@ import pytest
 
 from tests.author_forms import SIZE, SIZES, fix_cell, fixations, matlab, matlab_hdf5, osie_cells, rows
 from trainer.data import mat_files, mat_sets
-from trainer.data.sources import Member
 from trainer.errors import UserError
+from trainer.sources import Member
 
 OSIE = SIZES["osie"]
 

@@ -131,7 +131,7 @@ def test_without_an_answer_an_empty_folder_is_removed_but_not_that_of_another_pr
     held, folder = threading.Event(), tmp_path / "folder"
 
     def hold():
-        with cache._locked(folder, "first"):
+        with cache.locked(folder, "first"):
             held.set()
             waits.wait(20)
 
@@ -140,7 +140,7 @@ def test_without_an_answer_an_empty_folder_is_removed_but_not_that_of_another_pr
     first.start()
     assert held.wait(20)
     threading.Timer(0.1, waits.set).start()
-    with cache._locked(folder, "second"):  # it waited for a lock that the first has removed
+    with cache.locked(folder, "second"):  # it waited for a lock that the first has removed
         first.join(20)
         assert (folder / cache.LOCK).exists()
         with (folder / cache.LOCK).open("w") as file, pytest.raises(BlockingIOError):

@@ -1,45 +1,21 @@
 import pytest
 
+from tests import drive as drive_site
+from tests.drive import HTML, ID, QUOTA, serve, serve_large, warning
 from trainer.downloads import cache
 from trainer.downloads.addresses import Rule
 from trainer.downloads.drive import Drive
 from trainer.downloads.offers import NoAnswerError, Offer
 
 ZIP = b"PK\x03\x04" + bytes(range(256)) * 4000
-ID = "1g8j-hTT-51IG1UFwP0xTGhLdgIUCW5e5"
-ASKED = f"drive.google.com/uc?export=download&id={ID}"
-CONFIRMED = f"drive.usercontent.google.com/download?id={ID}&export=download&confirm=t&uuid=u-1"
-HTML = "text/html; charset=utf-8"
-WARNING = f"""<!DOCTYPE html><html><head><title>Google Drive - Virus scan warning</title></head><body>
-<p class="uc-warning-caption">Google Drive can't scan this file for viruses.</p>
-<form id="download-form" action="https://drive.usercontent.google.com/download" method="get">
-<input type="submit" value="Download anyway"/><input type="hidden" name="id" value="{ID}">
-<input type="hidden" name="export" value="download"><input type="hidden" name="confirm" value="t">
-<input type="hidden" name="uuid" value="u-1"></form></body></html>"""
-QUOTA = """<!DOCTYPE html><html><head><title>Google Drive - Quota exceeded</title></head><body>
-<p class="uc-error-caption">Sorry, you can't view or download this file at this time.</p>
-<p class="uc-error-subcaption">Too many users have viewed or downloaded this file recently. Please try
-accessing the file again later.</p></body></html>"""
+ASKED, PAGE, CONFIRMED = drive_site.asked(), drive_site.page(), drive_site.confirmed()
 
 
 @pytest.fixture
 def drive(internet):
     """Google Drive with a large file; the site that plays it."""
-    internet.answer(ASKED, 303, Location=f"https://drive.usercontent.google.com/download?id={ID}&export=download")
-    internet.answer(
-        f"drive.usercontent.google.com/download?id={ID}&export=download", 200, WARNING.encode(), Content_Type=HTML
-    )
-    serve(internet, CONFIRMED)
+    serve_large(internet, ZIP)
     return internet
-
-
-def serve(site, path, content=ZIP, **settings):
-    headers = {
-        "Content-Disposition": 'attachment; filename="images.zip"',
-        "Content-Type": "application/octet-stream",
-        "Set-Cookie": "NID=1; Domain=.google.com",
-    }
-    site.serve(path, content, etag="", modified="Tue, 02 Jan 2024 00:00:00 GMT", headers=headers, **settings)
 
 
 def remote():
@@ -53,7 +29,7 @@ def test_a_large_file_is_behind_the_page_of_confirmation(drive):
 
 
 def test_a_cut_download_asks_for_the_page_again_and_goes_on(drive, tmp_path):
-    serve(drive, CONFIRMED, cuts=[0, 300_000])
+    serve(drive, CONFIRMED, ZIP, cuts=[0, 300_000])
     found = cache.fetch(tmp_path, remote())
     assert found.path.read_bytes() == ZIP
     assert found.path.name == "images.zip"
@@ -62,13 +38,13 @@ def test_a_cut_download_asks_for_the_page_again_and_goes_on(drive, tmp_path):
 
 
 def test_a_small_file_comes_at_once(internet, tmp_path):
-    serve(internet, ASKED)
+    serve(internet, ASKED, ZIP)
     assert cache.fetch(tmp_path, remote()).path.read_bytes() == ZIP
 
 
 @pytest.mark.parametrize("behind", [False, True])
 def test_a_file_over_its_quota_is_said(drive, behind):
-    path = CONFIRMED if behind else f"drive.usercontent.google.com/download?id={ID}&export=download"
+    path = CONFIRMED if behind else PAGE
     drive.answer(path, 200, QUOTA.encode(), Content_Type=HTML)
     with pytest.raises(NoAnswerError) as caught:
         remote().offer()
@@ -91,8 +67,8 @@ def test_a_file_that_is_not_shared_is_said(drive):
 
 
 def test_a_page_that_leads_to_a_private_address_is_not_followed(drive):
-    page = WARNING.replace("https://drive.usercontent.google.com/download", "https://169.254.169.254/download")
-    path = f"drive.usercontent.google.com/download?id={ID}&export=download"
+    page = warning().replace("https://drive.usercontent.google.com/download", "https://169.254.169.254/download")
+    path = PAGE
     drive.answer(path, 200, page.encode(), Content_Type=HTML)
     with pytest.raises(Exception, match=r"169.254.169.254 is an address of a private network"):
         remote().offer()

@@ -16,7 +16,8 @@ from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, VERSION_EXTRA,
 from trainer.config import TrainConfig
 from trainer.errors import UserError
 from trainer.models import frozen_graph, weight_sources
-from trainer.models.importing import compare, import_model
+from trainer.models.conversion import compare
+from trainer.models.importing import import_model
 from trainer.models.load import load_model
 from trainer.reports.curve import write_curve
 from trainer.training.lineage import lineage

@@ -8,8 +8,8 @@ from trainer.data.recordings import columns, tables
 from trainer.data.recordings.columns import Columns
 from trainer.data.recordings.names import ImageNames
 from trainer.data.recordings.table import Table
-from trainer.data.sources import Member
 from trainer.errors import UserError
+from trainer.sources import Member
 
 TABLES_OF_SURFACES = ("fixations_on_surface_", "gaze_positions_on_surface_")
 """Pupil Player's names of the tables of a surface begin so."""

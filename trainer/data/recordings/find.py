@@ -33,13 +33,13 @@ from trainer.data.recordings.splits import (
     tested_items,
 )
 from trainer.data.roles import IMAGE_SUFFIXES, ROLES, SPLIT_FOLDERS
-from trainer.data.sources import Member
 from trainer.datasets import Dataset
 from trainer.errors import UserError, some
 from trainer.picture import open_header, orientation_of
 from trainer.pool import map_ahead, open_pool
 from trainer.progress import Tracker
 from trainer.recordings import parse_columns
+from trainer.sources import Member
 
 Numbers = NDArray[np.int64]
 

@@ -8,8 +8,8 @@ from trainer.data.recordings import table
 from trainer.data.recordings.parquet_table import open_parquet
 from trainer.data.recordings.table import Table, too_large
 from trainer.data.recordings.text_table import open_text
-from trainer.data.sources import DAMAGED, Member
 from trainer.errors import UserError
+from trainer.sources import DAMAGED, Member
 
 PARQUET = ".parquet"
 TEXT = (".csv", ".tsv", ".txt", ".xls")

@@ -4,9 +4,8 @@ import contextlib
 import io
 
 from tests.small_sources import save, stimulus
-from trainer import datasets, storage
+from trainer import datasets, sources, storage
 from trainer.config import FetchConfig
-from trainer.data import sources
 from trainer.data.recordings.find import find_recordings
 
 SIZE = (48, 64)

@@ -8,8 +8,7 @@ import pytest
 
 from tests.gcs import upload
 from tests.small_sources import files, write_tar, write_zip
-from trainer import storage
-from trainer.data import sources
+from trainer import sources, storage
 from trainer.errors import UserError
 
 CONTENT = {"stimuli/1.png": os.urandom(5000), "fixation/1.png": os.urandom(3000), "notes/a.txt": b"notes"}

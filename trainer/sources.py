@@ -56,6 +56,8 @@ class Member:
     """Its name in messages."""
     read: Callable[[], bytes]
     """Returns its content, in any thread while the source is open; raises `UserError` if it is damaged."""
+    size_bytes: int | None = None
+    """Of its content, which is never longer; None if it is known only by reading it."""
 
 
 @contextmanager
@@ -165,7 +167,7 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
             if stat.S_ISLNK(info.external_attr >> 16):
                 _refuse_special(info.filename, origin, "symbolic link")
             if not info.is_dir() and not storage.is_junk(name):
-                members.append(Member(_path(origin, name), f"{name} in {origin}", reader(info)))
+                members.append(Member(_path(origin, name), f"{name} in {origin}", reader(info), info.file_size))
         yield members
 
 

@@ -1,3 +1,5 @@
+"""Fixtures: a web server on loopback, alone and in the place of the public internet."""
+
 import pytest
 
 from tests import site as sites
