@@ -31,7 +31,8 @@ from trainer import model as current
 from trainer.accelerators import STEP_FLOP
 from trainer.config import parse_image_size
 from trainer.training import precision, step, strategy
-from trainer.training.train import ADAM_EPSILON, make_deterministic
+from trainer.training.optimizer import EPSILON
+from trainer.training.train import make_deterministic
 
 PRODUCT = "matrix product"
 SIDE = 1024
@@ -84,7 +85,7 @@ def _load(name: str, path: str) -> Any:
 def _step(module: Any, size: tuple[int, int], count: int, policy: str) -> Any:
     keras.utils.set_random_seed(0)
     model = module.build_model(size, policy)
-    optimizer = keras.optimizers.Adam(1e-5, epsilon=ADAM_EPSILON)
+    optimizer = keras.optimizers.Adam(1e-5, epsilon=EPSILON)
     optimizer.build(model.trainable_variables)
     return tf.function(
         lambda batch: step.train_step(

@@ -32,7 +32,7 @@ from trainer.config import parse_image_size
 from trainer.errors import UserError
 from trainer.model import build_model
 from trainer.training import precision, step
-from trainer.training.train import ADAM_EPSILON
+from trainer.training.optimizer import EPSILON
 
 CHIP = accelerators.get("v5e-1").chip
 CHIPS = {row.tpu_topology: row.chips for row in accelerators.ACCELERATORS.values() if row.image == "tpu"}
@@ -132,7 +132,7 @@ def lower(case: Case) -> str:
     """HLO text of one training step on each chip, as TensorFlow passes it to XLA."""
     convolution.chip = True
     model = build_model(case.image_size, precision.POLICIES[case.precision])
-    optimizer = keras.optimizers.Adam(1e-5, epsilon=ADAM_EPSILON)
+    optimizer = keras.optimizers.Adam(1e-5, epsilon=EPSILON)
     optimizer.build(model.trainable_variables)
     chips = CHIPS[case.topology]
     compute = functools.partial(step.gradients, model, optimizer, batch_size=case.batch * chips)

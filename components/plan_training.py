@@ -28,6 +28,7 @@ def plan_training(
     learning_rate_scaling: str,
     warmup_epochs: float,
     schedule: str,
+    head_factor: float,
     flip: bool,
     zoom: float,
     color_jitter: float,

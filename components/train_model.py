@@ -18,6 +18,7 @@ def train_model(
     learning_rate_scaling: str,
     warmup_epochs: float,
     schedule: str,
+    head_factor: float,
     flip: bool,
     zoom: float,
     color_jitter: float,

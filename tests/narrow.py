@@ -47,12 +47,10 @@ class _Compiled:
             "the learning rate would be that of the first"
         )
         made = self._make_network(config, manifest, resolved, base_model)
-        key = manifest.image_size, resolved, config.weight_decay, config.ema_decay, config.batch_size
-        kept = self._networks.setdefault(key, made)
-        for shared, new in zip(kept, made, strict=True):
-            for variable, value in zip(
-                shared.variables if shared else [], new.variables if new else [], strict=True
-            ):
+        of_optimizer = config.head_factor, config.weight_decay, config.ema_decay, config.batch_size
+        kept = self._networks.setdefault((manifest.image_size, resolved, of_optimizer), made)
+        for shared, new in zip(filter(None, kept), filter(None, made), strict=True):
+            for variable, value in zip(shared.variables, new.variables, strict=True):
                 variable.assign(value)
         return kept
 

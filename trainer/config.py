@@ -195,6 +195,9 @@ class TrainConfig:
     schedule: str = setting(
         "constant", "Learning rate after the warm-up: constant, or cosine (falls to 0 at the end)."
     )
+    head_factor: float = setting(
+        1.0, "Factor on the learning rate of the layers after the encoder, which start without training."
+    )
     flip: bool = setting(
         False, "Mirror every training image and its map left to right with a probability of one half."
     )
@@ -252,6 +255,7 @@ class TrainConfig:
             f"warmup_epochs is {self.warmup_epochs:g}; it must be below epochs, which is {self.epochs}",
         )
         check_choice("schedule", self.schedule, SCHEDULES)
+        _check_number("head_factor", self.head_factor, 0, exclusive=True)
         _check_share("zoom", self.zoom, 0.9)
         _check_share("color_jitter", self.color_jitter, 0.9)
         _check_number("cc_weight", self.cc_weight, 0)

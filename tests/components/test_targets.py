@@ -30,6 +30,7 @@ OTHER = TrainConfig(
     learning_rate_scaling="sqrt",
     warmup_epochs=0.5,
     schedule="cosine",
+    head_factor=2.0,
     flip=True,
     zoom=0.2,
     color_jitter=0.2,

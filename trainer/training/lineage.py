@@ -11,7 +11,7 @@ from trainer.files import read_json
 
 CHANGEABLE = ("recipe", "epochs", "patience", "checkpoint_minutes", "precision", "accumulation", "profile_steps")
 """Settings that may change when a run resumes. The resolved precision may not."""
-LATER = ("flip", "zoom", "color_jitter", "cc_weight", "sim_weight", "weight_decay", "ema_decay")
+LATER = ("head_factor", "flip", "zoom", "color_jitter", "cc_weight", "sim_weight", "weight_decay", "ema_decay")
 """Settings that checkpoints of earlier versions do not have; such a run had their defaults."""
 
 

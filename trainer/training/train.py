@@ -22,18 +22,17 @@ from trainer.errors import UserError, first_line
 from trainer.files import replacing
 from trainer.model import build_model
 from trainer.models.saved_model import write_model
-from trainer.training import exits, initial, precision, schedule, strategy
+from trainer.training import exits, initial, precision, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.checks import check_output, check_training
 from trainer.training.lineage import lineage
 from trainer.training.loop import Data, Loop
+from trainer.training.optimizer import build_optimizer
 from trainer.training.preemption import watched
 from trainer.training.step import Network
 from trainer.training.strategy import Devices
 from trainer.training.tensorboard import Board
 
-ADAM_EPSILON = 1e-8
-"""The default of TensorFlow 1, which the reference used; Keras' default is 1e-7."""
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError)
 """Errors that TensorFlow raises when a machine is lost."""
 
@@ -131,19 +130,8 @@ def make_network(config: TrainConfig, manifest: Manifest, resolved: str, base_mo
         UserError: as `initial.initial_model`.
     """
     model = initial.initial_model(config, manifest.image_size, precision.POLICIES[resolved], base_model)
-    rate = schedule.learning_rate(config, manifest.counts["train"] // config.batch_size)
-    decay = config.ema_decay**config.batch_size  # a step of a batch is as many steps of one image
-    adam = keras.optimizers.Adam(
-        rate,
-        epsilon=ADAM_EPSILON,
-        weight_decay=config.weight_decay or None,
-        use_ema=bool(config.ema_decay),
-        ema_momentum=decay,
-    )
-    if config.weight_decay:
-        adam.exclude_from_weight_decay(var_names=["bias"])
-    optimizer = precision.scaled(adam, resolved)
-    optimizer.build(model.trainable_variables)
+    steps = manifest.counts["train"] // config.batch_size
+    optimizer = build_optimizer(config, model, steps, resolved)
     averaged = None
     if config.ema_decay:
         averaged = build_model(manifest.image_size, precision.POLICIES[resolved])

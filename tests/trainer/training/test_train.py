@@ -170,6 +170,7 @@ def test_training_resumes_from_the_last_intact_checkpoint(dataset, trained_narro
 
 EVERYTHING = dataclasses.replace(
     CONFIG,
+    head_factor=3.0,
     flip=True,
     zoom=0.3,
     color_jitter=0.2,
@@ -202,11 +203,12 @@ def test_training_with_variants_and_an_average_resumes_to_the_same_bits(dataset,
 
 def test_every_setting_changes_the_training(with_everything, dataset, trained_narrow, quick, tmp_path):
     seen = {str(history(trained_narrow[0])), str(history(with_everything[0]))}
-    for name in ("flip", "zoom", "color_jitter", "cc_weight", "sim_weight", "weight_decay", "ema_decay"):
+    own = [name for name, value in dataclasses.asdict(EVERYTHING).items() if value != getattr(CONFIG, name)]
+    for name in own:
         one = dataclasses.replace(CONFIG, **{name: getattr(EVERYTHING, name)})
         train(one, dataset, tmp_path / name, tmp_path / f"{name}-state")
         seen.add(str(history(tmp_path / name)))
-    assert len(seen) == 9
+    assert len(seen) == 2 + len(own)
 
 
 def test_the_average_is_what_is_kept_and_the_training_does_not_see_it(dataset, quick, tmp_path):
@@ -341,6 +343,7 @@ def test_folder_without_data_is_refused(tmp_path):
         ("learning_rate", float("nan"), "learning_rate is nan"),
         ("seed", -1, "seed is -1"),
         ("recipe", "bset", "unknown recipe 'bset'; did you mean 'best'"),
+        ("head_factor", 0.0, "head_factor is 0; it must be above 0"),
         ("zoom", 1.0, "zoom is 1; it must be at least 0 and at most 0.9"),
         ("color_jitter", -0.1, "color_jitter is -0.1; it must be at least 0"),
         ("cc_weight", -1.0, "cc_weight is -1; it must be at least 0"),
