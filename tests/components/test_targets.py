@@ -17,7 +17,7 @@ from tests.prepared import write_prepared
 from trainer import __main__ as trainer
 from trainer.accelerators import ACCELERATORS
 from trainer.artifacts import Manifest
-from trainer.config import TrainConfig
+from trainer.config import TrainConfig, with_recipe
 from trainer.training import schedule, train
 from trainer.training.strategy import Cluster, Devices
 
@@ -127,6 +127,7 @@ def resolved(config, named, accelerator, data):
     chips = types.SimpleNamespace(num_replicas_in_sync=row.chips)
     devices = Devices(chips, row.image, row.chip if named else None, Cluster({"worker": ["localhost"]}))
     precision = row.chip.precision if config.precision == "auto" else config.precision
+    config = with_recipe(config, fine_tuning=False)
     return train._with_batch(config, Manifest.load(data), devices, precision, named)
 
 
