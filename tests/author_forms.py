@@ -16,8 +16,8 @@ from trainer import datasets
 
 SIZE = (48, 64)
 """(height, width) of the images, pixels."""
-SIZES = {"osie": (600, 800)}
-"""Its points are in pixels of these."""
+SIZES = dict.fromkeys(("osie", "osie-mouse"), (600, 800))
+"""Their points are in pixels of these."""
 MISTAKEN = "i05june05_static_street_boston_p1010764"
 """The image of MIT1003 with a second file of points."""
 JUNK = {".DS_Store": b"x", "__MACOSX/._x.jpg": b"x", "Thumbs.db": b"x"}
@@ -219,12 +219,27 @@ def osie_cells(observers_of):
     )
 
 
+def mouse_samples(observers):
+    """OSIE's struct of the places (y, x) of each observer's cursor, which has been at the first of them twice."""
+    places = [np.concatenate([points, points[:1]]) for points in observers]
+    lengths = [len(points) for points in places]
+    return {
+        "subj": np.repeat([7, 321, 1020], lengths).astype(np.uint16)[:, None],
+        "coord": (np.concatenate(places) + 1).astype(np.uint16),
+        "order": np.concatenate([np.arange(1, n + 1) for n in lengths]).astype(np.uint8)[:, None],
+    }
+
+
 def _osie(n):
+    """The archive of both datasets: eye tracking, and the tracking of as many observers' mice."""
     size, folder = SIZES["osie"], "predicting-human-gaze-beyond-pixels-master"
     names = [f"{1001 + i}.jpg" for i in range(n)]
     cells = osie_cells({name: fixations(i, size) for i, name in enumerate(names)})
     files = {f"{folder}/data/stimuli/{name}": _stimulus(i, ".jpg", size) for i, name in enumerate(names)}
     files[f"{folder}/data/eye/fixations.mat"] = matlab(fixations=cells)
+    for i, name in enumerate(names):
+        samples = mouse_samples(fixations(i, size))
+        files[f"{folder}/data/mouse_amt/{name[:-4]}.mat"] = matlab(fixations=samples)
     for other in ("LICENSE", "README.md", "data/attrs.mat", "data/mouse_lab/1001.mat", "src/demo.m"):
         files[f"{folder}/{other}"] = b"x"
     return (files,), {name: i for i, name in enumerate(names)}
@@ -252,6 +267,7 @@ FORMS = {
     "dutomron": _dutomron,
     "pascals": _pascals,
     "osie": _osie,
+    "osie-mouse": _osie,
     "fiwi": _fiwi,
     "fixationadd1000": _fixationadd1000,
 }

@@ -73,6 +73,8 @@ class Dataset:
     """Suffix of a map's stem, which follows the stem of its image."""
     fixation_suffix: str = ""
     """The same for fixations."""
+    part: str = ""
+    """Which part of its archives it is, if another dataset is in the same: they then have other fingerprints."""
 
     @property
     def any_count(self) -> bool:
@@ -83,6 +85,30 @@ class Dataset:
     def train_share(self) -> tuple[int, int]:
         """Numerator and denominator of the share of images for training."""
         return OWN_SHARE if self.any_count else (self.n_train, self.n_train + self.n_valid)
+
+
+OSIE = Dataset(
+    (240, 320),
+    500,
+    200,
+    places=(
+        Place(
+            "https://github.com/NUS-VIP/predicting-human-gaze-beyond-pixels/archive/master.zip",
+            "predicting-human-gaze-beyond-pixels.zip",
+        ),
+    ),
+    form=(
+        Rule("stimuli/{name}.jpg", "stimulus"),
+        Rule("fixations.mat", "fixations", reader="osie"),
+    ),
+    licence="MIT License.",
+    citation=(
+        "Juan Xu, Ming Jiang, Shuo Wang, Mohan S. Kankanhalli, Qi Zhao: Predicting human gaze beyond "
+        "pixels. Journal of Vision 14(1), 2014."
+    ),
+    homepage="https://github.com/NUS-VIP/predicting-human-gaze-beyond-pixels",
+)
+"""OSIE, by eye tracking."""
 
 
 DATASETS: dict[str, Dataset] = {
@@ -192,26 +218,16 @@ DATASETS: dict[str, Dataset] = {
         ),
         homepage="http://cbs.ic.gatech.edu/salobj/",
     ),
-    "osie": Dataset(
-        (240, 320),
-        500,
-        200,
-        places=(
-            Place(
-                "https://github.com/NUS-VIP/predicting-human-gaze-beyond-pixels/archive/master.zip",
-                "predicting-human-gaze-beyond-pixels.zip",
-            ),
-        ),
+    "osie": OSIE,
+    # The same photographs, in the same splits. The blur is that of the authors' own maps (their `config.m`).
+    "osie-mouse": dataclasses.replace(
+        OSIE,
+        blur_sigma_px=24.0,
         form=(
             Rule("stimuli/{name}.jpg", "stimulus"),
-            Rule("fixations.mat", "fixations", reader="osie"),
+            Rule("mouse_amt/{name}.mat", "fixations"),
         ),
-        licence="MIT License.",
-        citation=(
-            "Juan Xu, Ming Jiang, Shuo Wang, Mohan S. Kankanhalli, Qi Zhao: Predicting human gaze beyond "
-            "pixels. Journal of Vision 14(1), 2014."
-        ),
-        homepage="https://github.com/NUS-VIP/predicting-human-gaze-beyond-pixels",
+        part="mouse",
     ),
     "fiwi": Dataset(
         (216, 384),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def fingerprint(dataset: str, source: str, private_sources: bool = False) -> str:
-    """A digest (hex) of the names, sizes and checksums of all files at the source.
+    """A digest (hex) of the names, sizes and checksums of all files at the source, and of the row's `part`.
 
     It does not depend on the place of the files. On Cloud Storage only the listing is read, and of other servers
     what they say of a file without sending it: where that is no checksum, its ETag or date takes its place.
@@ -44,8 +44,8 @@ def fingerprint(dataset: str, source: str, private_sources: bool = False) -> str
     if source == SAMPLE:
         return sample.fingerprint(dataset)
     if origin := places.origin_of(source, row, private_sources):
-        return _digest(places.offers(origin, cache.cache_folder()))
-    return _digest(storage.list_objects(source))
+        return _digest(places.offers(origin, cache.cache_folder()), row.part)
+    return _digest(storage.list_objects(source), row.part)
 
 
 def fetch_dataset(
@@ -118,18 +118,19 @@ def _opened(
     config: FetchConfig, origin: places.Origin | None, scratch: pathlib.Path, cache_dir: str | None
 ) -> Iterator[_Opened]:
     """The source while it is open. The sample set generates its members, but only those that are read."""
+    part = datasets.get(config.dataset).part
     if config.source == SAMPLE:
         yield _Opened(sample.members(config.dataset), [], sample.fingerprint(config.dataset))
     elif origin is None:
         objects = storage.list_objects(config.source)
         with sources.opened(config.source, objects, scratch) as members:
-            yield _Opened(members, objects, _digest(objects))
+            yield _Opened(members, objects, _digest(objects, part))
     else:
         found = places.fetch(origin, cache.cache_folder(cache_dir) or scratch / "download")
         objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in found]
         try:
             with sources.opened_files({each.offer.name: each.path for each in found}, scratch) as members:
-                yield _Opened(members, objects, _digest(each.offer.object for each in found))
+                yield _Opened(members, objects, _digest((each.offer.object for each in found), part))
         except sources.DamagedError as error:
             cache.forget(each for each in found if each.offer.name == error.archive)
             raise
@@ -181,9 +182,9 @@ def leave_out(output: str | os.PathLike[str]) -> None:
     )
 
 
-def _digest(objects: Iterable[SourceObject]) -> str:
+def _digest(objects: Iterable[SourceObject], part: str) -> str:
     lines = sorted(f"{file.name}\t{file.size_bytes}\t{file.crc32c}\n" for file in objects)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
+    return hashlib.sha256("".join([*lines, part]).encode()).hexdigest()
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Read the fixations of one image from a MATLAB file: SALICON's, CAT2000's or DUT-OMRON's."""
+"""Read the fixations of one image from a MATLAB file: SALICON's, CAT2000's, DUT-OMRON's, or OSIE's by mouse."""
 
 import io
 from typing import Any
@@ -10,6 +10,9 @@ from scipy import io as mat
 from trainer.data.gaze import Gaze, Size
 from trainer.errors import UserError, first_line
 from trainer.sources import Member
+
+OSIE_SIZE = (600, 800)
+"""(height, width) of OSIE's images, pixels."""
 
 
 def load(member: Member, *names: str) -> dict[str, Any]:
@@ -36,17 +39,19 @@ def load(member: Member, *names: str) -> dict[str, Any]:
 
 
 def read(member: Member, size: Size) -> Gaze:
-    """The fixations of an image of `size` (h, w), of a file of any of the three forms.
+    """The fixations of an image of `size` (h, w), of a file of any of the four forms.
 
     Raises:
         UserError: the file has another form, or is of an image of another size.
     """
-    content = load(member, "gaze", "fixLocs", "s")
+    content = load(member, "gaze", "fixLocs", "s", "fixations")
     try:
         if "fixLocs" in content:
             return _of_matrix(content["fixLocs"], member, size)
         if "s" in content:
             return _of_list(content["s"], member, size)
+        if "fixations" in content:
+            return _of_samples(content["fixations"], member, size)
         return _of_observers(content["gaze"], size)
     except (TypeError, ValueError, IndexError, KeyError) as error:
         raise UserError(
@@ -85,6 +90,21 @@ def _of_list(rows: Any, member: Member, size: Size) -> Gaze:
         raise _other_size(member, (height, width), size)
     observers = np.unique(values[1:, 2], return_inverse=True)[1].astype(np.int64)
     return Gaze.inside(values[1:, 1::-1], observers, size)
+
+
+def _of_samples(struct: Any, member: Member, size: Size) -> Gaze:
+    """OSIE's mouse tracking: a struct of `coord`, rows (y, x) that count from 1, and `subj`, the observer of each.
+
+    The rows are the places of a moving cursor, some 120 an observer, and no fixations. A pixel counts once for
+    each observer: in the authors' maps it counts once for all (their `computeMouseFixationMaps.m`).
+    """
+    if not fits(OSIE_SIZE, size):
+        raise _other_size(member, OSIE_SIZE, size)
+    points, subjects = (_columns(struct[name].item(), n) for name, n in (("coord", 2), ("subj", 1)))
+    samples = np.concatenate([subjects, points], axis=1)
+    samples = samples[np.sort(np.unique(samples, axis=0, return_index=True)[1])]
+    observers = np.unique(samples[:, 0], return_inverse=True)[1].astype(np.int64)
+    return Gaze.inside(np.trunc(samples[:, 1:]) - 1, observers, size)
 
 
 def fits(stated: tuple[float, float], size: Size) -> bool:

@@ -10,12 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.data.gaze import Fixations, Gaze, Size
-from trainer.data.mat_files import fits, load
+from trainer.data.mat_files import OSIE_SIZE, fits, load
 from trainer.errors import UserError, first_line
 from trainer.sources import Member
 
-OSIE_SIZE = (600, 800)
-"""(height, width) of OSIE's images, pixels."""
 MAX_VALUES = 10_000_000
 """Numbers in all matrices of a file; PASCAL-S has 120,942."""
 

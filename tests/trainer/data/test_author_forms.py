@@ -18,12 +18,21 @@ from trainer.data import fetch, layout, tfrecords
 from trainer.errors import UserError
 
 N = 10
-FEW = {"osie": 5}
+FEW = {"osie": 5, "osie-mouse": 5}
 """Number of images of a dataset with large ones."""
 MAPS = ("salicon", "mit1003", "cat2000", "pascals", "fixationadd1000")
 """Datasets with maps; those of the others are made from their points."""
-OBSERVERS = ("salicon", "dutomron", "pascals", "osie")
-OTHERS = {"salicon": 2, "mit1003": 1, "cat2000": N + 2, "dutomron": 1, "pascals": 2 + 2 * N, "osie": 5, "fiwi": N}
+OBSERVERS = ("salicon", "dutomron", "pascals", "osie", "osie-mouse")
+OTHERS = {
+    "salicon": 2,
+    "mit1003": 1,
+    "cat2000": N + 2,
+    "dutomron": 1,
+    "pascals": 2 + 2 * N,
+    "osie": 5 + FEW["osie"],
+    "osie-mouse": 5 + 1,
+    "fiwi": N,
+}
 """Files that do not belong to the dataset."""
 
 
@@ -84,7 +93,7 @@ def test_every_dataset_is_read_in_its_authors_form(dataset, tmp_path):
             if dataset in MAPS:
                 np.testing.assert_allclose(example.density, ramp(index), atol=60 if ".jp" in names[0] else 0)
             else:
-                sigma_px = 30 if dataset == "fiwi" else 16
+                sigma_px = {"fiwi": 30, "osie-mouse": 24}.get(dataset, 16)
                 assert set(np.unique(blurred(points, size, sigma_px) - example.density)) <= {0, 1}
 
 
@@ -145,6 +154,28 @@ def test_archives_may_be_renamed_or_unpacked_or_one_alone(dataset, tmp_path):
         )
     for source in ("separate", "together", "renamed"):
         assert names_in(dataset, tmp_path / source) == expected
+
+
+def test_mouse_tracking_has_the_photographs_and_the_splits_of_eye_tracking(tmp_path):
+    """A model of both, trained on one after the other, has seen none of the held-out photographs in either."""
+    author_forms.write("osie", tmp_path, 20)
+    (archive,) = tmp_path.iterdir()
+    eye, mouse = (names_in(dataset, archive) for dataset in ("osie", "osie-mouse"))
+    assert eye == mouse
+    assert {split: len(names) for split, names in eye.items()} == {"train": 14, "valid": 6}
+    eye, mouse = (datasets.get(dataset) for dataset in ("osie", "osie-mouse"))
+    assert (eye.n_train, eye.n_valid) == (mouse.n_train, mouse.n_valid)
+
+
+def test_mouse_tracking_and_eye_tracking_of_one_archive_have_other_fingerprints(tmp_path):
+    """Else a training on one would resume from the checkpoints of a training on the other."""
+    author_forms.write("osie", tmp_path / "source", 5)
+    manifests = [
+        fetched(each, tmp_path / "source", tmp_path / each, image_size="24x32") for each in ("osie", "osie-mouse")
+    ]
+    assert manifests[0].objects == manifests[1].objects
+    assert manifests[0].fingerprint != manifests[1].fingerprint
+    assert manifests[1].fingerprint == fetch.fingerprint("osie-mouse", str(tmp_path / "source"))
 
 
 def test_one_of_two_archives_is_not_enough(tmp_path):

@@ -9,7 +9,17 @@ import h5py
 import numpy as np
 import pytest
 
-from tests.author_forms import SIZE, SIZES, fix_cell, fixations, matlab, matlab_hdf5, osie_cells, rows
+from tests.author_forms import (
+    SIZE,
+    SIZES,
+    fix_cell,
+    fixations,
+    matlab,
+    matlab_hdf5,
+    mouse_samples,
+    osie_cells,
+    rows,
+)
 from trainer.data import mat_files, mat_sets
 from trainer.errors import UserError
 from trainer.sources import Member
@@ -58,7 +68,7 @@ def test_observers_of_a_list_that_are_missing_leave_no_gap():
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e300, 5000, -5])
-@pytest.mark.parametrize("form", ["gaze", "s", "osie", "pascals"])
+@pytest.mark.parametrize("form", ["gaze", "s", "fixations", "osie", "pascals"])
 def test_points_outside_and_blinks_are_left_out_and_counted(form, bad):
     good = [[4.0, 3.0], [6.0, 5.0]]
     if form == "osie":
@@ -71,6 +81,9 @@ def test_points_outside_and_blinks_are_left_out_and_counted(form, bad):
             gaze = mat_files.read(file(matlab(gaze=structs(good, [[1.0, bad]]))), SIZE)
         elif form == "s":
             gaze = mat_files.read(file(matlab(s=[[64, 48, 0], [3, 2, 1], [5, 4, 1], [1, bad, 2]])), SIZE)
+        elif form == "fixations":
+            samples = {"coord": [[3.0, 4], [5, 6], [bad, 1]], "subj": [[8.0], [8], [9]]}
+            gaze = mat_files.read(file(matlab(fixations=samples)), OSIE)
         else:
             matrix = np.array([[3, 5, 1], [4, 6, bad], [1, 1, 2]])
             gaze = mat_sets.read_pascals({"pascalfix.mat": file(fix_cell([matrix]))})["1"].read(SIZE)
@@ -84,7 +97,7 @@ def test_points_outside_and_blinks_are_left_out_and_counted(form, bad):
     [
         (
             {"other": 1},
-            r"x\.mat in set\.zip .* no variable named gaze or fixLocs or s; download or export it again",
+            r"x\.mat in set\.zip .* no variable named gaze or fixLocs or s or fixations; download or export it",
         ),
         (
             {"gaze": structs(np.ones((4, 3)))},
@@ -103,6 +116,46 @@ def test_points_outside_and_blinks_are_left_out_and_counted(form, bad):
 )
 def test_a_file_of_another_form_is_named(variables, message):
     refused(message, mat_files.read, file(matlab(**variables)), SIZE)
+
+
+def test_a_pixel_counts_once_for_each_observer_of_mouse_tracking():
+    samples = mouse_samples(
+        [np.array([[599, 799], [0, 0], [599, 799], [0, 1]]), np.array([[0, 1]]), np.zeros((0, 2))]
+    )
+    samples = {name: np.concatenate([values, values]) for name, values in samples.items()}
+    gaze = mat_files.read(file(matlab(fixations=samples)), OSIE)
+    assert gaze.points.tolist() == [[599, 799], [0, 0], [0, 1], [0, 1]]
+    assert gaze.observers.tolist() == [0, 0, 0, 1]
+    assert gaze.n_left_out == 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "message"),
+    [
+        (5, "has another form"),
+        ({"subj": [[1]]}, r"has another form \(no field of name coord"),
+        ({"coord": [[1, 2, 3]], "subj": [[1]]}, r"has another form \(a matrix of 1 x 3, which has not 2 columns"),
+        (
+            {"coord": [[1, 2], [3, 4]], "subj": [[1, 1]]},
+            r"has another form \(a matrix of 1 x 2, which has not 1 col",
+        ),
+        ({"coord": [[1, 2], [3, 4]], "subj": [[1]]}, "has another form"),
+        ({"coord": "text", "subj": [[1]]}, "has another form"),
+        (osie_cells({"1001.jpg": fixations(1, OSIE)}), "has another form"),
+    ],
+)
+def test_mouse_tracking_of_another_form_is_named(variable, message):
+    refused(
+        rf"x\.mat in set\.zip .* variable fixations {message}.*again$",
+        mat_files.read,
+        file(matlab(fixations=variable)),
+        OSIE,
+    )
+
+
+def test_mouse_tracking_is_refused_for_images_of_another_size():
+    content = file(matlab(fixations=mouse_samples(fixations(1, OSIE))))
+    refused("is of an image of 600 x 800 .*image is 480 x 640; replace one", mat_files.read, content, (480, 640))
 
 
 def test_a_matrix_of_numbers_that_are_none_has_no_fixation():
