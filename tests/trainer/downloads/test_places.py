@@ -105,6 +105,20 @@ def sha256(content):
     return hashlib.sha256(content).hexdigest()
 
 
+def test_two_datasets_in_one_archive_are_downloaded_once(internet, tmp_path, capsys):
+    author_forms.write("osie", tmp_path / "published", 5)
+    (archive,) = (tmp_path / "published").iterdir()
+    publish(internet, "osie", [archive.read_bytes()])
+    for dataset in ("osie-mouse", "osie"):
+        arguments = ["fetch", "--dataset", dataset, "--image-size", "24x32", "--allow-partial-data", "true"]
+        arguments += ["--cache-dir", str(tmp_path / "cache"), "--output-dir", str(tmp_path / dataset)]
+        main(arguments)
+        assert Manifest.load(tmp_path / dataset).dataset == dataset
+    said = capsys.readouterr().out
+    assert said.count("download predicting-human-gaze-beyond-pixels.zip from ") == 1
+    assert said.count("is in the cache: ") == 1
+
+
 def test_without_an_answer_the_fetch_takes_the_cache(internet, tmp_path, capsys):
     author_forms.write("fiwi", tmp_path / "published", 4)
     publish(internet, "fiwi", [(tmp_path / "published" / "webpage_dataset.zip").read_bytes()])
