@@ -142,12 +142,7 @@ def test_reason_warns_of_a_model_that_kept_fewer_images_apart(share, cautious, s
     manifest = {"dataset": "osie", "source": "gs://b/osie", "split": split, "test_share": 0.5}
     config = {"dataset": "osie", "fingerprint": "aaaa"} | ({} if share is None else {"test_share": share})
     sentence = held_out.caution("current default", config, manifest, {"aaaa": 0.5})
-    assert (
-        sentence.endswith(
-            "may have been in its training or validation set, so its scores on them may be too good."
-        )
-        == cautious
-    )
+    assert ("may have been in its training or validation set, so" in sentence) == cautious
     assert bool(sentence) == cautious
 
 

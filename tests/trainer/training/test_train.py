@@ -288,7 +288,7 @@ def test_start_without_a_file_leaves_no_digest_behind(trained):
 
 
 def test_checkpoint_of_another_share_is_refused(trained, dataset, quick, tmp_path):
-    """Other images would choose the epoch. Data without a share leaves nothing behind: older checkpoints resume."""
+    """Other images would choose the epoch. Data without a share leaves none, so older checkpoints resume."""
     shared = shutil.copytree(dataset, tmp_path / "shared")
     dataclasses.replace(Manifest.load(dataset), test_share=0.5).save(shared)
     state = shutil.copytree(trained[1], tmp_path / "state")
