@@ -13,6 +13,7 @@ def fetch_dataset(
     allow_partial_data: bool,
     private_sources: bool,
     max_examples: int,
+    test_share: float,
     columns: str,
     coordinates: str,
     screen_size: str,

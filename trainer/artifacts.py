@@ -108,6 +108,8 @@ class Manifest:
     """Terms under which the dataset may be used; empty if unknown."""
     citation: str = ""
     """The publication to cite; empty if unknown."""
+    test_share: float = 0.0
+    """Share of the validation images that is kept apart as a test set, which it is if `is_test_set`."""
     notes: list[str] = dataclasses.field(default_factory=list)
     """What was understood of the source, and what was left out and why; sentences for people."""
     schema: int = SCHEMA

@@ -100,6 +100,10 @@ def _check_share(name: str, value: float, most: float) -> None:
     check(0 <= value <= most, f"{name} is {value:g}; it must be at least 0 and at most {most:g}")
 
 
+def _check_below_one(name: str, value: float, example: float) -> None:
+    check(0 <= value < 1, f"{name} is {value:g}; it must be at least 0 and below 1, such as {example:g}")
+
+
 @dataclasses.dataclass(frozen=True)
 class FetchConfig:
     """How one dataset becomes prepared shards."""
@@ -119,6 +123,13 @@ class FetchConfig:
         False, "Also fetch from http:// addresses, and from machines of private networks."
     )
     max_examples: int = setting(0, "Use at most this many images of each split, for quick trials; 0 uses all.")
+    test_share: float = setting(
+        0.0,
+        "Share of the validation images, at least 0 and below 1, that is kept apart as a test set: it neither "
+        "trains nor chooses an epoch, and a test set is this share alone. All data of a run has the same share, "
+        "so that its test set may be of the data that is trained on. Recordings with images labelled test are "
+        "refused: they have a test set. 0 for none.",
+    )
     columns: str = setting(
         "",
         "custom: which columns of the tables hold what, such as image=stimulus,x=gx,y=gy,observer=pid; also "
@@ -157,6 +168,7 @@ class FetchConfig:
 
     def __post_init__(self) -> None:
         _check_number("max_examples", self.max_examples, 0)
+        _check_below_one("test_share", self.test_share, 0.5)
         if self.image_size:
             parse_image_size(self.image_size)
         recordings.check_settings(self)
@@ -170,6 +182,10 @@ class FetchConfig:
     def accepts_partial(self) -> bool:
         """Whether the numbers of images may differ from trainer/datasets.py; the sample dataset's always do."""
         return self.allow_partial_data or self.source == SAMPLE
+
+    def n_kept_apart(self, n_valid: int) -> int:
+        """How many of `n_valid` validation images `test_share` keeps apart: the nearest whole number."""
+        return round(n_valid * self.test_share)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -301,10 +317,7 @@ class EvaluateConfig:
         check_choice("gate_on", self.gate_on, GATE_ON)
         check_choice("gate", self.gate, (*METRICS, "always", "never"))
         _check_number("gate_margin", self.gate_margin, 0)
-        check(
-            0 <= self.gate_confidence < 1,
-            f"gate_confidence is {self.gate_confidence:g}; it must be at least 0 and below 1, such as 0.95",
-        )
+        _check_below_one("gate_confidence", self.gate_confidence, 0.95)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -314,8 +327,8 @@ class HeldOutConfig:
     test_dataset: str = setting(
         "",
         "Name of a dataset in trainer/datasets.py that is only tested on: all of its images, or if its split is "
-        "given its validation images (of custom those labelled test, if there are any). Images that are also in "
-        "the training data are left out. Empty for none.",
+        "given its validation images (of custom those labelled test, if there are any), or with test_share that "
+        "share of its validation images. Images that are also in the training data are left out. Empty for none.",
     )
     test_source: str = setting(
         "",

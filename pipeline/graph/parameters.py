@@ -255,11 +255,12 @@ def _validate_test_set(values: Mapping[str, Value]) -> None:
     except UserError as error:
         raise UserError(f"test set: {error}") from None
     place = held_out.test_dataset, held_out.test_source.rstrip("/")
-    for step, title in steps_of(values).items():
+    for step, title in steps_of(values).items() if not values["test_share"] else ():
         check(
             place != (values[f"{step}_dataset"], str(values[f"{step}_source"]).rstrip("/")),
-            f"test_dataset and test_source are those of {title.lower()}, so nothing would be only tested on; name "
-            "other data, or leave both empty: without a test set the validation images are evaluated",
+            f"test_dataset and test_source are those of {title.lower()}, so nothing would be only tested on; set "
+            "test_share, such as 0.5, to keep a part of its validation images apart, or name other data, or leave "
+            "both empty: without a test set the validation images are evaluated",
         )
 
 

@@ -43,7 +43,9 @@ def data_size(config: FetchConfig) -> DataSize:
 
         generated = sample.counts(config.dataset)
         counts = generated["train"], generated["valid"]
-    n_train, n_valid = (min(count, config.max_examples or count) for count in counts)
+    n_train, n_valid = counts
+    n_valid -= config.n_kept_apart(n_valid)
+    n_train, n_valid = (min(count, config.max_examples or count) for count in (n_train, n_valid))
     return DataSize(
         images=n_train,
         valid_images=n_valid,

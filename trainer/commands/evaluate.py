@@ -6,6 +6,7 @@ import tempfile
 
 from trainer import recordings
 from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig
+from trainer.errors import check
 from trainer.settings_cli import add_model, add_settings, output_dir, output_file, settings
 
 HELP = "evaluate a model, compared with baselines"
@@ -27,7 +28,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", type=output_file, metavar="HTML", help="Write a page with the results.")
     add_settings(parser, EvaluateConfig)
     add_settings(parser, HeldOutConfig)
-    add_settings(parser, FetchConfig, ("allow_partial_data", "private_sources", *recordings.SETTINGS))
+    add_settings(
+        parser, FetchConfig, ("allow_partial_data", "private_sources", "test_share", *recordings.SETTINGS)
+    )
 
 
 def execute(parsed: argparse.Namespace) -> None:
@@ -42,6 +45,10 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.reports.terminal import print_evaluation
 
     config, held_out = settings(EvaluateConfig, parsed), settings(HeldOutConfig, parsed)
+    check(
+        bool(held_out.test_dataset or not parsed.test_share),
+        f"test_share is {parsed.test_share:g}, but test_dataset is empty; name the dataset that it is a share of",
+    )
     model, champion = find_answering(parsed.model).folder, parsed.champion and find_model(parsed.champion)
     check_output(parsed.output_dir)
     # Next to the output, because that disk has room.

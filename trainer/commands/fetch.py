@@ -19,8 +19,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--test",
         action="store_true",
-        help="Prepare a test set: all images are only tested on, or if the split is given the validation images. "
-        "`evaluate` takes it as a further --dataset-dir.",
+        help="Prepare a test set: all images are only tested on, or if the split is given the validation images, "
+        "or with --test-share that share of the validation images. `evaluate` takes it as a further "
+        "--dataset-dir.",
     )
     add_cache_dir(parser)
     parser.add_argument(

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from trainer import datasets, sources, storage
-from trainer.artifacts import MANIFEST, TEST, Manifest, SourceObject, code_version
+from trainer.artifacts import MANIFEST, SPLITS, TEST, Manifest, SourceObject, code_version
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample
 from trainer.downloads import cache, places
@@ -57,8 +57,9 @@ def fetch_dataset(
         config: the dataset and its source.
         output: the folder.
         cache_dir: folder that keeps downloaded archives; empty for none, None for that of the environment.
-        test_of: the dataset that a model is trained on, if this one is to test that model: all images are only
-            tested on, at the image size of that dataset unless `config` has one. Empty for data to train on.
+        test_of: the dataset that a model is trained on, if this one is to test that model: all images, or the
+            share that `config` keeps apart, are only tested on, at the image size of that dataset unless `config`
+            has one. Empty for data to train on.
 
     Raises:
         UserError: the source has an error (see `storage`, `sources`, `layout`, `decode`), or the output cannot be
@@ -80,20 +81,19 @@ def fetch_dataset(
 
                 found, row = find_recordings(opened.members, row, source, config, bool(test_of))
             else:
-                found = layout.find_items(opened.members, row, source)
+                found = _found(config, row, opened.members, source)
             items = found.items
-            if test_of:
-                items = layout.only_tested(items, row)
-                layout.check_test_count(items, row, source, config.accepts_partial)
-            else:
-                layout.check_counts(items, row, source, config.accepts_partial)
+            check_counts = layout.check_test_count if test_of else layout.check_counts
+            check_counts(items, row, source, config.accepts_partial)
+            layout.check_kept_apart(items, source, config.test_share)
+            items = layout.only_tested(items, row) if test_of else {split: items[split] for split in SPLITS}
             items = {split: layout.limited(items[split], config.max_examples) for split in items}
             load_tensorflow()
             from trainer.data.prepare import prepare
 
             name = prepared_name(config.dataset, source)
             facts = prepare(items, row.blur_sigma_px, image_size, partial, name, refuse_copies=row.any_count)
-        manifest = _manifest(config.dataset, row, source, opened, image_size, facts, found)
+        manifest = _manifest(config, row, source, opened, image_size, facts, found)
         manifest.save(partial)
     return manifest
 
@@ -136,8 +136,18 @@ def _opened(
             raise
 
 
+def _found(config: FetchConfig, row: datasets.Dataset, members: list[Member], source: str) -> layout.Found:
+    """The images of each split of a dataset in the table, with those that are kept apart."""
+    found = layout.find_items(members, row, source)
+    items = layout.keep_apart(found.items, row, config.n_kept_apart(len(found.items["valid"])))
+    notes = [] if config.source == SAMPLE else found.notes
+    if TEST in items:
+        notes = [*notes, layout.kept_apart_text(items, config.test_share)]
+    return layout.Found(items, notes)
+
+
 def _manifest(
-    dataset: str,
+    config: FetchConfig,
     row: datasets.Dataset,
     source: str,
     opened: _Opened,
@@ -146,18 +156,21 @@ def _manifest(
     found: layout.Found,
 ) -> Manifest:
     is_sample = source == SAMPLE
-    complete = {"train": row.n_train, "valid": row.n_valid}
-    if is_sample:
-        complete = sample.counts(dataset)
-    elif row.any_count:
+    if row.any_count:
         complete = {split: len(items) for split, items in found.items.items()}
+    else:
+        complete = sample.counts(config.dataset) if is_sample else {"train": row.n_train, "valid": row.n_valid}
+        if n_test := config.n_kept_apart(complete["valid"]):
+            complete |= {"valid": complete["valid"] - n_test, TEST: n_test}
+    of_test_set = TEST in facts.counts
+    expected = {split: complete[split] for split in SPLITS}
     return Manifest(
-        dataset=prepared_name(dataset, source),
+        dataset=prepared_name(config.dataset, source),
         source=source,
         fingerprint=opened.fingerprint,
         image_size=image_size,
         counts=facts.counts,
-        expected_counts={TEST: layout.tested_count(complete, row)} if TEST in facts.counts else complete,
+        expected_counts={TEST: layout.tested_count(complete, row)} if of_test_set else expected,
         split=row.split,
         ground_truth=facts.ground_truth,
         blur_sigma_px=row.blur_sigma_px if facts.ground_truth == "points" else 0.0,
@@ -169,7 +182,8 @@ def _manifest(
         code_version=code_version(),
         licence="" if is_sample else row.licence,
         citation="" if is_sample else row.citation,
-        notes=[*([] if is_sample else found.notes), *facts.notes],
+        test_share=config.test_share,
+        notes=[*found.notes, *facts.notes],
     )
 
 

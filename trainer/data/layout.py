@@ -3,7 +3,7 @@
 `trainer/data/roles.py` has the rules that tell what a file holds.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from trainer.artifacts import SPLITS, TEST
 from trainer.data.gaze import Fixations
 from trainer.data.roles import ROLES, Placed, place_all
 from trainer.datasets import Dataset
-from trainer.errors import UserError
+from trainer.errors import UserError, check, some
 from trainer.sources import Member
 
 SEED = 42
@@ -36,7 +36,8 @@ class Found:
     """The images of a source."""
 
     items: dict[str, list[Item]]
-    """Of each split: sorted by name if the split is given, else in the order of the seeded shuffle."""
+    """Of each split: sorted by name if the split is given, else in the order of the seeded shuffle. TEST has what
+    is kept apart, if anything is (see `keep_apart`)."""
     notes: list[str]
     """What was understood of the source, and what was left out; sentences for people."""
 
@@ -163,25 +164,80 @@ def split_indices(names: Sequence[str], row: Dataset) -> tuple[list[int], list[i
     `shuffle` shuffles all of them; `shuffle_per_category` shuffles each folder with the same seed (Kroner et al.,
     data.py: `np.random.RandomState(42)`). The share for training is the row's, for any number of images.
     """
+    train: list[int] = []
+    valid: list[int] = []
+    for group in _shuffled(names, row):
+        share, whole = row.train_share
+        n_train = len(group) * share // whole
+        train += group[:n_train]
+        valid += group[n_train:]
+    return train, valid
+
+
+def _shuffled(names: Sequence[str], row: Dataset) -> Iterator[list[int]]:
+    """Indices of the sorted `names` in the order of the seeded shuffle: of all of them, or of each folder."""
     groups: dict[str, list[int]] = {}
     for index, name in enumerate(names):
         folder = name.rpartition("/")[0] if row.split == "shuffle_per_category" else ""
         groups.setdefault(folder, []).append(index)
-    train: list[int] = []
-    valid: list[int] = []
     for group in groups.values():
         order = np.arange(len(group))
         np.random.RandomState(SEED).shuffle(order)
-        share, whole = row.train_share
-        n_train = len(group) * share // whole
-        train += [group[position] for position in order[:n_train]]
-        valid += [group[position] for position in order[n_train:]]
-    return train, valid
+        yield [group[position] for position in order]
+
+
+def keep_apart(items: dict[str, list[Item]], row: Dataset, n_test: int) -> dict[str, list[Item]]:
+    """The images of each split after `n_test` validation images became the split TEST; the same if it is 0.
+
+    Their names decide: they are the first of the sorted names in the order of the seeded shuffle, and of each
+    category as many as of any other. A larger share has all images of a smaller one. All keep their order.
+    """
+    if not n_test:
+        return items
+    names = sorted(item.name for item in items["valid"])
+    ranked = [
+        ((position + 0.5) / len(group), index)
+        for group in _shuffled(names, row)
+        for position, index in enumerate(group)
+    ]
+    chosen = {names[index] for _, index in sorted(ranked)[:n_test]}
+    return {
+        **items,
+        "valid": [item for item in items["valid"] if item.name not in chosen],
+        TEST: [item for item in items["valid"] if item.name in chosen],
+    }
+
+
+def kept_apart_text(items: Mapping[str, Sequence[Item]], test_share: float) -> str:
+    """A sentence about the images that `keep_apart` chose."""
+    names, n_valid = sorted(item.name for item in items[TEST]), _counts(items)["valid"]
+    return (
+        f"{len(names):,} of {n_valid:,} validation images are kept apart as a test set (test_share "
+        f"{test_share:g}): {some(names)}."
+    )
+
+
+def check_kept_apart(items: Mapping[str, Sequence[Item]], source: str, test_share: float) -> None:
+    """Raise `UserError` if a share of the validation images has none of them, or leaves none."""
+    n_test, n_valid = len(items.get(TEST, ())), len(items["valid"])
+    check(
+        not test_share or (n_test > 0 and n_valid > 0),
+        f"{source} has {n_test + n_valid} validation images, of which test_share {test_share:g} keeps {n_test} "
+        f"apart as a test set and leaves {n_valid}; both need one: set another share, or add images",
+    )
+
+
+def _counts(items: Mapping[str, Sequence[Item]]) -> dict[str, int]:
+    """Number of images of each split of the whole dataset, of which nothing is kept apart."""
+    return {"train": len(items["train"]), "valid": len(items["valid"]) + len(items.get(TEST, ()))}
 
 
 def check_counts(items: dict[str, list[Item]], row: Dataset, source: str, allow_partial_data: bool) -> None:
-    """Raise `UserError` if a split is empty or, unless partial data is allowed, has not the row's size."""
-    n_train, n_valid = len(items["train"]), len(items["valid"])
+    """Raise `UserError` if a split is empty or, unless partial data is allowed, has not the row's size.
+
+    Images that are kept apart count as validation images.
+    """
+    n_train, n_valid = _counts(items).values()
     counts = f"{source} has {n_train} training and {n_valid} validation images"
     if not n_train or not n_valid:
         remedy = "add images"
@@ -198,24 +254,34 @@ def check_counts(items: dict[str, list[Item]], row: Dataset, source: str, allow_
 
 
 def only_tested(items: dict[str, list[Item]], row: Dataset) -> dict[str, list[Item]]:
-    """The images of a test set, sorted by name: the validation images of a given split, else all images."""
+    """The images of a test set, sorted by name: what is kept apart, or if nothing is, the validation images of a
+    given split, else all images.
+    """
     tested = items["valid"] if row.split == "given" else [*items["train"], *items["valid"]]
+    tested = items.get(TEST, tested)
     return {TEST: sorted(tested, key=lambda item: item.name)}
 
 
 def tested_count(counts: Mapping[str, int], row: Dataset) -> int:
     """The number of images of `only_tested` for a dataset with so many images in each split."""
+    if TEST in counts:
+        return counts[TEST]
     return counts["valid"] if row.split == "given" else sum(counts.values())
 
 
 def check_test_count(items: dict[str, list[Item]], row: Dataset, source: str, allow_partial_data: bool) -> None:
-    """The same as `check_counts` for a test set."""
-    count, expected = len(items[TEST]), tested_count({"train": row.n_train, "valid": row.n_valid}, row)
+    """The same as `check_counts` for a test set, or for the images of which it is a share."""
+    count, expected = (
+        tested_count(counts, row) for counts in (_counts(items), {"train": row.n_train, "valid": row.n_valid})
+    )
+    kind = "test"
+    if TEST in items:
+        kind = "validation" if row.split == "given" else "training and validation"
     if not count:
         raise UserError(f"{source} has no images to test on: a set with a given split is tested on those in val/")
     if count != expected and not (row.any_count or allow_partial_data):
         raise UserError(
-            f"{source} has {count} test images, the complete dataset has {expected}; add the rest, or set "
+            f"{source} has {count} {kind} images, the complete dataset has {expected}; add the rest, or set "
             "allow_partial_data to test on these"
         )
 

@@ -79,7 +79,7 @@ def evaluate(
             results[name] |= _score(config, name, scorer, partial, name == decides)
             if ceiling is not None:
                 results[name]["ceiling"] = ceiling.describe(gate.shown_confidence(config))
-        compared = {artifacts.Manifest.load(folder).fingerprint for folder in training}
+        compared = {each.fingerprint: each.test_share for each in map(artifacts.Manifest.load, training)}
         evaluation = _conclude(config, results, decides, folders, compared)
         files.write_json(partial / artifacts.EVALUATION, evaluation)
     return evaluation
@@ -154,11 +154,11 @@ def _conclude(
     results: dict[str, dict[str, Any]],
     decides: str,
     folders: dict[str, Path],
-    compared: set[str],
+    compared: Mapping[str, float],
 ) -> dict[str, Any]:
     """The content of `artifacts.EVALUATION`: the results on each dataset, and the decision.
 
-    `compared` are the fingerprints of the training data with which the images of test sets were compared.
+    `compared` is that of `held_out.caution`.
     """
     deciding = results[decides]
     gains = {metric: confidence.Gain(**gain) for metric, gain in deciding["gains"].items()}

@@ -2,7 +2,7 @@
 
 import os
 import pathlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from trainer import artifacts, generated
@@ -74,7 +74,8 @@ def seen(folder: Path, training: Sequence[Path]) -> list[str]:
     if images and len(names) == len(images):
         raise UserError(
             f"all {len(images):,} test images of {manifest.dataset} are also in the training data; choose another "
-            "test_dataset or test_source. The validation images are evaluated without a test set"
+            "test_dataset or test_source, or prepare all data with the same test_share. The validation images are "
+            "evaluated without a test set"
         )
     return names
 
@@ -97,7 +98,7 @@ def leak(title: str, names: Sequence[str], n_images: int) -> str:
 
 
 def caution(
-    model: str, model_config: Mapping[str, Any] | None, manifest: Mapping[str, Any], compared: Collection[str]
+    model: str, model_config: Mapping[str, Any] | None, manifest: Mapping[str, Any], compared: Mapping[str, float]
 ) -> str:
     """A warning if a model was trained on data of the test set's name that is not at hand; else empty.
 
@@ -105,15 +106,17 @@ def caution(
         model: Name of the model in the sentence.
         model_config: Content of its MODEL_CONFIG, if it has one.
         manifest: Content of the test set's `Manifest`.
-        compared: Fingerprints of the training data with which the images were compared.
+        compared: Fingerprint and `Manifest.test_share` of the training data with which the images were compared. A
+            model that kept less apart had validation images that this data does not have.
     """
     dataset = manifest["dataset"]
-    for config in generated.trainings(model_config) if manifest["split"] != "given" else ():
+    is_split_here = manifest["split"] != "given" or manifest.get("test_share")
+    for config in generated.trainings(model_config) if is_split_here else ():
         is_same_kind = generated.is_sample(config) == generated.is_sample(manifest)
-        is_compared = config.get("fingerprint") in compared
+        is_compared = compared.get(config.get("fingerprint", ""), 1.0) <= config.get("test_share", 0.0)
         if config.get("dataset") == dataset and is_same_kind and not is_compared:
             return (
                 f"The {model} was trained on {dataset} too. Some of the test images may have been in its training "
-                "set, so its scores on them may be too good."
+                "or validation set, so its scores on them may be too good."
             )
     return ""

@@ -39,6 +39,7 @@ def lineage(
         "source": manifest.source,
         "fingerprint": manifest.fingerprint,
         "counts": manifest.counts,
+        "test_share": manifest.test_share,
         "image_size": list(manifest.image_size),
         "precision": precision,
         "settings": dataclasses.asdict(config),
@@ -65,6 +66,8 @@ def _identity(
         identity["epochs"] = config.epochs
     if initial_weights_fingerprint:  # absent otherwise, so that older checkpoints without such a file can resume
         identity["initial_weights_fingerprint"] = initial_weights_fingerprint
+    if manifest.test_share:  # likewise; the images that choose the epoch depend on it
+        identity["test_share"] = manifest.test_share
     return identity | {
         "precision": precision,
         "image_size": list(manifest.image_size),

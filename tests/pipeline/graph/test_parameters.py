@@ -3,6 +3,8 @@ import dataclasses
 import pytest
 
 from pipeline.graph.parameters import (
+    DATA,
+    DEFAULTS,
     KEYWORDS,
     PARAMETERS,
     PER_STEP,
@@ -115,7 +117,7 @@ def test_unknown_parameter_is_refused_with_the_nearest_one():
         ({"test_dataset": "osei"}, "test set: unknown dataset 'osei'; did you mean 'osie'"),
         (
             {"test_dataset": "fixationadd1000"},
-            "test_dataset and test_source are those of fine-tuning, so nothing would be only tested on",
+            "test_dataset and test_source are those of fine-tuning, so nothing would be only tested on; set test",
         ),
         (
             {"test_dataset": "salicon", "test_source": "gs://b/salicon/", "base_source": "gs://b/salicon"},
@@ -123,6 +125,7 @@ def test_unknown_parameter_is_refused_with_the_nearest_one():
         ),
         ({"gate_confidence": 95.0}, "gate_confidence is 95; it must be at least 0 and below 1"),
         ({"max_examples": -1}, "max_examples is -1"),
+        ({"test_share": 1.0}, "test_share is 1; it must be at least 0 and below 1"),
         ({"columns": "x=a"}, "base training: columns is 'x=a'; name both x and y"),
         ({"blur_px": 3.0}, "blur_px describes recordings of your own .* but the dataset is salicon; leave it out"),
         ({"model_name": "../mine"}, "model_name is '../mine'"),
@@ -158,6 +161,12 @@ def test_test_set_has_the_settings_of_the_fine_tuning_data_but_for_its_place():
     values |= {"allow_partial_data": True, "max_examples": 3, "finetune_source": "f"}
     expected = FetchConfig("osie", "s", "32x40", allow_partial_data=True, max_examples=3)
     assert FetchConfig(**data_settings("test", values)) == expected
+
+
+def test_a_share_of_the_data_that_is_trained_on_is_a_test_set_and_left_out_everywhere():
+    values = DEFAULTS | {"test_dataset": "fixationadd1000", "test_share": 0.5}
+    validate(values)
+    assert {FetchConfig(**data_settings(name, values)).test_share for name in DATA} == {0.5}
 
 
 def test_test_set_is_needed_if_it_has_a_name():

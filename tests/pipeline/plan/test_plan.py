@@ -7,13 +7,14 @@ from pipeline.plan.plan import (
     TrainingPlan,
     check_timeout,
     compare_accelerators,
+    data_size,
     make_plan,
     plan_markdown,
 )
 from pipeline.plan.settings import AcceleratorConfig
 from trainer import footprint
 from trainer.accelerators import ACCELERATORS
-from trainer.config import TrainConfig
+from trainer.config import FetchConfig, TrainConfig
 from trainer.errors import UserError
 
 SALICON = DataSize(images=10_000, valid_images=0, image_size=(240, 320))
@@ -79,6 +80,21 @@ def test_time_on_a_cpu_is_the_measured_one_divided_by_its_cores():
     plan = planned("cpu", batch_size=1)
     assert plan.seconds_per_step == pytest.approx(1.57 / 4)
     assert "1.57 s" in plan.basis[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "images", "valid_images"),
+    [
+        ({"dataset": "osie"}, 500, 200),
+        ({"dataset": "osie", "test_share": 0.5}, 500, 100),
+        ({"dataset": "osie", "test_share": 0.5, "max_examples": 150}, 150, 100),
+        ({"dataset": "salicon", "source": "sample", "test_share": 0.25}, 160, 30),
+        ({"dataset": "custom", "source": "lab", "test_share": 0.3}, 800, 140),
+    ],
+)
+def test_images_that_are_kept_apart_are_not_evaluated_after_each_epoch(settings, images, valid_images):
+    size = data_size(FetchConfig(**settings))
+    assert (size.images, size.valid_images) == (images, valid_images)
 
 
 def test_all_workers_are_paid_for():

@@ -294,6 +294,85 @@ def test_a_test_set_of_ones_own_recordings_has_the_images_for_tests_or_else_all(
     assert any(note.startswith(f"Images: {n_tested} test; fixations: {3 * n_tested};") for note in manifest.notes)
 
 
+def listed(folder, *splits):
+    return {name for name, _ in artifacts.images(folder, splits)}
+
+
+@pytest.mark.parametrize(("settings", "most"), [({}, 2), ({"max_examples": 1}, 1)])
+def test_a_share_of_the_validation_images_is_kept_apart_and_tested_on_alone(settings, most, tmp_path):
+    source = write_tree(tmp_path / "source", n=14)
+    whole = fetch.fetch_dataset(config(source), tmp_path / "whole")
+    trained = fetch.fetch_dataset(config(source, test_share=0.5, **settings), tmp_path / "trained")
+    tested = fetch.fetch_dataset(config(source, test_share=0.5, **settings), tmp_path / "tested", test_of="osie")
+    assert (whole.counts, whole.test_share) == ({"train": 10, "valid": 4}, 0.0)
+    assert trained.counts == {"train": 10 if most == 2 else 1, "valid": most}
+    assert tested.counts == {"test": most}
+    assert (trained.expected_counts, tested.expected_counts) == ({"train": 500, "valid": 100}, {"test": 100})
+    assert trained.test_share == tested.test_share == 0.5
+    assert trained.fingerprint == tested.fingerprint == whole.fingerprint
+    valid, test = listed(tmp_path / "trained", "valid"), listed(tmp_path / "tested", "test")
+    assert not valid & test
+    if most == 2:
+        assert valid | test == listed(tmp_path / "whole", "valid")
+        assert listed(tmp_path / "trained", "train") == listed(tmp_path / "whole", "train")
+    sentence = "2 of 4 validation images are kept apart as a test set (test_share 0.5): "
+    for manifest in (trained, tested):
+        (note,) = [note for note in manifest.notes if note.startswith(sentence)]
+        assert test <= set(note.removeprefix(sentence).rstrip(".").split(", "))
+    assert not any("kept apart" in note for note in whole.notes)
+
+
+def test_a_complete_dataset_is_complete_without_its_share(monkeypatch, tmp_path):
+    row = dataclasses.replace(datasets.get("osie"), n_train=5, n_valid=2)
+    monkeypatch.setitem(datasets.DATASETS, "osie", row)
+    source = write_tree(tmp_path / "source")
+    shared = {"test_share": 0.5, "allow_partial_data": False}
+    for test_of, counts in (("", {"train": 5, "valid": 1}), ("osie", {"test": 1})):
+        manifest = fetch.fetch_dataset(config(source, **shared), tmp_path / f"of{test_of}", test_of=test_of)
+        assert manifest.counts == manifest.expected_counts == counts
+    few = write_tree(tmp_path / "few", n=6)
+    for test_of, message in (
+        ("", "4 training and 2 validation images, the complete dataset has 5 and 2"),
+        ("osie", "has 6 training and validation images, the complete dataset has 7"),
+    ):
+        with pytest.raises(UserError, match=message):
+            fetch.fetch_dataset(config(few, **shared), tmp_path / "refused", test_of=test_of)
+
+
+def test_the_share_of_a_given_split_is_of_its_validation_images(tmp_path):
+    source = write_salicon(tmp_path / "source", train_x=12, valid_x=52, n_valid=4)
+    shared = config(source, "salicon", test_share=0.25)
+    trained, tested = (fetch.fetch_dataset(shared, tmp_path / f"of{of}", test_of=of) for of in ("", "salicon"))
+    assert (trained.counts, tested.counts) == ({"train": 6, "valid": 3}, {"test": 1})
+    assert (trained.expected_counts, tested.expected_counts) == ({"train": 10000, "valid": 3750}, {"test": 1250})
+    assert not listed(tmp_path / "of", *artifacts.SPLITS) & listed(tmp_path / "ofsalicon", "test")
+
+
+@pytest.mark.parametrize("test_of", ["", "osie"])
+@pytest.mark.parametrize(("share", "n_apart", "n_left"), [(0.1, 0, 2), (0.9, 2, 0)])
+def test_a_share_that_leaves_no_image_is_refused_with_the_numbers(
+    share, n_apart, n_left, test_of, points, tmp_path
+):
+    message = (
+        f"has 2 validation images, of which test_share {share} keeps {n_apart} apart as a test set and leaves "
+        f"{n_left}; both need one"
+    )
+    with pytest.raises(UserError, match=message):
+        fetch.fetch_dataset(config(points, test_share=share), tmp_path / "set", test_of=test_of)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("dataset", ["salicon", "fixationadd1000"])
+def test_the_sample_keeps_a_share_apart(dataset, tmp_path):
+    settings = FetchConfig(dataset, "sample", "24x32", max_examples=2, test_share=0.5)
+    trained, tested = (fetch.fetch_dataset(settings, tmp_path / f"of{of}", test_of=of) for of in ("", dataset))
+    n_valid = sample.counts(dataset)["valid"]
+    assert trained.expected_counts["valid"] == tested.expected_counts["test"] == n_valid // 2
+    (note,) = trained.notes
+    assert note.startswith(f"{n_valid // 2} of {n_valid} validation images are kept apart")
+    assert tested.notes == trained.notes
+
+
 # === The same image twice ===
 
 

@@ -179,6 +179,35 @@ def test_recordings_of_ones_own_with_one_split_can_be_split_otherwise(split, rem
         layout.check_counts(items, row, "source", allow_partial_data=True)
 
 
+# === Images that are kept apart as a test set ===
+
+
+def test_images_are_kept_apart_by_their_names_and_all_keep_their_order():
+    row, names = datasets.get("osie"), [str(1000 + index) for index in range(70)]
+    items = find("osie", *pairs(*names))
+    apart = layout.keep_apart(items, row, 5)
+    valid = sorted(item.name for item in items["valid"])
+    order = np.random.RandomState(42).permutation(20)[:5]
+    assert sorted(item.name for item in apart["test"]) == sorted(valid[index] for index in order)
+    assert apart["train"] == items["train"]
+    for split in ("valid", "test"):
+        assert apart[split] == [item for item in items["valid"] if item in apart[split]]
+    assert len(apart["valid"]) + len(apart["test"]) == 20
+    backwards = layout.keep_apart({**items, "valid": items["valid"][::-1]}, row, 5)
+    assert backwards["test"] == apart["test"][::-1]
+    more = layout.keep_apart(items, row, 11)
+    assert {item.name for item in more["test"]} > {item.name for item in apart["test"]}
+    assert layout.keep_apart(items, row, 0) == items
+
+
+@pytest.mark.parametrize(("n", "of_each"), [(8, {2}), (10, {2, 3})])
+def test_of_each_category_as_many_images_are_kept_apart(n, of_each):
+    items = find("cat2000", *pairs(*(f"{category}/{i:02d}" for category in "abcd" for i in range(20))))
+    apart = layout.keep_apart(items, datasets.get("cat2000"), n)["test"]
+    assert len(apart) == n
+    assert {sum(item.name.startswith(category) for item in apart) for category in "abcd"} == of_each
+
+
 def test_a_limit_chooses_from_all_categories_and_keeps_the_order():
     items = find("cat2000", *pairs(*(f"{category}/{i:02d}" for category in "abcd" for i in range(20))))["train"]
     few = layout.limited(items, 16)

@@ -131,9 +131,19 @@ def test_only_data_that_the_model_was_trained_on_counts(datasets, tested):
 )
 def test_reason_warns_of_a_model_trained_on_data_of_that_name_that_is_not_at_hand(config, cautious):
     manifest = {"dataset": "osie", "source": "gs://b/osie", "split": "shuffle"}
-    sentence = held_out.caution("current default", config, manifest, {"aaaa"})
+    sentence = held_out.caution("current default", config, manifest, {"aaaa": 0.0})
     assert bool(sentence) == cautious
     assert not cautious or sentence.startswith("The current default was trained on osie too.")
+
+
+@pytest.mark.parametrize(("share", "cautious"), [(None, True), (0.3, True), (0.5, False), (0.6, False)])
+@pytest.mark.parametrize("split", ["shuffle", "given"])
+def test_reason_warns_of_a_model_that_kept_fewer_images_apart(share, cautious, split):
+    manifest = {"dataset": "osie", "source": "gs://b/osie", "split": split, "test_share": 0.5}
+    config = {"dataset": "osie", "fingerprint": "aaaa"} | ({} if share is None else {"test_share": share})
+    sentence = held_out.caution("current default", config, manifest, {"aaaa": 0.5})
+    assert ("may have been in its training or validation set, so" in sentence) == cautious
+    assert bool(sentence) == cautious
 
 
 def test_wrong_arguments_are_refused_before_the_model_is_read_and_nothing_is_written(
@@ -195,6 +205,7 @@ def test_command_fetches_the_test_set_at_the_size_of_the_first_dataset(models, d
     [
         (["--test-source", "sample"], "test_source is 'sample', but test_dataset is empty; name the dataset that"),
         (["--gate-on", "test"], "gate_on is test, but there is no test set; set test_dataset"),
+        (["--test-share", "0.5"], "test_share is 0.5, but test_dataset is empty; name the dataset that it is a"),
         (["--test-dataset", "osei"], "unknown dataset 'osei'; did you mean 'osie'"),
         (["--gate-on", "valid"], "gate_on is 'valid'"),
     ],

@@ -287,6 +287,16 @@ def test_start_without_a_file_leaves_no_digest_behind(trained):
     assert "initial_weights_fingerprint" not in config["identity"]  # so that older checkpoints can resume
 
 
+def test_checkpoint_of_another_share_is_refused(trained, dataset, quick, tmp_path):
+    """Other images would choose the epoch. Data without a share leaves none, so older checkpoints resume."""
+    shared = shutil.copytree(dataset, tmp_path / "shared")
+    dataclasses.replace(Manifest.load(dataset), test_share=0.5).save(shared)
+    state = shutil.copytree(trained[1], tmp_path / "state")
+    with pytest.raises(UserError, match=r"another run \(test_share not recorded, now 0\.5\)"):
+        train(CONFIG, shared, tmp_path / "model", state)
+    assert json.loads((trained[0] / MODEL_CONFIG).read_text())["test_share"] == 0.0
+
+
 def test_loss_that_is_not_finite_stops_with_the_step_and_the_images(dataset, quick, tmp_path):
     wild = dataclasses.replace(CONFIG, learning_rate=1e38, batch_size=1)
     with pytest.raises(UserError, match=r"the loss is nan at step \d of epoch 1, on the images train/\d\.jpg;"):

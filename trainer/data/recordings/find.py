@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.artifacts import SPLITS
+from trainer.artifacts import SPLITS, TEST
 from trainer.config import FetchConfig
 from trainer.data import layout
 from trainer.data.gaze import Fixations, Gaze, Points
@@ -34,7 +34,7 @@ from trainer.data.recordings.splits import (
 )
 from trainer.data.roles import IMAGE_SUFFIXES, ROLES, SPLIT_FOLDERS
 from trainer.datasets import Dataset
-from trainer.errors import UserError, some
+from trainer.errors import UserError, check, some
 from trainer.picture import open_header, orientation_of
 from trainer.pool import map_ahead, open_pool
 from trainer.progress import Tracker
@@ -64,12 +64,14 @@ def find_recordings(
         source: its name in messages.
         config: the settings.
         is_test_set: no image is trained on: if a column or a folder says `test`, these images are the validation
-            images, or if it says `val`, those; else all are.
+            images, or if it says `val`, those; else all are. With `test_share` they are split as the training set.
 
     Raises:
-        UserError: see `layout`, `chosen` and `rows`; or an image is in both splits.
+        UserError: see `layout`, `chosen` and `rows`; or an image is in both splits; or there are images for tests
+            and a `test_share` too.
     """
-    if is_test_set:  # the setting is that of the training sets
+    is_all_tested = is_test_set and not config.test_share
+    if is_all_tested:  # the setting is that of the training sets
         config = dataclasses.replace(config, split="auto")
     workbooks = [member for member in members if member.path.lower().endswith(tables.EXCEL)]
     if workbooks:
@@ -94,9 +96,17 @@ def find_recordings(
         found, by_column = Usable(items, labels, _read_pictures([item.stimulus for item in items]), []), False
         check_column(config, by_column=False)
     split = "column" if by_column else "given" if by_folder else "shuffle"
-    chosen_items = tested_items(found) if is_test_set else split_items(found, split, row, source)
-    report.n_images = {name: len(each) for name, each in chosen_items.items()}
-    in_use = {id(item) for each in chosen_items.values() for item in each}
+    n_test = found.labels.count(TEST)
+    check(
+        not (n_test and config.test_share),
+        f"{n_test:,} images of {source} are labelled test, and test_share is {config.test_share:g}; leave "
+        "test_share out to test on these images, or set split=shuffle, which ignores the labels",
+    )
+    chosen_items = tested_items(found) if is_all_tested else split_items(found, split, row, source)
+    chosen_items = layout.keep_apart(chosen_items, row, config.n_kept_apart(len(chosen_items["valid"])))
+    used_items = layout.only_tested(chosen_items, row) if is_test_set else {s: chosen_items[s] for s in SPLITS}
+    report.n_images = {name: len(each) for name, each in used_items.items()}
+    in_use = {id(item) for each in used_items.values() for item in each}
     report.n_fixations = sum(
         count for item, count in zip(found.items, found.n_fixations, strict=False) if id(item) in in_use
     )
@@ -104,12 +114,14 @@ def find_recordings(
     blur_sigma_px = _blur_px(config, found.pictures)
     if sources and found.items[0].map is None:
         report.remarks.append(_blur_text(config, blur_sigma_px))
-    if is_test_set:
-        split, report.n_images = "given", {"test": len(chosen_items["valid"])}
+    if is_all_tested:
+        split = "given"
     else:
-        if n_test := found.labels.count("test"):
+        if n_test:
             report.remarks.append(f"Images for tests, left out: {n_test:,}.")
         report.remarks.append(split_text(split))
+    if TEST in chosen_items:
+        report.remarks.append(layout.kept_apart_text(chosen_items, config.test_share))
     report.show()
     used = dataclasses.replace(row, split=split, blur_sigma_px=blur_sigma_px)
     return Found(chosen_items, report.sentences()), used

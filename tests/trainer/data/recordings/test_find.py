@@ -320,6 +320,44 @@ def test_a_test_set_has_the_images_for_tests_or_validation_or_all(labels, tested
     assert f"Images: {len(tested)} test; fixations: {len(tested)}" in " ".join(manifest.notes)
 
 
+def labelled(folder, *labels):
+    """Images with a column of splits."""
+    write_images(folder)
+    lines = [f"{name},1,2,{label}" for name, label in zip("abcde", labels, strict=True)]
+    write_table(folder / "t.csv", rows("image,x,y,split", *lines))
+    return str(folder)
+
+
+def test_a_share_is_of_the_validation_images_of_the_training_set(tmp_path):
+    source = labelled(tmp_path / "set", "train", "train", "train", "val", "val")
+    config = FetchConfig("custom", source, "48x64", test_share=0.5)
+    trained = fetch.fetch_dataset(config, tmp_path / "trained")
+    tested = fetch.fetch_dataset(config, tmp_path / "tested", test_of="custom")
+    assert trained.counts == trained.expected_counts == {"train": 3, "valid": 1}
+    assert tested.counts == tested.expected_counts == {"test": 1}
+    (held_out,) = artifacts.images(tmp_path / "tested", ["test"])
+    assert held_out[0] in ("d.png", "e.png")
+    assert held_out not in artifacts.images(tmp_path / "trained", artifacts.SPLITS)
+    note = f"1 of 2 validation images are kept apart as a test set (test_share 0.5): {held_out[0]}."
+    assert note in trained.notes
+    assert note in tested.notes
+    assert "Images: 3 training, 1 validation; fixations: 4; observers are not told apart." in trained.notes
+    assert "Images: 1 test; fixations: 1; observers are not told apart." in tested.notes
+
+
+@pytest.mark.parametrize("test_of", ["", "custom"])
+def test_images_labelled_test_and_a_share_are_refused(test_of, tmp_path):
+    """Unless the labels are ignored: a shuffle of five images holds one out, of which there is no half."""
+    source = labelled(tmp_path / "set", "train", "val", "val", "test", "test")
+    for split, message in (
+        ("auto", r"2 images of .* are labelled test, and test_share is 0\.5; leave test_share out"),
+        ("shuffle", r"has 1 validation images, of which test_share 0\.5 keeps 0 apart"),
+    ):
+        config = FetchConfig("custom", source, "48x64", split=split, test_share=0.5)
+        with pytest.raises(UserError, match=message):
+            fetch.fetch_dataset(config, tmp_path / "out", test_of=test_of)
+
+
 # === Maps ===
 
 
