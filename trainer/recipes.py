@@ -23,8 +23,9 @@ class Recipe:
 
 
 _BEST_BASE = {
-    "epochs": 8,
-    "learning_rate_scaling": "capped",
+    "epochs": 6,
+    "learning_rate": 2e-5,
+    "learning_rate_scaling": "sqrt",
     "warmup_epochs": 0.5,
     "schedule": "cosine",
     "flip": True,
@@ -37,7 +38,7 @@ RECIPES = {
         finetune={
             "epochs": 4,
             "learning_rate": 2e-5,
-            "learning_rate_scaling": "capped",
+            "learning_rate_scaling": "sqrt",
             "warmup_epochs": 0.3,
             "schedule": "cosine",
             "flip": True,
