@@ -4,6 +4,7 @@ import base64
 import csv
 import io
 import json
+import queue
 import threading
 
 import httpx
@@ -558,12 +559,15 @@ def test_request_to_a_full_server_is_repeated(opened, address, predictor):
     page = watched.page
     sent = {"content": encoded(picture(40, 40)), "headers": {"content-type": "image/png"}, "timeout": 60}
     predictor.let_go.clear()
+    answers = queue.Queue()
     senders = [
-        threading.Thread(target=httpx.post, args=[f"{address}/map"], kwargs=sent) for _ in range(MAX_WAITING)
+        threading.Thread(target=lambda: answers.put(httpx.post(f"{address}/map", **sent)))
+        for _ in range(MAX_WAITING + 1)
     ]
     try:
         for sender in senders:
             sender.start()
+        assert answers.get(timeout=60).status_code == 503  # from now on it is full
         with page.expect_response(lambda response: response.status == 503):
             # As large as a photo: it is refused while it is being sent.
             noise = np.random.default_rng(0).integers(0, 256, (900, 1200, 3), np.uint8)
