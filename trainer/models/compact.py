@@ -3,14 +3,11 @@
 The folder of such a model has COMPACT_WEIGHTS, and MODEL_CONFIG with its checksum. Needs no TensorFlow.
 """
 
-import atexit
 import functools
 import hashlib
 import io
 import json
 import pathlib
-import shutil
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from trainer import storage
 from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS, WEIGHTS_SHA256
 from trainer.downloads import cache
 from trainer.errors import ContentError, PlaceError, UserError
@@ -174,9 +172,7 @@ def _place(key: str) -> pathlib.Path:
 @functools.cache
 def _temporary(key: str) -> pathlib.Path:
     """A folder for as long as this process lives, the same for the same key."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix=f"msinet-{key}-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
+    return storage.folder_for_now()
 
 
 def _is_whole(place: pathlib.Path) -> bool:

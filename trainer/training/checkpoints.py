@@ -52,6 +52,10 @@ class Progress:
     history: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     """One row for each finished epoch."""
 
+    def is_over(self, epochs: int, patience: int) -> bool:
+        """Whether all epochs are taken, or `patience` epochs (0: any number) brought no better validation loss."""
+        return self.epoch >= epochs or 0 < patience <= self.epoch - self.best_epoch
+
 
 class DamagedError(Exception):
     """A file is damaged, or not a checkpoint."""

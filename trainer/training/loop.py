@@ -79,18 +79,16 @@ class Loop:
 
     def run(self) -> None:
         """Train the remaining epochs."""
-        for epoch in range(self.progress.epoch, self.config.epochs):
-            if self.out_of_patience:
-                break
+        while not self.is_over:
+            epoch = self.progress.epoch
             self.train_epoch(epoch)
             self.network.take_average()
             self._finish_epoch(epoch, self.validate(epoch))
 
     @property
-    def out_of_patience(self) -> bool:
-        """Whether the validation loss has not improved for `patience` epochs."""
-        patience, progress = self.config.patience, self.progress
-        return bool(patience) and progress.epoch - progress.best_epoch >= patience
+    def is_over(self) -> bool:
+        """Whether no epoch is left to take."""
+        return self.progress.is_over(self.config.epochs, self.config.patience)
 
     def train_epoch(self, epoch: int) -> None:
         """Take the remaining steps of an epoch, and save checkpoints when they are due."""
@@ -183,8 +181,7 @@ class Loop:
             best_loss=progress.best_loss,
             history=[*progress.history, row],
         )
-        last = epoch + 1 == self.config.epochs or self.out_of_patience
-        if last or self._saving_s <= SAVING_SHARE * self._unsaved_s():
+        if self.is_over or self._saving_s <= SAVING_SHARE * self._unsaved_s():
             self._save()
 
     def _show(self, step: int) -> None:

@@ -94,7 +94,7 @@ def train(
     ):
         progress = kept.restore()
         _check_place(devices, progress)
-        if progress.epoch < config.epochs:
+        if not progress.is_over(config.epochs, config.patience):
             data = Data.load(dataset, manifest, cache)
             loop = Loop(config, data, devices, network, kept, progress, board, stop)
             loop.run()

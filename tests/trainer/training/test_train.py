@@ -46,9 +46,13 @@ def trained(dataset, tmp_path_factory):
 @pytest.fixture(scope="module")
 def trained_narrow(dataset, tmp_path_factory):
     """The same run with the narrow network, for `quick` tests."""
-    folder = tmp_path_factory.mktemp("narrow")
+    return quickly_trained(CONFIG, dataset, tmp_path_factory.mktemp("narrow"))
+
+
+def quickly_trained(config, dataset, folder):
+    """A whole run of the narrow network in `folder`: (model folder, folder of checkpoints)."""
     with quick_trainings():
-        train(CONFIG, dataset, folder / "model", folder / "checkpoints")
+        train(config, dataset, folder / "model", folder / "checkpoints")
     return folder / "model", folder / "checkpoints"
 
 
@@ -184,10 +188,7 @@ EVERYTHING = dataclasses.replace(
 @pytest.fixture(scope="module")
 def with_everything(dataset, tmp_path_factory):
     """A run with every setting that the paper does not have."""
-    folder = tmp_path_factory.mktemp("everything")
-    with quick_trainings():
-        train(EVERYTHING, dataset, folder / "model", folder / "checkpoints")
-    return folder / "model", folder / "checkpoints"
+    return quickly_trained(EVERYTHING, dataset, tmp_path_factory.mktemp("everything"))
 
 
 @pytest.mark.numerics
