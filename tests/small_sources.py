@@ -51,12 +51,19 @@ def files(folder):
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def write_zip(path, content):
-    """A ZIP archive of {name: bytes}; a `zipfile.ZipInfo` can replace a name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(path, "w") as archive:
+def zipped(content):
+    """The bytes of a ZIP archive of {name: bytes}; a `zipfile.ZipInfo` can replace a name."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
         for name, data in content.items():
             archive.writestr(name, data)
+    return packed.getvalue()
+
+
+def write_zip(path, content):
+    """A file of `zipped`; returns its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(zipped(content))
     return path
 
 

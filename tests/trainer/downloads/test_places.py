@@ -1,11 +1,10 @@
 import hashlib
-import io
-import zipfile
 
 import pytest
 
 from tests import author_forms
 from tests.gcs import upload
+from tests.small_sources import zipped
 from trainer import datasets, storage
 from trainer.__main__ import main
 from trainer.artifacts import Manifest
@@ -14,15 +13,6 @@ from trainer.downloads import cache, places
 from trainer.errors import UserError
 
 HTML = "text/html; charset=utf-8"
-
-
-def archive(content):
-    """The bytes of a ZIP archive of {name: bytes}."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as file:
-        for name, data in content.items():
-            file.writestr(name, data)
-    return packed.getvalue()
 
 
 def publish(site, dataset, contents):
@@ -170,7 +160,7 @@ def test_a_place_that_does_not_answer_is_named_with_what_to_do_by_hand(internet,
 
 def test_two_archives_of_one_name_are_refused(internet, tmp_path):
     for host in ("data.example.org", "github.com"):
-        internet.serve(f"{host}/a.zip", archive({"a": b"1"}))
+        internet.serve(f"{host}/a.zip", zipped({"a": b"1"}))
     with pytest.raises(UserError, match=r"2 archives have the name a.zip; download them, rename one"):
         places.fetch(
             places.origin_of("https://data.example.org/a.zip https://github.com/a.zip", datasets.get("osie")),
@@ -180,7 +170,7 @@ def test_two_archives_of_one_name_are_refused(internet, tmp_path):
 
 def test_an_archive_that_is_damaged_is_said(internet, tmp_path):
     """And is not kept: its server has the same length and ETag for the good one."""
-    good = archive({f"{role}/{index}.png": b"1" * 100 for role in ("stimuli", "maps") for index in range(9)})
+    good = zipped({f"{role}/{index}.png": b"1" * 100 for role in ("stimuli", "maps") for index in range(9)})
     bad_member = good.replace(b"1" * 100, b"1" * 99 + b"2")
     arguments = ["fetch", "--dataset", "osie", "--source", "https://data.example.org/a.zip"]
     for content in (good[:-30], bad_member):
@@ -196,7 +186,7 @@ def test_an_archive_that_is_damaged_is_said(internet, tmp_path):
 
 
 def test_private_sources_are_fetched_when_told_to(site, tmp_path):
-    address = site.serve("/a.zip", archive({"a": b"1"}))
+    address = site.serve("/a.zip", zipped({"a": b"1"}))
     with pytest.raises(UserError, match="http is fetched only with private_sources=true"):
         fetch.fingerprint("osie", address)
     assert fetch.fingerprint("osie", address, private_sources=True)

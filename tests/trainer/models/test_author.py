@@ -1,6 +1,5 @@
 """The author's weights by one word, from archives as his code writes them, on a server that plays Google Drive."""
 
-import io
 import json
 import os
 import pathlib
@@ -9,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import zipfile
 
 import httpx
 import numpy as np
@@ -24,6 +22,7 @@ from tests import drive, reference_graph
 from tests.narrow import narrowed, quick_trainings
 from tests.narrow_tasks import sitecustomize
 from tests.prepared import write_prepared
+from tests.small_sources import zipped
 from trainer import datasets
 from trainer.__main__ import main
 from trainer.artifacts import MODEL_CONFIG, WEIGHTS
@@ -66,14 +65,6 @@ def definition(network):
 @pytest.fixture(scope="module")
 def graph(definition):
     return definition.SerializeToString()
-
-
-def zipped(files):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
-    return buffer.getvalue()
 
 
 def publish(site, dataset, content, **settings):
