@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from tests.trainer.downloads.test_places import archive, publish
+from tests.small_sources import zipped
+from tests.trainer.downloads.test_places import publish
 from trainer import datasets
 from trainer.__main__ import main
 from trainer.downloads.record import record, table
@@ -37,7 +38,7 @@ def test_a_sha256_is_written_into_its_row_alone_as_the_formatter_has_it(tmp_path
 
 
 def test_the_command_lists_shows_and_records(internet, tmp_path, monkeypatch, capsys):
-    contents = [archive({"a": b"1"}), archive({"b": b"2"})]
+    contents = [zipped({"a": b"1"}), zipped({"b": b"2"})]
     publish(internet, "mit1003", contents)
     path = tmp_path / "trainer" / "datasets.py"
     path.parent.mkdir()
