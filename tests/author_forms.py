@@ -16,7 +16,7 @@ from trainer import datasets
 
 SIZE = (48, 64)
 """(height, width) of the images, pixels."""
-SIZES = dict.fromkeys(("osie", "osie-mouse"), (600, 800))
+SIZES = {"osie": (600, 800), "osie-mouse": (600, 800), "crowd": (768, 1024)}
 """Their points are in pixels of these."""
 MISTAKEN = "i05june05_static_street_boston_p1010764"
 """The image of MIT1003 with a second file of points."""
@@ -245,6 +245,17 @@ def _osie(n):
     return (files,), {name: i for i, name in enumerate(names)}
 
 
+def _crowd(n):
+    size, folder = SIZES["crowd"], "saliency-in-crowd-master"
+    names = [f"{i + 1:03d}.jpg" for i in range(n)]
+    cells = osie_cells({name: fixations(i, size) for i, name in enumerate(names)})
+    files = {f"{folder}/data/stimuli/{name}": _stimulus(i, ".jpg", size) for i, name in enumerate(names)}
+    files[f"{folder}/data/eye/fixations.mat"] = matlab(fixations=cells)
+    for other in ("LICENSE", "data/labels.mat", "lib/gbvs/samplepics/1.jpg", "src/demo.m"):
+        files[f"{folder}/{other}"] = b"x"
+    return (files,), {name: i for i, name in enumerate(names)}
+
+
 def _fiwi(n):
     files = {}
     for i in range(n):
@@ -268,6 +279,7 @@ FORMS = {
     "pascals": _pascals,
     "osie": _osie,
     "osie-mouse": _osie,
+    "crowd": _crowd,
     "fiwi": _fiwi,
     "fixationadd1000": _fixationadd1000,
 }

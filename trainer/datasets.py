@@ -229,6 +229,26 @@ DATASETS: dict[str, Dataset] = {
         ),
         part="mouse",
     ),
+    # The blur is that of the authors' own maps (their `config.m`).
+    "crowd": Dataset(
+        (240, 320),
+        400,
+        100,
+        blur_sigma_px=26.0,
+        places=(
+            Place(
+                "https://github.com/NUS-VIP/saliency-in-crowd/archive/master.zip",
+                "saliency-in-crowd.zip",
+            ),
+        ),
+        form=(
+            Rule("stimuli/{name}.jpg", "stimulus"),
+            Rule("fixations.mat", "fixations", reader="crowd"),
+        ),
+        licence="MIT License.",
+        citation="Ming Jiang, Juan Xu, Qi Zhao: Saliency in crowd. ECCV 2014.",
+        homepage="https://github.com/NUS-VIP/saliency-in-crowd",
+    ),
     "fiwi": Dataset(
         (216, 384),
         99,

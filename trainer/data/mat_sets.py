@@ -1,4 +1,4 @@
-"""Read MATLAB files that hold the fixations of all images of a dataset: OSIE's and PASCAL-S's."""
+"""Read MATLAB files that hold the fixations of all images of a dataset: OSIE, Saliency in crowd and PASCAL-S."""
 
 import io
 from collections.abc import Callable, Mapping
@@ -16,6 +16,9 @@ from trainer.sources import Member
 
 MAX_VALUES = 10_000_000
 """Numbers in all matrices of a file; PASCAL-S has 120,942."""
+
+CROWD_SIZE = (768, 1024)
+"""(height, width) of the images of Saliency in crowd, pixels."""
 
 Files = Mapping[str, Member]
 """Name in lower case -> file."""
@@ -49,11 +52,11 @@ def _unreadable(member: Member, error: Exception) -> UserError:
     )
 
 
-# === OSIE ===
+# === OSIE and Saliency in crowd ===
 
 
-def read_osie(files: Files) -> dict[str, Fixations]:
-    """Stem of an image's name -> fixations, of `fixations.mat`.
+def read_osie(files: Files, size: Size = OSIE_SIZE) -> dict[str, Fixations]:
+    """Stem of an image's name -> fixations, of `fixations.mat`; all images have one size (h, w).
 
     It has a cell an image, with its name `img` and its `subjects`, each with `fix_x` and `fix_y`, pixels from 0.
 
@@ -73,7 +76,7 @@ def read_osie(files: Files) -> dict[str, Fixations]:
             observers = [_osie_points(_content(subject)) for subject in image["subjects"].ravel()]
             numbers = np.repeat(np.arange(len(observers)), [len(points) for points in observers])
             origin = f"the fixations of {name} in {member.origin}"
-            found[stem] = _fixations(np.concatenate(observers), numbers, OSIE_SIZE, origin)
+            found[stem] = _fixations(np.concatenate(observers), numbers, size, origin)
     except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
         raise _unreadable(member, error) from None
     return found
@@ -181,5 +184,9 @@ def _checked(data: Any) -> h5py.Dataset:
     return data
 
 
-READERS: dict[str, Callable[[Files], dict[str, Fixations]]] = {"osie": read_osie, "pascals": read_pascals}
+READERS: dict[str, Callable[[Files], dict[str, Fixations]]] = {
+    "osie": read_osie,
+    "crowd": partial(read_osie, size=CROWD_SIZE),
+    "pascals": read_pascals,
+}
 """`Rule.reader` -> what reads the files of this reader."""

@@ -18,11 +18,11 @@ from trainer.data import fetch, layout, tfrecords
 from trainer.errors import UserError
 
 N = 10
-FEW = {"osie": 5, "osie-mouse": 5}
+FEW = {"osie": 5, "osie-mouse": 5, "crowd": 5}
 """Number of images of a dataset with large ones."""
 MAPS = ("salicon", "mit1003", "cat2000", "pascals", "fixationadd1000")
 """Datasets with maps; those of the others are made from their points."""
-OBSERVERS = ("salicon", "dutomron", "pascals", "osie", "osie-mouse")
+OBSERVERS = ("salicon", "dutomron", "pascals", "osie", "osie-mouse", "crowd")
 OTHERS = {
     "salicon": 2,
     "mit1003": 1,
@@ -31,6 +31,7 @@ OTHERS = {
     "pascals": 2 + 2 * N,
     "osie": 5 + FEW["osie"],
     "osie-mouse": 5 + 1,
+    "crowd": 4,
     "fiwi": N,
 }
 """Files that do not belong to the dataset."""
@@ -93,7 +94,7 @@ def test_every_dataset_is_read_in_its_authors_form(dataset, tmp_path):
             if dataset in MAPS:
                 np.testing.assert_allclose(example.density, ramp(index), atol=60 if ".jp" in names[0] else 0)
             else:
-                sigma_px = {"fiwi": 30, "osie-mouse": 24}.get(dataset, 16)
+                sigma_px = {"fiwi": 30, "osie-mouse": 24, "crowd": 26}.get(dataset, 16)
                 assert set(np.unique(blurred(points, size, sigma_px) - example.density)) <= {0, 1}
 
 
