@@ -13,7 +13,7 @@ from scipy import ndimage
 from trainer.data import mat_files
 from trainer.data.gaze import MAX_POINT_SHARE, Fixations, Gaze, Points
 from trainer.data.layout import Item
-from trainer.data.roles import POINTS
+from trainer.data.roles import MOST_IMAGE_BYTES, POINTS
 from trainer.errors import UserError, first_line
 from trainer.picture import open_header
 from trainer.sources import Member
@@ -109,7 +109,7 @@ def _decode_map(member: Member, stimulus_size: tuple[int, int]) -> Pixels:
 
 
 def _open(member: Member) -> tuple[Image.Image, bytes]:
-    data = member.read()
+    data = member.content(MOST_IMAGE_BYTES)
     try:
         picture = open_header(data)
     except (OSError, ValueError, SyntaxError) as error:

@@ -11,6 +11,8 @@ from trainer.data.gaze import MAX_POINT_SHARE, Gaze, Size
 from trainer.errors import UserError, first_line
 from trainer.sources import Member
 
+MAX_BYTES = 2**28
+"""Of a MATLAB file; a matrix of the largest screens has 2**26."""
 OSIE_SIZE = (600, 800)
 """(height, width) of OSIE's images, pixels."""
 
@@ -21,7 +23,7 @@ def load(member: Member, *names: str) -> dict[str, Any]:
     Raises:
         UserError: the file is not one of MATLAB 5 to 7, is damaged, or has none of the variables.
     """
-    data = member.read()
+    data = member.content(MAX_BYTES)
     try:
         content = mat.loadmat(io.BytesIO(data), variable_names=names)
     except Exception as error:  # SciPy raises whatever a damaged file leads it to
