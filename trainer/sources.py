@@ -21,6 +21,7 @@ from typing import IO, cast
 from trainer import storage
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
+from trainer.local_files import local_path
 from trainer.names import check_name
 from trainer.progress import Tracker
 from trainer.text import printable
@@ -91,7 +92,7 @@ def opened(source: str, objects: list[SourceObject], scratch: pathlib.Path) -> I
         folder = scratch / "download"
         storage.download(source, objects, folder)
     else:
-        path = storage.local_path(source)
+        path = local_path(source)
         folder = path.parent if path.is_file() else path
     files = {file.name: folder / file.name for file in objects}
     with opened_files(files, scratch) as members:

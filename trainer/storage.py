@@ -22,7 +22,8 @@ from trainer import credentials
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
 from trainer.files import MOUNT as MOUNT
-from trainer.local_files import checksum, list_local, local_path
+from trainer.local_files import checksum as checksum
+from trainer.local_files import list_local, local_path
 from trainer.names import ARCHIVES as ARCHIVES
 from trainer.names import check_name
 from trainer.names import is_archive as is_archive
