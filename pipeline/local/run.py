@@ -22,6 +22,7 @@ from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run
 from pipeline.local.progress import ANSI, Progress
 from trainer import artifacts, files, generated
 from trainer.errors import UserError
+from trainer.text import visible
 
 LOG = "log.txt"
 GRACE_S = 10.0
@@ -67,8 +68,9 @@ def _run_worker(folder: pathlib.Path, progress: Progress) -> int:
     """Start the worker, show and log its output, and return its exit status. It never outlives this call."""
     command = [sys.executable, "-m", "pipeline.local.worker", str(folder)]
     # kfp leaves a folder in the temporary folder for each task.
-    with tempfile.TemporaryDirectory(prefix="msinet-") as temporary:
-        worker = subprocess.Popen(
+    with (
+        tempfile.TemporaryDirectory(prefix="msinet-") as temporary,
+        subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -77,11 +79,12 @@ def _run_worker(folder: pathlib.Path, progress: Progress) -> int:
             errors="replace",
             env={**os.environ, **TASK_ENVIRONMENT, "TMPDIR": temporary},
             start_new_session=True,
-        )
+        ) as worker,
+    ):
         assert worker.stdout is not None
         with (folder / LOG).open("a") as log, _terminated(worker):
             for line in worker.stdout:
-                plain = ANSI.sub("", line)
+                plain = visible(ANSI.sub("", line))  # a task may print what others wrote
                 log.write(plain)
                 log.flush()
                 progress.feed(plain.rstrip("\n"))

@@ -13,8 +13,9 @@ from trainer.errors import UserError
 from trainer.files import replacing
 from trainer.heat import blend
 from trainer.picture import Pixels
-from trainer.prediction.inputs import Input, printable
+from trainer.prediction.inputs import Input
 from trainer.prediction.render import Map, draw_contours, draw_grey
+from trainer.text import printable
 
 MAX_LEVEL = {"png": 255, "png16": 65535}
 """Format of grey levels -> its largest level."""
