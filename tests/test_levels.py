@@ -8,9 +8,11 @@ LEVELS = [
     line.split()
     for line in """
     trainer.errors trainer.credentials trainer.duration trainer.metric_table trainer.progress
+    trainer.scratch trainer.schema
     trainer.losses trainer.recordings trainer.recipes
     trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files trainer.tracing trainer.pool
-    trainer.artifacts trainer.footprint trainer.cpu
+    trainer.records trainer.footprint trainer.cpu
+    trainer.artifacts
     trainer.storage trainer.loading trainer.settings_cli trainer.generated
     trainer.generations trainer.downloads trainer.sources
     trainer.machine trainer.folder trainer.bicubic trainer.convolution trainer.pooling
