@@ -4,7 +4,6 @@ A *source* is a folder, a `gs://` prefix, or one archive in either place. google
 failures; all other failures are `UserError`s that say what to do.
 """
 
-import atexit
 import base64
 import io
 import mimetypes
@@ -12,13 +11,12 @@ import os
 import pathlib
 import posixpath
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import IO, Any
 
-from trainer import credentials
+from trainer import credentials, scratch
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
 from trainer.files import MOUNT as MOUNT
@@ -175,16 +173,9 @@ def _folders_of(name: str) -> Iterator[str]:
 
 
 def download_for_now(source: str, objects: list[SourceObject]) -> pathlib.Path:
-    """Download to a `folder_for_now`; see `download`."""
-    folder = folder_for_now()
+    """Download to a `scratch.folder_for_now`; see `download`."""
+    folder = scratch.folder_for_now()
     download(source, objects, folder)
-    return folder
-
-
-def folder_for_now() -> pathlib.Path:
-    """A new temporary folder that is removed when this process ends."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="msinet-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 

@@ -72,7 +72,7 @@ def write_result(
     path: pathlib.Path, format: str, map: Map, image: Pixels | None, config: PredictConfig = PREDICT_DEFAULTS
 ) -> None:
     """Write a map (h, w), 0..1, in one of PREDICT_FORMATS; those OVER_IMAGE need the image (h, w, 3)."""
-    with replacing(path) as partial:
+    with replacing(path, flushed=False) as partial:
         if format == "npy":
             np.save(partial, map)
         elif format in MAX_LEVEL:
