@@ -2,6 +2,7 @@
 
 import copy
 import json
+import pathlib
 import random
 from typing import Any
 
@@ -16,6 +17,15 @@ VALUES: tuple[Any, ...] = (
 TEXTS = (b"", b"{", b"null", b"[]", b"\xff\xfe\0", b"{}", b'"x"', b"\xef\xbb\xbf{}", b"0" * 5000, b"{'a': 1}")
 
 
+def written(value: Any) -> bytes:
+    """The content of a file of a value, as this project writes it."""
+    return f"{json.dumps(value, indent=2)}\n".encode()
+
+
+def read(path: pathlib.Path) -> Any:
+    return json.loads(path.read_bytes())
+
+
 def document(value: Any, source: random.Random) -> tuple[str, bytes]:
     """(kind, content) of a file that should hold `value`."""
     kind = source.choice(("value", "value", "value", "missing", "root", "text", "damaged", "deep"))
@@ -25,13 +35,13 @@ def document(value: Any, source: random.Random) -> tuple[str, bytes]:
         return "deep", b"[" * source.choice((500, 200_000))
     if kind == "root":
         return "root", json.dumps(source.choice(VALUES)).encode()
-    content = json.dumps(value, indent=2).encode()
+    content = written(value)
     if kind == "damaged":
         return "damaged", (cut if source.random() < 0.3 else mutated)(content, source)
     changed = copy.deepcopy(value)
     for _ in range(source.randint(1, 2)):
         _change(changed, source, kind)
-    return kind, json.dumps(changed, indent=2).encode()
+    return kind, written(changed)
 
 
 def _change(value: Any, source: random.Random, kind: str) -> None:

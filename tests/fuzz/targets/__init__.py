@@ -1,4 +1,7 @@
-"""What inputs are given to: the commands, the exported signature and the page's server, each with its oracle."""
+"""What inputs are given to: the commands, the exported signature and the page's server, each with its oracle.
+
+`our-files` has none but that nothing fails: what this project wrote, no other program reads.
+"""
 
 import importlib
 import pathlib
@@ -8,7 +11,7 @@ from typing import Protocol
 
 from tests.fuzz.verdicts import Input
 
-NAMES = ("predict", "fetch", "import-weights", "serve-bytes", "demo")
+NAMES = ("predict", "fetch", "import-weights", "serve-bytes", "demo", "our-files")
 
 
 class Target(Protocol):
