@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -204,13 +205,21 @@ def run(
     Raises:
         EndedError, TimeoutError: a target cannot be made ready.
     """
+    stopped = threading.Event()
 
     def tried(inputs: Inputs) -> list[Result]:
         results = []
         for result in _tried(inputs, seed, limit_s, variables or {}):
             done(result)
             results.append(result)
+            if stopped.is_set():
+                break
         return results
 
     with ThreadPoolExecutor(jobs) as pool:
-        return [result for results in pool.map(tried, batches) for result in results]
+        try:
+            return [result for results in pool.map(tried, batches) for result in results]
+        except BaseException:  # Ctrl-C too: the others end after their input
+            stopped.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
