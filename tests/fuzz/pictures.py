@@ -1,5 +1,6 @@
 """Pictures: sound ones of every format and mode, odd ones, damaged ones, bombs, and what is no picture at all."""
 
+import contextlib
 import dataclasses
 import functools
 import io
@@ -236,15 +237,18 @@ def other(source: random.Random) -> Picture:
     return Picture("no picture", source.choice(contents), suffix)
 
 
-def independent(data: bytes) -> NDArray[np.uint8] | None:
-    """What Pillow alone makes of it: (h, w, 3) upright, over white; None for what it does not read.
+def independent(data: bytes, turned: tuple[str, ...] = FORMATS) -> NDArray[np.uint8] | None:
+    """What Pillow alone makes of it: (h, w, 3) over white, upright if its format is one of `turned`.
 
-    16-bit levels are divided by 257 and other numbers by the largest, as the README of `predict` says.
+    16-bit levels are divided by 257, and other numbers by the largest. None for what it does not read.
     """
     try:
         with Image.open(io.BytesIO(data), formats=FORMATS) as opened:
             opened.load()
-            whole = ImageOps.exif_transpose(opened)
+            whole: Image.Image = opened
+            with contextlib.suppress(Exception):  # damaged tags say nothing about the pixels
+                if opened.format in turned:
+                    whole = ImageOps.exif_transpose(opened)
             if whole.mode.startswith(("I", "F")):
                 values = np.nan_to_num(np.asarray(whole, np.float32), posinf=0, neginf=0)
                 highest = 65_535 if whole.mode.startswith("I;16") else max(float(values.max()), 1e-12)

@@ -98,8 +98,10 @@ class _Child:
         said = [
             path for path in (self._folder / "start", self._folder / f"said-{self._process.pid}") if path.exists()
         ]
-        text = "".join(path.read_text(errors="replace") for path in said).strip()
-        return f"{how}: {' | '.join(text.splitlines()[-3:])}"[:600]
+        lines = "".join(path.read_text(errors="replace") for path in said).strip().splitlines()
+        where = [line.strip() for line in lines if "/trainer/" in line or "/pipeline/" in line]
+        last = [line.strip() for line in lines if not line.startswith("Extension modules")]
+        return f"{how} {' | '.join(where[:1] or last[-3:])}"[:600]
 
     def end(self) -> None:
         """End it with all that it started."""

@@ -5,6 +5,7 @@ import pathlib
 import re
 import sys
 import traceback
+import warnings
 from collections.abc import Callable
 
 ACCEPTED, REFUSED = "accepted", "refused"
@@ -54,8 +55,11 @@ class Verdict:
 
 def judge(made: Input, said: Callable[[], str]) -> Verdict:
     """Run an input; `said` returns all that has been printed since."""
-    verdict, detail = _tried(made)
+    with warnings.catch_warnings():  # each input's are shown, also if an earlier one had the same
+        verdict, detail = _tried(made.run)
     text = said()
+    if verdict == ACCEPTED:
+        verdict, detail = _tried(made.compare)
     if verdict in (ACCEPTED, REFUSED) and TRACE in text:
         return Verdict(made.kind, TRACEBACK, _last(text[text.index(TRACE) :]))
     if verdict == REFUSED:
@@ -65,10 +69,9 @@ def judge(made: Input, said: Callable[[], str]) -> Verdict:
     return Verdict(made.kind, verdict, detail[-2000:])
 
 
-def _tried(made: Input) -> tuple[str, str]:
+def _tried(call: Callable[[], None]) -> tuple[str, str]:
     try:
-        made.run()
-        made.compare()
+        call()
     except RefusedError as error:
         return REFUSED, str(error)
     except DifferentError as error:
