@@ -52,7 +52,7 @@ TENSORFLOW := $(if $(filter command,$(origin GPU)),$(gpu_or_cpu),$(or $(shell ca
 SAME := $(filter $(TENSORFLOW),$(shell cat $(INSTALLED) 2>/dev/null))
 SETS := requirements/$(TENSORFLOW).txt requirements/dev.txt
 
-.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving check-tpu check-kubeflow check-manifests check-infra check-workflows check-mount check-images check-gcloud lint format compile requirements hooks clean
+.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-kubeflow check-manifests check-infra check-workflows check-mount check-images check-gcloud lint format compile requirements hooks clean
 
 help: ## List the commands
 	@echo "Commands (make COMMAND):"
@@ -87,6 +87,9 @@ test-kills: $(INSTALLED) ## Kill and stop trainings and registrations at random 
 
 test-serving: $(INSTALLED) $(SERVING)/.installed ## Load an export in the TensorFlow 2.15 of Google's containers, send it the requests of docs/serving.md (needs a Python 3.11)
 	$(BIN)/python -m pytest tests/serve_in_2_15.py $(ARGS)
+
+fuzz: $(INSTALLED) ## Give thousands of malformed inputs to what reads other people's files, and count what came of them (minutes): [ARGS='fetch --seed 2 --inputs 100']
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 check-tpu: $(INSTALLED) $(COMPILER)/.installed ## Compile the training step for TPU v5e, without one (minutes): [ARGS='--topologies 1x1 --batches 64 --json']
 	$(BIN)/python -m benchmarks.tpu_compile --compiler $(COMPILER)/bin/python $(ARGS)
