@@ -59,7 +59,9 @@ def paths(value, path=()):
 
 def damaged(content):
     """The content of a file with one value replaced or left out, and other contents that are no JSON."""
-    cases = [(path, wrong) for path in paths(content) for wrong in (*WRONG, KeyError) if path or wrong != KeyError]
+    cases = [
+        (path, wrong) for path in paths(content) for wrong in (*WRONG, KeyError) if path or wrong is not KeyError
+    ]
     for path, wrong in cases if len(cases) < MOST else random.Random(0).sample(cases, MOST):
         changed = copy.deepcopy({"root": content})
         place = changed
