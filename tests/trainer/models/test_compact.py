@@ -168,7 +168,10 @@ def replace(folder):
         (forget, r"copy/config.json has no weights_sha256, the checksum of weights.int8.npz: export it again"),
         (replace, r"copy/weights.int8.npz does not hold weights in compact form \(.*\): export it again"),
         (lambda folder: (folder / MODEL_CONFIG).unlink(), r"copy/config.json does not exist: export it again"),
-        (lambda folder: (folder / MODEL_CONFIG).write_text("[]"), r"copy/config.json has no weights_sha256"),
+        (
+            lambda folder: (folder / MODEL_CONFIG).write_text("[]"),
+            r"copy/config.json is damaged \(the whole is \[\], not an object\): export",
+        ),
         (lambda folder: (folder / MODEL_CONFIG).write_text("{"), r"copy/config.json is not JSON"),
     ],
 )
