@@ -202,7 +202,7 @@ def test_found_model_is_expanded_once_and_its_arrays_are_those_of_the_file(expor
     expected = compact.read(exported)
     assert {array.called for array in arrays} == expected.keys()
     for array in arrays:
-        np.testing.assert_array_equal(array.value, expected[array.called])
+        np.testing.assert_array_equal(array.read(), expected[array.called])
     assert read_json(folder / MODEL_CONFIG, "") == read_json(exported / MODEL_CONFIG, "")
     before = (folder / WEIGHTS).stat()
     assert find_model(str(exported)) == folder
