@@ -35,6 +35,9 @@ OPTIONS := TARGET ENV RUN_DIR RESUME CRON TIMEZONE ARGS VENV GPU
 NAMES = $(strip $(foreach name,$(sort $(filter-out $(OPTIONS),$(.VARIABLES))),$(if $(call given,$(name)),$(name))))
 PARAMETERS = $(foreach name,$(NAMES),$(name)=$(call quote,$(name)))
 
+# `make` exports the variables of its command line to every command, and expands them for it: $(shell ...) would run.
+unexport $(foreach name,$(.VARIABLES),$(if $(call given,$(name)),$(if $(findstring $$,$(value $(name))),$(name))))
+
 # A target other than this machine is named by an environment, by default the one of its name.
 environment = $(if $(call given,ENV),ENV,$(if $(filter-out local,$(value TARGET)),TARGET))
 

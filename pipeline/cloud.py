@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from pipeline import grants
 from trainer import credentials
-from trainer.errors import UserError
+from trainer.errors import UserError, check
 from trainer.storage import LOGIN
 
 CONSOLE = "https://console.cloud.google.com/vertex-ai"
@@ -21,6 +21,11 @@ TIMEOUT_S = 60.0
 """Time limit of one request."""
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+TRUSTED = (
+    r"(?:https://)?(?:[a-z0-9-]+\.)+googleapis\.com(?::443)?/?"
+    r"|(?:https?://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/?"
+)
+"""Addresses that a token may be sent to."""
 REGIONAL = ("aiplatform",)
 """Services with an address for each region."""
 SETTING_UP = "being provisioned"
@@ -52,8 +57,10 @@ class Place(Protocol):
 def address(place: Place, service: str, location: str = "") -> str:
     """Address of a Google API such as `artifactregistry`, without its version.
 
-    An http:// endpoint, as in tests, stands for all of them. `location` is that of the project if empty.
+    An http:// endpoint, as in tests, stands for all of them. `location` is that of the project if empty. Raises
+    `UserError` as `check_endpoint`.
     """
+    check_endpoint(place.endpoint)
     if _is_plain(place):
         return place.endpoint.rstrip("/")
     region = f"{location or place.location}-" if service in REGIONAL else ""
@@ -80,10 +87,23 @@ def session(place: Place, token: str = "") -> Any:
     return AuthorizedSession(found)  # type: ignore[no-untyped-call]
 
 
+def check_endpoint(endpoint: str) -> None:
+    """Raise `UserError` unless the address of an API is empty, Google's, or one of this machine.
+
+    Whoever sets the parameters of a run could else have its account's token sent to a server of their own.
+    """
+    check(
+        not endpoint or re.fullmatch(TRUSTED, endpoint) is not None,
+        f"endpoint is {endpoint!r}; credentials are sent only to https://NAME.googleapis.com and to this machine "
+        "(localhost, 127.0.0.1, [::1])",
+    )
+
+
 def connect(place: Place) -> None:
-    """Set the project and location of google-cloud-aiplatform."""
+    """Set the project and location of google-cloud-aiplatform; raises `UserError` as `check_endpoint`."""
     from google.cloud import aiplatform
 
+    check_endpoint(place.endpoint)
     aiplatform.init(
         project=place.project,
         location=place.location,
@@ -94,9 +114,13 @@ def connect(place: Place) -> None:
 
 
 def client(kind: Any, place: Place) -> Any:
-    """A client of one of the API's services, such as `aiplatform_v1.PipelineServiceClient`."""
+    """A client of one of the API's services, such as `aiplatform_v1.PipelineServiceClient`.
+
+    Raises `UserError` as `check_endpoint`.
+    """
     from google.api_core.client_options import ClientOptions
 
+    check_endpoint(place.endpoint)
     address = place.endpoint or f"{place.location}-aiplatform.googleapis.com"
     options = ClientOptions(api_endpoint=address)
     # REST everywhere, not gRPC: the tests then check the requests that Vertex AI gets.

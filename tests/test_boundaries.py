@@ -22,6 +22,8 @@ STANDARD_LIBRARY_ONLY = (
     "trainer.artifacts",
     "trainer.duration",
     "trainer.errors",
+    "trainer.names",
+    "trainer.text",
     "trainer.files",
     "trainer.metric_table",
     "trainer.settings_cli",

@@ -38,6 +38,22 @@ def pipeline_arguments(*arguments, command="run-pipeline", **environment):
     return shlex.split(line.partition("-m pipeline")[2])
 
 
+@pytest.mark.parametrize(
+    "value", ["$(shell touch run)", "${shell touch run}", "a'$(shell touch run)'b", "$$(touch run)"]
+)
+def test_value_of_a_parameter_is_not_run(value, tmp_path):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    finished = make("help", f"base_source={value}", folder=tmp_path)
+    assert finished.returncode == 0, finished.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["Makefile"]
+    assert pipeline_arguments(f"base_source={value}") == ["run", f"base_source={value}"]
+
+
+def test_other_variables_of_the_command_line_still_reach_the_commands(tmp_path):
+    (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text() + "\nshow:\n\t@echo $$UV_DEFAULT_INDEX\n")
+    assert make("show", "UV_DEFAULT_INDEX=here", folder=tmp_path).stdout == "here\n"
+
+
 @pytest.fixture
 def project(tmp_path):
     """A copy of what installation depends on: the project without its code, and no requirements."""

@@ -21,6 +21,7 @@ from google.cloud import storage
 from google.cloud.aiplatform_v1.types import BatchPredictionJob
 from PIL import Image
 
+from tests import refused_pictures
 from tests.gcs import upload
 from tests.golden.inputs import image
 from tests.golden.weights import set_golden_weights
@@ -179,6 +180,38 @@ def test_export_has_what_an_image_copies(exports):
     export = exports / "msinet" / "1"
     assert {path.name for path in export.iterdir()} - copied <= {"assets", "fingerprint.pb"}
     assert not list((export / "assets").iterdir())
+
+
+REFUSES = """
+import pathlib, re, sys, time
+import tensorflow as tf
+
+def peak_mb():
+    return int(re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())[1]) // 1024
+
+serve = tf.saved_model.load(sys.argv[1]).signatures["serve_bytes"]
+good, *refused = (tf.constant([pathlib.Path(path).read_bytes()]) for path in sys.argv[2:])
+answer = lambda content: serve(image_bytes=content)["saliency_bytes"][0]
+assert answer(good) != b""
+before = peak_mb()
+for content in refused:
+    started = time.monotonic()
+    for _ in range(40):
+        assert answer(content) == b""
+        assert peak_mb() - before < 100, "decoding takes 144 MB at least"
+    assert time.monotonic() - started < 10, "decoding takes half a second at least"
+"""
+CHECKS_OF_MEMORY = "libc_malloc_debug.so.0"
+"""Has had glibc's MALLOC_CHECK_ since glibc 2.34; elsewhere the loader says that it is not there, and goes on."""
+
+
+def test_refused_pictures_cost_reading_their_heads(interpreter, exports, tmp_path):
+    contents = [encoded(image(1, 1, 45, 60)[0]), refused_pictures.animation(), *refused_pictures.LARGE.values()]
+    paths = [tmp_path / str(index) for index in range(len(contents))]
+    for path, content in zip(paths, contents, strict=True):
+        path.write_bytes(content)
+    checked = os.environ | {"MALLOC_CHECK_": "3", "LD_PRELOAD": CHECKS_OF_MEMORY}
+    run(interpreter[0], "-P", "-c", REFUSES, exports / "msinet" / "1", *paths, env=checked)
 
 
 # === The guide ===

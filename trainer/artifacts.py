@@ -13,8 +13,11 @@ import os
 import pathlib
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
+from typing import Annotated, Any
 
-from trainer.errors import UserError
+from trainer import records
+from trainer.config import wrong_image_size
+from trainer.errors import ContentError, UserError
 from trainer.files import read_json, write_json
 
 MANIFEST = "manifest.json"
@@ -83,7 +86,7 @@ class Manifest:
     dataset: str
     source: str
     fingerprint: str
-    image_size: tuple[int, int]
+    image_size: Annotated[tuple[int, int], wrong_image_size]
     """(height, width) of the shards' images, pixels."""
     counts: dict[str, int]
     """Number of images in each split."""
@@ -136,14 +139,24 @@ class Manifest:
             UserError: the folder has no manifest, or one of another schema.
         """
         path = pathlib.Path(folder) / MANIFEST
-        fields = read_json(path, f"{folder} is not a prepared dataset; make one with `python -m trainer fetch`")
+        remedy = f"{folder} is not a prepared dataset; make one with `python -m trainer fetch`"
+        fields = read_json(path, remedy, dict[str, Any])
         if fields.get("schema") != SCHEMA:
             raise UserError(
                 f"{path} has schema {fields.get('schema')}, this version reads {SCHEMA}: prepare the dataset again"
             )
-        fields["image_size"] = tuple(fields["image_size"])
-        fields["objects"] = [SourceObject(**entry) for entry in fields["objects"]]
-        return cls(**fields)
+        manifest: Manifest = read_json(path, "prepare the dataset again", cls)
+        if wrong := _wrong_splits(manifest):
+            raise ContentError(f"{path} is damaged ({wrong}): prepare the dataset again")
+        return manifest
+
+
+def _wrong_splits(manifest: Manifest) -> str:
+    """What is wrong with the splits of a manifest, for people; empty if nothing is."""
+    splits = set(manifest.counts)
+    if splits not in ({TEST}, set(SPLITS)) or splits != set(manifest.shards):
+        return f"its counts are of {sorted(splits)} and its shards of {sorted(manifest.shards)}"
+    return "" if min(manifest.counts.values()) >= 0 else f"its counts are {manifest.counts}"
 
 
 def prepared_by_name(folders: Iterable[str | os.PathLike[str]]) -> dict[str, pathlib.Path]:
@@ -187,7 +200,7 @@ def latest_attempt(run: pathlib.Path) -> pathlib.Path | None:
 
     RUN_FILE lists the attempts that existed when the run was started last as `earlier`.
     """
-    earlier = read_json(run / RUN_FILE, f"{run} is not a run").get("earlier", ())
+    earlier = read_json(run / RUN_FILE, f"{run} is not a run", records.Earlier).get("earlier", ())
     return max((attempt for attempt in run.glob(RUN_ATTEMPTS) if attempt.name not in earlier), default=None)
 
 

@@ -7,7 +7,7 @@ derived from them.
 import dataclasses
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from trainer import recipes, recordings
@@ -54,23 +54,36 @@ def config_of(config: type[Config], values: Mapping[str, Any]) -> Config:
     return config(**{field.name: values[field.name] for field in dataclasses.fields(config)})  # type: ignore[arg-type]
 
 
+MAX_INPUT_PX = 4096
+"""Longest side of the network's input."""
+
+
 def parse_image_size(text: str) -> tuple[int, int]:
     """(height, width) in pixels of a text such as `240x320`.
 
     Raises:
-        UserError: if the text is malformed, or if a side is not a positive multiple of 8.
+        UserError: if the text is malformed, or if a side is not a positive multiple of 8, or above MAX_INPUT_PX.
     """
-    match = re.fullmatch(r"(\d+)x(\d+)", text)
+    match = re.fullmatch(r"(\d{1,9})x(\d{1,9})", text)
     if match is None:
         raise UserError(f"image_size is {text!r}; write height x width in pixels, such as 240x320")
     height, width = int(match[1]), int(match[2])
-    if height % 8 or width % 8 or not height or not width:
-        near = "x".join(str(max(8, round(side / 8) * 8)) for side in (height, width))
-        raise UserError(
-            f"image_size is {text}: the network halves its input three times, so height and width "
-            f"must be divisible by 8; the nearest size is {near}"
-        )
+    if wrong := wrong_image_size((height, width)):
+        raise UserError(f"image_size is {text}: {wrong}")
     return height, width
+
+
+def wrong_image_size(size: Sequence[int]) -> str:
+    """What is wrong with (height, width) as an input size of the network, for people; empty if nothing is."""
+    if max(size) > MAX_INPUT_PX:
+        return f"a side of the network's input has {MAX_INPUT_PX:,} pixels at most, for which it takes gigabytes"
+    if any(side % 8 or side < 8 for side in size):
+        near = "x".join(str(max(8, round(side / 8) * 8)) for side in size)
+        return (
+            "the network halves its input three times, so height and width must be divisible by 8; the nearest "
+            f"size is {near}"
+        )
+    return ""
 
 
 def parse_profile_steps(text: str) -> tuple[int, int] | None:

@@ -8,11 +8,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+from trainer.text import visible
+
 Row = TypeVar("Row")
 
 
 class UserError(Exception):
-    """A mistake that the user can correct. The message: what is wrong, with names or numbers, and what to do."""
+    """A mistake that the user can correct. The message: what is wrong, with names or numbers, and what to do.
+
+    What others wrote into it, such as names of files, cannot control a terminal.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(visible(message))
 
 
 class PlaceError(UserError):
@@ -33,7 +41,8 @@ class Terminated(KeyboardInterrupt):
 
 def first_line(error: Exception) -> str:
     """The first line of a library's error message, at most 300 characters, to quote it in our own message."""
-    return ((getattr(error, "message", "") or str(error)).splitlines() or [type(error).__name__])[0][:300]
+    text = getattr(error, "message", "") or str(error)
+    return visible((text.splitlines() or [type(error).__name__])[0][:300])
 
 
 @contextmanager

@@ -8,9 +8,10 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from trainer import schema, scratch
 from trainer.errors import ContentError, PlaceError, UserError
 
 MOUNT = pathlib.Path("/gcs")
@@ -25,21 +26,36 @@ def write_json(path: pathlib.Path, value: Any) -> None:
         partial.write_text(json.dumps(value, indent=2) + "\n")
 
 
-def read_json(path: pathlib.Path, remedy: str) -> Any:
-    """The JSON in `path`; raises `ContentError` that ends with `remedy` if the file is missing or not JSON."""
+def read_json(path: pathlib.Path, remedy: str, kind: Any = dict[str, Any]) -> Any:
+    """The JSON in `path`.
+
+    Args:
+        path: the file.
+        remedy: end of the error message.
+        kind: what the file holds, as `trainer.schema` takes it; those of this project are in `trainer.records`.
+
+    Raises:
+        ContentError: the file is missing, cannot be read, is not JSON, or holds something else.
+    """
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         raise ContentError(f"{path} does not exist: {remedy}") from None
-    return parse_json(content, str(path), remedy)
+    except OSError as error:
+        raise ContentError(f"{path} cannot be read ({error.strerror or error}): {remedy}") from None
+    return parse_json(content, str(path), remedy, kind)
 
 
-def parse_json(content: bytes, place: str, remedy: str) -> Any:
-    """The value of the JSON that was read from `place`; raises `ContentError` that ends with `remedy`."""
+def parse_json(content: bytes, place: str, remedy: str, kind: Any) -> Any:
+    """The same, of what was read from `place`."""
     try:
-        return json.loads(content)
-    except ValueError as error:
+        value = json.loads(content)
+    except (ValueError, RecursionError) as error:
         raise ContentError(f"{place} is not JSON ({error}): {remedy}") from None
+    try:
+        return schema.read(value, kind)
+    except schema.MismatchError as error:
+        raise ContentError(f"{place} is damaged ({error}): {remedy}") from None
 
 
 def is_mounted(path: str | os.PathLike[str]) -> bool:
@@ -61,53 +77,80 @@ def check_place(path: str | os.PathLike[str]) -> None:
     try:
         place.exists()  # raises an error if the name is too long
         folder = next(parent for parent in place.parents if parent.exists())
-        with tempfile.TemporaryFile(
-            dir=folder
-        ):  # permissions are not sufficient evidence, least of all on a mount
-            pass
+        _try(folder)
     except OSError as error:
         reason = f"nothing can be written to {folder} ({error.strerror or error})"
         raise PlaceError(f"cannot write {path}: {reason}; name another place") from None
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str], last: str = "") -> Iterator[pathlib.Path]:
+def replacing(path: str | os.PathLike[str], last: str = "", flushed: bool = True) -> Iterator[pathlib.Path]:
     """Yields a path to write a file or a folder to, which is moved to `path` on success and removed on failure.
 
     It is next to `path`, or on the local disk if `path` is on a mounted bucket, so that each byte is sent once. It
-    has the suffix of `path`, which some writers look at. An existing file, an empty folder or an interrupted copy
-    at `path` is replaced.
+    has the name of `path`, whose suffix some writers look at. An existing file, an empty folder or an interrupted
+    copy at `path` is replaced. What killed processes have left next to `path` is removed.
 
     Args:
         path: the output.
         last: the file, relative to a folder, by which readers know that the folder is whole. Where a folder cannot
             be renamed, its files are copied and this one comes last.
+        flushed: whether the output is on the disk before it is at `path`, so that a machine that stops leaves all
+            of it or nothing; False for one of many files that the same command makes again.
 
     Raises:
         PlaceError: nothing can be written there; raised before the caller has written anything.
         UserError: the disk is full, or may not be written.
     """
     path = pathlib.Path(path)
-    # Random, because process ids repeat in containers: a task that was killed here, or that writes here from
-    # another machine, may have the same one.
-    beside = path.with_name(f".partial-{secrets.token_hex(4)}-{path.name}")
-    with _explained(path, PlaceError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.touch()
-        beside.unlink()
-        scratch = pathlib.Path(tempfile.mkdtemp(prefix="msinet-")) if is_mounted(path) else None
-    partial = scratch / path.name if scratch else beside
-    try:
+    mounted = is_mounted(path)
+    with ExitStack() as stack:
+        with _explained(path, PlaceError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.exists()  # raises an error if the name is too long
+            if mounted:
+                _try(path.parent)
+            place = stack.enter_context(
+                scratch.folder(scratch.LOCAL) if mounted else scratch.folder(scratch.PARTIAL, path.parent)
+            )
+        partial = place / path.name
         with _explained(path, partial=partial):
             yield partial
+            if flushed and not mounted:  # a mount sends a file when it is closed
+                _flush(partial)
         with _explained(path, PlaceError):
-            _move(partial, path, beside, last)
+            _move(partial, path, last)
+            if flushed and not mounted:
+                _flush_entry(path.parent)
+
+
+def _try(folder: pathlib.Path) -> None:
+    """Raise `OSError` if nothing can be written to a folder."""
+    # Permissions are not sufficient evidence, least of all on a mount.
+    with tempfile.TemporaryFile(dir=folder):
+        pass
+
+
+def _flush(path: pathlib.Path) -> None:
+    """Have the system write a file, or a folder and all files below it, to the disk."""
+    for below in path.rglob("*") if path.is_dir() else ():
+        _flush_entry(below)
+    _flush_entry(path)
+
+
+def _flush_entry(path: pathlib.Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot flush folders
+            raise
     finally:
-        for left in (scratch or partial, beside):
-            _remove(left)
+        os.close(file)
 
 
-def _remove(path: pathlib.Path) -> None:
+def remove(path: pathlib.Path) -> None:
+    """Remove a file or a folder, if it exists."""
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
     else:
@@ -151,7 +194,7 @@ def _is_within(name: object, *places: pathlib.Path) -> bool:
     return any(pathlib.Path(str(name)).absolute().is_relative_to(place.absolute()) for place in places)
 
 
-def _move(partial: pathlib.Path, path: pathlib.Path, beside: pathlib.Path, last: str) -> None:
+def _move(partial: pathlib.Path, path: pathlib.Path, last: str) -> None:
     """Rename `partial` to `path`; copy it where that is impossible: from another disk, or a folder of a bucket."""
     try:
         partial.replace(path)
@@ -161,10 +204,18 @@ def _move(partial: pathlib.Path, path: pathlib.Path, beside: pathlib.Path, last:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
             _copy_folder(partial, path, last)
         elif error.errno == errno.EXDEV:
-            shutil.copyfile(partial, beside)
-            beside.replace(path)
+            _copy_file(partial, path)
         else:
             raise
+
+
+def _copy_file(source: pathlib.Path, target: pathlib.Path) -> None:
+    beside = target.with_name(f"{scratch.PARTIAL}{secrets.token_hex(4)}-{target.name}")
+    try:
+        shutil.copyfile(source, beside)
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _copy_folder(source: pathlib.Path, target: pathlib.Path, last: str) -> None:
@@ -175,7 +226,7 @@ def _copy_folder(source: pathlib.Path, target: pathlib.Path, last: str) -> None:
     (target / UNFINISHED).touch()
     for leftover in target.iterdir():
         if leftover.name != UNFINISHED:
-            _remove(leftover)
+            remove(leftover)
     files = sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file())
     files.sort(key=pathlib.Path(last).__eq__)
     try:
@@ -186,5 +237,5 @@ def _copy_folder(source: pathlib.Path, target: pathlib.Path, last: str) -> None:
                 tracker.advance()
         (target / UNFINISHED).unlink()
     except BaseException:
-        _remove(target)
+        remove(target)
         raise

@@ -7,14 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO
 
-from trainer import generations, storage
+from trainer import files, generations, scratch, storage
 from trainer.errors import UserError
-from trainer.files import replacing
 from trainer.generations import ChangedError
 
 PROBE = ".writable"
-LEFTOVERS = ".partial-*"
-"""Files that `replacing` leaves if the process is killed while it writes."""
 
 
 class Folder:
@@ -36,8 +33,8 @@ class Folder:
     def remove_leftovers(self) -> None:
         """Remove the leftovers of interrupted writes. No other process may be writing here."""
         if not self._remote:  # an object exists only once it is complete
-            for path in pathlib.Path(self.address).glob(LEFTOVERS):
-                path.unlink()
+            for path in pathlib.Path(self.address).glob(f"{scratch.PARTIAL}*"):
+                files.remove(path)
 
     def names(self) -> list[str]:
         """The names of the files; empty if the folder does not exist."""
@@ -74,10 +71,8 @@ class Folder:
             storage.write_object(self.path(name), content, storage.client(write=True))
             return
         try:
-            with replacing(self.path(name)) as partial, partial.open("wb") as file:
+            with files.replacing(self.path(name)) as partial, partial.open("wb") as file:
                 write(file)
-                file.flush()
-                os.fsync(file.fileno())  # else a full network disk, or a lost machine, goes unnoticed
         except OSError as error:
             raise UserError(f"cannot write {self.path(name)}: {error.strerror or error}") from None
 

@@ -8,6 +8,7 @@ from typing import Any
 from trainer.artifacts import MODEL_CONFIG
 from trainer.config import SAMPLE
 from trainer.files import read_json
+from trainer.records import ModelConfig
 
 SUBJECTS = {"candidate": "The candidate", "champion": "The current default"}
 """Models of an evaluation -> their names in sentences."""
@@ -64,7 +65,11 @@ def trainings(config: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
 def of_folder(folder: str | os.PathLike[str], subject: str = "This model") -> str:
     """As `of_model`, for the folder of a model."""
     path = pathlib.Path(folder) / MODEL_CONFIG
-    return of_model(read_json(path, "name the folder of a whole model"), subject) if path.exists() else ""
+    return (
+        of_model(read_json(path, "name the folder of a whole model", ModelConfig), subject)
+        if path.exists()
+        else ""
+    )
 
 
 def of_evaluation(content: Mapping[str, Any]) -> list[str]:

@@ -8,6 +8,8 @@ from typing import Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from trainer.text import visible
+
 LOG_EVERY_S = 5.0
 
 
@@ -19,7 +21,7 @@ class Tracker:
     """
 
     def __init__(self, description: str, total: int | None, unit: str, done: int = 0) -> None:
-        self._description, self._total, self._unit = description, total, unit
+        self._description, self._total, self._unit = visible(description), total, unit
         self._start_done = self._done = done
         self._details = ""
         self._started = time.monotonic()

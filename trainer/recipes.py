@@ -36,7 +36,7 @@ RECIPES = {
         "mirrored images and a falling learning rate, for hundreds of images",
         base=_BEST_BASE,
         finetune={
-            "epochs": 4,
+            "epochs": 3,
             "learning_rate": 2e-5,
             "learning_rate_scaling": "sqrt",
             "warmup_epochs": 0.3,

@@ -14,14 +14,17 @@ import threading
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, cast
 
 from trainer import storage
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
+from trainer.local_files import local_path
+from trainer.names import check_name
 from trainer.progress import Tracker
+from trainer.text import printable
 
 DAMAGED = (
     EOFError,
@@ -36,6 +39,10 @@ DAMAGED = (
 )
 """Python's exceptions for archives that are truncated, damaged, encrypted or of an unknown compression."""
 TAR_END = bytes(512)
+MOST_MEMBER_BYTES = 2**33
+"""Of the content of one member of an archive; the largest files that are read are tables."""
+MOST_BETWEEN_BYTES = 2**26
+"""Of a tarball between the contents of two members, and behind the last one."""
 
 
 class DamagedError(UserError):
@@ -59,6 +66,15 @@ class Member:
     size_bytes: int | None = None
     """Of its content, which is never longer; None if it is known only by reading it."""
 
+    def content(self, most_bytes: int) -> bytes:
+        """What `read` returns; raises `UserError` before it is read if there are more than `most_bytes`."""
+        if self.size_bytes is not None and self.size_bytes > most_bytes:
+            raise UserError(
+                f"{self.origin} has {self.size_bytes:,} bytes, more than a file of its kind needs (at most "
+                f"{most_bytes:,}); replace it, or remove it with its other files"
+            )
+        return self.read()
+
 
 @contextmanager
 def opened(source: str, objects: list[SourceObject], scratch: pathlib.Path) -> Iterator[list[Member]]:
@@ -76,7 +92,7 @@ def opened(source: str, objects: list[SourceObject], scratch: pathlib.Path) -> I
         folder = scratch / "download"
         storage.download(source, objects, folder)
     else:
-        path = pathlib.Path(source).expanduser()
+        path = local_path(source)
         folder = path.parent if path.is_file() else path
     files = {file.name: folder / file.name for file in objects}
     with opened_files(files, scratch) as members:
@@ -99,18 +115,24 @@ def opened_files(files: Mapping[str, pathlib.Path], scratch: pathlib.Path) -> It
                 if path.is_relative_to(scratch):
                     path.unlink()
             else:
-                members.append(Member(name, name, _file_reader(path, name)))
+                members.append(_file(path, name, name))
         yield sorted(members, key=lambda member: member.path)
 
 
-def _file_reader(path: pathlib.Path, origin: str) -> Callable[[], bytes]:
+def _file(path: pathlib.Path, name: str, origin: str) -> Member:
+    """A member that is a file of this machine."""
+
     def read() -> bytes:
         try:
             return path.read_bytes()
         except OSError as error:
             raise UserError(f"cannot read {origin} ({error.strerror}); it was changed or removed") from None
 
-    return read
+    try:
+        size_bytes = path.stat().st_size
+    except OSError:
+        size_bytes = None  # reading it says why
+    return Member(name, origin, read, size_bytes)
 
 
 def _path(archive: str, member: str) -> str:
@@ -126,7 +148,25 @@ def _safe_name(name: str, archive: str) -> str:
         raise UserError(
             f"{archive} has a member {name!r}, whose path leads out of the archive; do not trust it, pack it again"
         )
+    if not storage.is_junk(normal):
+        check_name(normal, archive, "rename it, and pack the archive again")
     return normal
+
+
+def _check_member(name: str, size_bytes: int, archive: str, room_bytes: int = MOST_MEMBER_BYTES) -> None:
+    """Raise `UserError` for a file without a name, or one that unpacks to more than there is room for."""
+    if name == ".":
+        raise UserError(f"{archive} has a file whose name is empty; pack the archive again")
+    if size_bytes > MOST_MEMBER_BYTES:
+        raise UserError(
+            f"{archive} has a file {printable(name)} that unpacks to {size_bytes / 1e9:,.3g} GB, more than the "
+            f"{MOST_MEMBER_BYTES / 1e9:.3g} that are read; do not trust it, or pack the archive without it"
+        )
+    if size_bytes > room_bytes:
+        raise UserError(
+            f"{archive} has a file {printable(name)} that unpacks to {size_bytes / 1e9:,.3g} GB, but the disk has "
+            f"room for {room_bytes / 1e9:,.3g} GB more; free some, or write to another disk"
+        )
 
 
 def _refuse_special(name: str, archive: str, kind: str) -> None:
@@ -134,6 +174,9 @@ def _refuse_special(name: str, archive: str, kind: str) -> None:
 
 
 # === ZIP ===
+
+UTF8_FLAG = 0x800
+"""Of the bits of a member that say how it is packed (APPNOTE 4.4.4)."""
 
 
 @contextmanager
@@ -156,19 +199,33 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
                     with lock:
                         member.close()
             except (*DAMAGED, OSError) as error:
-                raise _damaged(f"{info.filename} in {origin}", error, origin) from None
+                raise _damaged(f"{_name_of(info)} in {origin}", error, origin) from None
 
         return read
 
     with archive:
         members = []
         for info in archive.infolist():
-            name = _safe_name(info.filename, origin)
+            given = _name_of(info)
+            name = _safe_name(given, origin)
             if stat.S_ISLNK(info.external_attr >> 16):
-                _refuse_special(info.filename, origin, "symbolic link")
-            if not info.is_dir() and not storage.is_junk(name):
-                members.append(Member(_path(origin, name), f"{name} in {origin}", reader(info), info.file_size))
+                _refuse_special(given, origin, "symbolic link")
+            if given.endswith("/"):
+                continue
+            _check_member(name, info.file_size, origin)
+            if storage.is_junk(name):
+                continue
+            members.append(Member(_path(origin, name), f"{name} in {origin}", reader(info), info.file_size))
         yield members
+
+
+def _name_of(info: zipfile.ZipInfo) -> str:
+    """The name of a member. Python takes one without the flag of UTF-8 for cp437, which few programs write."""
+    name = info.orig_filename
+    if not info.flag_bits & UTF8_FLAG:
+        with suppress(UnicodeError):
+            return name.encode("cp437").decode()
+    return name
 
 
 def _damaged(origin: str, error: Exception, archive: str) -> DamagedError:
@@ -184,7 +241,7 @@ def _unpack_tar(path: pathlib.Path, origin: str, folder: pathlib.Path) -> list[M
     with path.open("rb") as raw, Tracker(f"unpack {origin}", total_mb, "MB") as tracker:
         shown_mb = 0
         for name, target in _unpacked(raw, origin, folder):
-            members.append(Member(_path(origin, name), f"{name} in {origin}", _file_reader(target, name)))
+            members.append(_file(target, _path(origin, name), f"{name} in {origin}"))
             tracker.advance(raw.tell() // storage.MEGABYTE - shown_mb)
             shown_mb = raw.tell() // storage.MEGABYTE
     return members
@@ -195,14 +252,19 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[tup
     is_gzip = not origin.lower().endswith(".tar")
     with ExitStack() as stack:
         # tarfile's own gzip streams accept truncated files and wrong checksums; GzipFile refuses both.
-        stream = cast("IO[bytes]", stack.enter_context(gzip.GzipFile(fileobj=raw))) if is_gzip else raw
+        unpacked = cast("IO[bytes]", stack.enter_context(gzip.GzipFile(fileobj=raw))) if is_gzip else raw
+        stream = _Bounded(unpacked, origin)
         try:
-            archive = stack.enter_context(tarfile.open(fileobj=stream, mode="r|"))
+            archive = stack.enter_context(tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|"))
             for info in archive:
+                stream.allow(info.size)
                 name = _safe_name(info.name, origin)
                 if not (info.isreg() or info.isdir()):
                     _refuse_special(info.name, origin, "link" if info.islnk() or info.issym() else "device")
-                if info.isdir() or storage.is_junk(name):
+                if info.isdir():
+                    continue
+                _check_member(name, info.size, origin, storage.room_bytes(folder.parent))
+                if storage.is_junk(name):
                     continue
                 target = folder / name
                 if target.exists():
@@ -220,17 +282,43 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[tup
                 with file:
                     shutil.copyfileobj(content, file, 2**20)
                 yield name, target
-            _drain(stream, is_gzip)
+            stream.allow(0)
+            if is_gzip:  # the rest, to verify the final checksum
+                while stream.read(2**20):
+                    pass
+            else:
+                _check_end(raw)
         except DAMAGED as error:
             raise _damaged(origin, error, origin) from None
 
 
-def _drain(stream: IO[bytes], is_gzip: bool) -> None:
-    """Read the rest, to verify the final checksum and to notice a file that ends between two members."""
-    if is_gzip:
-        while stream.read(2**20):
-            pass
-    else:
-        stream.seek(-len(TAR_END), 2)
-        if stream.read() != TAR_END:
-            raise EOFError("the end-of-archive marker is missing")
+class _Bounded:
+    """A stream of which tarfile may read so much: headers, and what is behind the last member, may be endless too.
+
+    Python collects the header of a long name, and the map of a sparse file, in memory.
+    """
+
+    def __init__(self, stream: IO[bytes], origin: str) -> None:
+        self._stream, self._origin = stream, origin
+        self._left = MOST_BETWEEN_BYTES
+
+    def allow(self, size_bytes: int) -> None:
+        """Let a content of so many bytes be read, and then the next header."""
+        self._left = size_bytes + MOST_BETWEEN_BYTES
+
+    def read(self, size: int) -> bytes:
+        content = self._stream.read(size)
+        self._left -= len(content)
+        if self._left < 0:
+            raise UserError(
+                f"{self._origin} unpacks to more than its files: over {MOST_BETWEEN_BYTES // storage.MEGABYTE} MB "
+                "are not their contents; do not trust it, pack it again"
+            )
+        return content
+
+
+def _check_end(raw: IO[bytes]) -> None:
+    """Raise `EOFError` for a file that ends between two members."""
+    raw.seek(-len(TAR_END), 2)
+    if raw.read() != TAR_END:
+        raise EOFError("the end-of-archive marker is missing")

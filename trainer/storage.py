@@ -4,33 +4,40 @@ A *source* is a folder, a `gs://` prefix, or one archive in either place. google
 failures; all other failures are `UserError`s that say what to do.
 """
 
-import atexit
 import base64
 import io
 import mimetypes
 import os
 import pathlib
+import posixpath
 import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import IO, Any
 
-from trainer import credentials
+from trainer import credentials, scratch
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
 from trainer.files import MOUNT as MOUNT
+from trainer.local_files import checksum as checksum
+from trainer.local_files import list_local, local_path
+from trainer.names import ARCHIVES as ARCHIVES
+from trainer.names import check_name
+from trainer.names import is_archive as is_archive
+from trainer.names import is_junk as is_junk
 from trainer.progress import Tracker
+from trainer.text import printable, shown
 
 REMOTE = "gs://"
-ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 RETRY_S = 60.0
 """How long transient failures are retried."""
 WORKERS = 8
 CHUNK_BYTES = 32 * 2**20
 """Larger objects are downloaded in pieces of this size, several at a time."""
 MEGABYTE = 10**6
+LEFT_BYTES = 100 * MEGABYTE
+"""Free space that unpacked archives and downloads leave on the disk."""
 POLL_S = 0.5
 LOGIN = (
     "log in with `gcloud auth application-default login` (with --impersonate-service-account=ACCOUNT if you work "
@@ -53,17 +60,6 @@ def unmounted(path: str) -> str:
     return REMOTE + path.removeprefix(f"{MOUNT}/") if path.startswith(f"{MOUNT}/") else path
 
 
-def is_archive(name: str) -> bool:
-    """Whether `name` has the suffix of an archive that can be read."""
-    return name.lower().endswith(ARCHIVES)
-
-
-def is_junk(name: str) -> bool:
-    """Whether an operating system made the file: a hidden file, `__MACOSX` or `Thumbs.db`."""
-    parts = [part for part in name.split("/") if part != ".."]
-    return any(part.startswith(".") or part in ("__MACOSX", "Thumbs.db") for part in parts)
-
-
 def list_objects(source: str) -> list[SourceObject]:
     """List the files of a source (a folder, an archive, a `gs://` prefix or archive), sorted by name.
 
@@ -73,8 +69,13 @@ def list_objects(source: str) -> list[SourceObject]:
     Raises:
         UserError: the source is empty, does not exist, or may not be read.
     """
-    objects = _list_remote(source) if is_remote(source) else _list_local(pathlib.Path(source).expanduser())
+    objects = _list_remote(source) if is_remote(source) else list_local(local_path(source))
     return sorted(objects, key=lambda entry: entry.name)
+
+
+def room_bytes(folder: pathlib.Path) -> int:
+    """How much can be written to the disk of an existing folder, without `LEFT_BYTES`."""
+    return max(shutil.disk_usage(folder).free - LEFT_BYTES, 0)
 
 
 def find_archive(address: str) -> tuple[SourceObject, str]:
@@ -86,8 +87,7 @@ def find_archive(address: str) -> tuple[SourceObject, str]:
     if blob is None:
         list_blobs(address, _root(path), max_results=1)  # raises an error if the bucket does not exist
         raise _nothing_at(address)
-    name = blob.name.removeprefix(_root(path))
-    return SourceObject(name, blob.size, base64.b64decode(blob.crc32c).hex()), str(blob.generation or "")
+    return _entry(blob, address, _root(path)), str(blob.generation or "")
 
 
 def find_objects(address: str) -> list[tuple[str, int]]:
@@ -97,7 +97,8 @@ def find_objects(address: str) -> list[tuple[str, int]]:
         UserError: nothing exists there, or it may not be listed.
     """
     bucket_name, path = split(address)
-    sizes = {blob.name: blob.size for blob in list_blobs(address, path) if not blob.name.endswith("/")}
+    blobs = list_blobs(address, path)
+    sizes = {blob.name: _entry(blob, address, "").size_bytes for blob in blobs if not blob.name.endswith("/")}
     names = [path] if path in sizes else sorted(name for name in sizes if not path or name.startswith(f"{path}/"))
     if not names:
         raise _nothing_at(address)
@@ -126,11 +127,16 @@ def download(source: str, objects: list[SourceObject], folder: pathlib.Path) -> 
     Raises:
         UserError: an object is gone, may not be read, or its checksum differs from the listed one.
     """
+    _check_as_files(source, [entry.name for entry in objects])
     for entry in objects:
-        if not (folder / entry.name).resolve().is_relative_to(folder.resolve()):
-            raise UserError(f"{source} has an object named {entry.name!r}, which leads out of it; rename it")
         (folder / entry.name).parent.mkdir(parents=True, exist_ok=True)
-    total_mb = round(sum(entry.size_bytes for entry in objects) / MEGABYTE)
+    total_bytes, room = sum(entry.size_bytes for entry in objects), room_bytes(folder)
+    if total_bytes > room:
+        raise UserError(
+            f"{source} has {total_bytes / 1e9:,.3g} GB, but the disk of {folder} has room for {room / 1e9:,.3g} "
+            "GB; free some, or write to another disk"
+        )
+    total_mb = round(total_bytes / MEGABYTE)
     shown_mb = 0
     with (
         explained(source),
@@ -150,67 +156,27 @@ def download(source: str, objects: list[SourceObject], folder: pathlib.Path) -> 
     _verify(source, objects, folder)
 
 
+def _check_as_files(source: str, names: Sequence[str]) -> None:
+    """Raise `UserError` for names of objects that cannot all be those of files below one folder."""
+    known = set(names)
+    for name in names:
+        if posixpath.normpath(name) != name or name.startswith(("/", "../")):
+            raise UserError(f"{source} has an object named {printable(name)!r}, which leads out of it; rename it")
+        above = next((each for each in _folders_of(name) if each in known), None)
+        if above:
+            raise UserError(f"{source} has an object {above!r} and one below it, {name!r}; rename one of them")
+
+
+def _folders_of(name: str) -> Iterator[str]:
+    while name := posixpath.dirname(name):
+        yield name
+
+
 def download_for_now(source: str, objects: list[SourceObject]) -> pathlib.Path:
-    """Download to a `folder_for_now`; see `download`."""
-    folder = folder_for_now()
+    """Download to a `scratch.folder_for_now`; see `download`."""
+    folder = scratch.folder_for_now()
     download(source, objects, folder)
     return folder
-
-
-def folder_for_now() -> pathlib.Path:
-    """A new temporary folder that is removed when this process ends."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="msinet-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
-def checksum(path: pathlib.Path) -> str:
-    """CRC32C of the file, 8 hex digits, as Cloud Storage computes it."""
-    import google_crc32c  # here, so that settings can be read without any package
-
-    crc: Any = google_crc32c.Checksum()  # type: ignore[no-untyped-call]
-    with path.open("rb") as file:
-        while chunk := file.read(2**20):
-            crc.update(chunk)
-    return str(crc.digest().hex())
-
-
-# === Local ===
-
-
-def _list_local(path: pathlib.Path) -> list[SourceObject]:
-    if not path.exists():
-        parts = str(path).split()
-        if len(parts) > 1 and all(pathlib.Path(part).expanduser().exists() for part in parts):
-            raise UserError(
-                f"source {path} is several paths: only addresses can be listed; put the files into one folder"
-            )
-        raise UserError(f"source {path} does not exist; give a folder, an archive, a gs:// address, or `sample`")
-    if path.is_file() and not is_archive(path.name):
-        raise UserError(
-            f"source {path} is neither a folder nor an archive ({', '.join(ARCHIVES)}); put a table and its "
-            "images into one folder, and give the folder"
-        )
-    paths = {path.name: path} if path.is_file() else dict(_walk(path))
-    if not paths:
-        raise UserError(f"source {path} is an empty folder; put the dataset's archives or folders into it")
-    try:
-        with ThreadPoolExecutor(WORKERS) as pool:
-            checksums = list(pool.map(checksum, paths.values()))
-    except PermissionError as error:
-        raise UserError(f"no permission to read {error.filename}; change its permissions (chmod, chown)") from None
-    sizes = [file.stat().st_size for file in paths.values()]
-    return [SourceObject(*facts) for facts in zip(paths, sizes, checksums, strict=True)]
-
-
-def _walk(folder: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
-    # Links are followed, because the folders of a dataset may lie on several disks.
-    for parent, _, names in os.walk(folder, followlinks=True):
-        for name in names:
-            path = pathlib.Path(parent, name)
-            relative = path.relative_to(folder).as_posix()
-            if not is_junk(relative):
-                yield relative, path
 
 
 # === Cloud Storage ===
@@ -311,13 +277,29 @@ def _list_remote(source: str) -> list[SourceObject]:
         return [find_archive(source)[0]]
     root = _root(path)
     objects = [
-        SourceObject(blob.name.removeprefix(root), blob.size, base64.b64decode(blob.crc32c).hex())
+        _entry(blob, source, root)
         for blob in list_blobs(source, root)
         if not blob.name.endswith("/") and not is_junk(blob.name.removeprefix(root))
     ]
     if not objects:
         raise _nothing_at(source)
     return objects
+
+
+def _entry(blob: Any, source: str, root: str) -> SourceObject:
+    """An object of a listing, with its name below `root`."""
+    name = blob.name.removeprefix(root)
+    check_name(name, source, "rename the object")
+    try:
+        size_bytes, crc32c = int(blob.size), base64.b64decode(blob.crc32c, validate=True)
+    except (AttributeError, TypeError, ValueError):  # of what is no description of an object
+        size_bytes, crc32c = -1, b""
+    if size_bytes < 0 or len(crc32c) != 4:
+        raise UserError(
+            f"{source}: the server lists {printable(name)} without its size or its CRC32C, so it is not Cloud "
+            "Storage, or a proxy is between; check the network, and STORAGE_EMULATOR_HOST if it is set"
+        )
+    return SourceObject(name, size_bytes, crc32c.hex())
 
 
 def _nothing_at(address: str) -> UserError:
@@ -374,6 +356,7 @@ def _verify(source: str, objects: list[SourceObject], folder: pathlib.Path) -> N
 def explained(source: str, write: bool = False) -> Iterator[None]:
     """Turn errors of Cloud Storage about `source` into a `UserError` that says what to do."""
     import google.auth.exceptions
+    import requests  # type: ignore[import-untyped]
     from google.api_core import exceptions
     from google.cloud.storage.exceptions import DataCorruption
 
@@ -406,6 +389,12 @@ def explained(source: str, write: bool = False) -> Iterator[None]:
         raise UnreachableError(
             f"cannot reach Cloud Storage for {source} ({_in_short(cause)}); check the network"
         ) from None
+    except (requests.exceptions.RequestException, AttributeError, KeyError, TypeError, ValueError) as error:
+        # The client takes whatever JSON arrives for an answer, and that of a captive portal is none.
+        raise UnreachableError(
+            f"what answers for {source} is not Cloud Storage ({_in_short(error)}); check the network: a proxy or "
+            "a page to log in may be between"
+        ) from None
     except exceptions.GoogleAPICallError as error:
         raise UserError(f"Cloud Storage refuses {source}: {error.message}; check the address") from None
 
@@ -415,4 +404,4 @@ def _in_short(error: Exception) -> str:
     inner = error
     while isinstance(cause := getattr(inner, "reason", None) or next(iter(inner.args), None), Exception):
         inner = cause
-    return f"{type(inner).__name__}: {str(inner).rpartition(': ')[2][:100]}"
+    return f"{type(inner).__name__}: {shown(str(inner).rpartition(': ')[2])[:100]}"

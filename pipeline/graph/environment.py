@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components import IMAGE
+from pipeline.cloud import check_endpoint
 from pipeline.graph.parameters import Value, convert
 from pipeline.plan.fit import check_outside_pod
 from pipeline.registry.address import VERTEX
@@ -81,6 +82,7 @@ class Environment:
             check(bool(getattr(self, name)), f"{name} is empty; target {self.target} needs it")
         object.__setattr__(self, "bucket", self.bucket.rstrip("/"))
         self._check_bucket()
+        check_endpoint(self.endpoint)
         check(
             len(self.notify) <= MAX_ADDRESSES,
             f"notify has {len(self.notify)} addresses, but Vertex AI sends to at most {MAX_ADDRESSES}; use a "

@@ -12,7 +12,7 @@ from pipeline.graph.parameters import Value
 from pipeline.graph.values import layered
 from pipeline.registry.address import VERTEX, Address
 from pipeline.registry.register import connect
-from trainer import artifacts, files
+from trainer import artifacts, files, records, scratch
 from trainer.artifacts import RUN_FILE
 from trainer.config import PRETRAINED, SAMPLE
 from trainer.downloads.given import addresses_in
@@ -55,9 +55,12 @@ class Run:
     @classmethod
     def load(cls, folder: pathlib.Path) -> "Run":
         """Read the run in `folder`; raises `UserError` if there is none."""
-        content = files.read_json(folder / RUN_FILE, f"{folder} is not a run; name one below {RUNS}/")
+        content = files.read_json(
+            folder / RUN_FILE, f"{folder} is not a run; name one below {RUNS}/", records.StoredRun
+        )
         earlier = tuple(content.get("earlier", ()))
-        return cls(folder, content["environment"], content["parameters"], content.get("finished", False), earlier)
+        parameters_then = dict(content["parameters"])
+        return cls(folder, content["environment"], parameters_then, content.get("finished", False), earlier)
 
     def save(self) -> None:
         """Write the run to its folder, with the version of the code and the command line."""
@@ -67,9 +70,14 @@ class Run:
         )
 
     def start_attempt(self) -> "Run":
-        """The run at the start of a new attempt; removes the copies of earlier outputs from its folder."""
+        """The run at the start of a new attempt; removes the copies of earlier outputs from its folder.
+
+        What killed tasks left in the folders of earlier attempts goes too: it may be gigabytes of downloads.
+        """
         for name in SHOWN.values():
             (self.folder / name).unlink(missing_ok=True)
+        for task in self.folder.glob(f"{artifacts.RUN_ATTEMPTS}/*"):
+            scratch.remove_leftovers(task)
         attempts = sorted(path.name for path in self.folder.glob(artifacts.RUN_ATTEMPTS))
         return dataclasses.replace(self, earlier=tuple(attempts))
 
@@ -82,7 +90,7 @@ class Run:
     def cached_output(self, key: str, name: str) -> pathlib.Path | None:
         """Path of a cached task's output, in an earlier attempt or run; None if it was removed."""
         for record in (self.folder.parent / CACHE).glob(f"{key}*.json"):
-            path = pathlib.Path(files.read_json(record, "remove it")[name]["uri"])
+            path = pathlib.Path(files.read_json(record, "remove it", dict[str, records.Output])[name]["uri"])
             return path if path.exists() else None
         return None
 

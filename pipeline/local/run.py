@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,8 +19,9 @@ from rich.text import Text
 
 from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run
 from pipeline.local.progress import ANSI, Progress
-from trainer import artifacts, files, generated
+from trainer import artifacts, files, generated, records, scratch
 from trainer.errors import UserError
+from trainer.text import visible
 
 LOG = "log.txt"
 GRACE_S = 10.0
@@ -67,21 +67,23 @@ def _run_worker(folder: pathlib.Path, progress: Progress) -> int:
     """Start the worker, show and log its output, and return its exit status. It never outlives this call."""
     command = [sys.executable, "-m", "pipeline.local.worker", str(folder)]
     # kfp leaves a folder in the temporary folder for each task.
-    with tempfile.TemporaryDirectory(prefix="msinet-") as temporary:
-        worker = subprocess.Popen(
+    with (
+        scratch.folder(scratch.LOCAL) as temporary,
+        subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            env={**os.environ, **TASK_ENVIRONMENT, "TMPDIR": temporary},
+            env={**os.environ, **TASK_ENVIRONMENT, "TMPDIR": str(temporary)},
             start_new_session=True,
-        )
+        ) as worker,
+    ):
         assert worker.stdout is not None
         with (folder / LOG).open("a") as log, _terminated(worker):
             for line in worker.stdout:
-                plain = ANSI.sub("", line)
+                plain = visible(ANSI.sub("", line))  # a task may print what others wrote
                 log.write(plain)
                 log.flush()
                 progress.feed(plain.rstrip("\n"))
@@ -137,7 +139,7 @@ def _print_end(run: Run, console: Console) -> int:
             f"run {_shown(run.folder)} has finished, but its outputs ({artifacts.RUN_ATTEMPTS}) were removed; "
             "start a new run, or pass a changed parameter to run this one again"
         )
-    registered = files.read_json(uploaded, "run the pipeline again")["parameterValues"]
+    registered = files.read_json(uploaded, "run the pipeline again", records.TaskRecord)["parameterValues"]
     _print_fact(console, "Registered", f"{run.model_name} version {registered['version']} ({registered['alias']})")
     _print_fact(console, "Run folder", _shown(run.folder))
     if generated.is_sample(_model_config(run)):
@@ -148,8 +150,10 @@ def _print_end(run: Run, console: Console) -> int:
 def _model_config(run: Run) -> Mapping[str, Any] | None:
     """MODEL_CONFIG of the run's model, from its evaluation."""
     path = run.output("evaluate-model", f"evaluation/{artifacts.EVALUATION}")
-    content = files.read_json(path, "run the pipeline again") if path else {}
-    return dict(content.get("model_configs", {})).get("candidate")
+    if path is None:
+        return None
+    outcome: records.Outcome = files.read_json(path, "run the pipeline again", records.Outcome)
+    return outcome["model_configs"].get("candidate")
 
 
 def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
@@ -159,7 +163,7 @@ def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
         return False
     from trainer.reports.terminal import print_evaluation
 
-    evaluation = files.read_json(path, "run the pipeline again")
+    evaluation = files.read_json(path, "run the pipeline again", records.Outcome)
     print_evaluation(evaluation, console, registers)
     _print_fact(console, "Report", _shown(run.folder / "report.html"))
     return bool(evaluation["passed_baseline"])

@@ -8,7 +8,7 @@ from pipeline.plan import fit, worker_pools
 from pipeline.plan import plan as planning
 from pipeline.plan.plan import DataSize
 from pipeline.plan.settings import AcceleratorConfig, JobConfig, parse_labels
-from trainer import artifacts, files, footprint
+from trainer import artifacts, files, footprint, records
 from trainer.config import TrainConfig, with_recipe
 from trainer.errors import check
 
@@ -164,4 +164,4 @@ def read_model_config(workspace: str, gcp_resources: str) -> dict[str, Any]:
     """
     config = pathlib.Path(workspace) / MODEL_FOLDER / artifacts.MODEL_CONFIG
     check(config.is_file(), f"the training job wrote no model to {config.parent}; see the log of {gcp_resources}")
-    return dict(files.read_json(config, "train again"))
+    return dict(files.read_json(config, "train again", records.ModelConfig))

@@ -5,6 +5,7 @@ import re
 import urllib.parse
 from typing import Self
 
+from pipeline.cloud import check_endpoint
 from pipeline.registry import container
 from trainer.errors import check
 
@@ -58,6 +59,7 @@ class Address:
             f"serving is {self.serving!r}; choose an image as HOST/PATH:TAG, or "
             f"{' or '.join(container.GOOGLES)} for Google's",
         )
+        check_endpoint(self.endpoint)
         if self.staging:
             check_bucket("staging", self.staging)
 

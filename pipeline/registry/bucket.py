@@ -19,7 +19,7 @@ from pipeline.registry.address import check_bucket
 from pipeline.registry.lock import Lock
 from pipeline.registry.numbered import DAMAGED, Models, NumberedRegistry
 from pipeline.registry.versions import Version, files_of
-from trainer import generations, storage
+from trainer import generations, records, storage
 from trainer.artifacts import ALIASES, SAVED_MODEL, VERSION_EXTRA, WEIGHTS
 from trainer.files import parse_json
 from trainer.folder import Folder
@@ -58,7 +58,7 @@ class BucketRegistry(NumberedRegistry):
         """The aliases, and the generation of their object."""
         address = f"{self.root}/{name}/{ALIASES}"
         content, generation = generations.read(address, self._client)
-        return dict(parse_json(content, address, DAMAGED)) if generation else {}, generation
+        return parse_json(content, address, DAMAGED, records.Aliases) if generation else {}, generation
 
     def _files(self, name: str) -> dict[int, dict[str, int]]:
         """Number of each version, also of those that are being written -> name of a file below it -> its size."""
@@ -84,7 +84,7 @@ class BucketRegistry(NumberedRegistry):
 
     def _record(self, place: str, remedy: str) -> dict[str, Any]:
         address = f"{model_at(place)}/{VERSION}"
-        return dict(parse_json(storage.read_object(address, self._client), address, remedy))
+        return dict(parse_json(storage.read_object(address, self._client), address, remedy, records.Version))
 
     def _checksum(self, place: str) -> str:
         objects = storage.list_objects(model_at(place))

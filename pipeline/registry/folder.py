@@ -6,12 +6,12 @@ import os
 import pathlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Self
 
 from pipeline.registry.numbered import DAMAGED, Models, NumberedRegistry
 from pipeline.registry.versions import Version, dated, files_of
-from trainer import artifacts, files, storage
+from trainer import artifacts, files, records, scratch, storage
 from trainer.artifacts import ALIASES, REGISTRY
 from trainer.models import registry_layout
 from trainer.models.registry_layout import VERSION, model_in
@@ -51,7 +51,7 @@ class LocalRegistry(NumberedRegistry):
         return version
 
     def _record(self, place: str, remedy: str) -> dict[str, Any]:
-        return dict(files.read_json(self._folder(place) / VERSION, remedy))
+        return dict(files.read_json(self._folder(place) / VERSION, remedy, records.Version))
 
     def _checksum(self, place: str) -> str:
         return storage.checksum(self._folder(place) / artifacts.WEIGHTS)
@@ -66,8 +66,9 @@ class LocalRegistry(NumberedRegistry):
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             unfinished = (path.parent for path in folder.glob(f"*/{files.UNFINISHED}"))
-            for leftover in (*folder.glob(".partial-*"), *unfinished):
-                shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+            for leftover in (*folder.glob(f"{scratch.PARTIAL}*"), *unfinished):
+                with suppress(OSError):  # another user's
+                    files.remove(leftover)
             yield
         finally:
             os.close(lock)

@@ -9,7 +9,7 @@ from pipeline.registry.bucket import BucketRegistry
 from pipeline.registry.folder import LocalRegistry
 from pipeline.registry.versions import NO_VERSION, Registry
 from pipeline.registry.vertex import VertexRegistry
-from trainer import artifacts, files
+from trainer import artifacts, files, records
 from trainer.config import EvaluateConfig
 from trainer.errors import check
 from trainer.storage import REMOTE, unmounted
@@ -68,7 +68,9 @@ def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
         "data": {
             step: {name: getattr(manifest, name) for name in DATA_FACTS} for step, manifest in manifests.items()
         },
-        "model": files.read_json(pathlib.Path(model) / artifacts.MODEL_CONFIG, "train the model again"),
+        "model": files.read_json(
+            pathlib.Path(model) / artifacts.MODEL_CONFIG, "train the model again", records.ModelConfig
+        ),
     }
 
 
@@ -118,7 +120,7 @@ def register(
         facts: The model's `lineage`.
     """
     folder = pathlib.Path(evaluation)
-    results = files.read_json(folder / artifacts.EVALUATION, "evaluate the model first")
+    results = files.read_json(folder / artifacts.EVALUATION, "evaluate the model first", records.Decision)
     record = {
         "metrics": {dataset: result["models"]["candidate"] for dataset, result in results["datasets"].items()},
         "decided_on": results["decides"],

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.registry.versions import dated
-from trainer import artifacts, storage
+from trainer import artifacts, records, storage
 from trainer.errors import check
+from trainer.files import parse_json
 from trainer.models.registry_layout import VERSION, model_at, model_in
 from trainer.storage import MOUNT, REMOTE
 
@@ -89,7 +90,8 @@ def record(place: str, client: Any) -> dict[str, Any] | None:
         content = storage.read_object(f"{model_at(place)}/{VERSION}", client)
     except storage.MissingError:
         return None
-    return dict(json.loads(content))
+    address = f"{model_at(place)}/{VERSION}"
+    return dict(parse_json(content, address, f"restore it, or remove {place}", records.Version))
 
 
 def fetch(place: str) -> pathlib.Path:

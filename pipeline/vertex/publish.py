@@ -22,9 +22,14 @@ def check_repository(address: str) -> None:
     """Raise `UserError` unless `address` has the form of a repository of templates."""
     check(bool(address), "template_repository is empty; add it to the TOML file of the environment")
     check(
-        bool(re.fullmatch(f"{REPOSITORY}|{LOOPBACK}", address)),
+        is_repository(address),
         f"template_repository is {address!r}; write https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY",
     )
+
+
+def is_repository(address: str) -> bool:
+    """Whether `address` is that of a repository of Artifact Registry, or of this machine, as in tests."""
+    return re.fullmatch(f"{REPOSITORY}|{LOOPBACK}", address) is not None
 
 
 def registry_client(repository: str) -> Any:

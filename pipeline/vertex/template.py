@@ -106,13 +106,14 @@ def load(environment: Environment, source: str = "") -> Template:
 
 
 def _download(environment: Environment, address: str, path: pathlib.Path) -> None:
-    from pipeline.vertex.publish import registry_client
+    from pipeline.vertex.publish import is_repository, registry_client
 
     parts = re.fullmatch(VERSION, address)
     if parts is None:
         # A tag may have moved since you looked, and Vertex AI has returned error 500 for tags.
         raise UserError(f"template {address} does not name one version; {WRITE_VERSION}")
     repository = address.removesuffix(f"/{parts['package']}/{parts['version']}")
+    check(is_repository(repository), f"template {address} is not in Artifact Registry; {WRITE_VERSION}")
     with cloud.reported_errors():
         client = registry_client(repository)
         client.download_pipeline(parts["package"], version=parts["version"], file_name=str(path))

@@ -1,9 +1,16 @@
-"""When a request is repeated, and when it must not be."""
+"""When a request is repeated and when it must not be, and where credentials are sent."""
+
+import dataclasses
+import urllib.parse
 
 import pytest
 from google.api_core.exceptions import Conflict, ServiceUnavailable, TooManyRequests
+from google.cloud.aiplatform_v1 import ModelServiceClient
 
 from pipeline import cloud
+from pipeline.graph.environment import Environment
+from pipeline.registry.address import check_registry
+from pipeline.vertex import template
 from trainer.errors import UserError
 
 
@@ -102,3 +109,65 @@ def test_error_that_stays_is_raised_after_all_pauses(pauses):
         service.once()
     assert pauses == list(cloud.PAUSES_S)
     assert service.log.count("call") == len(cloud.PAUSES_S) + 1
+
+
+# === Where credentials go ===
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "https://evil.example",
+        "https://aiplatform.googleapis.com.evil.example",
+        "https://evilgoogleapis.com",
+        "https://googleapis.com",
+        "https://evil.example/.googleapis.com",
+        "https://evil.example#.googleapis.com",
+        "https://evil.example?.googleapis.com",
+        "https://aiplatform.googleapis.com@evil.example",
+        "https://evil.example\\.googleapis.com",
+        "https://aiplatform.googleapis.com\n.evil.example",
+        "https://aiplatform.googleapis.com:8080",
+        "http://aiplatform.googleapis.com",
+        "http://127.0.0.1.evil.example",
+        "http://127.0.0.1@evil.example:80",
+        "http://10.0.0.1:8080",
+        "ftp://127.0.0.1",
+    ],
+)
+def test_credentials_are_not_sent_to_other_machines(endpoint):
+    message = r"^endpoint is '.*'; credentials are sent only to https://NAME.googleapis.com and to this machine"
+    place = dataclasses.make_dataclass("Place", ["project", "location", "endpoint"])("p", "us-central1", endpoint)
+    for use in (
+        lambda: cloud.connect(place),
+        lambda: cloud.client(ModelServiceClient, place),
+        lambda: cloud.address(place, "aiplatform"),
+        lambda: check_registry(f"vertex://p/us-central1?{urllib.parse.urlencode({'endpoint': endpoint})}"),
+        lambda: Environment("prod", target="local", endpoint=endpoint),
+    ):
+        with pytest.raises(UserError, match=message):
+            use()
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "",
+        "us-central1-aiplatform.googleapis.com",
+        "https://us-central1-aiplatform.p.googleapis.com/",
+        "http://127.0.0.1:8080",
+        "https://localhost:1/",
+        "http://[::1]:80",
+    ],
+)
+def test_credentials_are_sent_to_google_and_to_this_machine(endpoint):
+    cloud.check_endpoint(endpoint)
+
+
+@pytest.mark.parametrize(
+    "host", ["https://evil.example", "https://us-kfp.pkg.dev.evil.example", "http://10.0.0.1"]
+)
+def test_templates_are_fetched_from_artifact_registry_alone(host):
+    version = f"{host}/p/r/msinet/sha256:{'0' * 64}"
+    with pytest.raises(UserError, match=rf"^template {version} is not in Artifact Registry; write it as https://"):
+        template.load(Environment("prod"), version)

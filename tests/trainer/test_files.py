@@ -18,7 +18,7 @@ NOWHERE = "/proc/none"
 """A file system in which nobody can create files."""
 
 
-@pytest.mark.parametrize("place", ["file/below", "x" * 250, NOWHERE])
+@pytest.mark.parametrize("place", ["file/below", "x" * 256, NOWHERE])
 def test_unwritable_place_is_reported_before_anything_is_written(tmp_path, monkeypatch, place):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").touch()
@@ -97,12 +97,28 @@ with replacing(sys.argv[1]) as partial:
 def test_killed_task_can_run_again_with_the_same_process_id(tmp_path, monkeypatch):
     killed = subprocess.Popen([sys.executable, "-c", KILLED_WHILE_IT_WRITES, tmp_path / "data"])
     assert killed.wait() == -signal.SIGKILL
-    assert len(list(tmp_path.iterdir())) == 1
+    (left,) = tmp_path.iterdir()
+    assert (left / "data").is_dir()
     monkeypatch.setattr(os, "getpid", lambda: killed.pid)
     with replacing(tmp_path / "data") as partial:
         partial.mkdir()
         (partial / "new").touch()
-    assert [path.name for path in (tmp_path / "data").iterdir()] == ["new"]
+    assert [path.name for path in tmp_path.rglob("*")] == ["data", "new"]
+
+
+def test_output_is_on_the_disk_before_it_is_at_its_place(tmp_path, monkeypatch):
+    flushed, fsync = set(), os.fsync
+
+    def recorded(file):
+        # A folder's entry is flushed after the rename.
+        flushed.add((os.fstat(file).st_ino, (tmp_path / "model").exists()))
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    with replacing(tmp_path / "model") as partial:
+        write_folder(partial)
+    written = {(path.stat().st_ino, False) for path in (tmp_path / "model", *(tmp_path / "model").rglob("*"))}
+    assert flushed == written | {(tmp_path.stat().st_ino, True)}
 
 
 def test_two_writers_of_one_path_have_separate_partial_files(tmp_path):
@@ -197,7 +213,7 @@ def test_file_on_a_mounted_bucket_is_written_on_the_local_disk_and_replaces_the_
 
 def test_interrupted_copy_is_replaced(mount, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr(files, "_remove", lambda path: None)  # as if the process were killed
+        patch.setattr(files, "remove", lambda path: None)  # as if the process were killed
         patch.setattr(shutil, "copyfile", refused(errno.EIO))
         with pytest.raises(PlaceError), replacing(mount / "data") as partial:
             write_folder(partial)

@@ -133,7 +133,7 @@ def test_terminated_fetch_leaves_nothing(tmp_path):
         text=True,
     )
     try:
-        while not list(tmp_path.glob(".partial-*/*")) and process.poll() is None:
+        while not list(tmp_path.glob(".partial-*/data/*")) and process.poll() is None:
             time.sleep(0.02)
         assert sorted(path.name.split("-")[0] for path in tmp_path.iterdir()) == [".fetch", ".partial"]
         process.terminate()

@@ -1,6 +1,8 @@
 """Images of every format become RGB as people see them."""
 
 import io
+import pathlib
+import re
 import struct
 import zlib
 
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import trainer
 from tests.golden.inputs import image
 from tests.trainer import malformed
 from trainer.errors import UserError
@@ -150,3 +153,11 @@ def test_a_damaged_png_is_named_before_pillow_has_loaded_its_other_formats(monke
     monkeypatch.setattr(Image, "OPEN", {name: Image.OPEN[name] for name in ("JPEG", "PNG")})
     with pytest.raises(UserError, match=r"x\.png does not decode as PNG"):
         read(content)
+
+
+def test_one_place_opens_files_with_pillow():
+    """It has the list of formats; others would run Ghostscript and the rarest of Pillow's decoders."""
+    root = pathlib.Path(trainer.__file__).parent.parent
+    files = [path for package in ("trainer", "pipeline", "components") for path in (root / package).rglob("*.py")]
+    opening = [path.name for path in files if re.search(r"\bImage\.open\(|imread|plt\.im", path.read_text())]
+    assert opening == ["picture.py"]

@@ -1,3 +1,4 @@
+import gzip
 import io
 import os
 import stat
@@ -147,13 +148,12 @@ def test_a_removed_file_is_named(tmp_path):
         member.read()
 
 
-@pytest.mark.parametrize("names", [["x" * 300], ["a", "a/b"]])
-def test_a_member_of_a_tarball_that_cannot_be_unpacked_is_named(tmp_path, names):
+def test_a_member_of_a_tarball_below_a_file_is_named(tmp_path):
     path = tmp_path / "x.tar"
     with tarfile.open(path, "w") as tar:
-        for name in names:
+        for name in ("a", "a/b"):
             tar.addfile(tarfile.TarInfo(name), io.BytesIO())
-    with pytest.raises(UserError, match=r"x.tar has a member .* that cannot be unpacked here"):
+    with pytest.raises(UserError, match=r"x.tar has a member 'a/b' that cannot be unpacked here"):
         read(path, tmp_path / "scratch")
 
 
@@ -170,3 +170,113 @@ def test_a_zip_with_damaged_names_or_lzma_is_named(tmp_path):
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"a\.png in x\.zip is incomplete or damaged"):
         read(path, tmp_path / "scratch")
+
+
+# === Names ===
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a\x1b[31m.png", r"has a file 'a\\x1b\[31m\.png' whose name has control characters; rename it, and pack"),
+        (os.fsdecode(b"a/\xff.png"), r"has a file 'a/\\udcff\.png' whose name is not UTF-8; rename it, and pack"),
+        ("x" * 300 + ".png", r"has a file x+\.\.\. whose name is too long \(at most 255 bytes for a part"),
+        ("d/" * 1000 + "x.png", r"has a file [d/]+\.\.\. whose name is too long .* 2,000 for all"),
+        ("", "has a file whose name is empty; pack the archive again"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["x.zip", "x.tar"])
+def test_a_name_that_no_file_should_have_is_refused(tmp_path, name, message, kind):
+    if kind == "x.tar":
+        with tarfile.open(tmp_path / kind, "w") as tar:
+            tar.addfile(tarfile.TarInfo(name), io.BytesIO())
+    elif name.isascii():
+        entry = zipfile.ZipInfo("x")
+        entry.filename = entry.orig_filename = name or "x"
+        write_zip(tmp_path / kind, {entry: b""})
+        if not name:
+            without_name(tmp_path / kind)
+    else:
+        pytest.skip("the names of a ZIP archive are text")
+    with pytest.raises(UserError, match=rf"{kind} {message}"):
+        read(tmp_path / kind, tmp_path / "scratch")
+
+
+def without_name(path):
+    """Removes the name of one letter from the directory of a ZIP archive."""
+    content = bytearray(path.read_bytes())
+    entry, end = content.index(b"PK\1\2"), content.index(b"PK\5\6")
+    content[entry + 28] = 0
+    content[end + 12] -= 1
+    del content[entry + 46]
+    path.write_bytes(content)
+
+
+def unflagged(path):
+    """Removes the flag of UTF-8 from the one member of a ZIP archive."""
+    content = bytearray(path.read_bytes())
+    content[7] &= ~8
+    content[content.index(b"PK\1\2") + 9] &= ~8
+    path.write_bytes(content)
+
+
+def test_names_of_a_zip_are_utf_8_if_they_can_be_and_else_cp437(tmp_path):
+    path = write_zip(tmp_path / "x.zip", {"ü/日.png": b"1"})
+    unflagged(path)
+    assert read(path, tmp_path / "scratch") == {"x/ü/日.png": b"1"}
+    write_zip(path, {"ü.png": b"1"})
+    path.write_bytes(path.read_bytes().replace("ü".encode(), b"\x81\x81"))
+    unflagged(path)
+    assert read(path, tmp_path / "scratch") == {"x/üü.png": b"1"}
+
+
+def test_what_operating_systems_put_into_archives_may_have_any_name(tmp_path):
+    names = {"Icon\r": b"", "a.png": b"1", "__MACOSX/._Icon\r": b""}
+    assert read(write_zip(tmp_path / "x.zip", names), tmp_path / "scratch") == {"x/a.png": b"1"}
+
+
+# === Sizes ===
+
+
+def test_a_member_larger_than_its_kind_needs_is_not_read(tmp_path):
+    archive = write_zip(tmp_path / "x.zip", {"1.png": bytes(5000)})
+    with sources.opened(str(archive), storage.list_objects(str(archive)), tmp_path) as (member,):
+        with pytest.raises(UserError, match=r"1\.png in x\.zip has 5,000 bytes, more than .* \(at most 4,999\)"):
+            member.content(4999)
+        assert member.content(5000) == bytes(5000)
+
+
+@pytest.mark.parametrize("kind", ["x.zip", "x.tar", "x.tar.gz"])
+def test_a_member_that_unpacks_to_too_much_is_refused_before_it_is(tmp_path, monkeypatch, kind):
+    write = write_zip if kind == "x.zip" else write_tar
+    archive = write(tmp_path / kind, {"1.png": bytes(5000)})
+    monkeypatch.setattr(sources, "MOST_MEMBER_BYTES", 4999)
+    with pytest.raises(UserError, match=rf"{kind} has a file 1\.png that unpacks to 5e-06 GB, more than"):
+        read(archive, tmp_path / "scratch")
+    assert files(tmp_path / "scratch") == {}
+
+
+def test_a_sparse_file_counts_with_its_holes(tmp_path):
+    entry = tarfile.TarInfo("1.png")
+    entry.pax_headers = {"GNU.sparse.size": str(10**12), "GNU.sparse.map": f"0,0,{10**12},0"}
+    archive = write_tar(tmp_path / "x.tar", {}, extra=[entry])
+    with pytest.raises(UserError, match=r"x\.tar has a file 1\.png that unpacks to 1e\+03 GB, more than the"):
+        read(archive, tmp_path / "scratch")
+
+
+def test_a_tarball_is_unpacked_only_where_there_is_room(tmp_path, monkeypatch):
+    archive = write_tar(tmp_path / "x.tar", {"1.png": bytes(5000)})
+    monkeypatch.setattr(storage, "LEFT_BYTES", 10**18)
+    with pytest.raises(UserError, match=r"1\.png that unpacks to .* GB, but the disk has room for 0 GB"):
+        read(archive, tmp_path / "scratch")
+
+
+@pytest.mark.parametrize("where", ["header", "end"])
+def test_a_tarball_that_hides_endless_bytes_between_its_members_is_refused(tmp_path, monkeypatch, where):
+    monkeypatch.setattr(sources, "MOST_BETWEEN_BYTES", 2**20)
+    hidden = tarfile.TarInfo("h")
+    hidden.type, hidden.size = tarfile.XHDTYPE, 2**24
+    begin = hidden.tobuf() if where == "header" else bytes(1024)
+    (tmp_path / "x.tar.gz").write_bytes(gzip.compress(begin + bytes(2**24), 1))
+    with pytest.raises(UserError, match=r"x\.tar\.gz unpacks to more than its files: over 1 MB are not their"):
+        read(tmp_path / "x.tar.gz", tmp_path / "scratch")

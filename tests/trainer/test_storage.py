@@ -1,4 +1,8 @@
+import contextlib
+import errno
 import os
+import shutil
+import socket
 
 import google.auth.exceptions
 import pytest
@@ -90,6 +94,133 @@ def test_an_empty_folder_and_other_files_are_not_sources(tmp_path):
         storage.list_objects(f"{tmp_path / 'a.txt'} {tmp_path}")
 
 
+def links_to_one_another(folder):
+    """More paths than anybody can list, without a loop: each of 30 folders has two links to the next."""
+    for number in range(30):
+        (folder.parent / str(number)).mkdir()
+        for name in "ab":
+            (folder.parent / str(number) / name).symlink_to(f"../{number + 1}")
+    (folder.parent / "30").mkdir()
+    (folder / "links").symlink_to("../0")
+
+
+def bind(path):
+    with socket.socket(socket.AF_UNIX) as server, contextlib.chdir(path.parent):
+        server.bind(path.name)  # a path is limited to some 100 bytes
+
+
+@pytest.mark.parametrize(
+    ("add", "message"),
+    [
+        (lambda folder: os.mkfifo(folder / "x"), "set/x is a pipe, a socket or a device; remove it"),
+        (lambda folder: bind(folder / "x"), "set/x is a pipe, a socket or a device; remove it"),
+        (lambda folder: (folder / "x").symlink_to("/dev/zero"), "set/x is a pipe, a socket or a device"),
+        (
+            lambda folder: (folder / "x").symlink_to("none"),
+            r"set/x is a link that leads to no file .*git annex get",
+        ),
+        (lambda folder: (folder / "x").symlink_to("x"), "set/x is a link that leads to no file"),
+        (
+            lambda folder: (folder / "x").symlink_to("."),
+            "one folder at two places, .*/set and .*/set/x; remove the",
+        ),
+        (
+            lambda folder: (folder / "below" / "x").symlink_to(".."),
+            "one folder at two places, .*/set and .*/below/x",
+        ),
+        (links_to_one_another, "one folder at two places, .*; remove the link"),
+        (
+            lambda folder: (folder / "/".join("d" * 101)).mkdir(parents=True),
+            "more than 100 folders in one another",
+        ),
+        (
+            lambda folder: (folder / "a\x1b[2Jb").touch(),
+            r"has a file 'a\\x1b\[2Jb' whose name has control characters",
+        ),
+        (
+            lambda folder: (folder / os.fsdecode(b"\xff")).touch(),
+            r"has a file '\\udcff' whose name is not UTF-8; rename it",
+        ),
+    ],
+)
+def test_a_folder_with_what_is_no_plain_file_is_refused(folder, add, message):
+    add(folder)
+    with pytest.raises(UserError, match=message):
+        storage.list_objects(str(folder))
+
+
+def test_links_to_files_and_folders_elsewhere_are_followed_and_hidden_ones_are_not(folder, tmp_path):
+    before = storage.list_objects(str(folder))
+    shutil.move(folder / "below", tmp_path / "elsewhere")
+    shutil.move(folder / "a.bin", tmp_path / "a.bin")
+    (folder / "below").symlink_to(tmp_path / "elsewhere")
+    (folder / "a.bin").symlink_to(tmp_path / "a.bin")
+    (folder / ".git").mkdir()
+    os.mkfifo(folder / ".git" / "pipe")
+    (folder / ".lock").symlink_to("none")
+    assert storage.list_objects(str(folder)) == before
+
+
+def test_a_folder_that_may_not_be_read_is_named(folder, monkeypatch):
+    def scandir(path):
+        if str(path).endswith("below"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path)
+
+    real = os.scandir
+    monkeypatch.setattr(os, "scandir", scandir)  # the tests may run as root, who may read everything
+    with pytest.raises(UserError, match=r"no permission to read .*/below; change its permissions"):
+        storage.list_objects(str(folder))
+
+
+def test_a_source_that_is_no_path_is_named():
+    with pytest.raises(UserError, match=r"source x+\.\.\. cannot be read \(File name too long\); give a folder"):
+        storage.list_objects("x" * 5000)
+    with pytest.raises(UserError, match="source ~nobody-here/set does not exist"):
+        storage.list_objects("~nobody-here/set")
+    with pytest.raises(UserError, match="source /dev/null is neither a folder nor an archive"):
+        storage.list_objects("/dev/null")
+
+
+PORTAL = b"<html>Please log in</html>"
+
+
+@pytest.mark.parametrize("source", ["gs://any/set", "gs://any/set.zip"])
+@pytest.mark.parametrize(
+    "body", [PORTAL, b"", b'{"items": [{"na', b"[]", b'"x"', b'{"items": [{}]}', b'{"items": 5}']
+)
+def test_an_answer_that_is_no_listing_is_named(monkeypatch, source, body):
+    monkeypatch.setattr(storage, "RETRY_S", 0.5)
+    with (
+        answering(monkeypatch, lambda path: (200, {"Content-Type": "application/json"}, body)),
+        pytest.raises(UserError, match=rf"{source}.*check the network") as raised,
+    ):
+        storage.list_objects(source)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("lost", ["size", "crc32c"])
+@pytest.mark.parametrize("source", ["gs://any/set", "gs://any/set/add1000.tar.gz"])
+def test_an_object_without_size_or_checksum_is_named(monkeypatch, source, lost):
+    answer = serving(b"x")
+
+    def without(path):
+        status, headers, body = answer(path)
+        return status, headers, body.replace(lost.encode(), b"other")
+
+    with (
+        answering(monkeypatch, without),
+        pytest.raises(UserError, match=r"lists .*add1000\.tar\.gz without its size"),
+    ):
+        storage.list_objects(source)
+
+
+@pytest.mark.parametrize("name", ["set/a\0b.png", "set/" + "x" * 300, "set/a\nb.png"])
+def test_an_object_whose_name_no_file_can_have_is_named(monkeypatch, name):
+    with answering(monkeypatch, serving(b"x", name=name)), pytest.raises(UserError, match="rename the object"):
+        storage.list_objects("gs://any/set")
+
+
 @pytest.mark.parametrize("status", [401, 403])
 @pytest.mark.parametrize("source", ["gs://private/set", "gs://private/set.zip"])
 def test_a_missing_permission_names_the_role(monkeypatch, status, source):
@@ -135,3 +266,20 @@ def test_an_object_whose_name_climbs_out_is_refused(monkeypatch, tmp_path):
         with pytest.raises(UserError, match=r"'../../out.png', which leads out"):
             storage.download("gs://any/set", objects, tmp_path / "here")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_objects_that_cannot_all_be_files_are_named_before_any_is_downloaded(tmp_path):
+    for names in (["a", "a/b"], ["a//b"], ["a/./b"]):
+        objects = [storage.SourceObject(name, 1, "00000000") for name in names]
+        with pytest.raises(UserError, match=r"^gs://any/set has an object .*; rename"):
+            storage.download("gs://any/set", objects, tmp_path / "here")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_objects_without_room_are_not_downloaded(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "LEFT_BYTES", 10**18)
+    objects = [storage.SourceObject("a", 5000, "00000000")]
+    with pytest.raises(
+        UserError, match=r"gs://any/set has 5e-06 GB, but the disk of .* has room for 0 GB; free some"
+    ):
+        storage.download("gs://any/set", objects, tmp_path)

@@ -75,14 +75,13 @@ def _print_one(name: str, row: Dataset, root: pathlib.Path | None) -> None:
 
 
 def _record(row: Dataset, root: pathlib.Path | None) -> None:
-    import tempfile
-
+    from trainer import scratch
     from trainer.downloads import places
     from trainer.downloads.record import record, table
 
     path = table()
-    with tempfile.TemporaryDirectory(prefix="msinet-") as scratch:
-        found = places.fetch(places.public(row), root or pathlib.Path(scratch))
+    with scratch.folder(scratch.LOCAL) as folder:
+        found = places.fetch(places.public(row), root or folder)
     sums = {place.address: each.sha256 for place, each in zip(row.places, found, strict=True)}
     for address in record(path, sums):
         print(f"{path}: SHA-256 of {address} is {sums[address]}")

@@ -2,9 +2,8 @@
 
 import argparse
 import pathlib
-import tempfile
 
-from trainer import recordings
+from trainer import recordings, scratch
 from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig
 from trainer.errors import check
 from trainer.settings_cli import add_model, add_settings, output_dir, output_file, settings
@@ -53,7 +52,7 @@ def execute(parsed: argparse.Namespace) -> None:
     check_output(parsed.output_dir)
     # Next to the output, because that disk has room.
     place = next(parent for parent in pathlib.Path(parsed.output_dir).absolute().parents if parent.exists())
-    with tempfile.TemporaryDirectory(prefix=".test-set-", dir=place) as folder:
+    with scratch.folder(scratch.TEST_SET, place) as folder:
         data = parsed.dataset_dir
         if held_out.test_dataset:
             data = [*data, _fetch(held_out, parsed, f"{folder}/prepared")]

@@ -93,11 +93,12 @@ def execute(parsed: argparse.Namespace) -> None:
 
 def _export_compact(model: Any, size: tuple[int, int], path: pathlib.Path, folder: pathlib.Path) -> None:
     """Write the compact form of the model in `folder`, and print what the 8 bits change."""
+    from trainer import records
     from trainer.artifacts import MODEL_CONFIG
     from trainer.files import read_json
     from trainer.models.compact_export import IMAGES, write_compact
 
-    config = read_json(folder / MODEL_CONFIG, "give the folder of a whole model")
+    config = read_json(folder / MODEL_CONFIG, "give the folder of a whole model", records.ModelConfig)
     largest, mean = write_compact(model, size, path, config)
     print(
         f"the maps of {IMAGES} random images differ from those in float32 by at most {largest:.2g}, and by "

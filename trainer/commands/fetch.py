@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from trainer import recordings
 from trainer.config import FetchConfig
 from trainer.settings_cli import add_cache_dir, add_settings, output_dir, output_file, settings
+from trainer.text import visible
 
 if TYPE_CHECKING:
     from trainer.artifacts import Manifest
@@ -50,7 +51,7 @@ def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
     from trainer.reports.pages import counts
 
     if manifest.dataset != recordings.CUSTOM:  # whose notes were printed with its table
-        print("".join(f"note: {note}\n" for note in manifest.notes), end="")
+        print("".join(f"note: {visible(note)}\n" for note in manifest.notes), end="")
     written = f"{counts(manifest.counts)} images of {manifest.dataset}"
     if parsed.preview:
         written += f"; preview: {parsed.preview}"

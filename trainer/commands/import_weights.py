@@ -15,6 +15,7 @@ import argparse
 from trainer.config import FetchConfig
 from trainer.datasets import DATASETS
 from trainer.settings_cli import output_dir
+from trainer.text import visible
 
 HELP = "convert published weights to a model"
 
@@ -44,5 +45,5 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.models.start import import_checked
 
     imported = import_checked(parsed.source, parsed.output_dir, parsed.dataset, parsed.image_size)
-    print(imported.report)
+    print(visible(imported.report))
     print(f"wrote the model to {parsed.output_dir}")

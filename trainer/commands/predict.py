@@ -22,6 +22,7 @@ from trainer.config import PREDICT_DEFAULTS, PredictConfig
 from trainer.errors import check, interrupted_status
 from trainer.loading import load_tensorflow
 from trainer.settings_cli import add_model, add_settings, output_dir, output_file, settings, summarize
+from trainer.text import printable
 
 if TYPE_CHECKING:
     from trainer.prediction.predict import Outcome
@@ -176,7 +177,6 @@ def _print_summary(
     """Print the table of regions, the number of predicted images, and where their results are."""
     from rich.console import Console
 
-    from trainer.prediction.inputs import printable
     from trainer.prediction.regions_table import measures_table
 
     predicted = sum(not outcome.error for outcome in outcomes)
@@ -197,7 +197,7 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
 
     from trainer.models.answering import find_answering
     from trainer.prediction.designs import as_json, compare_designs, read_designs
-    from trainer.prediction.inputs import find_inputs, printable
+    from trainer.prediction.inputs import find_inputs
     from trainer.prediction.regions_table import changes_table
     from trainer.prediction.results import protect
 

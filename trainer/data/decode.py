@@ -11,9 +11,9 @@ from PIL import Image
 from scipy import ndimage
 
 from trainer.data import mat_files
-from trainer.data.gaze import Fixations, Gaze, Points
+from trainer.data.gaze import MAX_POINT_SHARE, Fixations, Gaze, Points
 from trainer.data.layout import Item
-from trainer.data.roles import POINTS
+from trainer.data.roles import MOST_IMAGE_BYTES, POINTS
 from trainer.errors import UserError, first_line
 from trainer.picture import open_header
 from trainer.sources import Member
@@ -21,8 +21,7 @@ from trainer.sources import Member
 Pixels = NDArray[np.uint8]
 
 MAX_POINT_LEVELS = 16
-MAX_POINT_SHARE = 0.02
-"""A map with at most this number of values, and less than this share of its pixels above 0, is points."""
+"""A map with at most this number of values, and less than `MAX_POINT_SHARE` of its pixels above 0, is points."""
 MAX_PIXELS = 180_000_000
 """Pixels of the largest image that is decoded."""
 GREY_LEVELS: Pixels = (np.linspace(0, 1, 256) * 255).astype(np.uint8)
@@ -110,7 +109,7 @@ def _decode_map(member: Member, stimulus_size: tuple[int, int]) -> Pixels:
 
 
 def _open(member: Member) -> tuple[Image.Image, bytes]:
-    data = member.read()
+    data = member.content(MOST_IMAGE_BYTES)
     try:
         picture = open_header(data)
     except (OSError, ValueError, SyntaxError) as error:
@@ -165,11 +164,21 @@ def blur(points: Points, size: tuple[int, int], sigma_px: float) -> Pixels:
 
 
 def read_gaze(source: Member | Fixations, size: tuple[int, int]) -> Gaze:
-    """Fixated pixels, at least one, in a stimulus of `size` (h, w), of any form of file."""
+    """Fixated pixels, at least one, in a stimulus of `size` (h, w), of any form of file.
+
+    Raises:
+        UserError: it has no fixation, or most are outside of the image.
+    """
     gaze = source.read(size) if isinstance(source, Fixations) else _read_file(source, size)
+    if gaze.n_outside > len(gaze.points):
+        raise UserError(
+            f"{source.origin} has {gaze.n_outside} of {len(gaze.points) + gaze.n_outside} fixations outside of "
+            f"its image of {size[0]} x {size[1]} pixels (height x width): it is of another image, or of one of "
+            "another size; replace it, or remove it with its image"
+        )
     if not len(gaze.points):
-        outside = f" in its image, only {gaze.n_left_out} outside" if gaze.n_left_out else ""
-        raise UserError(f"{source.origin} has no fixation{outside}; remove it with its image")
+        blinks = f", only {gaze.n_blinks} positions that are no numbers" if gaze.n_blinks else ""
+        raise UserError(f"{source.origin} has no fixation{blinks}; remove it with its image")
     return gaze
 
 

@@ -7,12 +7,11 @@ import dataclasses
 import hashlib
 import os
 import pathlib
-import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from trainer import datasets, sources, storage
+from trainer import datasets, scratch, sources, storage
 from trainer.artifacts import MANIFEST, SPLITS, TEST, Manifest, SourceObject, code_version
 from trainer.config import SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample
@@ -73,9 +72,9 @@ def fetch_dataset(
     output = pathlib.Path(output)
     if is_taken(output):
         raise UserError(f"{output} exists already; remove it, or name another folder")
-    with replacing(output, last=MANIFEST) as partial, _scratch(output) as scratch:
+    with replacing(output, last=MANIFEST) as partial, _scratch(output) as folder:
         partial.mkdir()
-        with _opened(config, origin, scratch, cache_dir) as opened:
+        with _opened(config, origin, folder, cache_dir) as opened:
             if row.any_count:
                 from trainer.data.recordings.find import find_recordings  # PyArrow takes a moment to load
 
@@ -115,7 +114,7 @@ def prepared_name(dataset: str, source: str) -> str:
 
 @contextmanager
 def _opened(
-    config: FetchConfig, origin: places.Origin | None, scratch: pathlib.Path, cache_dir: str | None
+    config: FetchConfig, origin: places.Origin | None, folder: pathlib.Path, cache_dir: str | None
 ) -> Iterator[_Opened]:
     """The source while it is open. The sample set generates its members, but only those that are read."""
     part = datasets.get(config.dataset).part
@@ -123,13 +122,13 @@ def _opened(
         yield _Opened(sample.members(config.dataset), [], sample.fingerprint(config.dataset))
     elif origin is None:
         objects = storage.list_objects(config.source)
-        with sources.opened(config.source, objects, scratch) as members:
+        with sources.opened(config.source, objects, folder) as members:
             yield _Opened(members, objects, _digest(objects, part))
     else:
-        found = places.fetch(origin, cache.cache_folder(cache_dir) or scratch / "download")
+        found = places.fetch(origin, cache.cache_folder(cache_dir) or folder / "download")
         objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in found]
         try:
-            with sources.opened_files({each.offer.name: each.path for each in found}, scratch) as members:
+            with sources.opened_files({each.offer.name: each.path for each in found}, folder) as members:
                 yield _Opened(members, objects, _digest((each.offer.object for each in found), part))
         except sources.DamagedError as error:
             cache.forget(each for each in found if each.offer.name == error.archive)
@@ -201,11 +200,7 @@ def _digest(objects: Iterable[SourceObject], part: str) -> str:
     return hashlib.sha256("".join([*lines, part]).encode()).hexdigest()
 
 
-@contextmanager
-def _scratch(output: pathlib.Path) -> Iterator[pathlib.Path]:
+def _scratch(output: pathlib.Path) -> AbstractContextManager[pathlib.Path]:
     """A temporary folder for downloads, next to the output, because that disk has room for data."""
     # On a mounted bucket every unpacked file would be uploaded.
-    with tempfile.TemporaryDirectory(
-        prefix=".fetch-", dir=None if is_mounted(output) else output.parent
-    ) as folder:
-        yield pathlib.Path(folder)
+    return scratch.folder(scratch.LOCAL) if is_mounted(output) else scratch.folder(scratch.FETCH, output.parent)

@@ -7,10 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import io as mat
 
-from trainer.data.gaze import Gaze, Size
+from trainer.data.gaze import MAX_POINT_SHARE, Gaze, Size
 from trainer.errors import UserError, first_line
 from trainer.sources import Member
 
+MAX_BYTES = 2**28
+"""Of a MATLAB file; a matrix of the largest screens has 2**26."""
 OSIE_SIZE = (600, 800)
 """(height, width) of OSIE's images, pixels."""
 
@@ -21,7 +23,7 @@ def load(member: Member, *names: str) -> dict[str, Any]:
     Raises:
         UserError: the file is not one of MATLAB 5 to 7, is damaged, or has none of the variables.
     """
-    data = member.read()
+    data = member.content(MAX_BYTES)
     try:
         content = mat.loadmat(io.BytesIO(data), variable_names=names)
     except Exception as error:  # SciPy raises whatever a damaged file leads it to
@@ -64,17 +66,22 @@ def _of_observers(structs: Any, size: Size) -> Gaze:
     """SALICON's: one struct an observer, whose `fixations` are (x, y) that count from 1."""
     observers = [_columns(points, 2) for points in structs["fixations"].ravel()]
     points = np.concatenate(observers)[:, ::-1]
-    numbers = np.repeat(np.arange(len(observers)), [len(each) for each in observers])
+    whose = np.repeat(np.arange(len(observers)), [len(each) for each in observers])
     # One element may be one observer, or all.
-    return Gaze.inside(np.trunc(points) - 1, numbers if len(observers) > 1 else None, size)
+    return Gaze.inside(np.trunc(points) - 1, whose if len(observers) > 1 else None, size)
 
 
 def _of_matrix(matrix: Any, member: Member, size: Size) -> Gaze:
     """CAT2000's: a matrix (h, w) that is not 0 at the fixations."""
-    values = np.asarray(matrix, np.float64)
+    values = numbers(matrix)
     if values.shape != size:
         raise _other_size(member, values.shape, size)
-    return Gaze(np.argwhere(values > 0), None)
+    marked = values > 0
+    if np.isnan(values).any():
+        raise ValueError("a matrix with elements that are no numbers")
+    if np.count_nonzero(marked) >= MAX_POINT_SHARE * values.size:
+        raise ValueError(f"{np.count_nonzero(marked)} of {values.size} pixels are fixated, as in a density")
+    return Gaze(np.argwhere(marked), None)
 
 
 def _of_list(rows: Any, member: Member, size: Size) -> Gaze:
@@ -88,8 +95,7 @@ def _of_list(rows: Any, member: Member, size: Size) -> Gaze:
     width, height = values[0, :2]
     if not fits((height, width), size):
         raise _other_size(member, (height, width), size)
-    observers = np.unique(values[1:, 2], return_inverse=True)[1].astype(np.int64)
-    return Gaze.inside(values[1:, 1::-1], observers, size)
+    return Gaze.inside(values[1:, 1::-1], counted(values[1:, 2]), size)
 
 
 def _of_samples(struct: Any, member: Member, size: Size) -> Gaze:
@@ -103,8 +109,7 @@ def _of_samples(struct: Any, member: Member, size: Size) -> Gaze:
     points, subjects = (_columns(struct[name].item(), n) for name, n in (("coord", 2), ("subj", 1)))
     samples = np.concatenate([subjects, points], axis=1)
     samples = samples[np.sort(np.unique(samples, axis=0, return_index=True)[1])]
-    observers = np.unique(samples[:, 0], return_inverse=True)[1].astype(np.int64)
-    return Gaze.inside(np.trunc(samples[:, 1:]) - 1, observers, size)
+    return Gaze.inside(np.trunc(samples[:, 1:]) - 1, counted(samples[:, 0]), size)
 
 
 def fits(stated: tuple[float, float], size: Size) -> bool:
@@ -112,9 +117,27 @@ def fits(stated: tuple[float, float], size: Size) -> bool:
     return all(abs(side - actual) <= 1 for side, actual in zip(stated, size, strict=True))
 
 
+def numbers(values: Any) -> NDArray[np.float64]:
+    """An array of real numbers or of NaN; `ValueError` for texts, structs, complex and infinite numbers."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise ValueError("something else than real numbers")
+    real = array.astype(np.float64)
+    if np.isinf(real).any():
+        raise ValueError("an infinite number")
+    return real
+
+
+def counted(observers: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The observers (n,), counted from 0 in the order of their numbers; `ValueError` for NaN."""
+    if np.isnan(observers).any():
+        raise ValueError("an observer whose number is none")
+    return np.unique(observers, return_inverse=True)[1].astype(np.int64)
+
+
 def _columns(values: Any, n: int) -> NDArray[np.float64]:
     """A matrix (m, n); an empty one may have any shape."""
-    matrix = np.asarray(values, np.float64)
+    matrix = numbers(values)
     if not matrix.size:
         return np.zeros((0, n))
     if matrix.ndim != 2 or matrix.shape[1] != n:

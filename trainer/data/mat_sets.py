@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.data.gaze import Fixations, Gaze, Size
-from trainer.data.mat_files import OSIE_SIZE, fits, load
+from trainer.data.mat_files import MAX_BYTES, OSIE_SIZE, counted, fits, load, numbers
 from trainer.errors import UserError, first_line
 from trainer.sources import Member
 
@@ -74,16 +74,16 @@ def read_osie(files: Files, size: Size = OSIE_SIZE) -> dict[str, Fixations]:
             if not stem or stem in found:
                 raise ValueError(f"two images or none are named {name!r}")
             observers = [_osie_points(_content(subject)) for subject in image["subjects"].ravel()]
-            numbers = np.repeat(np.arange(len(observers)), [len(points) for points in observers])
+            whose = np.repeat(np.arange(len(observers)), [len(points) for points in observers])
             origin = f"the fixations of {name} in {member.origin}"
-            found[stem] = _fixations(np.concatenate(observers), numbers, size, origin)
+            found[stem] = _fixations(np.concatenate(observers), whose, size, origin)
     except (TypeError, ValueError, IndexError, KeyError, AttributeError) as error:
         raise _unreadable(member, error) from None
     return found
 
 
 def _osie_points(subject: Any) -> NDArray[np.float64]:
-    columns = [np.asarray(subject[name], np.float64).ravel() for name in ("fix_y", "fix_x")]
+    columns = [numbers(subject[name]).ravel() for name in ("fix_y", "fix_x")]
     return np.stack(columns, axis=-1)
 
 
@@ -120,15 +120,18 @@ def read_pascals(files: Files) -> dict[str, Fixations]:
             )
         sizes = [*height_width]
     found = {}
-    for index, (matrix, size) in enumerate(zip(matrices, sizes, strict=True)):
-        observers = np.unique(matrix[2], return_inverse=True)[1].astype(np.int64) if len(matrix) > 2 else None
+    for index, ((points, observers), size) in enumerate(zip(matrices, sizes, strict=True)):
         origin = f"the fixations of image {index + 1} in {member.origin}"
-        found[str(index + 1)] = _fixations(np.trunc(matrix[:2].T) - 1, observers, size, origin)
+        found[str(index + 1)] = _fixations(points, observers, size, origin)
     return found
 
 
-def _matrices(file: h5py.File, cells: h5py.Dataset) -> list[NDArray[np.float64]]:
-    """The matrices (2 or more, n) to which the cells refer."""
+Points = NDArray[np.float64]
+Observers = NDArray[np.int64] | None
+
+
+def _matrices(file: h5py.File, cells: h5py.Dataset) -> list[tuple[Points, Observers]]:
+    """Points (n, 2) as (y, x) from 0, and the observer of each, of the matrices to which the cells refer."""
     if not h5py.check_ref_dtype(cells.dtype):
         raise ValueError("fixCell does not refer to matrices")
     matrices, n_values = [], 0
@@ -137,14 +140,16 @@ def _matrices(file: h5py.File, cells: h5py.Dataset) -> list[NDArray[np.float64]]
         n_values += values.size
         if n_values > MAX_VALUES:
             raise ValueError(f"more than {MAX_VALUES:,} numbers")
-        if values.dtype.kind not in "fiu":
-            raise ValueError(f"image {number} has no matrix of numbers")
-        matrix = np.asarray(values, np.float64)
+        try:
+            matrix = numbers(values)
+        except ValueError as error:
+            raise ValueError(f"image {number} has {error}") from None
         if "MATLAB_empty" in values.attrs:
             matrix = np.zeros((3, 0))
         if matrix.ndim != 2 or len(matrix) < 2:
             raise ValueError(f"image {number} has a matrix of {matrix.shape[::-1]}, not of columns y and x")
-        matrices.append(matrix)
+        observers = counted(matrix[2]) if len(matrix) > 2 else None
+        matrices.append((np.trunc(matrix[:2].T) - 1, observers))
     return matrices
 
 
@@ -160,7 +165,7 @@ Reading = Callable[[h5py.File, h5py.Dataset], list[Any]]
 
 def _read_hdf5(member: Member, name: str, reading: Reading) -> list[Any]:
     """What `reading` makes of the variable `name` of a file of MATLAB 7.3, which is HDF5."""
-    data = member.read()
+    data = member.content(MAX_BYTES)
     try:
         with h5py.File(io.BytesIO(data), "r") as file:
             link = file.get(name, getlink=True)

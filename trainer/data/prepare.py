@@ -45,8 +45,7 @@ class _Prepared:
     ground_truth: str
     has_fixations: bool
     has_observers: bool
-    n_fixations: int
-    n_left_out: int
+    gaze: Gaze
     original_size: tuple[int, int]
     share: FloatMap | None
     """The map's contribution to the centre bias; None for validation images."""
@@ -63,8 +62,9 @@ class Facts:
     has_observers: bool = True
     """Whether the observers of all images are told apart."""
     n_fixations: int = 0
-    n_left_out: int = 0
-    """Fixations outside of their images, or that are not numbers."""
+    n_outside: int = 0
+    n_blinks: int = 0
+    """Fixations that are left out, as in `Gaze`."""
     n_copies: int = 0
     """Images of one split with the same pixels as one of another."""
     bias: FloatMap = field(default_factory=lambda: np.zeros(CENTER_BIAS_SIZE))
@@ -88,8 +88,9 @@ class Facts:
                 "a dataset must be fixated pixels, or all must be densities; replace one of the two kinds"
             )
         self.has_observers &= image.has_observers
-        self.n_fixations += image.n_fixations
-        self.n_left_out += image.n_left_out
+        self.n_fixations += len(image.gaze.points)
+        self.n_outside += image.gaze.n_outside
+        self.n_blinks += image.gaze.n_blinks
         self.original_sizes["x".join(map(str, image.original_size))] += 1
         if image.share is not None:
             self.bias += image.share
@@ -109,11 +110,13 @@ class Facts:
     @property
     def notes(self) -> list[str]:
         """Sentences about what a reader must know; none if all is well."""
-        notes, total = [], self.n_fixations + self.n_left_out
-        if self.n_left_out:
-            notes.append(
-                f"{self.n_left_out:,} of {total:,} fixations are left out: outside of their image, or not numbers."
-            )
+        notes, total = [], self.n_fixations + self.n_outside + self.n_blinks
+        for count, what in (
+            (self.n_outside, "they are outside of their image"),
+            (self.n_blinks, "their positions are no numbers, as of a blink"),
+        ):
+            if count:
+                notes.append(f"{count:,} of {total:,} fixations are left out: {what}.")
         if self.n_copies:
             notes.append(f"{self.n_copies:,} validation images have the same pixels as training images.")
         return notes
@@ -209,8 +212,7 @@ def _prepare_one(
         ground_truth=image.ground_truth,
         has_fixations=image.gaze is not None,
         has_observers=gaze.observers is not None,
-        n_fixations=len(gaze.points),
-        n_left_out=gaze.n_left_out,
+        gaze=gaze,
         original_size=original_size,
         share=_share(density, box) if is_training else None,
     )

@@ -40,6 +40,8 @@ IGNORED = "output"
 """CAT2000 has folders of this name with images made from its stimuli."""
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif")
 POINTS = ".mat"
+MOST_IMAGE_BYTES = 720_000_000
+"""Of the file of an image: 4 for each pixel of the largest one that is decoded, as in `predict`."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,7 +4,6 @@ import dataclasses
 import ipaddress
 import re
 import socket
-import unicodedata
 import urllib.parse
 from collections.abc import Collection
 
@@ -12,6 +11,7 @@ from urllib3.exceptions import LocationParseError
 from urllib3.util import parse_url
 
 from trainer.errors import UserError
+from trainer.text import shown
 
 SETTING = "private_sources"
 """The setting of `FetchConfig` that allows private addresses."""
@@ -21,8 +21,6 @@ OF_PLATFORMS = (ipaddress.ip_network("168.63.129.16/32"), ipaddress.ip_network("
 """Addresses that count as global, and have the metadata servers of Azure and Oracle Cloud."""
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 PUBLIC_IPV6 = ipaddress.ip_network("2000::/3")
-SHOWN = 200
-"""Number of characters of a server's text that a message shows."""
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -103,13 +101,6 @@ def is_public(address: Address) -> bool:
         embedded.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
     inner = [is_public(each) for each in embedded if each is not None]
     return all(inner) if inner else address in PUBLIC_IPV6 and address.is_global
-
-
-def shown(text: str) -> str:
-    """A server's text as one short line, without the characters that control a terminal."""
-    clean = "".join(c if c.isprintable() and unicodedata.category(c) != "Cf" else " " for c in text)
-    line = " ".join(clean.split())
-    return line if len(line) <= SHOWN else f"{line[: SHOWN - 3]}..."
 
 
 def place_of(url: str) -> str:

@@ -58,6 +58,20 @@ class Download:
     """Of the file, by which a change is noticed."""
 
 
+@dataclasses.dataclass(frozen=True)
+class _Kept:
+    """RECORD: a `Download`, with the name of its file and the address for people."""
+
+    path: str
+    address: str
+    offer: Offer
+    size_bytes: int
+    crc32c: str
+    sha256: str
+    time: str
+    mtime_ns: int
+
+
 def cache_folder(chosen: str | None = None) -> pathlib.Path | None:
     """The folder of the cache: `chosen`, else the one that the environment names; None for no cache."""
     folder = os.environ.get(VARIABLE, DEFAULT) if chosen is None else chosen
@@ -227,21 +241,22 @@ def _folder(root: pathlib.Path, address: str) -> pathlib.Path:
 
 def _offer_of(record: pathlib.Path) -> Offer | None:
     try:
-        return Offer(**read_json(record, "remove it"))
-    except (ContentError, TypeError):
+        offer: Offer = read_json(record, "remove it", Offer)
+        return offer
+    except ContentError:
         return None
 
 
 def _kept(folder: pathlib.Path) -> Download | None:
     """The archive in a folder of the cache; None if there is none, or if it was changed."""
     try:
-        fields = read_json(folder / RECORD, "remove it")
-        fields.pop("address")
-        path = folder / fields.pop("path")
-        found = Download(path, Offer(**fields.pop("offer")), **fields)
+        kept = read_json(folder / RECORD, "remove it", _Kept)
+        path = folder / kept.path
         status = path.stat()
-    except (ContentError, OSError, TypeError, KeyError, AttributeError, ValueError, RecursionError):
+    except (ContentError, OSError, ValueError):  # ValueError: no file can have the name
         return None
+    fields = {name: value for name, value in vars(kept).items() if name not in ("address", "path")}
+    found = Download(path, **fields)
     return found if (status.st_size, status.st_mtime_ns) == (found.size_bytes, found.mtime_ns) else None
 
 

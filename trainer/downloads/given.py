@@ -5,8 +5,9 @@ import urllib.parse
 
 from trainer import storage
 from trainer.datasets import DATASETS, DRIVE
-from trainer.downloads.addresses import Rule, place_of, shown
+from trainer.downloads.addresses import Rule, place_of
 from trainer.errors import UserError
+from trainer.text import shown
 
 ADDRESSES = ("https://", "http://", DRIVE, storage.REMOTE)
 """How the addresses begin that can be fetched."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from trainer import storage
 from trainer.artifacts import SourceObject
-from trainer.downloads.addresses import shown
 from trainer.errors import UserError
+from trainer.text import shown
 
 LONGEST_NAME = 200
 """Bytes; file systems take 255."""

@@ -4,23 +4,20 @@ import dataclasses
 import os
 import pathlib
 import re
-import shutil
 import time
 from typing import Any
 
 from requests import Response  # type: ignore[import-untyped]
 from urllib3.exceptions import HTTPError
 
-from trainer.downloads.addresses import shown
 from trainer.downloads.offers import ChangedError, CutError, NoAnswerError, Offer, read_offer
 from trainer.errors import UserError
 from trainer.progress import Tracker
-from trainer.storage import MEGABYTE
+from trainer.storage import MEGABYTE, room_bytes
+from trainer.text import shown
 
 MOST_BYTES = 200 * 10**9
 """Largest file that is fetched; the largest archive of the table of datasets has 5 GB."""
-LEFT_BYTES = 100 * MEGABYTE
-"""Free space that a download leaves on the disk."""
 CHUNK_BYTES = 2**18
 SLOW_S, SLOW_BYTES = 300.0, 100_000
 """A transfer of fewer bytes in this time counts as cut."""
@@ -62,11 +59,11 @@ class Partial:
             raise UserError(
                 f"{name} of {self.address} has more than {MOST_BYTES / 1e9:g} GB, the most that is fetched"
             )
-        free = shutil.disk_usage(self.path.parent).free - LEFT_BYTES
+        free = room_bytes(self.path.parent)
         if coming_bytes > free:
             raise UserError(
                 f"{name} of {self.address} takes {coming_bytes / 1e9:.3g} GB more, but {self.path.parent} "
-                f"has room for {max(free, 0) / 1e9:.3g}; free some, or set MSINET_CACHE to a folder elsewhere"
+                f"has room for {free / 1e9:.3g}; free some, or set MSINET_CACHE to a folder elsewhere"
             )
         return min(free, MOST_BYTES - self.size_bytes)
 

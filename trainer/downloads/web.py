@@ -11,12 +11,13 @@ from typing import TypeVar
 import requests  # type: ignore[import-untyped]
 import urllib3
 
-from trainer.downloads.addresses import RefusedError, Rule, host_of, place_of, shown
+from trainer.downloads.addresses import RefusedError, Rule, host_of, place_of
 from trainer.downloads.connections import open_session
 from trainer.downloads.offers import ChangedError, CutError, NoAnswerError, Offer, name_of, read_offer
 from trainer.downloads.receiving import Partial, page_instead, receive
 from trainer.progress import Tracker
 from trainer.storage import MEGABYTE
+from trainer.text import shown
 
 CONNECT_S, READ_S = 15.0, 60.0
 MOST_REDIRECTS = 10

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer import artifacts, files
+from trainer import artifacts, files, records
 from trainer.config import EvaluateConfig
 from trainer.errors import UserError
 from trainer.evaluation import confidence, gate, held_out, per_image, wording
@@ -199,7 +199,7 @@ def _conclude(
 def _model_config(folder: Path) -> Any:
     """The content of the model folder's MODEL_CONFIG; None without one."""
     path = pathlib.Path(folder) / artifacts.MODEL_CONFIG
-    return files.read_json(path, "train the model again") if path.exists() else None
+    return files.read_json(path, "train the model again", records.ModelConfig) if path.exists() else None
 
 
 # === Pictures ===

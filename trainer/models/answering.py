@@ -14,6 +14,7 @@ from trainer.errors import UserError
 from trainer.files import read_json
 from trainer.models import pretrained, registry_layout
 from trainer.models.find import find_model
+from trainer.records import ModelConfig
 
 REGISTERED = pathlib.Path(REGISTRY, MODEL_NAME)
 
@@ -95,4 +96,4 @@ def _origin(config: Mapping[str, Any] | None) -> str:
 def _config(folder: pathlib.Path) -> Mapping[str, Any] | None:
     """The content of MODEL_CONFIG; None without one."""
     path = folder / MODEL_CONFIG
-    return dict(read_json(path, "name the folder of a whole model")) if path.exists() else None
+    return read_json(path, "name the folder of a whole model", ModelConfig) if path.exists() else None

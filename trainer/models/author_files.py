@@ -5,11 +5,10 @@ They are kept in the cache of downloads, and used from there without a question 
 
 import functools
 import pathlib
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from trainer import sources, storage
+from trainer import scratch, sources
 from trainer.downloads import cache, places
 from trainer.downloads.drive import link
 from trainer.errors import ContentError, UserError, check, some
@@ -45,7 +44,7 @@ def root() -> pathlib.Path:
 
 @functools.cache
 def _for_now() -> pathlib.Path:
-    return storage.folder_for_now()
+    return scratch.folder_for_now()
 
 
 @contextmanager
@@ -59,9 +58,9 @@ def opened(source: str) -> Iterator[LocalWeights]:
         UserError: as `fetched`; or the archive is such a one.
     """
     archive, row = fetched(source), author.get(source)
-    with tempfile.TemporaryDirectory(prefix="msinet-weights-") as folder:
+    with scratch.folder(scratch.LOCAL) as folder:
         try:
-            path = _unpacked(archive, row, pathlib.Path(folder))
+            path = _unpacked(archive, row, folder)
             yield LocalWeights(path, None, fingerprint_of_files(str(path)))
         except ContentError as error:
             cache.forget([archive])

@@ -3,7 +3,6 @@
 import contextlib
 import multiprocessing
 import pathlib
-import shutil
 import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -13,7 +12,6 @@ from trainer import datasets
 from trainer.artifacts import MODEL_CONFIG, SCHEMA
 from trainer.downloads import cache
 from trainer.errors import UserError
-from trainer.folder import LEFTOVERS
 from trainer.loading import load_tensorflow
 from trainer.models import author, author_files
 from trainer.models.local_weights import LocalWeights
@@ -38,8 +36,6 @@ def find_author_model(source: str) -> pathlib.Path:
         return model
     with cache.usable(root), cache.locked(place, f"another process imports {source}"):
         if not (model / MODEL_CONFIG).is_file():
-            for leftover in place.glob(LEFTOVERS):  # of a process that was killed
-                shutil.rmtree(leftover, ignore_errors=True)
             print(f"import {source} to {model}", flush=True)
             with author_files.opened(source) as local:
                 compared = _imported_apart(local, source, model, row.dataset)

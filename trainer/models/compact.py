@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer import storage
+from trainer import scratch
 from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS, WEIGHTS_SHA256
 from trainer.downloads import cache
 from trainer.errors import ContentError, PlaceError, UserError
 from trainer.files import check_place, read_json, replacing, write_json
+from trainer.records import ModelConfig
 
 LEVELS = 127
 """Integers above 0 of a quantized kernel, and as many below."""
@@ -124,10 +125,10 @@ def expanded(folder: pathlib.Path, remedy: str = REMEDY, **facts: str) -> pathli
 
 def _checked(folder: pathlib.Path, remedy: str) -> tuple[dict[str, Any], bytes]:
     """The contents of MODEL_CONFIG and of COMPACT_WEIGHTS, which has the right checksum."""
-    config = read_json(folder / MODEL_CONFIG, remedy)
+    config = read_json(folder / MODEL_CONFIG, remedy, ModelConfig)
     path = folder / COMPACT_WEIGHTS
-    expected = config.get(WEIGHTS_SHA256) if isinstance(config, dict) else None
-    if not isinstance(expected, str):
+    expected = config.get(WEIGHTS_SHA256)
+    if expected is None:
         raise ContentError(
             f"{folder / MODEL_CONFIG} has no {WEIGHTS_SHA256}, the checksum of {path.name}: {remedy}"
         )
@@ -172,13 +173,16 @@ def _place(key: str) -> pathlib.Path:
 @functools.cache
 def _temporary(key: str) -> pathlib.Path:
     """A folder for as long as this process lives, the same for the same key."""
-    return storage.folder_for_now()
+    return scratch.folder_for_now()
 
 
 def _is_whole(place: pathlib.Path) -> bool:
     """Whether an expanded model is there, and as it was written."""
     try:
-        return bool(read_json(place / RECORD, REMEDY) == _record(place)) and (place / MODEL_CONFIG).is_file()
+        return (
+            bool(read_json(place / RECORD, REMEDY, dict[str, int]) == _record(place))
+            and (place / MODEL_CONFIG).is_file()
+        )
     except (ContentError, OSError):
         return False
 

@@ -19,6 +19,7 @@ from trainer.models.frozen_graph import Graph
 from trainer.models.local_weights import LocalWeights
 from trainer.models.saved_model import write_model
 from trainer.models.weights import Matched
+from trainer.records import ModelConfig
 
 TOLERANCE = 1e-4
 """Maximum difference allowed between maps of the source's own graph and of the imported network, on 0..1. Another
@@ -116,7 +117,7 @@ def _summary(
     """MODEL_CONFIG of the imported model; a training from it resumes only with the same `identity`."""
     if local.model is not None:
         remedy = "give the folder of a model that `train` or `import-weights` wrote"
-        return dict(read_json(local.model / MODEL_CONFIG, remedy))
+        return dict(read_json(local.model / MODEL_CONFIG, remedy, ModelConfig))
     checksum = 0
     for key in sorted(matched.values):
         checksum = zlib.crc32(matched.values[key].tobytes(), checksum)

@@ -21,6 +21,7 @@ from trainer.files import read_json
 from trainer.models import author, compact, pretrained, registry_layout
 from trainer.models.author_model import find_author_model
 from trainer.models.registry_layout import KEPT, NEEDED, listed, model_at, model_in, number_of
+from trainer.records import SizedConfig
 
 NEITHER = f"is neither a model (it has no {WEIGHTS}) nor a registered name"
 HOW_TO_GET_ONE = "make one with `make run-pipeline`, which registers it, or name a model's folder"
@@ -73,7 +74,7 @@ def find_model(name: str = "") -> pathlib.Path:
 def image_size_of(folder: pathlib.Path) -> tuple[int, int]:
     """(H, W) of the input that the network in a model's folder was trained at, pixels."""
     remedy = "give the folder of a model that `train` wrote"
-    height, width = read_json(folder / MODEL_CONFIG, remedy)["image_size"]
+    height, width = read_json(folder / MODEL_CONFIG, remedy, SizedConfig)["image_size"]
     return height, width
 
 

@@ -16,6 +16,7 @@ HEADER_BYTES = 2**18
 MAX_SEGMENTS = 64
 """Segments of a JPEG that are searched for EXIF, which should be the first."""
 EXIF, LITTLE_ENDIAN = 0x45786966, 0x4949  # "Exif", "II"
+HEADER_CHUNK = 0x49484452  # "IHDR", with which a PNG must begin
 SEGMENT, APP1, START_OF_SCAN = 0xFF, 0xFFE1, 0xFFDA
 
 
@@ -75,7 +76,8 @@ class _Bytes:
 
     @property
     def is_png(self) -> tf.Tensor:
-        return self.number(0, 4) == 0x89504E47
+        # libpng skips unknown chunks before the header, so that other numbers could stand where `_size` reads it.
+        return (self.number(0, 4) == 0x89504E47) & (self.number(12, 4) == HEADER_CHUNK)
 
 
 def _size(encoded: tf.Tensor, header: _Bytes) -> tuple[tf.Tensor, tf.Tensor]:

@@ -20,6 +20,7 @@ from trainer.artifacts import (
 )
 from trainer.errors import UserError
 from trainer.files import read_json
+from trainer.records import Aliases
 
 VERSION = "version.json"
 """Record of a version: metrics and lineage."""
@@ -76,7 +77,7 @@ def is_claim(sizes: Mapping[str, int], version: str = "") -> bool:
 def read_aliases(folder: pathlib.Path, remedy: str = "register a model again") -> dict[str, int]:
     """Alias -> version in the folder of a name; a `UserError` that ends with `remedy` if the file is damaged."""
     path = folder / ALIASES
-    return dict(read_json(path, remedy)) if path.is_file() else {}
+    return read_json(path, remedy, Aliases) if path.is_file() else {}
 
 
 def number_of(model: str, version: str, numbers: list[int], aliases: Mapping[str, int]) -> int:

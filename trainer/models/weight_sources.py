@@ -7,12 +7,11 @@ import dataclasses
 import functools
 import os
 import pathlib
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from trainer import datasets, storage
+from trainer import datasets, scratch, storage
 from trainer.artifacts import COMPACT_WEIGHTS, WEIGHTS, SourceObject
 from trainer.config import NO_FILE, PRETRAINED, parse_image_size
 from trainer.errors import UserError
@@ -52,9 +51,9 @@ def opened(source: str) -> Iterator[LocalWeights]:
     if (model := _model(source, remote)) is not None:
         yield LocalWeights(model / WEIGHTS, model, _fingerprint_of_model(model))
     elif remote:
-        with tempfile.TemporaryDirectory(prefix="msinet-weights-") as folder:
-            storage.download(remote.place, remote.weights, pathlib.Path(folder))
-            yield LocalWeights(pathlib.Path(folder) / remote.name, None, remote.fingerprint)
+        with scratch.folder(scratch.LOCAL) as folder:
+            storage.download(remote.place, remote.weights, folder)
+            yield LocalWeights(folder / remote.name, None, remote.fingerprint)
     else:
         yield LocalWeights(whole(source), None, fingerprint_of_files(source))
 

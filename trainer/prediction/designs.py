@@ -13,9 +13,10 @@ from trainer.errors import UserError
 from trainer.files import replacing
 from trainer.picture import Pixels
 from trainer.prediction import render
-from trainer.prediction.inputs import Input, printable
+from trainer.prediction.inputs import Input
 from trainer.prediction.predict import open_input
 from trainer.prediction.regions import Measure, Region, measure
+from trainer.text import printable
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor

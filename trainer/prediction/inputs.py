@@ -14,6 +14,7 @@ from typing import Any
 from trainer import storage
 from trainer.errors import UserError, first_line
 from trainer.picture import SUFFIXES
+from trainer.text import printable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,11 +44,6 @@ class Listing:
     inputs: list[Input]
     skipped: list[str]
     """Files in the folders whose names do not end like an image's, and which are not inputs."""
-
-
-def printable(name: str) -> str:
-    """A file's name as one printable line; file systems allow any bytes."""
-    return name if name.isprintable() else ascii(name)
 
 
 def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -> Listing:

@@ -6,8 +6,8 @@ from rich.table import Table
 from rich.text import Text
 
 from trainer.prediction.designs import Change
-from trainer.prediction.inputs import printable
 from trainer.prediction.predict import Outcome
+from trainer.text import printable
 
 
 def measures_table(outcomes: Sequence[Outcome]) -> Table:

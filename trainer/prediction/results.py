@@ -13,8 +13,9 @@ from trainer.errors import UserError
 from trainer.files import replacing
 from trainer.heat import blend
 from trainer.picture import Pixels
-from trainer.prediction.inputs import Input, printable
+from trainer.prediction.inputs import Input
 from trainer.prediction.render import Map, draw_contours, draw_grey
+from trainer.text import printable
 
 MAX_LEVEL = {"png": 255, "png16": 65535}
 """Format of grey levels -> its largest level."""
@@ -71,7 +72,7 @@ def write_result(
     path: pathlib.Path, format: str, map: Map, image: Pixels | None, config: PredictConfig = PREDICT_DEFAULTS
 ) -> None:
     """Write a map (h, w), 0..1, in one of PREDICT_FORMATS; those OVER_IMAGE need the image (h, w, 3)."""
-    with replacing(path) as partial:
+    with replacing(path, flushed=False) as partial:
         if format == "npy":
             np.save(partial, map)
         elif format in MAX_LEVEL:

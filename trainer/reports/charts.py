@@ -17,6 +17,7 @@ from PIL import Image
 
 from trainer.evaluation.per_image import PerImage
 from trainer.heat import HEAT, blend
+from trainer.picture import open_header
 
 BLUE, ORANGE, GREY = "#2b8cc4", "#e08a00", "#8c959f"
 """Readable on white and on black."""
@@ -77,7 +78,7 @@ def panels(files: Mapping[str, pathlib.Path], labels: Mapping[str, str]) -> list
         files: `stimulus`, and names of maps -> PNG file; may be empty.
         labels: Name -> label, if it is not the name itself.
     """
-    images = {name: np.asarray(Image.open(file)) for name, file in files.items()}
+    images = {name: np.asarray(open_header(file.read_bytes())) for name, file in files.items()}
     sources = {
         name: image_uri(pixels if name == "stimulus" else blend(images["stimulus"], pixels / 255))
         for name, pixels in images.items()

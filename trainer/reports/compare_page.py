@@ -2,10 +2,10 @@
 
 import os
 import pathlib
-import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from trainer import scratch
 from trainer.evaluation import wording
 from trainer.evaluation.compare import Result
 from trainer.evaluation.contestants import Contestant
@@ -35,9 +35,9 @@ def write_comparison(
     """Write the page of a comparison at `level`; it has pictures if the data and the models still exist."""
     colors = {contestant.label: COLORS[index % len(COLORS)] for index, contestant in enumerate(contestants)}
     sets = []
-    with tempfile.TemporaryDirectory(prefix="msinet-compare-") as folder:
+    with scratch.folder(scratch.LOCAL) as folder:
         for name, result in results.items():
-            files = draw(contestants, shared[name], result.differing, pathlib.Path(folder, name))
+            files = draw(contestants, shared[name], result.differing, folder / name)
             sets.append(_describe_set(name, result, shared[name], colors, files))
     first, *others = colors
     pages.write(

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from trainer import artifacts, files
+from trainer import artifacts, files, records
 from trainer.duration import format_duration
 from trainer.errors import UserError
 from trainer.reports import charts, pages
@@ -21,7 +21,7 @@ def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> 
     valid = [row["valid_loss"] for row in history]
     seconds = sum(row["seconds"] for row in history)
     config = folder / artifacts.MODEL_CONFIG
-    settings = files.read_json(config, "train the model again") if config.exists() else {}
+    settings = files.read_json(config, "train the model again", records.ModelConfig) if config.exists() else {}
     pages.write(
         html,
         "curve.html.jinja",

@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from trainer import artifacts, files, generated
+from trainer import artifacts, files, generated, records
 from trainer.evaluation import gate, held_out, per_image, wording
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import PerImage
@@ -35,7 +35,7 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
     """
     folder = pathlib.Path(evaluation)
     remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
-    content = files.read_json(folder / artifacts.EVALUATION, remedy)
+    content = files.read_json(folder / artifacts.EVALUATION, remedy, records.Evaluation)
     tables = per_image.read(folder / artifacts.PER_IMAGE, remedy)
     *others, last = content["datasets"]
     pages.write(

@@ -11,6 +11,7 @@ from trainer.config import NO_FILE, TrainConfig, with_recipe
 from trainer.errors import UserError, check
 from trainer.files import is_taken, read_json
 from trainer.models import weight_sources
+from trainer.records import BaseConfig, ModelConfig
 
 Path = str | os.PathLike[str]
 
@@ -39,7 +40,7 @@ def check_training(
     check_output(output)
     if base_model is not None:
         remedy = "give the folder of a model that `train` wrote"
-        read_json(pathlib.Path(base_model) / MODEL_CONFIG, remedy)
+        read_json(pathlib.Path(base_model) / MODEL_CONFIG, remedy, BaseConfig)
         path = pathlib.Path(base_model) / WEIGHTS
         check(path.is_file(), f"{path} does not exist; {remedy}")
     elif config.initial_weights not in NO_FILE and not storage.is_remote(config.initial_weights):
@@ -58,7 +59,8 @@ def check_output(output: Path, identity: dict[str, Any] | None = None) -> None:
     if not is_taken(folder):
         return
     config = folder / MODEL_CONFIG
-    existing = read_json(config, "remove the folder").get("identity") if config.is_file() else None
+    found: ModelConfig = read_json(config, "remove the folder", ModelConfig) if config.is_file() else {}
+    existing = found.get("identity")
     if existing is None or (identity is not None and existing != json.loads(json.dumps(identity))):
         raise UserError(
             f"{output} exists already, and is not the model of this run; remove it, or choose another folder"

@@ -8,6 +8,7 @@ from typing import Any
 from trainer.artifacts import MODEL_CONFIG, Manifest, code_version
 from trainer.config import TrainConfig
 from trainer.files import read_json
+from trainer.records import BaseConfig
 
 CHANGEABLE = ("recipe", "epochs", "patience", "checkpoint_minutes", "precision", "accumulation", "profile_steps")
 """Settings that may change when a run resumes. The resolved precision may not."""
@@ -33,7 +34,8 @@ def lineage(
     """
     base = None
     if base_model is not None:
-        base = read_json(pathlib.Path(base_model) / MODEL_CONFIG, "give the folder of a model that `train` wrote")
+        remedy = "give the folder of a model that `train` wrote"
+        base = read_json(pathlib.Path(base_model) / MODEL_CONFIG, remedy, BaseConfig)
     return {
         "dataset": manifest.dataset,
         "source": manifest.source,

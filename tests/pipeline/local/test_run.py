@@ -22,6 +22,7 @@ from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run, prepare_run
 from pipeline.local.progress import ANSI, Progress, StepView
 from pipeline.local.run import LOG, execute_run, print_stopped
 from pipeline.registry.folder import LocalRegistry
+from tests.leftovers import leave
 from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize as narrow_tasks
 from tests.reference_graph import frozen, weights_of, write_graph
@@ -33,6 +34,7 @@ from trainer.evaluation.contestants import find_contestants
 from trainer.loading import LOADING
 from trainer.model import build_model
 from trainer.models import pretrained, weight_sources
+from trainer.scratch import FETCH
 
 TIMEOUT_S = 600
 TEMPORARY = "temporary"
@@ -158,6 +160,14 @@ def test_finished_run_without_its_outputs_names_the_remedy(tmp_path):
         UserError, match=r"gone has finished, but its outputs .* were removed; start a new run, or pass"
     ):
         execute_run(run, Console(file=io.StringIO()))
+
+
+def test_new_attempt_removes_what_killed_tasks_left_in_the_earlier_ones(tmp_path):
+    task = tmp_path / "msinet-20260102030405" / "fetch-dataset"
+    (task / "dataset").mkdir(parents=True)
+    leave(FETCH, task)
+    assert Run(tmp_path, "sample", {}).start_attempt().earlier == ("msinet-20260102030405",)
+    assert list(task.iterdir()) == [task / "dataset"]
 
 
 def test_environment_is_the_sample_without_a_source(tmp_path, monkeypatch):

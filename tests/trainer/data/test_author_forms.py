@@ -227,8 +227,11 @@ def test_a_damaged_file_of_all_fixations_is_named_and_leaves_nothing(tmp_path):
 def test_fixations_that_are_left_out_are_counted_in_a_note(tmp_path):
     for index in range(4):
         save(tmp_path / "source" / "DUT-OMRON-image" / f"{index}.jpg", stimulus(index, SIZE))
-        listed = np.append(author_forms.rows(index).astype(float), [[5, np.nan, 1], [64, 47, 2]], axis=0)
+        listed = np.append(author_forms.rows(index).astype(float), [[5, np.nan, 1], [66, 47, 2]], axis=0)
         (tmp_path / "source" / f"{index}.mat").write_bytes(author_forms.matlab(s=listed))
     manifest = fetched("dutomron", tmp_path / "source", tmp_path / "set")
     n = 8 + sum(len(author_forms.rows(index)) - 1 for index in range(4))
-    assert manifest.notes[-1] == f"8 of {n} fixations are left out: outside of their image, or not numbers."
+    assert manifest.notes[-2:] == [
+        f"4 of {n} fixations are left out: they are outside of their image.",
+        f"4 of {n} fixations are left out: their positions are no numbers, as of a blink.",
+    ]

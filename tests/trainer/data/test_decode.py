@@ -30,7 +30,7 @@ def gaze(*observers):
     """A file like SALICON's, of (x, y) counted from 1."""
     structs = np.zeros((len(observers), 1), [("location", "O"), ("timestamp", "O"), ("fixations", "O")])
     for struct, points in zip(structs[:, 0], observers, strict=True):
-        struct["fixations"] = np.array(points, np.uint16).reshape(-1, 2) if points else np.zeros((0, 0))
+        struct["fixations"] = np.array(points, np.float64).reshape(-1, 2) if points else np.zeros((0, 0))
     return mat_file({"gaze": structs})
 
 
@@ -142,11 +142,29 @@ def test_an_image_of_points_in_addition_to_a_density_gives_the_fixations_even_as
 
 
 def test_gaze_counts_from_one_keeps_repeats_and_leaves_out_what_is_outside():
-    fixations = gaze([(1, 1), (1, 1), (32, 24)], [], [(40, 30), (33, 1), (0, 5), (5, 4)])
+    fixations = gaze([(1, 1), (1, 1), (32, 24)], [], [(40, 30), (34, 1), (-1, 5), (5, 4)])
     decoded = decode.decode(item(picture(density_map(1)), fixations), 2.0)
     assert decoded.gaze.points.tolist() == [[0, 0], [0, 0], [23, 31], [3, 4]]
     assert decoded.gaze.observers.tolist() == [0, 0, 0, 2]
-    assert decoded.gaze.n_left_out == 3
+    assert (decoded.gaze.n_outside, decoded.gaze.n_blinks) == (3, 0)
+
+
+def test_fixations_less_than_a_pixel_outside_belong_to_the_border():
+    fixations = gaze([(0, 1), (33, 24), (5, 0), (5, 25), (5, 4)])
+    decoded = decode.decode(item(picture(density_map(1)), fixations), 2.0)
+    assert decoded.gaze.points.tolist() == [[0, 0], [23, 31], [0, 4], [23, 4], [3, 4]]
+    assert decoded.gaze.n_outside == 0
+
+
+def test_fixations_that_are_mostly_outside_are_of_another_image():
+    with pytest.raises(UserError, match=r"has 2 of 3 fixations outside of its image of 24 x 32 .*; replace it"):
+        decode.decode(item(picture(density_map(1)), gaze([(1, 1), (200, 100), (9, 90)])), 2.0)
+
+
+def test_blinks_are_no_fixations():
+    assert decode.read_gaze(gaze([(1, 1), *[(np.nan, np.nan)] * 9]), (24, 32)).n_blinks == 9
+    with pytest.raises(UserError, match="has no fixation, only 2 positions that are no numbers; remove it"):
+        decode.read_gaze(gaze([(np.nan, np.nan), (1, np.nan)]), (24, 32))
 
 
 def test_fixations_alone_become_the_density():

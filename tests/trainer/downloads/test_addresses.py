@@ -2,10 +2,10 @@ import ipaddress
 
 import pytest
 
-from trainer.downloads import addresses
-from trainer.downloads.addresses import RefusedError, Rule, is_public, shown
+from trainer.downloads.addresses import RefusedError, Rule, is_public
 from trainer.downloads.given import addresses_in, checked_addresses
 from trainer.errors import UserError
+from trainer.text import SHOWN, shown
 
 PRIVATE = (
     *("127.0.0.1", "127.8.9.10", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1"),
@@ -82,7 +82,7 @@ def test_http_is_for_the_places_of_the_table_and_what_they_lead_to():
 
 def test_text_of_a_server_is_one_short_printable_line():
     assert shown("a\x1b[2J\r\nb\u202e\u200bc\x00") == "a [2J b c"
-    assert len(shown("x" * 10_000)) == addresses.SHOWN
+    assert len(shown("x" * 10_000)) == SHOWN
 
 
 def test_a_source_has_one_address_or_several_or_is_a_path():

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from trainer import storage
 from trainer.downloads import receiving, web
 from trainer.downloads.addresses import RefusedError, Rule
 from trainer.downloads.offers import ChangedError, NoAnswerError, Offer, name_of
@@ -147,7 +148,7 @@ def test_a_file_that_is_too_large_is_refused_and_removed(site, tmp_path, monkeyp
 
 
 def test_a_file_without_room_is_refused_before_it_comes(site, tmp_path, monkeypatch):
-    monkeypatch.setattr(receiving, "LEFT_BYTES", 10**18)
+    monkeypatch.setattr(storage, "LEFT_BYTES", 10**18)
     with pytest.raises(UserError, match=r"takes 0.00102 GB more, but .* has room for 0; free some, or set"):
         downloaded(site.serve("/set.zip", ZIP), tmp_path / "set.zip")
     assert not list(tmp_path.iterdir())

@@ -19,11 +19,12 @@ from components.fingerprint import fingerprint
 from components.import_model import import_model
 from pipeline.local.prepare import prepare_run
 from tests import drive, reference_graph
+from tests.leftovers import leave
 from tests.narrow import narrowed, quick_trainings
 from tests.narrow_tasks import sitecustomize
 from tests.prepared import write_prepared
 from tests.small_sources import zipped
-from trainer import datasets
+from trainer import datasets, scratch
 from trainer.__main__ import main
 from trainer.artifacts import MODEL_CONFIG, WEIGHTS
 from trainer.errors import UserError
@@ -322,8 +323,8 @@ def test_without_a_cache_the_model_is_removed_with_the_process(internet, graph, 
 def test_what_a_killed_import_left_is_removed_by_the_next(internet, graph, cached):
     publish(internet, "osie", {"model_osie_cpu.pb": graph})
     model = find_model("author:osie")
-    left = model.with_name(".partial-1234-model")
-    model.rename(left)
+    left = leave(scratch.PARTIAL, model.parent)
+    model.rename(left / model.name)
     assert find_model("author:osie") == model
     assert (model / WEIGHTS).is_file()
     assert not left.exists()

@@ -32,7 +32,7 @@ from trainer.data.recordings.splits import (
     split_text,
     tested_items,
 )
-from trainer.data.roles import IMAGE_SUFFIXES, ROLES, SPLIT_FOLDERS
+from trainer.data.roles import IMAGE_SUFFIXES, MOST_IMAGE_BYTES, ROLES, SPLIT_FOLDERS
 from trainer.datasets import Dataset
 from trainer.errors import UserError, check, some
 from trainer.picture import open_header, orientation_of
@@ -194,7 +194,7 @@ def _read_pictures(members: Sequence[Member]) -> list[Picture]:
 
 
 def _read_picture(member: Member) -> Picture:
-    data = member.read()
+    data = member.content(MOST_IMAGE_BYTES)
     try:
         picture = open_header(data)
         is_turned = orientation_of(picture) != 1

@@ -11,6 +11,7 @@ from rich.table import Table as Grid
 from trainer.data.recordings.chosen import Form, Source
 from trainer.data.recordings.rows import LeftOut
 from trainer.errors import some
+from trainer.text import visible
 
 SHOWN_FORMS = 5
 SHOWN_COLUMNS = 8
@@ -105,7 +106,7 @@ class Report:
         console = Console(file=sys.stdout, width=width, highlight=False, markup=False)
         console.print("What was understood:")
         for sentence in self.sentences():
-            console.print(f"- {sentence}")
+            console.print(visible(f"- {sentence}"))
         if not self.first_rows:
             return
         rows = Grid(
@@ -113,5 +114,5 @@ class Report:
         )
         rows.title_justify = "left"
         for row in self.first_rows:
-            rows.add_row(row.image, f"{row.x:g}", f"{row.y:g}", *map(str, row.pixel[::-1]), row.observer)
+            rows.add_row(row.image, f"{row.x:g}", f"{row.y:g}", *map(str, row.pixel[::-1]), visible(row.observer))
         console.print(rows)

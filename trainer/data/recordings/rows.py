@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.data.gaze import Points
+from trainer.data.gaze import Points, inside
 from trainer.data.recordings import columns
 from trainer.data.recordings.chosen import Source
 from trainer.data.recordings.names import ImageNames
@@ -291,7 +291,7 @@ def _last(hashes: NDArray[np.uint64]) -> Mask:
 
 
 def placed(rows: Rows, frame: Frame, sizes: Points, left_out: LeftOut) -> tuple[Rows, Points]:
-    """The rows inside of their images, and their (n, 2) pixels (y, x); the others are counted.
+    """The rows inside of their images (see `gaze.inside`), and their (n, 2) pixels (y, x); the others are counted.
 
     Args:
         rows: the rows.
@@ -303,13 +303,13 @@ def placed(rows: Rows, frame: Frame, sizes: Points, left_out: LeftOut) -> tuple[
         UserError: most positions are outside.
     """
     own = sizes[rows.image]
-    y, x, inside = _pixels(rows, frame, own)
-    n_outside = len(rows) - np.count_nonzero(inside)
+    points, is_inside = _pixels(rows, frame, own)
+    n_outside = len(rows) - len(points)
     if 2 * n_outside > len(rows):
         remedy = "set coordinates, or screen_size and image_on_screen"
         if frame.is_set:
             remedy = "correct screen_size or image_on_screen"
-        if frame.screen and np.mean(_pixels(rows, frame.swapped, own)[2]) > NEARLY_ALL:
+        if frame.screen and np.mean(_pixels(rows, frame.swapped, own)[1]) > NEARLY_ALL:
             width, height = frame.screen
             remedy = f"did you swap the sides of screen_size? Write height x width: {height}x{width}"
         raise UserError(
@@ -320,12 +320,9 @@ def placed(rows: Rows, frame: Frame, sizes: Points, left_out: LeftOut) -> tuple[
     share = n_outside / len(rows)
     percent = f"{share:.0%}" if share >= 0.01 else "less than 1%"
     left_out.add(f"of {len(rows):,} outside of their images ({percent})", n_outside)
-    points = np.floor(np.stack([y, x], axis=1)[inside]).astype(np.int64)
-    return rows.where(inside), np.minimum(points, own[inside] - 1)
+    return rows.where(is_inside), points
 
 
-def _pixels(rows: Rows, frame: Frame, sizes: Points) -> tuple[Floats, Floats, Mask]:
-    """Each row's (y, x) in its image of `sizes`, and whether it is inside."""
-    y, x = frame.pixels(rows.x, rows.y, sizes)
-    # The lower and the right edge belong to the last pixel.
-    return y, x, (y >= 0) & (x >= 0) & (y <= sizes[:, 0]) & (x <= sizes[:, 1])
+def _pixels(rows: Rows, frame: Frame, sizes: Points) -> tuple[Points, Mask]:
+    """The pixels (y, x) of the rows inside of their images of `sizes`, and which rows these are."""
+    return inside(np.stack(frame.pixels(rows.x, rows.y, sizes), axis=1), sizes)

@@ -34,7 +34,7 @@ def open_table(member: Member, is_header: Callable[[Sequence[str]], bool]) -> Ta
     Raises:
         UserError: the file is empty, no table, damaged or too large.
     """
-    data = member.read()
+    data = member.content(table.MAX_BYTES)
     if member.path.lower().endswith(".gz"):
         data = _unzipped(data, member.origin)
     if not data.strip():

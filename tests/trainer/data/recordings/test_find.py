@@ -41,13 +41,13 @@ def names(items):
 # === Positions ===
 
 
-def test_pixels_are_cut_to_whole_ones_and_the_far_edge_belongs_to_the_last(tmp_path):
+def test_pixels_are_cut_to_whole_ones_and_those_less_than_one_outside_are_at_the_border(tmp_path):
     write_images(tmp_path / "set", ("a.png", "b.png"))
     write_table(
-        tmp_path / "set" / "t.csv", rows("image,x,y", "a,63.9,0.2", "a,64,48", "a,64.1,3", "a,-0.1,3", "b,1,2")
+        tmp_path / "set" / "t.csv", rows("image,x,y", "a,63.9,0.2", "a,64.9,-1", "a,65,3", "a,-1.1,3", "b,1,2")
     )
     notes = understand(tmp_path / "set")[2]
-    assert gaze_of(tmp_path / "set")["a.png"] == ([[0, 63], [47, 63]], None)
+    assert gaze_of(tmp_path / "set")["a.png"] == ([[0, 63], [0, 63]], None)
     assert "Rows left out: 2 of 5 outside of their images (40%)." in notes
 
 

@@ -1,0 +1,27 @@
+"""What a task prints reaches the terminal and the log without the power to control a terminal."""
+
+import io
+import sys
+
+from rich.console import Console
+
+from pipeline.local import run
+from pipeline.local.progress import Progress
+
+PRINTS = r"""#!/bin/sh
+printf '12:00:00.000 - INFO - Executing task '"'"'fetch-dataset'"'"'\n'
+printf '    \033]0;pwned\007\033[31mstimuli/\033[2J1.png\033[0m is damaged; remove it\n'
+"""
+
+
+def test_escapes_in_the_output_of_a_task_are_spelled_and_colours_are_left_out(tmp_path, monkeypatch):
+    worker = tmp_path / "python"
+    worker.write_text(PRINTS)
+    worker.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(worker))
+    console = Console(file=io.StringIO(), force_terminal=False, width=160)
+    with Progress(console) as progress:
+        assert run._run_worker(tmp_path, progress) == 0
+    for text in (console.file.getvalue(), (tmp_path / run.LOG).read_text()):
+        assert r"\x1b]0;pwned\x07stimuli/\x1b[2J1.png is damaged; remove it" in text
+        assert "\x1b" not in text

@@ -1,0 +1,79 @@
+"""Temporary folders of killed processes are removed by the next one; those of living ones stay."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.leftovers import leave, living
+from trainer import scratch
+from trainer.scratch import FETCH, HELD, LOCAL, OTHERS_S, PARTIAL, TEST_SET, folder, remove_leftovers
+
+
+@pytest.mark.parametrize("kind", [PARTIAL, FETCH, TEST_SET, LOCAL])
+def test_next_process_removes_what_a_killed_one_left_and_nothing_else(kind, tmp_path):
+    left = leave(kind, tmp_path)
+    others = {tmp_path / name for name in (f"{kind}mine", "data")}
+    for other in others:
+        other.mkdir()
+    process, held = living(PARTIAL, tmp_path)
+    with process:
+        assert set(tmp_path.iterdir()) == {held, *others}, f"{left} is still there"
+        scratch._swept.discard(tmp_path)
+        with folder(kind, tmp_path) as made:
+            assert set(tmp_path.iterdir()) == {held, made, *others}
+        assert (held / "half").exists()
+        process.stdin.close()
+        assert process.wait(60) == 0
+    assert set(tmp_path.iterdir()) == others
+
+
+@pytest.mark.parametrize(("age_s", "stays"), [(0, True), (OTHERS_S - 60, True), (OTHERS_S + 60, False)])
+def test_what_another_machine_left_stays_for_a_day(tmp_path, monkeypatch, age_s, stays):
+    left = leave(FETCH, tmp_path)
+    monkeypatch.setattr(scratch, "machine", lambda: "0" * 8)
+    for path in (*left.iterdir(), left):
+        os.utime(path, (time.time() - age_s,) * 2)
+    remove_leftovers(tmp_path)
+    assert left.exists() is stays
+
+
+def test_folder_without_a_lock_is_removed_only_if_it_is_empty(tmp_path):
+    full = leave(FETCH, tmp_path)
+    (full / HELD).unlink()
+    empty = leave(FETCH, tmp_path)
+    for path in empty.iterdir():
+        path.unlink()
+    assert set(tmp_path.iterdir()) == {full, empty}
+    remove_leftovers(tmp_path)
+    assert list(tmp_path.iterdir()) == [full]
+
+
+def test_link_to_another_folder_is_not_followed(tmp_path):
+    (tmp_path / "place").mkdir()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / HELD).touch()
+    link = tmp_path / "place" / f"{FETCH}{scratch.machine()}-abcd1234"
+    link.symlink_to(tmp_path / "mine")
+    remove_leftovers(tmp_path / "place")
+    assert (tmp_path / "mine" / HELD).exists()
+
+
+SWEEP = """
+import sys
+from trainer import scratch
+
+for _ in range(200):
+    with scratch.folder(scratch.PARTIAL, sys.argv[1]) as path:
+        scratch.remove_leftovers(path.parent)
+        (path / "content").write_text("whole")
+        assert (path / "content").exists()
+"""
+
+
+def test_processes_that_start_at_once_leave_each_other_alone(tmp_path):
+    processes = [subprocess.Popen([sys.executable, "-c", SWEEP, tmp_path]) for _ in range(4)]
+    assert [process.wait(120) for process in processes] == [0] * 4
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,27 @@
+import pytest
+
+from trainer.errors import UserError, first_line
+from trainer.text import printable, visible
+
+
+def test_a_name_is_shown_as_it_is_unless_it_cannot_be_printed():
+    assert printable("ü 日/1.png") == "ü 日/1.png"
+    assert printable("a\x1b[2J\n.png") == r"'a\x1b[2J\n.png'"
+    assert printable("\udcff.png") == r"'\udcff.png'"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("two\n\tlines, é 日\u00a0x", "two\n\tlines, é 日\u00a0x"),
+        ("\x1b]0;x\x07\x1b[2J\r\x9b31m", r"\x1b]0;x\x07\x1b[2J\r\x9b31m"),
+        ("gnp\u202e.1\udcff", r"gnp\u202e.1\udcff"),
+    ],
+)
+def test_a_text_cannot_control_a_terminal(text, expected):
+    assert visible(text) == expected
+    assert str(UserError(text)) == expected
+
+
+def test_the_first_line_of_a_library_cannot_either():
+    assert first_line(ValueError("a\x1b[2J\nb")) == r"a\x1b[2J"

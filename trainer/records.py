@@ -1,0 +1,192 @@
+"""What the JSON files of this project hold, for `trainer.files.read_json`. Standard library only.
+
+Each is a TypedDict of the keys that a reader needs or, with `total=False`, may find; a file may have more.
+"""
+
+from typing import Annotated, Any, TypedDict
+
+from trainer.config import wrong_image_size
+
+
+def _wrong_version(number: int) -> str:
+    return "" if number > 0 else "and versions count from 1"
+
+
+def _wrong_length(sides: list[int]) -> str:
+    return "" if len(sides) == 2 else "not a height and a width"
+
+
+ImageSize = Annotated[list[int], _wrong_length, wrong_image_size]
+"""Height and width of the network's input, pixels."""
+Aliases = dict[str, Annotated[int, _wrong_version]]
+"""ALIASES: alias -> version."""
+
+# === MODEL_CONFIG ===
+
+
+class _Origin(TypedDict, total=False):
+    """What every reader of a MODEL_CONFIG may find."""
+
+    source: str
+    dataset: str
+    fingerprint: str
+    test_share: float
+    weights_sha256: str
+    base_model: "ModelConfig | None"
+
+
+class ModelConfig(_Origin, total=False):
+    """Of any model, one of an earlier version too."""
+
+    image_size: ImageSize
+    best_epoch: int
+    identity: dict[str, Any]
+
+
+class SizedConfig(_Origin):
+    """Of a model that predicts at its own size."""
+
+    image_size: ImageSize
+
+
+class BaseConfig(_Origin):
+    """Of a model that a training starts from."""
+
+    best_epoch: int
+    identity: dict[str, Any]
+
+
+# === EVALUATION ===
+
+
+class Scores(TypedDict):
+    """The scores on one dataset."""
+
+    models: dict[str, dict[str, float | None]]
+
+
+class Result(Scores):
+    """The same with all that is shown of them."""
+
+    manifest: dict[str, Any]
+    has_fixations: bool
+    n_images: int
+    intervals: dict[str, dict[str, Any]]
+    gains: dict[str, dict[str, Any]]
+    pictures: dict[str, Any]
+
+
+class Measured(Scores, total=False):
+    """The same with the images that they were measured on; without them it is of an earlier version."""
+
+    folder: str
+    manifest: dict[str, Any]
+    center_bias: list[Any]
+
+
+class _Compared(TypedDict):
+    """The scores on each dataset."""
+
+    datasets: dict[str, Measured]
+
+
+class Compared(_Compared, total=False):
+    """Of a model that is compared with others."""
+
+    model_folders: dict[str, str]
+    code_version: str
+
+
+class Decision(TypedDict):
+    """Of a model that is registered."""
+
+    datasets: dict[str, Scores]
+    decides: str
+    promote: bool
+    reason: str
+
+
+class _Decided(TypedDict):
+    """What was decided, and on which models."""
+
+    passed_baseline: bool
+    reason: str
+    model_configs: dict[str, ModelConfig | None]
+
+
+class Outcome(_Decided):
+    """Of a run that has ended."""
+
+    datasets: dict[str, Scores]
+
+
+class Evaluation(_Decided):
+    """Of a report."""
+
+    datasets: dict[str, Result]
+    decides: str
+    promote: bool
+    gate: str
+    gate_margin: float
+    gate_confidence: float
+    shown_confidence: float
+    code_version: str
+
+
+# === Versions and runs ===
+
+
+class Lineage(TypedDict, total=False):
+    """The origin of a version."""
+
+    run: str
+    folder: str
+    model: ModelConfig | None
+
+
+class Version(TypedDict, total=False):
+    """VERSION; its writer may be another program."""
+
+    version: int
+    created: str
+    reason: str
+    metrics: dict[str, dict[str, float | None]]
+    lineage: Lineage
+
+
+class Earlier(TypedDict, total=False):
+    """RUN_FILE, to find the latest attempt."""
+
+    earlier: list[str]
+
+
+class Run(Earlier):
+    """RUN_FILE: a run of the pipeline on this machine."""
+
+    environment: str
+    parameters: dict[str, str | int | float | bool]
+
+
+class StoredRun(Run, total=False):
+    """The same, which may say that it has ended."""
+
+    finished: bool
+
+
+class Output(TypedDict):
+    """An output in kfp's record of a cached task."""
+
+    uri: str
+
+
+class Registered(TypedDict):
+    """What kfp records of the task that registers a model."""
+
+    version: int | float | str
+    alias: str
+
+
+class TaskRecord(TypedDict):
+    """Kfp's record of that task."""
+
+    parameterValues: Registered
