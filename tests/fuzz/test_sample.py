@@ -5,7 +5,7 @@ from tests.fuzz.targets import NAMES
 from tests.fuzz.verdicts import ACCEPTED, REFUSED
 
 SEED = 1
-NUMBERS = range(12)
+NUMBERS = range(8)
 LIMIT_S = 120
 
 
