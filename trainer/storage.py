@@ -390,6 +390,8 @@ def explained(source: str, write: bool = False) -> Iterator[None]:
             f"cannot reach Cloud Storage for {source} ({_in_short(cause)}); check the network"
         ) from None
     except (requests.exceptions.RequestException, AttributeError, KeyError, TypeError, ValueError) as error:
+        if str(error).startswith("Bucket names"):
+            raise UserError(f"{source} cannot be read: {str(error).rstrip('.')}; check the address") from None
         # The client takes whatever JSON arrives for an answer, and that of a captive portal is none.
         raise UnreachableError(
             f"what answers for {source} is not Cloud Storage ({_in_short(error)}); check the network: a proxy or "

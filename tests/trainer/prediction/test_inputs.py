@@ -106,7 +106,7 @@ def test_results_below_the_images_are_not_images(folder):
         ("", "the name of an image is empty; give a file or a folder"),
         ("gs://*/x.png", r"gs://\*/x\.png names no bucket"),
         ("gs://any/**.jpg", r"cannot search gs://any/\*\*\.jpg: \*\* stands for any folders"),
-        ("gs://-/x.jpg", r"cannot search gs://-/x\.jpg: Bucket names must"),
+        ("gs://-/x.jpg", r"gs://-/x\.jpg cannot be read: Bucket names must"),
     ],
 )
 def test_a_name_without_images_is_reported_and_does_not_stop_the_others(folder, name, reason):
