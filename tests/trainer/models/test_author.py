@@ -1,6 +1,7 @@
 """The author's weights by one word, from archives as his code writes them, on a server that plays Google Drive."""
 
 import json
+import multiprocessing
 import os
 import pathlib
 import re
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from multiprocessing import forkserver
 
 import httpx
 import numpy as np
@@ -30,7 +32,7 @@ from trainer.artifacts import MODEL_CONFIG, WEIGHTS
 from trainer.errors import UserError
 from trainer.files import read_json
 from trainer.model import build_model
-from trainer.models import author, author_files, weight_files, weight_sources
+from trainer.models import apart, author, author_files, weight_files, weight_sources
 from trainer.models.find import find_model
 from trainer.models.load import load_model
 
@@ -50,6 +52,18 @@ def cached(monkeypatch, tmp_path):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((NARROW, ROOT)))
     monkeypatch.setenv("MSINET_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def imported_in_forks():
+    """Import in forks of one process that has loaded TensorFlow, since that takes seconds."""
+    forks = multiprocessing.get_context("forkserver")
+    forks.set_forkserver_preload(["__main__", "trainer.models.conversion"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(apart, "PROCESSES", forks)
+        forkserver._forkserver._stop()  # one that other tests have started has the network at its full width
+        yield
+        forkserver._forkserver._stop()
 
 
 @pytest.fixture(scope="module")
