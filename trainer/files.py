@@ -139,7 +139,10 @@ def _flush(path: pathlib.Path) -> None:
 
 
 def _flush_entry(path: pathlib.Path) -> None:
-    file = os.open(path, os.O_RDONLY)
+    try:
+        file = os.open(path, os.O_RDONLY)
+    except PermissionError:  # a folder that may be written and not read
+        return
     try:
         os.fsync(file)
     except OSError as error:

@@ -73,7 +73,7 @@ class Result(Scores):
     n_images: int
     intervals: dict[str, dict[str, Any]]
     gains: dict[str, dict[str, Any]]
-    pictures: dict[str, Any]
+    pictures: list[dict[str, Any]]
 
 
 class Measured(Scores, total=False):

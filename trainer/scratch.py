@@ -70,7 +70,9 @@ def folder_for_now() -> pathlib.Path:
     """A new temporary folder that is removed when this process ends."""
     stack = ExitStack()
     atexit.register(stack.close)
-    return stack.enter_context(folder(LOCAL))
+    place = stack.enter_context(folder(LOCAL)) / "files"  # without HELD, since what is here is listed
+    place.mkdir()
+    return place
 
 
 def remove_leftovers(place: pathlib.Path) -> None:
