@@ -263,7 +263,7 @@ def independent(data: bytes, turned: tuple[str, ...] = FORMATS) -> NDArray[np.ui
 
 
 def essential(data: bytes) -> bytes:
-    """A PNG without its ancillary chunks, which a reader may leave out if they are damaged; other data as it is."""
+    """A PNG without its ancillary chunks, which a reader leaves out if they are damaged; other data as it is."""
     kept, at = data[:8], 8
     if kept != b"\x89PNG\r\n\x1a\n":
         return data
