@@ -21,6 +21,7 @@ SERVING := .venv-serving
 SERVING_PINS := tensorflow-cpu==2.15.1 tensorflow-serving-api==2.15.1
 # Cloud Storage as a file system: the program that Google's services mount buckets with.
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+AUDIT := .venv-audit
 GCSFUSE := .tools/bin/gcsfuse
 GCSFUSE_PACKAGE := github.com/googlecloudplatform/gcsfuse/v3@v3.11.4
 
@@ -52,7 +53,7 @@ TENSORFLOW := $(if $(filter command,$(origin GPU)),$(gpu_or_cpu),$(or $(shell ca
 SAME := $(filter $(TENSORFLOW),$(shell cat $(INSTALLED) 2>/dev/null))
 SETS := requirements/$(TENSORFLOW).txt requirements/dev.txt
 
-.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-kubeflow check-manifests check-infra check-workflows check-mount check-images check-gcloud lint format compile requirements hooks clean
+.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-images check-gcloud lint format compile requirements hooks clean
 
 help: ## List the commands
 	@echo "Commands (make COMMAND):"
@@ -105,9 +106,14 @@ check-manifests: ## Have docs/kubernetes/ read by the code of Kubernetes and Arg
 check-infra: $(INSTALLED) ## Have infra/ validated and planned by Terraform and the google provider, without a project (needs terraform or tofu)
 	$(BIN)/python -m pytest tests/check_infra.py -rs $(ARGS)
 
-check-workflows: ## Have .github/workflows/ read by actionlint (needs Go)
+check-workflows: $(AUDIT)/.installed ## Have .github/workflows/ read by zizmor for weaknesses, and by actionlint (needs Go)
+	$(AUDIT)/bin/zizmor --offline --quiet .github
 	@$(call needs_go,actionlint)
 	go run $(ACTIONLINT)
+
+check-packages: $(AUDIT)/.installed ## Ask PyPI for known vulnerabilities of all pinned packages (needs pypi.org itself)
+	@failed=; for pins in requirements/*.txt; do \
+	  echo "$$pins" && $(AUDIT)/bin/pip-audit --disable-pip --no-deps --strict --requirement "$$pins" || failed=1; done; test -z "$$failed"
 
 check-mount: $(INSTALLED) $(GCSFUSE) ## Write what a run writes through gcsfuse to a bucket, as root and as another user (needs Go, fuse3 and /dev/fuse)
 	$(BIN)/python -m pytest tests/check_mount.py $(ARGS)
@@ -139,6 +145,7 @@ requirements: $(UV_INSTALLED) ## Write the pins of requirements/*.txt from pypro
 	@# These two checks are for Linux x86-64 alone. tensorflow-cpu is the `tensorflow` that the API needs.
 	printf '%s\n' $(COMPILER_PINS) | $(call pin,tpu-check,-) $(only_x86) --constraints requirements/cpu.txt
 	printf '%s\n' $(SERVING_PINS) | $(call pin,serving,-) $(only_x86) --excludes <(echo tensorflow)
+	printf '%s\n' pip-audit zizmor | $(call pin,audit,-) --universal
 
 pin = UV_CUSTOM_COMPILE_COMMAND='make requirements' $(UV) pip compile --quiet $(ARGS) --python $(BIN)/python --python-version 3.11 \
   --generate-hashes --no-annotate --output-file requirements/$(1).txt $(or $(2),pyproject.toml)
@@ -148,7 +155,7 @@ hooks: $(INSTALLED) ## Check style before every commit: install the pre-commit h
 	$(BIN)/pre-commit install
 
 clean: ## Remove what can be made again: .venv and caches (runs/ and models/ stay)
-	rm -rf $(VENV) $(COMPILER) $(SERVING) .tools build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(COMPILER) $(SERVING) $(AUDIT) .tools build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # `uv pip $(2)` in the environment $(1). A run imports 4000 of the 14000 files, and the first import compiles them: 10
@@ -189,6 +196,12 @@ $(SERVING)/.installed: requirements/serving.txt | $(UV_INSTALLED)
 	@rm -f $@
 	@$(SERVING)/bin/python -c '' 2>/dev/null || { $(find_older_python); "$$python" -m venv --clear --without-pip $(SERVING); }
 	@$(call pinned,$(SERVING),sync $<)
+	@touch $@
+
+$(AUDIT)/.installed: requirements/audit.txt | $(UV_INSTALLED)
+	@rm -f $@
+	@$(AUDIT)/bin/python -c '' 2>/dev/null || $(BIN)/python -m venv --clear --without-pip $(AUDIT)
+	@$(call pinned,$(AUDIT),sync $<)
 	@touch $@
 
 $(GCSFUSE):

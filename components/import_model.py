@@ -11,10 +11,10 @@ def import_model(
 ) -> str:
     """Import the weights whose digest is `fingerprint`, the key for caching, and return the model's URI."""
     from trainer.errors import check, reported
-    from trainer.models.start import import_checked
+    from trainer.models.importing import import_model as import_weights
 
     with reported():
-        imported = import_checked(base_model_uri, model.path, dataset, image_size)
+        imported = import_weights(base_model_uri, model.path, dataset, image_size)
         print(imported.report)
         check(
             imported.fingerprint == fingerprint,

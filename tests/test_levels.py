@@ -11,6 +11,7 @@ LEVELS = [
     trainer.errors trainer.credentials trainer.duration trainer.metric_table trainer.progress
     trainer.scratch trainer.schema trainer.names
     trainer.losses trainer.recordings trainer.recipes
+    trainer.array_files
     trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files trainer.tracing trainer.pool
     trainer.records trainer.footprint trainer.cpu
     trainer.artifacts

@@ -61,6 +61,8 @@ RUN_ATTEMPTS = "msinet-*"
 """Folders of the run's attempts; kfp names them by time."""
 
 SCHEMA = 2
+PREPARE_AGAIN = "prepare the dataset again"
+"""Remedy for a prepared dataset that is damaged."""
 
 
 def shard_name(split: str, index: int, count: int) -> str:
@@ -143,11 +145,11 @@ class Manifest:
         fields = read_json(path, remedy, dict[str, Any])
         if fields.get("schema") != SCHEMA:
             raise UserError(
-                f"{path} has schema {fields.get('schema')}, this version reads {SCHEMA}: prepare the dataset again"
+                f"{path} has schema {fields.get('schema')}, this version reads {SCHEMA}: {PREPARE_AGAIN}"
             )
-        manifest: Manifest = read_json(path, "prepare the dataset again", cls)
+        manifest: Manifest = read_json(path, PREPARE_AGAIN, cls)
         if wrong := _wrong_splits(manifest):
-            raise ContentError(f"{path} is damaged ({wrong}): prepare the dataset again")
+            raise ContentError(f"{path} is damaged ({wrong}): {PREPARE_AGAIN}")
         return manifest
 
 
@@ -191,8 +193,8 @@ def images(folder: str | os.PathLike[str], splits: Collection[str]) -> list[tupl
     try:
         with path.open(newline="", encoding="utf-8") as file:
             return [(row["image"], row["digest"]) for row in csv.DictReader(file) if row["split"] in splits]
-    except (OSError, KeyError) as error:
-        raise UserError(f"{path} cannot be read ({error!r}): prepare the dataset again") from None
+    except (OSError, KeyError, ValueError, csv.Error) as error:
+        raise UserError(f"{path} cannot be read ({error!r}): {PREPARE_AGAIN}") from None
 
 
 def latest_attempt(run: pathlib.Path) -> pathlib.Path | None:

@@ -10,6 +10,7 @@ import pathlib
 import platform
 import resource
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 
 from trainer import loading
@@ -54,6 +55,18 @@ def user() -> Fact:
         name = "without a name"
     means = "root" if not os.getuid() else "not root: it changes only files and devices that are open to it"
     return Fact("user", f"{os.getuid()}:{os.getgid()} ({name})", means=means)
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process; 0 if there is no such process."""
+    statm = pathlib.Path(f"/proc/{pid}/statm")  # proc(5): the second number is resident pages; only on Linux
+    try:
+        if statm.parent.parent.joinpath("self").exists():
+            return int(statm.read_text().split()[1]) * resource.getpagesize()
+        listed = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True)
+        return int(listed.stdout or 0) * 1024
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
 
 
 def locked_memory() -> Fact:

@@ -150,7 +150,7 @@ class Version(TypedDict, total=False):
     version: int
     created: str
     reason: str
-    metrics: dict[str, dict[str, float | None]]
+    metrics: dict[str, Any]
     lineage: Lineage
 
 

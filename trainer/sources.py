@@ -39,6 +39,8 @@ DAMAGED = (
 )
 """Python's exceptions for archives that are truncated, damaged, encrypted or of an unknown compression."""
 TAR_END = bytes(512)
+GZIP = b"\x1f\x8b"
+"""How a gzip file begins."""
 MOST_MEMBER_BYTES = 2**33
 """Of the content of one member of an archive; the largest files that are read are tables."""
 MOST_BETWEEN_BYTES = 2**26
@@ -252,9 +254,8 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[tup
     is_gzip = not origin.lower().endswith(".tar")
     with ExitStack() as stack:
         # tarfile's own gzip streams accept truncated files and wrong checksums; GzipFile refuses both.
-        unpacked = cast("IO[bytes]", stack.enter_context(gzip.GzipFile(fileobj=raw))) if is_gzip else raw
-        stream = _Bounded(unpacked, origin)
         try:
+            stream = _Bounded(_unzipped(raw, stack) if is_gzip else raw, origin)
             archive = stack.enter_context(tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|"))
             for info in archive:
                 stream.allow(info.size)
@@ -290,6 +291,14 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[tup
                 _check_end(raw)
         except DAMAGED as error:
             raise _damaged(origin, error, origin) from None
+
+
+def _unzipped(raw: IO[bytes], stack: ExitStack) -> IO[bytes]:
+    """The content of a gzip file; some servers pack an archive once more on its way, and it is kept so."""
+    stream = stack.enter_context(gzip.GzipFile(fileobj=raw))
+    if stream.peek(len(GZIP)).startswith(GZIP):
+        stream = stack.enter_context(gzip.GzipFile(fileobj=stream, mode="rb"))
+    return cast("IO[bytes]", stream)
 
 
 class _Bounded:

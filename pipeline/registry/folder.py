@@ -13,8 +13,11 @@ from pipeline.registry.numbered import DAMAGED, Models, NumberedRegistry
 from pipeline.registry.versions import Version, dated, files_of
 from trainer import artifacts, files, records, scratch, storage
 from trainer.artifacts import ALIASES, REGISTRY
+from trainer.errors import UserError
 from trainer.models import registry_layout
 from trainer.models.registry_layout import VERSION, model_in
+
+LOCK = ".lock"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,9 +65,15 @@ class LocalRegistry(NumberedRegistry):
         self._probe(name)
         folder = self.root / name
         folder.mkdir(parents=True, exist_ok=True)
-        lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
+        lock = _open_lock(folder)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            except OSError as error:  # such as a network file system without locks, or read-only for this user
+                raise UserError(
+                    f"{folder / LOCK} cannot be locked ({error.strerror}); keep the registry on another file "
+                    "system, or in a bucket"
+                ) from None
             unfinished = (path.parent for path in folder.glob(f"*/{files.UNFINISHED}"))
             for leftover in (*folder.glob(f"{scratch.PARTIAL}*"), *unfinished):
                 with suppress(OSError):  # another user's
@@ -93,4 +102,22 @@ class LocalRegistry(NumberedRegistry):
         return alias
 
     def _probe(self, name: str) -> None:
-        files.check_place(self.root / name / ALIASES)
+        folder = self.root / name
+        files.check_place(folder / ALIASES)
+        if (folder / LOCK).exists():
+            os.close(_open_lock(folder))
+
+
+def _open_lock(folder: pathlib.Path) -> int:
+    """The open file that a writer of a name locks. Whoever came first owns it, and others may only read it."""
+    path = folder / LOCK
+    try:
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except PermissionError:
+            return os.open(path, os.O_RDONLY)  # sufficient, except on NFS
+    except OSError as error:
+        raise UserError(
+            f"{path}, which another user made, cannot be opened ({error.strerror}); have that user give you the "
+            "right to read and write the folder (chmod)"
+        ) from None

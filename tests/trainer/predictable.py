@@ -11,7 +11,7 @@ from scipy.ndimage import gaussian_filter
 
 from tests.narrow import narrowed
 from trainer import artifacts, files, preprocess
-from trainer.data import tfrecords
+from trainer.data import decode, tfrecords
 from trainer.model import build_model
 
 SIZE = (48, 64)
@@ -54,9 +54,8 @@ def example(
     picked = random.choice(chances.size, n_fixations, p=chances / chances.sum())
     points = np.stack(np.unravel_index(picked, size), axis=1).astype(np.int64)
     observers = np.arange(n_fixations) % n_observers if n_observers else np.zeros(0, np.int64)
-    return tfrecords.Example(
-        index, f"{index}.png", stimulus, density, size, points, np.zeros((0, 2), np.int64), observers
-    )
+    prepared = decode.rescale_points(points, (top, left, height, width), size)
+    return tfrecords.Example(index, f"{index}.png", stimulus, density, size, points, prepared, observers)
 
 
 def write_dataset(

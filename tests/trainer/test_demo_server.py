@@ -246,7 +246,7 @@ def test_one_prediction_runs_at_a_time_and_a_full_queue_says_when_to_retry(clien
         for _ in range(2):
             refused = received.get(timeout=30)
             assert refused.status_code == 503
-            assert refused.headers["retry-after"] == str(app.RETRY_AFTER_S)
+            assert refused.headers["retry-after"] == str(uploads.RETRY_AFTER_S)
             assert "images are already waiting" in refused.json()["error"]
         assert predictor.count <= before + 1
     finally:

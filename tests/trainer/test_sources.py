@@ -280,3 +280,12 @@ def test_a_tarball_that_hides_endless_bytes_between_its_members_is_refused(tmp_p
     (tmp_path / "x.tar.gz").write_bytes(gzip.compress(begin + bytes(2**24), 1))
     with pytest.raises(UserError, match=r"x\.tar\.gz unpacks to more than its files: over 1 MB are not their"):
         read(tmp_path / "x.tar.gz", tmp_path / "scratch")
+
+
+def test_an_archive_that_was_packed_once_more_on_its_way_is_read(tmp_path):
+    archive = write_tar(tmp_path / "x.tgz", CONTENT)
+    archive.write_bytes(gzip.compress(archive.read_bytes()))
+    assert read(archive, tmp_path / "scratch") == {f"x/{name}": data for name, data in CONTENT.items()}
+    archive.write_bytes(archive.read_bytes()[:-10])
+    with pytest.raises(UserError, match=r"x\.tgz is incomplete or damaged .*it again"):
+        read(archive, tmp_path / "scratch")

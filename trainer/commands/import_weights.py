@@ -42,8 +42,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.models.start import import_checked
+    from trainer.models.importing import import_model
 
-    imported = import_checked(parsed.source, parsed.output_dir, parsed.dataset, parsed.image_size)
+    imported = import_model(parsed.source, parsed.output_dir, parsed.dataset, parsed.image_size)
     print(visible(imported.report))
     print(f"wrote the model to {parsed.output_dir}")

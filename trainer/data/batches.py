@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
-from trainer.artifacts import Manifest
+from trainer.artifacts import PREPARE_AGAIN, Manifest
 from trainer.config import CACHES
 from trainer.data import memory, tfrecords
 from trainer.data.augment import Augmentation
@@ -132,7 +132,7 @@ def _fill(
                 if unknown.size:
                     raise UserError(
                         f"{folder} has {count} images in {split}, but a record is number {unknown[0]}; "
-                        f"{tfrecords.REMEDY}"
+                        f"{PREPARE_AGAIN}"
                     )
                 stimulus[indices], density[indices] = batch["stimulus"], batch["density"]
                 np.add.at(times_seen, indices, 1)
@@ -143,14 +143,13 @@ def _fill(
                     tracker = stack.enter_context(Tracker(f"decode {split}", count, "images", done))
         except (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError) as error:
             raise UserError(
-                f"a shard in {folder} is incomplete or damaged ({error.message.splitlines()[0]}); "
-                f"{tfrecords.REMEDY}"
+                f"a shard in {folder} is incomplete or damaged ({error.message.splitlines()[0]}); {PREPARE_AGAIN}"
             ) from None
     wrong = np.flatnonzero(times_seen != 1)
     if wrong.size:
         raise UserError(
             f"the shards of {split} in {folder} hold image {wrong[0]} of {count} {times_seen[wrong[0]]} times "
-            f"instead of once ({wrong.size} such images); {tfrecords.REMEDY}"
+            f"instead of once ({wrong.size} such images); {PREPARE_AGAIN}"
         )
 
 

@@ -50,8 +50,8 @@ def inside(points: NDArray[np.float64], sizes: NDArray[np.int64]) -> tuple[Point
     Returns:
         The pixels (m, 2), and (n,) which of the points they are of.
     """
-    is_near = (points >= -MARGIN_PX) & (points < sizes + MARGIN_PX)  # False for NaN
-    is_inside = np.logical_and(is_near[:, 0], is_near[:, 1])
+    near = (points >= -MARGIN_PX) & (points < sizes + MARGIN_PX)  # False for NaN
+    is_inside = near[:, 0] & near[:, 1]
     last = np.broadcast_to(sizes, points.shape)[is_inside] - 1
     return np.clip(np.floor(points[is_inside]).astype(np.int64), 0, last), is_inside
 

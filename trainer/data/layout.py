@@ -13,7 +13,9 @@ from trainer.data.gaze import Fixations
 from trainer.data.roles import ROLES, Placed, place_all
 from trainer.datasets import Dataset
 from trainer.errors import UserError, check, some
+from trainer.names import is_archive
 from trainer.sources import Member
+from trainer.text import printable
 
 SEED = 42
 
@@ -127,18 +129,20 @@ def _check_pairs(
     source: str,
     members: Sequence[Member],
 ) -> None:
+    nested = next((member.origin for member in members if is_archive(member.path)), "")
+    inside = f"; {printable(nested)} is an archive in an archive, which is not opened: unpack it" if nested else ""
     archives, rules = (", ".join(each) for each in ([p.name for p in row.places], [r.path for r in row.form]))
     authors = f"; or give all archives of its authors ({archives}), with files {rules}" if rules else ""
     if not stimuli:
         example = f", such as {members[0].path}" if members else ""
         raise UserError(
             f"{source} has no stimuli: none of its {len(members)} files{example} is an image in a folder or "
-            f"archive named stimuli or images{authors}"
+            f"archive named stimuli or images{authors}{inside}"
         )
     if not maps and not fixations:
         raise UserError(
             f"{source} has {len(stimuli)} images but no maps: put them into a folder or archive named saliency, "
-            f"maps, fixation or fixations{authors}"
+            f"maps, fixation or fixations{authors}{inside}"
         )
     for what, keys in (("map", maps), ("fixations file", fixations)):
         if not keys:

@@ -1,18 +1,16 @@
 """Read the fixations of one image from a MATLAB file: SALICON's, CAT2000's, DUT-OMRON's, or OSIE's by mouse."""
 
-import io
+import zlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import io as mat
 
+from trainer.data import mat5
 from trainer.data.gaze import MAX_POINT_SHARE, Gaze, Size
 from trainer.errors import UserError, first_line
 from trainer.sources import Member
 
-MAX_BYTES = 2**28
-"""Of a MATLAB file; a matrix of the largest screens has 2**26."""
 OSIE_SIZE = (600, 800)
 """(height, width) of OSIE's images, pixels."""
 
@@ -23,15 +21,14 @@ def load(member: Member, *names: str) -> dict[str, Any]:
     Raises:
         UserError: the file is not one of MATLAB 5 to 7, is damaged, or has none of the variables.
     """
-    data = member.content(MAX_BYTES)
+    data = member.content(mat5.MOST_BYTES)
     try:
-        content = mat.loadmat(io.BytesIO(data), variable_names=names)
-    except Exception as error:  # SciPy raises whatever a damaged file leads it to
+        found = mat5.read(data, names)
+    except (ValueError, zlib.error) as error:
         raise UserError(
             f"{member.origin} is not a file of fixations: it does not read as a MATLAB file "
             f"({first_line(error)}); download or export it again"
         ) from None
-    found = {name: content[name] for name in names if name in content}
     if not found:
         raise UserError(
             f"{member.origin} is not a file of fixations: it has no variable named {' or '.join(names)}; download "

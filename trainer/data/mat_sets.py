@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.data.gaze import Fixations, Gaze, Size
-from trainer.data.mat_files import MAX_BYTES, OSIE_SIZE, counted, fits, load, numbers
+from trainer.data.mat5 import MOST_BYTES
+from trainer.data.mat_files import OSIE_SIZE, counted, fits, load, numbers
 from trainer.errors import UserError, first_line
 from trainer.sources import Member
 
@@ -165,7 +166,7 @@ Reading = Callable[[h5py.File, h5py.Dataset], list[Any]]
 
 def _read_hdf5(member: Member, name: str, reading: Reading) -> list[Any]:
     """What `reading` makes of the variable `name` of a file of MATLAB 7.3, which is HDF5."""
-    data = member.content(MAX_BYTES)
+    data = member.content(MOST_BYTES)
     try:
         with h5py.File(io.BytesIO(data), "r") as file:
             link = file.get(name, getlink=True)

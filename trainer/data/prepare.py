@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from trainer import preprocess
+from trainer.array_files import write_array
 from trainer.artifacts import CENTER_BIAS, IMAGES
 from trainer.data import decode, tfrecords
 from trainer.data.gaze import Gaze
@@ -176,7 +177,7 @@ def prepare(
                     tracker.advance()
             facts.shards[split], facts.counts[split] = writer.names, len(split_items)
     if "train" in items:
-        np.save(folder / CENTER_BIAS, facts.center_bias())
+        write_array(folder / CENTER_BIAS, facts.center_bias())
     return facts
 
 

@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from trainer.artifacts import Manifest, shard_name
-from trainer.errors import UserError
+from trainer.artifacts import PREPARE_AGAIN, Manifest, shard_name
+from trainer.errors import UserError, first_line
 
 SHARD_BYTES = 96 * 10**6
 """Approximate size of a shard: large enough for sequential reading, small enough for several readers."""
@@ -30,7 +31,6 @@ MAP_SHARE = 0.1
 """Approximate size of a compressed map divided by that of its stimulus."""
 ZLIB_LEVEL = 6
 """A map of 240 x 320 has 20.5 kB and decodes in 0.4 ms; with level 1: 26 kB, 0.85 ms. Level 9 saves no more."""
-REMEDY = "prepare the dataset again"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,7 +175,7 @@ def shard_paths(folder: str | os.PathLike[str], split: str) -> list[pathlib.Path
     paths = [folder / name for name in Manifest.load(folder).shards[split]]
     for path in paths:
         if not path.exists():
-            raise UserError(f"{path} is missing, but the manifest names it; {REMEDY}")
+            raise UserError(f"{path} is missing, but the manifest names it; {PREPARE_AGAIN}")
     return paths
 
 
@@ -183,11 +183,18 @@ def read(folder: str | os.PathLike[str], split: str) -> Iterator[Example]:
     """The examples of a split in order, as arrays, one at a time.
 
     Raises:
-        UserError: there is no prepared dataset, or a shard is missing or damaged.
+        UserError: there is no prepared dataset, or a shard is missing, damaged or not of this dataset.
     """
-    image_size = Manifest.load(folder).image_size
+    manifest, count = Manifest.load(folder), 0
     for path in shard_paths(folder, split):
-        yield from _read_shard(path, image_size)
+        for example in _read_shard(path, manifest):
+            yield example
+            count += 1
+    if count != manifest.counts[split]:
+        raise UserError(
+            f"the shards of {split} in {folder} hold {count:,} images, and the manifest says "
+            f"{manifest.counts[split]:,}; {PREPARE_AGAIN}"
+        )
 
 
 def some(folder: str | os.PathLike[str], split: str, most: int) -> list[Example]:
@@ -197,16 +204,32 @@ def some(folder: str | os.PathLike[str], split: str, most: int) -> list[Example]
         UserError: as `read`.
     """
     paths = shard_paths(folder, split)
-    image_size, of_each = Manifest.load(folder).image_size, -(-most // max(1, len(paths)))
-    return [example for path in paths for example in itertools.islice(_read_shard(path, image_size), of_each)]
+    manifest, of_each = Manifest.load(folder), -(-most // max(1, len(paths)))
+    return [example for path in paths for example in itertools.islice(_read_shard(path, manifest), of_each)]
 
 
-def _read_shard(path: pathlib.Path, image_size: tuple[int, int]) -> Iterator[Example]:
+def _read_shard(path: pathlib.Path, manifest: Manifest) -> Iterator[Example]:
     try:
         for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
-            yield _deserialize(record, image_size)
-    except tf.errors.DataLossError as error:
-        raise UserError(f"{path} is incomplete or damaged ({error.message}); {REMEDY}") from None
+            yield _checked(_deserialize(record, manifest.image_size), manifest)
+    except (tf.errors.DataLossError, DecodeError, ValueError, IndexError, zlib.error) as error:
+        raise UserError(f"{path} is incomplete or damaged ({first_line(error)}); {PREPARE_AGAIN}") from None
+
+
+def _checked(example: Example, manifest: Manifest) -> Example:
+    """The example; raises `ValueError` if it contradicts itself or the manifest."""
+    points, prepared = example.fixations, example.fixations_prepared
+    for place, size in ((points, example.original_size), (prepared, manifest.image_size)):
+        if ((place < 0) | (place >= size)).any():
+            raise ValueError(f"a fixation of {example.name} is outside of its {size[0]} x {size[1]} pixels")
+    if len(points) != len(prepared) or len(example.observers) not in (0, len(points)):
+        raise ValueError(
+            f"{example.name} has {len(points)} fixations, {len(prepared)} prepared ones, and observers of "
+            f"{len(example.observers)}"
+        )
+    if len(points) and not manifest.has_fixations:
+        raise ValueError(f"{example.name} has fixations, and the manifest says that there are none")
+    return example
 
 
 def _deserialize(record: bytes, image_size: tuple[int, int]) -> Example:

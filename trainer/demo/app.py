@@ -29,8 +29,7 @@ from trainer.prediction.predictor import Predictor
 PAGE = pathlib.Path(__file__).parent / "page"
 COLORS = pathlib.Path(__file__).parents[1] / "reports" / "templates" / "colors.css"
 MAX_WAITING = 8
-"""Images that are read, wait or are predicted at once, at most 240 MB; responses being sent are not counted."""
-RETRY_AFTER_S = 2
+"""Images that wait or are predicted at once, at most 240 MB, beside those that are being sent."""
 CLIENT_LEFT = 499
 """nginx's status for a client that closed the connection."""
 POLICY = "; ".join(
@@ -87,7 +86,7 @@ class _App:
 
     def __init__(self, predictor: Predictor, model: str, notice: str) -> None:
         self.predictor, self.model, self.notice, self.queue = predictor, model, notice, Queue()
-        self.places = asyncio.Semaphore(MAX_WAITING)
+        self.places, self.uploads = asyncio.Semaphore(MAX_WAITING), uploads.Uploads()
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -136,16 +135,19 @@ class _App:
     async def _respond(self, request: Request, respond: Callable[[Predictor, bytes, str], Response]) -> Response:
         """Read the posted image and respond in its turn; raises `RefusedError` with a status and a reason."""
         uploads.check_sender(request)
-        if self.places.locked():
-            reason = f"{MAX_WAITING} images are already waiting; try again in {RETRY_AFTER_S} s"
-            raise RefusedError(503, reason, {"Retry-After": str(RETRY_AFTER_S)})
+        self._check_place()  # before all of the image is sent
+        data = await self.uploads.read(request)
+        self._check_place()
         async with self.places:
-            data = await uploads.read(request)
             work = functools.partial(respond, self.predictor, data, "the file")
             try:
                 return await self.queue.run(work, _disconnected(request)) or Response(status_code=CLIENT_LEFT)
             except UserError as error:
                 raise RefusedError(422, str(error)) from None
+
+    def _check_place(self) -> None:
+        if self.places.locked():
+            raise uploads.busy(f"{MAX_WAITING} images are already waiting", {})
 
 
 class _SecurityHeaders:

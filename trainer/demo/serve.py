@@ -7,6 +7,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from trainer.demo.app import build_app
+from trainer.demo.connections import Connection
 from trainer.demo.listen import host_names, is_loopback
 from trainer.prediction.predictor import Predictor
 
@@ -18,6 +19,7 @@ def build_server(app: Starlette) -> uvicorn.Server:
     """Build a server that logs no requests and does not name itself in headers."""
     config = uvicorn.Config(
         app,
+        http=Connection,
         lifespan="on",
         ws="none",
         log_level="warning",

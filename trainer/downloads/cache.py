@@ -73,12 +73,22 @@ class _Kept:
 
 
 def cache_folder(chosen: str | None = None) -> pathlib.Path | None:
-    """The folder of the cache: `chosen`, else the one that the environment names; None for no cache."""
-    folder = os.environ.get(VARIABLE, DEFAULT) if chosen is None else chosen
+    """The folder of the cache: `chosen`, else the one that the environment names; None for no cache.
+
+    Raises:
+        UserError: it is in the home folder of nobody who is known here.
+    """
+    named = os.environ.get(VARIABLE) if chosen is None else chosen
+    folder = DEFAULT if named is None else named
     try:
         return pathlib.Path(folder).expanduser().absolute() if folder else None
-    except RuntimeError:  # nobody's home folder is known
-        return None
+    except RuntimeError:
+        if named is None:  # whoever runs this has no home folder, as in some containers
+            return None
+        raise UserError(
+            f"the cache of downloads {folder} is in a home folder that is not known here; name another "
+            f"folder with {VARIABLE}, or none with an empty one"
+        ) from None
 
 
 def find(root: pathlib.Path, address: str) -> Download | None:

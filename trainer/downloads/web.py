@@ -23,6 +23,8 @@ CONNECT_S, READ_S = 15.0, 60.0
 MOST_REDIRECTS = 10
 PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0)
 """Pauses before an attempt is repeated; a transfer that gets on begins with the first one again."""
+LEAST_BYTES = 100_000
+"""What a transfer gets on by; a server that sends less each time would take forever."""
 FIRST_ATTEMPTS = 3
 """Attempts at a server that has sent nothing."""
 LONGEST_PAUSE_S = 60.0
@@ -203,13 +205,14 @@ class Web:
 
 
 def patiently(attempt: Callable[[], Result], failed: str, progress: Callable[[], int] = lambda: 0) -> Result:
-    """What `attempt` returns, repeated after pauses while it is cut; `progress` says how far it has come."""
+    """What `attempt` returns, repeated after pauses while it is cut; `progress` says how many bytes have come."""
     failures, furthest = 0, 0
     while True:
         try:
             return attempt()
         except CutError as error:
-            furthest, failures = (progress(), 0) if progress() > furthest else (furthest, failures + 1)
+            came, furthest = progress() - furthest, max(progress(), furthest)
+            failures = 0 if came >= LEAST_BYTES else failures + 1
             if failures > (len(PAUSES_S) if furthest else FIRST_ATTEMPTS - 1):
                 kept = (
                     "; what has arrived is kept, and the same command goes on" if furthest else "; try again later"

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from trainer import artifacts, metrics, preprocess
+from trainer.array_files import read_map
 from trainer.data.tfrecords import Example
 
 Size = tuple[int, int]
@@ -32,7 +33,7 @@ class Background:
     """
 
     def __init__(self, folder: pathlib.Path, examples: Iterable[Example]) -> None:
-        self._center_bias = Image.fromarray(np.load(folder / artifacts.CENTER_BIAS).astype(np.float32))
+        self._center_bias = Image.fromarray(read_map(folder / artifacts.CENTER_BIAS, artifacts.PREPARE_AGAIN))
         points = collections.defaultdict(list)
         for example in examples:
             points[example.original_size].append(np.asarray(example.fixations, np.int64).reshape(-1, 2))

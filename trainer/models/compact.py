@@ -194,27 +194,12 @@ def _record(place: pathlib.Path) -> dict[str, int]:
 
 def _expand(arrays: Arrays, config: Mapping[str, Any], place: pathlib.Path) -> None:
     """Write an expanded model; several processes may do so at once, since a file is replaced by an equal one."""
+    from trainer.models import keras_file  # which loads h5py
+
     try:
         with replacing(place / WEIGHTS) as partial:
-            partial.write_bytes(_hdf5(arrays))
+            partial.write_bytes(keras_file.encode(arrays))
         write_json(place / MODEL_CONFIG, config)
         write_json(place / RECORD, _record(place))
     except UserError as error:
         raise UserError(f"{error} with the environment variable {cache.VARIABLE}") from None
-
-
-def _hdf5(arrays: Arrays) -> memoryview:
-    """The content of WEIGHTS, as `trainer.models.weight_files` reads Keras' files; equal bytes for equal weights.
-
-    It is made in memory, because errors of HDF5's own files, such as on a full disk, are many lines.
-    """
-    import h5py  # type: ignore[import-untyped]
-
-    content = io.BytesIO()
-    with h5py.File(content, "w") as file:
-        for name in sorted(arrays):
-            layer, _, role = name.rpartition("/")
-            group = file.require_group(f"layers/{layer}/vars")
-            group.attrs["name"] = layer
-            group[{"kernel": "0", "bias": "1"}[role]] = arrays[name]
-    return content.getbuffer()

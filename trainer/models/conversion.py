@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from trainer.artifacts import HISTORY, MODEL_CONFIG, code_version
 from trainer.errors import ContentError, first_line
-from trainer.files import read_json, replacing
+from trainer.files import read_json
 from trainer.model import build_model
 from trainer.models import weight_files, weights
 from trainer.models.frozen_graph import Graph
@@ -47,18 +47,19 @@ def convert(
     """Make a model's folder (see `trainer.artifacts`) of local weights.
 
     If the weights are a graph that can be run here, its map of one image is compared with the network's. A model
-    of this project keeps its configuration and its history.
+    of this project keeps its configuration and its history. Weights of unknown origin can end the process, or take
+    all of its memory: `trainer.models.local_import` gives them a process of their own.
 
     Args:
         local: the weights.
         source: where they come from, for messages and for the model's record.
-        output: folder to write; it must be empty or not exist.
+        output: folder to write, which does not exist; what is there after an error is for the caller to remove.
         dataset: name of the dataset that the weights were trained on.
         image_size: (H, W) to which images are fitted, pixels.
 
     Raises:
         ContentError: the weights are damaged, belong to another network, or give other maps than the network.
-        UserError: the output cannot be written. Nothing is left at `output`.
+        UserError, OSError: the output cannot be written.
     """
     contents = weight_files.read(local.path)
     network = build_model((None, None), "float32")
@@ -91,12 +92,13 @@ def compare(
     image = np.random.default_rng(0).integers(0, 256, (1, *image_size, 3)).astype(np.float32)
     try:
         theirs = graph.run(image)
-    except (tf.errors.OpError, ValueError) as error:
+    except (tf.errors.OpError, ValueError, TypeError, LookupError, MemoryError) as error:
         return None, f"{NOT_COMPARED}: its graph does not run here ({first_line(error)})"
     ours = network(image).numpy()
-    if theirs.shape != ours.shape:
+    if (theirs.shape, theirs.dtype) != (ours.shape, ours.dtype):
         raise ContentError(
-            f"{source} returns maps of {theirs.shape}, but MSI-Net returns {ours.shape}: it is another network"
+            f"{source} returns maps of {theirs.shape} {theirs.dtype}, but MSI-Net returns {ours.shape} "
+            f"{ours.dtype}: it is another network"
         )
     difference = float(np.abs(theirs - ours).max())
     size = "x".join(map(str, image_size))
@@ -131,15 +133,14 @@ def _summary(
     }
 
 
-def _write(output: pathlib.Path, network: keras.Model, local: LocalWeights, summary: dict[str, Any]) -> None:
-    with replacing(output, last=MODEL_CONFIG) as folder:
-        folder.mkdir()
-        history = local.model and local.model / HISTORY
-        if history and history.is_file():
-            shutil.copy(history, folder / HISTORY)
-        else:
-            (folder / HISTORY).write_text("")  # no epochs
-        write_model(network, folder, tuple(summary["image_size"]), summary)
+def _write(folder: pathlib.Path, network: keras.Model, local: LocalWeights, summary: dict[str, Any]) -> None:
+    folder.mkdir()
+    history = local.model and local.model / HISTORY
+    if history and history.is_file():
+        shutil.copy(history, folder / HISTORY)
+    else:
+        (folder / HISTORY).write_text("")  # no epochs
+    write_model(network, folder, tuple(summary["image_size"]), summary)
 
 
 def _table(matched: Matched) -> list[str]:

@@ -1,13 +1,14 @@
 """Read and run frozen TensorFlow graphs, whose weights are constants."""
 
 import dataclasses
+import functools
 import pathlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import numpy as np
 import tensorflow as tf
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
-from tensorflow.core.framework import graph_pb2, node_def_pb2, types_pb2
+from tensorflow.core.framework import graph_pb2, node_def_pb2, tensor_pb2, types_pb2
 from tensorflow.core.protobuf import rewriter_config_pb2, saved_model_pb2
 
 from trainer.errors import ContentError, UserError, first_line
@@ -26,6 +27,9 @@ HARMLESS = {
 }  # fmt: skip
 """Operations that an untrusted graph may have to be run here: no files, no Python, no state."""
 
+MOST_CALLS = 100_000
+"""Operations of a graph that is run, with those of its functions. MSI-Net has some 500."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Graph:
@@ -36,11 +40,16 @@ class Graph:
     output: str
     """Names of tensors; empty if unknown."""
 
-    def constants(self) -> Iterator[tuple[str, np.ndarray]]:
-        """Name and value of each float constant, in the graph and in its functions."""
+    def constants(self) -> Iterator[tuple[str, tuple[int, ...], Callable[[], np.ndarray]]]:
+        """Name, declared shape and reader of each float constant, in the graph and in its functions.
+
+        A reader raises `ContentError` if the constant has other values than it declares.
+        """
         for node in _nodes(self.definition):
-            if node.op == "Const" and node.attr["dtype"].type in FLOATS:
-                yield node.name, tf.make_ndarray(node.attr["value"].tensor)
+            tensor = node.attr["value"].tensor
+            if node.op == "Const" and tensor.dtype in FLOATS and not tensor.tensor_shape.unknown_rank:
+                shape = tuple(dimension.size for dimension in tensor.tensor_shape.dim)
+                yield node.name, shape, functools.partial(_value, node.name, tensor)
 
     @property
     def obstacle(self) -> str:
@@ -48,9 +57,11 @@ class Graph:
         if not (self.input and self.output):
             return "its input or its output is unknown"
         names = {function.signature.name for function in self.definition.library.function}
-        others = sorted({node.op for node in _nodes(self._needed())} - HARMLESS - names)
-        reason = f"it has operations that are not allowed in an untrusted graph: {', '.join(others[:10])}"
-        return reason if others else ""
+        needed = self._needed()
+        others = sorted({node.op for node in _nodes(needed)} - HARMLESS - names)
+        if others:
+            return f"it has operations that are not allowed in an untrusted graph: {', '.join(others[:10])}"
+        return "" if _is_bounded(needed) else f"it has more than {MOST_CALLS:,} operations, or runs for ever"
 
     def run(self, images: np.ndarray) -> np.ndarray:
         """The maps (1, H, W, 1) of images (1, H, W, 3) float32 in 0..255.
@@ -87,6 +98,36 @@ class Graph:
             called = set().union(*(_called(functions[name].node_def) for name in called)) & set(functions) - used
         needed.library.function.extend(function for name, function in functions.items() if name in used)
         return needed
+
+
+def _value(name: str, tensor: tensor_pb2.TensorProto) -> np.ndarray:
+    try:
+        return np.asarray(tf.make_ndarray(tensor))
+    except (TypeError, ValueError, MemoryError) as error:
+        raise ContentError(
+            f"the constant {name} does not have the values that it declares ({first_line(error)}); copy the graph "
+            "again"
+        ) from None
+
+
+def _is_bounded(definition: graph_pb2.GraphDef) -> bool:
+    """Whether a graph has at most MOST_CALLS operations when each call of a function counts all of its own.
+
+    A function that calls itself, which ends the process, has no bound; neither has one that calls another twice,
+    which calls a third twice, and so on.
+    """
+    bodies = {function.signature.name: function.node_def for function in definition.library.function}
+    callees = {name: _called(nodes) & set(bodies) for name, nodes in bodies.items()}
+    sizes: dict[str, int] = {}
+    while ready := [name for name in callees if callees[name] <= set(sizes)]:
+        for name in ready:
+            sizes[name] = min(_size(bodies[name], sizes), MOST_CALLS + 1)
+            del callees[name]
+    return not callees and _size(definition.node, sizes) <= MOST_CALLS
+
+
+def _size(nodes: Iterable[node_def_pb2.NodeDef], sizes: Mapping[str, int]) -> int:
+    return sum(1 + sum(sizes.get(name, 0) for name in _called([node])) for node in nodes)
 
 
 def _nodes(definition: graph_pb2.GraphDef) -> Iterator[node_def_pb2.NodeDef]:

@@ -1,16 +1,22 @@
-"""Import weights that were trained elsewhere: find them, and make a model's folder of them."""
+"""Import weights that were trained elsewhere: find them, and make a model's folder of them.
+
+Loads no TensorFlow.
+"""
 
 import os
 import pathlib
+from typing import TYPE_CHECKING
 
 from trainer.models import weight_sources
-from trainer.models.conversion import Imported, convert
-from trainer.models.weight_sources import check_import
+from trainer.models.local_import import import_local
+
+if TYPE_CHECKING:
+    from trainer.models.conversion import Imported
 
 
 def import_model(
     source: str, output: str | os.PathLike[str], dataset: str = "salicon", image_size: str = ""
-) -> Imported:
+) -> "Imported":
     """Make a model's folder of the weights at `source`, as `trainer.models.conversion.convert` does.
 
     Args:
@@ -23,6 +29,6 @@ def import_model(
         UserError: the source does not exist, is damaged, belongs to another network or gives other maps than the
             imported network, or the output cannot be written. Nothing is left at `output`.
     """
-    dataset, size = check_import(source, output, dataset, image_size)
+    dataset, size = weight_sources.check_import(source, output, dataset, image_size)
     with weight_sources.opened(source) as local:
-        return convert(local, source, pathlib.Path(output), dataset, size)
+        return import_local(local, source, pathlib.Path(output), dataset, size)

@@ -9,7 +9,7 @@ from trainer.artifacts import WEIGHTS
 from trainer.errors import UserError
 from trainer.model import build_model
 from trainer.models import weight_files, weights
-from trainer.models.weight_files import Array
+from trainer.models.arrays import Array
 
 
 def load_model(folder: str | os.PathLike[str]) -> keras.Model:

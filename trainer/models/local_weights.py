@@ -68,6 +68,8 @@ def kind_of(path: pathlib.Path) -> tuple[Kind, pathlib.Path]:
     if path.is_dir():
         contents = ", ".join(sorted(file.name for file in path.iterdir())[:10]) or "nothing"
         raise UserError(f"{path} is a folder without {SAVED_MODEL} (it has {contents}); give {KINDS}")
+    if not path.is_file():
+        raise UserError(f"{path} is neither a file nor a folder; give {KINDS}")
     if path.suffix == ".pb":
         return Kind.GRAPH, path
     if path.suffix in HDF5:
@@ -99,6 +101,9 @@ def fingerprint_of_files(source: str) -> str:
     else:
         contents = [*path.glob("*"), *path.glob("variables/*")]
         files = {name: file for file in contents if INSIDE.fullmatch(name := file.relative_to(path).as_posix())}
+    for file in files.values():
+        if file.exists() and not (file.is_file() or file.is_dir()):
+            raise UserError(f"{file} is neither a file nor a folder; copy the weights again")
     return digest({name: storage.checksum(file) for name, file in files.items() if file.is_file()})
 
 

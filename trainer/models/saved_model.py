@@ -13,7 +13,7 @@ from trainer.artifacts import MODEL_CONFIG, SAVED_MODEL, VERSION_EXTRA, WEIGHTS
 from trainer.config import SIGNATURES
 from trainer.errors import UserError, first_line
 from trainer.files import replacing, write_json
-from trainer.models import graph_picture
+from trainer.models import graph_picture, keras_file
 from trainer.models.load import load_weights
 
 TOLERANCE = 1e-5
@@ -68,7 +68,8 @@ def write_model(
     Raises:
         UserError: as `write_saved_model`.
     """
-    model.save_weights(folder / WEIGHTS)
+    arrays = {f"{layer.name}/{weight.name}": weight.numpy() for layer in model.layers for weight in layer.weights}
+    (folder / WEIGHTS).write_bytes(keras_file.encode(arrays))
     load_weights(model, folder / WEIGHTS)
     write_saved_model(model, image_size, folder / SAVED_MODEL)
     write_json(folder / MODEL_CONFIG, summary)

@@ -176,7 +176,7 @@ def _model(source: str, remote: _Remote | None) -> pathlib.Path | None:
 def check_import(
     source: str, output: str | os.PathLike[str], dataset: str = "salicon", image_size: str = ""
 ) -> tuple[str, tuple[int, int]]:
-    """Check an import before the weights are read; the arguments are those of `import_checked`.
+    """Check an import before the weights are read; the arguments are those of `import_model`.
 
     Returns:
         The dataset that the weights were trained on, which `author:NAME` tells itself, and (H, W) to which images

@@ -6,6 +6,7 @@ Names as in the reference (`conv1/conv1_1/kernel`), in this network and the TF2 
 """
 
 import dataclasses
+import math
 import re
 from collections.abc import Iterable
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from trainer.errors import ContentError
 from trainer.model import VGG16_BLOCKS, encoder_layer
-from trainer.models.weight_files import Array
+from trainer.models.arrays import Array
 
 ENCODER = tuple(
     encoder_layer(block, index)
@@ -90,6 +91,8 @@ def match(arrays: Iterable[Array], expected: dict[tuple[str, str], tuple[int, ..
         expected: as returned by `shapes`.
         what: the file, for messages.
 
+    Values are read one array after the other, and only of arrays of the right shapes.
+
     Raises:
         ContentError: unless the arrays are all weights of the network, or exactly those of the encoder, finite and
             of the right shapes; the message lists all faults.
@@ -104,14 +107,16 @@ def match(arrays: Iterable[Array], expected: dict[tuple[str, str], tuple[int, ..
         if (target := _target(array, numbered)) is None:
             if re.search(OPTIMIZER, array.name):
                 ignored[array.name] = "an optimizer's"
-            elif array.value.size >= MIN_REPORTED:
+            elif math.prod(array.shape) >= MIN_REPORTED:
                 ignored[array.name] = "of no layer"
             continue
         layer, role, is_bgr = target
-        value, key = np.asarray(array.value, np.float32), (layer, role)
-        if value.shape != expected[key]:
-            faults.append(f"{array.name} is {value.shape}, {layer}/{role} is {expected[key]}")
-        elif not np.isfinite(value).all():
+        key = layer, role
+        if array.shape != expected[key]:  # before its values are read
+            faults.append(f"{array.name} is {array.shape}, {layer}/{role} is {expected[key]}")
+            continue
+        value = np.asarray(array.read(), np.float32)
+        if not np.isfinite(value).all():
             faults.append(f"{array.name} has values that are not finite")
         elif key in values and not np.array_equal(values[key], value):
             faults.append(f"{array.name} differs from {_named(rows, key)}, and both are {layer}/{role}")
@@ -185,11 +190,11 @@ def _check(
     if not faults and (not missing or set(values) == encoder):
         return
     if not values and not faults:
-        held = listed([f"{array.name} {array.value.shape}" for array in others]) or "no float arrays"
+        held = listed([f"{array.name} {array.shape}" for array in others]) or "no float arrays"
         raise ContentError(f"{what} holds neither the weights of MSI-Net nor of VGG16: it has {held}")
     absent = [f"{layer}/{role} {expected[layer, role]}" for layer, role in missing]
     lost = {expected[key] for key in missing}
-    renamed = [f"{array.name} {array.value.shape}" for array in others if array.value.shape in lost]
+    renamed = [f"{array.name} {array.shape}" for array in others if array.shape in lost]
     parts = [
         f"{len(faults)} do not fit: {'; '.join(faults)}" if faults else "",
         f"{len(absent)} of {len(expected)} are missing: {', '.join(absent)}" if absent else "",

@@ -5,9 +5,9 @@ import pathlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
 from PIL import Image
 
+from trainer.array_files import write_array
 from trainer.config import PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
 from trainer.errors import UserError
 from trainer.files import replacing
@@ -74,7 +74,7 @@ def write_result(
     """Write a map (h, w), 0..1, in one of PREDICT_FORMATS; those OVER_IMAGE need the image (h, w, 3)."""
     with replacing(path, flushed=False) as partial:
         if format == "npy":
-            np.save(partial, map)
+            write_array(partial, map)
         elif format in MAX_LEVEL:
             draw_grey(map, MAX_LEVEL[format]).save(partial, "PNG", compress_level=1)
         else:

@@ -1,5 +1,6 @@
 """Writes contact sheets: pages of thumbnails, each written as soon as it is full."""
 
+import io
 import os
 import pathlib
 from typing import Self
@@ -52,7 +53,9 @@ class Sheet:
     def _write(self) -> None:
         path = self.paths[len(self.written)]
         with replacing(path) as partial:
-            Image.fromarray(draw_contact_sheet(self._entries)).save(partial, quality=90)
+            content = io.BytesIO()  # Pillow does not notice if a full disk takes a part of its last write
+            Image.fromarray(draw_contact_sheet(self._entries)).save(content, "JPEG", quality=90)
+            partial.write_bytes(content.getbuffer())
         self.written.append(path)
         self._entries.clear()
 

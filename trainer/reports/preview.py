@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer import artifacts, generated
+from trainer.array_files import read_map
 from trainer.evaluation import wording
 from trainer.heat import blend
 from trainer.reports import charts, pages
@@ -57,7 +58,9 @@ def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str])
         notices=[generated.DATA] if is_sample else [],
         partial=partial,
         splits=splits,
-        center_bias="" if manifest.is_test_set else charts.heat(np.load(folder / artifacts.CENTER_BIAS)),
+        center_bias=""
+        if manifest.is_test_set
+        else charts.heat(read_map(folder / artifacts.CENTER_BIAS, artifacts.PREPARE_AGAIN)),
         notes=manifest.notes,
         has_dots=manifest.has_fixations,
         facts=pages.manifest_facts(dataclasses.asdict(manifest) | {"notes": []}),

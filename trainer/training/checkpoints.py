@@ -14,10 +14,11 @@ import sys
 import zipfile
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TypedDict
 
 import numpy as np
 
+from trainer import schema
 from trainer.errors import UserError
 from trainer.folder import Folder
 from trainer.storage import unmounted
@@ -55,6 +56,15 @@ class Progress:
     def is_over(self, epochs: int, patience: int) -> bool:
         """Whether all epochs are taken, or `patience` epochs (0: any number) brought no better validation loss."""
         return self.epoch >= epochs or 0 < patience <= self.epoch - self.best_epoch
+
+
+class _State(TypedDict):
+    """Content of `STATE`."""
+
+    format: int
+    identity: dict[str, Any]
+    progress: Progress
+    counts: dict[str, int]
 
 
 class DamagedError(Exception):
@@ -205,7 +215,7 @@ class Checkpoints:
         for name in reversed(names):
             path = self.folder.path(name)
             try:
-                state, arrays = self._read(name)
+                progress, arrays = self._read(name)
             except (DamagedError, FileNotFoundError) as error:
                 print(f"skipping checkpoint {path}: {error}", flush=True)
                 continue
@@ -218,7 +228,7 @@ class Checkpoints:
             if name != names[-1]:
                 print(f"falling back from {_words(names[-1])} to {_words(name)}", flush=True)
             print(f"resuming after {_words(name)} ({path})", flush=True)
-            return Progress(**state["progress"])
+            return progress
         if names:
             raise UserError(
                 f"none of the {len(names)} checkpoints in {self.folder.address} can be read; remove the folder to "
@@ -226,18 +236,19 @@ class Checkpoints:
             )
         return Progress()
 
-    def _read(self, name: str) -> tuple[dict[str, Any], Arrays]:
-        """State and arrays of a checkpoint of this run."""
+    def _read(self, name: str) -> tuple[Progress, Arrays]:
+        """Progress and arrays of a checkpoint of this run."""
         with self.folder.read(name) as file:
             try:
                 with zipfile.ZipFile(file) as archive:
                     state = json.loads(archive.read(STATE))
-                    version, identity = state["format"], state["identity"]
+                    version = state["format"]
+                    if version == FORMAT:
+                        state = schema.read(state, _State)
                     arrays = {
-                        group: [_array(archive, _member(group, index)) for index in range(count)]
-                        for group, count in state["counts"].items()
+                        group: [_array(archive, _member(group, index)) for index in range(state["counts"][group])]
+                        for group in (*self._copies, "best")
                     }
-                Progress(**state["progress"])
             except Exception as error:  # zipfile, zlib, NumPy and JSON raise different errors for damaged bytes
                 size = file.seek(0, os.SEEK_END)
                 reason = " ".join(str(error).split()) or type(error).__name__
@@ -249,8 +260,8 @@ class Checkpoints:
                 f"{self.folder.path(name)} has format {version}, this version reads {FORMAT}; use the "
                 "version that wrote it, or another folder"
             )
-        self._check_identity(identity)
-        return state, arrays
+        self._check_identity(state["identity"])
+        return state["progress"], arrays
 
     def _check_identity(self, identity: dict[str, Any]) -> None:
         keys = sorted(identity.keys() | self._identity.keys())

@@ -10,8 +10,8 @@ from trainer.config import TrainConfig
 from trainer.errors import UserError, check, first_line
 from trainer.model import build_model
 from trainer.models import weight_files, weight_sources
+from trainer.models.arrays import Array
 from trainer.models.load import assign_arrays, load_weights
-from trainer.models.weight_files import Array
 
 
 def initial_model(
@@ -79,7 +79,7 @@ def _imagenet() -> list[Array]:
             "to none"
         ) from None
     return [
-        Array(f"{layer.name}/{variable.name}", variable.numpy(), f"{layer.name}/{variable.name}")
+        Array.of(f"{layer.name}/{variable.name}", variable.numpy())
         for layer in network.layers
         for variable in layer.weights
     ]

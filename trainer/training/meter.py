@@ -1,6 +1,6 @@
 """Speed of a training, time spent waiting for data, and memory in use."""
 
-import pathlib
+import os
 import resource
 import sys
 import time
@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
+
+from trainer import machine
 
 GIGABYTE = 1e9
 
@@ -93,7 +95,4 @@ def memory_bytes() -> dict[str, int]:
 def _resident_bytes() -> dict[str, int]:
     unit = 1 if sys.platform == "darwin" else 1024  # see getrusage(2) of each system
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    statm = pathlib.Path("/proc/self/statm")  # proc(5): the second number is resident pages; only on Linux
-    if not statm.exists():
-        return {"peak": peak}
-    return {"now": int(statm.read_text().split()[1]) * resource.getpagesize(), "peak": peak}
+    return {"now": machine.resident_bytes(os.getpid()), "peak": peak}

@@ -4,6 +4,9 @@ import json
 import multiprocessing
 import os
 import pathlib
+import subprocess
+import sys
+import tempfile
 
 import pytest
 
@@ -50,6 +53,55 @@ def test_leftovers_of_a_killed_writer_are_removed(registry, model):
     (leftover / "saved_model.pb").write_bytes(b"half")
     assert registry.add("msinet", model, {}, True, NO_VERSION) == (1, DEFAULT)
     assert not leftover.exists()
+
+
+AS_ANOTHER_USER = """
+import os, sys
+from pipeline.registry.folder import LocalRegistry
+from trainer.errors import reported
+
+os.setegid(65534)
+os.seteuid(65534)
+with reported():
+    getattr(LocalRegistry.at(sys.argv[1]), sys.argv[2])("msinet", *map(eval, sys.argv[3:]))
+"""
+
+
+@pytest.fixture
+def shared(model):
+    """A registry, with a version, in a folder that everybody may write."""
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder).chmod(0o755)
+        root = pathlib.Path(folder, "models")
+        LocalRegistry(root).add("msinet", model, {}, True, NO_VERSION)
+        for path in (root, root / "msinet"):
+            path.chmod(0o777)
+        yield root
+
+
+def as_another_user(*arguments):
+    command = [sys.executable, "-c", AS_ANOTHER_USER, *arguments]
+    finished = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return finished.returncode, finished.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_second_user_of_a_folder_can_set_an_alias(shared):
+    (shared / "msinet" / ".lock").chmod(0o644)
+    assert as_another_user(shared, "set_alias", "'challenger'", "1") == (0, "")
+    assert LocalRegistry(shared).aliases("msinet") == {DEFAULT: 1, "challenger": 1}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+@pytest.mark.parametrize("use", [["check_writable"], ["set_alias", "'challenger'", "1"]])
+def test_second_user_without_rights_is_told_before_and_after_a_training(use, shared):
+    (shared / "msinet" / ".lock").chmod(0o600)
+    status, said = as_another_user(shared, *use)
+    assert status == 1
+    assert said == (
+        f"error: {shared}/msinet/.lock, which another user made, cannot be opened (Permission denied); have that "
+        "user give you the right to read and write the folder (chmod)\n"
+    )
 
 
 @pytest.mark.parametrize("place", ["", "models"])

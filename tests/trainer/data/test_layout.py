@@ -103,6 +103,8 @@ def test_other_files_and_those_that_cat2000_makes_of_stimuli_are_ignored():
         (["stimuli/a.jpg"], "1 images but no maps: put them into"),
         (["pictures/a.jpg", "fixation/a.png"], "no stimuli: none of its 2 files, such as pictures/a.jpg"),
         ([], "no stimuli: none of its 0 files is"),
+        (["set/maps.zip", "stimuli/a.jpg"], r"origin of set/maps\.zip is an archive in an archive, .*: unpack it"),
+        (["set/all.tar.gz"], r"origin of set/all\.tar\.gz is an archive in an archive, .*: unpack it"),
     ],
 )
 def test_files_without_a_counterpart_are_named(paths, message):

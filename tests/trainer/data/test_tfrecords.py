@@ -1,3 +1,4 @@
+import dataclasses
 import errno
 import resource
 
@@ -122,3 +123,43 @@ def test_a_missing_folder_is_an_os_error(tmp_path):
     writer = tfrecords.ShardWriter(tmp_path / "none", "train", 1, SIZE)
     with pytest.raises(OSError, match="none"):
         writer.write(b"record")
+
+
+def changed(**fields):
+    return tfrecords.serialize(dataclasses.replace(example(), **fields))
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        ([], r"the shards of train in .* hold 0 images, and the manifest says 1; prepare the dataset again"),
+        ([example(), example(1)], r"hold 2 images, and the manifest says 1"),
+        ([b"no record"], r"00000-of-00001.tfrecord is incomplete or damaged \(.*\); prepare the dataset again"),
+        ([b""], "is incomplete or damaged"),
+        ([changed(stimulus=np.zeros((8, 8, 3), np.uint8))], "is incomplete or damaged"),
+        ([changed(density=np.zeros((24, 31), np.uint8))], "is incomplete or damaged"),
+        ([changed(original_size=(30,))], "is incomplete or damaged"),
+        ([changed(fixations=np.full((3, 2), 40))], r"a fixation of below/0.jpg is outside of its 30 x 48 pixels"),
+        ([changed(fixations_prepared=np.full((3, 2), -1))], r"is outside of its 24 x 32 pixels"),
+        ([changed(fixations=np.zeros((2, 2), np.int64))], r"has 2 fixations, 3 prepared ones, and observers of 3"),
+        ([changed(observers=np.zeros(2, np.int64))], r"has 3 fixations, 3 prepared ones, and observers of 2"),
+    ],
+)
+def test_shards_that_contradict_the_manifest_or_themselves_are_refused(records, message, tmp_path):
+    folder = write_prepared(tmp_path / "set", n_train=1, n_valid=1, size=SIZE)
+    with tfrecords.ShardWriter(folder, "train", max(1, len(records)), SIZE) as writer:
+        for record in records:
+            writer.write(record if isinstance(record, bytes) else tfrecords.serialize(record))
+    if not records:
+        (folder / writer.names[0]).write_bytes(b"")
+    with pytest.raises(UserError, match=message):
+        list(tfrecords.read(folder, "train"))
+
+
+def test_fixations_of_a_dataset_that_has_none_are_refused(tmp_path):
+    folder = write_prepared(tmp_path / "set", n_train=1, n_valid=1, size=SIZE)
+    dataclasses.replace(artifacts.Manifest.load(folder), has_fixations=False).save(folder)
+    with pytest.raises(
+        UserError, match=r"has fixations, and the manifest says that there are none\); prepare the"
+    ):
+        list(tfrecords.read(folder, "train"))

@@ -272,6 +272,15 @@ def test_the_folder_of_the_cache_is_chosen_or_that_of_the_environment(monkeypatc
     assert cache.cache_folder("") is None
 
 
+def test_a_cache_in_a_home_folder_that_is_not_known_is_said(monkeypatch):
+    monkeypatch.setenv(cache.VARIABLE, "~nobody-here/x")
+    with pytest.raises(UserError, match=r"the cache of downloads ~nobody-here/x is in a home folder .*; name"):
+        cache.cache_folder()
+    monkeypatch.delenv(cache.VARIABLE)
+    monkeypatch.setattr(cache, "DEFAULT", "~nobody-here/x")
+    assert cache.cache_folder() is None
+
+
 # === Cloud Storage ===
 
 

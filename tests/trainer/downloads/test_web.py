@@ -1,11 +1,13 @@
+import contextlib
 import errno
 import socket
 import threading
+import time
 
 import pytest
 
 from trainer import storage
-from trainer.downloads import receiving, web
+from trainer.downloads import connections, receiving, web
 from trainer.downloads.addresses import RefusedError, Rule
 from trainer.downloads.offers import ChangedError, NoAnswerError, Offer, name_of
 from trainer.downloads.web import Web
@@ -366,3 +368,34 @@ def test_a_rest_that_is_longer_than_offered_is_of_another_file(site, tmp_path):
     (tmp_path / "x").write_bytes(ZIP[: len(ZIP) // 2])
     with pytest.raises(ChangedError):
         Web(f"{site.url}/set.zip", PRIVATE).transfer(tmp_path / "x", Offer("set.zip", len(ZIP), etag='"1"'))
+
+
+def test_a_server_whose_headers_never_end_is_given_up(monkeypatch):
+    monkeypatch.setattr(connections, "HEADERS_S", 0.3)
+    over = threading.Event()
+
+    def drip(server):
+        for _ in range(web.FIRST_ATTEMPTS):
+            connection = server.accept()[0]
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+            with contextlib.suppress(OSError):
+                while not over.wait(0.02):
+                    connection.sendall(b"x")
+            connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as slow:
+        thread = threading.Thread(target=drip, args=(slow,))
+        thread.start()
+        begin = time.monotonic()
+        with pytest.raises(NoAnswerError, match=r"timed out.*; try again later"):
+            Web(f"http://127.0.0.1:{slow.getsockname()[1]}/set.zip", PRIVATE).offer()
+        assert time.monotonic() - begin < 20
+        over.set()
+        thread.join()
+
+
+def test_a_server_that_sends_hardly_anything_each_time_is_given_up(site, tmp_path):
+    address = site.serve("/set.zip", ZIP, cuts=[1000] * 100)
+    with pytest.raises(NoAnswerError, match=r"the connection ended after 6000 of 1024004 bytes; what has arrived"):
+        downloaded(address, tmp_path / "set.zip")
+    assert (tmp_path / "set.zip").read_bytes() == ZIP[:6000]

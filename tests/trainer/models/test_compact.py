@@ -168,7 +168,10 @@ def replace(folder):
         (forget, r"copy/config.json has no weights_sha256, the checksum of weights.int8.npz: export it again"),
         (replace, r"copy/weights.int8.npz does not hold weights in compact form \(.*\): export it again"),
         (lambda folder: (folder / MODEL_CONFIG).unlink(), r"copy/config.json does not exist: export it again"),
-        (lambda folder: (folder / MODEL_CONFIG).write_text("[]"), r"copy/config.json has no weights_sha256"),
+        (
+            lambda folder: (folder / MODEL_CONFIG).write_text("[]"),
+            r"copy/config.json is damaged \(the whole is \[\], not an object\): export",
+        ),
         (lambda folder: (folder / MODEL_CONFIG).write_text("{"), r"copy/config.json is not JSON"),
     ],
 )
@@ -199,7 +202,7 @@ def test_found_model_is_expanded_once_and_its_arrays_are_those_of_the_file(expor
     expected = compact.read(exported)
     assert {array.called for array in arrays} == expected.keys()
     for array in arrays:
-        np.testing.assert_array_equal(array.value, expected[array.called])
+        np.testing.assert_array_equal(array.read(), expected[array.called])
     assert read_json(folder / MODEL_CONFIG, "") == read_json(exported / MODEL_CONFIG, "")
     before = (folder / WEIGHTS).stat()
     assert find_model(str(exported)) == folder

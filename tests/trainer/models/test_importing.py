@@ -1,6 +1,8 @@
 """Models of published weights: an imported network gives the maps of its source."""
 
 import json
+import os
+import pathlib
 
 import numpy as np
 import pytest
@@ -16,14 +18,25 @@ from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, VERSION_EXTRA,
 from trainer.config import TrainConfig
 from trainer.errors import UserError
 from trainer.models import frozen_graph, weight_sources
-from trainer.models.conversion import compare
+from trainer.models.conversion import compare, convert
 from trainer.models.importing import import_model
 from trainer.models.load import load_model
 from trainer.reports.curve import write_curve
 from trainer.training.lineage import lineage
 
+CRASH = """
+import os, signal, sys
+
+class Crash:
+    def find_spec(self, name, *_):
+        if name == "tensorflow":
+            os.kill(os.getpid(), signal.SIGSEGV)
+
+sys.meta_path.insert(0, Crash())
+"""
+"""Lets a process crash as soon as it loads TensorFlow."""
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
-SIZE = "32x40"
+SIZE = (32, 40)
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +53,13 @@ def saved_model(definition, tmp_path_factory):
 def imported(saved_model, tmp_path_factory):
     """The folder that the import of the frozen SavedModel writes, and its result."""
     folder = tmp_path_factory.mktemp("imported") / "model"
-    done = import_model(str(saved_model), folder, image_size=SIZE)
-    return folder, done
+    return folder, converted(saved_model, folder)
+
+
+def converted(source, folder):
+    """What an import does in a process of its own."""
+    with weight_sources.opened(str(source)) as local:
+        return convert(local, str(source), folder, "salicon", SIZE)
 
 
 def images():
@@ -144,8 +162,23 @@ def test_encoder_alone_is_refused_with_its_use(tmp_path):
     encoder = {layer: pair for layer, pair in written.by_layer().items() if layer.startswith("conv")}
     path = written.write_legacy(tmp_path / "encoder.h5", encoder)
     with pytest.raises(UserError, match=r"holds the weights of an encoder alone.*initial_weights"):
-        import_model(str(path), tmp_path / "model")
+        converted(path, tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+def test_a_crash_of_the_import_leaves_nothing(tmp_path, monkeypatch):
+    """A graph whose functions call one another endlessly has crashed TensorFlow; nobody knows what else does."""
+    path = written.write_legacy(tmp_path / "x.h5")
+    (tmp_path / "patch").mkdir()
+    (tmp_path / "patch" / "sitecustomize.py").write_text(CRASH)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(tmp_path / "patch"), str(pathlib.Path.cwd()))))
+    with pytest.raises(SystemExit) as ended:
+        main(["import-weights", str(path), "--output-dir", str(tmp_path / "model")])
+    assert ended.value.code == (
+        f"error: the import of {path} crashed (SIGSEGV): it does not hold the weights of MSI-Net alone; get them "
+        "from where they were published"
+    )
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["patch", "x.h5"]
 
 
 def test_output_and_names_are_checked_first(tmp_path):
@@ -201,6 +234,16 @@ def test_folder_on_cloud_storage_is_listed_once(bucket, tmp_path, monkeypatch):
     for whole in (f"gs://{bucket.name}", f"gs://{bucket.name}/"):
         with pytest.raises(UserError, match=rf"{whole} is a whole bucket; name the weights in it"):
             weight_sources.fingerprint(whole)
+
+
+def test_what_is_no_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "x.h5")
+    (tmp_path / "saved" / "variables").mkdir(parents=True)
+    (tmp_path / "saved" / "saved_model.pb").touch()
+    os.mkfifo(tmp_path / "saved" / "variables" / "variables.data-00000-of-00001")
+    for name in ("x.h5", "saved"):
+        with pytest.raises(UserError, match="is neither a file nor a folder"):
+            import_model(str(tmp_path / name), tmp_path / "model")
 
 
 def test_models_of_a_registry_are_found_by_name(imported, tmp_path, monkeypatch, bucket):

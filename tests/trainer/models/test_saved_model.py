@@ -1,5 +1,6 @@
 """The SavedModel: its signatures give the maps of the network, in a process without this project."""
 
+import errno
 import io
 import json
 import pathlib
@@ -8,6 +9,7 @@ import resource
 import subprocess
 import sys
 
+import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -136,6 +138,24 @@ def test_export_with_other_maps_is_not_written(folder, tmp_path, monkeypatch):
 
 def test_model_config_holds_the_summary(folder):
     assert json.loads((folder / MODEL_CONFIG).read_text()) == {"image_size": [64, 80]}
+
+
+def test_weights_that_do_not_fit_leave_no_file_to_hdf5(folder, tmp_path):
+    """HDF5 closes its files at the end of the process, which crashes if one cannot be written."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    network, before = load_model(folder), open_files_of_hdf5()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            saved_model.write_model(network, tmp_path, SIZE, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert caught.value.errno == errno.EFBIG
+    assert open_files_of_hdf5() == before
+
+
+def open_files_of_hdf5():
+    return h5py.h5f.get_obj_count(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_FILE)
 
 
 def test_full_disk_is_named_and_leaves_nothing(folder, tmp_path):

@@ -1,5 +1,7 @@
 """Weights are matched by name and shape in files of every kind."""
 
+import dataclasses
+
 import h5py
 import keras
 import numpy as np
@@ -12,6 +14,7 @@ from tests.golden.weights import golden_weights
 from trainer.errors import UserError
 from trainer.model import build_model
 from trainer.models import weight_files, weights
+from trainer.models.arrays import Array
 
 SLOTS = {
     "conv1/conv1_1/kernel/Adam": np.ones((3, 3, 3, 64), np.float32),
@@ -176,7 +179,7 @@ def arrays(**changes):
     values = {**golden_weights()}
     for name, value in changes.items():
         values[name.replace("__", "/")] = value
-    return [weight_files.Array(name, value, name) for name, value in values.items() if value is not None]
+    return [Array.of(name, value) for name, value in values.items() if value is not None]
 
 
 def test_missing_weights_are_listed(expected):
@@ -187,7 +190,7 @@ def test_missing_weights_are_listed(expected):
 
 
 def test_constants_under_other_names_are_named(expected):
-    folded = weight_files.Array("Conv2D_7/folded", golden_weights()["aspp/conv1_2/kernel"], "Conv2D_7/folded")
+    folded = Array.of("Conv2D_7/folded", golden_weights()["aspp/conv1_2/kernel"])
     without = arrays(aspp__conv1_2__kernel=None)
     with pytest.raises(UserError, match=r"other names: Conv2D_7/folded \(3, 3, 1280, 256\)"):
         weights.match([*without, folded], expected, "it")
@@ -209,9 +212,10 @@ def test_values_that_are_not_finite_are_refused(expected):
 
 
 def test_two_arrays_with_the_same_name_must_be_equal(expected):
-    twice = [*arrays(), *[weight_files.Array(f"copy/{each.name}", each.value, each.name) for each in arrays()]]
+    twice = [*arrays(), *[dataclasses.replace(each, name=f"copy/{each.name}") for each in arrays()]]
     assert len(weights.match(twice, expected, "it").values) == 46
-    twice[-1] = weight_files.Array("copy", twice[-1].value + 1, twice[-1].called)
+    other = twice[-1].read() + 1
+    twice[-1] = dataclasses.replace(twice[-1], name="copy", read=lambda: other)
     with pytest.raises(UserError, match="copy differs from decoder/conv4/bias, and both are decoder_conv4/bias"):
         weights.match(twice, expected, "it")
 
@@ -255,8 +259,9 @@ def test_cut_files_are_refused_as_damaged(tmp_path, definition):
         weight_files.read(cut(written.write_port(tmp_path / "cut.weights.h5"), 1_000_000))
     prefix = reference_graph.write_checkpoint(tmp_path / "cut.ckpt")
     cut(tmp_path / "cut.ckpt.data-00000-of-00001", 1_000_000)
+    damaged = weight_files.read(prefix).arrays
     with pytest.raises(UserError, match="is damaged or not a checkpoint"):
-        weight_files.read(prefix)
+        [array.read() for array in damaged]
 
 
 @pytest.mark.parametrize(

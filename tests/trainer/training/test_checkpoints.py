@@ -173,6 +173,21 @@ def test_a_folder_without_checkpoints_begins_anew(tmp_path):
 
 # === Damage ===
 
+
+def with_state(**changes):
+    """A damage that changes values of the state, and leaves the checkpoint's checksums right."""
+
+    def damage(content: bytes) -> bytes:
+        file = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(file, "w") as new:
+            for name in old.namelist():
+                state = json.dumps(json.loads(old.read(STATE)) | changes)
+                new.writestr(name, state if name == STATE else old.read(name))
+        return file.getvalue()
+
+    return damage
+
+
 DAMAGES = {
     "empty": lambda content: b"",
     "one byte": lambda content: content[:1],
@@ -181,6 +196,11 @@ DAMAGES = {
     "of zeros": lambda content: bytes(len(content)),
     "another zip": lambda content: other_zip(),
     "text": lambda content: b"a file of somebody else\n" * 20,
+    "with a list as identity": with_state(identity=[]),
+    "with a text as epoch": with_state(progress={"epoch": "1"}),
+    "with unknown progress": with_state(progress={"epoch": 1, "speed": 2.0}),
+    "with no groups": with_state(counts={}),
+    "with too many arrays": with_state(counts={"model": 9, "optimizer": 9, "best": 9}),
 }
 
 

@@ -3,8 +3,10 @@
 import codecs
 import csv
 import dataclasses
+import io
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 
 import pyarrow as pa
 import pyarrow.csv
@@ -18,6 +20,8 @@ SAMPLE_BYTES = 2**20
 """What is looked at to find the delimiter and the header."""
 PART_BYTES = 2**24
 MAX_HEADER_LINE = 200
+MAX_CELL_LINES = 20
+"""Lines of a quoted cell in the header."""
 
 
 def open_text(data: bytes, origin: str, is_header: Callable[[Sequence[str]], bool]) -> Table:
@@ -25,7 +29,7 @@ def open_text(data: bytes, origin: str, is_header: Callable[[Sequence[str]], boo
     sample = data[:SAMPLE_BYTES].decode("utf-8", "ignore")
     if "\0" in sample or _is_binary(sample):
         raise UserError(f"{origin} is not a table: its content is no text; export it again as CSV")
-    lines = re.split(r"\r\n|\r|\n", sample)
+    lines, ends = _lines(sample)
     if not any(line.strip() for line in lines[:MAX_HEADER_LINE]):
         raise UserError(f"{origin} is empty in its first {MAX_HEADER_LINE} lines; export it again, or remove it")
     delimiter, row = _find_header(lines, is_header)
@@ -45,11 +49,12 @@ def open_text(data: bytes, origin: str, is_header: Callable[[Sequence[str]], boo
     form += ", decimal commas" if decimal == "," else ""
 
     def read(types: Types) -> tuple[pa.Table, int]:
-        options = _Options(origin, delimiter, decimal, row + 1, len(header))
+        has_breaks = check_quotes(data, origin, delimiter, len(header), ends[row])
+        options = _Options(origin, delimiter, decimal, ends[row], len(header), has_breaks)
         return _read_text(data, options, types, header)
 
     complete = [cells for cells in rows if len(cells) == len(header)]
-    return Table(origin, [name.strip() for name in header], form, complete, read)
+    return Table(origin, [" ".join(name.split()) for name in header], form, complete, read)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,6 +64,8 @@ class _Options:
     decimal: str
     skipped: int
     n_columns: int
+    has_breaks: bool
+    """Whether there are cells of several lines."""
 
 
 def _read_text(data: bytes, options: _Options, types: Types, header: Sequence[str]) -> tuple[pa.Table, int]:
@@ -75,7 +82,7 @@ def _read_text(data: bytes, options: _Options, types: Types, header: Sequence[st
             pa.BufferReader(data),
             pa.csv.ReadOptions(column_names=names, skip_rows=options.skipped),
             pa.csv.ParseOptions(
-                delimiter=options.delimiter, invalid_row_handler=on_ragged, newlines_in_values=False
+                delimiter=options.delimiter, invalid_row_handler=on_ragged, newlines_in_values=options.has_breaks
             ),
             pa.csv.ConvertOptions(
                 include_columns=[f"c{position}" for position in types],
@@ -91,7 +98,7 @@ def _read_text(data: bytes, options: _Options, types: Types, header: Sequence[st
             empty = {f"c{position}": pa.array([], kind) for position, kind in types.items()}
             return pa.table(empty), ragged
         if match := re.search(r"In CSV column #(\d+): CSV conversion error to \w+: invalid value '(.*)'", text):
-            if _is_ambiguous(match[2], options.delimiter):
+            if options.decimal == "." and _is_ambiguous(match[2]):
                 column = header[int(match[1])]
                 raise UserError(
                     f"{options.origin} has {match[2]!r} in its column {column!r}, which may be a thousand or a "
@@ -164,15 +171,95 @@ def _find_header(lines: Sequence[str], is_header: Callable[[Sequence[str]], bool
     return (delimiter, -position) if most else ("", plain[0][0])
 
 
-def _is_ambiguous(cell: str, delimiter: str) -> bool:
-    """Whether a comma may separate thousands: programs that write decimal commas delimit by others."""
-    return delimiter == "," and re.fullmatch(r"-?[1-9]\d{0,2},\d{3}", cell) is not None
+def _is_ambiguous(cell: str) -> bool:
+    """Whether a comma may separate thousands."""
+    return re.fullmatch(r"-?[1-9]\d{0,2},\d{3}", cell) is not None
 
 
 def _decimal_point(rows: Sequence[Sequence[str]], delimiter: str) -> str:
-    cells = [cell.strip() for row in rows for cell in row]
-    commas = sum(
-        re.fullmatch(r"-?\d+,\d+", cell) is not None and not _is_ambiguous(cell, delimiter) for cell in cells
-    )
-    points = sum(re.fullmatch(r"-?\d+\.\d+", cell) is not None for cell in cells)
+    commas = points = 0
+    for column in zip_longest(*rows, fillvalue=""):
+        cells = [cell.strip() for cell in column]
+        points += sum(re.fullmatch(r"-?\d+\.\d+", cell) is not None for cell in cells)
+        with_comma = [cell for cell in cells if re.fullmatch(r"-?\d+,\d+", cell)]
+        clear = [cell for cell in with_comma if not _is_ambiguous(cell)]
+        # Decimals have three digits in all cells, or in some of them fewer; among thousands are smaller numbers.
+        may_be_thousands = delimiter == "," or any(re.fullmatch(r"-?\d+", cell) for cell in cells)
+        commas += len(clear if may_be_thousands else with_comma)
     return "," if commas > points else "."
+
+
+# === Quotes ===
+
+
+def _lines(sample: str) -> tuple[list[str], list[int]]:
+    """The lines of a text, those of a quoted cell as one, and after how many lines of the text each ends."""
+    lines: list[str] = []
+    ends: list[int] = []
+    physical = re.split(r"\r\n|\r|\n", sample)
+    position = 0
+    while position < len(physical):
+        end = position + 1
+        if physical[position].count('"') % 2 and _opens_any(physical[position]):
+            nearby = physical[end : end + MAX_CELL_LINES]
+            n_within = next((i for i, line in enumerate(nearby) if line.count('"') % 2), -1)
+            # A line with as many cells as its neighbour is a row, behind a quote that is never closed.
+            if all(_n_cells(line) < max(_n_cells(physical[position]), 2) for line in nearby[: max(n_within, 0)]):
+                end += n_within + 1
+        lines.append(" ".join(physical[position:end]))
+        ends.append(end)
+        position = end
+    return lines, ends
+
+
+def _n_cells(line: str) -> int:
+    return max(line.count(delimiter) for delimiter in DELIMITERS) + 1
+
+
+def check_quotes(data: bytes, origin: str, delimiter: str, n_columns: int, skipped: int) -> bool:
+    """Whether a table has cells of several lines, in quotes.
+
+    Args:
+        data: the file, in UTF-8.
+        origin: its name, for messages.
+        delimiter: of its cells.
+        n_columns: of its header.
+        skipped: the number of lines up to the header.
+
+    Raises:
+        UserError: a quote that opens a cell is not closed: it would take the rows behind it for its content.
+    """
+    if b'"' not in data:
+        return False
+    opened, has_breaks = 0, False
+    for number, line in enumerate(io.BytesIO(data), 1):
+        if number <= skipped:
+            continue
+        is_odd = line.count(b'"') % 2
+        within = line.partition(b'"')[0] if is_odd else line
+        if opened and number == opened + 1 and within.count(delimiter.encode()) >= n_columns - 1 > 0:
+            break
+        if is_odd:
+            if opened:
+                opened, has_breaks = 0, True
+            elif _opens(line, delimiter):
+                opened = number
+    else:
+        if not opened:
+            return has_breaks
+    raise UserError(
+        f"{origin} has a quote in line {opened:,} that begins a cell and is not closed; remove it, or close it"
+    )
+
+
+def _opens_any(line: str) -> bool:
+    return any(_opens(line.encode(), delimiter) for delimiter in DELIMITERS)
+
+
+def _opens(line: bytes, delimiter: str) -> bool:
+    """Whether the last quoted cell of a line is not closed; a quote within a cell is an ordinary character."""
+    try:
+        list(csv.reader([line.decode("utf-8", "replace").rstrip("\r\n")], delimiter=delimiter, strict=True))
+    except csv.Error:
+        return True
+    return False

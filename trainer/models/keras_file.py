@@ -1,0 +1,170 @@
+"""Keras' HDF5 files of weights: read the current layout and the legacy one, and write the current one.
+
+HDF5 can lead out of a file: to other files of the machine, by links and by datasets whose values are elsewhere,
+and to more memory than there is, by compression. Keras writes neither, so such files are refused.
+"""
+
+import functools
+import io
+import math
+import pathlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import h5py  # type: ignore[import-untyped]
+import numpy as np
+import numpy.typing as npt
+
+from trainer.errors import ContentError, first_line
+from trainer.models.arrays import Array
+
+LAYERS, VARS, NAME = "layers", "vars", "name"
+LAYER_NAMES, WEIGHT_NAMES, OF_MODEL = "layer_names", "weight_names", "model_weights"
+MOST_OBJECTS = 100_000
+"""Groups and datasets that are looked at. MSI-Net with an optimizer's state has a few hundred."""
+MOST_NAMES_BYTES = 10**7
+"""Size of an attribute with names."""
+
+
+def read(path: pathlib.Path) -> tuple[str, list[Array]]:
+    """The layout of a file, for messages, and its arrays of floats.
+
+    Raises:
+        ContentError: it is damaged, not a file of Keras, or leads out of itself.
+    """
+    with _opened(path) as file:
+        objects = _objects(file, path)
+        if LAYER_NAMES in file.attrs or OF_MODEL in objects:
+            return "HDF5 file of Keras' legacy layout", list(_legacy(objects, path))
+        return "HDF5 file of Keras", list(_current(objects, path))
+
+
+def encode(arrays: Mapping[str, npt.NDArray[np.float32]]) -> memoryview:
+    """The content of a file as `keras.Model.save_weights` writes it: the same bytes for the same arrays.
+
+    It is made in memory: a file that HDF5 cannot write, as on a full disk, ends the process when HDF5 closes it.
+
+    Args:
+        arrays: `layer/kernel` and `layer/bias`, in the order of the network's layers; Keras numbers them.
+    """
+    numbers: dict[str, str] = {}
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        for name, value in arrays.items():
+            layer, _, role = name.rpartition("/")
+            number = numbers.setdefault(layer, f"conv2d_{len(numbers)}" if numbers else "conv2d")
+            group = file.require_group(f"{LAYERS}/{number}/{VARS}")
+            group.attrs[NAME] = layer
+            group[{"kernel": "0", "bias": "1"}[role]] = value
+    return content.getbuffer()
+
+
+@contextmanager
+def _opened(path: pathlib.Path) -> Iterator[h5py.File]:
+    """Open a file, and translate the errors of what is read from it inside the block."""
+    try:
+        with h5py.File(path) as file:
+            yield file
+    except (OSError, KeyError, RuntimeError, ValueError, TypeError, AttributeError, MemoryError) as error:
+        raise ContentError(
+            f"{path} is damaged or not an HDF5 file of Keras ({first_line(error)}); copy it again"
+        ) from None
+
+
+def _objects(file: h5py.File, path: pathlib.Path) -> dict[str, h5py.Group | h5py.Dataset]:
+    """Path -> each group and each dataset, in the order of their paths; an object with two paths has the first."""
+    found: dict[str, h5py.Group | h5py.Dataset] = {"": file["/"]}
+    seen, pending = {h5py.h5o.get_info(file.id).addr}, [""]
+    while pending:
+        prefix = pending.pop()
+        group = found[prefix]
+        for name in group:
+            inner = f"{prefix}/{name}".lstrip("/")
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                raise ContentError(
+                    f"{path} has a link to another place at {inner}, and only what is in the file itself is read; "
+                    "write the weights again, with their values"
+                )
+            item = group[name]
+            if (address := h5py.h5o.get_info(item.id).addr) in seen:
+                continue
+            seen.add(address)
+            if len(seen) > MOST_OBJECTS:
+                raise ContentError(f"{path} has more than {MOST_OBJECTS:,} groups and arrays; it is no MSI-Net")
+            found[inner] = item
+            if isinstance(item, h5py.Group):
+                pending.append(inner)
+    return dict(sorted(found.items()))
+
+
+def _legacy(objects: dict[str, h5py.Group | h5py.Dataset], path: pathlib.Path) -> Iterator[Array]:
+    """Read files of `save` and `save_weights` of Keras 1 and 2: layers by name, each with its weights in order."""
+    root = OF_MODEL if OF_MODEL in objects else ""
+    for layer in _names(objects[root], LAYER_NAMES):
+        group = f"{root}/{layer}".lstrip("/")
+        for name in _names(objects[group], WEIGHT_NAMES):
+            dataset = objects[f"{group}/{name}"]
+            if _has_floats(dataset, path):
+                read = functools.partial(_values, path, f"{group}/{name}")
+                yield Array(f"{layer}/{name}", dataset.shape, read, f"{layer}/{_role(dataset)}")
+
+
+def _current(objects: dict[str, h5py.Group | h5py.Dataset], path: pathlib.Path) -> Iterator[Array]:
+    """Read the layout of `save_weights` of Keras 3, and of 2.13 for .weights.h5: groups `vars` by attribute path.
+
+    Since Keras 3.6 a group has the layer's name; before, a layer in a list is known only by its place.
+    """
+    for name, dataset in objects.items():
+        group, _, index = name.rpartition("/")
+        if group.rpartition("/")[2] != VARS or not _has_floats(dataset, path):
+            continue
+        place, attributes = group.removesuffix(VARS).rstrip("/"), objects[group].attrs
+        called = _name(attributes) if NAME in attributes else ""
+        role = _role(dataset) if index in ("0", "1") else index
+        read = functools.partial(_values, path, name)
+        yield Array(name, dataset.shape, read, f"{called}/{role}" if called else "", f"{place}/{role}")
+
+
+def _has_floats(item: h5py.Group | h5py.Dataset, path: pathlib.Path) -> bool:
+    """Whether this is an array of floats; raises `ContentError` if its values are elsewhere or compressed."""
+    if not isinstance(item, h5py.Dataset) or item.shape is None or item.dtype.kind != "f":
+        return False
+    stored = item.id.get_create_plist()
+    if stored.get_layout() == h5py.h5d.VIRTUAL or stored.get_external_count():
+        raise ContentError(
+            f"{path} has the values of {item.name} in another file, and only what is in the file itself is read; "
+            "write the weights again, with their values"
+        )
+    if stored.get_nfilters():
+        raise ContentError(
+            f"{path} has {item.name} compressed, and how much it unpacks to is not known; write it again without, "
+            f"as `h5repack --filter=NONE {path.name} NEW` does"
+        )
+    return True
+
+
+def _values(path: pathlib.Path, name: str) -> np.ndarray:
+    with _opened(path) as file:
+        return np.asarray(file[name])
+
+
+def _role(dataset: h5py.Dataset) -> str:
+    """Role of an array of a convolution, from its shape."""
+    return "kernel" if len(dataset.shape) > 1 else "bias"
+
+
+def _names(group: h5py.Group, attribute: str) -> list[str]:
+    """The names in an attribute; those that Keras writes all have the size of the longest."""
+    stored = group.attrs.get_id(attribute)
+    size_bytes = math.prod(stored.shape) * stored.dtype.itemsize
+    if size_bytes and (stored.dtype.kind != "S" or size_bytes > MOST_NAMES_BYTES):
+        raise ValueError(f"{attribute} is not a list of names")
+    return [name.decode() for name in np.atleast_1d(group.attrs[attribute]).flat]
+
+
+def _name(attributes: h5py.AttributeManager) -> str:
+    """A layer's name; it is of any length, hence of a type that has no storage of its own."""
+    if attributes.get_id(NAME).shape != ():
+        raise ValueError(f"{NAME} is not one name")
+    value = attributes[NAME]
+    return value.decode() if isinstance(value, bytes) else str(value)
