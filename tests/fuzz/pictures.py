@@ -262,6 +262,19 @@ def independent(data: bytes, turned: tuple[str, ...] = FORMATS) -> NDArray[np.ui
         return None
 
 
+def essential(data: bytes) -> bytes:
+    """A PNG without its ancillary chunks, which a reader leaves out if they are damaged; other data as it is."""
+    kept, at = data[:8], 8
+    if kept != b"\x89PNG\r\n\x1a\n":
+        return data
+    while at + 8 <= len(data):
+        end = at + 12 + int.from_bytes(data[at : at + 4])
+        if data[at + 4 : at + 5].isupper():
+            kept += data[at:end]
+        at = end
+    return kept
+
+
 def as_stored(data: bytes) -> NDArray[np.uint8] | None:
     """The same for training data: (h, w, 3) as they are in the file, without orientation and transparency."""
     try:

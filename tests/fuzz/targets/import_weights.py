@@ -1,6 +1,8 @@
 """`import-weights`: HDF5, graphs, checkpoints, names of nothing, and models whose config.json is damaged."""
 
 import functools
+import importlib
+import multiprocessing
 import os
 import pathlib
 import random
@@ -11,17 +13,18 @@ import numpy as np
 
 from tests.fuzz import documents, model, names, weights
 from tests.fuzz.verdicts import Input, command, expect
-from trainer.models import saved_model
 
 HEIGHT, WIDTH = model.SIZE
+LIMIT_S, LIMIT_BYTES = 30, 3 * 10**9
+"""Of an import here, whose network is narrow: below the time after which an input hangs."""
 
 
 class Target:
     def __init__(self, folder: pathlib.Path) -> None:
         self._model = model.written(folder)
         self._maker = weights.Maker(self._model.network, self._model.folder / "model.weights.h5")
-        # Written and compared in `make test`; here it would take most of the time.
-        saved_model.write_saved_model = lambda *_: None
+        _share_tensorflow()
+        self._run(folder / "warm-up", str(self._model.folder))()
 
     def make(self, source: random.Random, folder: pathlib.Path) -> Input:
         (folder / "in").mkdir()
@@ -82,6 +85,18 @@ class Target:
         kind, content = documents.document(model.CONFIG, source)
         (folder / "in" / "config.json").write_bytes(content)
         return Input(f"config.json, {kind}", self._run(folder, str(folder / "in")), outputs=folder / "out")
+
+
+def _share_tensorflow() -> None:
+    """Let imports run in forks of one process that has loaded TensorFlow, and not load it each for itself."""
+    try:
+        from trainer.models import apart, local_import
+    except ImportError:  # code from before they had a process of their own
+        importlib.import_module("tests.fuzz.targets.importing")
+        return
+    apart.PROCESSES = multiprocessing.get_context("forkserver")
+    apart.PROCESSES.set_forkserver_preload(["tests.fuzz.targets.importing"])
+    local_import.LIMITS = apart.Limits(LIMIT_S, LIMIT_BYTES)
 
 
 def _arrays(path: pathlib.Path) -> dict[str, np.ndarray]:
