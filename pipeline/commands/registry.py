@@ -43,7 +43,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         aliases = registry.aliases(name)
     for version in versions.values():
         names = [alias for alias, number in aliases.items() if number == version.number]
-        fields = [f"{version.number:>4}", version.record["created"], version.place, ", ".join(names)]
+        fields = [f"{version.number:>4}", version.record.get("created", ""), version.place, ", ".join(names)]
         fields += [generated.MARK] if generated.is_sample(version.model_config) else []
         print("  ".join(fields).rstrip())
     return 0

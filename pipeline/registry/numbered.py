@@ -178,4 +178,4 @@ def _is_of_same_run(registered: Mapping[str, Any], record: Mapping[str, Any]) ->
     """Whether two records have the same run, by its name or its folder, and the same metrics."""
     ours, theirs = (entry.get("lineage", {}) for entry in (record, registered))
     is_same_run = any(ours.get(key) and ours[key] == theirs.get(key) for key in ("run", "folder"))
-    return is_same_run and registered["metrics"] == record["metrics"]
+    return is_same_run and registered.get("metrics") == record["metrics"]

@@ -111,5 +111,5 @@ def read(path: pathlib.Path, remedy: str) -> dict[str, PerImage]:
         return {dataset: PerImage.of(images) for dataset, images in rows.items()}
     except FileNotFoundError:
         raise UserError(f"{path} does not exist: {remedy}") from None
-    except (KeyError, TypeError, ValueError) as error:
+    except (OSError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} is not a table of scores ({error!r}): {remedy}") from None

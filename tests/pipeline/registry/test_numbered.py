@@ -84,6 +84,13 @@ def test_damaged_aliases_and_records_are_named_with_a_remedy(registry, stored, m
         registry.default("msinet")
 
 
+def test_version_of_another_writer_is_listed(registry, stored, model, capsys):
+    add(registry, model)
+    stored.write("msinet/1/assets.extra/version.json", b"{}")
+    assert main(["registry", "list", "--registry", registry.address]) == 0
+    assert capsys.readouterr().out.split() == ["1", f"{registry.address}/msinet/1", "default"]
+
+
 def test_check_leaves_nothing_and_reads_the_default(registry, stored, model):
     registry.check_writable("msinet")
     assert stored.paths() == []

@@ -66,3 +66,8 @@ def test_file_without_scores_is_named(content, tmp_path):
         path.unlink()
     with pytest.raises(UserError, match=r"per_image.csv .*: evaluate again"):
         per_image.read(path, "evaluate again")
+
+
+def test_folder_in_place_of_the_file_is_named(tmp_path):
+    with pytest.raises(UserError, match=r" is not a table of scores \(.*\): evaluate again"):
+        per_image.read(tmp_path, "evaluate again")
