@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from pipeline import grants
+from pipeline.endpoint import check_endpoint
 from trainer import credentials
-from trainer.errors import UserError, check
+from trainer.errors import UserError
 from trainer.storage import LOGIN
 
 CONSOLE = "https://console.cloud.google.com/vertex-ai"
@@ -21,11 +22,6 @@ TIMEOUT_S = 60.0
 """Time limit of one request."""
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-TRUSTED = (
-    r"(?:https://)?(?:[a-z0-9-]+\.)+googleapis\.com(?::443)?/?"
-    r"|(?:https?://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/?"
-)
-"""Addresses that a token may be sent to."""
 REGIONAL = ("aiplatform",)
 """Services with an address for each region."""
 SETTING_UP = "being provisioned"
@@ -85,18 +81,6 @@ def session(place: Place, token: str = "") -> Any:
         if not _is_plain(place):
             found.refresh(Request())
     return AuthorizedSession(found)  # type: ignore[no-untyped-call]
-
-
-def check_endpoint(endpoint: str) -> None:
-    """Raise `UserError` unless the address of an API is empty, Google's, or one of this machine.
-
-    Whoever sets the parameters of a run could else have its account's token sent to a server of their own.
-    """
-    check(
-        not endpoint or re.fullmatch(TRUSTED, endpoint) is not None,
-        f"endpoint is {endpoint!r}; credentials are sent only to https://NAME.googleapis.com and to this machine "
-        "(localhost, 127.0.0.1, [::1])",
-    )
 
 
 def connect(place: Place) -> None:

@@ -27,7 +27,7 @@ LEVELS = [
     trainer.demo
     trainer.commands
     trainer.__main__
-    pipeline.grants
+    pipeline.grants pipeline.endpoint
     pipeline.cloud
     pipeline.plan pipeline.registry
     components

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components import IMAGE
-from pipeline.cloud import check_endpoint
+from pipeline.endpoint import check_endpoint
 from pipeline.graph.parameters import Value, convert
 from pipeline.plan.fit import check_outside_pod
 from pipeline.registry.address import VERTEX

@@ -8,6 +8,7 @@ from google.api_core.exceptions import Conflict, ServiceUnavailable, TooManyRequ
 from google.cloud.aiplatform_v1 import ModelServiceClient
 
 from pipeline import cloud
+from pipeline.endpoint import check_endpoint
 from pipeline.graph.environment import Environment
 from pipeline.registry.address import check_registry
 from pipeline.vertex import template
@@ -161,7 +162,7 @@ def test_credentials_are_not_sent_to_other_machines(endpoint):
     ],
 )
 def test_credentials_are_sent_to_google_and_to_this_machine(endpoint):
-    cloud.check_endpoint(endpoint)
+    check_endpoint(endpoint)
 
 
 @pytest.mark.parametrize(
