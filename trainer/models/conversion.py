@@ -1,6 +1,5 @@
 """Make a model's folder of weights that were trained elsewhere, and compare its maps with those of their graph."""
 
-import dataclasses
 import pathlib
 import shutil
 import zlib
@@ -16,7 +15,7 @@ from trainer.files import read_json
 from trainer.model import build_model
 from trainer.models import weight_files, weights
 from trainer.models.frozen_graph import Graph
-from trainer.models.local_weights import LocalWeights
+from trainer.models.local_weights import Imported, LocalWeights
 from trainer.models.saved_model import write_model
 from trainer.models.weights import Matched
 from trainer.records import ModelConfig
@@ -25,20 +24,6 @@ TOLERANCE = 1e-4
 """Maximum difference allowed between maps of the source's own graph and of the imported network, on 0..1. Another
 order of float32 sums changes about 1e-6; another way of doubling a map changes 2e-2."""
 NOT_COMPARED = "its maps were not compared"
-
-
-@dataclasses.dataclass(frozen=True)
-class Imported:
-    """Result of an import."""
-
-    summary: dict[str, Any]
-    """The content of MODEL_CONFIG."""
-    fingerprint: str
-    """Digest (hex) of the source's files."""
-    report: str
-    """A table for people: each array with its layer and shape; the ignored arrays; how the maps compare."""
-    compared: str
-    """How the maps compare."""
 
 
 def convert(

@@ -5,18 +5,15 @@ Loads no TensorFlow.
 
 import os
 import pathlib
-from typing import TYPE_CHECKING
 
 from trainer.models import weight_sources
 from trainer.models.local_import import import_local
-
-if TYPE_CHECKING:
-    from trainer.models.conversion import Imported
+from trainer.models.local_weights import Imported
 
 
 def import_model(
     source: str, output: str | os.PathLike[str], dataset: str = "salicon", image_size: str = ""
-) -> "Imported":
+) -> Imported:
     """Make a model's folder of the weights at `source`, as `trainer.models.conversion.convert` does.
 
     Args:

@@ -5,16 +5,12 @@ that imports weights configures TensorFlow, which must not have started before.
 """
 
 import pathlib
-from typing import TYPE_CHECKING
 
 from trainer.artifacts import MODEL_CONFIG
 from trainer.files import replacing
 from trainer.models import apart
 from trainer.models.apart import Limits
-from trainer.models.local_weights import LocalWeights
-
-if TYPE_CHECKING:
-    from trainer.models.conversion import Imported
+from trainer.models.local_weights import Imported, LocalWeights
 
 LIMITS = Limits(seconds=900, memory_bytes=6 * 10**9)
 """For small images. An import takes 2 GB, and half a minute on two cores."""
@@ -25,7 +21,7 @@ REMEDY = "it does not hold the weights of MSI-Net alone; get them from where the
 
 def import_local(
     local: LocalWeights, source: str, output: pathlib.Path, dataset: str, image_size: tuple[int, int]
-) -> "Imported":
+) -> Imported:
     """What `trainer.models.conversion.convert` does, at `output`, where nothing is left after an error.
 
     Raises:
@@ -46,7 +42,7 @@ def import_local(
 
 def _convert(
     local: LocalWeights, source: str, folder: pathlib.Path, dataset: str, image_size: tuple[int, int]
-) -> "Imported":
+) -> Imported:
     from trainer.loading import load_tensorflow
 
     load_tensorflow()

@@ -9,6 +9,7 @@ import hashlib
 import pathlib
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from trainer import storage
 from trainer.errors import UserError
@@ -46,6 +47,20 @@ class LocalWeights:
     """The folder of the model, if the weights are those of a model of this project."""
     fingerprint: str
     """A digest (hex) of the files' names and checksums, the same wherever they are."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Imported:
+    """Result of an import."""
+
+    summary: dict[str, Any]
+    """The content of MODEL_CONFIG."""
+    fingerprint: str
+    """Digest (hex) of the source's files."""
+    report: str
+    """A table for people: each array with its layer and shape; the ignored arrays; how the maps compare."""
+    compared: str
+    """How the maps compare."""
 
 
 def kind_of(path: pathlib.Path) -> tuple[Kind, pathlib.Path]:
