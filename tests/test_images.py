@@ -307,7 +307,7 @@ def test_build_begins_with_a_check_that_it_makes_the_images_that_the_environment
     check, *others = BUILD["steps"]
     assert all("waitFor" in step for step in others)
     assert all(step["waitFor"] == [check["id"]] for step in steps("build-"))
-    assert check["name"] == STAGES["base"].base
+    assert check["name"] == ARGUMENTS["BASE"]
     environment = load_environment("vertex")
     values = {"_ENV": "vertex", "_IMAGE_REPOSITORY": environment.image_repository, "_TAG": environment.image_tag}
 

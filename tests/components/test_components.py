@@ -27,6 +27,7 @@ from components.train_model import train_model
 from components.upload_model import upload_model
 from pipeline.plan.settings import AcceleratorConfig, JobConfig
 from tests.narrow import narrowed, quick_trainings, shared_steps
+from tests.narrow_tasks import sitecustomize
 from tests.tiny import write_salicon
 from trainer import artifacts, files
 from trainer.__main__ import main
@@ -43,6 +44,8 @@ COMPONENTS = {
     )
 }
 DATASET = "salicon"
+NARROW = [str(pathlib.Path(sitecustomize.__file__).parent), str(pathlib.Path(__file__).parents[2])]
+"""Folders that give other processes the narrow network too."""
 
 
 def artifact(kind, path):
@@ -159,7 +162,8 @@ def test_initial_weights_that_changed_since_the_plan_are_refused_by_task_and_job
         main(["train", *pool["container_spec"]["args"]])
 
 
-def test_model_is_imported_only_if_it_is_unchanged_since_its_fingerprint(model, tmp_path, capsys):
+def test_model_is_imported_only_if_it_is_unchanged_since_its_fingerprint(model, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(NARROW))  # an import has a process of its own
     imported = artifact(dsl.Model, tmp_path / "imported")
     digest = weight_sources.fingerprint(model.path)
     assert import_model.python_func(model.path, DATASET, "32x40", digest, imported) == imported.uri

