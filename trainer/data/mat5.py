@@ -50,16 +50,16 @@ def read(data: bytes, names: Collection[str]) -> dict[str, NDArray[Any]]:
         raise ValueError("it has no header of MATLAB 5 to 7")
     found: dict[str, NDArray[Any]] = {}
     for kind, content in _elements(memoryview(data)[HEADER_BYTES:], order):
-        begin = _unpacked(content, MOST_NAME_BYTES)[0] if kind == COMPRESSED else content
+        begin = _unpacked(content, MOST_NAME_BYTES) if kind == COMPRESSED else content
         name = _name(begin[8:] if kind == COMPRESSED else begin, order)
         if name not in names:
             continue
         if name in found:
             raise ValueError(f"it has two variables named {name}")
         if kind == COMPRESSED:
-            whole, is_whole = _unpacked(content, MOST_BYTES)
-            if not is_whole:
-                raise ValueError(f"{name} is truncated, or unpacks to more than {MOST_BYTES:,} bytes")
+            whole = _unpacked(content, MOST_BYTES)
+            if len(whole) == MOST_BYTES:
+                raise ValueError(f"{name} unpacks to {MOST_BYTES:,} bytes or more")
             ((kind, content),) = _elements(whole, order)
         if kind != MATRIX:
             raise ValueError(f"{name} is no variable")
@@ -87,11 +87,9 @@ def _elements(data: memoryview, order: str) -> Iterator[Element]:
         yield kind, data[start : start + size]
 
 
-def _unpacked(content: memoryview, most_bytes: int) -> tuple[memoryview, bool]:
-    """At most so much of a compressed element, and whether this is all of it."""
-    inflater = zlib.decompressobj()
-    whole = memoryview(inflater.decompress(content, most_bytes))
-    return whole, inflater.eof
+def _unpacked(content: memoryview, most_bytes: int) -> memoryview:
+    """At most so much of a compressed element. The end of its stream may be missing, as in three files of OSIE."""
+    return memoryview(zlib.decompressobj().decompress(content, most_bytes))
 
 
 def _name(matrix: memoryview, order: str) -> str:
