@@ -41,7 +41,7 @@ def list_local(path: pathlib.Path) -> list[SourceObject]:
         ) from None
     if not exists:
         parts = str(path).split()
-        if len(parts) > 1 and all(pathlib.Path(part).expanduser().exists() for part in parts):
+        if len(parts) > 1 and all(local_path(part).exists() for part in parts):
             raise UserError(
                 f"source {shown(str(path))} is several paths: only addresses can be listed; put the files "
                 "into one folder"

@@ -17,6 +17,7 @@ from trainer.artifacts import RUN_FILE
 from trainer.config import PRETRAINED, SAMPLE
 from trainer.downloads.given import addresses_in
 from trainer.errors import UserError, check
+from trainer.local_files import local_path
 from trainer.models import weight_sources
 
 RUNS = pathlib.Path("runs")
@@ -154,7 +155,7 @@ def _require_files(values: Mapping[str, Value]) -> None:
         if name.endswith("_source"):
             if addresses_in(value):
                 continue
-            exists = pathlib.Path(value).expanduser().exists()
+            exists = local_path(value).exists()
             check(exists, f"{name} is {value!r}, and there is no such file or folder; check the path")
         else:
             try:

@@ -11,6 +11,7 @@ from trainer.errors import UserError
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import PerImage
 from trainer.loading import load_tensorflow
+from trainer.local_files import local_path
 from trainer.models.find import find_model
 
 KINDS = (
@@ -95,7 +96,7 @@ def _labels(names: Sequence[str]) -> list[str]:
 
 
 def _find(name: str, label: str) -> Contestant:
-    folder = pathlib.Path(name).expanduser()
+    folder = local_path(name)
     if storage.is_remote(name) and (evaluation := _download(name)) is not None:
         return _evaluated(name, label, evaluation)
     if (folder / artifacts.RUN_FILE).is_file():

@@ -18,6 +18,7 @@ from trainer.artifacts import (
 )
 from trainer.errors import UserError
 from trainer.files import read_json
+from trainer.local_files import local_path
 from trainer.models import author, compact, pretrained, registry_layout
 from trainer.models.author_model import find_author_model
 from trainer.models.registry_layout import KEPT, NEEDED, listed, model_at, model_in, number_of
@@ -51,7 +52,7 @@ def find_model(name: str = "") -> pathlib.Path:
     if storage.is_remote(name):
         return _find_remote(name)
     place, version = _split(name or f"{REGISTRY}/{MODEL_NAME}")
-    whole, folder = pathlib.Path(name).expanduser(), pathlib.Path(place).expanduser()
+    whole, folder = local_path(name), local_path(place)
     for candidate in (whole, model_in(whole)):  # a folder's own name may contain an @
         if name and (candidate / WEIGHTS).is_file():
             return candidate

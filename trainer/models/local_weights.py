@@ -13,6 +13,8 @@ from typing import Any
 
 from trainer import storage
 from trainer.errors import UserError
+from trainer.local_files import local_path
+from trainer.text import printable
 
 KINDS = (
     "a frozen graph (.pb, or a SavedModel folder), a TensorFlow checkpoint (its name up to .ckpt, or .index), or "
@@ -79,7 +81,7 @@ def kind_of(path: pathlib.Path) -> tuple[Kind, pathlib.Path]:
     if prefix := _checkpoint_at(path):
         return Kind.CHECKPOINT, prefix
     if not path.exists():
-        raise UserError(f"{path} does not exist; give {KINDS}")
+        raise UserError(f"{printable(str(path))} does not exist; give {KINDS}")
     if path.is_dir():
         contents = ", ".join(sorted(file.name for file in path.iterdir())[:10]) or "nothing"
         raise UserError(f"{path} is a folder without {SAVED_MODEL} (it has {contents}); give {KINDS}")
@@ -130,7 +132,7 @@ def digest(checksums: Mapping[str, str]) -> str:
 
 def whole(source: str) -> pathlib.Path:
     """A path; for a file of a checkpoint the common name of its files."""
-    path = pathlib.Path(source).expanduser()
+    path = local_path(source)
     return path.with_name(PART.sub("", path.name)) if PART.search(path.name) else path
 
 

@@ -6,6 +6,7 @@ from trainer import storage
 from trainer.artifacts import COMPACT_WEIGHTS, WEIGHTS
 from trainer.config import PRETRAINED
 from trainer.errors import UserError
+from trainer.local_files import local_path
 from trainer.models import compact
 
 FOLDER = pathlib.Path(__file__).parents[1] / PRETRAINED
@@ -31,7 +32,7 @@ def find(name: str) -> pathlib.Path | None:
         if not is_there():
             raise UserError(f"this installation has no model {PRETRAINED}, because {FOLDER} is missing; {REMEDY}")
         return compact.expanded(FOLDER, REMEDY, name=PRETRAINED)
-    folder = pathlib.Path(name).expanduser()
+    folder = local_path(name)
     if not name or storage.is_remote(name) or (folder / WEIGHTS).is_file():
         return None
     return compact.expanded(folder) if (folder / COMPACT_WEIGHTS).is_file() else None

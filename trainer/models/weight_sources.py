@@ -30,6 +30,7 @@ from trainer.models.local_weights import (
     whole,
 )
 from trainer.models.registry_layout import PLACE_OF_WEIGHTS, holds_model
+from trainer.text import printable
 
 
 @contextmanager
@@ -170,7 +171,7 @@ def _model(source: str, remote: _Remote | None) -> pathlib.Path | None:
     except UserError:
         if remote or _exists(path) or "@" in source:
             raise
-        raise UserError(f"{source} does not exist; give {KINDS}, or a model's folder or name") from None
+        raise UserError(f"{printable(source)} does not exist; give {KINDS}, or a model's folder or name") from None
 
 
 def check_import(

@@ -1,6 +1,5 @@
 """Lists the images that a command line names: files, folders, globs, and the same on Cloud Storage."""
 
-import contextlib
 import dataclasses
 import fnmatch
 import functools
@@ -13,6 +12,7 @@ from typing import Any
 
 from trainer import storage
 from trainer.errors import UserError, first_line
+from trainer.local_files import local_path
 from trainer.picture import SUFFIXES
 from trainer.text import printable
 
@@ -129,9 +129,7 @@ def _check_key(image: Input) -> Input:
 
 
 def _list_local(name: str, skipped: list[str], output_dir: pathlib.Path | None) -> Iterator[Input]:
-    path = pathlib.Path(name)
-    with contextlib.suppress(RuntimeError):  # ~user of an unknown user is an ordinary name, as in shells
-        path = path.expanduser()
+    path = local_path(name)
     if glob.has_magic(name) and not _safely(path.exists):
         root_text, pattern = _split_glob(str(path))
         root = pathlib.Path(root_text)
