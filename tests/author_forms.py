@@ -230,30 +230,30 @@ def mouse_samples(observers):
     }
 
 
+def _tracked(dataset, folder, indices, others):
+    """The files of an archive with OSIE's form of eye tracking: name -> index of each image."""
+    size = SIZES[dataset]
+    files = {f"{folder}/data/stimuli/{name}": _stimulus(i, ".jpg", size) for name, i in indices.items()}
+    cells = osie_cells({name: fixations(i, size) for name, i in indices.items()})
+    files[f"{folder}/data/eye/fixations.mat"] = matlab(fixations=cells)
+    return files | {f"{folder}/{other}": b"x" for other in others}
+
+
 def _osie(n):
     """The archive of both datasets: eye tracking, and the tracking of as many observers' mice."""
-    size, folder = SIZES["osie"], "predicting-human-gaze-beyond-pixels-master"
-    names = [f"{1001 + i}.jpg" for i in range(n)]
-    cells = osie_cells({name: fixations(i, size) for i, name in enumerate(names)})
-    files = {f"{folder}/data/stimuli/{name}": _stimulus(i, ".jpg", size) for i, name in enumerate(names)}
-    files[f"{folder}/data/eye/fixations.mat"] = matlab(fixations=cells)
-    for i, name in enumerate(names):
-        samples = mouse_samples(fixations(i, size))
+    folder, indices = "predicting-human-gaze-beyond-pixels-master", {f"{1001 + i}.jpg": i for i in range(n)}
+    others = ("LICENSE", "README.md", "data/attrs.mat", "data/mouse_lab/1001.mat", "src/demo.m")
+    files = _tracked("osie", folder, indices, others)
+    for name, i in indices.items():
+        samples = mouse_samples(fixations(i, SIZES["osie"]))
         files[f"{folder}/data/mouse_amt/{name[:-4]}.mat"] = matlab(fixations=samples)
-    for other in ("LICENSE", "README.md", "data/attrs.mat", "data/mouse_lab/1001.mat", "src/demo.m"):
-        files[f"{folder}/{other}"] = b"x"
-    return (files,), {name: i for i, name in enumerate(names)}
+    return (files,), indices
 
 
 def _crowd(n):
-    size, folder = SIZES["crowd"], "saliency-in-crowd-master"
-    names = [f"{i + 1:03d}.jpg" for i in range(n)]
-    cells = osie_cells({name: fixations(i, size) for i, name in enumerate(names)})
-    files = {f"{folder}/data/stimuli/{name}": _stimulus(i, ".jpg", size) for i, name in enumerate(names)}
-    files[f"{folder}/data/eye/fixations.mat"] = matlab(fixations=cells)
-    for other in ("LICENSE", "data/labels.mat", "lib/gbvs/samplepics/1.jpg", "src/demo.m"):
-        files[f"{folder}/{other}"] = b"x"
-    return (files,), {name: i for i, name in enumerate(names)}
+    indices = {f"{i + 1:03d}.jpg": i for i in range(n)}
+    others = ("LICENSE", "data/labels.mat", "lib/gbvs/samplepics/1.jpg", "src/demo.m")
+    return (_tracked("crowd", "saliency-in-crowd-master", indices, others),), indices
 
 
 def _fiwi(n):

@@ -43,10 +43,9 @@ class Remote(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class Download:
-    """A downloaded archive."""
+class _Facts:
+    """What is known of a downloaded archive."""
 
-    path: pathlib.Path
     offer: Offer
     """What its server said of it before."""
     size_bytes: int
@@ -59,17 +58,18 @@ class Download:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Kept:
+class Download(_Facts):
+    """A downloaded archive."""
+
+    path: pathlib.Path
+
+
+@dataclasses.dataclass(frozen=True)
+class _Kept(_Facts):
     """RECORD: a `Download`, with the name of its file and the address for people."""
 
     path: str
     address: str
-    offer: Offer
-    size_bytes: int
-    crc32c: str
-    sha256: str
-    time: str
-    mtime_ns: int
 
 
 def cache_folder(chosen: str | None = None) -> pathlib.Path | None:
@@ -205,7 +205,7 @@ def _finished(partial: pathlib.Path, path: pathlib.Path, offer: Offer) -> Downlo
             sha.update(chunk)
         os.fsync(file.fileno())
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return Download(path, offer, status.st_size, crc.digest().hex(), sha.hexdigest(), now, status.st_mtime_ns)
+    return Download(offer, status.st_size, crc.digest().hex(), sha.hexdigest(), now, status.st_mtime_ns, path)
 
 
 def _check(found: Download, remote: Remote, sha256: str, is_resumed: bool) -> None:
@@ -265,8 +265,7 @@ def _kept(folder: pathlib.Path) -> Download | None:
         status = path.stat()
     except (ContentError, OSError, ValueError):  # ValueError: no file can have the name
         return None
-    fields = {name: value for name, value in vars(kept).items() if name not in ("address", "path")}
-    found = Download(path, **fields)
+    found = Download(**{name: value for name, value in vars(kept).items() if name != "address"} | {"path": path})
     return found if (status.st_size, status.st_mtime_ns) == (found.size_bytes, found.mtime_ns) else None
 
 
