@@ -22,7 +22,7 @@ from trainer import storage
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
 from trainer.local_files import local_path
-from trainer.names import check_name
+from trainer.names import ARCHIVES, check_name, is_archive, is_junk
 from trainer.progress import Tracker
 from trainer.text import printable
 
@@ -112,7 +112,7 @@ def opened_files(files: Mapping[str, pathlib.Path], scratch: pathlib.Path) -> It
         for number, (name, path) in enumerate(files.items()):
             if name.lower().endswith(".zip"):
                 members += archives.enter_context(_opened_zip(path, name))
-            elif storage.is_archive(name):
+            elif is_archive(name):
                 members += _unpack_tar(path, name, scratch / f"unpacked-{number}")
                 if path.is_relative_to(scratch):
                     path.unlink()
@@ -139,7 +139,7 @@ def _file(path: pathlib.Path, name: str, origin: str) -> Member:
 
 def _path(archive: str, member: str) -> str:
     """Path of an archive's member behind the archive's stem, which may tell the member's role."""
-    stem = archive[: -len(next(suffix for suffix in storage.ARCHIVES if archive.lower().endswith(suffix)))]
+    stem = archive[: -len(next(suffix for suffix in ARCHIVES if archive.lower().endswith(suffix)))]
     return posixpath.join(stem, member)
 
 
@@ -150,7 +150,7 @@ def _safe_name(name: str, archive: str) -> str:
         raise UserError(
             f"{archive} has a member {name!r}, whose path leads out of the archive; do not trust it, pack it again"
         )
-    if not storage.is_junk(normal):
+    if not is_junk(normal):
         check_name(normal, archive, "rename it, and pack the archive again")
     return normal
 
@@ -215,7 +215,7 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
             if given.endswith("/"):
                 continue
             _check_member(name, info.file_size, origin)
-            if storage.is_junk(name):
+            if is_junk(name):
                 continue
             members.append(Member(_path(origin, name), f"{name} in {origin}", reader(info), info.file_size))
         yield members
@@ -265,7 +265,7 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[tup
                 if info.isdir():
                     continue
                 _check_member(name, info.size, origin, storage.room_bytes(folder.parent))
-                if storage.is_junk(name):
+                if is_junk(name):
                     continue
                 target = folder / name
                 if target.exists():

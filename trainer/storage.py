@@ -20,12 +20,8 @@ from trainer import credentials, scratch
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
 from trainer.files import MOUNT as MOUNT
-from trainer.local_files import checksum as checksum
-from trainer.local_files import list_local, local_path
-from trainer.names import ARCHIVES as ARCHIVES
-from trainer.names import check_name
-from trainer.names import is_archive as is_archive
-from trainer.names import is_junk as is_junk
+from trainer.local_files import checksum, list_local, local_path
+from trainer.names import check_name, is_archive, is_junk
 from trainer.progress import Tracker
 from trainer.text import printable, shown
 

@@ -11,9 +11,10 @@ from typing import Any, Self
 
 from pipeline.registry.numbered import DAMAGED, Models, NumberedRegistry
 from pipeline.registry.versions import Version, dated, files_of
-from trainer import artifacts, files, records, scratch, storage
+from trainer import artifacts, files, records, scratch
 from trainer.artifacts import ALIASES, REGISTRY
 from trainer.errors import UserError
+from trainer.local_files import checksum
 from trainer.models import registry_layout
 from trainer.models.registry_layout import VERSION, model_in
 
@@ -57,7 +58,7 @@ class LocalRegistry(NumberedRegistry):
         return dict(files.read_json(self._folder(place) / VERSION, remedy, records.Version))
 
     def _checksum(self, place: str) -> str:
-        return storage.checksum(self._folder(place) / artifacts.WEIGHTS)
+        return checksum(self._folder(place) / artifacts.WEIGHTS)
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:

@@ -16,9 +16,10 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from pipeline.registry.versions import NO_VERSION, Version, check_model
-from trainer import artifacts, storage
+from trainer import artifacts
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import ContentError, check
+from trainer.local_files import checksum
 from trainer.models.registry_layout import NEEDED, VERSION, listed, model_at
 
 READERS = 8
@@ -122,9 +123,9 @@ class NumberedRegistry(abc.ABC):
                 version = self._version(name, number, models)
             except ContentError:  # an incomplete version, which is no reason to lose this model
                 return False
-            return _is_of_same_run(version.record, record) and self._checksum(version.place) == checksum
+            return _is_of_same_run(version.record, record) and self._checksum(version.place) == expected
 
-        models, checksum = self._models(name), storage.checksum(model / artifacts.WEIGHTS)
+        models, expected = self._models(name), checksum(model / artifacts.WEIGHTS)
         with ThreadPoolExecutor(READERS) as pool:
             numbers = sorted(models)
             found = pool.map(is_same, numbers)
@@ -153,7 +154,7 @@ class NumberedRegistry(abc.ABC):
 
     @abc.abstractmethod
     def _checksum(self, place: str) -> str:
-        """CRC32C of the weights of the version at `place`, as `storage.checksum`."""
+        """CRC32C of the weights of the version at `place`, as `checksum`."""
 
     @abc.abstractmethod
     def _locked(self, name: str) -> AbstractContextManager[object]:

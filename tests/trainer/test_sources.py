@@ -11,6 +11,7 @@ from tests.gcs import upload
 from tests.small_sources import files, write_tar, write_zip
 from trainer import sources, storage
 from trainer.errors import UserError
+from trainer.names import is_archive
 
 CONTENT = {"stimuli/1.png": os.urandom(5000), "fixation/1.png": os.urandom(3000), "notes/a.txt": b"notes"}
 JUNK = {"__MACOSX/stimuli/1.png": b"x", "stimuli/._1.png": b"x", "stimuli/Thumbs.db": b"x"}
@@ -46,7 +47,7 @@ def test_folders_and_archives_are_read_alike_locally_and_in_a_bucket(archive, tm
 def test_one_archive_in_a_bucket_is_unpacked_and_not_kept(archive, tmp_path, bucket):
     found = read(upload(bucket, archive), tmp_path / "scratch")
     assert found == {f"x/{name}": data for name, data in CONTENT.items()}
-    kept = {name for name in files(tmp_path / "scratch") if storage.is_archive(name)}
+    kept = {name for name in files(tmp_path / "scratch") if is_archive(name)}
     assert kept == ({"download/x.zip"} if archive.suffix == ".zip" else set())
 
 

@@ -11,6 +11,7 @@ from tests import small_sources
 from tests.gcs import answering, refusing, serving, upload
 from trainer import storage
 from trainer.errors import UserError
+from trainer.local_files import checksum
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def test_a_folder_lists_its_files_without_those_of_operating_systems(folder):
 
 def test_checksum_is_the_published_one_of_the_check_string(tmp_path):
     (tmp_path / "check").write_bytes(b"123456789")
-    assert storage.checksum(tmp_path / "check") == "e3069283"
+    assert checksum(tmp_path / "check") == "e3069283"
 
 
 def test_the_same_files_list_alike_locally_and_in_a_bucket(folder, bucket):

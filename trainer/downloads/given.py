@@ -7,6 +7,7 @@ from trainer import storage
 from trainer.datasets import DATASETS, DRIVE
 from trainer.downloads.addresses import Rule, place_of
 from trainer.errors import UserError
+from trainer.names import is_archive
 from trainer.text import shown
 
 ADDRESSES = ("https://", "http://", DRIVE, storage.REMOTE)
@@ -49,7 +50,7 @@ def checked_addresses(source: str, rule: Rule) -> list[str]:
             _check_id(each)
         elif not storage.is_remote(each):
             rule.check(each)
-        elif len(addresses) > 1 and not storage.is_archive(each):
+        elif len(addresses) > 1 and not is_archive(each):
             raise UserError(f"source {each} is no archive; of several addresses each must be one")
     return addresses
 

@@ -8,9 +8,9 @@ import posixpath
 import urllib.parse
 from collections.abc import Mapping
 
-from trainer import storage
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
+from trainer.names import ARCHIVES, is_archive
 from trainer.text import shown
 
 LONGEST_NAME = 200
@@ -105,7 +105,7 @@ def name_of(headers: Mapping[str, str], address: str, *urls: str) -> str:
     except (TypeError, ValueError):  # Python raises whatever odd parameters lead it to
         given = ""
     names = [posixpath.basename(urllib.parse.unquote(urllib.parse.urlsplit(url).path)) for url in urls]
-    name = given or next((each for each in names if storage.is_archive(each)), names[0])
+    name = given or next((each for each in names if is_archive(each)), names[0])
     return checked_name(name, address)
 
 
@@ -122,10 +122,10 @@ def checked_name(name: str, address: str) -> str:
             f"{address} has a file named {shown(name)!r}, which is no plain name; download it yourself, "
             "and pass its path"
         )
-    if not storage.is_archive(name):
+    if not is_archive(name):
         what = f"is named {shown(name)!r}" if name else "has no file name"
         raise UserError(
             f"{address}: what is there {what}, which is not the name of an archive "
-            f"({', '.join(storage.ARCHIVES)}); give the address of an archive"
+            f"({', '.join(ARCHIVES)}); give the address of an archive"
         )
     return name

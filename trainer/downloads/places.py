@@ -18,6 +18,7 @@ from trainer.downloads.given import ROW_HTTP, checked_addresses
 from trainer.downloads.offers import NoAnswerError
 from trainer.downloads.web import Web
 from trainer.errors import UserError
+from trainer.names import is_archive
 
 
 class Published(Protocol):
@@ -72,7 +73,7 @@ def origin_of(source: str, row: Dataset, private: bool = False) -> Origin | None
         return public(row, private)
     rule = Rule(private, ROW_HTTP)
     addresses = checked_addresses(source, rule)
-    is_folder = len(addresses) == 1 and storage.is_remote(source) and not storage.is_archive(source)
+    is_folder = len(addresses) == 1 and storage.is_remote(source) and not is_archive(source)
     return Origin(tuple(Place(each, "") for each in addresses), rule) if addresses and not is_folder else None
 
 

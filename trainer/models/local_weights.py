@@ -11,9 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from trainer import storage
 from trainer.errors import UserError
-from trainer.local_files import local_path
+from trainer.local_files import checksum, local_path
 from trainer.text import printable
 
 KINDS = (
@@ -121,7 +120,7 @@ def fingerprint_of_files(source: str) -> str:
     for file in files.values():
         if file.exists() and not (file.is_file() or file.is_dir()):
             raise UserError(f"{file} is neither a file nor a folder; copy the weights again")
-    return digest({name: storage.checksum(file) for name, file in files.items() if file.is_file()})
+    return digest({name: checksum(file) for name, file in files.items() if file.is_file()})
 
 
 def digest(checksums: Mapping[str, str]) -> str:

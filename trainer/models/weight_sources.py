@@ -16,6 +16,7 @@ from trainer.artifacts import COMPACT_WEIGHTS, WEIGHTS, SourceObject
 from trainer.config import NO_FILE, PRETRAINED, parse_image_size
 from trainer.errors import UserError
 from trainer.files import is_taken
+from trainer.local_files import checksum
 from trainer.models import author, author_files
 from trainer.models.find import find_model
 from trainer.models.local_weights import (
@@ -80,7 +81,7 @@ def fingerprint_of_initial(source: str) -> str:
 
 
 def _fingerprint_of_model(model: pathlib.Path) -> str:
-    return digest({WEIGHTS: storage.checksum(model / WEIGHTS)})
+    return digest({WEIGHTS: checksum(model / WEIGHTS)})
 
 
 def fetch_archive(source: str) -> None:

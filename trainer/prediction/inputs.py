@@ -13,6 +13,7 @@ from typing import Any
 from trainer import storage
 from trainer.errors import UserError, first_line
 from trainer.local_files import local_path
+from trainer.names import is_junk
 from trainer.picture import SUFFIXES
 from trainer.text import printable
 
@@ -135,7 +136,7 @@ def _list_local(name: str, skipped: list[str], output_dir: pathlib.Path | None) 
         root = pathlib.Path(root_text)
         for match in sorted(root.glob("/".join(pattern))):
             key = match.relative_to(root).as_posix()
-            if match != root and storage.is_junk(key):
+            if match != root and is_junk(key):
                 continue
             if _safely(match.is_dir):
                 yield from _walk(match, root, skipped, output_dir)
@@ -182,10 +183,10 @@ def _walk(
             folders.clear()
             continue
         visited.add((status.st_dev, status.st_ino))
-        folders[:] = sorted(name for name in folders if not storage.is_junk(name))
+        folders[:] = sorted(name for name in folders if not is_junk(name))
         for name in sorted(names):
             path = pathlib.Path(parent, name)
-            if storage.is_junk(name):
+            if is_junk(name):
                 continue
             if name.lower().endswith(SUFFIXES):
                 yield _file(path, path.relative_to(root).as_posix())
@@ -236,7 +237,7 @@ def _list_remote(name: str, skipped: list[str], connect: Callable[[], Any]) -> I
         parts = key.split("/")
         matched = is_glob and pattern[-1] != "**" and _matches(parts, pattern)
         below = any(_matches(parts[:depth], pattern) for depth in range(len(parts)))
-        if storage.is_junk(key) or not (matched or below):
+        if is_junk(key) or not (matched or below):
             continue
         if matched or key.lower().endswith(SUFFIXES):
             yield image

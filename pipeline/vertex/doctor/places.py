@@ -8,6 +8,7 @@ from pipeline.vertex.doctor.api import Api, UnansweredError, quoted
 from pipeline.vertex.doctor.case import Case, Repository, repository_of
 from pipeline.vertex.doctor.findings import Finding, missing, ok, unknown
 from trainer import storage
+from trainer.names import is_archive
 
 PEERING = "servicenetworking"
 """In the name of the peering through which Vertex AI reaches a VPC network."""
@@ -48,14 +49,13 @@ def check_source(api: Api, parameter: str, address: str) -> Iterable[Finding]:
     if found:
         yield ok(f"{subject} is there")
     else:
-        is_archive = storage.is_archive(path)
-        command = f"gcloud storage cp {'ARCHIVE' if is_archive else 'FOLDER'} {address}"
-        yield missing(f"{subject}: there is nothing", command if is_archive else f"{command} --recursive")
+        options = "ARCHIVE {}" if is_archive(path) else "FOLDER {} --recursive"
+        yield missing(f"{subject}: there is nothing", f"gcloud storage cp {options.format(address)}")
 
 
 def _is_there(api: Api, bucket: str, path: str) -> bool:
     objects = f"storage/v1/b/{quoted(bucket)}/o"
-    if storage.is_archive(path):
+    if is_archive(path):
         # Reading one object takes fewer rights than listing a bucket, and the public dataset is one object.
         return api.find("storage", f"{objects}/{quoted(path)}", fields="name") is not None
     listing = api.find("storage", objects, prefix=path, maxResults=LISTED, fields="items(name)") or {}

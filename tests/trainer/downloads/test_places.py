@@ -5,12 +5,13 @@ import pytest
 from tests import author_forms
 from tests.gcs import upload
 from tests.small_sources import zipped
-from trainer import datasets, storage
+from trainer import datasets
 from trainer.__main__ import main
 from trainer.artifacts import Manifest
 from trainer.data import fetch
 from trainer.downloads import cache, places
 from trainer.errors import UserError
+from trainer.names import is_archive
 
 HTML = "text/html; charset=utf-8"
 
@@ -197,5 +198,5 @@ def test_a_folder_of_a_bucket_is_no_download():
     assert places.origin_of("gs://bucket/folder", row) is None
     assert places.origin_of("~/folder", row) is None
     assert places.origin_of("gs://bucket/a.zip", row).places[0].address == "gs://bucket/a.zip"
-    assert storage.is_archive("a.zip")
+    assert is_archive("a.zip")
     assert cache.DEFAULT.startswith("~")
