@@ -54,7 +54,9 @@ class Sheet:
         path = self.paths[len(self.written)]
         with replacing(path) as partial:
             content = io.BytesIO()  # Pillow does not notice if a full disk takes a part of its last write
-            Image.fromarray(draw_contact_sheet(self._entries)).save(content, "JPEG", quality=90)
+            Image.fromarray(draw_contact_sheet(self._entries)).save(
+                content, Image.registered_extensions()[path.suffix.lower()], quality=90
+            )
             partial.write_bytes(content.getbuffer())
         self.written.append(path)
         self._entries.clear()

@@ -109,3 +109,12 @@ def test_a_sheet_of_many_images_has_several_pages(tmp_path):
     first, second = (len(np.asarray(Image.open(path))) for path in sheet.written)
     assert first > 10 * second
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all-1.png", "all-2.png"]
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jpg", ".JPEG", ".webp"])
+def test_a_sheet_has_the_format_of_its_suffix(suffix, tmp_path):
+    path = tmp_path / f"all{suffix}"
+    with Sheet(path, 1) as sheet:
+        sheet.add("a.png", GREY[:8, :9], MAP[:8, :9])
+    with Image.open(path) as picture:
+        assert picture.format == {".png": "PNG", ".webp": "WEBP"}.get(suffix, "JPEG")
