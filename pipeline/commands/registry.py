@@ -13,6 +13,7 @@ from trainer.artifacts import DEFAULT, REGISTRY
 from trainer.errors import check
 from trainer.models.registry_layout import number_of
 from trainer.settings_cli import add_settings, settings
+from trainer.text import printable
 
 HELP = "list model versions, show one, or set the default"
 
@@ -45,5 +46,5 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         names = [alias for alias, number in aliases.items() if number == version.number]
         fields = [f"{version.number:>4}", version.record.get("created", ""), version.place, ", ".join(names)]
         fields += [generated.MARK] if generated.is_sample(version.model_config) else []
-        print("  ".join(fields).rstrip())
+        print("  ".join(map(printable, fields)).rstrip())
     return 0

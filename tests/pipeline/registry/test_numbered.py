@@ -89,6 +89,9 @@ def test_version_of_another_writer_is_listed(registry, stored, model, capsys):
     stored.write("msinet/1/assets.extra/version.json", b"{}")
     assert main(["registry", "list", "--registry", registry.address]) == 0
     assert capsys.readouterr().out.split() == ["1", f"{registry.address}/msinet/1", "default"]
+    stored.write("msinet/1/assets.extra/version.json", json.dumps({"created": "\x1b[2Jnow"}).encode())
+    assert main(["registry", "list", "--registry", registry.address]) == 0
+    assert capsys.readouterr().out.split()[:2] == ["1", r"'\x1b[2Jnow'"]
 
 
 def test_check_leaves_nothing_and_reads_the_default(registry, stored, model):
