@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from trainer.config import PREDICT_DEFAULTS, PredictConfig
 from trainer.errors import check, interrupted_status
 from trainer.loading import load_tensorflow
+from trainer.parser import Parser
 from trainer.settings_cli import add_model, add_settings, output_dir, output_file, settings, summarize
 from trainer.text import printable
 
@@ -34,7 +35,7 @@ IMAGE_SETTINGS = ("format", "opacity", "contour_levels", "batch_size")
 """Settings that `--compare` does not use."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     add = parser.add_argument
     add("images", nargs="*", metavar="IMAGE", help="File, folder, glob, or gs:// address.")
     add_model(parser)
