@@ -32,6 +32,14 @@ PREDICT_FORMATS = {
     "contour": "-contour.png",
 }
 """Output format of `predict` -> end of its file names."""
+BESIDE_FORMATS = {
+    "png": "-attention-map.png",
+    "png16": "-attention-16bit.png",
+    "npy": "-attention.npy",
+    "overlay": "-attention.png",
+    "contour": "-attention-contour.png",
+}
+"""The same for a result next to its image, which must not have the name of another image."""
 MEGAPIXEL = 10**6
 GATE_ON = ("finetune", "test")
 EXPORT_FORMATS = ("saved-model", "tflite", "int8")
@@ -56,7 +64,7 @@ def setting(default: Any, help: str, group: str = "") -> Any:
 
 def group_of(config: Any, field: "dataclasses.Field[Any]") -> str:
     """The title under which helps show the flag of a field of the dataclass `config`."""
-    return str(field.metadata["group"] or config.TITLE)
+    return str(field.metadata["group"] or getattr(config, "TITLE", "options"))
 
 
 Config = TypeVar("Config")
@@ -430,9 +438,10 @@ class PredictConfig:
 
     TITLE: ClassVar[str] = "images and results"
     format: str = setting(
-        "png",
-        "Formats to write into the output folder, separated by commas: png (grey, 8 bits), png16 (16 bits), npy "
-        "(float32, 0..1), overlay (heat colours over the image), contour (lines around the attention).",
+        "",
+        "Formats to write, separated by commas: png (grey, 8 bits), png16 (16 bits), npy (float32, 0..1), overlay "
+        "(heat colours over the image), contour (lines around the attention). Empty for png in a folder for the "
+        "results, and overlay next to an image.",
     )
     opacity: float = setting(0.88, "Opacity of the overlay's brightest colour, 0 to 1.")
     contour_levels: str = setting("25,50,75", "Percentages of the attention that the contours enclose.")
@@ -455,7 +464,7 @@ class PredictConfig:
     @property
     def formats(self) -> tuple[str, ...]:
         """The formats, each once; of PREDICT_FORMATS."""
-        return tuple(dict.fromkeys(name.strip() for name in self.format.split(",")))
+        return tuple(dict.fromkeys(name.strip() for name in self.format.split(","))) if self.format else ()
 
     @property
     def levels(self) -> tuple[float, ...]:
