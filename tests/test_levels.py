@@ -7,8 +7,8 @@ ROOT = pathlib.Path(__file__).parent.parent
 LEVELS = [
     line.split()
     for line in """
-    trainer.text
-    trainer.errors trainer.credentials trainer.duration trainer.metric_table trainer.progress
+    trainer.text trainer.duration
+    trainer.errors trainer.credentials trainer.metric_table trainer.progress
     trainer.scratch trainer.schema trainer.names
     trainer.losses trainer.recordings trainer.recipes
     trainer.array_files
