@@ -55,7 +55,7 @@ TRAINER = [
     (["predict", "pictures", "--model=model", "--region=here"], "here"),
     (["predict", "pictures/a.png", "--model=model", "--region=far:900,0,5,5"], "1"),
     (["predict", "pictures", "--model=model", "--format=pgn", *WANTED], "pgn"),
-    (["predict", "pictures", "--model=model"], "nothing to write or measure"),
+    (["predict", "pictures", "--model=model"], "pictures is a folder; name a folder for the results"),
     (["predict", "--compare", "nosuch.png", "pictures/a.png", "--model=model", "--json=-"], "nosuch.png"),
     (["predict", "--compare", "wide.png", "pictures/a.png", "--model=model", "--json=-"], "the same aspect ratio"),
     (["demo", "--model=nosuch", "--port=0"], "there is no model at models/nosuch"),

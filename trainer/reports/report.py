@@ -56,7 +56,7 @@ def verdict(content: dict[str, Any], registers: bool) -> dict[str, str]:
     if not content["passed_baseline"]:
         return {"tone": "bad", "headline": "Worse than the centre bias"}
     if content["promote"]:
-        return {"tone": "good", "headline": "Becomes the default" if registers else "Would become the default"}
+        return {"tone": "good", "headline": gate.HEADLINE if registers else gate.WOULD_HEADLINE}
     return {"tone": "plain", "headline": "Not promoted"}
 
 
