@@ -10,6 +10,7 @@ Blocks of Python run. The pages in ELSEWHERE have tests of their own, which run 
 import pathlib
 import re
 import shlex
+import shutil
 
 import pytest
 
@@ -54,7 +55,7 @@ def is_quick(words):
 def work(narrow, tmp_path_factory):  # noqa: F811
     """A working directory as after a training: the examples, `model`, and the registry with it."""
     folder = tmp_path_factory.mktemp("work")
-    (folder / "examples").symlink_to(ROOT / "examples")
+    shutil.copytree(ROOT / "examples", folder / "examples")
     model = predictable.write_model(folder / "models" / "msinet" / "1" / VERSION_EXTRA, predictable.network(3))
     write_json(
         model / MODEL_CONFIG, {"dataset": "osie", "source": "gs://data/osie", "image_size": predictable.SIZE}
