@@ -16,6 +16,7 @@ COMMANDS = (
     "evaluate",
     "compare",
     "predict",
+    "check",
     "demo",
     "import-weights",
     "export",

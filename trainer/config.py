@@ -434,3 +434,28 @@ class PredictConfig:
 
 
 PREDICT_DEFAULTS = PredictConfig()
+
+
+NO_SANDBOX = "--no-sandbox"
+"""Flag of `check` and of the browser."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PageConfig:
+    """How `check` shows a web page."""
+
+    viewport_width: int = setting(1280, "Width of the browser's window, pixels.")
+    viewport_height: int = setting(800, "Height of the browser's window, pixels.")
+    full_page: bool = setting(False, "Take the whole page, not only what the window shows.")
+    timeout_s: float = setting(30.0, "Seconds that a page may take, with the start of the browser.")
+    sandbox: bool = setting(True, "Run a page outside of the browser's sandbox; only for pages that you trust.")
+
+    def __post_init__(self) -> None:
+        for name in ("viewport_width", "viewport_height"):
+            value = getattr(self, name)
+            check(100 <= value <= 8192, f"{name} is {value}; use a number of pixels from 100 to 8,192")
+        most_s = 3600
+        check(
+            0 < self.timeout_s <= most_s,
+            f"timeout_s is {self.timeout_s:g}; use seconds, above 0 and at most {most_s:,}",
+        )
