@@ -447,7 +447,7 @@ class PageConfig:
     viewport_width: int = setting(1280, "Width of the browser's window, pixels.")
     viewport_height: int = setting(800, "Height of the browser's window, pixels.")
     full_page: bool = setting(False, "Take the whole page, not only what the window shows.")
-    timeout_s: float = setting(30.0, "Seconds that a page may take, with the start of the browser.")
+    timeout_s: float = setting(60.0, "Seconds that a page may take, with the start of the browser.")
     sandbox: bool = setting(True, "Run a page outside of the browser's sandbox; only for pages that you trust.")
 
     def __post_init__(self) -> None:

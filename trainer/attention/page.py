@@ -19,6 +19,7 @@ from trainer.text import printable, shown
 
 SCHEMES = ("http://", "https://")
 SUFFIXES = (".html", ".htm", ".xhtml")
+EXAMPLE = "https://example.com"
 KINDS = ("text/html", "application/xhtml+xml")
 QUIET_S = 5.0
 """How long a page that has loaded may go on fetching, until its picture is taken."""
@@ -100,17 +101,19 @@ def take(name: str, elements: Sequence[Element], config: PageConfig, max_pixels:
 
 def page_label(name: str) -> str:
     """A page's name for people, without a password."""
-    parts = urlsplit(name)
-    bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if "@" in parts.netloc else name
-    return printable(bare)
+    scheme, separator, rest = name.partition("://")
+    host, slash, path = rest.partition("/")
+    return printable(f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}")
 
 
 def _address(name: str) -> str:
+    """The address that the browser opens; raises `UserError` if there is none."""
     if name.lower().startswith(SCHEMES):
-        check(
-            bool(urlsplit(name).hostname),
-            f"{printable(name)} names no host; give an address such as https://example.com",
-        )
+        try:
+            host = urlsplit(name).hostname
+        except ValueError as error:
+            raise UserError(f"{page_label(name)} is no address ({error}); give one such as {EXAMPLE}") from None
+        check(bool(host), f"{page_label(name)} names no host; give an address such as {EXAMPLE}")
         return name
     path = pathlib.Path(name).absolute()
     try:

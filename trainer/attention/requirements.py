@@ -23,8 +23,10 @@ MEASURES = {SHARE: PERCENT, "peak": PERCENT, "ratio": NUMBER, "rank": RANK, DROP
 """What can be required -> how its limit is written."""
 EXAMPLES = {PERCENT: "8%", NUMBER: "1.5", RANK: "2"}
 FORM = "NAME>=8%, NAME.rank<=2 or NAME.ratio>1.5, in quotes, since a shell takes < and > for itself"
-ROUNDING = 1e-9
-"""A value so close to its limit is equal to it."""
+ROUNDING = 1e-6
+"""A value so close to its limit is equal to it: maps have seven digits."""
+DIGITS, MOST_DIGITS = 2, 6
+"""Behind the point of a number that is shown: usually, and where fewer do not tell it from its limit."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,12 +43,17 @@ class Requirement:
 
     def __str__(self) -> str:
         measured = "" if self.measure == SHARE else f".{self.measure}"
-        return f"{self.region}{measured}{self.operator}{shown(self.measure, self.limit)}"
+        return f"{self.region}{measured}{self.operator}{self.limit_text}"
 
     @property
     def in_words(self) -> str:
         """Its limit, such as `at least 8%`."""
-        return f"{OPERATORS[self.operator][1]} {shown(self.measure, self.limit)}"
+        return f"{OPERATORS[self.operator][1]} {self.limit_text}"
+
+    @property
+    def limit_text(self) -> str:
+        """Its limit, as it was written."""
+        return shown(self.measure, self.limit, MOST_DIGITS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +85,12 @@ class Verdict:
     @property
     def value_text(self) -> str:
         """The number for people, with as many digits as tell it from the limit."""
-        return shown(self.requirement.measure, self.value, self.requirement.limit)
+        measure, limit = self.requirement.measure, self.requirement.limit
+        digits = DIGITS
+        if abs(self.value - limit) > ROUNDING:
+            while digits < MOST_DIGITS and shown(measure, self.value, digits) == shown(measure, limit, digits):
+                digits += 1
+        return shown(measure, self.value, digits)
 
     @property
     def sentence(self) -> str:
@@ -147,22 +159,13 @@ def judge(
     return [Verdict(each, now[each.region], then.get(each.region)) for each in requirements]
 
 
-def shown(measure: str, value: float, limit: float | None = None) -> str:
-    """A number of a measure for people, with enough digits to differ from a limit that it is not equal to."""
+def shown(measure: str, value: float, digits: int = DIGITS) -> str:
+    """A number of a measure for people, with at most so many digits behind the point, and no zeros at its end."""
     if MEASURES[measure] == RANK:
         return f"{value:.0f}"
     scale, sign = (100, "%") if MEASURES[measure] == PERCENT else (1, "")
-    if limit is None or abs(value - limit) <= ROUNDING:
-        return f"{_rounded(scale * value, 2)}{sign}"
-    digits = 2
-    while digits < 9 and _rounded(scale * value, digits) == _rounded(scale * limit, digits):
-        digits += 1
-    return f"{_rounded(scale * value, digits)}{sign}"
-
-
-def _rounded(value: float, digits: int) -> str:
-    """At most so many digits behind the point, without zeros at the end."""
-    return f"{round(value, digits) + 0.0:.{digits}f}".rstrip("0").rstrip(".")  # + 0.0 makes -0 a 0
+    number = round(scale * value, digits) + 0.0  # which makes a 0 of -0
+    return f"{number:.{digits}f}".rstrip("0").rstrip(".") + sign
 
 
 def _limit(what: str, measure: str, text: str) -> float:
