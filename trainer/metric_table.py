@@ -5,6 +5,7 @@ labels follow from the rows.
 """
 
 import dataclasses
+import math
 
 FIXATIONS, OTHER_COUNTS, DENSITY, BASELINE = "fixations", "other_counts", "density", "baseline"
 """The possible needs of a metric; these are also the names of its arguments in `trainer/metrics.py`.
@@ -26,24 +27,30 @@ class Metric:
     needs: tuple[str, ...]
     """Either FIXATIONS or DENSITY, and any others. With FIXATIONS the metric is computed at the size of the
     original image, with DENSITY at the input size of the network."""
+    lowest: float = -math.inf
+    """Lowest possible score."""
+    highest: float = math.inf
+    """Highest possible score."""
     function: str = ""
     """Name of its function in `trainer/metrics.py`; empty if that is the metric's own name."""
 
 
 METRICS = {
-    "auc_judd": Metric("AUC-Judd", "separates fixated from other pixels", True, (FIXATIONS,)),
+    "auc_judd": Metric("AUC-Judd", "separates fixated from other pixels", True, (FIXATIONS,), 0, 1),
     "shuffled_auc": Metric(
         "sAUC",
         "separates fixated pixels from those fixated in other images",
         True,
         (FIXATIONS, OTHER_COUNTS),
+        0,
+        1,
         # Its cost does not grow with the number of other fixations.
         function="shuffled_auc_of_counts",
     ),
     "nss": Metric("NSS", "standard deviations above the mean at fixations", True, (FIXATIONS,)),
-    "cc": Metric("CC", "correlation of the two maps", True, (DENSITY,)),
-    "kld": Metric("KLD", "divergence of the prediction from the truth", False, (DENSITY,)),
-    "sim": Metric("SIM", "histogram intersection of the two maps", True, (DENSITY,)),
+    "cc": Metric("CC", "correlation of the two maps", True, (DENSITY,), -1, 1),
+    "kld": Metric("KLD", "divergence of the prediction from the truth", False, (DENSITY,), 0),
+    "sim": Metric("SIM", "histogram intersection of the two maps", True, (DENSITY,), 0, 1),
     "information_gain": Metric("IG", "bits per fixation above the centre bias", True, (FIXATIONS, BASELINE)),
 }
 """Name -> row, in the order of every table."""

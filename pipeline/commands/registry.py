@@ -12,12 +12,13 @@ from trainer import generated
 from trainer.artifacts import DEFAULT, REGISTRY
 from trainer.errors import check
 from trainer.models.registry_layout import number_of
+from trainer.parser import Parser
 from trainer.settings_cli import add_settings, settings
 
 HELP = "list model versions, show one, or set the default"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     parser.add_argument("action", choices=("list", "show", "set-default"))
     parser.add_argument("version", nargs="?", help="number or alias; show without it shows the default version")
     add_settings(parser, PipelineConfig, ("registry", "model_name"))

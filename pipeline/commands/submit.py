@@ -19,11 +19,12 @@ from pipeline.graph.environment import load_environment
 from pipeline.graph.titles import titles_of
 from pipeline.vertex import checks, runs, submit
 from pipeline.vertex.doctor import before
+from trainer.parser import Parser
 
 HELP = "start a run on Vertex AI"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     add_environment(parser)
     parser.add_argument("--wait", action="store_true", help="follow the run until it ends")
     parser.add_argument("--dry-run", action="store_true", help="print the request without sending it")

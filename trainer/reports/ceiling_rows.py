@@ -24,17 +24,17 @@ def describe(ceiling: Mapping[str, Any]) -> Rows:
 
     Returns:
         Rows with the heading of the metric, `metric`, `start` and `end` (the scores of centre bias and people as
-        text) and `shares`: model -> `Share`.
+        text), `interval` (that of people) and `shares`: model -> `Share`.
     """
     rows = []
     for metric, row in METRICS.items():
         scores = ceiling[LEAVE_ONE_OUT if FIXATIONS in row.needs else SPLIT_HALF]
         if metric in scores["means"][OBSERVERS]:
-            half = score_rows.half_width(scores["intervals"][OBSERVERS][metric])
             ends = [f"{scores['means'][model][metric]:.3f}" for model in (CENTER_BIAS, OBSERVERS)]
             start, end = (text.replace("-", wording.MINUS) for text in ends)
             shares = {model: Share(**shares[metric]) for model, shares in scores["shares"].items()}
-            more = {"metric": metric, "start": start, "end": f"{end} {half}".rstrip(), "shares": shares}
+            more = {"metric": metric, "start": start, "end": end, "shares": shares}
+            more["interval"] = score_rows.interval(metric, scores["intervals"][OBSERVERS][metric])
             rows.append(score_rows.heading(metric) | more)
     return rows
 

@@ -10,7 +10,6 @@ from trainer.evaluation.per_image import PerImage, Scores
 from trainer.metric_table import METRICS
 from trainer.reports import charts
 
-PLUS_MINUS = "\N{PLUS-MINUS SIGN}"
 TONES = {wording.BETTER: "good", wording.WORSE: "bad", wording.NOT_SIGNIFICANT: "soft", wording.SAME: "soft"}
 """Significance -> colour."""
 
@@ -24,10 +23,17 @@ def name(metric: str) -> str:
     return f"{row['label']} {row['arrow']}"
 
 
-def half_width(interval: Sequence[float] | None) -> str:
-    """Half of an interval's width after ±; empty without an interval, or if all digits are 0."""
-    half = f"{(interval[1] - interval[0]) / 2:.3f}" if interval else ""
-    return f"{PLUS_MINUS}{half}" if half.strip("0.") else ""
+def interval(metric: str, ends: Sequence[float] | None) -> str:
+    """The interval of a mean, such as `0.641 to 0.778`, within the possible scores of `metric`.
+
+    Student's interval is symmetric, so an end can lie where no score does: that end is the metric's own. Empty
+    without an interval, or if both ends have the same three decimals.
+    """
+    if ends is None:
+        return ""
+    row = METRICS[metric]
+    low, high = (f"{min(max(end, row.lowest), row.highest) + 0.0:.3f}" for end in ends)
+    return "" if low == high else f"{low} to {high}".replace("-", wording.MINUS)
 
 
 def describe_scores(
@@ -67,7 +73,7 @@ def _score_row(
     cells = [
         {
             "text": texts[model].replace("-", wording.MINUS),
-            "half": half_width(intervals[model][metric]),
+            "interval": interval(metric, intervals[model][metric]),
             "best": texts[model] == best,
             "minor": model not in colors,
         }

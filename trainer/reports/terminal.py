@@ -16,11 +16,9 @@ from trainer.reports import ceiling_rows, score_rows
 MODELS = {
     "candidate": "candidate",
     "champion": "default",
-    "centre_bias": "centre bias",
+    "centre_bias": "centre\nbias",  # in one line, the gain would need more than 80 characters
     "uniform": "uniform",
 }
-WITH_INTERVAL = ("candidate", "champion")
-"""The models whose intervals are shown."""
 
 
 def print_evaluation(evaluation: dict[str, Any], console: Console, registers: bool = True) -> None:
@@ -31,14 +29,13 @@ def print_evaluation(evaluation: dict[str, Any], console: Console, registers: bo
     """
     for dataset, result in evaluation["datasets"].items():
         means, gains = dict(result["models"]), result["gains"]
-        if gains:  # 80 characters have no room for both the uniform map and the gain
+        if gains:  # 80 characters have no room for the uniform map, or the default's interval, beside the gain
             del means["uniform"]
-        intervals = {model: result["intervals"][model] for model in WITH_INTERVAL if model in means}
-        rows = _score_cells(means, intervals)
+        columns, rows = _score_cells(means, {"candidate": result["intervals"]["candidate"]})
         for metric, gain in gains.items():
             ends = "" if gain["low"] is None else f"{gain['low']:+.3f} to {gain['high']:+.3f}"
             rows[metric] += [f"{gain['mean']:+.3f}", ends]
-        columns = [MODELS[model] for model in means] + (["gain", "interval"] if gains else [])
+        columns += ["gain", "interval"] if gains else []
         _print(console, _title(dataset, result["n_images"], evaluation["shown_confidence"]), columns, rows)
         if "ceiling" in result:
             _print_ceiling(
@@ -70,9 +67,7 @@ def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float, who:
 def print_comparison(results: Mapping[str, Result], level: float, console: Console) -> None:
     """Print for each dataset the scores, the gains over the first model, the notes and the verdicts."""
     for dataset, result in results.items():
-        columns = [MODELS.get(label, label) for label in result.means]
-        rows = _score_cells(result.means, result.intervals)
-        _print(console, _title(dataset, result.n_images, level), columns, rows)
+        _print(console, _title(dataset, result.n_images, level), *_score_cells(result.means, result.intervals))
         for label, differences in result.differences.items():
             gains = {metric: score_rows.gain_row(metric, gain) for metric, gain in differences.items()}
             fields = ("mean", "interval", "p", "better_on", "significance")
@@ -85,15 +80,17 @@ def print_comparison(results: Mapping[str, Result], level: float, console: Conso
 
 def _score_cells(
     means: Mapping[str, Scores], intervals: Mapping[str, score_rows.Intervals]
-) -> dict[str, list[str]]:
-    """Metric -> the mean of each model, with half of its interval if `intervals` has the model."""
-    return {
-        metric: [
-            f"{scores[metric]:.3f} {score_rows.half_width(intervals.get(model, {}).get(metric))}".rstrip()
-            for model, scores in means.items()
-        ]
-        for metric in next(iter(means.values()))
-    }
+) -> tuple[list[str], dict[str, list[str]]]:
+    """The columns, and metric -> cells: the mean of each model, and its interval if `intervals` has the model."""
+    columns: list[str] = []
+    rows: dict[str, list[str]] = {metric: [] for metric in next(iter(means.values()))}
+    for model, scores in means.items():
+        columns += [MODELS.get(model, model)] + (["interval"] if model in intervals else [])
+        for metric, cells in rows.items():
+            cells.append(f"{round(scores[metric], 3) + 0.0:.3f}")
+            if model in intervals:
+                cells.append(score_rows.interval(metric, intervals[model][metric]))
+    return columns, rows
 
 
 def _title(dataset: str, n_images: int, level: float) -> str:
@@ -102,12 +99,13 @@ def _title(dataset: str, n_images: int, level: float) -> str:
 
 
 def _print(console: Console, title: str, columns: Iterable[str], rows: Mapping[str, Sequence[str]]) -> None:
-    """Print a table with one row for each metric, whose cells are in `rows`."""
+    """Print a table with one row for each metric, whose cells are in `rows`; minus signs are ASCII's."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("")
     for column in columns:
         table.add_column(Text(column), justify="right", overflow="fold")
     for metric, cells in rows.items():
-        table.add_row(score_rows.name(metric), *cells)
+        # A spreadsheet that a score is pasted into takes no other sign for a number.
+        table.add_row(score_rows.name(metric), *(cell.replace(wording.MINUS, "-") for cell in cells))
     console.print(Text(title, style="bold"), soft_wrap=True)
     console.print(table)

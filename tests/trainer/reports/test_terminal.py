@@ -5,7 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
+from trainer.evaluation import wording
 from trainer.metric_table import METRICS
+from trainer.reports import score_rows
 from trainer.reports.terminal import print_evaluation
 
 
@@ -19,13 +21,30 @@ def lines(evaluation):
 def test_every_score_is_shown_with_its_interval_within_80_characters(evaluation, lines):
     salicon = evaluation["datasets"]["salicon"]
     assert lines[0].strip() == "Validation images of salicon: 10; 95% confidence intervals"
-    assert lines[1].split() == ["candidate", "default", "centre", "bias", "gain", "interval"]
-    low, high = salicon["intervals"]["champion"]["nss"]
+    assert lines[1].split() == ["centre"]
+    assert lines[2].split() == ["candidate", "interval", "default", "bias", "gain", "interval"]
+    low, high = salicon["intervals"]["candidate"]["nss"]
     gain = salicon["gains"]["nss"]
     nss, _ = (line.split() for line in lines if line.startswith("NSS ↑"))
-    assert nss[4:6] == [f"{salicon['models']['champion']['nss']:.3f}", f"±{(high - low) / 2:.3f}"]
+    means = {model: f"{scores['nss']:.3f}" for model, scores in salicon["models"].items()}
+    assert nss[2:7] == [means["candidate"], f"{low:.3f}", "to", f"{high:.3f}", means["champion"]]
     assert nss[-4:] == [f"{gain['mean']:+.3f}", f"{gain['low']:+.3f}", "to", f"{gain['high']:+.3f}"]
     assert all(len(line) <= 80 for line in lines[:-1] if not line.startswith("Undefined"))
+
+
+@pytest.mark.parametrize(
+    ("metric", "ends", "expected"),
+    [
+        ("kld", [-0.014, 0.794], "0.000 to 0.794"),
+        ("auc_judd", [0.8075, 1.0374], "0.807 to 1.000"),
+        ("cc", [0.756, 1.062], "0.756 to 1.000"),
+        ("information_gain", [-2.0, 0.5], f"{wording.MINUS}2.000 to 0.500"),
+        ("sim", [0.64, 0.64], ""),
+        ("sim", None, ""),
+    ],
+)
+def test_interval_ends_where_the_scores_do(metric, ends, expected):
+    assert score_rows.interval(metric, ends) == expected
 
 
 def test_last_line_is_the_whole_reason(lines):
