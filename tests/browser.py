@@ -25,7 +25,7 @@ REMEDY = f"no Chromium found: install it (`playwright install chromium`, or a pa
 
 
 def executable(playwright: Playwright) -> str | None:
-    """Path of a Chromium: the variable CHROME_PATH, one on PATH, or Playwright's own; None if none is installed."""
+    """Path of a Chromium: of the variable, on PATH, or Playwright's own; None if none is installed."""
     candidates = [os.environ.get(VARIABLE), *map(shutil.which, NAMES), playwright.chromium.executable_path]
     return next((path for path in candidates if path and pathlib.Path(path).exists()), None)
 
