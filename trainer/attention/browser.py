@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from trainer import scratch
-from trainer.config import NO_SANDBOX
 from trainer.errors import UserError
 from trainer.text import shown
 
@@ -45,6 +44,8 @@ ARGUMENTS = (
     "--hide-scrollbars",
     "--mute-audio",
 )
+NO_SANDBOX = "--no-sandbox"
+"""Flag of the browser, and of `check`."""
 PIPES = 'exec "$@" 3<&0 4>&1 </dev/null >&2'
 """Program of a shell: the browser reads commands from file 3, and writes answers to file 4."""
 END = b"\0"

@@ -12,6 +12,9 @@ from trainer.prediction.render import Map
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor
 
+JSON_SCHEMA = 1
+"""Version of what `as_json` returns: it grows if a key goes away, or means something else."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
@@ -62,6 +65,7 @@ def _measured(predictor: "Predictor", design: Design) -> Measured:
 def as_json(checked: Checked) -> dict[str, Any]:
     """What a check found, as values for JSON."""
     return {
+        "schema": JSON_SCHEMA,
         "passed": not checked.failed,
         "design": _design_json(checked.design),
         "baseline": _design_json(checked.baseline) if checked.baseline else None,

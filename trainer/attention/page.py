@@ -8,11 +8,12 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from trainer.attention.browser import Browser, CommandError, running
 from trainer.config import PageConfig
 from trainer.errors import UserError, check
+from trainer.local_files import local_path
 from trainer.picture import MAX_PIXELS, Pixels, read_picture
 from trainer.prediction.regions import Region
 from trainer.text import printable, shown
@@ -50,8 +51,9 @@ class Shot:
 
 
 def is_page(name: str) -> bool:
-    """Whether a design is a page: an address, or a file of HTML."""
-    return name.lower().startswith(SCHEMES) or name.lower().endswith(SUFFIXES)
+    """Whether a design is a page: an address, or a file of HTML with or without a #fragment."""
+    lower = name.lower()
+    return lower.startswith(SCHEMES) or lower.endswith(SUFFIXES) or lower.partition("#")[0].endswith(SUFFIXES)
 
 
 def parse_element(text: str) -> Element:
@@ -115,11 +117,12 @@ def _address(name: str) -> str:
             raise UserError(f"{page_label(name)} is no address ({error}); give one such as {EXAMPLE}") from None
         check(bool(host), f"{page_label(name)} names no host; give an address such as {EXAMPLE}")
         return name
-    path = pathlib.Path(name).absolute()
+    file, fragment = (name, "") if name.lower().endswith(SUFFIXES) else name.split("#", 1)
+    path = local_path(file).absolute()
     try:
-        check(path.is_file(), f"{printable(name)} is no file; give an HTML file, an address or a picture")
+        check(path.is_file(), f"{printable(file)} is no file; give an HTML file, an address or a picture")
         with path.open("rb"):
-            return path.as_uri()
+            return path.as_uri() + (f"#{quote(fragment)}" if fragment else "")
     except OSError as error:
         raise UserError(f"cannot read {printable(name)}: {error.strerror}") from None
 

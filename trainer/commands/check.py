@@ -21,15 +21,15 @@ The exit status is 0 if every requirement is met, 1 if one is not, and 2 if the 
 """
 
 import argparse
-import dataclasses
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 from trainer import generated
-from trainer.config import NO_SANDBOX, PageConfig, PredictConfig
-from trainer.errors import UserError, check
+from trainer.config import PageConfig, PredictConfig
+from trainer.errors import UsageError, UserError, check
 from trainer.loading import load_tensorflow
+from trainer.parser import Parser
 from trainer.settings_cli import STDOUT, add_model, add_settings, output_dir, output_file, settings, summarize
 from trainer.text import printable
 
@@ -38,13 +38,15 @@ if TYPE_CHECKING:
     from trainer.prediction.regions import Region
 
 HELP = "check that regions of a design get the attention that they need"
-FAILS, CANNOT_TELL = 1, 2
-"""Exit statuses: a requirement is not met; nothing is known about the design."""
+FAILS = 1
+"""Exit status if a requirement is not met."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("design", metavar="DESIGN", help="Picture, HTML file, or address of a page, which is opened.")
+def configure(parser: Parser) -> None:
+    parser.add_argument(
+        "design", metavar="DESIGN", help="Picture, HTML file, or address of a page, which is opened."
+    )
+    add = parser.group("requirements").add_argument
     add(
         "--require",
         action="append",
@@ -59,6 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PERCENT",
         help="Largest drop of each region from the baseline, such as 20%%, unless a requirement gives its own.",
     )
+    add = parser.group("regions").add_argument
     add(
         "--region",
         action="append",
@@ -80,6 +83,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="CSS selector of an element of the page, which is a region; '#buy' is named buy. Repeat it for more.",
     )
     add_model(parser)
+    add = parser.group(PredictConfig.TITLE).add_argument
     add(
         "--output-dir",
         default="",
@@ -89,19 +93,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--junit", metavar="FILE", help="Write JUnit's XML, with a test case for each requirement.")
     add("--json", metavar="FILE", help="Write what was measured, and the verdicts, as JSON; - is stdout.")
     add_settings(parser, PredictConfig, ("most_megapixels",))
-    add_settings(parser, PageConfig, ("viewport_width", "viewport_height", "timeout_s"))
-    help_of = {field.name: field.metadata["help"] for field in dataclasses.fields(PageConfig)}
-    add("--full-page", action="store_true", help=help_of["full_page"])
-    add(NO_SANDBOX, dest="sandbox", action="store_false", help=help_of["sandbox"])
+    add_settings(parser, PageConfig)
 
 
 def execute(parsed: argparse.Namespace) -> None:
     try:
-        checked = _execute(parsed)
+        passed = _execute(parsed)["passed"]
     except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(CANNOT_TELL) from None
-    if not checked["passed"]:
+        raise UsageError(str(error)) from None  # 1 means that a requirement is not met
+    if not passed:
         raise SystemExit(FAILS)
 
 

@@ -56,7 +56,7 @@ def shares(model, name):
 
 def test_a_design_that_meets_its_requirements(narrow_model, designs, capsys):
     share = shares(narrow_model, "after.png")["left"]
-    assert check(narrow_model, "after.png", *FLAGS, f"--require=left>={99 * share:.4f}%") == 0
+    assert check(narrow_model, "after.png", *FLAGS, f"--require=left>={round(99 * share, 3):g}%") == 0
     out = capsys.readouterr().out
     assert out.splitlines()[-1] == "after.png meets the requirement"
     assert re.search(r"^left>=\S+ +\S+% +\S+% +pass", out, re.MULTILINE)
@@ -65,7 +65,7 @@ def test_a_design_that_meets_its_requirements(narrow_model, designs, capsys):
 
 def test_a_region_that_falls_short_ends_with_1_and_a_sentence(narrow_model, designs, capsys):
     share = shares(narrow_model, "after.png")["left"]
-    low, high = f"left>={99 * share:.4f}%", f"left>={101 * share:.4f}%"
+    low, high = (f"left>={round(part * share, 3):g}%" for part in (99, 101))
     arguments = ["after.png", *FLAGS, f"--require={high}", f"--require={low}"]
     assert check(narrow_model, *arguments, "--json", "c.json", "--junit", "c.xml", "--output-dir", "maps") == 1
     out = capsys.readouterr().out.splitlines()

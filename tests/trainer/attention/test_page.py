@@ -108,6 +108,12 @@ def test_a_file_is_a_page(tmp_path, address):
     assert sides(take(str(path), [BUY], CONFIG).regions[0]) == (20, 30, 80, 40)
 
 
+def test_a_file_may_have_a_fragment(tmp_path, address):
+    path = tmp_path / "page.html"
+    path.write_text(f"{STYLE}<style>:target {{ left: 50px }}</style><div id=buy></div>")
+    assert sides(take(f"{path}#buy", [BUY], CONFIG).regions[0]) == (50, 0, 80, 40)
+
+
 @pytest.mark.parametrize(
     ("path", "selector", "message"),
     [
