@@ -22,6 +22,7 @@ SERVING_PINS := tensorflow-cpu==2.15.1 tensorflow-serving-api==2.15.1
 # Cloud Storage as a file system: the program that Google's services mount buckets with.
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 AUDIT := .venv-audit
+EXAMPLE_WORKFLOWS := docs/check/attention.yml
 # The site. mkdocs-material is no longer developed; Zensical is its authors' successor. From 0.1 on it needs the package
 # zensical-ui, which the index did not offer on 2026-11-23.
 SITE := .venv-docs
@@ -110,10 +111,10 @@ check-manifests: ## Have docs/kubernetes/ read by the code of Kubernetes and Arg
 check-infra: $(INSTALLED) ## Have infra/ validated and planned by Terraform and the google provider, without a project (needs terraform or tofu)
 	$(BIN)/python -m pytest tests/check_infra.py -rs $(ARGS)
 
-check-workflows: $(AUDIT)/.installed ## Have .github/workflows/ read by zizmor for weaknesses, and by actionlint (needs Go)
-	$(AUDIT)/bin/zizmor --offline --quiet .github
+check-workflows: $(AUDIT)/.installed ## Have .github/workflows/ and the example in docs/check/ read by zizmor for weaknesses, and by actionlint (needs Go)
+	$(AUDIT)/bin/zizmor --offline --quiet .github $(EXAMPLE_WORKFLOWS)
 	@$(call needs_go,actionlint)
-	go run $(ACTIONLINT)
+	go run $(ACTIONLINT) .github/workflows/*.yml $(EXAMPLE_WORKFLOWS)
 
 check-packages: $(AUDIT)/.installed ## Ask PyPI for known vulnerabilities of all pinned packages (needs pypi.org itself)
 	@failed=; for pins in requirements/*.txt; do \

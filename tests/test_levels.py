@@ -23,7 +23,7 @@ LEVELS = [
     trainer.model
     trainer.data trainer.models
     trainer.training trainer.evaluation trainer.prediction
-    trainer.reports
+    trainer.reports trainer.attention
     trainer.api trainer.demo
     trainer.commands
     trainer.__main__

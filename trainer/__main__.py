@@ -15,6 +15,7 @@ COMMANDS = (
     "evaluate",
     "compare",
     "predict",
+    "check",
     "demo",
     "import-weights",
     "export",

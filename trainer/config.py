@@ -481,3 +481,25 @@ class PredictConfig:
 
 
 PREDICT_DEFAULTS = PredictConfig()
+
+
+@dataclasses.dataclass(frozen=True)
+class PageConfig:
+    """How `check` shows a web page."""
+
+    TITLE: ClassVar[str] = "pages"
+    viewport_width: int = setting(1280, "Width of the browser's window, pixels.")
+    viewport_height: int = setting(800, "Height of the browser's window, pixels.")
+    full_page: bool = setting(False, "Take the whole page, not only what the window shows.")
+    timeout_s: float = setting(60.0, "Seconds that a page may take, with the start of the browser.")
+    sandbox: bool = setting(
+        True, "Run the page in the browser's sandbox; do without only for a page that you trust, where it must be."
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("viewport_width", "viewport_height"):
+            value = getattr(self, name)
+            check(100 <= value <= 8192, f"{name} is {value}; use a number of pixels from 100 to 8,192")
+        check(
+            0 < self.timeout_s <= 3600, f"timeout_s is {self.timeout_s:g}; use seconds, above 0 and at most 3,600"
+        )

@@ -13,7 +13,7 @@ from trainer.errors import UsageError, UserError, check_choice, nearest
 WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 """Shells whose completion shtab writes."""
-FILES, FOLDERS = ("FILE", "HTML", "PATH", "IMAGE", "MODEL", "SOURCE"), ("DIR",)
+FILES, FOLDERS = ("FILE", "HTML", "PATH", "IMAGE", "DESIGN", "MODEL", "SOURCE"), ("DIR",)
 """Names of values that a shell completes by the names of files, and by those of folders alone."""
 
 

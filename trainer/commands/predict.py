@@ -112,12 +112,10 @@ def _formats(parsed: argparse.Namespace, config: PredictConfig) -> tuple[str, ..
 
 
 def _regions(parsed: argparse.Namespace) -> list["Region"]:
-    from trainer.prediction.regions import parse_region
+    from trainer.prediction.regions import check_names, parse_region
 
     regions = [parse_region(text) for text in parsed.region]
-    names = [region.name for region in regions]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    check(not repeated, f"several regions are named {', '.join(repeated)}; give each its own name")
+    check_names([region.name for region in regions])
     return regions
 
 

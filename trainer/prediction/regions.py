@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.errors import UserError
+from trainer.errors import UserError, check
 
 FORM = (
     "NAME:X,Y,WIDTH,HEIGHT, either in pixels from the top left (logo:20,10,200,80) or all four in percent "
@@ -97,6 +97,12 @@ def parse_region(text: str) -> Region:
     if width <= 0 or height <= 0:
         raise UserError(f"region {text!r} is empty: width and height must be above 0; the form is {FORM}")
     return Region(name.strip(), x, y, width, height, percent)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise `UserError` if several regions have the same name."""
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    check(not repeated, f"several regions are named {', '.join(repeated)}; give each its own name")
 
 
 def focus(map: npt.NDArray[np.floating]) -> float:

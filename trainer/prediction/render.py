@@ -183,7 +183,7 @@ def _add_scale(pixels: Pixels, largest: float, names: Sequence[str]) -> Pixels:
         (middle, "m", "", "0"),
         (right, "r", f"more in {names[1]}", f"+{largest:.2g} times the mean"),
     ):
-        draw.text((x, top + row // 2), _shortened(title, font, half_px), INK, font, anchor=f"{side}m")
+        draw.text((x, top + row // 2), shortened(title, font, half_px), INK, font, anchor=f"{side}m")
         draw.text((x, below), value, INK, font, anchor=f"{side}m")
     return np.asarray(page)
 
@@ -212,11 +212,11 @@ def draw_contact_sheet(entries: Sequence[tuple[str, Pixels, Map]]) -> Pixels:
             bottom = top + height - line - gap
             for x, pixels in ((left, image), (left + image.shape[1] + gap // 4, blend(image, values))):
                 page.paste(Image.fromarray(pixels), (x, bottom - len(image)))
-            draw.text((left, bottom + line // 2), _shortened(name, font, cell_px), INK, font, anchor="lm")
+            draw.text((left, bottom + line // 2), shortened(name, font, cell_px), INK, font, anchor="lm")
     return np.asarray(page)
 
 
-def _shortened(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width_px: int) -> str:
+def shortened(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width_px: int) -> str:
     """The text, with an ellipsis for its middle if it is too wide."""
     n_kept = len(text)
     short = text
