@@ -17,6 +17,7 @@ import dataclasses
 from typing import Any
 
 from trainer.errors import check
+from trainer.loading import announce
 from trainer.metric_table import METRICS
 from trainer.settings_cli import output_file, summarize
 
@@ -72,7 +73,6 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     from trainer.evaluation.contestants import find_contestants
     from trainer.evaluation.shared_scores import evaluate_again, find_shared
     from trainer.models.answering import find_opponent
-    from trainer.reports.compare_page import write_comparison
     from trainer.reports.terminal import print_comparison
 
     models = parsed.models
@@ -85,13 +85,16 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
         shared = find_shared(contestants)
     results = {name: compare(name, shared[name], parsed.metric, parsed.confidence) for name in shared}
     if parsed.html:
+        announce(f"drawing {parsed.html}")
+        from trainer.reports.compare_page import write_comparison
+
         write_comparison(contestants, shared, results, parsed.confidence, parsed.html)
     print_comparison(results, parsed.confidence, Console())
     for contestant in contestants:
         if contestant.notice:
             print(contestant.notice)
     if parsed.html:
-        print(f"Page with pictures: {parsed.html}")
+        print(f"Report: {parsed.html}")
     return {
         "confidence": parsed.confidence,
         "models": {each.label: {"named": each.name, **each.facts} for each in contestants},

@@ -6,6 +6,7 @@ import pathlib
 from trainer import recordings, scratch
 from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig
 from trainer.errors import check
+from trainer.loading import announce
 from trainer.parser import Parser
 from trainer.settings_cli import add_model, add_settings, output_dir, output_file, settings
 
@@ -41,7 +42,6 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.evaluation.gate import REGISTERS_NOTHING, require_baseline
     from trainer.models.answering import find_answering
     from trainer.models.find import find_model
-    from trainer.reports.report import write_report
     from trainer.reports.terminal import print_evaluation
 
     config, held_out = settings(EvaluateConfig, parsed), settings(HeldOutConfig, parsed)
@@ -59,9 +59,13 @@ def execute(parsed: argparse.Namespace) -> None:
             data = [*data, _fetch(held_out, parsed, f"{folder}/prepared")]
         evaluation = evaluate(config, model, prepared_by_name(data), parsed.output_dir, champion)
     if parsed.report:
+        announce(f"drawing {parsed.report}")
+        from trainer.reports.report import write_report
+
         write_report(parsed.output_dir, parsed.report, registers=False)
     print_evaluation(evaluation, Console(), registers=False)
     require_baseline(evaluation)
+    print(f"wrote {parsed.output_dir}" + (f"; report: {parsed.report}" if parsed.report else ""))
     print(f"{REGISTERS_NOTHING} Use --champion to compare with a default model.")
 
 
