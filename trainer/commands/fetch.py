@@ -4,7 +4,7 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING
 
-from trainer import recordings
+from trainer import datasets, recordings
 from trainer.config import FetchConfig
 from trainer.loading import announce
 from trainer.parser import Parser
@@ -36,10 +36,11 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.data.fetch import fetch_dataset
-
     config = settings(FetchConfig, parsed)
     recordings.check_used([config])
+    datasets.get(config.dataset)
+    from trainer.data.fetch import fetch_dataset
+
     test_of = config.dataset if parsed.test else ""
     manifest = fetch_dataset(config, parsed.output_dir, parsed.cache_dir, test_of)
     if parsed.preview:
