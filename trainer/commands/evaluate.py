@@ -6,6 +6,7 @@ import pathlib
 from trainer import recordings, scratch
 from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig
 from trainer.errors import check
+from trainer.loading import announce
 from trainer.parser import Parser
 from trainer.settings_cli import add_model, add_settings, output_dir, output_file, settings
 
@@ -34,15 +35,8 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from rich.console import Console
-
-    from trainer.artifacts import prepared_by_name
-    from trainer.evaluation.evaluate import check_output, evaluate
-    from trainer.evaluation.gate import REGISTERS_NOTHING, require_baseline
     from trainer.models.answering import find_answering
     from trainer.models.find import find_model
-    from trainer.reports.report import write_report
-    from trainer.reports.terminal import print_evaluation
 
     config, held_out = settings(EvaluateConfig, parsed), settings(HeldOutConfig, parsed)
     check(
@@ -50,6 +44,15 @@ def execute(parsed: argparse.Namespace) -> None:
         f"test_share is {parsed.test_share:g}, but test_dataset is empty; name the dataset that it is a share of",
     )
     model, champion = find_answering(parsed.model).folder, parsed.champion and find_model(parsed.champion)
+
+    # After what a mistake in a name ends: these load SciPy and Matplotlib.
+    from rich.console import Console
+
+    from trainer.artifacts import prepared_by_name
+    from trainer.evaluation.evaluate import check_output, evaluate
+    from trainer.evaluation.gate import REGISTERS_NOTHING, require_baseline
+    from trainer.reports.terminal import print_evaluation
+
     check_output(parsed.output_dir)
     # Next to the output, because that disk has room.
     place = next(parent for parent in pathlib.Path(parsed.output_dir).absolute().parents if parent.exists())
@@ -59,9 +62,13 @@ def execute(parsed: argparse.Namespace) -> None:
             data = [*data, _fetch(held_out, parsed, f"{folder}/prepared")]
         evaluation = evaluate(config, model, prepared_by_name(data), parsed.output_dir, champion)
     if parsed.report:
+        announce(f"drawing {parsed.report}")
+        from trainer.reports.report import write_report
+
         write_report(parsed.output_dir, parsed.report, registers=False)
     print_evaluation(evaluation, Console(), registers=False)
     require_baseline(evaluation)
+    print(f"wrote {parsed.output_dir}" + (f"; report: {parsed.report}" if parsed.report else ""))
     print(f"{REGISTERS_NOTHING} Use --champion to compare with a default model.")
 
 
