@@ -243,7 +243,7 @@ def evaluate(folder, prepared, model, registry, tested=None, **changes):
     place = {"model_name": "msinet", "registry": str(registry)}
     nothing = tested or artifact(dsl.Dataset, folder / "nothing")
     data = {"base_data": prepared, "finetune_data": prepared, "test_data": nothing}
-    evaluate_model.python_func(**config, **place, **data, model=model, **outputs)
+    evaluate_model.python_func(**config, **place, run="run-1", **data, model=model, **outputs)
     return outputs, place, data
 
 
