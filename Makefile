@@ -22,6 +22,11 @@ SERVING_PINS := tensorflow-cpu==2.15.1 tensorflow-serving-api==2.15.1
 # Cloud Storage as a file system: the program that Google's services mount buckets with.
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 AUDIT := .venv-audit
+EXAMPLE_WORKFLOWS := docs/check/attention.yml
+# The site. mkdocs-material is no longer developed; Zensical is its authors' successor. From 0.1 on it needs the package
+# zensical-ui, which the index did not offer on 2026-11-23.
+SITE := .venv-docs
+SITE_PINS := 'zensical<0.1' mkdocstrings-python
 GCSFUSE := .tools/bin/gcsfuse
 GCSFUSE_PACKAGE := github.com/googlecloudplatform/gcsfuse/v3@v3.11.4
 
@@ -53,7 +58,7 @@ TENSORFLOW := $(if $(filter command,$(origin GPU)),$(gpu_or_cpu),$(or $(shell ca
 SAME := $(filter $(TENSORFLOW),$(shell cat $(INSTALLED) 2>/dev/null))
 SETS := requirements/$(TENSORFLOW).txt requirements/dev.txt
 
-.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-images check-gcloud lint format compile requirements hooks clean
+.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-images check-gcloud docs lint format compile requirements hooks clean
 
 help: ## List the commands
 	@echo "Commands (make COMMAND):"
@@ -106,10 +111,10 @@ check-manifests: ## Have docs/kubernetes/ read by the code of Kubernetes and Arg
 check-infra: $(INSTALLED) ## Have infra/ validated and planned by Terraform and the google provider, without a project (needs terraform or tofu)
 	$(BIN)/python -m pytest tests/check_infra.py -rs $(ARGS)
 
-check-workflows: $(AUDIT)/.installed ## Have .github/workflows/ read by zizmor for weaknesses, and by actionlint (needs Go)
-	$(AUDIT)/bin/zizmor --offline --quiet .github
+check-workflows: $(AUDIT)/.installed ## Have .github/workflows/ and the example in docs/check/ read by zizmor for weaknesses, and by actionlint (needs Go)
+	$(AUDIT)/bin/zizmor --offline --quiet .github $(EXAMPLE_WORKFLOWS)
 	@$(call needs_go,actionlint)
-	go run $(ACTIONLINT)
+	go run $(ACTIONLINT) .github/workflows/*.yml $(EXAMPLE_WORKFLOWS)
 
 check-packages: $(AUDIT)/.installed ## Ask PyPI for known vulnerabilities of all pinned packages (needs pypi.org itself)
 	@failed=; for pins in requirements/*.txt; do \
@@ -123,6 +128,9 @@ check-images: $(INSTALLED) $(GCSFUSE) ## Build the cpu and tpu images without Do
 
 check-gcloud: $(INSTALLED) ## Give the commands of gcloud that are sent and written down to gcloud itself, on this machine (minutes; needs it)
 	$(BIN)/python -m pytest tests/check_gcloud.py $(ARGS)
+
+docs: $(SITE)/.installed ## Build the site of the guides and the API into build/docs/site, and check every link
+	$(SITE)/bin/python -m docs.site.build
 
 lint: $(INSTALLED) ## Check format, style, types, and that the compiled pipeline is up to date
 	$(BIN)/ruff format --check
@@ -146,6 +154,7 @@ requirements: $(UV_INSTALLED) ## Write the pins of requirements/*.txt from pypro
 	printf '%s\n' $(COMPILER_PINS) | $(call pin,tpu-check,-) $(only_x86) --constraints requirements/cpu.txt
 	printf '%s\n' $(SERVING_PINS) | $(call pin,serving,-) $(only_x86) --excludes <(echo tensorflow)
 	printf '%s\n' pip-audit zizmor | $(call pin,audit,-) --universal
+	printf '%s\n' $(SITE_PINS) | $(call pin,docs,-) --universal
 
 pin = UV_CUSTOM_COMPILE_COMMAND='make requirements' $(UV) pip compile --quiet $(ARGS) --python $(BIN)/python --python-version 3.11 \
   --generate-hashes --no-annotate --output-file requirements/$(1).txt $(or $(2),pyproject.toml)
@@ -155,7 +164,7 @@ hooks: $(INSTALLED) ## Check style before every commit: install the pre-commit h
 	$(BIN)/pre-commit install
 
 clean: ## Remove what can be made again: .venv and caches (runs/ and models/ stay)
-	rm -rf $(VENV) $(COMPILER) $(SERVING) $(AUDIT) .tools build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(COMPILER) $(SERVING) $(AUDIT) $(SITE) .tools build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # `uv pip $(2)` in the environment $(1). A run imports 4000 of the 14000 files, and the first import compiles them: 10
@@ -202,6 +211,12 @@ $(AUDIT)/.installed: requirements/audit.txt | $(UV_INSTALLED)
 	@rm -f $@
 	@$(AUDIT)/bin/python -c '' 2>/dev/null || $(BIN)/python -m venv --clear --without-pip $(AUDIT)
 	@$(call pinned,$(AUDIT),sync $<)
+	@touch $@
+
+$(SITE)/.installed: requirements/docs.txt | $(UV_INSTALLED)
+	@rm -f $@
+	@$(SITE)/bin/python -c '' 2>/dev/null || $(BIN)/python -m venv --clear --without-pip $(SITE)
+	@$(call pinned,$(SITE),sync $<)
 	@touch $@
 
 $(GCSFUSE):

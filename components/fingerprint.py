@@ -31,8 +31,9 @@ def fingerprint(
         is_replaced = base_model_uri and not evaluate_base
         data = fetch.fingerprint(dataset, source, private_sources) if dataset and not is_replaced else ""
         unused = "not needed, because base_model_uri replaces base training"
-        print(f"{fetch.prepared_name(dataset, source)}: {data or unused}" if dataset else "there is no test set")
+        found = "its source was found" if data else unused
+        print(f"{fetch.prepared_name(dataset, source)}: {found}" if dataset else "there is no test set")
         for place, digest in ((base_model_uri, model), (initial_weights, weights)):
             if digest:
-                print(f"{place}: {digest}")
+                print(f"{place}: found")
         return data, model, weights

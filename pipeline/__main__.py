@@ -5,8 +5,8 @@ import importlib
 import sys
 from types import ModuleType
 
-from trainer.errors import UserError, reported
-from trainer.settings_cli import Parser, called_as
+from trainer.errors import reported
+from trainer.parser import add_command, program
 
 COMMANDS = ("run", "doctor", "images", "submit", "schedule", "runs", "publish", "compile", "plan", "registry")
 WITH_ASSIGNMENTS = ("run", "doctor", "submit", "schedule", "compile")
@@ -28,26 +28,13 @@ def main(arguments: list[str]) -> int:
 def parse(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """The parsed flags of the command, and its arguments of the form NAME=VALUE, unparsed.
 
-    Raises `UserError` for an unknown flag, with the nearest known one.
+    Raises `UsageError` for an unknown flag, with the nearest known one.
     """
-    program = called_as("msinet-pipeline", "pipeline")
-    parser = Parser(prog=program, description=__doc__, returns_unknown=True)
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    raw = argparse.RawDescriptionHelpFormatter
+    parser, subparsers = program("msinet-pipeline", "pipeline", str(__doc__))
     for name in COMMANDS:
-        module = _module(name)
-        module.configure(
-            subparsers.add_parser(
-                name, help=module.HELP, description=module.__doc__, formatter_class=raw, returns_unknown=True
-            )
-        )
-    parsed, unknown = parser.parse_known_args(arguments)
-    takes_assignments = parsed.command in WITH_ASSIGNMENTS
-    for argument in unknown:
-        if argument.startswith("-") or not takes_assignments:
-            suggestion = subparsers.choices[parsed.command].suggestion(argument)
-            raise UserError(f"unknown argument {argument!r}{suggestion} (see `{program} {parsed.command} --help`)")
-    return parsed, unknown
+        add_command(subparsers, name, _module(name), "[NAME=VALUE ...]" if name in WITH_ASSIGNMENTS else "")
+    parsed: tuple[argparse.Namespace, list[str]] = parser.parse_known_args(arguments)
+    return parsed
 
 
 def _module(name: str) -> ModuleType:

@@ -7,7 +7,8 @@ import shutil
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Playwright
 
-NAMES = ("chromium", "chromium-browser", "google-chrome")
+from trainer.attention.browser import NAMES, VARIABLE
+
 ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
@@ -20,12 +21,12 @@ ARGUMENTS = (
     "--use-fake-ui-for-media-stream",
 )
 WAIT_MS = 20_000
-REMEDY = "no Chromium found: install it (`playwright install chromium`, or a package), or set CHROMIUM to its path"
+REMEDY = f"no Chromium found: install it (`playwright install chromium`, or a package), or set {VARIABLE}"
 
 
 def executable(playwright: Playwright) -> str | None:
-    """Path of a Chromium: the variable CHROMIUM, one on PATH, or Playwright's own; None if none is installed."""
-    candidates = [os.environ.get("CHROMIUM"), *map(shutil.which, NAMES), playwright.chromium.executable_path]
+    """Path of a Chromium: of the variable, on PATH, or Playwright's own; None if none is installed."""
+    candidates = [os.environ.get(VARIABLE), *map(shutil.which, NAMES), playwright.chromium.executable_path]
     return next((path for path in candidates if path and pathlib.Path(path).exists()), None)
 
 

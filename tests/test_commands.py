@@ -1,6 +1,7 @@
 """The installed commands `msinet` and `msinet-pipeline`: what `python -m trainer` and `python -m pipeline` are."""
 
 import importlib.metadata
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -44,11 +45,46 @@ def test_help_names_the_command_and_needs_no_tensorflow(name):
     [
         ("msinet", ["compare", "nosuch@1", "other@2"], "error: "),
         ("msinet-pipeline", ["run", "base_epocs=3"], "error: unknown parameter 'base_epocs'; did you mean"),
-        ("msinet-pipeline", ["compile", "--nosuch"], "see `msinet-pipeline compile --help`"),
+        ("msinet-pipeline", ["compile", "--nosuch"], "(see `msinet-pipeline compile --help`)"),
     ],
 )
 def test_mistakes_end_with_one_sentence(name, arguments, message):
     finished = call(name, *arguments)
-    assert finished.returncode == 1
+    assert finished.returncode == (2 if "--help" in message else 1)
     assert message in finished.stderr
     assert len(finished.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_version_names_the_command_and_the_version(name):
+    finished = call(name, "--version")
+    version, tensorflow = finished.stdout.splitlines()
+    assert version.startswith(f"{name} {PROJECT['version']}")
+    assert tensorflow == "False"
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "completed"),
+    [
+        ("msinet", ["pre"], {"predict"}),
+        ("msinet", ["train", "--curv"], {"--curve"}),
+        ("msinet", ["train", "--cache", ""], {"auto", "memory", "disk"}),
+        ("msinet", ["predict", "ph"], {"photo.jpg"}),
+        ("msinet", ["fetch", "--output-dir", ""], {"data"}),
+        ("msinet-pipeline", ["registry", "s"], {"show", "set-default"}),
+        ("msinet-pipeline", ["run", "--no-evaluate"], {"--no-evaluate-base"}),
+    ],
+)
+def test_bash_completes_commands_flags_choices_and_files(name, words, completed, tmp_path):
+    (tmp_path / "photo.jpg").touch()
+    (tmp_path / "data").mkdir()
+    finished = call(name, "--completion", "bash")
+    script = finished.stdout.removesuffix("False\n")
+    assert "_shtab" in script, finished.stderr
+    function = f"_shtab_{name.replace('-', '_')}"
+    program = (
+        f"{script}\nCOMP_WORDS=({name} {shlex.join(words)}); COMP_CWORD={len(words)}; "
+        f"{function}; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    )
+    answer = subprocess.run(["bash", "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert set(answer.stdout.split()) == completed, answer.stderr

@@ -7,15 +7,15 @@ ROOT = pathlib.Path(__file__).parent.parent
 LEVELS = [
     line.split()
     for line in """
-    trainer.text
-    trainer.errors trainer.credentials trainer.duration trainer.metric_table trainer.progress
+    trainer.text trainer.duration
+    trainer.errors trainer.credentials trainer.metric_table trainer.progress
     trainer.scratch trainer.schema trainer.names
     trainer.losses trainer.recordings trainer.recipes
     trainer.array_files
     trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files trainer.tracing trainer.pool
     trainer.records trainer.footprint trainer.cpu
     trainer.artifacts
-    trainer.local_files
+    trainer.local_files trainer.parser
     trainer.storage trainer.loading trainer.settings_cli trainer.generated
     trainer.generations trainer.downloads trainer.sources
     trainer.machine trainer.folder trainer.bicubic trainer.convolution trainer.pooling
@@ -23,8 +23,8 @@ LEVELS = [
     trainer.model
     trainer.data trainer.models
     trainer.training trainer.evaluation trainer.prediction
-    trainer.reports
-    trainer.demo
+    trainer.reports trainer.attention
+    trainer.api trainer.demo
     trainer.commands
     trainer.__main__
     pipeline.grants pipeline.endpoint

@@ -16,7 +16,7 @@ OTHERS = {
     "infra/": "Terraform: APIs, buckets, registries, accounts.",
     "requirements/": "Pins with hashes.",
     "benchmarks/": "Scripts that measure; docs/benchmarks.md has their figures.",
-    "docs/": "Guides, results, decisions (adr/) and the log of experiments.",
+    "docs/": "Guides, results, decisions (adr/), the log of experiments; site/ builds the site.",
     "tests/": "Mirrors the packages; golden/ has what the reference returned.",
 }
 

@@ -1,13 +1,12 @@
 """Command line of the trainer: one subcommand per task."""
 
-import argparse
 import contextlib
 import importlib
 import os
 import sys
 
 from trainer.errors import reported, terminable
-from trainer.settings_cli import Parser, called_as
+from trainer.parser import Parser, add_command, program
 
 COMMANDS = (
     "datasets",
@@ -16,6 +15,7 @@ COMMANDS = (
     "evaluate",
     "compare",
     "predict",
+    "check",
     "demo",
     "import-weights",
     "export",
@@ -26,17 +26,11 @@ RESUMES = "interrupted; the same command resumes a training from its last checkp
 LEAVES_NOTHING = "interrupted; nothing was written"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog=called_as("msinet", "trainer"), description="Prepare data; train, evaluate and use MSI-Net."
-    )
-    subparsers = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
+def _parser() -> Parser:
+    parser, subparsers = program("msinet", "trainer", "Prepare data; train, evaluate and use MSI-Net.")
     for name in COMMANDS:
         module = importlib.import_module(f"trainer.commands.{name.replace('-', '_')}")
-        raw = argparse.RawDescriptionHelpFormatter
-        subparser = subparsers.add_parser(name, help=module.HELP, description=module.__doc__, formatter_class=raw)
-        subparser.set_defaults(run=module.execute)
-        module.configure(subparser)
+        add_command(subparsers, name, module).set_defaults(run=module.execute)
     return parser
 
 

@@ -13,12 +13,12 @@ import os
 import pathlib
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from trainer import records
 from trainer.config import wrong_image_size
 from trainer.errors import ContentError, UserError
-from trainer.files import read_json, write_json
+from trainer.files import checked_json, read_json, write_json
 
 MANIFEST = "manifest.json"
 CENTER_BIAS = "center_bias.npy"
@@ -144,12 +144,12 @@ class Manifest:
         """
         path = pathlib.Path(folder) / MANIFEST
         remedy = f"{folder} is not a prepared dataset; make one with `python -m trainer fetch`"
-        fields = read_json(path, remedy, dict[str, Any])
+        fields = read_json(path, remedy)
         if fields.get("schema") != SCHEMA:
             raise UserError(
                 f"{path} has schema {fields.get('schema')}, this version reads {SCHEMA}: {PREPARE_AGAIN}"
             )
-        manifest: Manifest = read_json(path, PREPARE_AGAIN, cls)
+        manifest: Manifest = checked_json(fields, str(path), PREPARE_AGAIN, cls)
         if wrong := _wrong_splits(manifest):
             raise ContentError(f"{path} is damaged ({wrong}): {PREPARE_AGAIN}")
         return manifest

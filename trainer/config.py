@@ -8,7 +8,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from trainer import recipes, recordings
 from trainer.errors import UserError, check, check_choice, look_up
@@ -32,6 +32,14 @@ PREDICT_FORMATS = {
     "contour": "-contour.png",
 }
 """Output format of `predict` -> end of its file names."""
+BESIDE_FORMATS = {
+    "png": "-attention-map.png",
+    "png16": "-attention-16bit.png",
+    "npy": "-attention.npy",
+    "overlay": "-attention.png",
+    "contour": "-attention-contour.png",
+}
+"""The same for a result next to its image, which must not have the name of another image."""
 MEGAPIXEL = 10**6
 GATE_ON = ("finetune", "test")
 EXPORT_FORMATS = ("saved-model", "tflite", "int8")
@@ -41,9 +49,22 @@ QUANTIZATIONS = ("none", "float16", "dynamic")
 """Of a TFLite file: float32; weights in float16; weights and, where possible, arithmetic in 8 bits."""
 
 
-def setting(default: Any, help: str) -> Any:
-    """A dataclass field with its default and the sentence that describes it to a user."""
-    return dataclasses.field(default=default, metadata={"help": help})
+RECORDINGS = "recordings of your own (dataset custom)"
+OPTIMIZATION = "loss, optimizer and learning rate"
+AUGMENTATION = "augmentation"
+
+
+def setting(default: Any, help: str, group: str = "") -> Any:
+    """A dataclass field with its default and the sentence that describes it to a user.
+
+    `group` is the title under which helps show its flag; by default that of its class, in `TITLE`.
+    """
+    return dataclasses.field(default=default, metadata={"help": help, "group": group})
+
+
+def group_of(config: Any, field: "dataclasses.Field[Any]") -> str:
+    """The title under which helps show the flag of a field of the dataclass `config`."""
+    return str(field.metadata["group"] or getattr(config, "TITLE", "options"))
 
 
 Config = TypeVar("Config")
@@ -121,6 +142,7 @@ def _check_below_one(name: str, value: float, example: float) -> None:
 class FetchConfig:
     """How one dataset becomes prepared shards."""
 
+    TITLE: ClassVar[str] = "dataset"
     dataset: str = setting("salicon", "Name of a dataset in trainer/datasets.py.")
     source: str = setting(
         "",
@@ -148,35 +170,43 @@ class FetchConfig:
         "custom: which columns of the tables hold what, such as image=stimulus,x=gx,y=gy,observer=pid; also "
         "trial, time, duration, fixation (its number), valid, event and split. y=-NAME grows upwards. Empty: by "
         "their usual names.",
+        group=RECORDINGS,
     )
     coordinates: str = setting(
         "auto",
         "custom: unit of the positions in tables: pixels, fraction (0 to 1), degrees (from the centre; needs "
         "pixels_per_degree), or auto: by the columns' names and values.",
+        group=RECORDINGS,
     )
     screen_size: str = setting(
         "",
         "custom: size of the screen, height x width in pixels, if positions are on the screen; empty if they are "
         "on the image.",
+        group=RECORDINGS,
     )
     image_on_screen: str = setting(
         "center",
         "custom: where an image is on the screen: center (at its own size), fit (enlarged to fill the screen, "
         "centred), X,Y (its upper left corner, pixels) or X,Y,HEIGHTxWIDTH (with its size there).",
+        group=RECORDINGS,
     )
     blur_px: float = setting(
         0.0,
         "custom: standard deviation of the Gaussian that turns fixations into a density, in pixels of the images; "
         "0 for one degree if pixels_per_degree is given, else 1/30 of the median image's longer side.",
+        group=RECORDINGS,
     )
     pixels_per_degree: float = setting(
-        0.0, "custom: pixels of one degree of visual angle, in the images and, of positions, on the screen."
+        0.0,
+        "custom: pixels of one degree of visual angle, in the images and, of positions, on the screen.",
+        group=RECORDINGS,
     )
     split: str = setting(
         "auto",
         "custom: how images are split into training and validation: shuffle (80% and 20%, seeded), folders "
         "(train/ and val/), column (of the tables), or auto: the column split if there is one, else the folders "
         "if there are both, else shuffle.",
+        group=RECORDINGS,
     )
 
     def __post_init__(self) -> None:
@@ -205,6 +235,7 @@ class FetchConfig:
 class TrainConfig:
     """One training step; the defaults are the paper's (Kroner et al. 2020, section 3.4)."""
 
+    TITLE: ClassVar[str] = "training"
     recipe: str = setting(
         recipes.PAPER,
         f"Set of settings of the trainings. {recipes.described()}. A setting of a recipe cannot be given as well.",
@@ -214,43 +245,55 @@ class TrainConfig:
     accumulation: int = setting(
         1, "Parts into which each device splits its images of a step to save memory; computed one after another."
     )
-    learning_rate: float = setting(1e-5, "Learning rate of Adam for a batch of one.")
+    learning_rate: float = setting(1e-5, "Learning rate of Adam for a batch of one.", group=OPTIMIZATION)
     learning_rate_scaling: str = setting(
         "auto",
         "How the learning rate grows with the batch size: none, sqrt (its square root), linear, capped (linear up "
         "to 64, then with the square root), or auto: capped if batch_size is 0, else none.",
+        group=OPTIMIZATION,
     )
-    warmup_epochs: float = setting(0.0, "Epochs over which the learning rate rises from 0.")
+    warmup_epochs: float = setting(0.0, "Epochs over which the learning rate rises from 0.", group=OPTIMIZATION)
     schedule: str = setting(
-        "constant", "Learning rate after the warm-up: constant, or cosine (falls to 0 at the end)."
+        "constant",
+        "Learning rate after the warm-up: constant, or cosine (falls to 0 at the end).",
+        group=OPTIMIZATION,
     )
     head_factor: float = setting(
-        1.0, "Factor on the learning rate of the layers after the encoder, which start without training."
+        1.0,
+        "Factor on the learning rate of the layers after the encoder, which start without training.",
+        group=OPTIMIZATION,
     )
     flip: bool = setting(
-        False, "Mirror every training image and its map left to right with a probability of one half."
+        False,
+        "Mirror every training image and its map left to right with a probability of one half.",
+        group=AUGMENTATION,
     )
     zoom: float = setting(
         0.0,
         "Largest share of height and width that a random crop of a training image leaves out, 0 to 0.9; the crop "
         "is enlarged to the whole size. 0 for none.",
+        group=AUGMENTATION,
     )
     color_jitter: float = setting(
         0.0,
         "Random brightness, contrast and saturation of training images: factors up to this far from 1, 0 to 0.9.",
+        group=AUGMENTATION,
     )
-    cc_weight: float = setting(0.0, "Weight of 1 - CC that is added to the loss, whose KLD has the weight 1.")
-    sim_weight: float = setting(0.0, "Weight of 1 - SIM that is added to the loss, likewise.")
+    cc_weight: float = setting(
+        0.0, "Weight of 1 - CC that is added to the loss, whose KLD has the weight 1.", group=OPTIMIZATION
+    )
+    sim_weight: float = setting(0.0, "Weight of 1 - SIM that is added to the loss, likewise.", group=OPTIMIZATION)
     weight_decay: float = setting(
-        0.0, "Share of every kernel that each step takes off, times the learning rate (AdamW)."
+        0.0, "Share of every kernel that each step takes off, times the learning rate (AdamW).", group=OPTIMIZATION
     )
     ema_decay: float = setting(
         0.0,
         "Keep the exponential moving average of the weights in place of the last ones: the share of the old "
         "average in the new one after a step of one image, below 1, such as 0.999. 0 for none.",
+        group=OPTIMIZATION,
     )
     patience: int = setting(
-        0, "Stop after this many epochs without a better validation loss; 0 never stops early."
+        0, "Stop after this many epochs without a better validation loss; 0 never stops early.", group=OPTIMIZATION
     )
     seed: int = setting(42, "Seed of the initial weights and of the order of the images.")
     precision: str = setting(
@@ -306,6 +349,7 @@ class TrainConfig:
 class EvaluateConfig:
     """How a candidate is compared with the current default model."""
 
+    TITLE: ClassVar[str] = "gate"
     gate: str = setting(
         "kld",
         "Metric in which a candidate must beat the current default model to replace it: "
@@ -337,6 +381,7 @@ class EvaluateConfig:
 class HeldOutConfig:
     """A test set: images that are neither trained on nor choose an epoch."""
 
+    TITLE: ClassVar[str] = "test set"
     test_dataset: str = setting(
         "",
         "Name of a dataset in trainer/datasets.py that is only tested on: all of its images, or if its split is "
@@ -391,10 +436,12 @@ def with_batch(config: TrainConfig, batch_size: int) -> TrainConfig:
 class PredictConfig:
     """What `predict` writes for each image."""
 
+    TITLE: ClassVar[str] = "images and results"
     format: str = setting(
-        "png",
-        "Formats to write into the output folder, separated by commas: png (grey, 8 bits), png16 (16 bits), npy "
-        "(float32, 0..1), overlay (heat colours over the image), contour (lines around the attention).",
+        "",
+        "Formats to write, separated by commas: png (grey, 8 bits), png16 (16 bits), npy (float32, 0..1), overlay "
+        "(heat colours over the image), contour (lines around the attention). Empty for png in a folder for the "
+        "results, and overlay next to an image.",
     )
     opacity: float = setting(0.88, "Opacity of the overlay's brightest colour, 0 to 1.")
     contour_levels: str = setting("25,50,75", "Percentages of the attention that the contours enclose.")
@@ -417,7 +464,7 @@ class PredictConfig:
     @property
     def formats(self) -> tuple[str, ...]:
         """The formats, each once; of PREDICT_FORMATS."""
-        return tuple(dict.fromkeys(name.strip() for name in self.format.split(",")))
+        return tuple(dict.fromkeys(name.strip() for name in self.format.split(","))) if self.format else ()
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -434,3 +481,25 @@ class PredictConfig:
 
 
 PREDICT_DEFAULTS = PredictConfig()
+
+
+@dataclasses.dataclass(frozen=True)
+class PageConfig:
+    """How `check` shows a web page."""
+
+    TITLE: ClassVar[str] = "pages"
+    viewport_width: int = setting(1280, "Width of the browser's window, pixels.")
+    viewport_height: int = setting(800, "Height of the browser's window, pixels.")
+    full_page: bool = setting(False, "Take the whole page, not only what the window shows.")
+    timeout_s: float = setting(60.0, "Seconds that a page may take, with the start of the browser.")
+    sandbox: bool = setting(
+        True, "Run the page in the browser's sandbox; do without only for a page that you trust, where it must be."
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("viewport_width", "viewport_height"):
+            value = getattr(self, name)
+            check(100 <= value <= 8192, f"{name} is {value}; use a number of pixels from 100 to 8,192")
+        check(
+            0 < self.timeout_s <= 3600, f"timeout_s is {self.timeout_s:g}; use seconds, above 0 and at most 3,600"
+        )

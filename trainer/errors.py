@@ -12,6 +12,9 @@ from trainer.text import visible
 
 Row = TypeVar("Row")
 
+USAGE_STATUS = 2
+"""Exit status for a command line that cannot be understood, as that of other programs."""
+
 
 class UserError(Exception):
     """A mistake that the user can correct. The message: what is wrong, with names or numbers, and what to do.
@@ -21,6 +24,10 @@ class UserError(Exception):
 
     def __init__(self, message: str) -> None:
         super().__init__(visible(message))
+
+
+class UsageError(UserError):
+    """A command line that cannot be understood."""
 
 
 class PlaceError(UserError):
@@ -47,12 +54,15 @@ def first_line(error: Exception) -> str:
 
 @contextmanager
 def reported(interrupted: str = "interrupted") -> Iterator[None]:
-    """Exit without a traceback: `UserError` prints `error: ...` and exits with 1.
+    """Exit without a traceback: `UserError` prints `error: ...` and exits with 1, `UsageError` with USAGE_STATUS.
 
     Ctrl-C and `Terminated` print `interrupted` and exit with `interrupted_status`.
     """
     try:
         yield
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(USAGE_STATUS) from None
     except UserError as error:
         raise SystemExit(f"error: {error}") from None
     except KeyboardInterrupt as error:

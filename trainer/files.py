@@ -52,6 +52,11 @@ def parse_json(content: bytes, place: str, remedy: str, kind: Any) -> Any:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise ContentError(f"{place} is not JSON ({error}): {remedy}") from None
+    return checked_json(value, place, remedy, kind)
+
+
+def checked_json(value: Any, place: str, remedy: str, kind: Any) -> Any:
+    """The same, of what was parsed already."""
     try:
         return schema.read(value, kind)
     except schema.MismatchError as error:

@@ -3,12 +3,11 @@
 Datasets are read by `decode.py`, as the reference reads them: without orientation tags and transparency.
 """
 
+import contextlib
+import ctypes
 import io
 import logging
-import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -49,10 +48,14 @@ OTHER_FORMATS = {
     b"pk\3\4": "a ZIP archive or an office document; export its images",
 }
 """First bytes of other files in lower case -> their format and what to do."""
-logging.getLogger("PIL").addHandler(logging.NullHandler())  # Pillow also raises what it logs
 Image.MAX_IMAGE_PIXELS = None  # `Picture` checks the size itself, before decoding and with a limit that users set
-_filters = threading.Lock()
-"""Held while warnings are ignored, which is a state of the whole process."""
+
+# What is wrong with the pixels is raised too, and nothing else concerns people. Warnings that are ignored
+# around each call would be so in all threads.
+logging.getLogger("PIL").addHandler(logging.NullHandler())
+warnings.filterwarnings("ignore", module=r"PIL\.")
+with contextlib.suppress(OSError, AttributeError):  # a Pillow whose libtiff nobody else can call
+    ctypes.CDLL(Image.core.__file__).TIFFSetErrorHandler(None)  # or it prints to stderr, past Python
 
 
 def read_picture(data: bytes, origin: str, max_pixels: int = MAX_PIXELS) -> Pixels:
@@ -115,8 +118,7 @@ class Picture:
 
 def open_header(data: bytes) -> ImageFile:
     """Open an image of FORMATS with Pillow, without decoding it; raises whatever Pillow raises."""
-    with _quiet():
-        return Image.open(io.BytesIO(data), formats=FORMATS)
+    return Image.open(io.BytesIO(data), formats=FORMATS)
 
 
 def _open(data: bytes, origin: str) -> ImageFile:
@@ -159,19 +161,10 @@ def orientation_of(picture: ImageFile) -> int:
     if picture.format == "TIFF" or (picture.format == "PNG" and "exif" not in picture.info):
         return 1  # Pillow turns a TIFF itself, and would decode a PNG to look for tags behind its pixels
     try:
-        with _quiet():
-            orientation = int(picture.getexif().get(ExifTags.Base.Orientation, 1))
+        orientation = int(picture.getexif().get(ExifTags.Base.Orientation, 1))
     except Exception:
         return 1  # a damaged tag says nothing about the pixels
     return orientation if orientation in UPRIGHT else 1
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Ignore Pillow's warnings about tags that do not concern the pixels."""
-    with _filters, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def _rgb(picture: Image.Image) -> Image.Image:

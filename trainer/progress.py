@@ -6,25 +6,38 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from trainer.duration import format_duration
 from trainer.text import visible
 
-LOG_EVERY_S = 5.0
+LOG_EVERY_S, LOG_AT_LEAST_EVERY_S = 5.0, 30.0
+"""Shortest and longest time between two lines in a log."""
+LOG_SHARE = 0.05
+"""Between these, the share of the time until now that passes between two lines."""
 
 
 class Tracker:
     """Shows the progress of `description` over `total` units, None if nobody knows; a context manager.
 
-    On a terminal it draws a bar with the remaining time. Otherwise it prints a line every `LOG_EVERY_S` seconds at
-    most, and one at the end, so that a log stays short.
+    On a terminal it draws a bar with the time left. Otherwise it prints lines, fewer as time passes,
+    and one at the end, so that a log stays short.
+
+    Args:
+        description: the work.
+        total: units of the work.
+        unit: name of several units.
+        done: how many of them an earlier process has finished.
+        later: units of work like this that follow after the last one; the time left is that until their end.
     """
 
-    def __init__(self, description: str, total: int | None, unit: str, done: int = 0) -> None:
+    def __init__(self, description: str, total: int | None, unit: str, done: int = 0, later: int = 0) -> None:
         self._description, self._total, self._unit = visible(description), total, unit
         self._start_done = self._done = done
+        self._later = later
         self._details = ""
         self._started = time.monotonic()
+        self._first: tuple[float, int] | None = None
         self._logged = -LOG_EVERY_S
         self._logged_done = -1
         self._bar: Progress | None = None
@@ -36,7 +49,6 @@ class Tracker:
                 BarColumn(),
                 MofNCompleteColumn(),
                 TextColumn(self._unit, markup=False),
-                TimeRemainingColumn(),
                 TextColumn("{task.fields[details]}", markup=False),
             )
             self._bar = Progress(*columns, console=Console(file=sys.stdout))
@@ -46,21 +58,36 @@ class Tracker:
 
     def advance(self, count: int = 1, details: str = "") -> None:
         """Add `count` finished units; `details` is shown after the count."""
+        now = time.monotonic()
         self._done += count
         self._details = details
+        left = self._left(now)
+        self._first = self._first or (now, self._done)
         if self._bar is not None:
-            self._bar.update(self._task, completed=self._done, details=details)
-        elif time.monotonic() - self._logged >= LOG_EVERY_S:
-            self._log()
+            self._bar.update(self._task, completed=self._done, details=", ".join(filter(None, [details, left])))
+        elif now - self._logged >= self._pause_s(now):
+            self._log(left)
 
-    def _log(self) -> None:
+    def _pause_s(self, now: float) -> float:
+        """Seconds between two lines in a log."""
+        return min(max(LOG_EVERY_S, LOG_SHARE * (now - self._started)), LOG_AT_LEAST_EVERY_S)
+
+    def _left(self, now: float) -> str:
+        """`about 9 min left`, by the speed after the first advance, which includes preparations; or nothing."""
+        if self._total is None or self._first is None or self._done <= self._first[1]:
+            return ""
+        n_left = self._total - self._done + self._later
+        seconds = n_left * (now - self._first[0]) / (self._done - self._first[1])
+        return f"about {format_duration(seconds)} left" if seconds >= 1 else ""
+
+    def _log(self, left: str = "") -> None:
         self._logged, self._logged_done = time.monotonic(), self._done
         seconds = self._logged - self._started
         rate = (self._done - self._start_done) / seconds if seconds > 0.5 else 0
-        speed = f", {rate:.3g} {self._unit}/s" if rate else ""
-        details = f", {self._details}" if self._details else ""
         count = str(self._done) if self._total is None else f"{self._done}/{self._total}"
-        print(f"{self._description}: {count} {self._unit}{speed}{details}", flush=True)
+        speed = f"{rate:.3g} {self._unit}/s" if rate else ""
+        line = ", ".join(filter(None, [f"{count} {self._unit}", speed, self._details, left]))
+        print(f"{self._description}: {line}", flush=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None

@@ -37,7 +37,7 @@ RECIPES = {
         base=_BEST_BASE,
         finetune={
             "epochs": 3,
-            "learning_rate": 2e-5,
+            "learning_rate": 6e-5,
             "learning_rate_scaling": "sqrt",
             "warmup_epochs": 0.3,
             "schedule": "cosine",

@@ -197,3 +197,38 @@ class TaskRecord(TypedDict):
     """Kfp's record of that task."""
 
     parameterValues: Registered
+
+
+# === Regions ===
+
+
+class MarkedRegion(TypedDict):
+    """An entry of the list that the demo's page saves; in pixels of its picture, from the top left."""
+
+    picture: str
+    """Which picture it was marked on: A or B."""
+    region: str
+    """Its name."""
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+class WrittenRegion(TypedDict):
+    """An entry in what `predict --json` writes."""
+
+    region: str
+    """Its text, as `--region` has it."""
+
+
+class PredictedImage(TypedDict, total=False):
+    """An image in what `predict --json` writes; one that could not be read has no regions."""
+
+    regions: list[WrittenRegion]
+
+
+class Predicted(TypedDict):
+    """What `predict --json` writes."""
+
+    images: list[PredictedImage]

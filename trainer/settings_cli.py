@@ -1,4 +1,4 @@
-"""Command-line flags made from the dataclasses of `trainer.config`. Standard library only."""
+"""Command-line flags: of the settings in `trainer.config`, and of what several commands take."""
 
 import argparse
 import contextlib
@@ -10,28 +10,15 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 from trainer.artifacts import MODEL_NAME
-from trainer.config import PRETRAINED
-from trainer.errors import UserError, nearest
+from trainer.config import PRETRAINED, group_of
+from trainer.errors import UserError
 from trainer.files import check_place, write_json
+from trainer.parser import Parser
 
 STDOUT = "-"
 """File name that stands for standard output."""
 
 Config = TypeVar("Config")
-
-
-def called_as(command: str, package: str) -> str:
-    """How to call this program, for usage lines: the installed `command`, or `python -m` and the package."""
-    return command if pathlib.Path(sys.argv[0]).stem == command else f"python -m {package}"
-
-
-def boolean(text: str) -> bool:
-    """Parse `true`, `yes`, `1`, `false`, `no` or `0`; raises `ValueError` for any other word."""
-    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-    try:
-        return words[text.lower()]
-    except KeyError:
-        raise ValueError(f"{text!r} is neither true nor false") from None
 
 
 def output_path(text: str) -> str:
@@ -76,58 +63,36 @@ def summarize(file: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any
     return summary
 
 
-class Parser(argparse.ArgumentParser):
-    """Accepts flags by their full names only, and suggests the nearest flag for an unknown one.
-
-    With `returns_unknown`, `parse_known_args` returns unknown arguments to the caller, who reports them with
-    `suggestion`. Otherwise they end the process with the usage and exit status 2.
-    """
-
-    def __init__(self, *args: Any, returns_unknown: bool = False, **kwargs: Any) -> None:
-        super().__init__(*args, **{**kwargs, "allow_abbrev": False})
-        self._returns_unknown = returns_unknown
-
-    def suggestion(self, argument: str) -> str:
-        """`; did you mean '--x'?` for the flag nearest to `argument`, or nothing."""
-        flags = [flag for action in self._actions for flag in action.option_strings]
-        return nearest(argument.partition("=")[0], flags)
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuse unknown arguments here, where the flags of the subcommand are known."""
-        known, unknown = super().parse_known_args(args, namespace)
-        if unknown and not self._returns_unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{self.suggestion(unknown[0])}")
-        return known, unknown
-
-
 def add_flag(
-    parser: argparse._ActionsContainer, name: str, kind: type, default: Any, help: str, *, is_text: bool = False
+    group: argparse._ActionsContainer, name: str, kind: type, default: Any, help: str, *, is_text: bool = False
 ) -> None:
-    """Give `parser` the flag of one setting. This is the only place that makes a setting a flag.
+    """Add the flag of one setting to a group of flags. This is the only place that makes a setting a flag.
 
     Args:
-        parser: a parser or a group of its arguments.
+        group: of `Parser.group`.
         name: name of the setting, with underscores.
-        kind: bool, int, float or str.
+        kind: bool, int, float or str. A bool is a switch of `Parser`.
         default: value of the setting without the flag.
         help: description of the setting.
         is_text: leave the value a text, for the caller to convert, and None without the flag.
     """
-    parser.add_argument(
-        "--" + name.replace("_", "-"),
-        type=str if is_text else boolean if kind is bool else kind,
-        default=None if is_text else default,
-        metavar=kind.__name__.upper(),
-        help=f"{help} (default: {default!r})".replace("%", "%%"),
-    )
+    flag, value = "--" + name.replace("_", "-"), None if is_text else default
+    shown = f"{help} (default: {str(default).lower() if kind is bool else repr(default)})".replace("%", "%%")
+    if kind is bool:
+        switch = group.add_argument(flag, action=argparse.BooleanOptionalAction, default=value)
+        switch.help = shown  # before Python 3.13, the action adds a default of its own
+    else:
+        metavar = kind.__name__.upper()
+        group.add_argument(flag, type=str if is_text else kind, default=value, metavar=metavar, help=shown)
 
 
-def add_settings(parser: argparse.ArgumentParser, config: type, names: Collection[str] = ()) -> None:
-    """Give `parser` a flag for each field of the dataclass `config`, or for those in `names`."""
+def add_settings(parser: Parser, config: type, names: Collection[str] = ()) -> None:
+    """Give `parser` a flag for each field of the dataclass `config`, or for those in `names`, in their groups."""
     for field in dataclasses.fields(config):
         if not names or field.name in names:
             assert isinstance(field.type, type)
-            add_flag(parser, field.name, field.type, field.default, field.metadata["help"])
+            group = parser.group(group_of(config, field))
+            add_flag(group, field.name, field.type, field.default, field.metadata["help"])
 
 
 def add_cache_dir(parser: argparse.ArgumentParser) -> None:
@@ -150,7 +115,7 @@ MODEL = (
 def add_model(parser: argparse.ArgumentParser) -> None:
     """Give `parser` the flag `--model`, for `trainer.models.answering.find_answering`."""
     default = f"{MODEL_NAME} if it was trained on real data, else {PRETRAINED}"
-    parser.add_argument("--model", default="", help=f"{MODEL} (default: {default}).")
+    parser.add_argument("--model", default="", metavar="MODEL", help=f"{MODEL} (default: {default}).")
 
 
 def settings(config: type[Config], arguments: argparse.Namespace, **others: Any) -> Config:

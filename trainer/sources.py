@@ -30,7 +30,7 @@ DAMAGED = (
     EOFError,
     NotImplementedError,
     RuntimeError,
-    UnicodeDecodeError,
+    ValueError,
     gzip.BadGzipFile,
     lzma.LZMAError,
     tarfile.TarError,

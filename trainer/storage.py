@@ -6,11 +6,14 @@ failures; all other failures are `UserError`s that say what to do.
 
 import base64
 import io
+import math
 import mimetypes
 import os
 import pathlib
 import posixpath
 import shutil
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -205,10 +208,25 @@ def client(write: bool = False) -> Any:
 
 
 def retry() -> Any:
-    """google-cloud-storage's retry rule, for `RETRY_S`."""
+    """google-cloud-storage's retry rule, for `RETRY_S`; a line on stderr says that it waits, and why."""
     from google.cloud.storage.retry import DEFAULT_RETRY
 
-    return DEFAULT_RETRY.with_timeout(RETRY_S)
+    rule = DEFAULT_RETRY.with_timeout(RETRY_S)
+    rule._on_error = _say_waiting  # the rule has no method for this
+    return rule
+
+
+_said_at = -math.inf
+"""When `_say_waiting` last printed."""
+
+
+def _say_waiting(error: Exception) -> None:
+    """Print why Cloud Storage is asked again, unless that was said within `RETRY_S`."""
+    global _said_at
+    if time.monotonic() - _said_at > RETRY_S:
+        _said_at = time.monotonic()
+        text = f"Cloud Storage does not answer ({_in_short(error)}); trying again for up to {RETRY_S:.0f} s"
+        print(text, file=sys.stderr, flush=True)
 
 
 def write_object(address: str, content: pathlib.Path | bytes | IO[bytes], connected: Any) -> None:

@@ -17,13 +17,14 @@ from pipeline.graph.environment import load_environment
 from pipeline.graph.values import layered
 from pipeline.vertex import checks
 from trainer.errors import check, check_choice
+from trainer.parser import Parser
 
 HELP = "write pipeline.yaml and pipeline-kubeflow.yaml"
 FILES = {"vertex": "pipeline.yaml", "kubeflow": "pipeline-kubeflow.yaml"}
 """Target -> its committed pipeline."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     parser.add_argument("--target", default="", help="vertex or kubeflow; both if empty")
     parser.add_argument(
         "--env", default="", help="environment with the names of the images; that of the target if empty"

@@ -23,11 +23,12 @@ from pipeline.vertex.doctor.api import Api
 from pipeline.vertex.doctor.case import Case
 from pipeline.vertex.doctor.examine import Group, examine, make_case
 from pipeline.vertex.doctor.findings import MISSING, Finding
+from trainer.parser import Parser
 
 HELP = "check what a run on Vertex AI needs: what is there, what is missing, and how to get it"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     add_environment(parser)
     parser.add_argument(
         "--live", action="store_true", help="also run one job, about 7 minutes, on the accelerator"

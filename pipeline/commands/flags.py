@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from pipeline.graph.parameters import PARAMETERS, Value, convert
 from trainer.errors import UserError
+from trainer.parser import Parser
 from trainer.settings_cli import add_flag
 
 
@@ -28,10 +29,10 @@ def add_template(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_parameters(parser: argparse.ArgumentParser) -> None:
+def add_parameters(parser: Parser) -> None:
     """Give `parser` a flag for each pipeline parameter, with None for parameters that are not passed."""
-    group = parser.add_argument_group("pipeline parameters")
     for parameter in PARAMETERS.values():
+        group = parser.group(parameter.group)
         add_flag(group, parameter.name, parameter.kind, parameter.default, parameter.help, is_text=True)
 
 
@@ -40,7 +41,8 @@ def passed_parameters(parsed: argparse.Namespace, assignments: Sequence[str]) ->
 
     Raises `UserError` for an unknown name, with the nearest known one, and for a value of the wrong type.
     """
-    values = {name: getattr(parsed, name) for name in PARAMETERS if getattr(parsed, name) is not None}
+    given = {name: getattr(parsed, name) for name in PARAMETERS}
+    values = {name: value for name, value in given.items() if value is not None}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:

@@ -18,6 +18,7 @@ from trainer import accelerators, datasets
 from trainer.config import FetchConfig, TrainConfig
 from trainer.duration import format_duration
 from trainer.errors import check
+from trainer.parser import Parser
 from trainer.settings_cli import add_settings, settings
 
 HELP = "compare the accelerators: time, cost, and which fit"
@@ -27,7 +28,7 @@ MACHINES = ("workers", "provisioning")
 """Settings that are the same for all accelerators in the comparison."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     add_settings(parser, FetchConfig, DATA)
     add_settings(parser, TrainConfig, TRAINING)
     add_settings(parser, AcceleratorConfig, MACHINES)

@@ -1,4 +1,9 @@
-"""List the versions in the model registry, show one, or set the default version."""
+"""\
+List the versions in the model registry, show one, or set the default version.
+
+VERSION is a number or an alias, such as 3 or challenger. The scores in the list are those on the data that decided
+whether the version became the default. --json prints whole records, for programs.
+"""
 
 import argparse
 import json
@@ -6,20 +11,25 @@ import sys
 from collections.abc import Sequence
 
 from pipeline.graph.parameters import PipelineConfig
+from pipeline.registry import shown
 from pipeline.registry.register import connect
 from pipeline.vertex import checks
 from trainer import generated
 from trainer.artifacts import DEFAULT, REGISTRY
 from trainer.errors import check
 from trainer.models.registry_layout import number_of
+from trainer.parser import Parser
 from trainer.settings_cli import add_settings, settings
 
 HELP = "list model versions, show one, or set the default"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     parser.add_argument("action", choices=("list", "show", "set-default"))
-    parser.add_argument("version", nargs="?", help="number or alias; show without it shows the default version")
+    parser.add_argument(
+        "version", nargs="?", metavar="VERSION", help="number or alias; show without it shows the default version"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON: of list all versions, of show one")
     add_settings(parser, PipelineConfig, ("registry", "model_name"))
 
 
@@ -32,7 +42,10 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     check(bool(versions), f"there is no version of model {name!r} in {config.registry or REGISTRY}")
     if parsed.action == "show":
         number = number_of(f"model {name!r}", parsed.version or DEFAULT, list(versions), aliases)
-        print(json.dumps(versions[number].record, indent=2))
+        if parsed.json:
+            print(json.dumps(shown.as_json(name, versions[number], aliases), indent=2))
+        else:
+            print("\n".join(shown.facts(name, versions[number], aliases)))
         if notice := generated.of_model(versions[number].model_config):
             print(f"note: {notice}", file=sys.stderr)
         return 0
@@ -41,9 +54,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         number = number_of(f"model {name!r}", parsed.version, list(versions), aliases)
         registry.set_alias(name, DEFAULT, number)
         aliases = registry.aliases(name)
-    for version in versions.values():
-        names = [alias for alias, number in aliases.items() if number == version.number]
-        fields = [f"{version.number:>4}", version.record.get("created", ""), version.place, ", ".join(names)]
-        fields += [generated.MARK] if generated.is_sample(version.model_config) else []
-        print("  ".join(fields).rstrip())
+    if parsed.json:
+        print(json.dumps([shown.as_json(name, version, aliases) for version in versions.values()], indent=2))
+    else:
+        print("\n".join(shown.table(name, versions.values(), aliases)))
     return 0

@@ -16,11 +16,12 @@ import argparse
 from collections.abc import Sequence
 
 from pipeline.commands.flags import add_environment, add_parameters, passed_parameters
+from trainer.parser import Parser
 
 HELP = "run the pipeline on this machine"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     add_environment(parser, default="")
     parser.add_argument("--run-dir", default="", help="folder of the run; runs/TIME if empty")
     parser.add_argument(

@@ -17,13 +17,14 @@ from pipeline.commands.flags import add_environment, add_parameters, add_templat
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import checks, runs, schedule
 from trainer.errors import check
+from trainer.parser import Parser
 
 HELP = "schedule runs on Vertex AI"
 ACTIONS = ("create", "list", "show", "pause", "resume", "replace", "delete")
 TIME = "%a %Y-%m-%d %H:%M %Z"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     parser.add_argument("action", choices=ACTIONS)
     add_environment(parser)
     parser.add_argument("--name", default="", help="name or id of the schedule; msinet-ENV if empty")

@@ -19,14 +19,17 @@ from pipeline.graph.environment import load_environment
 from pipeline.graph.titles import titles_of
 from pipeline.vertex import checks, runs, submit
 from pipeline.vertex.doctor import before
+from trainer.errors import check
+from trainer.parser import Parser
 
 HELP = "start a run on Vertex AI"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     add_environment(parser)
     parser.add_argument("--wait", action="store_true", help="follow the run until it ends")
-    parser.add_argument("--dry-run", action="store_true", help="print the request without sending it")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be started, and send nothing")
+    parser.add_argument("--json", action="store_true", help="for --dry-run: print the whole request as JSON")
     add_template(parser)
     parser.add_argument("--job-id", default="", help="id of the run; a new one if empty")
     add_parameters(parser)
@@ -35,9 +38,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     passed = passed_parameters(parsed, assignments)
     environment = load_environment(parsed.env)
+    check(parsed.dry_run or not parsed.json, "--json is for --dry-run")
     submission = submit.prepare(environment, passed, parsed.template, parsed.cache, parsed.job_id)
     if parsed.dry_run:
-        print(json.dumps(submission.request, indent=2))
+        if parsed.json:
+            print(json.dumps(submission.request, indent=2))
+            return 0
+        print("\n".join(submit.summary(submission)))
+        print("Nothing was sent. --json prints the whole request; without --dry-run, the run is started.")
         return 0
     for line in submit.estimates(submission):
         print(line)

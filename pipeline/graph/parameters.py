@@ -8,7 +8,7 @@ Any other setting becomes one parameter of the same name.
 import dataclasses
 import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from pipeline.plan.fit import check_platform
 from pipeline.plan.settings import AcceleratorConfig, JobConfig
@@ -24,12 +24,13 @@ from trainer.config import (
     FetchConfig,
     HeldOutConfig,
     TrainConfig,
+    group_of,
     setting,
     with_recipe,
 )
 from trainer.errors import UserError, check, nearest
 from trainer.models import author
-from trainer.settings_cli import boolean
+from trainer.parser import boolean
 
 Value = bool | int | float | str
 
@@ -67,6 +68,7 @@ TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: 
 class PipelineConfig:
     """Settings of the pipeline as a whole."""
 
+    TITLE: ClassVar[str] = "model, registry and checkpoints"
     model_name: str = setting(MODEL_NAME, "Name of the model in the registry.")
     registry: str = setting(
         "",
@@ -114,6 +116,8 @@ class Parameter:
     field: str
     step: str
     """`base` or `finetune`; empty if both steps share it."""
+    group: str
+    """Title under which helps show it."""
 
 
 def _from_config(config: type, step: str = "") -> list[Parameter]:
@@ -124,8 +128,9 @@ def _from_config(config: type, step: str = "") -> list[Parameter]:
         name = f"{step}_{field.name.removeprefix('step_')}" if step else field.name
         default: Any = FINETUNE_DATASET if name == "finetune_dataset" else field.default
         description = f"{STEPS[step]}: {field.metadata['help']}" if step else field.metadata["help"]
+        group = f"pipeline parameters: {STEPS[step].lower() if step else group_of(config, field)}"
         assert isinstance(field.type, type)
-        parameters.append(Parameter(name, field.type, default, description, config, field.name, step))
+        parameters.append(Parameter(name, field.type, default, description, config, field.name, step, group))
     return parameters
 
 

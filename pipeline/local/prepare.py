@@ -57,12 +57,19 @@ class Run:
 
     @classmethod
     def load(cls, folder: pathlib.Path) -> "Run":
-        """Read the run in `folder`; raises `UserError` if there is none."""
+        """Read the run in `folder`; raises `UserError` if there is none, or if it has other parameters."""
         content = files.read_json(
             folder / RUN_FILE, f"{folder} is not a run; name one below {RUNS}/", records.StoredRun
         )
         earlier = tuple(content.get("earlier", ()))
-        parameters_then = dict(content["parameters"])
+        try:
+            parameters_then = {
+                name: parameters.convert(name, each) for name, each in content["parameters"].items()
+            }
+        except UserError as error:
+            raise UserError(
+                f"{folder / RUN_FILE} is damaged or of another version ({error}); start a new run"
+            ) from None
         return cls(folder, content["environment"], parameters_then, content.get("finished", False), earlier)
 
     def save(self) -> None:

@@ -19,6 +19,7 @@ from rich.text import Text
 
 from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run
 from pipeline.local.progress import ANSI, Progress
+from pipeline.registry.address import VERTEX
 from trainer import artifacts, files, generated, records, scratch
 from trainer.errors import UserError
 from trainer.text import visible
@@ -61,6 +62,16 @@ def _copy_shown(run: Run, progress: Progress) -> None:
         path = run.cached_output(key, output) if key else run.output(task, output)
         if path is not None:
             shutil.copy(path, run.folder / name)
+
+
+def _correct_report(run: Run) -> None:
+    """The report of a run that stopped was written before the registration, which did not take place."""
+    report, evaluation = run.folder / SHOWN["evaluate-model", "report"], run.output("evaluate-model", "evaluation")
+    if report.exists() and evaluation and run.output("upload-model", "executor_output.json") is None:
+        from trainer.reports.report import write_report, write_summary
+
+        write_report(evaluation, report, registers=False)
+        write_summary(evaluation, report.with_suffix(""), registers=False)
 
 
 def _run_worker(folder: pathlib.Path, progress: Progress) -> int:
@@ -142,9 +153,27 @@ def _print_end(run: Run, console: Console) -> int:
     registered = files.read_json(uploaded, "run the pipeline again", records.TaskRecord)["parameterValues"]
     _print_fact(console, "Registered", f"{run.model_name} version {registered['version']} ({registered['alias']})")
     _print_fact(console, "Run folder", _shown(run.folder))
-    if generated.is_sample(_model_config(run)):
-        _print_fact(console, "Next", generated.NEXT)
+    for name, value in _next_steps(run, registered, generated.is_sample(_model_config(run))).items():
+        _print_fact(console, name, value)
     return 0
+
+
+def _next_steps(run: Run, registered: Mapping[str, Any], is_sample: bool) -> dict[str, str]:
+    """What a user may do next: a word for it -> the command or the advice."""
+    registry, alias = str(run.parameters.get("registry", "")), registered["alias"]
+    steps = {}
+    if not registry and (run.model_name, alias, is_sample) == (artifacts.MODEL_NAME, artifacts.DEFAULT, False):
+        steps["Try it"] = "make demo"
+    elif not registry.startswith(VERTEX):
+        place = f"{registry.rstrip('/')}/" if registry else ""
+        model = f"--model {place}{run.model_name}@{registered['version']}"
+        steps["Try it"] = f"make demo ARGS={shlex.quote(model)}"
+    steps["All models"] = "python -m pipeline registry list"
+    if registry:
+        steps["All models"] += f" --registry {shlex.quote(registry)}"
+    if is_sample:
+        steps["Next"] = generated.NEXT
+    return steps
 
 
 def _model_config(run: Run) -> Mapping[str, Any] | None:
@@ -171,6 +200,7 @@ def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
 
 def print_stopped(run: Run, progress: Progress, status: int, console: Console) -> int:
     """Print what a run has that failed or was interrupted, why, and how to go on; returns the exit status."""
+    _correct_report(run)
     if _print_scores(run, console, registers=False):
         _print_fact(console, "Registered", f"not yet; `{_resume(run)}` goes on")
     if status == 128 + signal.SIGINT:

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import re
+from typing import ClassVar
 
 from trainer import accelerators
 from trainer.accelerators import PROVISIONING, Accelerator
@@ -14,6 +15,7 @@ from trainer.errors import UserError, check, check_choice
 class AcceleratorConfig:
     """The machines of one training step."""
 
+    TITLE: ClassVar[str] = "machines"
     accelerator: str = setting(
         "cpu",
         "Accelerator of both trainings, such as l4 or v5e-4; `python -m pipeline plan` lists them. A local run "
@@ -72,6 +74,7 @@ PATTERNS = {
 class JobConfig:
     """How Vertex AI runs the training jobs; other targets ignore these settings."""
 
+    TITLE: ClassVar[str] = "training jobs on Vertex AI"
     timeout_hours: float = setting(168.0, "Stop a training job after this many hours.")
     max_wait_hours: float = setting(24.0, "Hours that flex-start waits for capacity; 0 waits without limit.")
     restart_training: bool = setting(

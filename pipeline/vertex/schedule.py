@@ -1,6 +1,6 @@
 """Schedules of runs on Vertex AI. What can be checked here is checked before the first request.
 
-Vertex AI validates the cron expression and computes the time of the next run. Its API takes no id for a schedule,
+Vertex AI computes the time of the next run. Its API takes no id for a schedule,
 so a request to create one must not arrive twice: it is repeated only if Vertex AI refused it with 429.
 """
 
@@ -16,10 +16,10 @@ from pipeline import cloud
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import Value
 from pipeline.vertex import runs
+from pipeline.vertex.cron import check_cron
 from pipeline.vertex.submit import compose
 from trainer.errors import UserError, check, nearest
 
-EXAMPLE = "write five fields, as '0 3 * * 1' for Mondays at 3:00 (minute, hour, day of month, month, day of week)"
 ACTIVE, PAUSED, DELETED = "active", "paused", ""
 
 
@@ -28,7 +28,7 @@ class Timing:
     """When a schedule starts runs."""
 
     expression: str
-    """Cron expression, validated by Vertex AI."""
+    """Cron expression, of `cron.check_cron`."""
     zone: str
     """Time zone of the expression, by its name in the IANA database."""
     start: datetime.datetime | None = None
@@ -43,13 +43,12 @@ class Timing:
 def timing(expression: str, zone: str, start: str = "", end: str = "") -> Timing:
     """A timing from texts; `start` and `end` are ISO dates or times, in `zone` unless they name another offset.
 
-    Raises `UserError` if the expression does not have five fields, the zone is unknown, or a time is malformed or
-    over.
+    Raises `UserError` if the expression is malformed or never comes, the zone is unknown, or a time is malformed
+    or over.
     """
     place = time_zone(zone)
-    fields = expression.split()
-    check(len(fields) == 5, f"cron {expression!r} has {len(fields)} fields; {EXAMPLE}")
-    result = Timing(" ".join(fields), zone, _moment("start", start, place), _moment("end", end, place))
+    check_cron(expression)
+    result = Timing(" ".join(expression.split()), zone, _moment("start", start, place), _moment("end", end, place))
     if result.start and result.end:
         check(
             result.start < result.end,

@@ -22,7 +22,7 @@ from pipeline.registry.address import VERTEX
 from pipeline.registry.labels import OWNER
 from pipeline.vertex import checks, runs, template
 from pipeline.vertex.template import Template
-from trainer import storage
+from trainer import recipes, storage
 from trainer.artifacts import REGISTRY
 from trainer.downloads.given import addresses_in
 from trainer.duration import format_duration
@@ -149,6 +149,24 @@ def estimates(submission: Submission) -> list[str]:
         + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
         for step, made in checks.plans(submission.environment, values).items()
     ]
+
+
+def summary(submission: Submission) -> list[str]:
+    """What a run would be, in about ten lines: where, as whom, with what parameters, and its estimates."""
+    environment, job = submission.environment, submission.job
+    chosen = Template(job["pipelineSpec"])
+    defaults, given = chosen.defaults(), job["runtimeConfig"]["parameterValues"]
+    changed = {name: value for name, value in sorted(given.items()) if value != defaults.get(name)}
+    images = f"{environment.image_repository}, tag {environment.image_tag}"
+    facts = {
+        "Run": submission.run,
+        "Project": f"{environment.project}, {environment.location}",
+        "Account": environment.service_account or "the default account of Vertex AI",
+        "Outputs": f"below {job['runtimeConfig']['gcsOutputDirectory']}",
+        "Template": job.get("templateUri", f"{chosen.name}, in this request; images of {images}"),
+        "Parameters": recipes.listed(changed) or "those of the template",
+    }
+    return [*(f"{name + ':':<12}{value}" for name, value in facts.items()), *estimates(submission)]
 
 
 def notes(submission: Submission) -> list[str]:

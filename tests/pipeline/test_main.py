@@ -15,10 +15,10 @@ def elsewhere(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--base-epocs", "3"], "unknown argument '--base-epocs'; did you mean '--base-epochs'"),
+        (["--base-epocs", "3"], "unknown flag '--base-epocs'; did you mean '--base-epochs'"),
         (["base_epocs=3"], "unknown parameter 'base_epocs'; did you mean 'base_epochs'"),
-        (["--base-epocs=3"], "unknown argument '--base-epocs=3'; did you mean '--base-epochs'"),
-        (["--resum", "x"], "unknown argument '--resum'; did you mean '--resume'"),
+        (["--base-epocs=3"], "unknown flag '--base-epocs'; did you mean '--base-epochs'"),
+        (["--resum", "x"], "unknown flag '--resum'; did you mean '--resume'"),
         (["BASE_EPOCHS=3"], "unknown parameter 'BASE_EPOCHS'; did you mean 'base_epochs'"),
         (["base_epochs=three"], r"base_epochs is 'three'; it must be an integer \(int\)"),
         (["--base-epochs", "3.5"], r"base_epochs is '3.5'; it must be an integer \(int\)"),

@@ -42,6 +42,13 @@ def replaced(data, position, new):
     return data[:position] + new + data[position + len(new) :]
 
 
+def strips_of_another_type():
+    """A TIFF that libtiff refuses, since the places of its pixels are texts."""
+    data = picture("TIFF", compression="tiff_lzw")
+    place = data.index(struct.pack("<HH", 273, 4))
+    return replaced(data, place + 2, struct.pack("<H", 2))
+
+
 def width_tag(width):
     return struct.pack("<HHII", 256, 4, 1, width)
 
@@ -133,6 +140,12 @@ def files():
         "noise-inside.jpg": (replaced(jpeg, len(jpeg) // 2, noise[:300]), EITHER, ""),
         "noise-inside.webp": (replaced(webp, 100, noise[:300]), EITHER, ""),
         "noise-behind.jpg": (jpeg + noise, MAP, ""),
+        "animation-of-no-frames.png": (
+            png(9, 9, chunk(b"IDAT", zlib.compress(bytes(9 * 28))), chunk(b"acTL", bytes(8))),
+            MAP,
+            "",
+        ),
+        "strips-of-another-type.tif": (strips_of_another_type(), FAILS, "TIFF"),
         "tags-loop.tif": (replaced(tiff, 4, struct.pack("<I", 4)), FAILS, "TIFF"),
     }  # fmt: skip
 

@@ -36,14 +36,20 @@ def test_help_shows_each_setting_with_its_default(capsys):
         (["train", "--learning-rat=1", "--dataset-dir=a", "--output-dir=b"], "did you mean '--learning-rate'?"),
         (["train", "--epochs=two", "--dataset-dir=a", "--output-dir=b"], "invalid int value: 'two'"),
         (["train"], "the following arguments are required: --dataset-dir, --output-dir"),
-        (["trian"], "invalid choice: 'trian'"),
+        (["train", "--curv=a"], "unknown flag '--curv'; did you mean '--curve'?"),
+        (["train", "--cache=dsk"], "--cache is 'dsk'; choose one of auto, memory, disk; did you mean 'disk'?"),
+        (["train", "--dataset-dir=a", "--output-dir=b", "c"], "unknown argument 'c'"),
+        (["trian"], "unknown command 'trian'; did you mean 'train'? (known: datasets, fetch, "),
+        (["--versoin"], "unknown flag '--versoin'; did you mean '--version'?"),
     ],
 )
-def test_unknown_arguments_print_the_usage(arguments, message, capsys):
+def test_mistakes_in_a_command_line_end_with_one_sentence(arguments, message, capsys):
     with pytest.raises(SystemExit) as stop:
         main(arguments)
     assert stop.value.code == 2
-    assert message in capsys.readouterr().err
+    (sentence,) = capsys.readouterr().err.splitlines()
+    assert sentence.startswith("error: ")
+    assert message in sentence
 
 
 def test_mistake_of_the_user_ends_without_a_traceback(tmp_path):

@@ -265,6 +265,15 @@ def test_a_sparse_file_counts_with_its_holes(tmp_path):
         read(archive, tmp_path / "scratch")
 
 
+@pytest.mark.parametrize("first", [{}, CONTENT], ids=["first", "last"])
+def test_a_sparse_file_without_its_map_is_damaged(tmp_path, first):
+    entry = tarfile.TarInfo("1.png")
+    entry.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "9"}
+    archive = write_tar(tmp_path / "x.tar", first, extra=[entry])
+    with pytest.raises(UserError, match=r"x\.tar is incomplete or damaged \(.*it again"):
+        read(archive, tmp_path / "scratch")
+
+
 def test_a_tarball_is_unpacked_only_where_there_is_room(tmp_path, monkeypatch):
     archive = write_tar(tmp_path / "x.tar", {"1.png": bytes(5000)})
     monkeypatch.setattr(storage, "LEFT_BYTES", 10**18)

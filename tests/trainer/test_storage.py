@@ -234,11 +234,13 @@ def test_a_missing_permission_names_the_role(monkeypatch, status, source):
         storage.list_objects(source)
 
 
-def test_a_server_that_does_not_reply_is_reported(monkeypatch):
+def test_a_server_that_does_not_reply_is_reported(monkeypatch, capsys):
+    monkeypatch.setattr(storage, "_said_at", -1e9)
     monkeypatch.setattr(storage, "RETRY_S", 0.5)
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
     with pytest.raises(UserError, match=r"cannot reach Cloud Storage for gs://any/set .*check the network"):
         storage.list_objects("gs://any/set")
+    assert capsys.readouterr().err.startswith("Cloud Storage does not answer (NewConnectionError")
 
 
 def test_expired_credentials_say_how_to_renew_them():

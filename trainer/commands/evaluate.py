@@ -6,12 +6,13 @@ import pathlib
 from trainer import recordings, scratch
 from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig
 from trainer.errors import check
+from trainer.parser import Parser
 from trainer.settings_cli import add_model, add_settings, output_dir, output_file, settings
 
 HELP = "evaluate a model, compared with baselines"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     add_model(parser)
     parser.add_argument(
         "--dataset-dir",

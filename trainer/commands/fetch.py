@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainer import recordings
 from trainer.config import FetchConfig
+from trainer.parser import Parser
 from trainer.settings_cli import add_cache_dir, add_settings, output_dir, output_file, settings
 from trainer.text import visible
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 HELP = "fetch and prepare a dataset"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     add_settings(parser, FetchConfig)
     parser.add_argument(
         "--test",

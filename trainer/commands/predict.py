@@ -1,11 +1,12 @@
 """Predict the saliency maps of images, and measure how much attention their regions get.
 
-  python -m trainer predict photo.jpg --output-dir maps
+  python -m trainer predict photo.jpg
   python -m trainer predict photos gs://bucket/more --output-dir maps --format png,overlay --contact-sheet all.jpg
   python -m trainer predict page.png --region button:20,300,160,48 --region logo:2%,1%,20%,8%
   python -m trainer predict --compare before.png after.png --region button:20,300,160,48 --output-dir maps
 
-IMAGE is a file, a folder (searched with its subfolders), a glob, or the same on Cloud Storage (gs://). An image
+IMAGE is a file, a folder (searched with its subfolders), a glob, or the same on Cloud Storage (gs://). The first
+line writes photo-attention.png next to the photo: its attention in heat colours. An image
 that cannot be read is reported on stderr with the reason, and the others are still predicted. The exit status is 1
 if any image failed, else 0. A line on stderr says which model answers.
 """
@@ -19,8 +20,10 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainer.config import PREDICT_DEFAULTS, PredictConfig
-from trainer.errors import check, interrupted_status
+from trainer.errors import check, interrupted_status, some
 from trainer.loading import load_tensorflow
+from trainer.local_files import local_path
+from trainer.parser import Parser
 from trainer.settings_cli import add_model, add_settings, output_dir, output_file, settings, summarize
 from trainer.text import printable
 
@@ -34,7 +37,7 @@ IMAGE_SETTINGS = ("format", "opacity", "contour_levels", "batch_size")
 """Settings that `--compare` does not use."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     add = parser.add_argument
     add("images", nargs="*", metavar="IMAGE", help="File, folder, glob, or gs:// address.")
     add_model(parser)
@@ -43,7 +46,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=output_dir,
         default="",
         metavar="DIR",
-        help="Folder for the results; it keeps the layout of the input folders.",
+        help="Folder for the results; it keeps the layout of the input folders. Without it, a local file gets its "
+        "results next to it if nothing else is asked for, or if --format is given.",
     )
     add(
         "--contact-sheet",
@@ -68,11 +72,10 @@ def execute(parsed: argparse.Namespace) -> None:
     config = settings(PredictConfig, parsed)
     if parsed.compare:
         _check_compare_options(parsed, config)
-    flags = "--output-dir, --region or --json"
-    if not parsed.compare:
-        flags = "--output-dir, --region, --contact-sheet or --json"
-    outputs = parsed.output_dir or parsed.region or parsed.contact_sheet or parsed.json
-    check(bool(outputs), f"nothing to write or measure; give {flags}")
+        check(
+            bool(parsed.output_dir or parsed.region or parsed.json),
+            "nothing to write or measure; give --output-dir, --region or --json",
+        )
     try:
         summary = summarize(parsed.json, lambda: (_compare if parsed.compare else _predict)(parsed, config))
     except KeyboardInterrupt as error:
@@ -90,13 +93,29 @@ def _check_compare_options(parsed: argparse.Namespace, config: PredictConfig) ->
     check(not names, f"{flags} cannot be used with --compare, which writes one image of the difference")
 
 
+def _formats(parsed: argparse.Namespace, config: PredictConfig) -> tuple[str, ...]:
+    """The formats to write, into --output-dir or next to the images.
+
+    Raises:
+        UserError: they are for next to the images of a folder, which a second run would then take as images.
+    """
+    if config.formats or parsed.output_dir:
+        formats = config.formats or ("png",)
+    else:
+        formats = () if parsed.region or parsed.contact_sheet or parsed.json else ("overlay",)
+    for name in parsed.images if formats and not parsed.output_dir else ():
+        check(
+            not local_path(name).is_dir(),
+            f"{printable(name)} is a folder; name a folder for the results of its images with --output-dir",
+        )
+    return formats
+
+
 def _regions(parsed: argparse.Namespace) -> list["Region"]:
-    from trainer.prediction.regions import parse_region
+    from trainer.prediction.regions import check_names, parse_region
 
     regions = [parse_region(text) for text in parsed.region]
-    names = [region.name for region in regions]
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    check(not repeated, f"several regions are named {', '.join(repeated)}; give each its own name")
+    check_names([region.name for region in regions])
     return regions
 
 
@@ -104,14 +123,15 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     """Predict each image; returns the content of --json."""
     from trainer.models.answering import find_answering
     from trainer.prediction.inputs import find_inputs
-    from trainer.prediction.predict import as_json
+    from trainer.prediction.predict import JSON_SCHEMA, as_json
     from trainer.prediction.render import THUMBNAIL_PX
     from trainer.prediction.results import name_results, protect
     from trainer.prediction.sheet import Sheet
 
+    formats = _formats(parsed, config)
     regions, listing = _regions(parsed), find_inputs(parsed.images, parsed.output_dir)
     inputs = listing.inputs
-    paths = name_results(inputs, parsed.output_dir, config.formats if parsed.output_dir else ())
+    paths = name_results(inputs, parsed.output_dir, formats)
     sheet = Sheet(parsed.contact_sheet, len(inputs)) if parsed.contact_sheet else None
     json_files = [parsed.json] if parsed.json else []
     protect(inputs, {"--contact-sheet": sheet.paths if sheet else [], "--json": json_files})
@@ -125,7 +145,8 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     _print_summary(outcomes, parsed.output_dir, sheet, listing.skipped)
     failed = sum(bool(outcome.error) for outcome in outcomes)
     images = [as_json(outcome) for outcome in outcomes]
-    return {"named": answering.name, "model": str(model), "notice": notice, "failed": failed, "images": images}
+    about = {"schema": JSON_SCHEMA, "named": answering.name, "model": str(model), "notice": notice}
+    return {**about, "failed": failed, "images": images}
 
 
 def _note(model: pathlib.Path) -> str:
@@ -179,15 +200,20 @@ def _print_summary(
     """Print the table of regions, the number of predicted images, and where their results are."""
     from rich.console import Console
 
+    from trainer.prediction.regions import FOCUS_AREA
     from trainer.prediction.regions_table import measures_table
 
     predicted = sum(not outcome.error for outcome in outcomes)
     if any(outcome.measures for outcome in outcomes):
         Console().print(measures_table(outcomes))
-    written = [output_dir] if output_dir and predicted else []
+    beside = [str(path) for outcome in outcomes if not outcome.error for path in outcome.written.values()]
+    written = [output_dir] if output_dir and predicted else beside
     written += [str(path) for path in sheet.written] if sheet else []
-    where = f", see {', '.join(map(printable, written))}" if written else ""
-    print(f"{predicted} of {len(outcomes)} images predicted{where}")
+    where = f", see {some([printable(path) for path in written])}" if written else ""
+    if len(outcomes) == predicted == 1:
+        (y, x), focus = outcomes[0].peak_at, outcomes[0].focus
+        print(f"peak at x {x}, y {y}; {focus:.0%} of the attention is on {FOCUS_AREA:.0%} of the image")
+    print(f"{predicted} of {len(outcomes)} image{'s' * (len(outcomes) > 1)} predicted{where}")
     if skipped:
         more = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
         print(f"skipped, since the name does not end like an image's: {printable(skipped[0])}{more}")
@@ -200,6 +226,7 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     from trainer.models.answering import find_answering
     from trainer.prediction.designs import as_json, compare_designs, read_designs
     from trainer.prediction.inputs import find_inputs
+    from trainer.prediction.predict import JSON_SCHEMA
     from trainer.prediction.regions_table import changes_table
     from trainer.prediction.results import protect
 
@@ -227,6 +254,7 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     if output:
         print(f"the difference is in {printable(str(output))}")
     return {
+        "schema": JSON_SCHEMA,
         "named": answering.name,
         "model": str(model),
         "notice": notice,

@@ -3,12 +3,13 @@
 import argparse
 
 from trainer.config import CACHES, TrainConfig
+from trainer.parser import Parser
 from trainer.settings_cli import MODEL, add_settings, output_dir, output_dir_or_address, output_file, settings
 
 HELP = "train on a prepared dataset"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     parser.add_argument(
         "--dataset-dir", required=True, metavar="DIR", help="Prepared dataset, written by `fetch`."
     )
@@ -21,7 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="Folder or gs:// address for checkpoints (default: next to the model).",
     )
-    parser.add_argument("--base-model", help=f"Model to start from, instead of initial weights. {MODEL}.")
+    parser.add_argument(
+        "--base-model", metavar="MODEL", help=f"Model to start from, instead of initial weights. {MODEL}."
+    )
     parser.add_argument(
         "--initial-weights-fingerprint",
         default="",

@@ -27,6 +27,8 @@ PARALLEL_SHARDS = 4
 DECODED_TOGETHER = 16
 PARALLEL_GATHERS = 8
 """Maximum number of parallel gather calls: one copies about 5 GB/s, and its result waits in memory."""
+WORTH_SAYING_BYTES = 10**8
+"""Decoded images in memory from which a line says so."""
 ALIGNMENT = 64
 """Bytes; TensorFlow shares an array that begins at a multiple of this, and copies others."""
 GATHER_IMAGES = 8
@@ -83,15 +85,16 @@ class Split:
 
 
 def _allocate(split: str, n_bytes: int, cache: str, reserve_bytes: int) -> NDArray[np.uint8]:
-    """(n_bytes,) uint8 in memory or in an unnamed temporary file; prints a line that says which."""
+    """(n_bytes,) uint8 in memory, or in an unnamed temporary file; a line says which, if it is worth one."""
     check_choice("cache", cache, CACHES)
     available = memory.available_bytes()
-    size = f"{split}: {n_bytes / 1e9:.2f} GB of decoded images"
-    room = f"{available / 1e9:.2f} GB of memory are available"
+    size = f"{split}: {n_bytes / 1e9:.1f} GB of decoded images"
+    room = f"{available / 1e9:.1f} GB of memory are available"
     if cache == "memory" and n_bytes > available:
         raise UserError(f"{size}, but {room}; set cache to disk or auto, or use a machine with more memory")
     if cache == "memory" or (cache == "auto" and n_bytes + reserve_bytes <= available):
-        print(f"{size} in memory; {room}", flush=True)
+        if n_bytes >= WORTH_SAYING_BYTES:
+            print(f"{size} in memory", flush=True)
         store = np.empty(n_bytes + ALIGNMENT, np.uint8)
         return store[-store.ctypes.data % ALIGNMENT :][:n_bytes]
     place = tempfile.gettempdir()

@@ -21,6 +21,7 @@ HEADER_BYTES = 128
 ORDERS = {b"IM": "<", b"MI": ">"}
 """Last bytes of the header -> order of the bytes of numbers."""
 VERSION = 0x0100
+"""At the end of a header, whose first four bytes tell it from that of version 4: they are not 0."""
 NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 """Kind of an element -> type of its numbers."""
 MATRIX, COMPRESSED = 14, 15
@@ -46,7 +47,7 @@ def read(data: bytes, names: Collection[str]) -> dict[str, NDArray[Any]]:
         ValueError: the file is damaged, of another version, or one of the variables is of another kind.
     """
     order = ORDERS.get(data[HEADER_BYTES - 2 : HEADER_BYTES])
-    if order is None or struct.unpack_from(f"{order}H", data, HEADER_BYTES - 4)[0] != VERSION:
+    if order is None or 0 in data[:4] or struct.unpack_from(f"{order}H", data, HEADER_BYTES - 4)[0] != VERSION:
         raise ValueError("it has no header of MATLAB 5 to 7")
     found: dict[str, NDArray[Any]] = {}
     for kind, content in _elements(memoryview(data)[HEADER_BYTES:], order):

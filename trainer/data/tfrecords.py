@@ -170,12 +170,14 @@ def parse(serialized: tf.Tensor, image_size: tuple[int, int]) -> dict[str, tf.Te
 
 
 def shard_paths(folder: str | os.PathLike[str], split: str) -> list[pathlib.Path]:
-    """The shards of a split of the prepared dataset in `folder`, in order; `UserError` if one is missing."""
+    """The shards of a split of the prepared dataset in `folder`, in order; `UserError` if one cannot be read."""
     folder = pathlib.Path(folder)
     paths = [folder / name for name in Manifest.load(folder).shards[split]]
     for path in paths:
-        if not path.exists():
-            raise UserError(f"{path} is missing, but the manifest names it; {PREPARE_AGAIN}")
+        if not path.is_file():
+            raise UserError(f"{path} is missing or no file, but the manifest names it; {PREPARE_AGAIN}")
+        if not os.access(path, os.R_OK):
+            raise UserError(f"no permission to read {path}; change its permissions (chmod, chown)")
     return paths
 
 

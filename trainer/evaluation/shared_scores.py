@@ -23,7 +23,7 @@ class Shared:
     """The scores of all models on one dataset."""
 
     table: PerImage
-    """Label -> scores; also CENTER_BIAS if it is the same for all models."""
+    """Label -> scores; also CENTER_BIAS if it is the same for all models, and known in each metric."""
     notes: list[str]
     """What a reader must know about the scores."""
     folder: pathlib.Path | None
@@ -83,12 +83,16 @@ def _shared(measured: Mapping[str, Measured]) -> Shared:
         if metric not in left_out and all(metric in table for table in tables.values())
     ]
     scores = {label: {metric: table[metric] for metric in kept} for label, table in tables.items()}
+    notes = _notes(measured, len(images), data, sizes)
     folder = None
     if len(sizes) == len(data) == 1 and kept:
-        bias = first.table.only(images).scores[CENTER_BIAS]
-        scores[CENTER_BIAS] = {metric: bias[metric] for metric in kept}
+        bias = first.table.only(images).scores.get(CENTER_BIAS, {})
+        if missing := [METRICS[metric].label for metric in kept if metric not in bias]:
+            notes.append(f"Left out: the centre bias, of which no {', '.join(missing)} is stored.")
+        else:
+            scores[CENTER_BIAS] = {metric: bias[metric] for metric in kept}
         folder = next((each.folder for each in measured.values() if each.folder is not None), None)
-    return Shared(PerImage(images, scores), _notes(measured, len(images), data, sizes), folder)
+    return Shared(PerImage(images, scores), notes, folder)
 
 
 def _origin(measured: Measured) -> tuple[str, str, int]:

@@ -37,7 +37,14 @@ class Answering:
 
 
 def find_answering(name: str) -> Answering:
-    """The model of this name, or for an empty one the default; says on stderr which one answers.
+    """`choose` a model, and say on stderr which one answers."""
+    found = choose(name)
+    print(f"model: {found}", file=sys.stderr, flush=True)
+    return found
+
+
+def choose(name: str) -> Answering:
+    """The model of this name, or for an empty one the default.
 
     The default is that of the registry in the working directory. If there is none, or if it was last trained on
     the sample set, it is PRETRAINED, where this installation has it.
@@ -45,9 +52,7 @@ def find_answering(name: str) -> Answering:
     Raises:
         UserError: as `find_model`.
     """
-    found = Answering(name, find_model(name)) if name else _default()
-    print(f"model: {found}", file=sys.stderr, flush=True)
-    return found
+    return Answering(name, find_model(name)) if name else _default()
 
 
 def find_opponent(name: str) -> str:

@@ -29,11 +29,20 @@ GIGABYTE = 10**9
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a function may take."""
+    """What a function may take, of time and of the resident memory of its process."""
 
     seconds: float
     memory_bytes: int
-    """Resident memory of its process."""
+    usual_bytes: int
+    """Memory that it takes, for the message when somebody else ends its process."""
+
+    def plus(self, other: "Limits", times: int) -> "Limits":
+        """These, and another's so many times."""
+        return Limits(
+            self.seconds + other.seconds * times,
+            self.memory_bytes + other.memory_bytes * times,
+            self.usual_bytes + other.usual_bytes * times,
+        )
 
 
 def call(function: Callable[..., Result], *arguments: object, limits: Limits, doing: str, remedy: str) -> Result:
@@ -63,7 +72,7 @@ def call(function: Callable[..., Result], *arguments: object, limits: Limits, do
             result, error = receiver.recv()
         except EOFError:
             process.join()
-            raise _ended(process.exitcode or 0, doing, remedy) from None
+            raise _ended(process.exitcode or 0, limits, doing, remedy) from None
     finally:
         process.kill()  # at once: it has answered, or nobody waits for it any more
         process.join()
@@ -80,17 +89,22 @@ def _wait(receiver: Connection, pid: int, limits: Limits, doing: str, remedy: st
         if time.monotonic() > end:
             raise ContentError(f"{doing} took more than {limits.seconds:.0f} s, and was ended: {remedy}")
         if machine.resident_bytes(pid) > limits.memory_bytes:
-            most = f"{limits.memory_bytes / GIGABYTE:.3g} GB"
+            most = _gigabytes(limits.memory_bytes)
             raise ContentError(f"{doing} took more than {most} of memory, and was ended: {remedy}")
 
 
-def _ended(status: int, doing: str, remedy: str) -> UserError:
+def _gigabytes(n_bytes: int) -> str:
+    return f"{n_bytes / GIGABYTE:.3g} GB"
+
+
+def _ended(status: int, limits: Limits, doing: str, remedy: str) -> UserError:
     """The error about a process that ended without an answer."""
     name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
     if -status in (signal.SIGKILL, signal.SIGTERM):
+        needed = _gigabytes(limits.usual_bytes)
         return UserError(
-            f"{doing} was ended from outside ({name}), perhaps because it needs 2 GB of memory; free some, and "
-            "try again"
+            f"{doing} was ended from outside ({name}), perhaps because it needs {needed} of memory; free some, "
+            "and try again"
         )
     return ContentError(f"{doing} crashed ({name}): {remedy}")
 

@@ -12,10 +12,10 @@ from trainer.models import apart
 from trainer.models.apart import Limits
 from trainer.models.local_weights import Imported, LocalWeights
 
-LIMITS = Limits(seconds=900, memory_bytes=6 * 10**9)
-"""For small images. An import takes 2 GB, and half a minute on two cores."""
-PIXEL = Limits(seconds=1e-3, memory_bytes=10_000)
-"""More for each pixel: the network takes 4 kB, and some five maps are predicted."""
+LIMITS = Limits(seconds=900, memory_bytes=6 * 10**9, usual_bytes=2 * 10**9)
+"""For small images. An import takes half a minute on two cores."""
+PIXEL = Limits(seconds=1e-3, memory_bytes=10_000, usual_bytes=4_000)
+"""More for each pixel. The network takes 4 kB, and some five maps are predicted."""
 REMEDY = "it does not hold the weights of MSI-Net alone; get them from where they were published"
 
 
@@ -28,8 +28,7 @@ def import_local(
         ContentError: as `convert`; or the import takes more time or memory than MSI-Net's, or crashes.
         UserError: the output exists or cannot be written.
     """
-    n_pixels = image_size[0] * image_size[1]
-    limits = Limits(LIMITS.seconds + PIXEL.seconds * n_pixels, LIMITS.memory_bytes + PIXEL.memory_bytes * n_pixels)
+    limits = LIMITS.plus(PIXEL, image_size[0] * image_size[1])
     with replacing(output, last=MODEL_CONFIG) as folder:
         return apart.call(
             _convert,

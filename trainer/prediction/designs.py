@@ -47,7 +47,7 @@ def read_designs(designs: tuple[Input, Input], regions: Sequence[Region], max_pi
         UserError: an image cannot be read, the aspect ratios differ, or a region is not inside the first.
     """
     images = [open_input(design, max_pixels).decode() for design in designs]
-    _check_aspect_ratios(designs, [image.shape for image in images])
+    check_aspect_ratios([design.label for design in designs], [image.shape for image in images])
     for region in regions:
         region.box(images[0].shape[:2], designs[0].label)
     return images
@@ -94,12 +94,13 @@ def as_json(change: Change) -> dict[str, Any]:
     return {"name": change.first.region.name, "share_change": change.share, **measures}
 
 
-def _check_aspect_ratios(designs: tuple[Input, Input], shapes: Sequence[Sequence[int]]) -> None:
+def check_aspect_ratios(labels: Sequence[str], shapes: Sequence[Sequence[int]]) -> None:
+    """Raise `UserError` unless two pictures, (h, w) or more, have the same aspect ratio."""
     (height, width), (other_height, other_width) = shapes[0][:2], shapes[1][:2]
     scale = min(height / other_height, width / other_width)
     # Rounding can change a side by one pixel.
     if max(height - other_height * scale, width - other_width * scale) > 1:
         raise UserError(
-            f"{designs[0].label} is {width} pixels wide and {height} high, {designs[1].label} is {other_width} "
+            f"{labels[0]} is {width} pixels wide and {height} high, {labels[1]} is {other_width} "
             f"wide and {other_height} high; two designs need the same aspect ratio: crop or pad one of them"
         )

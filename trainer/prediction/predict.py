@@ -21,7 +21,7 @@ from trainer.errors import PlaceError, UserError
 from trainer.picture import Picture, Pixels
 from trainer.pool import map_ahead, open_pool
 from trainer.prediction.inputs import Input
-from trainer.prediction.regions import Measure, Region, measure
+from trainer.prediction.regions import Measure, Region, focus, measure, peak_of
 from trainer.prediction.render import Map
 from trainer.prediction.results import OVER_IMAGE, write_result
 from trainer.storage import is_remote
@@ -52,6 +52,10 @@ class Outcome:
     """(h, w) pixels."""
     written: Paths = dataclasses.field(default_factory=dict)
     measures: Sequence[Measure] = ()
+    peak_at: tuple[int, int] = (0, 0)
+    """(y, x) of the map's largest value, pixels of the image."""
+    focus: float = 0.0
+    """As `regions.focus`."""
     thumbnail: tuple[Pixels, Map] | None = None
     """The image and its map, reduced in size."""
 
@@ -188,6 +192,7 @@ class _Worker:
             except UserError as error:
                 return Outcome(image.input, str(error))
             measures = measure(restored, self._regions)
+            peak_at, focused = peak_of(restored), focus(restored)
             for name, path in image.paths.items():
                 try:
                     write_result(path, name, restored, pixels, self._config)
@@ -196,7 +201,7 @@ class _Worker:
         thumbnail = None
         if image.thumbnail is not None:
             thumbnail = image.thumbnail, self._predictor.restore(prediction, image.thumbnail.shape[:2])
-        return Outcome(image.input, "", image.size, image.paths, measures, thumbnail)
+        return Outcome(image.input, "", image.size, image.paths, measures, peak_at, focused, thumbnail)
 
 
 def open_input(input: Input, max_pixels: int, regions: Sequence[Region] = ()) -> Picture:
@@ -218,6 +223,10 @@ def shrink(pixels: Pixels, longer_px: int) -> Pixels:
     return np.asarray(small)
 
 
+JSON_SCHEMA = 1
+"""Version of what `predict --json` writes; it grows when a value changes its meaning or goes."""
+
+
 def as_json(outcome: Outcome) -> dict[str, Any]:
     """An outcome as values for JSON."""
     if outcome.error:
@@ -227,6 +236,8 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "image": outcome.input.name,
         "height": outcome.size[0],
         "width": outcome.size[1],
+        "peak_at": outcome.peak_at,
+        "focus": outcome.focus,
         "results": {name: str(path) for name, path in outcome.written.items()},
         "regions": [measured.as_json() for measured in outcome.measures],
     }

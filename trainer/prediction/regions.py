@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer.errors import UserError
+from trainer.errors import UserError, check
 
 FORM = (
     "NAME:X,Y,WIDTH,HEIGHT, either in pixels from the top left (logo:20,10,200,80) or all four in percent "
     "(logo:5%,2%,20%,8%)"
 )
+FOCUS_AREA = 0.1
+"""Share of the image's pixels in which `focus` counts the attention."""
+FOCUS_PIXELS = 10**6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +99,29 @@ def parse_region(text: str) -> Region:
     return Region(name.strip(), x, y, width, height, percent)
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Raise `UserError` if several regions have the same name."""
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    check(not repeated, f"several regions are named {', '.join(repeated)}; give each its own name")
+
+
+def focus(map: npt.NDArray[np.floating]) -> float:
+    """Share of a map's sum on the tenth of its pixels with the most attention: 0.1 if all are equal, at most 1.
+
+    Of a large map, a grid of about a million of its pixels is taken.
+    """
+    step = math.ceil(math.sqrt(map.size / FOCUS_PIXELS))
+    values = np.sort(map[::step, ::step], axis=None).astype(np.float64)
+    total = float(values.sum())
+    return float(values[-max(1, round(FOCUS_AREA * values.size)) :].sum()) / total if total else FOCUS_AREA
+
+
+def peak_of(map: npt.NDArray[np.floating]) -> tuple[int, int]:
+    """(y, x) of the largest value of a map (h, w), in pixels."""
+    y, x = np.unravel_index(map.argmax(), map.shape)
+    return int(y), int(x)
+
+
 def measure(map: npt.NDArray[np.floating], regions: Sequence[Region]) -> list[Measure]:
     """Measure a saliency map (h, w), 0 or above, in each region, in their order.
 
@@ -110,9 +136,9 @@ def measure(map: npt.NDArray[np.floating], regions: Sequence[Region]) -> list[Me
     measures = []
     for region, box, share, area in zip(regions, boxes, shares, areas, strict=True):
         inside = map[box]
-        y, x = np.unravel_index(inside.argmax(), inside.shape)
+        y, x = peak_of(inside)
         peak = float(inside[y, x]) / largest if largest else 0.0
-        at = (box[0].start + int(y), box[1].start + int(x))
+        at = (box[0].start + y, box[1].start + x)
         rank = 1 + sum(other > share for other in shares)
         measures.append(Measure(region, share, area, share / area, peak, at, rank))
     return measures

@@ -183,7 +183,7 @@ def _add_scale(pixels: Pixels, largest: float, names: Sequence[str]) -> Pixels:
         (middle, "m", "", "0"),
         (right, "r", f"more in {names[1]}", f"+{largest:.2g} times the mean"),
     ):
-        draw.text((x, top + row // 2), _shortened(title, font, half_px), INK, font, anchor=f"{side}m")
+        draw.text((x, top + row // 2), shortened(title, font, half_px), INK, font, anchor=f"{side}m")
         draw.text((x, below), value, INK, font, anchor=f"{side}m")
     return np.asarray(page)
 
@@ -218,7 +218,7 @@ def draw_contact_sheet(entries: Sequence[tuple[str, Pixels, Map]], title: str = 
             for x, pixels in ((left, image), (left + image.shape[1] + gap // 4, blend(image, values))):
                 page.paste(Image.fromarray(pixels), (x, top))
             middle = top + len(image) + line // 2
-            draw.text((left, middle), _shortened(name, font, cell_px), INK, font, anchor="lm")
+            draw.text((left, middle), shortened(name, font, cell_px), INK, font, anchor="lm")
     return np.asarray(page)
 
 
@@ -232,7 +232,7 @@ def _draw_head(width: int, gap: int, title: str, note: str) -> Image.Image:
     draw = ImageDraw.Draw(page)
     top = gap
     for text, font, height in lines:
-        draw.text((gap, top + height // 2), _shortened(text, font, room), INK, font, anchor="lm")
+        draw.text((gap, top + height // 2), shortened(text, font, room), INK, font, anchor="lm")
         top += height
     top += 6
     x = gap
@@ -256,7 +256,7 @@ def _wrapped(text: str, font: ImageFont.FreeTypeFont, width_px: int) -> list[str
     return lines
 
 
-def _shortened(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width_px: int) -> str:
+def shortened(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width_px: int) -> str:
     """The text, with an ellipsis for its middle if it is too wide."""
     n_kept = len(text)
     short = text

@@ -8,13 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from PIL import Image
 
 from trainer.array_files import write_array
-from trainer.config import PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
-from trainer.errors import UserError
+from trainer.config import BESIDE_FORMATS, PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
+from trainer.errors import UserError, check
 from trainer.files import replacing
 from trainer.heat import blend
 from trainer.picture import Pixels
 from trainer.prediction.inputs import Input
 from trainer.prediction.render import Map, draw_contours, draw_grey
+from trainer.storage import is_remote
 from trainer.text import printable
 
 MAX_LEVEL = {"png": 255, "png16": 65535}
@@ -28,19 +29,23 @@ def name_results(
 ) -> list[dict[str, pathlib.Path]]:
     """For each image: format -> the file to write.
 
-    The results keep the layout of the input folders below `output_dir`. Each is named after its image without the
-    suffix, or with it if several images would share the name. An input that is not an image has no results.
+    The results keep the layout of the input folders below `output_dir`; if that is empty, they lie next to the
+    images. Each is named after its image without the suffix, or with it if several images would share the name. An
+    input that is not an image has no results.
 
     Raises:
-        UserError: two results would be the same file, or one would overwrite an image.
+        UserError: two results would be the same file, one would overwrite an image, or an image on Cloud Storage
+            has no folder for its results.
     """
-    stems = [str(pathlib.PurePosixPath(image.key).with_suffix("")) if image.key else "" for image in inputs]
+    if formats and not output_dir:
+        for image in inputs:
+            check(not is_remote(image.name), f"{image.label} is on Cloud Storage; name a local --output-dir")
+    endings = PREDICT_FORMATS if output_dir else BESIDE_FORMATS
+    names = [(image.key if output_dir else image.name) if image.key else "" for image in inputs]
+    stems = [str(pathlib.PurePosixPath(name).with_suffix("")) if name else "" for name in names]
     counts = Counter(stems)
-    unique = [image.key if counts[stem] > 1 else stem for image, stem in zip(inputs, stems, strict=True)]
-    paths = [
-        {name: pathlib.Path(output_dir, stem + PREDICT_FORMATS[name]) for name in formats if stem}
-        for stem in unique
-    ]
+    unique = [name if counts[stem] > 1 else stem for name, stem in zip(names, stems, strict=True)]
+    paths = [{name: pathlib.Path(output_dir, stem + endings[name]) for name in formats if stem} for stem in unique]
     owners: dict[pathlib.Path, Input] = {}
     for image, files in zip(inputs, paths, strict=True):
         for path in files.values():

@@ -106,7 +106,8 @@ class Loop:
         )
         meter = Meter(config.batch_size)
         title = f"training, epoch {epoch + 1}/{config.epochs}"
-        with Tracker(title, self._steps_per_epoch, "steps", progress.step) as tracker:
+        later = (config.epochs - 1 - epoch) * self._steps_per_epoch
+        with Tracker(title, self._steps_per_epoch, "steps", progress.step, later) as tracker:
             while progress.step < self._steps_per_epoch:
                 done = epoch * self._steps_per_epoch + progress.step
                 steps = self.board.until(done, min(self._chunk, self._steps_per_epoch - progress.step))
@@ -121,7 +122,8 @@ class Loop:
                 progress.seconds += seconds
                 meter.add(steps, seconds, float(waited))
                 self.board.chunk(done + steps, step_losses, self.network.optimizer, meter)
-                tracker.advance(steps, f"loss {progress.loss_sum / progress.step:.4f}, {meter.text}")
+                loss = f"loss {progress.loss_sum / progress.step:.4f}"
+                tracker.advance(steps, ", ".join(filter(None, [loss, meter.text])))
                 self._synchronize(steps, seconds)
                 if self._unsaved_s() > 60 * config.checkpoint_minutes:
                     self._save()

@@ -12,6 +12,8 @@ import tensorflow as tf
 from trainer import machine
 
 GIGABYTE = 1e9
+WORTH_SAYING = 0.05
+"""Share of the time spent waiting for data from which the progress line has it."""
 
 
 def timed_next(iterator: Iterator[Any], after: Sequence[tf.Tensor] = ()) -> tuple[Any, tf.Tensor]:
@@ -57,7 +59,7 @@ class Meter:
         self.scalars: dict[str, float] = {}
         """By TensorBoard tag."""
         self.text = ""
-        """For the progress line."""
+        """For the progress line; often empty."""
 
     def add(self, steps: int, seconds: float, waited_s: float) -> None:
         """Measure a chunk of `steps` steps that took `seconds`, including `waited_s` of waiting for data."""
@@ -69,9 +71,7 @@ class Meter:
             "speed/step_s": seconds / steps,
             "speed/waiting_for_data": waiting,
         } | {f"memory/{name}_gb": n_bytes / GIGABYTE for name, n_bytes in memory.items()}
-        used_bytes = next(iter(memory.values()), None)
-        used = "" if used_bytes is None else f", {used_bytes / GIGABYTE:.1f} GB"
-        self.text = f"{images_per_s:.3g} images/s, {waiting:.0%} waiting for data{used}"
+        self.text = f"{waiting:.0%} waiting for data" if waiting >= WORTH_SAYING else ""
 
 
 def memory_bytes() -> dict[str, int]:

@@ -1,7 +1,6 @@
 """`import-weights`: HDF5, graphs, checkpoints, names of nothing, and models whose config.json is damaged."""
 
 import functools
-import importlib
 import multiprocessing
 import os
 import pathlib
@@ -13,9 +12,11 @@ import numpy as np
 
 from tests.fuzz import documents, model, names, weights
 from tests.fuzz.verdicts import Input, command, expect
+from trainer.artifacts import SAVED_MODEL
+from trainer.models import apart, local_import
 
 HEIGHT, WIDTH = model.SIZE
-LIMIT_S, LIMIT_BYTES = 30, 3 * 10**9
+LIMITS = apart.Limits(seconds=30, memory_bytes=3 * 10**9, usual_bytes=10**9)
 """Of an import here, whose network is narrow: below the time after which an input hangs."""
 
 
@@ -25,6 +26,8 @@ class Target:
         self._maker = weights.Maker(self._model.network, self._model.folder / "model.weights.h5")
         _share_tensorflow()
         self._run(folder / "warm-up", str(self._model.folder))()
+        whole = folder / "warm-up" / "out" / "model" / SAVED_MODEL
+        assert not whole.exists(), "the import ran in a process that has not loaded tests.fuzz.targets.importing"
 
     def make(self, source: random.Random, folder: pathlib.Path) -> Input:
         (folder / "in").mkdir()
@@ -89,14 +92,11 @@ class Target:
 
 def _share_tensorflow() -> None:
     """Let imports run in forks of one process that has loaded TensorFlow, and not load it each for itself."""
-    try:
-        from trainer.models import apart, local_import
-    except ImportError:  # code from before they had a process of their own
-        importlib.import_module("tests.fuzz.targets.importing")
-        return
-    apart.PROCESSES = multiprocessing.get_context("forkserver")
-    apart.PROCESSES.set_forkserver_preload(["tests.fuzz.targets.importing"])
-    local_import.LIMITS = apart.Limits(LIMIT_S, LIMIT_BYTES)
+    forks = multiprocessing.get_context("forkserver")
+    forks.set_forkserver_preload(["tests.fuzz.targets.importing"])
+    for module, name, value in ((apart, "PROCESSES", forks), (local_import, "LIMITS", LIMITS)):
+        assert hasattr(module, name), f"{module.__name__} has no {name} any more"
+        setattr(module, name, value)
 
 
 def _arrays(path: pathlib.Path) -> dict[str, np.ndarray]:

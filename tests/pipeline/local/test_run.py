@@ -108,7 +108,7 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, wor
     with_data = [f"{title}: data" for title in DATA.values()]
     assert sorted(loading) == sorted([*with_data, *STEPS.values(), "Evaluation"])
     assert any(line.startswith(f"[{STEPS['base']}] epoch {EPOCHS}/{EPOCHS}: loss") for line in lines)
-    assert ["candidate", "centre", "bias", "uniform"] in [line.split() for line in lines]
+    assert ["candidate", "interval", "bias", "uniform"] in [line.split() for line in lines]
     assert any(line.startswith("KLD ↓") for line in lines)
     assert any(line.startswith("Test images of salicon: 3; ") for line in lines)
     assert "Registered: msinet version 1 (default)" in lines
@@ -460,6 +460,8 @@ def test_run_that_stops_after_its_evaluation_says_that_nothing_is_registered(pas
         stopped.folder / "msinet-2026" / "evaluate-model" / "evaluation" / artifacts.EVALUATION, content
     )
     stopped.save()
+    report = stopped.folder / SHOWN["evaluate-model", "report"]
+    report.write_text(f"<strong>Becomes the default</strong><p>{content['reason']}</p>")
     console = Console(file=io.StringIO(), width=160)
     with Progress(console) as progress:
         assert print_stopped(stopped, progress, 128 + signal.SIGINT, console) == 130
@@ -467,22 +469,47 @@ def test_run_that_stops_after_its_evaluation_says_that_nothing_is_registered(pas
     resume = f"make run-pipeline RESUME={stopped.folder}"
     assert (f"Registered: not yet; `{resume}` goes on\n" in text) is passed
     assert ("The candidate would become the default: there is no" in text) is passed
-    assert "becomes" not in text
+    assert "becomes" not in text + report.read_text().lower()
+    assert report.read_text().startswith("<strong>Would become the default</strong><p>The candidate would become")
     assert f"Resume:     {resume} [PARAMETER=VALUE ...]\n" in text
 
 
-@pytest.mark.parametrize(("source", "said"), [("sample", True), ("gs://data/osie", False)])
-def test_run_of_the_sample_set_ends_with_what_to_do_next(source, said, tmp_path):
-    ended = Run(tmp_path / "run", "sample", {}, finished=True)
+@pytest.mark.parametrize(
+    ("source", "alias", "registry", "try_it", "listed"),
+    [
+        ("gs://data/osie", "default", "", "make demo", ""),
+        ("gs://data/osie", "challenger", "", "make demo ARGS='--model msinet@7'", ""),
+        ("sample", "default", "", "make demo ARGS='--model msinet@7'", ""),
+        (
+            "gs://data/osie",
+            "default",
+            "gs://b/m/",
+            "make demo ARGS='--model gs://b/m/msinet@7'",
+            " --registry gs://b/m/",
+        ),
+        (
+            "gs://data/osie",
+            "default",
+            "vertex://p/l?staging=gs://b/m",
+            "",
+            " --registry 'vertex://p/l?staging=gs://b/m'",
+        ),
+    ],
+)
+def test_run_ends_with_what_to_do_next(source, alias, registry, try_it, listed, tmp_path):
+    said = source == "sample"
+    ended = Run(tmp_path / "run", "sample", {"registry": registry}, finished=True)
     attempt = ended.folder / "msinet-2026"
     content = {"datasets": {}, "passed_baseline": True, "reason": "It is the first."}
     content["model_configs"] = {"candidate": {"source": source}}
     files.write_json(attempt / "evaluate-model" / "evaluation" / artifacts.EVALUATION, content)
-    outputs = {"parameterValues": {"version": 1, "alias": DEFAULT}}
+    outputs = {"parameterValues": {"version": 7, "alias": alias}}
     files.write_json(attempt / "upload-model" / "executor_output.json", outputs)
     ended.save()
     console = Console(file=io.StringIO(), width=160)
     assert execute_run(ended, console) == 0
     lines = console.file.getvalue().splitlines()
+    assert [line for line in lines if line.startswith("Try it:")] == ([f"Try it:     {try_it}"] if try_it else [])
+    assert f"All models: python -m pipeline registry list{listed}" in lines
     assert (f"Next:       {generated.NEXT}" in lines) is said
     assert (generated.of_model({"source": "sample"}, "The candidate") in lines) is said

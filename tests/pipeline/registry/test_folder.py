@@ -124,11 +124,52 @@ def test_list_and_show_say_which_version_is_of_the_sample_set(registry, model, c
         registry.add("msinet", model, record, True, NO_VERSION)
     flags = ["--registry", str(registry.root)]
     assert main(["registry", "list", *flags]) == 0
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.endswith(f"default  {generated.MARK}")
-    assert generated.MARK not in second
+    _, first, second = capsys.readouterr().out.splitlines()
+    assert "  generated shapes  " in first
+    assert "generated" not in second
     for version, said in (("1", True), ("2", False)):
-        assert main(["registry", "show", version, *flags]) == 0
+        assert main(["registry", "show", version, "--json", *flags]) == 0
         out, err = capsys.readouterr()
         assert json.loads(out)["lineage"]["run"] == {"1": "first", "2": "second"}[version]
         assert (generated.MARK in err) is said
+
+
+def test_list_and_show_have_what_people_ask_for(registry, model, tmp_path, capsys):
+    scores = {"auc_judd": 0.912, "nss": 2.9844, "cc": 0.7152, "kld": 0.6938}
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "report.html").touch()
+    base = {"dataset": "salicon", "source": "gs://b/s"}
+    data = {"base": {"dataset": "salicon", "counts": {"train": 10000, "valid": 5000}}}
+    facts = {"run": "msinet-1", "folder": str(run), "code_version": "0.1.0+abc", "data": data}
+    facts["model"] = {"dataset": "osie", "source": "gs://b/o", "base_model": base}
+    record = {"metrics": {"osie": scores, "salicon": {"cc": 0.5}}, "decided_on": "osie", "reason": "It is better."}
+    registry.add("msinet", model, {**record, "lineage": facts}, True, NO_VERSION)
+    flags = ["--registry", str(registry.root)]
+    assert main(["registry", "list", *flags]) == 0
+    heading, line = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["version", "date", "data", "KLD", "CC", "NSS", "alias", "place"]
+    place = f"{registry.root}/msinet/1"
+    _, date, *rest = line.split()
+    assert line.split()[0] == "msinet@1"
+    assert rest == ["salicon,", "osie", "0.694", "0.715", "2.984", "default", place]
+    assert heading.index("place") == line.index(place)
+    assert main(["registry", "show", *flags]) == 0
+    known = dict(line.split(":", 1) for line in capsys.readouterr().out.splitlines())
+    assert known.pop("Created").strip().startswith(date)
+    assert {name: value.strip() for name, value in known.items()} == {
+        "Model": "msinet@1 (default)",
+        "Data": "base salicon (10,000 training and 5,000 validation)",
+        "On osie": "AUC-Judd 0.912, NSS 2.984, CC 0.715, KLD 0.694",
+        "On salicon": "CC 0.500",
+        "Decision": "It is better.",
+        "Code": "0.1.0+abc",
+        "Run": "msinet-1",
+        "Report": str(run / "report.html"),
+        "Place": place,
+    }
+    assert main(["registry", "list", "--json", *flags]) == 0
+    (entry,) = json.loads(capsys.readouterr().out)
+    about = {"model": "msinet", "version": 1, "aliases": ["default"], "place": place}
+    assert entry.items() >= about.items()
+    assert entry["metrics"]["osie"] == scores

@@ -88,7 +88,13 @@ def test_version_of_another_writer_is_listed(registry, stored, model, capsys):
     add(registry, model)
     stored.write("msinet/1/assets.extra/version.json", b"{}")
     assert main(["registry", "list", "--registry", registry.address]) == 0
-    assert capsys.readouterr().out.split() == ["1", f"{registry.address}/msinet/1", "default"]
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.split() == ["msinet@1", *"-----", "default", f"{registry.address}/msinet/1"]
+    assert main(["registry", "show", "--registry", registry.address]) == 0
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["Model", "Place"]
+    stored.write("msinet/1/assets.extra/version.json", json.dumps({"created": "\x1b[2Jnow"}).encode())
+    assert main(["registry", "list", "--registry", registry.address]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["msinet@1", r"'\x1b[2Jnow'"]
 
 
 def test_check_leaves_nothing_and_reads_the_default(registry, stored, model):
@@ -162,12 +168,12 @@ def test_default_is_moved_back_from_the_command_line(registry, model, capsys):
     add(registry, model)
     add(registry, model, champion=1)
     assert main(["registry", "set-default", "1", "--registry", registry.address]) == 0
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.endswith(f"  {registry.address}/msinet/1  default")
-    assert second.endswith(f"  {registry.address}/msinet/2")
+    _, first, second = capsys.readouterr().out.splitlines()
+    assert first.endswith(f"  default  {registry.address}/msinet/1")
+    assert second.endswith(f"  -        {registry.address}/msinet/2")
     assert registry.default("msinet").number == 1
     capsys.readouterr()
-    assert main(["registry", "show", "2", "--registry", registry.address]) == 0
+    assert main(["registry", "show", "2", "--json", "--registry", registry.address]) == 0
     assert json.loads(capsys.readouterr().out)["version"] == 2
 
 

@@ -380,11 +380,10 @@ def test_versions_are_listed_shown_and_named_from_the_command_line(registry, mod
     add(registry, model, "msinet-2", promote=False, champion=1)
     capsys.readouterr()
     assert main(["registry", "set-default", "2", "--registry", address]) == 0
-    first, second = capsys.readouterr().out.splitlines()
-    assert first.endswith(f"  gs://{bucket.name}/models/msinet/msinet-1/tensorflow.serving/1")
-    assert second.endswith(
-        f"  gs://{bucket.name}/models/msinet/msinet-2/tensorflow.serving/1  challenger, default"
-    )
-    assert main(["registry", "show", "--registry", address]) == 0
+    _, first, second = capsys.readouterr().out.splitlines()
+    place = f"gs://{bucket.name}/models/msinet/msinet-{{}}/tensorflow.serving/1"
+    assert first.endswith(f"  {place.format(1)}")
+    assert second.endswith(f"  challenger, default  {place.format(2)}")
+    assert main(["registry", "show", "--json", "--registry", address]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["version"], shown["lineage"]["run"]) == (2, "msinet-2")

@@ -237,10 +237,9 @@ def test_replace_without_times_keeps_the_old_times(vertex, do):
 
 def test_old_schedule_stays_if_vertex_refuses_the_new_expression(vertex, do):
     do("create", *MONDAYS)
-    with pytest.raises(
-        UserError, match=r"the request is refused: cron 'TZ=UTC 0 25 \* \* 2' is not valid \(400\)"
-    ):
-        do("replace", "--cron", "0 25 * * 2")
+    vertex.fail(400, method="POST", message="cron 'TZ=UTC 0 3 * * 2' is not valid")
+    with pytest.raises(UserError, match=r"the request is refused: cron 'TZ=UTC 0 3 \* \* 2' is not valid \(400\)"):
+        do("replace", "--cron", "0 3 * * 2")
     assert states(vertex) == {"7000": "ACTIVE"}
     assert not vertex.sent("DELETE")
 
@@ -300,6 +299,16 @@ def test_two_schedules_of_one_name_are_selected_by_id(vertex, do):
     [
         (["create"], "set the times with --cron, such as --cron '0 3 [*] [*] 1'"),
         (["create", "--cron", "0 3 * *"], "has 4 fields; write five fields"),
+        (["create", "--cron", "0 25 * * 2"], r"hour is '25'; it must be from 0 to 23$"),
+        (["create", "--cron", "0 3 * 13 2"], "month is '13'; it must be from 1 to 12, or a name such as JAN"),
+        (["create", "--cron", "0 3 31 2 *"], "'0 3 31 2 [*]' never comes: no such month has 31 days"),
+        (["create", "--cron", "0 3 * * 5-1"], "day of the week is '5-1', from a later to an earlier one"),
+        (["create", "--cron", "*/0 3 * * 1"], "minute is '[*]/0'; a step is at least 1"),
+        (
+            ["create", "--cron", "0 3 * * mno"],
+            "day of the week is 'mno'; .*; did you mean 'mon'",
+        ),
+        (["create", "--cron", "0 3 * * ?"], "day of the week is '[?]'; write five fields"),
         (["create", "--cron", "0 3 * * 1", "--timezone", "Europe/Londn"], "did you mean 'Europe/London'"),
         (["create", *MONDAYS, "--start", "tomorrow"], "start is 'tomorrow'; write a date"),
         (["create", *MONDAYS, "--start", "2020-01-01"], "start is 2020-01-01.*, which is in the past"),

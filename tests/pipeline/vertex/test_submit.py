@@ -132,12 +132,27 @@ def test_what_cannot_be_asked_before_a_run_does_not_stop_it(vertex, tmp_path):
 
 def test_dry_run_prints_the_request_and_sends_nothing(vertex, prod, small_file, tmp_path, capsys):
     path = write_config(vertex.environment, tmp_path)
-    assert main(["submit", "--env", path, "--dry-run", "--job-id", "mine-1"]) == 0
+    assert main(["submit", "--env", path, "--dry-run", "--json", "--job-id", "mine-1"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert not vertex.requests
     assert main(["submit", "--env", path, "--job-id", "mine-1"]) == 0
     assert (printed["parent"], printed["pipelineJobId"]) == (PARENT, "mine-1")
     assert printed["pipelineJob"] == created(vertex)[0].body
+
+
+def test_dry_run_says_in_few_lines_what_would_be_started(vertex, prod, small_file, tmp_path, capsys):
+    path = write_config(vertex.environment, tmp_path)
+    assert main(["submit", "--env", path, "--dry-run", "--job-id", "mine-1", "base_epochs=3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert not vertex.requests
+    assert len(lines) <= 10
+    assert lines[0] == "Run:        mine-1"
+    assert lines[1] == f"Project:    {vertex.environment.project}, {vertex.environment.location}"
+    (parameters,) = (line for line in lines if line.startswith("Parameters: "))
+    assert "base_epochs=3" in parameters.split()
+    assert "finetune_epochs" not in parameters
+    assert any(line.startswith("Fine-tuning: 1 x cpu") for line in lines)
+    assert lines[-1].startswith("Nothing was sent.")
 
 
 # === Failures: never a second run ===

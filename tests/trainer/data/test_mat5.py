@@ -110,6 +110,7 @@ NAMES = element(1, b"field\0\0\0")
     [
         (b"", "no header"),
         (b"text" * 100, "no header"),
+        (b"M\0TL" + file()[4:], "no header"),
         (file(nested(21)), "more than 20 variables in one another"),
         (file(nested(20_000)), "more than 20 variables in one another"),
         (file(matrix(6, (2**31 - 1, 2**31 - 1), DOUBLE)), "values has 1"),

@@ -39,6 +39,19 @@ def test_equal_images_need_no_note():
     np.testing.assert_array_equal(shared.table.scores["m1"]["kld"] - shared.table.scores["m0"]["kld"], np.ones(4))
 
 
+@pytest.mark.parametrize("stored", [("nss", "cc"), ()])
+def test_centre_bias_without_a_metric_is_left_out_with_a_note(stored):
+    of_first = measured()
+    bias = {metric: of_first.table.scores[CENTER_BIAS][metric] for metric in stored}
+    of_first.table.scores[CENTER_BIAS] = bias
+    if not stored:
+        del of_first.table.scores[CENTER_BIAS]
+    shared = find_shared(contestants({"osie": of_first}, {"osie": measured()}))["osie"]
+    assert list(shared.table.scores) == ["m0", "m1"]
+    missing = "KLD" if stored else "NSS, CC, KLD"
+    assert shared.notes == [f"Left out: the centre bias, of which no {missing} is stored."]
+
+
 def test_images_are_paired_by_name_and_missing_ones_are_counted():
     shared = find_shared(contestants({"osie": measured("abcd")}, {"osie": measured("xdb", offset=1)}))["osie"]
     assert shared.table.images == ["b", "d"]

@@ -1,5 +1,6 @@
 """A function in a process of its own: its result and its errors, its limits, and its end."""
 
+import dataclasses
 import os
 import pathlib
 import signal
@@ -14,7 +15,7 @@ from trainer.errors import ContentError, UserError
 from trainer.models import apart
 from trainer.models.apart import Limits
 
-LIMITS = Limits(seconds=60, memory_bytes=2 * 10**9)
+LIMITS = Limits(seconds=60, memory_bytes=2 * 10**9, usual_bytes=10**9)
 
 
 def doubled(number):
@@ -68,13 +69,14 @@ def test_a_crash_is_a_sentence(number):
 
 
 def test_an_end_from_outside_does_not_blame_the_content():
-    with pytest.raises(UserError, match=r"^the work was ended from outside \(SIGKILL\), perhaps") as caught:
-        called(crashed, signal.SIGKILL)
+    reason = r"perhaps because it needs 1\.5 GB of memory; free some, and try again"
+    with pytest.raises(UserError, match=rf"^the work was ended from outside \(SIGKILL\), {reason}$") as caught:
+        called(crashed, signal.SIGKILL, limits=LIMITS.plus(Limits(1, 1, usual_bytes=10**8), 5))
     assert not isinstance(caught.value, ContentError)
 
 
 def test_too_much_memory_is_a_sentence():
-    limits = Limits(seconds=60, memory_bytes=500 * 10**6)
+    limits = dataclasses.replace(LIMITS, memory_bytes=500 * 10**6)
     with pytest.raises(ContentError, match=r"^the work took more than 0\.5 GB of memory, and was ended: do it"):
         called(filled, limits=limits)
 
@@ -82,7 +84,7 @@ def test_too_much_memory_is_a_sentence():
 def test_too_much_time_is_a_sentence_and_the_process_ends():
     started = time.monotonic()
     with pytest.raises(ContentError, match=r"^the work took more than 1 s, and was ended: do it again$"):
-        called(endless, limits=Limits(seconds=1, memory_bytes=2 * 10**9))
+        called(endless, limits=dataclasses.replace(LIMITS, seconds=1))
     assert time.monotonic() - started < 30
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import pathlib
 import re
 import threading
 
@@ -85,6 +86,41 @@ def test_a_bad_image_is_reported_and_the_others_are_predicted(narrow_model, phot
     assert "3 of 5 images predicted, see maps" in err
 
 
+def test_files_alone_get_their_maps_next_to_them(narrow_model, predictor, photos, capsys):
+    before = pixels("photos/0.png")
+    run(narrow_model, "photos/0.png", str(photos / "photos" / "2.png"))
+    expected = predictor.predict(before)
+    drawn = pixels("photos/0-attention.png").astype(int)
+    np.testing.assert_allclose(drawn, blend(before, expected), atol=2)
+    np.testing.assert_array_equal(pixels("photos/0.png"), before)
+    names = sorted(path.name for path in (photos / "photos").iterdir() if path.is_file())
+    assert names == ["0-attention.png", "0.png", "1.png", "2-attention.png", "2.png"]
+    out = capsys.readouterr().out
+    assert f"2 of 2 images predicted, see photos/0-attention.png, {photos}/photos/2-attention.png\n" in out
+    run(narrow_model, "photos/0.png", "--format", "npy,png", "--json", "out.json")
+    np.testing.assert_allclose(np.load("photos/0-attention.npy"), expected, atol=1e-4)
+    written = json.loads(pathlib.Path("out.json").read_text())["images"][0]["results"]
+    assert written == {"npy": "photos/0-attention.npy", "png": "photos/0-attention-map.png"}
+    (photos / "photos" / "0.jpg").write_bytes((photos / "photos" / "0.png").read_bytes())
+    run(narrow_model, "photos/0.png", "photos/0.jpg")
+    assert {"0.png-attention.png", "0.jpg-attention.png"} <= {path.name for path in (photos / "photos").iterdir()}
+
+
+def test_json_has_peak_and_focus_without_regions(narrow_model, predictor, photos, capsys):
+    run(narrow_model, "photos/0.png", "--json", "-")
+    out, err = capsys.readouterr()
+    summary = json.loads(out)
+    assert summary["schema"] == 1
+    (image,) = summary["images"]
+    expected = predictor.predict(pixels("photos/0.png"))
+    y, x = image["peak_at"]
+    assert expected[y, x] == pytest.approx(expected.max(), abs=1e-4)
+    highest = np.sort(expected, axis=None)[-round(expected.size / 10) :]
+    assert image["focus"] == pytest.approx(highest.sum() / expected.sum(), rel=1e-3)
+    assert (image["results"], image["regions"]) == ({}, [])
+    assert f"peak at x {x}, y {y}; {image['focus']:.0%} of the attention is on 10% of the image\n" in err
+
+
 def test_regions_are_measured_in_every_image(narrow_model, photos, capsys):
     regions = ["--region", "all:0%,0%,100%,100%", "--region", "a:0,0,90,9"]
     with pytest.raises(SystemExit):
@@ -106,6 +142,10 @@ def test_images_on_cloud_storage_are_predicted(narrow_model, predictor, photos, 
     run(narrow_model, f"{place}/more", f"{place}/0.png", "--output-dir", "maps", "--format", "npy,overlay")
     written = sorted(path.name for path in (photos / "maps").iterdir())
     assert written == ["0-overlay.png", "0.npy", "3-overlay.png", "3.npy"]
+    with pytest.raises(
+        SystemExit, match=rf"^error: {place}/0.png is on Cloud Storage; name a local --output-dir$"
+    ):
+        run(narrow_model, f"{place}/0.png")
     expected = predictor.predict(pixels("photos/0.png"))
     np.testing.assert_allclose(np.load("maps/0.npy"), expected, atol=1e-4)
     np.testing.assert_allclose(
@@ -123,7 +163,11 @@ def test_images_on_cloud_storage_are_predicted(narrow_model, predictor, photos, 
             ["--compare", "a", "b", "--contact-sheet", "all.png", "--format", "overlay", "--output-dir", "maps"],
             "error: --contact-sheet, --format cannot be used with --compare",
         ),
-        (["photos"], "error: nothing to write or measure; give --output-dir"),
+        (["photos"], "error: photos is a folder; name a folder for the results of its images with --output-dir"),
+        (
+            ["photos/0.png", "photos", "--format", "npy"],
+            "error: photos is a folder; name a folder for the results",
+        ),
         (["photos", "--output-dir", "maps", "--format", "png,jpg"], "error: unknown format 'jpg'"),
         (["photos", "--output-dir", "maps", "--opacity", "2"], "error: opacity is 2"),
         (["photos", "--output-dir", "maps", "--contour-levels", "25,100"], "error: contour_levels is '25,100'"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trainer.errors import UserError
-from trainer.prediction.regions import Region, measure, parse_region
+from trainer.prediction.regions import Region, focus, measure, parse_region
 
 MAP = np.zeros((10, 20), np.float32)
 MAP[2:4, 5:10] = 0.5  # sum 5
@@ -62,3 +62,14 @@ def test_invalid_regions_are_refused(text, message):
 def test_a_region_outside_names_the_images_size(text):
     with pytest.raises(UserError, match=r"region a:.* is not inside x.png, which is 20 pixels wide and 10 high"):
         parse_region(text).box((10, 20), "x.png")
+
+
+@pytest.mark.parametrize("shape", [(40, 50), (3000, 4000)])
+def test_focus_is_the_share_of_the_best_tenth(shape):
+    map = np.full(shape, 0.1, np.float32)
+    assert focus(map) == pytest.approx(0.1, rel=1e-3)
+    assert focus(np.zeros(shape, np.float32)) == pytest.approx(0.1)
+    map[:, : shape[1] // 10] = 0.9  # the whole tenth
+    assert focus(map) == pytest.approx(0.5, rel=1e-2)
+    map[:, shape[1] // 10 :] = 0
+    assert focus(map) == pytest.approx(1, rel=1e-3)

@@ -82,10 +82,10 @@ def test_schedule_and_loss_scale_are_those_of_the_next_step(tmp_path, meter):
     assert scalars(tmp_path)["training/loss_scale"] == {1: 1024}
 
 
-def test_meter_shows_speed_waiting_and_memory(meter):
-    assert meter.text.startswith("10 images/s, 25% waiting for data, ")
-    assert meter.text.endswith(" GB")
-    assert 0.05 < float(meter.text.split()[-2]) < 50
+def test_meter_says_how_long_it_waited_if_that_is_worth_it(meter):
+    assert meter.text == "25% waiting for data"
+    meter.add(1, 10.0, 0.1)
+    assert meter.text == ""
 
 
 def test_events_can_be_read_while_the_board_is_open(tmp_path, optimizer, meter, monkeypatch):

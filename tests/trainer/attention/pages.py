@@ -1,0 +1,56 @@
+"""Pages on loopback, for a browser: of a text, with a status, without an end, or without an answer."""
+
+import contextlib
+import http.server
+import os
+import threading
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from tests.browser import REMEDY
+from trainer.attention.browser import find_browser
+from trainer.config import PageConfig
+from trainer.errors import UserError
+
+CONFIG = PageConfig(viewport_width=400, viewport_height=300, timeout_s=120, sandbox=os.geteuid() != 0)
+"""Chromium refuses to run with its sandbox as root; all pages of the tests are their own."""
+HANGS = "hangs"
+"""A page that is never answered."""
+
+
+def needs_browser() -> None:
+    """Skip the test if no Chromium is installed."""
+    try:
+        find_browser()
+    except UserError:
+        pytest.skip(REMEDY)
+
+
+@contextlib.contextmanager
+def serving(pages: Mapping[str, str | bytes | int]) -> Iterator[str]:
+    """Serve path -> HTML, a PNG, a status or HANGS; yields the address, without a slash at its end."""
+    over = threading.Event()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            page = pages.get(self.path, 404)
+            if page == HANGS:
+                over.wait()
+                return
+            self.send_response(page if isinstance(page, int) else 200)
+            self.send_header(
+                "Content-Type", "image/png" if isinstance(page, bytes) else "text/html; charset=utf-8"
+            )
+            self.end_headers()
+            self.wfile.write(page if isinstance(page, bytes) else f"<!doctype html>{page}".encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        over.set()
+        server.shutdown()

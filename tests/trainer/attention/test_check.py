@@ -1,0 +1,227 @@
+"""`python -m trainer check`: its exit status, what it prints, and what it writes."""
+
+import json
+import re
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.golden.inputs import image
+from tests.trainer.attention.pages import CONFIG, needs_browser, serving
+from trainer.__main__ import main
+from trainer.prediction.predictor import Predictor
+from trainer.prediction.regions import measure, parse_region
+from trainer.text import printable
+
+pytestmark = pytest.mark.usefixtures("narrow")
+
+REGIONS = ("left:0,0,30,40", "right:60,10,40,30")
+FLAGS = [f"--region={region}" for region in REGIONS]
+PAGE = """<body style="margin: 0; background: url(shapes.png)">
+  <a id=buy style="position: absolute; left: {left}px; top: 30px; width: 80px; height: 40px">Buy</a>"""
+
+
+@pytest.fixture
+def designs(tmp_path, monkeypatch):
+    """Two pictures in the working directory, `before.png` and `after.png`, and `large.png`, twice `before.png`."""
+    monkeypatch.chdir(tmp_path)
+    before = Image.fromarray(image(1, 1, 40, 100)[0])
+    before.save("before.png")
+    before.resize((200, 80)).save("large.png")
+    Image.fromarray(image(2, 1, 40, 100)[0]).save("after.png")
+    return tmp_path
+
+
+def pixels(name):
+    return np.asarray(Image.open(name))
+
+
+def check(model, *arguments):
+    """The exit status."""
+    try:
+        main(["check", *map(str, arguments), "--model", str(model)])
+    except SystemExit as left:
+        return left.code
+    return 0
+
+
+def shares(model, name):
+    """The share of each region, as the network alone has it."""
+    predictor = Predictor(model)
+    measured = measure(predictor.predict(pixels(name)), [parse_region(text) for text in REGIONS])
+    return {each.region.name: each.share for each in measured}
+
+
+def test_a_design_that_meets_its_requirements(narrow_model, designs, capsys):
+    share = shares(narrow_model, "after.png")["left"]
+    assert check(narrow_model, "after.png", *FLAGS, f"--require=left>={round(99 * share, 3):g}%") == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[-1] == "after.png meets the requirement"
+    assert re.search(r"^left>=\S+ +\S+% +\S+% +pass", out, re.MULTILINE)
+    assert sorted(path.name for path in designs.iterdir()) == ["after.png", "before.png", "large.png"]
+
+
+def test_a_region_that_falls_short_ends_with_1_and_a_sentence(narrow_model, designs, capsys):
+    share = shares(narrow_model, "after.png")["left"]
+    low, high = (f"left>={round(part * share, 3):g}%" for part in (99, 101))
+    arguments = ["after.png", *FLAGS, f"--require={high}", f"--require={low}"]
+    assert check(narrow_model, *arguments, "--json", "c.json", "--junit", "c.xml", "--output-dir", "maps") == 1
+    out = capsys.readouterr().out.splitlines()
+    sentence = out[-2]
+    assert re.fullmatch(r"left has a share of [\d.]+%, but at least [\d.]+% is required", sentence)
+    assert out[-1] == "after.png fails 1 of 2 requirements; see maps"
+    content = json.loads((designs / "c.json").read_text())
+    assert content["passed"] is False
+    assert content["baseline"] is None
+    assert [each["passed"] for each in content["requirements"]] == [False, True]
+    assert content["requirements"][0]["sentence"] == sentence
+    assert content["requirements"][0]["value"] == content["design"]["regions"][0]["share"] == share
+    assert content["files"] == {"design-attention": "maps/design-attention.png"}
+    suite = ElementTree.parse(designs / "c.xml").getroot().find("testsuite")  # written above
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
+    cases = suite.findall("testcase")
+    assert [(case.get("classname"), case.get("name")) for case in cases] == [
+        ("after.png", high),
+        ("after.png", low),
+    ]
+    assert [each.get("message") for each in suite.iter("failure")] == [sentence]
+    assert cases[0].find("failure") is not None
+    assert pixels("maps/design-attention.png").shape == (40, 100, 3)
+
+
+def test_the_order_of_flags_changes_no_verdict(narrow_model, designs):
+    requirements = ["--require=left>=1%", "--require=right.rank<=1", "--require=left.drop<=5%", "--max-drop=50%"]
+    arguments = ["after.png", "--baseline=before.png", *FLAGS, *requirements, "--json=c.json"]
+    found = []
+    for order in (arguments, arguments[::-1], [*arguments[3:], *arguments[:3]]):
+        status = check(narrow_model, *order)
+        content = json.loads((designs / "c.json").read_text())
+        found.append((status, {each["requirement"]: each["value"] for each in content["requirements"]}))
+    assert found[0] == found[1] == found[2]
+    assert set(found[0][1]) == {"left>=1%", "right.rank<=1", "left.drop<=5%", "right.drop<=50%"}
+
+
+def test_a_drop_is_relative_to_the_baseline(narrow_model, designs, capsys):
+    before, after = shares(narrow_model, "before.png"), shares(narrow_model, "after.png")
+    check(
+        narrow_model,
+        "after.png",
+        *FLAGS,
+        "--baseline=before.png",
+        "--max-drop=20%",
+        "--json=-",
+        "--output-dir=maps",
+    )
+    content = json.loads(capsys.readouterr().out)
+    for each in content["requirements"]:
+        drop = 1 - after[each["region"]] / before[each["region"]]
+        assert each["value"] == pytest.approx(drop, abs=1e-12)
+        assert each["passed"] == (drop <= 0.2)
+    assert set(content["files"]) == {"design-attention", "baseline-attention"}
+    assert pixels("maps/baseline-attention.png").shape == (40, 100, 3)
+
+
+def test_a_baseline_of_another_size_is_measured_at_the_same_places(narrow_model, designs):
+    regions = [*FLAGS, "--max-drop=1%", "--json=c.json", "--output-dir=maps"]
+    assert check(narrow_model, "before.png", "--baseline=large.png", *regions) in (0, 1)
+    content = json.loads((designs / "c.json").read_text())
+    now, then = (content[role]["regions"] for role in ("design", "baseline"))
+    assert [each["region"] for each in now] == [each["region"] for each in then]
+    assert [each["share"] for each in now] == pytest.approx([each["share"] for each in then], rel=0.1)
+    assert pixels("maps/baseline-attention.png").shape == (40, 100, 3)
+
+
+def test_regions_of_a_file_are_those_that_were_saved(narrow_model, designs):
+    main(["predict", "before.png", *FLAGS, "--json=regions.json", "--model", str(narrow_model)])
+    predicted = json.loads((designs / "regions.json").read_text())["images"][0]["regions"]
+    assert check(narrow_model, "before.png", "--regions=regions.json", "--require=left>=0%", "--json=c.json") == 0
+    assert json.loads((designs / "c.json").read_text())["design"]["regions"] == predicted
+
+
+def test_elements_of_pages_are_regions(narrow_model, designs):
+    needs_browser()
+    shapes = (designs / "after.png").read_bytes()
+    pages = {"/a": PAGE.format(left=10), "/b": PAGE.format(left=200), "/shapes.png": shapes}
+    flags = [f"--viewport-{side}={getattr(CONFIG, f'viewport_{side}')}" for side in ("width", "height")]
+    flags += ["--timeout-s=200"] + ["--no-sandbox"] * (not CONFIG.sandbox)
+    outputs = ["--json=c.json", "--output-dir=maps"]
+    with serving(pages) as address:
+        names = [f"{address}/b", f"--baseline={address}/a", "--selector=#buy", "--max-drop=100%"]
+        assert check(narrow_model, *names, *flags, *outputs) == 0
+    content = json.loads((designs / "c.json").read_text())
+    assert [content[role]["regions"][0]["region"] for role in ("design", "baseline")] == [
+        "buy:200,30,80,40",
+        "buy:10,30,80,40",
+    ]
+    shot = pixels("maps/design-page.png")[..., :3]
+    assert shot.shape == pixels("maps/design-attention.png").shape == (300, 400, 3)
+    (expected,) = measure(Predictor(narrow_model).predict(shot), [parse_region("buy:200,30,80,40")])
+    assert content["design"]["regions"][0]["share"] == expected.share
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["after.png", *FLAGS], "nothing is required; give --require 'NAME>=8%', or --baseline with --max-drop"),
+        (["after.png", "--require=left>=8%"], "there is no region to check; give it with --region, --regions or"),
+        (["after.png", *FLAGS, "--require=left"], "requirement 'left' is not of the form NAME>=8%"),
+        (["after.png", *FLAGS, "--require=lefd>=8%"], "did you mean 'left'? (given: left, right)"),
+        (["after.png", *FLAGS, "--require=left>=800%"], "a percentage from 0% to 100%, such as 8%"),
+        (
+            ["after.png", *FLAGS, "--max-drop=20%"],
+            "left.drop<=20% needs an earlier design; give it with --baseline",
+        ),
+        (["after.png", *FLAGS, "--max-drop=20"], "the limit of a drop is a percentage"),
+        (["after.png", *FLAGS, FLAGS[0], "--require=left>=8%"], "several regions are named left"),
+        (["after.png", "--region=left:0,0,30,400", "--require=left>=8%"], "is not inside after.png, which is 100"),
+        (["nosuch.png", *FLAGS, "--require=left>=8%"], "cannot read nosuch.png"),
+        (["nosuch.html", *FLAGS, "--require=left>=8%"], "nosuch.html is no file; give an HTML file, an address"),
+        (["after.png", "--selector=#buy", "--require=buy>=8%"], "finds nothing in after.png, which is a picture"),
+        (["after.png", "--selector=", "--require=buy>=8%"], "selector '' is empty"),
+        (["after.png", *FLAGS, "--require=left>=8%", "--regions=nosuch.json"], "nosuch.json does not exist"),
+        (["after.png", *FLAGS, "--require=left>=8%", "--junit=-"], "--junit - names no file"),
+        (
+            ["after.png", *FLAGS, "--require=left>=8%", "--junit=after.png"],
+            "after.png would be read or written twice",
+        ),
+        (["after.png", *FLAGS, "--require=left>=8%", "--json=c", "--junit=c"], "c would be read or written twice"),
+        (
+            ["after.png", *FLAGS, "--require=left>=8%", "--output-dir=after.png"],
+            "after.png is a file; name a folder",
+        ),
+        (["after.png", *FLAGS, "--require=left>=8%", "--timeout-s=0"], "timeout_s is 0; use seconds"),
+        (
+            ["after.png", *FLAGS, "--require=left>=8%", "--viewport-width=9"],
+            "viewport_width is 9; use a number of",
+        ),
+        (["after.png", *FLAGS, "--baseline=tall.png", "--max-drop=20%"], "two designs need the same aspect ratio"),
+        ([".", *FLAGS, "--require=left>=8%"], "check takes one picture, but . has 4; name one of them"),
+    ],
+)
+def test_a_mistake_ends_with_2_and_one_sentence(narrow_model, designs, capsys, arguments, message):
+    Image.fromarray(image(3, 1, 90, 40)[0]).save("tall.png")
+    before = sorted(designs.iterdir())
+    assert check(narrow_model, *arguments) == 2
+    out, err = capsys.readouterr()
+    errors = [line for line in err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert message in errors[0]
+    assert out == ""
+    assert sorted(designs.iterdir()) == before
+
+
+def test_a_picture_is_not_overwritten(narrow_model, designs, capsys):
+    (designs / "after.png").rename("design-attention.png")
+    assert check(narrow_model, "design-attention.png", *FLAGS, "--require=left>=0%", "--output-dir=.") == 2
+    assert "design-attention.png is an image and would be overwritten" in capsys.readouterr().err
+
+
+def test_names_cannot_break_the_xml_or_the_terminal(narrow_model, designs, capsys):
+    name = "<a> & \x1b[31m\u202e"
+    regions = [f"--region={name}:0,0,30,40", f"--require={name}>=0%", "--junit=c.xml"]
+    assert check(narrow_model, "after.png", *regions) == 0
+    assert "\x1b[31m" not in capsys.readouterr().out
+    case = ElementTree.parse(designs / "c.xml").getroot().find("testsuite/testcase")  # written above
+    assert case.get("name") == printable(f"{name}>=0%")

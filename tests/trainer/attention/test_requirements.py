@@ -1,0 +1,137 @@
+"""Requirements: how they are written, when they are met, and what is said about them."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+
+from trainer.attention.requirements import all_requirements, judge, parse, shown
+from trainer.errors import UserError
+from trainer.prediction.regions import measure, parse_region
+
+NAMES = ("button", "hero.title", "a > b", "logo")
+BEFORE, NOW = np.zeros((10, 20), np.float32), np.zeros((10, 20), np.float32)
+BEFORE[:, :4], NOW[:, :4] = 0.5, 0.4  # logo: 20 of 100, then 16 of 100
+BEFORE[:, 4:12], NOW[:, 4:12] = 1.0, 1.0
+NOW[:, 12:13] = 0.4
+REGIONS = [parse_region(text) for text in ("logo:0,0,4,10", "button:4,0,8,10", "foot:12,0,8,10")]
+
+
+def verdicts(*texts, max_drop="", now=NOW, before=BEFORE):
+    requirements = all_requirements(texts, max_drop, [region.name for region in REGIONS])
+    return judge(requirements, measure(now, REGIONS), measure(before, REGIONS))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("button>=8%", ("button", "share", ">=", 0.08)),
+        (" button . rank <= 2 ", ("button", "rank", "<=", 2)),
+        ("button.ratio>1.5", ("button", "ratio", ">", 1.5)),
+        ("button.peak<100%", ("button", "peak", "<", 1)),
+        ("button.drop<=0%", ("button", "drop", "<=", 0)),
+        ("hero.title>=8%", ("hero.title", "share", ">=", 0.08)),
+        ("hero.title.rank<=1", ("hero.title", "rank", "<=", 1)),
+        ("a > b>=8%", ("a > b", "share", ">=", 0.08)),
+        ("a > b.ratio>1", ("a > b", "ratio", ">", 1)),
+    ],
+)
+def test_a_requirement_names_a_region_a_measure_and_a_limit(text, expected):
+    requirement = parse(text, NAMES)
+    assert (requirement.region, requirement.measure, requirement.operator, requirement.limit) == expected
+    assert parse(str(requirement), NAMES) == requirement
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("button", "requirement 'button' is not of the form NAME>=8%, .*in quotes"),
+        ("button=8%", "is not of the form"),
+        ("button>=", "is not of the form"),
+        ("button>=>8%", "the region 'button>=', which is not given; did you mean 'button'"),
+        ("button>=0.08", "the limit of a share is a percentage from 0% to 100%, such as 8%"),
+        ("button>=800%", "has the limit '800%'; the limit of a share is a percentage from 0% to 100%"),
+        ("button>=-1%", "the limit of a share is a percentage"),
+        ("button>=nan%", "the limit of a share is a percentage"),
+        ("button.drop<=101%", "the limit of a drop is a percentage"),
+        ("button.rank<=1.5", "the limit of a rank is a whole number of at least 1, such as 2"),
+        ("button.rank<=0", "the limit of a rank is a whole number"),
+        ("button.rank<=inf", "the limit of a rank is a whole number"),
+        ("button.ratio>=8%", "the limit of a ratio is a number of at least 0, such as 1.5"),
+        ("buton>=8%", "the region 'buton', which is not given; did you mean 'button'"),
+        ("buton.rank<=2", "the region 'buton', which is not given; did you mean 'button'"),
+        ("button.shar>=8%", "unknown measure 'shar'; did you mean 'share'"),
+    ],
+)
+def test_what_cannot_be_required_is_refused(text, message):
+    with pytest.raises(UserError, match=message):
+        parse(text, NAMES)
+
+
+@pytest.mark.parametrize("text", ["20", "120%", "much"])
+def test_the_largest_drop_is_a_percentage(text):
+    with pytest.raises(
+        UserError, match=f"max_drop '{text}' has the limit '{text}'; the limit of a drop is a perc"
+    ):
+        all_requirements([], text, NAMES)
+
+
+@pytest.mark.parametrize(
+    ("text", "passed", "sentence"),
+    [
+        ("logo>=16%", True, "logo has a share of 16%, and at least 16% is required"),
+        ("logo>16%", False, "logo has a share of 16%, but more than 16% is required"),
+        ("logo<=16%", True, "and at most 16% is required"),
+        ("logo<16%", False, "but less than 16% is required"),
+        ("logo>=20%", False, "logo has a share of 16%, but at least 20% is required"),
+        ("logo.drop<=20%", True, r"logo has a drop of 20% (from 20% to 16%), and at most 20% is required"),
+        (
+            "logo.drop<=19.999%",
+            False,
+            r"logo has a drop of 20% (from 20% to 16%), but at most 19.999% is required",
+        ),
+        ("button.drop<=0%", True, "button has a drop of 0% (from 80% to 80%), and at most 0% is required"),
+        ("foot.drop<=0%", True, "foot has a drop of 0% (from 0% to 4%), and at most 0% is required"),
+        ("foot.rank<3", False, "foot has a rank of 3, but less than 3 is required"),
+        ("button.rank<=1", True, "button has a rank of 1, and at most 1 is required"),
+        ("logo.ratio>=0.8", True, "logo has a ratio of 0.8, and at least 0.8 is required"),
+        ("logo.peak>=40%", True, "logo has a peak of 40%, and at least 40% is required"),
+    ],
+)
+def test_verdicts(text, passed, sentence):
+    (verdict,) = verdicts(text)
+    assert verdict.passed == passed
+    assert sentence in verdict.sentence
+
+
+def test_a_share_that_grew_has_a_negative_drop():
+    (verdict,) = verdicts("logo.drop<=5%", now=BEFORE, before=NOW)
+    assert verdict.passed
+    assert "logo has a drop of -25% (from 16% to 20%)" in verdict.sentence
+
+
+def test_the_verdict_does_not_depend_on_the_order():
+    texts = ("logo>=20%", "button.rank<=1", "logo.drop<=10%", "button>=75%")
+    expected = {str(verdict.requirement): verdict.passed for verdict in verdicts(*texts)}
+    assert sorted(expected.values()) == [False, False, True, True]
+    for permuted in itertools.permutations(texts):
+        assert {str(verdict.requirement): verdict.passed for verdict in verdicts(*permuted)} == expected
+
+
+def test_the_largest_drop_is_required_of_each_region_without_its_own():
+    found = verdicts("logo.drop<=30%", "logo.drop <= 30%", max_drop="10%")
+    assert [str(each.requirement) for each in found] == ["logo.drop<=30%", "button.drop<=10%", "foot.drop<=10%"]
+    assert all(each.passed for each in found)
+
+
+@pytest.mark.parametrize(("share", "text"), [(0.079996, "7.9996%"), (0.0800000001, "8%"), (0.5, "50%")])
+def test_a_value_shows_as_many_digits_as_tell_it_from_its_limit(share, text):
+    measured = dataclasses.replace(measure(NOW, REGIONS)[0], share=share)
+    (verdict,) = judge([parse("logo>=8%", ["logo"])], [measured])
+    assert verdict.value_text == text
+    assert verdict.passed == (share > 0.08)
+
+
+def test_shown_numbers_have_no_zeros_at_their_end_and_no_negative_zero():
+    assert [shown("ratio", value) for value in (1.5, 2.0, 10.0, -0.001)] == ["1.5", "2", "10", "0"]

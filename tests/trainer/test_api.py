@@ -1,0 +1,109 @@
+"""The Python API: its five lines, the images it takes, what it refuses, and what it imports."""
+
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.trainer import predictable
+from trainer import api, artifacts, files
+from trainer.artifacts import MODEL_CONFIG, VERSION_EXTRA
+from trainer.errors import UserError
+from trainer.prediction.predictor import Predictor
+
+ROOT = pathlib.Path(__file__).parents[2]
+SIZE = (48, 64)
+TRAINED_ON = {"dataset": "osie", "source": "gs://data/osie", "image_size": SIZE}
+
+
+@pytest.fixture(scope="module")
+def folder(narrow, tmp_path_factory):
+    """A working directory whose registry has one version."""
+    work = tmp_path_factory.mktemp("work")
+    model = predictable.write_model(work / "models" / "msinet" / "1" / VERSION_EXTRA, predictable.network(3))
+    files.write_json(model / MODEL_CONFIG, TRAINED_ON)
+    files.write_json(work / "models" / "msinet" / artifacts.ALIASES, {"default": 1})
+    return work
+
+
+@pytest.fixture
+def model(narrow, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    return api.load()
+
+
+def example():
+    return np.asarray(Image.open(ROOT / "examples" / "coffee.jpg").convert("RGB"))
+
+
+def test_default_model_predicts_a_map_of_the_images_size(model, folder, capsys):
+    image = ROOT / "examples" / "coffee.jpg"
+    saliency = model.predict(image)
+    assert saliency.shape == example().shape[:2]
+    assert (saliency.min() >= 0) & (saliency.max() <= 1) & (saliency.std() > 0)
+    expected = Predictor(folder / "models" / "msinet" / "1" / VERSION_EXTRA).predict(example())
+    np.testing.assert_array_equal(saliency, expected)
+    assert model.image_size == SIZE
+    assert repr(model) == "<Model msinet (MSI-Net, trained on osie; version 1, the default of models/msinet)>"
+    assert capsys.readouterr() == ("", "")
+
+
+def test_files_and_pixels_have_the_same_map(model, tmp_path):
+    pixels = example()
+    Image.fromarray(pixels).save(tmp_path / "copy.png")
+    np.testing.assert_array_equal(model.predict(pixels), model.predict(str(tmp_path / "copy.png")))
+
+
+def test_regions_are_those_of_the_command():
+    saliency = np.zeros((10, 20), np.float32)
+    saliency[2:4, 5:7] = 1
+    found = api.measure(saliency, "button:5,2,2,2", api.Region("left", 0, 0, 50, 100, percent=True))
+    assert [each.region.name for each in found] == ["button", "left"]
+    assert [(each.share, each.area) for each in found] == [(1.0, 0.02), (1.0, 0.5)]
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (np.zeros((4, 4), np.uint8), r"must be \(h, w, 3\) uint8.* but are \(4, 4\) uint8"),
+        (np.zeros((4, 4, 3)), r"but are \(4, 4, 3\) float64"),
+        ("missing.png", "missing.png"),
+        (str(ROOT / "examples"), "examples has 5 images, but one is predicted at a time"),
+        (str(ROOT / "README.md"), "README.md"),
+    ],
+)
+def test_what_is_not_an_image_is_refused(image, message, model):
+    with pytest.raises(UserError, match=message):
+        model.predict(image)
+
+
+def test_region_outside_of_the_image_is_refused():
+    with pytest.raises(UserError, match="not inside the image"):
+        api.measure(np.ones((10, 20), np.float32), "button:5,2,200,2")
+
+
+def test_model_of_the_sample_set_warns(narrow, folder, tmp_path):
+    model = tmp_path / "model"
+    predictable.write_model(model, predictable.network(3))
+    files.write_json(model / MODEL_CONFIG, {**TRAINED_ON, "dataset": "salicon", "source": "sample"})
+    with pytest.warns(UserWarning, match="generated shapes"):
+        api.load(str(model))
+
+
+def test_unknown_model_is_refused_without_tensorflow(tmp_path):
+    code = """
+import sys
+from trainer.api import UserError, load
+try:
+    load("nosuch")
+except UserError as error:
+    print(error, "|", "tensorflow" in sys.modules or "keras" in sys.modules)
+"""
+    finished = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert finished.stdout.startswith("there is no model at "), finished.stderr
+    assert finished.stdout.endswith("| False\n")

@@ -1,0 +1,78 @@
+"""Switches, groups of flags and the usage of a command."""
+
+import dataclasses
+from typing import ClassVar
+
+import pytest
+
+from trainer.config import setting
+from trainer.errors import UsageError
+from trainer.parser import Parser
+from trainer.settings_cli import add_settings, settings
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    TITLE: ClassVar[str] = "data"
+
+    flip: bool = setting(False, "Mirror.", group="augmentation")
+    exact: bool = setting(True, "Exact.")
+    size: int = setting(3, "Size.")
+
+
+@pytest.fixture
+def parser():
+    parser = Parser(prog="it", takes="[NAME=VALUE ...]")
+    parser.add_argument("--output-dir", metavar="DIR", required=True)
+    add_settings(parser, Config)
+    return parser
+
+
+@pytest.mark.parametrize(
+    ("line", "flip", "exact"),
+    [
+        ("", False, True),
+        ("--flip --no-exact", True, False),
+        ("--flip true --exact false", True, False),
+        ("--flip=True --exact=no", True, False),
+        ("--no-flip --exact 1", False, True),
+        ("--flip a=1", True, True),
+        ("--flip false a=1", False, True),
+    ],
+)
+def test_switch_is_written_alone_or_with_a_word(parser, line, flip, exact):
+    parsed, others = parser.parse_known_args(["--output-dir", "b", *line.split()])
+    assert settings(Config, parsed) == Config(flip=flip, exact=exact)
+    assert others == [word for word in line.split() if word == "a=1"]
+
+
+@pytest.mark.parametrize("line", ["--flip maybe", "--flip=maybe", "--no-flip=true"])
+def test_other_value_of_a_switch_is_refused_with_the_right_ones(parser, line):
+    with pytest.raises(UsageError, match="write --flip or --no-flip, or --flip with true or false"):
+        parser.parse_known_args(["--output-dir", "b", *line.split()])
+
+
+def test_value_of_another_flag_is_not_read_as_a_switch(parser):
+    parsed, _ = parser.parse_known_args(["--flip", "--output-dir", "no"])
+    assert parsed.flip
+    assert parsed.output_dir == "no"
+
+
+def test_unknown_flag_is_named_before_a_missing_one(parser):
+    with pytest.raises(
+        UsageError, match=r"^unknown flag '--no-flp'; did you mean '--no-flip'\? \(see `it --help`\)$"
+    ):
+        parser.parse_known_args(["--no-flp"])
+
+
+def test_help_has_groups_and_a_usage_of_what_must_be_given(parser):
+    first, *lines = parser.format_help().splitlines()
+    assert first == "usage: it [OPTION ...] --output-dir DIR [NAME=VALUE ...]"
+    assert lines[lines.index("augmentation:") + 1].split() == [
+        "--flip,",
+        "--no-flip",
+        "Mirror.",
+        "(default:",
+        "false)",
+    ]
+    assert [line.split()[0] for line in lines[lines.index("data:") + 1 :]] == ["--exact,", "--size"]

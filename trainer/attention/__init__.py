@@ -1,0 +1,1 @@
+"""Requirements on the attention that regions of a design get, and what `check` says about them."""

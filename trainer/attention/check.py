@@ -1,0 +1,88 @@
+"""Predicts the attention that designs get, and judges it by requirements."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from trainer.attention.designs import Design
+from trainer.attention.requirements import Requirement, Verdict, judge
+from trainer.prediction.regions import Measure, measure
+from trainer.prediction.render import Map
+
+if TYPE_CHECKING:
+    from trainer.prediction.predictor import Predictor
+
+JSON_SCHEMA = 1
+"""Version of what `as_json` returns: it grows if a key goes away, or means something else."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """A design, its map, and what was measured."""
+
+    design: Design
+    map: Map
+    """(h, w) of `design.size`, 0..1."""
+    measures: Sequence[Measure]
+
+
+@dataclasses.dataclass(frozen=True)
+class Checked:
+    """What a check found."""
+
+    design: Measured
+    baseline: Measured | None
+    verdicts: Sequence[Verdict]
+
+    @property
+    def failed(self) -> list[Verdict]:
+        """The verdicts on requirements that are not met."""
+        return [verdict for verdict in self.verdicts if not verdict.passed]
+
+    @property
+    def sentence(self) -> str:
+        """The verdict on the design."""
+        failed, count = len(self.failed), len(self.verdicts)
+        some = f"{failed} of {count} requirements" if failed else f"all {count} requirements"
+        label = self.design.design.label
+        return f"{label} {'fails' if failed else 'meets'} {some if count > 1 else 'the requirement'}"
+
+
+def run(predictor: "Predictor", designs: Sequence[Design], requirements: Sequence[Requirement]) -> Checked:
+    """Judge the first design; a second one is its baseline. All requirements are judged, whatever comes of one."""
+    measured = [_measured(predictor, design) for design in designs]
+    first, before = measured[0], measured[1] if measured[1:] else None
+    return Checked(first, before, judge(requirements, first.measures, before.measures if before else ()))
+
+
+def _measured(predictor: "Predictor", design: Design) -> Measured:
+    # Alone, as the last bits of a map depend on the size of its batch: a baseline must not change its design.
+    prediction = predictor.predict_prepared(predictor.prepare(design.pixels)[None])[0]
+    restored = predictor.restore(prediction, design.size)
+    return Measured(design, restored, measure(restored, design.regions))
+
+
+def as_json(checked: Checked) -> dict[str, Any]:
+    """What a check found, as values for JSON."""
+    return {
+        "schema": JSON_SCHEMA,
+        "passed": not checked.failed,
+        "design": _design_json(checked.design),
+        "baseline": _design_json(checked.baseline) if checked.baseline else None,
+        "requirements": [
+            {
+                "requirement": str(verdict.requirement),
+                **dataclasses.asdict(verdict.requirement),
+                "value": verdict.value,
+                "passed": verdict.passed,
+                "sentence": verdict.sentence,
+            }
+            for verdict in checked.verdicts
+        ],
+    }
+
+
+def _design_json(measured: Measured) -> dict[str, Any]:
+    height, width = measured.design.size
+    regions = [each.as_json() for each in measured.measures]
+    return {"image": measured.design.label, "height": height, "width": width, "regions": regions}

@@ -1,0 +1,171 @@
+"""Check that regions of a design get the attention that they need; for a team's pipeline.
+
+  python -m trainer check design.png --region button:20,300,160,48 --require 'button>=8%'
+  python -m trainer check design.png --regions before_regions.json --baseline before.png --max-drop 20%
+  python -m trainer check https://example.com --selector '#buy' --require 'buy>=8%' --require 'buy.rank<=2'
+  python -m trainer check page.html --selector buy='.hero a' --require 'buy>=8%' --junit attention.xml
+
+DESIGN is a picture (a file, or gs://), an HTML file, or an address. An HTML file and an address are opened in the
+Chromium or Chrome of this machine, with an empty profile: the page's scripts run, in the browser's sandbox, and
+everything is fetched that the page asks for. CHROME_PATH names the browser; without it, it is looked for.
+
+A requirement is NAME[.MEASURE], then >=, <=, > or <, then a limit. The measures:
+  share   part of the attention that falls into the region, in % (without a measure: NAME>=8%)
+  peak    largest value in the region, in % of the map's largest (NAME.peak>=50%)
+  ratio   share divided by the region's part of the area; 1 if attention were spread evenly (NAME.ratio>1.5)
+  rank    place among all regions by share, 1 for the largest (NAME.rank<=2)
+  drop    part of its share in the baseline that the region has lost, in % (NAME.drop<=20%): from 10% to 8% of the
+          attention is a drop of 20%
+
+The exit status is 0 if every requirement is met, 1 if one is not, and 2 if the check cannot be made.
+"""
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from trainer import generated
+from trainer.config import PageConfig, PredictConfig
+from trainer.errors import UsageError, UserError, check
+from trainer.loading import load_tensorflow
+from trainer.parser import Parser
+from trainer.settings_cli import STDOUT, add_model, add_settings, output_dir, output_file, settings, summarize
+from trainer.text import printable
+
+if TYPE_CHECKING:
+    from trainer.attention.page import Element
+    from trainer.prediction.regions import Region
+
+HELP = "check that regions of a design get the attention that they need"
+FAILS = 1
+"""Exit status if a requirement is not met."""
+
+
+def configure(parser: Parser) -> None:
+    parser.add_argument(
+        "design", metavar="DESIGN", help="Picture, HTML file, or address of a page, which is opened."
+    )
+    add = parser.group("requirements").add_argument
+    add(
+        "--require",
+        action="append",
+        default=[],
+        metavar="REQUIREMENT",
+        help="What a region needs, such as 'button>=8%%' or 'button.rank<=2', in quotes; repeat it for more.",
+    )
+    add("--baseline", metavar="DESIGN", help="Earlier design of the same kind, with the same regions.")
+    add(
+        "--max-drop",
+        default="",
+        metavar="PERCENT",
+        help="Largest drop of each region from the baseline, such as 20%%, unless a requirement gives its own.",
+    )
+    add = parser.group("regions").add_argument
+    add(
+        "--region",
+        action="append",
+        default=[],
+        metavar="NAME:X,Y,W,H",
+        help="Region to measure: pixels from the top left, or all four in %%; repeat it for more regions.",
+    )
+    add(
+        "--regions",
+        default="",
+        metavar="FILE",
+        help="Regions that the demo's page saved as JSON, or that predict wrote with --json.",
+    )
+    add(
+        "--selector",
+        action="append",
+        default=[],
+        metavar="[NAME=]SELECTOR",
+        help="CSS selector of an element of the page, which is a region; '#buy' is named buy. Repeat it for more.",
+    )
+    add_model(parser)
+    add = parser.group(PredictConfig.TITLE).add_argument
+    add(
+        "--output-dir",
+        default="",
+        metavar="DIR",
+        help="Folder for the maps of both designs with their regions, and for the pictures of pages.",
+    )
+    add("--junit", metavar="FILE", help="Write JUnit's XML, with a test case for each requirement.")
+    add("--json", metavar="FILE", help="Write what was measured, and the verdicts, as JSON; - is stdout.")
+    add_settings(parser, PredictConfig, ("most_megapixels",))
+    add_settings(parser, PageConfig)
+
+
+def execute(parsed: argparse.Namespace) -> None:
+    try:
+        passed = _execute(parsed)["passed"]
+    except UserError as error:
+        raise UsageError(str(error)) from None  # 1 means that a requirement is not met
+    if not passed:
+        raise SystemExit(FAILS)
+
+
+def _execute(parsed: argparse.Namespace) -> dict[str, Any]:
+    output_dir(parsed.output_dir)
+    outputs = {"--json": parsed.json, "--junit": parsed.junit}
+    outputs = {flag: output_file(file) for flag, file in outputs.items() if file}
+    check(outputs.get("--junit") != STDOUT, f"--junit {STDOUT} names no file; {STDOUT} is for --json alone")
+    files = [os.path.realpath(file) for file in outputs.values() if file != STDOUT]
+    read = [os.path.realpath(file) for file in (parsed.design, parsed.baseline, parsed.regions) if file]
+    twice = [file for file in files if (files + read).count(file) > 1]
+    name = ", ".join(map(printable, twice[:1]))
+    check(not twice, f"{name} would be read or written twice; give each output a file of its own")
+    return summarize(parsed.json, lambda: _check(parsed))
+
+
+def _regions(parsed: argparse.Namespace) -> "tuple[list[Region], list[Element]]":
+    """The rectangles and the elements to measure; all have names of their own."""
+    from trainer.attention.page import parse_element
+    from trainer.prediction.region_file import read_regions
+    from trainer.prediction.regions import check_names, parse_region
+
+    regions = [parse_region(text) for text in parsed.region]
+    regions += read_regions(parsed.regions) if parsed.regions else []
+    elements = [parse_element(text) for text in parsed.selector]
+    check(bool(regions or elements), "there is no region to check; give it with --region, --regions or --selector")
+    check_names([each.name for each in (*regions, *elements)])
+    return regions, elements
+
+
+def _check(parsed: argparse.Namespace) -> dict[str, Any]:
+    """Check a design; returns the content of --json."""
+    from rich.console import Console
+
+    from trainer.attention import tables
+    from trainer.attention.check import as_json, run
+    from trainer.attention.designs import read_all
+    from trainer.attention.drawing import name_pictures, write_pictures
+    from trainer.attention.requirements import DROP, all_requirements
+    from trainer.models.answering import find_answering
+
+    regions, elements = _regions(parsed)
+    requirements = all_requirements(parsed.require, parsed.max_drop, [each.name for each in (*regions, *elements)])
+    check(bool(requirements), "nothing is required; give --require 'NAME>=8%', or --baseline with --max-drop 20%")
+    drop = next((each for each in requirements if each.measure == DROP), None)
+    check(not drop or bool(parsed.baseline), f"{drop} needs an earlier design; give it with --baseline")
+    pages, pictures = settings(PageConfig, parsed), settings(PredictConfig, parsed)
+    answering = find_answering(parsed.model)
+    if notice := generated.of_folder(answering.folder):
+        print(f"note: {notice}", file=sys.stderr, flush=True)
+    names = [name for name in (parsed.design, parsed.baseline) if name is not None]
+    designs = read_all(names, regions, elements, pages, pictures.most_pixels)
+    paths = name_pictures(parsed.output_dir, designs) if parsed.output_dir else {}
+    load_tensorflow()
+    from trainer.prediction.predictor import Predictor
+
+    checked = run(Predictor(answering.folder), designs, requirements)
+    write_pictures(paths, checked)
+    if parsed.junit:
+        tables.write_junit(parsed.junit, checked, {"model": answering.name, "notice": notice})
+    Console().print(tables.verdicts_table(checked))
+    for verdict in checked.failed:
+        print(verdict.sentence)
+    where = f"; see {printable(parsed.output_dir)}" if paths else ""
+    print(f"{checked.sentence}{where}")
+    model = {"named": answering.name, "model": str(answering.folder), "notice": notice}
+    return {**model, **as_json(checked), "files": {name: str(path) for name, path in paths.items()}}
