@@ -195,6 +195,9 @@ def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
     evaluation = files.read_json(path, "run the pipeline again", records.Outcome)
     print_evaluation(evaluation, console, registers)
     _print_fact(console, "Report", _shown(run.folder / "report.html"))
+    _print_fact(
+        console, "To share", ", ".join(_shown(run.folder / f"report{suffix}") for suffix in (".png", ".pdf"))
+    )
     return bool(evaluation["passed_baseline"])
 
 

@@ -34,7 +34,7 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
     """
     folder = pathlib.Path(evaluation)
     content, tables = _read(folder)
-    decides = content["decides"]
+    decides, is_alone = content["decides"], not (registers or content.get("run"))
     pages.write(
         html,
         "report.html.jinja",
@@ -42,7 +42,7 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
         head=head(folder, content),
         headline=verdict.headline(content, registers),
         sentence=verdict.sentence(content, tables[decides]),
-        reason=gate.reason_of(content, registers) + ("" if registers else f" {gate.REGISTERS_NOTHING}"),
+        reason=" ".join([gate.reason_of(content, registers), *([gate.REGISTERS_NOTHING] if is_alone else [])]),
         notices=generated.of_evaluation(content),
         percent=wording.percent(content["shown_confidence"]),
         sets=[_describe_set(folder, name, tables[name], content) for name in content["datasets"]],

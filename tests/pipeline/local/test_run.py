@@ -113,6 +113,7 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, wor
     assert any(line.startswith("Test images of salicon: 3; ") for line in lines)
     assert "Registered: msinet version 1 (default)" in lines
     assert f"Report:     {pathlib.Path('runs/first/report.html')}" in lines
+    assert "To share:   runs/first/report.png, runs/first/report.pdf" in lines
     assert "executor_input" not in first.stdout
     assert not first.stderr
 
