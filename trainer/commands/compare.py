@@ -51,7 +51,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--html",
         type=output_file,
         metavar="FILE",
-        help="Write a page with the images on which the models differ most.",
+        help="Write a page with the images on which the models differ most, and next to it one picture "
+        "to share (.png and .pdf).",
     )
     add("--json", type=output_file, metavar="FILE", help="Write the comparison as JSON; - is the standard output.")
 
@@ -87,17 +88,18 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     else:
         shared = find_shared(contestants)
     results = {name: compare(name, shared[name], parsed.metric, parsed.confidence) for name in shared}
+    written = []
     if parsed.html:
         announce(f"drawing {parsed.html}")
         from trainer.reports.compare_page import write_comparison
 
-        write_comparison(contestants, shared, results, parsed.confidence, parsed.html)
+        written = write_comparison(contestants, shared, results, parsed.confidence, parsed.html)
     print_comparison(results, parsed.confidence, Console())
     for contestant in contestants:
         if contestant.notice:
             print(contestant.notice)
-    if parsed.html:
-        print(f"Report: {parsed.html}")
+    if written:
+        print(f"Report: {written[0]}; to share: {', '.join(map(str, written[1:]))}")
     return {
         "confidence": parsed.confidence,
         "models": {each.label: {"named": each.name, **each.facts} for each in contestants},

@@ -26,7 +26,12 @@ def configure(parser: Parser) -> None:
     parser.add_argument(
         "--output-dir", type=output_dir, required=True, metavar="DIR", help="Folder to write the evaluation to."
     )
-    parser.add_argument("--report", type=output_file, metavar="HTML", help="Write a page with the results.")
+    parser.add_argument(
+        "--report",
+        type=output_file,
+        metavar="HTML",
+        help="Write a page with the results, and next to it the same in one picture to share (.png and .pdf).",
+    )
     add_settings(parser, EvaluateConfig)
     add_settings(parser, HeldOutConfig)
     add_settings(
@@ -61,14 +66,19 @@ def execute(parsed: argparse.Namespace) -> None:
         if held_out.test_dataset:
             data = [*data, _fetch(held_out, parsed, f"{folder}/prepared")]
         evaluation = evaluate(config, model, prepared_by_name(data), parsed.output_dir, champion)
+    written = []
     if parsed.report:
         announce(f"drawing {parsed.report}")
-        from trainer.reports.report import write_report
+        from trainer.reports.report import write_report, write_summary
 
         write_report(parsed.output_dir, parsed.report, registers=False)
+        stem = pathlib.Path(parsed.report).with_suffix("")
+        written = [parsed.report, *map(str, write_summary(parsed.output_dir, stem, registers=False))]
     print_evaluation(evaluation, Console(), registers=False)
+    if written:
+        print(f"Report: {written[0]}; to share: {', '.join(written[1:])}")
     require_baseline(evaluation)
-    print(f"wrote {parsed.output_dir}" + (f"; report: {parsed.report}" if parsed.report else ""))
+    print(f"wrote {parsed.output_dir}")
     print(f"{REGISTERS_NOTHING} Use --champion to compare with a default model.")
 
 

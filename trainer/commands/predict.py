@@ -138,6 +138,8 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     answering = find_answering(parsed.model)
     model = answering.folder
     notice = _note(model)
+    if sheet:
+        sheet.note = " ".join(filter(None, [f"Model: {answering}.", notice]))
     predicted = _outcomes(model, inputs, paths, config, regions, THUMBNAIL_PX if sheet else 0)
     outcomes = _collect(predicted, len(inputs), sheet)
     _print_summary(outcomes, parsed.output_dir, sheet, listing.skipped)

@@ -135,9 +135,10 @@ def inputs(task):
     return {name: source for name, source in task["inputs"].get("parameters", {}).items() if name != "run"}
 
 
-def test_version_has_the_run_by_a_name_that_no_other_run_has(compiled):
+@pytest.mark.parametrize("task", ["evaluate-model", "upload-model"])
+def test_version_and_report_have_the_run_by_a_name_that_no_other_run_has(task, compiled):
     run = {
-        target: tasks(pipeline)["upload-model"]["inputs"]["parameters"]["run"]["runtimeValue"]["constant"]
+        target: tasks(pipeline)[task]["inputs"]["parameters"]["run"]["runtimeValue"]["constant"]
         for target, pipeline in compiled.items()
     }
     # On Kubeflow {{$.pipeline_job_name}} is the name that a person gives to a run, perhaps to several.
