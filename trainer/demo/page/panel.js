@@ -137,8 +137,8 @@ export class Panel extends EventTarget {
     probe.src = url;
     const visible = await probe.decode().then(() => true, () => false);
     if (signal.aborted) return visible;
-    this.#find("img").src = url;
-    this.#find("img").classList.toggle("blank", !visible);
+    this.#find(".stage img").src = url;
+    this.#find(".stage img").classList.toggle("blank", !visible);
     if (visible) {
       this.#frame(probe.naturalWidth, probe.naturalHeight);
       this.#open(true);
@@ -154,7 +154,7 @@ export class Panel extends EventTarget {
     this.#open(true);
     this.#find(".name").textContent = file.name;
     this.#find(".size").textContent = `${map.imageWidth} × ${map.imageHeight}`;
-    this.#find("img").alt = `Image ${this.#slot}: ${file.name}`;
+    this.#find(".stage img").alt = `Image ${this.#slot}: ${file.name}`;
     const { x, y } = this.map.peakAt;
     const place = `${Math.round((100 * x) / map.imageWidth)}% from the left, ${Math.round((100 * y) / map.imageHeight)}%`;
     this.#find("canvas").setAttribute("aria-label", `Saliency map; its peak is ${place} from the top`);
@@ -170,8 +170,8 @@ export class Panel extends EventTarget {
   #restore() {
     this.#find("canvas").classList.remove("stale");
     if (this.map) {
-      this.#find("img").src = this.#url;
-      this.#find("img").classList.remove("blank");
+      this.#find(".stage img").src = this.#url;
+      this.#find(".stage img").classList.remove("blank");
       this.#frame(this.map.imageWidth, this.map.imageHeight);
     } else {
       this.#open(false);
