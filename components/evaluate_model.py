@@ -14,6 +14,7 @@ def evaluate_model(
     gate_on: str,
     model_name: str,
     registry: str,
+    run: str,
     base_data: dsl.Input[dsl.Dataset],
     finetune_data: dsl.Input[dsl.Dataset],
     test_data: dsl.Input[dsl.Dataset],
@@ -24,10 +25,11 @@ def evaluate_model(
 ) -> None:
     """Evaluate on held-out images and write the report; fail if the candidate is below the centre bias."""
     from pipeline.registry.register import compare, fetched_of
+    from trainer.artifacts import SUMMARY
     from trainer.config import EvaluateConfig, config_of
     from trainer.errors import reported
     from trainer.evaluation.gate import require_baseline
-    from trainer.reports.report import write_report
+    from trainer.reports.report import write_report, write_summary
 
     with reported():
         config = config_of(EvaluateConfig, locals())
@@ -35,9 +37,10 @@ def evaluate_model(
         data = [finetune_data.path, *([base_data.path] if evaluate_base else []), *tested]
         trained_on = fetched_of({"base": base_data.path}).values()
         scores, champion = compare(
-            config, registry, model_name, model.path, data, evaluation.path, trained_on=trained_on
+            config, registry, model_name, model.path, data, evaluation.path, trained_on, run
         )
         write_report(evaluation.path, report.path)
+        write_summary(evaluation.path, f"{evaluation.path}/{SUMMARY}")
         for metric, value in scores["datasets"][scores["decides"]]["models"]["candidate"].items():
             metrics.log_metric(metric, value)
         evaluation.metadata.update({"champion": champion, "promote": scores["promote"]})

@@ -54,6 +54,8 @@ EVALUATION = "evaluation.json"
 PER_IMAGE = "per_image.csv"
 PREDICTIONS = "predictions"
 """Folder of the images in the report."""
+SUMMARY = "summary"
+"""Name, without the suffix, of the page to share that a run of the pipeline adds to its evaluation."""
 
 RUN_FILE = "run.json"
 """File in the folder of a local run of the pipeline."""

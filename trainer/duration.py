@@ -1,4 +1,6 @@
-"""Durations as text for people. Standard library only."""
+"""Durations and the time as text for people. Standard library only."""
+
+import datetime
 
 
 def format_duration(seconds: float) -> str:
@@ -7,3 +9,8 @@ def format_duration(seconds: float) -> str:
         return f"{round(seconds)} s"
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def now() -> str:
+    """The date and time in UTC, such as `2026-01-31 12:05 UTC`."""
+    return f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC"

@@ -120,7 +120,14 @@ class Outcome(_Decided):
     datasets: dict[str, Scores]
 
 
-class Evaluation(_Decided):
+class _Dated(TypedDict, total=False):
+    """When and in which run it was made; one of an earlier version does not say so."""
+
+    run: str
+    date: str
+
+
+class Evaluation(_Decided, _Dated):
     """Of a report."""
 
     datasets: dict[str, Result]

@@ -227,7 +227,7 @@ def _evaluate_and_upload(
     all_data = {f"{name}_data": folder for name, folder in data.items()}
     gate = settings_of(EvaluateConfig, "", parameters)
     evaluated = evaluate_model(
-        evaluate_base=parameters["evaluate_base"], **gate, **registry, **all_data, model=model
+        evaluate_base=parameters["evaluate_base"], **gate, **registry, run=run, **all_data, model=model
     )
     evaluated.set_display_name("Evaluation")
     uploaded = upload_model(

@@ -32,8 +32,10 @@ SHOWN = {
     ("train-model", "curve"): "curve_base.html",
     ("train-model-2", "curve"): "curve_finetune.html",
     ("evaluate-model", "report"): "report.html",
+    ("evaluate-model", f"evaluation/{artifacts.SUMMARY}.png"): "report.png",
+    ("evaluate-model", f"evaluation/{artifacts.SUMMARY}.pdf"): "report.pdf",
 }
-"""(task, output) -> file name of its copy in the run's folder; kfp gives outputs no suffix."""
+"""(task, output or a file in it) -> file name of its copy in the run's folder; kfp gives outputs no suffix."""
 
 
 @dataclasses.dataclass(frozen=True)

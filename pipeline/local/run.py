@@ -66,12 +66,12 @@ def _copy_shown(run: Run, progress: Progress) -> None:
 
 def _correct_report(run: Run) -> None:
     """The report of a run that stopped was written before the registration, which did not take place."""
-    from trainer.evaluation import gate
+    report, evaluation = run.folder / SHOWN["evaluate-model", "report"], run.output("evaluate-model", "evaluation")
+    if report.exists() and evaluation and run.output("upload-model", "executor_output.json") is None:
+        from trainer.reports.report import write_report, write_summary
 
-    report = run.folder / SHOWN["evaluate-model", "report"]
-    if report.exists() and run.output("upload-model", "executor_output.json") is None:
-        with files.replacing(report) as partial:
-            partial.write_text(gate.not_registered(report.read_text(encoding="utf-8")), encoding="utf-8")
+        write_report(evaluation, report, registers=False)
+        write_summary(evaluation, report.with_suffix(""), registers=False)
 
 
 def _run_worker(folder: pathlib.Path, progress: Progress) -> int:
@@ -195,6 +195,9 @@ def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
     evaluation = files.read_json(path, "run the pipeline again", records.Outcome)
     print_evaluation(evaluation, console, registers)
     _print_fact(console, "Report", _shown(run.folder / "report.html"))
+    _print_fact(
+        console, "To share", ", ".join(_shown(run.folder / f"report{suffix}") for suffix in (".png", ".pdf"))
+    )
     return bool(evaluation["passed_baseline"])
 
 

@@ -82,6 +82,7 @@ def compare(
     data: Sequence[str],
     output: str,
     trained_on: Iterable[str] = (),
+    run: str = "",
 ) -> tuple[dict[str, Any], int]:
     """Evaluate a candidate and the current default of model `name` on the same images.
 
@@ -93,6 +94,7 @@ def compare(
         data: Folders of prepared datasets; the first one decides, or the test set.
         output: Folder for the evaluation.
         trained_on: Folders of the data of all training steps.
+        run: Name of the run.
 
     Returns the evaluation, and the number of the default version: `NO_VERSION` if there is none.
     """
@@ -100,9 +102,7 @@ def compare(
 
     champion = connect(location).default(name)
     folders = artifacts.prepared_by_name(data)
-    evaluation = evaluate(
-        config, model, folders, output, champion.model if champion else None, trained_on=trained_on
-    )
+    evaluation = evaluate(config, model, folders, output, champion.model if champion else None, trained_on, run)
     return evaluation, champion.number if champion else NO_VERSION
 
 

@@ -243,7 +243,7 @@ def evaluate(folder, prepared, model, registry, tested=None, **changes):
     place = {"model_name": "msinet", "registry": str(registry)}
     nothing = tested or artifact(dsl.Dataset, folder / "nothing")
     data = {"base_data": prepared, "finetune_data": prepared, "test_data": nothing}
-    evaluate_model.python_func(**config, **place, **data, model=model, **outputs)
+    evaluate_model.python_func(**config, **place, run="run-1", **data, model=model, **outputs)
     return outputs, place, data
 
 
@@ -252,7 +252,10 @@ def test_evaluated_model_is_registered_with_its_metrics_and_origin(prepared, mod
     evaluation = json.loads((tmp_path / "evaluation" / artifacts.EVALUATION).read_text())
     assert list(evaluation["datasets"]) == [DATASET, f"{DATASET}-2"]
     assert outputs["metrics"].metadata == pytest.approx(evaluation["datasets"][DATASET]["models"]["candidate"])
-    assert "<html" in (tmp_path / "report").read_text().lower()
+    assert "<dt>Run</dt><dd>run-1</dd>" in (tmp_path / "report").read_text()
+    for suffix, sign in ((".png", b"\x89PNG"), (".pdf", b"%PDF")):
+        page = tmp_path / "evaluation" / f"{artifacts.SUMMARY}{suffix}"
+        assert page.read_bytes().startswith(sign)
 
     uploaded = upload_model.python_func(
         **place, **data, run="run-1", model=model, evaluation=outputs["evaluation"]

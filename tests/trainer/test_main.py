@@ -165,7 +165,7 @@ def test_train_then_evaluate_write_model_curve_and_report(quick, tmp_path):
     main(["train", "--dataset-dir", str(data), *places, *settings])
     assert json.loads((tmp_path / "model" / MODEL_CONFIG).read_text())["best_epoch"] == 1
     assert (tmp_path / "model.checkpoints").is_dir()
-    assert "<img" in (tmp_path / "curve.html").read_text()
+    assert "<svg" in (tmp_path / "curve.html").read_text()
     registered, default = tmp_path / "models" / "msinet", f"{tmp_path}/models/msinet@1"
     shutil.copytree(tmp_path / "model", registered / "1" / VERSION_EXTRA)
     places = ["--output-dir", str(tmp_path / "tuned"), "--base-model", default]
@@ -178,3 +178,5 @@ def test_train_then_evaluate_write_model_curve_and_report(quick, tmp_path):
     evaluation = json.loads((tmp_path / "evaluation" / EVALUATION).read_text())
     assert set(evaluation["datasets"]["osie"]["models"]) == {"candidate", "champion", "centre_bias", "uniform"}
     assert (tmp_path / "report.html").stat().st_size > 10_000
+    assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")

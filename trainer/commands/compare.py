@@ -17,6 +17,7 @@ import dataclasses
 from typing import Any
 
 from trainer.errors import check
+from trainer.loading import announce
 from trainer.metric_table import METRICS
 from trainer.settings_cli import output_file, summarize
 
@@ -50,7 +51,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--html",
         type=output_file,
         metavar="FILE",
-        help="Write a page with the images on which the models differ most.",
+        help="Write a page with the images on which the models differ most, and next to it one picture "
+        "to share (.png and .pdf).",
     )
     add("--json", type=output_file, metavar="FILE", help="Write the comparison as JSON; - is the standard output.")
 
@@ -65,33 +67,39 @@ def execute(parsed: argparse.Namespace) -> None:
 
 
 def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
-    from rich.console import Console
-
-    from trainer.artifacts import prepared_by_name
-    from trainer.evaluation.compare import compare
     from trainer.evaluation.contestants import find_contestants
-    from trainer.evaluation.shared_scores import evaluate_again, find_shared
     from trainer.models.answering import find_opponent
-    from trainer.reports.compare_page import write_comparison
-    from trainer.reports.terminal import print_comparison
 
     models = parsed.models
     if len(models) == 1:
         models = [*filter(None, [find_opponent(models[0])]), *models]
     contestants = find_contestants(models)
+
+    # After what a mistake in a name ends: these load SciPy and Matplotlib.
+    from rich.console import Console
+
+    from trainer.artifacts import prepared_by_name
+    from trainer.evaluation.compare import compare
+    from trainer.evaluation.shared_scores import evaluate_again, find_shared
+    from trainer.reports.terminal import print_comparison
+
     if parsed.dataset_dir:
         shared = evaluate_again(contestants, prepared_by_name(parsed.dataset_dir))
     else:
         shared = find_shared(contestants)
     results = {name: compare(name, shared[name], parsed.metric, parsed.confidence) for name in shared}
+    written = []
     if parsed.html:
-        write_comparison(contestants, shared, results, parsed.confidence, parsed.html)
+        announce(f"drawing {parsed.html}")
+        from trainer.reports.compare_page import write_comparison
+
+        written = write_comparison(contestants, shared, results, parsed.confidence, parsed.html)
     print_comparison(results, parsed.confidence, Console())
     for contestant in contestants:
         if contestant.notice:
             print(contestant.notice)
-    if parsed.html:
-        print(f"Page with pictures: {parsed.html}")
+    if written:
+        print(f"Report: {written[0]}; to share: {', '.join(map(str, written[1:]))}")
     return {
         "confidence": parsed.confidence,
         "models": {each.label: {"named": each.name, **each.facts} for each in contestants},

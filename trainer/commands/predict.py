@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.config import PREDICT_DEFAULTS, PredictConfig
 from trainer.errors import check, interrupted_status, some
-from trainer.loading import load_tensorflow
+from trainer.loading import announce, load_tensorflow
 from trainer.local_files import local_path
 from trainer.parser import Parser
 from trainer.settings_cli import add_model, add_settings, output_dir, output_file, settings, summarize
@@ -138,6 +138,8 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     answering = find_answering(parsed.model)
     model = answering.folder
     notice = _note(model)
+    if sheet:
+        sheet.note = " ".join(filter(None, [f"Model: {answering}.", notice]))
     predicted = _outcomes(model, inputs, paths, config, regions, THUMBNAIL_PX if sheet else 0)
     outcomes = _collect(predicted, len(inputs), sheet)
     _print_summary(outcomes, parsed.output_dir, sheet, listing.skipped)
@@ -168,6 +170,7 @@ def _outcomes(
     load_tensorflow()
     from trainer.prediction.predictor import Predictor
 
+    announce("loading the model")
     yield from predict(Predictor(model), inputs, paths, config, regions, thumbnail_px)
 
 
@@ -246,6 +249,7 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     load_tensorflow()
     from trainer.prediction.predictor import Predictor
 
+    announce("loading the model")
     changes = compare_designs(Predictor(model), (first, second), pixels, regions, output)
     if regions:
         Console().print(changes_table(changes, (first.key, second.key)))

@@ -15,6 +15,7 @@ import numpy as np
 
 from trainer import artifacts, files, records
 from trainer.config import EvaluateConfig
+from trainer.duration import now
 from trainer.errors import UserError
 from trainer.evaluation import confidence, gate, held_out, per_image, wording
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, PerImage
@@ -35,6 +36,7 @@ def evaluate(
     output: Path,
     champion: Path | None = None,
     trained_on: Iterable[Path] = (),
+    run: str = "",
 ) -> dict[str, Any]:
     """Evaluate models on validation and test images and decide whether the candidate is promoted.
 
@@ -47,6 +49,7 @@ def evaluate(
         output: Folder to write; it must be empty or not exist.
         champion: Model folder of the current default, if there is one.
         trained_on: Prepared data of the candidate's training that is not in `datasets`.
+        run: Name of the run, if it is one of the pipeline.
 
     Returns:
         The content of `artifacts.EVALUATION`; `gate.require_baseline` refuses one worse than the centre bias.
@@ -81,6 +84,7 @@ def evaluate(
                 results[name]["ceiling"] = ceiling.describe(gate.shown_confidence(config))
         compared = {each.fingerprint: each.test_share for each in map(artifacts.Manifest.load, training)}
         evaluation = _conclude(config, results, decides, folders, compared)
+        evaluation |= {"run": run, "date": now(), "code_version": artifacts.code_version()}
         files.write_json(partial / artifacts.EVALUATION, evaluation)
     return evaluation
 
@@ -114,7 +118,7 @@ def _score(
     """Score the models on one dataset, and write the scores of each image and some pictures."""
     table = scorer.score(f"evaluate {dataset}")
     per_image.write(output / artifacts.PER_IMAGE, dataset, table)
-    groups = _ranked(table) | (_extreme_gains(config, table) if decides else {})
+    groups = _ranked(table) | _extremes(table) | (_extreme_gains(config, table) if decides else {})
     return _summary(config, table) | {"pictures": _draw(scorer, table, groups, output, dataset)}
 
 
@@ -192,7 +196,6 @@ def _conclude(
         "reason": " ".join(filter(None, [decision.reason, decided if config.gate_on == "test" else "", *remarks])),
         "model_folders": {model: str(pathlib.Path(folder).absolute()) for model, folder in folders.items()},
         "model_configs": model_configs,
-        "code_version": artifacts.code_version(),
     }
 
 
@@ -217,6 +220,17 @@ def _ranked(table: PerImage) -> dict[str, list[str]]:
         for name in members:
             group_of.setdefault(name, group)
     return {group: [name for name in group_of if group_of[name] == group] for group in groups}
+
+
+def _extremes(table: PerImage) -> dict[str, list[str]]:
+    """The candidate's best and its worst image in each metric but KLD, as groups such as `best nss`."""
+    groups: dict[str, list[str]] = {}
+    for metric, scores in table.scores[CANDIDATE].items():
+        if metric != "kld":
+            ends = table.images[int(np.nanargmin(scores))], table.images[int(np.nanargmax(scores))]
+            worst, best = ends if METRICS[metric].higher_is_better else ends[::-1]
+            groups |= {f"best {metric}": [best], f"worst {metric}": [worst]} if best != worst else {}
+    return groups
 
 
 def _extreme_gains(config: EvaluateConfig, table: PerImage) -> dict[str, list[str]]:

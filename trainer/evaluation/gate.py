@@ -13,8 +13,6 @@ from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, Score
 from trainer.metric_table import METRICS
 
 BECOMES = "The candidate becomes the default"
-HEADLINE, WOULD_HEADLINE = "Becomes the default", "Would become the default"
-"""Headlines of a report on a candidate that is registered, and that is not."""
 REGISTERS_NOTHING = "`evaluate` registers nothing; the pipeline does."
 
 
@@ -159,14 +157,7 @@ def precedence(
 def reason_of(evaluation: Mapping[str, Any], registers: bool) -> str:
     """The reason of the decision in an evaluation; it says `would become` unless the candidate is registered."""
     reason = str(evaluation["reason"])
-    return reason if registers else not_registered(reason)
-
-
-def not_registered(text: str) -> str:
-    """A reason or a whole report, as it is for a candidate that is not registered."""
-    for becomes, would in ((BECOMES, "The candidate would become the default"), (HEADLINE, WOULD_HEADLINE)):
-        text = text.replace(becomes, would)
-    return text
+    return reason if registers else reason.replace(BECOMES, "The candidate would become the default", 1)
 
 
 def require_baseline(evaluation: dict[str, Any]) -> None:

@@ -191,11 +191,13 @@ def _add_scale(pixels: Pixels, largest: float, names: Sequence[str]) -> Pixels:
 # === Contact sheets ===
 
 
-def draw_contact_sheet(entries: Sequence[tuple[str, Pixels, Map]]) -> Pixels:
-    """Draw a page of images, each next to its overlay and above its name.
+def draw_contact_sheet(entries: Sequence[tuple[str, Pixels, Map]], title: str = "", note: str = "") -> Pixels:
+    """Draw a page of images, each next to its overlay and above its name, below a head with a colour legend.
 
     Args:
         entries: name, image (h, w, 3) and map (h, w) of each; no side is longer than THUMBNAIL_PX.
+        title: what the page shows, in the head.
+        note: more about it in smaller letters, such as the model's name.
 
     Returns:
         (h, w, 3).
@@ -205,15 +207,53 @@ def draw_contact_sheet(entries: Sequence[tuple[str, Pixels, Map]]) -> Pixels:
     columns = min(COLUMNS, len(entries))
     rows = [entries[start : start + columns] for start in range(0, len(entries), columns)]
     heights = [max(len(image) for _, image, _ in row) + line + gap for row in rows]
-    page = Image.new("RGB", (columns * (cell_px + gap) + gap, sum(heights) + gap), PAPER)
+    width = columns * (cell_px + gap) + gap
+    head = _draw_head(width, gap, title, note)
+    page = Image.new("RGB", (width, head.height + sum(heights)), PAPER)
+    page.paste(head)
     draw = ImageDraw.Draw(page)
-    for row, height, top in zip(rows, heights, np.cumsum([gap, *heights[:-1]]).tolist(), strict=True):
+    tops = np.cumsum([head.height, *heights[:-1]]).tolist()
+    for row, top in zip(rows, tops, strict=True):
         for left, (name, image, values) in zip(range(gap, page.width, cell_px + gap), row, strict=False):
-            bottom = top + height - line - gap
             for x, pixels in ((left, image), (left + image.shape[1] + gap // 4, blend(image, values))):
-                page.paste(Image.fromarray(pixels), (x, bottom - len(image)))
-            draw.text((left, bottom + line // 2), shortened(name, font, cell_px), INK, font, anchor="lm")
+                page.paste(Image.fromarray(pixels), (x, top))
+            middle = top + len(image) + line // 2
+            draw.text((left, middle), shortened(name, font, cell_px), INK, font, anchor="lm")
     return np.asarray(page)
+
+
+def _draw_head(width: int, gap: int, title: str, note: str) -> Image.Image:
+    """The head of a contact sheet: title, note, and the colours from low to high attention."""
+    large, small = ImageFont.truetype(FONT, 22), ImageFont.truetype(FONT, 13)
+    room = width - 2 * gap
+    lines = [(title, large, 32)] if title else []
+    lines += [(line, small, 20) for line in _wrapped(note, small, room)]
+    page = Image.new("RGB", (width, gap + sum(height for *_, height in lines) + 32 + gap // 2), PAPER)
+    draw = ImageDraw.Draw(page)
+    top = gap
+    for text, font, height in lines:
+        draw.text((gap, top + height // 2), shortened(text, font, room), INK, font, anchor="lm")
+        top += height
+    top += 6
+    x = gap
+    draw.text((x, top + 10), "low", INK, small, anchor="lm")
+    x += round(small.getlength("low")) + 8
+    ramp = np.rint(255 * HEAT(np.linspace(0, 1, 160))[None, :, :3]).astype(np.uint8)
+    page.paste(Image.fromarray(np.repeat(ramp, 12, axis=0)), (x, top + 4))
+    draw.text((x + 168, top + 10), "high attention", INK, small, anchor="lm")
+    return page
+
+
+def _wrapped(text: str, font: ImageFont.FreeTypeFont, width_px: int) -> list[str]:
+    """The words of a text in lines that are not wider than this, if no word is."""
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and font.getlength(longer) <= width_px:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
 
 
 def shortened(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width_px: int) -> str:

@@ -26,6 +26,7 @@ class Sheet:
     Attributes:
         paths: the files for `count` images; with fewer images, the last ones are not written.
         written: the files written so far.
+        note: what the head of each page says below its title, such as the model; may be set before the first page.
 
     Raises:
         UserError: the file's suffix is not an image's.
@@ -38,6 +39,7 @@ class Sheet:
         pages = -(-count // PER_PAGE)
         numbers = [f"-{page:0{len(str(pages))}d}" for page in range(1, pages + 1)] if pages > 1 else [""]
         self.paths = [path.with_stem(path.stem + number) for number in numbers]
+        self.note = ""
         self._entries: list[tuple[str, Pixels, Map]] = []
         self.written: list[pathlib.Path] = []
 
@@ -51,10 +53,12 @@ class Sheet:
             self._write()
 
     def _write(self) -> None:
-        path = self.paths[len(self.written)]
+        page, pages = len(self.written), len(self.paths)
+        path = self.paths[page]
+        title = f"Predicted attention{f', page {page + 1} of {pages}' if pages > 1 else ''}"
         with replacing(path) as partial:
             content = io.BytesIO()  # Pillow does not notice if a full disk takes a part of its last write
-            Image.fromarray(draw_contact_sheet(self._entries)).save(
+            Image.fromarray(draw_contact_sheet(self._entries, title, self.note)).save(
                 content, Image.registered_extensions()[path.suffix.lower()], quality=90
             )
             partial.write_bytes(content.getbuffer())

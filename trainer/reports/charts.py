@@ -1,125 +1,129 @@
-"""Images for the HTML pages, as data URIs: charts for light and dark pages, and heat maps over stimuli.
+"""Charts for the HTML pages, as SVG. Text and lines have the page's colours, light or dark.
 
-The colours are those of Okabe and Ito and matplotlib's `inferno`, which colour-blind people can distinguish.
+The colours of models are those of Okabe and Ito, which colour-blind people can distinguish.
 """
 
-import base64
-import io
-import pathlib
-from collections.abc import Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from markupsafe import escape
 from matplotlib.ticker import MaxNLocator
-from PIL import Image
 
 from trainer.evaluation.per_image import PerImage
-from trainer.heat import HEAT, blend
-from trainer.picture import open_header
+from trainer.evaluation.wording import MINUS
+from trainer.metric_table import METRICS
 
 BLUE, ORANGE, GREY = "#2b8cc4", "#e08a00", "#8c959f"
 """Readable on white and on black."""
 BINS = 24
-PANELS = {"stimulus": "Stimulus", "density": "Ground truth"}
-"""Picture that is not of a model -> label."""
+LEFT, RIGHT, TOP, BOTTOM = 46, 8, 10, 38
+"""Free space around the data, for ticks and labels, in units of the drawing."""
+
+Point = tuple[float, float]
 
 
-Chart = dict[str, str]
-"""`light` and `dark` -> data URI of a chart for such a page."""
-THEMES = {"light": ("#59636e", "#dfe3e8"), "dark": ("#9ba6b2", "#2d343c")}
-"""Page -> colours of texts and lines."""
-
-
-def histogram(table: PerImage, metric: str, colors: Mapping[str, str]) -> Chart:
+def histogram(table: PerImage, metric: str, colors: Mapping[str, str]) -> str:
     """Number of images by score, one shape per model in `colors`; a model with equal scores is only a line."""
     # The first model is drawn last, in front.
     scores = {model: table.values(model, metric) for model in reversed(list(colors))}
     all_scores = np.concatenate(list(scores.values()))
-    low, high = all_scores.min(), all_scores.max()
+    low, high = float(all_scores.min()), float(all_scores.max())
     # A bin needs a width even if all scores are equal.
-    edges = (np.linspace(low, high, BINS + 1) if high > low else np.array([low - 0.5, low + 0.5])).tolist()
-
-    def draw(axes: Axes) -> None:
-        for model, values in scores.items():
-            if values.min() < values.max() or len(scores) == 1:
-                axes.hist(values, edges, histtype="stepfilled", facecolor=(colors[model], 0.28))
-                axes.hist(values, edges, histtype="step", edgecolor=colors[model], linewidth=1.4)
-            axes.axvline(float(values.mean()), color=colors[model], linewidth=1.4, linestyle=(0, (4, 2)))
-        axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
-        axes.xaxis.set_major_locator(MaxNLocator(4))
-
-    return _both(draw, (3.4, 2.1))
-
-
-def loss_curve(epochs: Sequence[int], loss: Sequence[float], valid_loss: Sequence[float], best: int) -> Chart:
-    """Training and validation loss by epoch, with a ring around the epoch at index `best`."""
-
-    def draw(axes: Axes) -> None:
-        axes.plot(epochs, loss, "o-", color=GREY, markersize=4, linewidth=1.8, label="training")
-        axes.plot(epochs, valid_loss, "o-", color=BLUE, markersize=4, linewidth=1.8, label="validation")
-        (ring,) = axes.plot(epochs[best], valid_loss[best], "o", color=ORANGE, markersize=12, label="best")
-        ring.set(markerfacecolor="none", markeredgewidth=1.8)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        axes.set_xlabel("epoch")
-        axes.margins(x=0.04, y=0.12)
-        legend = axes.legend(frameon=False, ncols=3, loc="lower left", bbox_to_anchor=(-0.01, 1.0))
-        for text in legend.get_texts():
-            text.set_color(axes.xaxis.label.get_color())
-
-    return _both(draw, (8.4, 3.4))
-
-
-def panels(files: Mapping[str, pathlib.Path], labels: Mapping[str, str]) -> list[dict[str, str]]:
-    """The stimulus of one image, and each of its maps over the darkened stimulus.
-
-    Args:
-        files: `stimulus`, and names of maps -> PNG file; may be empty.
-        labels: Name -> label, if it is not the name itself.
-    """
-    images = {name: np.asarray(open_header(file.read_bytes())) for name, file in files.items()}
-    sources = {
-        name: image_uri(pixels if name == "stimulus" else blend(images["stimulus"], pixels / 255))
-        for name, pixels in images.items()
+    low, high = (low, high) if high > low else (low - 0.5, high + 0.5)
+    edges = np.linspace(low, high, BINS + 1)
+    shapes = {
+        model: np.histogram(values, edges)[0]
+        for model, values in scores.items()
+        if values.min() < values.max() or len(scores) == 1
     }
-    return [{"label": labels.get(name, name), "src": source} for name, source in sources.items()]
+    highest = max([1, *(int(counts.max()) for counts in shapes.values())])
+    plot = _Plot((240, 170), (low, high), (0, highest))
+    parts = plot.axes("score", "images", MaxNLocator(3, integer=True))
+    for model, values in scores.items():
+        color = colors[model]
+        if model in shapes:
+            steps = [
+                (float(x), float(count))
+                for x, count in zip(np.repeat(edges, 2)[1:-1], np.repeat(shapes[model], 2), strict=True)
+            ]
+            outline = plot.path([(low, 0), *steps, (high, 0)])
+            parts.append(f'<path d="{outline}" fill="{color}" fill-opacity=".28" stroke="{color}"/>')
+        mean = plot.path([(float(values.mean()), 0), (float(values.mean()), highest)])
+        parts.append(f'<path d="{mean}" stroke="{color}" stroke-dasharray="5 3"/>')
+    return plot.svg(parts, f"{METRICS[metric].label} of each image, by model")
 
 
-def heat(density: npt.NDArray[np.floating], width: int = 640) -> str:
-    """A map (h, w) in heat colours, with its maximum as the brightest, scaled to `width` pixels: a data URI."""
-    scaled = np.asarray(density, float) / max(float(density.max()), 1e-12)
-    image = Image.fromarray(np.round(HEAT(scaled)[..., :3] * 255).astype(np.uint8))
-    return image_uri(np.asarray(image.resize((width, round(width * image.height / image.width)))))
+def loss_curve(epochs: Sequence[int], loss: Sequence[float], valid_loss: Sequence[float], best: int) -> str:
+    """Training and validation loss by epoch, with a ring around the epoch at index `best`."""
+    values = [*loss, *valid_loss]
+    margin = 0.12 * (max(values) - min(values) or 1)
+    plot = _Plot(
+        (600, 270), (min(epochs) - 0.3, max(epochs) + 0.3), (min(values) - margin, max(values) + margin), left=64
+    )
+    parts = plot.axes("epoch", "loss, nats", MaxNLocator(5), MaxNLocator(integer=True, min_n_ticks=1))
+    for series, color in ((loss, GREY), (valid_loss, BLUE)):
+        points = list(zip(map(float, epochs), series, strict=True))
+        parts.append(f'<path d="{plot.path(points)}" stroke="{color}" stroke-width="1.8"/>')
+        parts += [plot.circle(point, 3.5, f'fill="{color}" stroke="none"') for point in points]
+    parts.append(plot.circle((epochs[best], valid_loss[best]), 8, f'stroke="{ORANGE}" stroke-width="2"'))
+    return plot.svg(parts, "training and validation loss by epoch", "wide")
 
 
-def image_uri(image: npt.NDArray[np.uint8]) -> str:
-    """An image (h, w, 3) as a data URI."""
-    buffer = io.BytesIO()
-    Image.fromarray(image).save(buffer, "WEBP", quality=82)
-    return _uri("webp", buffer.getvalue())
+@dataclasses.dataclass(frozen=True)
+class _Plot:
+    """A plane of data in a drawing of `size` (width, height)."""
+
+    size: tuple[int, int]
+    x: Point
+    """Lowest and highest value."""
+    y: Point
+    left: int = LEFT
+
+    def at(self, point: Point) -> Point:
+        """The place of a point of the data in the drawing."""
+        width, height = self.size[0] - self.left - RIGHT, self.size[1] - TOP - BOTTOM
+        x = self.left + width * (point[0] - self.x[0]) / (self.x[1] - self.x[0])
+        return round(x, 1), round(TOP + height * (1 - (point[1] - self.y[0]) / (self.y[1] - self.y[0])), 1)
+
+    def path(self, points: Iterable[Point]) -> str:
+        """Straight lines through points of the data."""
+        return "M" + "L".join("{:g} {:g}".format(*self.at(point)) for point in points)
+
+    def circle(self, point: Point, radius: float, style: str) -> str:
+        x, y = self.at(point)
+        return f'<circle cx="{x:g}" cy="{y:g}" r="{radius:g}" {style}/>'
+
+    def axes(
+        self, x_label: str, y_label: str, y_ticks: MaxNLocator, x_ticks: MaxNLocator | None = None
+    ) -> list[str]:
+        """Grid lines, ticks and labels."""
+        parts = []
+        for tick in _ticks(y_ticks, self.y):
+            y = self.at((self.x[0], tick))[1]
+            parts.append(f'<path class="grid" d="M{self.left} {y:g}H{self.size[0] - RIGHT}"/>')
+            parts.append(f'<text x="{self.left - 7}" y="{y + 4:g}" text-anchor="end">{_number(tick)}</text>')
+        for tick in _ticks(x_ticks or MaxNLocator(3), self.x):
+            x = self.at((tick, self.y[0]))[0]
+            bottom = self.size[1] - BOTTOM + 16
+            parts.append(f'<text x="{x:g}" y="{bottom}" text-anchor="middle">{_number(tick)}</text>')
+        middle = (self.left + self.size[0] - RIGHT) / 2
+        parts.append(f'<text x="{middle:g}" y="{self.size[1] - 5}" text-anchor="middle">{escape(x_label)}</text>')
+        middle = (TOP + self.size[1] - BOTTOM) / 2
+        turned = f'transform="translate(13 {middle:g}) rotate(-90)"'
+        parts.append(f'<text {turned} text-anchor="middle">{escape(y_label)}</text>')
+        return parts
+
+    def svg(self, parts: Iterable[str], label: str, kind: str = "") -> str:
+        """The whole drawing; `label` is what a screen reader says."""
+        width, height = self.size
+        head = f'<svg class="chart {kind}" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">'
+        return f"{head}{''.join(parts)}</svg>"
 
 
-def _both(draw: Callable[[Axes], None], inches: tuple[float, float]) -> Chart:
-    return {theme: _render(draw, inches, ink, line) for theme, (ink, line) in THEMES.items()}
+def _ticks(locator: MaxNLocator, ends: Point) -> list[float]:
+    return [float(tick) for tick in locator.tick_values(*ends) if ends[0] <= tick <= ends[1]]
 
 
-def _render(draw: Callable[[Axes], None], inches: tuple[float, float], ink: str, line: str) -> str:
-    """Draw on a new transparent figure; without pyplot, because its state is global."""
-    figure = Figure(figsize=inches, dpi=200, layout="constrained")
-    axes = figure.subplots()
-    axes.set_facecolor("none")
-    axes.tick_params(colors=ink, labelsize=9, length=0)
-    axes.xaxis.label.set_color(ink)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.spines["bottom"].set_color(line)
-    axes.grid(axis="y", color=line, linewidth=0.8)
-    axes.set_axisbelow(True)
-    draw(axes)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", transparent=True)
-    return _uri("png", buffer.getvalue())
-
-
-def _uri(kind: str, data: bytes) -> str:
-    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+def _number(value: float) -> str:
+    return f"{round(value, 9) + 0.0:.6g}".replace("-", MINUS)

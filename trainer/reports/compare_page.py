@@ -5,14 +5,16 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainer import scratch
+from trainer import artifacts, files, records, scratch
+from trainer.duration import now
 from trainer.evaluation import wording
 from trainer.evaluation.compare import Result
-from trainer.evaluation.contestants import Contestant
+from trainer.evaluation.contestants import REMEDY, Contestant
 from trainer.evaluation.per_image import CENTER_BIAS
 from trainer.evaluation.shared_scores import Files, Shared, draw
 from trainer.metric_table import METRICS
-from trainer.reports import charts, pages, score_rows
+from trainer.picture import Pixels
+from trainer.reports import charts, gallery, pages, pictures, score_rows, summary, trainings
 
 COLORS = (charts.BLUE, charts.ORANGE, "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 """Of Okabe and Ito; a seventh model has the first colour again."""
@@ -31,37 +33,90 @@ def write_comparison(
     results: Mapping[str, Result],
     level: float,
     html: str | os.PathLike[str],
-) -> None:
-    """Write the page of a comparison at `level`; it has pictures if the data and the models still exist."""
+) -> list[pathlib.Path]:
+    """Write the page of a comparison at `level`, and its summary; returns the files.
+
+    They have pictures if the data and the models still exist. The summary is that of the first dataset; its files
+    have the name of the page with other suffixes.
+    """
     colors = {contestant.label: COLORS[index % len(COLORS)] for index, contestant in enumerate(contestants)}
-    sets = []
+    first, *others = colors
+    heading, head = f"{' and '.join(others)} against {first}", _head(results)
+    notices = [text for each in contestants if (text := each.notice)]
+    sets, examples = [], []
     with scratch.folder(scratch.LOCAL) as folder:
         for name, result in results.items():
-            files = draw(contestants, shared[name], result.differing, folder / name)
-            sets.append(_describe_set(name, result, shared[name], colors, files))
-    first, *others = colors
+            drawn = draw(contestants, shared[name], result.differing, folder / name)
+            sets.append(_describe_set(name, result, shared[name], colors, drawn))
+            examples.append(_examples(result, drawn))
     pages.write(
         html,
         "compare.html.jinja",
-        title=f"{' and '.join(others)} against {first}",
-        notices=[text for each in contestants if (text := each.notice)],
+        title=heading,
+        head=head,
+        notices=notices,
         first=first,
         percent=wording.percent(level),
         corrected=len(others) if len(others) > 1 else 0,
         sets=sets,
-        provenance=[(each.label, [("named", each.name), *each.facts.items()]) for each in contestants],
+        models=pages.grid(
+            {each.label: [("named", each.name), *each.facts.items()] for each in contestants},
+        ),
+        settings=pages.grid(trainings.columns({each.label: _config(each) for each in contestants})),
     )
+    page = summary.Summary(
+        kicker="MSI-Net comparison",
+        title=heading,
+        head=head,
+        notices=notices,
+        verdicts=sets[0]["verdicts"],
+        caption=summary.caption(sets[0]["n_images"], next(iter(results)), level),
+        models=sets[0]["models"],
+        rows=sets[0]["rows"],
+        examples=examples[0],
+    )
+    return [pathlib.Path(html), *summary.write(pathlib.Path(html).with_suffix(""), page)]
+
+
+def _examples(result: Result, drawn: Files) -> list[tuple[str, Mapping[str, Pixels]]]:
+    """Caption and pictures of the images with the largest differences, if there are pictures."""
+    return [
+        (
+            f"Difference in {METRICS[result.metric].label}: {image}",
+            pictures.load_panels(drawn[image], pictures.PANELS),
+        )
+        for image in list(result.differing)[: summary.N_EXAMPLES]
+        if image in drawn
+    ]
+
+
+def _head(results: Mapping[str, Result]) -> pages.Facts:
+    """What identifies a comparison: data, date, version and commit."""
+    images = (f"{result.n_images:,} {wording.images_of(name)}" for name, result in results.items())
+    return [
+        ("Data", " and ".join(images)),
+        ("Date", now()),
+        *pages.code_facts(artifacts.code_version()),
+    ]
+
+
+def _config(contestant: Contestant) -> Mapping[str, Any] | None:
+    """The content of a model's MODEL_CONFIG; None if there is none."""
+    path = contestant.model / artifacts.MODEL_CONFIG if contestant.model else None
+    return files.read_json(path, REMEDY, records.ModelConfig) if path and path.is_file() else None
 
 
 def _describe_set(
-    name: str, result: Result, shared: Shared, colors: Mapping[str, str], files: Files
+    name: str, result: Result, shared: Shared, colors: Mapping[str, str], drawn: Files
 ) -> dict[str, Any]:
     """The values of the template for one dataset."""
     labels = {model: (model, color) for model, color in colors.items()}
     if CENTER_BIAS in result.means:
         labels[CENTER_BIAS] = ("Centre bias", "")
+    images = wording.images_of(name)
     return {
         "name": name,
+        "title": f"{images[0].upper()}{images[1:]}",
         **score_rows.describe_scores(shared.table, labels, result.means, result.intervals),
         "metric": METRICS[result.metric].label,
         "notes": result.notes,
@@ -73,16 +128,13 @@ def _describe_set(
             label: [score_rows.gain_row(metric, gain) for metric, gain in differences.items()]
             for label, differences in result.differences.items()
         },
-        "examples": [
-            _example(image, scores, result.metric, files.get(image, {}))
-            for image, scores in result.differing.items()
-        ],
+        "gallery": gallery.describe(
+            [gallery.Example(image, drawn.get(image, {})) for image in result.differing],
+            shared.table,
+            {model: model for model in colors},
+            result.metric,
+            gallery.DIFFERENCE,
+            list(colors)[:2],
+            pictures.PANELS,
+        ),
     }
-
-
-def _example(
-    image: str, scores: Mapping[str, float], metric: str, files: Mapping[str, pathlib.Path]
-) -> dict[str, Any]:
-    """One image with the scores of the models as text, and its panels if it has pictures."""
-    text = f"{METRICS[metric].label} " + ", ".join(f"{label} {score:.3f}" for label, score in scores.items())
-    return {"image": image, "scores": text, "panels": charts.panels(files, charts.PANELS)}

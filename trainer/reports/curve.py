@@ -3,14 +3,15 @@
 import json
 import os
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from trainer import artifacts, files, records
-from trainer.duration import format_duration
+from trainer import artifacts, files, generated, records
+from trainer.duration import format_duration, now
 from trainer.errors import UserError
-from trainer.reports import charts, pages
+from trainer.reports import charts, pages, trainings
 
 
 def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> None:
@@ -25,7 +26,9 @@ def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> 
     pages.write(
         html,
         "curve.html.jinja",
-        title=f"{len(history)} epoch{'s' if len(history) != 1 else ''} of training",
+        title=_title(settings.get("dataset", ""), len(history)),
+        head=_head(settings),
+        notices=list(filter(None, [generated.of_model(settings)])),
         tiles=[
             ("Best validation loss", f"{valid[best]:.4f}", f"epoch {history[best]['epoch']}"),
             ("Steps", f"{sum(row['steps'] for row in history):,}", ""),
@@ -44,8 +47,22 @@ def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> 
             }
             for i, row in enumerate(history)
         ],
-        settings=pages.flatten(settings),
+        legend=[(charts.GREY, "training"), (charts.BLUE, "validation"), (charts.ORANGE, "best epoch")],
+        settings=pages.grid(trainings.columns({"This training": settings or None})),
     )
+
+
+def _title(dataset: str, n_epochs: int) -> str:
+    on = f"Training on {dataset}" if dataset else "Training"
+    return f"{on}: {n_epochs} epoch{'' if n_epochs == 1 else 's'}"
+
+
+def _head(settings: Mapping[str, Any]) -> pages.Facts:
+    """What identifies a training: its data, the base model, date, version and commit."""
+    facts = [("Model", trainings.origin(settings)), ("Date", now())]
+    if settings.get("counts"):
+        facts.insert(1, ("Data", f"{pages.counts(settings['counts'])} images"))
+    return [(name, fact) for name, fact in facts if fact] + pages.code_facts(str(settings.get("code_version", "")))
 
 
 def _read_history(path: pathlib.Path) -> list[dict[str, Any]]:

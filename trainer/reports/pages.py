@@ -1,7 +1,9 @@
-"""Shared parts of the HTML pages: render a template to a file; facts about data and settings as text."""
+"""Shared parts of the HTML pages: render a template to a file; facts about data and code as text."""
 
 import os
 import pathlib
+import re
+from collections.abc import Mapping
 from typing import Any
 
 import jinja2
@@ -12,6 +14,8 @@ from trainer.evaluation.wording import TIMES, size
 
 Facts = list[tuple[str, Any]]
 """(name, value) pairs."""
+HEADING = re.compile(r'<h([23]) id="([^"]+)">(.*?)</h[23]>')
+"""A heading with an anchor, of the macro `heading`."""
 
 
 def write(html: str | os.PathLike[str], template: str, **values: Any) -> None:
@@ -22,6 +26,7 @@ def write(html: str | os.PathLike[str], template: str, **values: Any) -> None:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
     )
+    environment.filters["headings"] = HEADING.findall
     page = environment.get_template(template).render(heat_stops=heat.HEAT_STOPS, **values)
     with files.replacing(html) as partial:
         partial.write_text(page, encoding="utf-8")
@@ -50,12 +55,25 @@ def manifest_facts(manifest: dict[str, Any]) -> Facts:
     ]
 
 
-def flatten(config: dict[str, Any], prefix: str = "") -> Facts:
-    """Nested settings as pairs of dotted name and value."""
-    facts: Facts = []
-    for name, value in config.items():
-        facts += flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else [(f"{prefix}{name}", value)]
-    return facts
+def code_facts(code_version: str) -> Facts:
+    """Version and commit of the code, from `artifacts.code_version()`."""
+    version, _, commit = code_version.partition("+")
+    return [(name, fact) for name, fact in (("Version", version), ("Commit", commit)) if fact]
+
+
+def grid(columns: Mapping[str, Facts]) -> dict[str, Any]:
+    """The values of the macro `grid`: a row for each name, a column for each list of facts.
+
+    A value that all columns share is shown once.
+    """
+    facts = [dict(pairs) for pairs in columns.values()]
+    names = dict.fromkeys(name for pairs in facts for name in pairs)
+    rows = []
+    for name in names:
+        values = [pairs.get(name, "\N{EN DASH}") for pairs in facts]
+        is_shared = all(value == values[0] for value in values)
+        rows.append((name, values[:1] if is_shared else values))
+    return {"columns": list(columns), "rows": rows}
 
 
 def counts(counts: dict[str, int]) -> str:

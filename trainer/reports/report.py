@@ -1,16 +1,16 @@
-"""The page of an evaluation: the decision, the scores, and images."""
+"""The page of an evaluation, and a picture of it to share: the decision, the scores, and images."""
 
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainer import artifacts, files, generated, records
 from trainer.evaluation import gate, held_out, per_image, wording
 from trainer.evaluation.confidence import Gain
-from trainer.evaluation.per_image import PerImage
+from trainer.evaluation.per_image import CANDIDATE, CHAMPION, PerImage
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
-from trainer.reports import ceiling_rows, charts, pages, score_rows
+from trainer.reports import ceiling_rows, charts, gallery, pages, pictures, score_rows, summary, trainings, verdict
 
 MODELS = {
     "candidate": ("Candidate", charts.BLUE),
@@ -19,11 +19,10 @@ MODELS = {
     "uniform": ("Uniform", ""),
 }
 """Name in the evaluation -> label and colour; a model without a colour is not in the charts."""
-PANELS = charts.PANELS | {model: label for model, (label, _) in MODELS.items()}
+PANELS = pictures.PANELS | {model: label for model, (label, _) in MODELS.items()}
 """Name of a picture -> label."""
-RANKED = {"best": "Best", "median": "Median", "worst": "Worst"}
-EXTREME = {"gains": "Largest gains", "losses": "Largest losses"}
-"""Group of pictures in the evaluation -> heading."""
+GROUPS = {"best": "Best", "median": "Median", "worst": "Worst", "gains": "Largest gain", "losses": "Largest loss"}
+"""Group of pictures in the evaluation -> why they are shown."""
 
 Path = str | os.PathLike[str]
 
@@ -34,30 +33,88 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
     `registers`: whether the candidate is registered after the evaluation, as the pipeline does.
     """
     folder = pathlib.Path(evaluation)
-    remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
-    content = files.read_json(folder / artifacts.EVALUATION, remedy, records.Evaluation)
-    tables = per_image.read(folder / artifacts.PER_IMAGE, remedy)
-    *others, last = content["datasets"]
+    content, tables = _read(folder)
+    decides, is_alone = content["decides"], not (registers or content.get("run"))
     pages.write(
         html,
         "report.html.jinja",
-        title=f"MSI-Net on {', '.join(others)}{' and ' if others else ''}{last}",
-        verdict=verdict(content, registers),
-        reason=gate.reason_of(content, registers) + ("" if registers else f" {gate.REGISTERS_NOTHING}"),
+        title=title(content),
+        head=head(folder, content),
+        headline=verdict.headline(content, registers),
+        sentence=verdict.sentence(content, tables[decides]),
+        reason=" ".join([gate.reason_of(content, registers), *([gate.REGISTERS_NOTHING] if is_alone else [])]),
         notices=generated.of_evaluation(content),
         percent=wording.percent(content["shown_confidence"]),
         sets=[_describe_set(folder, name, tables[name], content) for name in content["datasets"]],
-        provenance=_provenance(content),
+        data=pages.grid(
+            {name: pages.manifest_facts(result["manifest"]) for name, result in content["datasets"].items()}
+        ),
+        settings=pages.grid(
+            trainings.columns({MODELS[model][0]: of for model, of in content["model_configs"].items()})
+        ),
+        rule=_rule(content),
     )
 
 
-def verdict(content: dict[str, Any], registers: bool) -> dict[str, str]:
-    """Colour and headline of the decision, which has no effect unless the candidate is registered."""
-    if not content["passed_baseline"]:
-        return {"tone": "bad", "headline": "Worse than the centre bias"}
-    if content["promote"]:
-        return {"tone": "good", "headline": gate.HEADLINE if registers else gate.WOULD_HEADLINE}
-    return {"tone": "plain", "headline": "Not promoted"}
+def write_summary(evaluation: Path, stem: Path, registers: bool = True) -> list[pathlib.Path]:
+    """Write the one-page summary of an evaluation folder, and return its files; arguments as for both writers."""
+    folder = pathlib.Path(evaluation)
+    content, tables = _read(folder)
+    decides = content["decides"]
+    scores = _scores(decides, tables[decides], content)
+    drawn, kld = content["datasets"][decides]["pictures"], METRICS["kld"].label
+    groups = {
+        name: [picture for picture in drawn if picture["group"] == name] for name in ("best", "median", "worst")
+    }
+    # In each group, the scores become worse.
+    places = {"best": 0, "median": len(groups["median"]) // 2, "worst": -1}
+    chosen = {f"{GROUPS[name]} {kld}": group[places[name]] for name, group in groups.items() if group}
+    page = summary.Summary(
+        kicker="MSI-Net evaluation",
+        title=title(content),
+        head=head(folder, content),
+        notices=generated.of_evaluation(content),
+        verdicts=[(*verdict.headline(content, registers), verdict.sentence(content, tables[decides]))],
+        caption=summary.caption(scores["n_images"], decides, content["shown_confidence"]),
+        models=scores["models"],
+        rows=scores["rows"],
+        examples=[
+            (f"{why}: {picture['image']}", pictures.load_panels(_files(folder, picture), PANELS))
+            for why, picture in chosen.items()
+        ],
+    )
+    return summary.write(stem, page)
+
+
+def _read(folder: pathlib.Path) -> tuple[dict[str, Any], dict[str, PerImage]]:
+    """The content of an evaluation folder, and the scores on each dataset."""
+    remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
+    content = files.read_json(folder / artifacts.EVALUATION, remedy, records.Evaluation)
+    return content, per_image.read(folder / artifacts.PER_IMAGE, remedy)
+
+
+def title(content: Mapping[str, Any]) -> str:
+    """The heading of the page: the data of all images."""
+    *others, last = content["datasets"]
+    return f"MSI-Net on {', '.join(others)}{' and ' if others else ''}{last}"
+
+
+def head(folder: pathlib.Path, content: Mapping[str, Any]) -> pages.Facts:
+    """What identifies an evaluation in `folder`: model, data, run, date, version and commit."""
+    images = (f"{result['n_images']:,} {wording.images_of(name)}" for name, result in content["datasets"].items())
+    facts = {
+        "Model": trainings.origin(content["model_configs"][CANDIDATE]),
+        "Data": " and ".join(images),
+        "Run": _run(folder, content),
+        "Date": content.get("date", ""),
+    }
+    return [(name, fact) for name, fact in facts.items() if fact] + pages.code_facts(content["code_version"])
+
+
+def _run(folder: pathlib.Path, content: Mapping[str, Any]) -> str:
+    """The name of the run: on this machine that of its folder, by which people know it."""
+    homes = (parent.name for parent in folder.absolute().parents if (parent / artifacts.RUN_FILE).is_file())
+    return next(homes, str(content.get("run", "")))
 
 
 def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dict[str, Any]) -> dict[str, Any]:
@@ -76,14 +133,27 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
         "leak": held_out.leak(images, result.get("left_out", ()), result["n_images"]),
         "decides": name == content["decides"],
         "note": note,
-        **score_rows.describe_scores(table, labels, result["models"], result["intervals"]),
+        **_scores(name, table, content),
         "gains": [score_rows.gain_row(metric, Gain(**gain)) for metric, gain in result["gains"].items()],
         "who": who,
         "ceiling": _ceiling(result.get("ceiling"), labels, content["shown_confidence"], who),
-        "extreme": _groups(folder, result["pictures"], EXTREME, gate_metric),
-        "extreme_metric": METRICS[gate_metric].label,
-        "ranked": _groups(folder, result["pictures"], RANKED, "kld"),
+        "gallery": gallery.describe(
+            _examples(folder, result["pictures"], gate_metric),
+            table,
+            {model: MODELS[model][0].lower() for model in (CANDIDATE, CHAMPION) if model in table.scores},
+            "kld",
+            gallery.BEST,
+            (PANELS["density"], PANELS[CANDIDATE]),
+            PANELS,
+        ),
     }
+
+
+def _scores(name: str, table: PerImage, content: Mapping[str, Any]) -> dict[str, Any]:
+    """The scores on one dataset, as `score_rows.describe_scores` returns them."""
+    result = content["datasets"][name]
+    labels = {model: heading for model, heading in MODELS.items() if model in result["models"]}
+    return score_rows.describe_scores(table, labels, result["models"], result["intervals"])
 
 
 def _ceiling(
@@ -100,44 +170,27 @@ def _ceiling(
     }
 
 
-def _groups(
-    folder: pathlib.Path, pictures: Sequence[dict[str, Any]], titles: dict[str, str], metric: str
-) -> list[dict[str, Any]]:
-    """The groups that have pictures, with the scores of their images in one metric."""
-    groups = []
-    for group, title in titles.items():
-        examples = [_example(folder, picture, metric) for picture in pictures if picture["group"] == group]
-        if examples:
-            groups.append({"title": title, "examples": examples})
-    return groups
+def _examples(folder: pathlib.Path, drawn: Sequence[Mapping[str, Any]], gate_metric: str) -> list[gallery.Example]:
+    """The images that have pictures, each once, with all reasons why they were chosen."""
+    why: dict[str, list[str]] = {}
+    for picture in drawn:
+        group, _, metric = picture["group"].partition(" ")
+        metric = metric or (gate_metric if group in ("gains", "losses") else "kld")
+        why.setdefault(picture["image"], []).append(f"{GROUPS[group]} {METRICS[metric].label}")
+    files_of = {picture["image"]: _files(folder, picture) for picture in drawn}
+    return [gallery.Example(image, files_of[image], reasons) for image, reasons in why.items()]
 
 
-def _example(folder: pathlib.Path, picture: dict[str, Any], metric: str) -> dict[str, Any]:
-    """One image with its panels, and the scores of the models as text."""
-    scores = {PANELS[model]: f"{scores[metric]:.3f}" for model, scores in picture["scores"].items()}
-    text = f"{METRICS[metric].label} {scores.pop(PANELS['candidate'])}"
-    text += "".join(f", {label.lower()} {score}" for label, score in scores.items())
-    panels = charts.panels({panel: folder / file for panel, file in picture["files"].items()}, PANELS)
-    return {"image": picture["image"], "scores": text, "panels": panels}
+def _files(folder: pathlib.Path, picture: Mapping[str, Any]) -> dict[str, pathlib.Path]:
+    """Name of a picture -> file, of one image in an evaluation."""
+    return {panel: folder / file for panel, file in picture["files"].items()}
 
 
-def _provenance(content: dict[str, Any]) -> list[tuple[str, pages.Facts]]:
-    """Titled lists of facts: each dataset, each model, the gate and the code."""
-    sections = [
-        (f"Dataset {name}", pages.manifest_facts(result["manifest"]))
-        for name, result in content["datasets"].items()
-    ]
-    for model, config in content["model_configs"].items():
-        if config:
-            sections.append((MODELS[model][0], pages.flatten(config)))
+def _rule(content: Mapping[str, Any]) -> pages.Facts:
+    """How the candidate was compared with the current default."""
     name, level = content["gate"], content["gate_confidence"]
     rule = METRICS[name].label if name in METRICS else name
     if content["gate_margin"]:
         rule += f", better by more than {content['gate_margin']:g}"
     rule += f", {wording.percent(level)} confidence" if level else ", means only"
-    facts = [
-        ("Gate", rule),
-        ("Decided on", wording.images_of(content["decides"])),
-        ("Code", content["code_version"]),
-    ]
-    return [*sections, ("This evaluation", facts)]
+    return [("Gate", rule), ("Decided on", wording.images_of(content["decides"]))]

@@ -6,7 +6,7 @@ from typing import Any
 from trainer.evaluation import wording
 from trainer.evaluation.compare import Difference
 from trainer.evaluation.confidence import Gain
-from trainer.evaluation.per_image import PerImage, Scores
+from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, PerImage, Scores
 from trainer.metric_table import METRICS
 from trainer.reports import charts
 
@@ -53,11 +53,14 @@ def describe_scores(
     headings = [{"label": label, "color": color} for label, color in labels.values()]
     colors = {model: color for model, (_, color) in labels.items() if color}
     metrics = [metric for metric in METRICS if metric in means[next(iter(labels))]]
+    # One network beats the baselines nearly everywhere, so a mark would say nothing.
+    marks_best = len(means.keys() - {CENTER_BIAS, UNIFORM}) > 1
     return {
         "n_images": f"{len(table.images):,}",
         "models": headings,
         "legend": [heading for heading in headings if heading["color"]],
-        "rows": [_score_row(metric, colors, means, intervals) for metric in metrics],
+        "marks_best": marks_best,
+        "rows": [_score_row(metric, colors, means, intervals, marks_best) for metric in metrics],
         "distributions": [
             {**heading(metric), "chart": charts.histogram(table, metric, colors)} for metric in metrics
         ],
@@ -65,16 +68,20 @@ def describe_scores(
 
 
 def _score_row(
-    metric: str, colors: Collection[str], means: Mapping[str, Scores], intervals: Mapping[str, Intervals]
+    metric: str,
+    colors: Collection[str],
+    means: Mapping[str, Scores],
+    intervals: Mapping[str, Intervals],
+    marks_best: bool,
 ) -> dict[str, Any]:
-    """One row of a page's table of scores; marks the best model, and every model with the same three decimals."""
+    """One row of a page's table of scores; may mark the best model, and all with the same three decimals."""
     texts = {model: f"{round(means[model][metric], 3) + 0.0:.3f}" for model in means}
     best = (max if METRICS[metric].higher_is_better else min)(texts.values(), key=float)
     cells = [
         {
             "text": texts[model].replace("-", wording.MINUS),
             "interval": interval(metric, intervals[model][metric]),
-            "best": texts[model] == best,
+            "best": marks_best and texts[model] == best,
             "minor": model not in colors,
         }
         for model in means

@@ -104,7 +104,7 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, wor
     steps = re.findall(r"(?m)^\[(.+)\] done after", first.stdout)
     assert len(steps) == 13
     assert set(STEPS.values()) | {"Evaluation", "Registration"} <= set(steps)
-    loading = re.findall(rf"(?m)^\[(.+)\] {re.escape(LOADING)}$", first.stdout)
+    loading = re.findall(rf"(?m)^\[(.+)\] {re.escape(LOADING)} \.\.\.$", first.stdout)
     with_data = [f"{title}: data" for title in DATA.values()]
     assert sorted(loading) == sorted([*with_data, *STEPS.values(), "Evaluation"])
     assert any(line.startswith(f"[{STEPS['base']}] epoch {EPOCHS}/{EPOCHS}: loss") for line in lines)
@@ -113,14 +113,16 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, wor
     assert any(line.startswith("Test images of salicon: 3; ") for line in lines)
     assert "Registered: msinet version 1 (default)" in lines
     assert f"Report:     {pathlib.Path('runs/first/report.html')}" in lines
+    assert "To share:   runs/first/report.png, runs/first/report.pdf" in lines
     assert "executor_input" not in first.stdout
     assert not first.stderr
 
 
 def test_run_folder_has_its_reports(first, workplace):
     folder = workplace / "runs" / "first"
+    signs = {".html": b"<!doctype html>", ".png": b"\x89PNG", ".pdf": b"%PDF"}
     for name in SHOWN.values():
-        assert "<html" in (folder / name).read_text().lower()
+        assert (folder / name).read_bytes().startswith(signs[pathlib.Path(name).suffix])
     assert "Executing task 'upload-model'" in (folder / LOG).read_text()
     assert not (folder / CHECKPOINTS).exists()
 

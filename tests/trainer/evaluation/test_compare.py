@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+from PIL import Image
 from rich.console import Console
 
 from tests.trainer.reports.test_report import Page, assert_self_contained
@@ -164,6 +165,9 @@ def test_evaluations_are_compared_by_their_stored_scores(evaluated, evaluation, 
     for panel in ("Stimulus", "Ground truth", "evaluation", "msinet/2"):
         assert shown.text.count(f"<figcaption>{panel}</figcaption>") == 6
     assert comparison["models"]["msinet/2"]["named"] == str(other)
+    assert f"Report: {page}; to share: {page.with_suffix('.png')}, {page.with_suffix('.pdf')}\n" in printed
+    with Image.open(page.with_suffix(".png")) as picture:
+        assert picture.size == (1753, 1240)
 
 
 def test_without_the_data_there_is_a_page_without_pictures(evaluation, store, other, tmp_path, capsys):
@@ -180,7 +184,8 @@ def test_without_the_data_there_is_a_page_without_pictures(evaluation, store, ot
     text = page.read_text()
     assert note in text
     assert "<figcaption>Stimulus" not in text
-    assert text.count('<article class="example">') == 6
+    assert text.count("<article") == 6
+    assert "Enlarge</button>" not in text
 
 
 def test_dataset_dir_evaluates_the_models_again(models, datasets, capsys):

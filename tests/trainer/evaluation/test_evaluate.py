@@ -168,8 +168,14 @@ def test_default_of_real_data_stays_if_the_sample_set_decides(models, datasets, 
 def test_pictures_of_best_median_and_worst_images_show_the_image_without_padding(evaluated, evaluation):
     pictures = evaluation["datasets"]["salicon"]["pictures"]
     # The ground truth is the candidate's prediction, so there are no losses.
-    groups = [group for group in ("best", "median", "worst", "gains") for _ in range(3)]
+    extremes = [f"{end} {metric}" for metric in METRICS if metric != "kld" for end in ("best", "worst")]
+    groups = [group for group in ("best", "median", "worst") for _ in range(3)] + extremes + ["gains"] * 3
     assert [picture["group"] for picture in pictures] == groups
+    for picture, group in zip(pictures[9:], extremes, strict=False):
+        end, metric = group.split()
+        scores = [each["scores"]["candidate"][metric] for each in pictures]
+        is_highest = METRICS[metric].higher_is_better == (end == "best")
+        assert picture["scores"]["candidate"][metric] == (max if is_highest else min)(scores)
     klds = [picture["scores"]["candidate"]["kld"] for picture in pictures[:9]]
     assert klds == sorted(klds)
     for picture in pictures:

@@ -68,7 +68,7 @@ def test_images_that_were_also_trained_on_are_left_out_and_named(on_test):
     write_report(output, output.parent / "report.html")
     page = (output.parent / "report.html").read_text(encoding="utf-8")
     assert page.count(sentence) == 2
-    assert page.index("<h2>Test images of osie</h2>") < page.index("<h2>Validation images of salicon</h2>")
+    assert page.index(">Test images of osie</h2>") < page.index(">Validation images of salicon</h2>")
 
 
 def test_the_baseline_is_the_centre_bias_of_the_training_images(models, data, on_test, tmp_path):

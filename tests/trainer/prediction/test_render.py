@@ -107,8 +107,21 @@ def test_a_sheet_of_many_images_has_several_pages(tmp_path):
             sheet.add(f"{index}.png", GREY[:8, :9], MAP[:8, :9])
     assert [path.name for path in sheet.written] == ["all-1.png", "all-2.png"]
     first, second = (len(np.asarray(Image.open(path))) for path in sheet.written)
-    assert first > 10 * second
+    assert first > 5 * second
     assert sorted(path.name for path in tmp_path.iterdir()) == ["all-1.png", "all-2.png"]
+
+
+def test_a_contact_sheet_has_a_head_and_aligns_its_images_at_the_top():
+    wide, tall = np.full((20, 40, 3), 200, np.uint8), np.full((60, 30, 3), 100, np.uint8)
+    entries = [(f"{index}.png", image, np.zeros(image.shape[:2])) for index, image in enumerate((wide, tall))]
+    plain = render.draw_contact_sheet(entries)
+    tops = [np.flatnonzero((plain == shade).all(axis=-1).any(axis=1))[0] for shade in (200, 100)]
+    assert tops[0] == tops[1]
+    # The legend: the brightest of the heat colours, left of all images.
+    assert (plain[: tops[0]] == np.rint(255 * np.array(HEAT(1.0)[:3]))).all(axis=-1).any()
+    headed = render.draw_contact_sheet(entries, "Predicted attention", "a model's name " * 20)
+    assert len(headed) > len(plain) + 60
+    np.testing.assert_array_equal(headed[-(len(plain) - tops[0]) :], plain[tops[0] :])
 
 
 @pytest.mark.parametrize("suffix", [".png", ".jpg", ".JPEG", ".webp"])

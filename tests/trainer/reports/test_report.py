@@ -6,19 +6,19 @@ import html.parser
 import io
 import json
 import pathlib
+import re
 import shutil
 
-import numpy as np
 import pytest
 from PIL import Image
 
 from tests.trainer import predictable
-from trainer import artifacts
+from trainer import artifacts, generated
 from trainer.errors import UserError
 from trainer.evaluation import wording
 from trainer.evaluation.confidence import Share
 from trainer.metric_table import METRICS
-from trainer.reports import ceiling_rows, pages, report
+from trainer.reports import ceiling_rows, pages, report, score_rows, summary, verdict
 from trainer.reports.curve import write_curve
 from trainer.reports.preview import write_preview
 
@@ -30,6 +30,7 @@ class Page(html.parser.HTMLParser):
         super().__init__()
         self.references: list[str] = []
         self.tags: list[str] = []
+        self.ids: list[str] = []
         self.cells: list[tuple[str, str]] = []
         self._cell: str | None = None
         self.text = path.read_text(encoding="utf-8")
@@ -38,6 +39,7 @@ class Page(html.parser.HTMLParser):
     def handle_starttag(self, tag, attrs):
         attributes = dict(attrs)
         self.tags.append(tag)
+        self.ids += [attributes["id"]] if "id" in attributes else []
         self.references += [attributes[key] for key in ("src", "srcset", "href", "data") if key in attributes]
         if tag == "td":
             self._cell = attributes.get("class") or ""
@@ -50,15 +52,21 @@ class Page(html.parser.HTMLParser):
         if tag == "td":
             self._cell = None
 
+    @property
+    def pictures(self) -> list[str]:
+        return [uri for uri in self.references if uri.startswith("data:image/")]
+
     def images(self) -> list[Image.Image]:
-        return [Image.open(io.BytesIO(base64.b64decode(uri.split(",", 1)[1]))) for uri in self.references]
+        return [Image.open(io.BytesIO(base64.b64decode(uri.split(",", 1)[1]))) for uri in self.pictures]
 
 
 def assert_self_contained(page: Page) -> None:
-    """The page loads nothing, has no script, and has styles for dark and for narrow screens."""
-    assert page.references
-    assert all(uri.startswith("data:image/") for uri in page.references)
-    assert not {"script", "link", "iframe"} & set(page.tags)
+    """The page loads nothing, links to its own parts only, and has styles for dark and for narrow screens."""
+    anchors = [uri.removeprefix("#") for uri in page.references if uri.startswith("#")]
+    assert len(page.pictures) + len(anchors) == len(page.references)
+    assert set(anchors) <= set(page.ids)
+    assert len(set(page.ids)) == len(page.ids)
+    assert not {"link", "iframe"} & set(page.tags)
     assert "url(" not in page.text
     assert "@import" not in page.text
     for needed in ("prefers-color-scheme: dark", 'name="viewport"', "max-width: 40rem", '<html lang="en">'):
@@ -86,9 +94,8 @@ def test_report_shows_every_mean_with_its_interval_and_marks_the_best(page, eval
         for model in models:
             text, classes = next(shown)
             low, high = salicon["intervals"][model][metric]
-            if (high - low) / 2 >= 5e-4:
-                half = float(next(shown)[0].removeprefix("\N{PLUS-MINUS SIGN}"))
-                assert half == pytest.approx((high - low) / 2, abs=6e-4)
+            if shown_interval := score_rows.interval(metric, (low, high)):
+                assert next(shown)[0] == shown_interval
             assert float(text.replace("\N{MINUS SIGN}", "-")) == pytest.approx(models[model][metric], abs=6e-4)
             # The ground truth is the candidate's prediction.
             assert ("best" in classes) == (model == "candidate"), (metric, model)
@@ -102,14 +109,56 @@ def test_report_leaves_out_metrics_without_fixations(page):
 def test_report_shows_the_decision_and_the_origins(page, evaluation):
     assert "Becomes the default" in page.text
     assert evaluation["reason"].replace("'", "&#39;") in page.text
-    for fact in ("gs://bucket/salicon", "0123abcd", "train.epochs", evaluation["code_version"]):
+    version, commit = evaluation["code_version"].split("+")
+    for fact in ("gs://bucket/salicon", "0123abcd", "train.epochs", f"<dd>{version}</dd>", f"<dd>{commit}</dd>"):
         assert fact in page.text
+    assert re.search(r"<dt>Date</dt><dd>20\d\d-\d\d-\d\d \d\d:\d\d UTC</dd>", page.text)
 
 
-def test_report_shows_stimulus_truth_and_prediction_side_by_side(page):
-    # Nine images of the first dataset and three with the largest gains; all four of the second.
+def test_report_names_its_run_by_the_folder_that_people_know(evaluated, evaluation, store, tmp_path):
+    evaluation["run"] = "msinet-20260101120000"
+    folder = tmp_path / "runs" / "first" / "msinet-20260101120000" / "evaluate-model" / "evaluation"
+    folder.mkdir(parents=True)
+    store(folder, evaluation)
+    for home, name in (
+        (None, "msinet-20260101120000"),
+        (tmp_path / "runs" / "first" / artifacts.RUN_FILE, "first"),
+    ):
+        if home:
+            home.write_text("{}")
+        report.write_report(folder, tmp_path / "report.html")
+        assert f"<dt>Run</dt><dd>{name}</dd>" in (tmp_path / "report.html").read_text()
+
+
+def test_report_says_in_a_sentence_how_good_the_model_is(page, evaluation):
+    salicon = evaluation["datasets"]["salicon"]
+    ours, bias, theirs = (salicon["models"][model]["kld"] for model in ("candidate", "centre_bias", "champion"))
+    assert f"the candidate&#39;s KLD is {ours:.3f}" in page.text
+    assert f"significantly better than that of the centre bias ({bias:.3f}) and " in page.text
+    assert (
+        f"significantly better than that of the current default ({theirs:.3f}); the worst image is " in page.text
+    )
+
+
+def test_report_has_contents_and_every_setting_once(page, evaluation):
+    links = [uri for uri in page.references if uri.startswith("#")]
+    assert {"#set1", "#set1-images", "#set2-scores", "#origin"} <= set(links)
+    assert page.text.count('<th scope="row">train.epochs</th>') == 1
+    assert "identity" not in page.text
+    assert "<details" in page.text
+    assert "<details open" not in page.text
+
+
+def test_report_shows_each_image_once_with_stimulus_truth_and_predictions(page, evaluation):
+    shown = [
+        image
+        for result in evaluation["datasets"].values()
+        for image in {picture["image"] for picture in result["pictures"]}
+    ]
     for panel in ("Stimulus", "Ground truth", "Candidate", "Current default"):
-        assert page.text.count(f"<figcaption>{panel}</figcaption>") == 9 + 3 + 4
+        assert page.text.count(f"<figcaption>{panel}</figcaption>") == len(shown)
+    assert len(page.pictures) == 4 * len(shown)
+    assert page.text.count(">Worst KLD<") == 3 + 1
 
 
 def test_report_shows_the_gains_and_their_significance(page, evaluation):
@@ -130,7 +179,7 @@ def test_report_shows_the_gains_and_their_significance(page, evaluation):
     ],
 )
 def test_report_opens_with_the_verdict(changes, registers, headline):
-    assert report.verdict({"passed_baseline": True} | changes, registers)["headline"] == headline
+    assert verdict.headline({"passed_baseline": True} | changes, registers)[1] == headline
 
 
 def test_page_of_the_command_does_not_claim_that_the_model_is_registered(evaluated, tmp_path):
@@ -148,7 +197,7 @@ def test_names_are_escaped(evaluation, store, tmp_path):
     evaluation["datasets"]["salicon"]["manifest"]["source"] = "gs://<b>bold</b>"
     report.write_report(store(tmp_path, evaluation), tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "<script" not in text
+    assert "<script>alert" not in text
     assert "gs://&lt;b&gt;bold" in text
 
 
@@ -157,7 +206,7 @@ def test_preview_shows_counts_origin_and_images(datasets, tmp_path):
     page = Page(tmp_path / "preview.html")
     assert_self_contained(page)
     # A stimulus and its overlay for each of two and ten images, and the centre bias.
-    assert len(page.references) == 2 * (2 + 10) + 1
+    assert len(page.pictures) == 2 * (2 + 10) + 1
     facts = ("Partial data", "10,000", "gs://bucket/salicon", f"48 {wording.TIMES} 64", "with fixations")
     assert all(fact in page.text for fact in facts)
 
@@ -212,16 +261,21 @@ def test_curve_shows_every_epoch_and_marks_the_best(epochs, best, tmp_path):
     write_curve(history(tmp_path, epochs), tmp_path / "curve.html")
     page = Page(tmp_path / "curve.html")
     assert_self_contained(page)
-    assert [image.format for image in page.images()] == ["PNG", "PNG"]
+    assert page.text.count("<circle") == 2 * epochs + 1
+    assert ">loss, nats</text>" in page.text
+    assert f"Training: {epochs} epoch{'' if epochs == 1 else 's'}" in page.text
     assert [text for text, classes in page.cells if classes == "best"] == [best]
     assert len(page.cells) == 5 * epochs
 
 
-def test_curve_light_and_dark_charts_differ_only_in_colour(tmp_path):
+def test_curve_says_what_was_trained_on_generated_shapes(tmp_path):
+    config = {"dataset": "sample-maps", "source": "sample", "settings": {"epochs": 3}, "identity": {"epochs": 3}}
+    (tmp_path / artifacts.MODEL_CONFIG).write_text(json.dumps(config | {"code_version": "1.2.3+abc"}))
     write_curve(history(tmp_path, 3), tmp_path / "curve.html")
-    dark, light = (np.asarray(image) for image in Page(tmp_path / "curve.html").images())
-    np.testing.assert_array_equal(dark[..., 3], light[..., 3])
-    assert not np.array_equal(dark, light)
+    text = (tmp_path / "curve.html").read_text(encoding="utf-8")
+    for shown in ("Training on sample-maps: 3 epochs", "<dd>abc</dd>", f"This model was {generated.MARK}"):
+        assert shown in text
+    assert text.count('<th scope="row">epochs</th>') == 1
 
 
 @pytest.mark.parametrize(
@@ -241,7 +295,7 @@ def test_wrong_folder_is_an_error_and_writes_nothing(write, message, tmp_path):
 def test_report_compares_each_model_with_people(evaluated, evaluation, tmp_path):
     report.write_report(evaluated, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
-    assert text.count("Compared with people") == 1  # of the two datasets, one has observers
+    assert text.count("Compared with people</h3>") == 1  # of the two datasets, one has observers
     assert "10 images with 5 observers each" in text
     shares = evaluation["datasets"]["salicon"]["ceiling"]["leave_one_out"]["shares"]
     for model in ("candidate", "champion"):
@@ -292,3 +346,33 @@ def test_bars_from_the_centre_bias_to_people_hold_every_share():
     assert [mark["text"] for mark in drawn["rows"][1]["marks"]] == ["undefined"] * 2
     assert all("dot" not in mark for mark in drawn["rows"][1]["marks"])
     assert ceiling_rows.undefined(rows) == ["B"]
+
+
+def test_summary_is_one_page_as_png_and_pdf(evaluated, tmp_path):
+    png, pdf = report.write_summary(evaluated, tmp_path / "share.d" / "report")
+    assert [path.name for path in (png, pdf)] == ["report.png", "report.pdf"]
+    content = pdf.read_bytes()
+    assert content.startswith(b"%PDF")
+    assert content.count(b"/Type /Page\n") + content.count(b"/Type /Page ") == 1
+    with Image.open(png) as picture:
+        assert picture.size == (1753, 1240)
+        assert len(picture.convert("RGB").getcolors(2**20)) > 1000
+    assert sorted(path.name for path in png.parent.iterdir()) == ["report.pdf", "report.png"]
+
+
+def test_summary_takes_any_name_as_plain_text(tmp_path):
+    model = {"label": "a$\\frac{$" * 9, "color": ""}
+    page = summary.Summary(
+        "k",
+        "\N{CJK UNIFIED IDEOGRAPH-56FE} $x_",
+        [("Data", "$^$")],
+        ["n" * 999],
+        [("good", "h$", "s$ " * 99)] * 9,
+        "",
+        [model] * 5,
+        [],
+        [],
+    )
+    png, _ = summary.write(tmp_path / "page", page)
+    with Image.open(png) as picture:
+        assert picture.size == (1753, 1240)

@@ -1,0 +1,112 @@
+"""The images of a page: their pictures, why they are shown, and their scores in every metric, to sort them by."""
+
+import dataclasses
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trainer.evaluation.per_image import PerImage
+from trainer.metric_table import METRICS
+from trainer.picture import Pixels
+from trainer.reports import pictures
+
+DASH = "\N{EN DASH}"
+"""Stands for a score that an image does not have."""
+BEST, WORST, DIFFERENCE = "best", "worst", "difference"
+ORDERS = {BEST: "best first", WORST: "worst first", DIFFERENCE: "largest difference first"}
+"""Order of the images -> its name."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """One image of a gallery."""
+
+    image: str
+    files: Mapping[str, pathlib.Path]
+    """As `pictures.load_panels` takes them."""
+    why: Sequence[str] = ()
+    """Why it is shown, in a few words each."""
+
+
+def describe(
+    examples: Sequence[Example],
+    table: PerImage,
+    models: Mapping[str, str],
+    metric: str,
+    order: str,
+    divided: Sequence[str],
+    labels: Mapping[str, str],
+) -> dict[str, Any]:
+    """The values of the macro `gallery`.
+
+    Args:
+        examples: The images.
+        table: The scores.
+        models: Name in the table -> label, of the models whose scores are shown; the first one sorts the images.
+        metric: The metric by which they are sorted until a reader chooses another.
+        order: One of ORDERS, also until then.
+        divided: Labels of the two pictures that an enlarged image shows on both sides of the divider.
+        labels: Name of a picture -> label.
+    """
+    scores = {example.image: _scores(table, models, example.image) for example in examples}
+    examples = sorted(examples, key=lambda example: _rank(scores[example.image].get(metric), metric, order))
+    measured = [name for name in METRICS if any(name in of for of in scores.values())]
+    panels = {example.image: pictures.load_panels(example.files, labels) for example in examples}
+    return {
+        "metrics": [
+            {"name": name, "label": METRICS[name].label, "higher": METRICS[name].higher_is_better}
+            for name in measured
+        ],
+        "metric": metric,
+        "orders": {name: text for name, text in ORDERS.items() if name != DIFFERENCE or len(models) > 1},
+        "order": order,
+        "models": list(models.values()),
+        "divided": divided,
+        "examples": [
+            {
+                "image": example.image,
+                "why": example.why,
+                "scores": scores[example.image],
+                "text": text(scores[example.image], metric, list(models.values())),
+                "panels": {label: pictures.image_uri(pixels) for label, pixels in panels[example.image].items()},
+                "ratio": _ratio(panels[example.image]),
+            }
+            for example in examples
+        ],
+    }
+
+
+def text(scores: Mapping[str, Sequence[float | None]], metric: str, models: Sequence[str]) -> str:
+    """The scores of one image in one metric, as `gallery.js` writes them too."""
+    values = [DASH if score is None else f"{score:.3f}" for score in scores.get(metric, [None] * len(models))]
+    label = METRICS[metric].label
+    if len(models) == 1:
+        return f"{label} {values[0]}"
+    return f"{label}: {', '.join(map(' '.join, zip(models, values, strict=True)))}"
+
+
+def _scores(table: PerImage, models: Mapping[str, str], image: str) -> dict[str, list[float | None]]:
+    """Metric -> the score of each model, rounded; None where it has none."""
+    of = [table.of_image(model, image) for model in models]
+    return {
+        metric: [round(scores[metric], 4) if metric in scores else None for scores in of]
+        for metric in METRICS
+        if any(metric in scores for scores in of)
+    }
+
+
+def _rank(scores: Sequence[float | None] | None, metric: str, order: str) -> float:
+    """The smaller, the earlier an image comes; an image without a score comes last. `gallery.js` does the same."""
+    known = [score for score in scores or () if score is not None]
+    if not known:
+        return math.inf
+    if order == DIFFERENCE:
+        return min(known) - max(known)
+    return -known[0] if METRICS[metric].higher_is_better == (order == BEST) else known[0]
+
+
+def _ratio(panels: Mapping[str, Pixels]) -> float:
+    """Width by height of the pictures of one image; 1 without pictures."""
+    sizes = (pixels.shape for pixels in panels.values())
+    return next((round(width / height, 4) for height, width, _ in sizes), 1.0)

@@ -1,0 +1,53 @@
+"""What models were trained on and with which settings, each setting once: for a table of a page."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from trainer import generated
+from trainer.evaluation.wording import TIMES
+from trainer.reports.pages import Facts
+
+NESTED = ("base_model", "identity")
+"""Keys of a MODEL_CONFIG that repeat other trainings or other keys."""
+SETTINGS = "settings"
+
+
+def columns(models: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Facts]:
+    """The training of each model, of its base model and so on.
+
+    Args:
+        models: Label -> content of MODEL_CONFIG, if the model has one.
+
+    Returns:
+        Label of the training -> its facts. Models that share a base model share its column.
+    """
+    found: list[tuple[list[str], Mapping[str, Any]]] = []
+    for label, config in models.items():
+        for depth, training in enumerate(generated.trainings(config)):
+            name = f"{label}{', base model' * depth}"
+            same = [names for names, other in found if other == training]
+            if same:
+                same[0].append(name)
+            else:
+                found.append(([name], training))
+    return {" and ".join(names): _facts(training) for names, training in found}
+
+
+def origin(config: Mapping[str, Any] | None) -> str:
+    """The datasets that a model was trained on, in order; empty if unknown."""
+    datasets = [str(each["dataset"]) for each in generated.trainings(config) if each.get("dataset")]
+    return f"trained on {', then on '.join(reversed(datasets))}" if datasets else ""
+
+
+def _facts(training: Mapping[str, Any]) -> Facts:
+    """The keys of a MODEL_CONFIG, and its settings; where both have a name, the key is what the training used."""
+    facts = {name: value for name, value in training.items() if name not in (*NESTED, SETTINGS)}
+    for name, value in (training.get(SETTINGS) or {}).items():
+        facts[f"{name} (as set)" if name in facts else name] = value
+    return [pair for name, value in facts.items() for pair in _pairs(name, value)]
+
+
+def _pairs(name: str, value: Any) -> Facts:
+    if isinstance(value, dict):
+        return [pair for key, part in value.items() for pair in _pairs(f"{name}.{key}", part)]
+    return [(name, f" {TIMES} ".join(map(str, value)) if isinstance(value, list) else value)]
