@@ -17,14 +17,14 @@ import pytest
 from pipeline.__main__ import WITH_ASSIGNMENTS, parse
 from pipeline.commands.flags import passed_parameters
 from tests.guide import BLOCK, DOCS, Page
+from tests.narrow import narrowed
 from tests.test_makefile import ROOT, make
 from tests.trainer import predictable
-from tests.trainer.conftest import narrow  # noqa: F401  fixture
 from trainer.__main__ import _parser, main
 from trainer.artifacts import ALIASES, MODEL_CONFIG, VERSION_EXTRA
 from trainer.files import write_json
 
-GUIDES = ("quickstart.md", "demo.md", "python.md", "data.md", "datasets.md")
+GUIDES = ("quickstart.md", "demo.md", "python.md", "data.md", "datasets.md", "model-card.md")
 PAGES = [Page(name) for name in ("../README.md", *GUIDES)]
 ELSEWHERE = {"check.md", "vertex.md", "vertex-reference.md", "kubeflow.md", "serving.md"}
 QUICK = ("trainer predict", "trainer datasets")
@@ -52,17 +52,18 @@ def is_quick(words):
 
 
 @pytest.fixture(scope="module")
-def work(narrow, tmp_path_factory):  # noqa: F811
+def work(tmp_path_factory):
     """A working directory as after a training: the examples, `model`, and the registry with it."""
     folder = tmp_path_factory.mktemp("work")
     shutil.copytree(ROOT / "examples", folder / "examples")
-    model = predictable.write_model(folder / "models" / "msinet" / "1" / VERSION_EXTRA, predictable.network(3))
-    write_json(
-        model / MODEL_CONFIG, {"dataset": "osie", "source": "gs://data/osie", "image_size": predictable.SIZE}
-    )
-    write_json(folder / "models" / "msinet" / ALIASES, {"default": 1})
-    (folder / "model").symlink_to(model)
-    return folder
+    trained = {"dataset": "osie", "source": "gs://data/osie", "image_size": predictable.SIZE}
+    with narrowed():
+        model = folder / "models" / "msinet" / "1" / VERSION_EXTRA
+        predictable.write_model(model, predictable.network(3))
+        write_json(model / MODEL_CONFIG, trained)
+        write_json(folder / "models" / "msinet" / ALIASES, {"default": 1})
+        (folder / "model").symlink_to(model)
+        yield folder
 
 
 @pytest.mark.parametrize("page", PAGES, ids=names)

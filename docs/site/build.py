@@ -63,7 +63,8 @@ def main() -> None:
         sys.exit("error: the site could not be built, as said above; correct the page")
     if broken := links.broken(BUILD / "site"):
         sys.exit("\n".join([*broken, f"error: {len(broken)} links of the site lead nowhere; correct them"]))
-    print(f"built {BUILD.relative_to(ROOT)}/site; open its index.html in a browser")
+    site = BUILD.relative_to(ROOT) / "site"
+    print(f"built {site}; look at it with `python -m http.server --bind 127.0.0.1 --directory {site}`")
 
 
 def linked_files(page: pathlib.Path, text: str) -> set[pathlib.Path]:
