@@ -26,7 +26,7 @@ from trainer.files import write_json
 
 GUIDES = ("quickstart.md", "demo.md", "python.md", "data.md", "datasets.md")
 PAGES = [Page(name) for name in ("../README.md", *GUIDES)]
-ELSEWHERE = {"vertex.md", "vertex-reference.md", "kubeflow.md", "serving.md"}
+ELSEWHERE = {"check.md", "vertex.md", "vertex-reference.md", "kubeflow.md", "serving.md"}
 QUICK = ("trainer predict", "trainer datasets")
 OTHERS = ("git", "cd", "source", "tensorboard")
 """Programs that are not ours."""
