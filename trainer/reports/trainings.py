@@ -24,7 +24,7 @@ def columns(models: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Facts]:
     found: list[tuple[list[str], Mapping[str, Any]]] = []
     for label, config in models.items():
         for depth, training in enumerate(generated.trainings(config)):
-            name = f"{label}{', base model' * depth}"
+            name = f"{label}{': base model' * depth}"
             same = [names for names, other in found if other == training]
             if same:
                 same[0].append(name)

@@ -122,7 +122,7 @@ def test_terminal_shows_scores_gains_notes_and_verdicts(first):
     lines = printed(result)
     gain = result.differences["b"]["cc"]
     assert lines[0].strip() == "Validation images of osie: 60; 95% confidence intervals"
-    (row,) = (line for line in lines if line.startswith("CC ↑") and "to" in line)
+    (row,) = (line for line in lines if line.startswith("CC ↑") and line.rstrip().endswith("better"))
     assert row.split() == [
         *("CC", "↑", f"{gain.mean:+.4f}", f"{gain.low:+.4f}", "to", f"{gain.high:+.4f}", "<", "0.001"),
         *f"{gain.better_on} of 60 better".split(),

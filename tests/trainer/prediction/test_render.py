@@ -112,10 +112,11 @@ def test_a_sheet_of_many_images_has_several_pages(tmp_path):
 
 
 def test_a_contact_sheet_has_a_head_and_aligns_its_images_at_the_top():
-    wide, tall = np.full((20, 40, 3), 200, np.uint8), np.full((60, 30, 3), 100, np.uint8)
+    red, blue = (200, 10, 10), (10, 10, 200)
+    wide, tall = np.full((20, 40, 3), red, np.uint8), np.full((60, 30, 3), blue, np.uint8)
     entries = [(f"{index}.png", image, np.zeros(image.shape[:2])) for index, image in enumerate((wide, tall))]
     plain = render.draw_contact_sheet(entries)
-    tops = [np.flatnonzero((plain == shade).all(axis=-1).any(axis=1))[0] for shade in (200, 100)]
+    tops = [np.flatnonzero((plain == color).all(axis=-1).any(axis=1))[0] for color in (red, blue)]
     assert tops[0] == tops[1]
     # The legend: the brightest of the heat colours, left of all images.
     assert (plain[: tops[0]] == np.rint(255 * np.array(HEAT(1.0)[:3]))).all(axis=-1).any()
