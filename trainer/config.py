@@ -459,7 +459,10 @@ class PredictConfig:
             f"contour_levels is {self.contour_levels!r}; use percentages between 0 and 100",
         )
         check(self.batch_size >= 1, f"batch_size is {self.batch_size}; use 1 or more")
-        check(self.most_megapixels > 0, f"most_megapixels is {self.most_megapixels:g}; use more than 0")
+        check(
+            0 < self.most_megapixels < math.inf,
+            f"most_megapixels is {self.most_megapixels:g}; use a number above 0 that is not infinite",
+        )
 
     @property
     def formats(self) -> tuple[str, ...]:
@@ -477,7 +480,7 @@ class PredictConfig:
     @property
     def most_pixels(self) -> int:
         """Number of pixels of the largest image."""
-        return int(self.most_megapixels * MEGAPIXEL)
+        return int(min(self.most_megapixels * MEGAPIXEL, 1e18))
 
 
 PREDICT_DEFAULTS = PredictConfig()

@@ -43,6 +43,14 @@ def test_names_are_shown_unchanged(place, request):
     assert all(each in text for each in ("download [b]/[/x]", "3/3", "[u]", "[d]"))
 
 
+@pytest.mark.parametrize("place", ["terminal", "log"])
+def test_escapes_in_a_name_are_spelled(place, request):
+    shown = request.getfixturevalue(place)
+    with Tracker("unpack \x1b[2Jx.tar", 1, "MB") as tracker:
+        tracker.advance()
+    assert r"unpack \x1b[2Jx.tar" in shown()
+
+
 def test_log_says_how_long_the_rest_takes_by_the_speed_after_the_first_advance(log, monkeypatch):
     clock = [1000.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
