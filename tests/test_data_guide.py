@@ -1,4 +1,4 @@
-"""docs/data.md: its table is that of the datasets, its examples do what it says, and its messages exist."""
+"""docs/data.md does what it says, and its messages exist; docs/datasets.md has the facts of the rows."""
 
 import ast
 import pathlib
@@ -10,21 +10,25 @@ import pytest
 from PIL import Image
 from scipy.ndimage import gaussian_filter
 
+from tests import dataset_page
 from tests.guide import Page
 from trainer.__main__ import main
 from trainer.artifacts import Manifest
-from trainer.datasets import DATASETS, NOT_STATED
+from trainer.data.roles import place_all
+from trainer.datasets import DATASETS
+from trainer.sources import Member
 
 PAGE = Page("data.md")
+DATASETS_PAGE = Page("datasets.md")
 ROOT = pathlib.Path(__file__).parent.parent
 SIZE = (60, 80)
 """(height, width) of the examples' images, pixels."""
 EXAMPLES = re.findall(r"^### (Example \d: .+?)\n(.*?)(?=^##)", PAGE.text, re.MULTILINE | re.DOTALL)
 
 
-def table(title):
+def table(page, title):
     """The cells of the first table after a heading, without its head."""
-    section = PAGE.text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    section = page.text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (.+) \|$", section, re.MULTILINE)
     return [row.split(" | ") for row in rows[1:]]
 
@@ -52,14 +56,27 @@ def write_file(path, index, text):
 
 def test_table_of_datasets_is_that_of_the_rows():
     published = {name: row for name, row in DATASETS.items() if row.places}
-    rows = {re.match(r"\[(.+?)\]", cells[0])[1]: cells for cells in table("The datasets")}
+    rows = {re.match(r"\[(.+?)\]", cells[0])[1]: cells for cells in table(DATASETS_PAGE, "The datasets")}
     assert set(rows) == set(published)
     for name, row in published.items():
-        named, counts, _, _, archives, licence = rows[name]
+        named, counts, *_ = rows[name]
         assert named == f"[{name}]({row.homepage})"
         assert counts == f"{row.n_train:,}, {row.n_valid:,}"
-        assert sorted(archives.split(", ")) == sorted(place.name for place in row.places)
-        assert (licence == "not stated") is (row.licence == NOT_STATED)
+
+
+def test_section_of_each_dataset_is_made_from_its_row():
+    written = dataset_page.BLOCK.search(DATASETS_PAGE.text)[0]
+    assert written == dataset_page.sections(), "write it with `python -m tests.dataset_page`"
+    assert re.findall(r"^### (\S+)$", written, re.MULTILINE) == list(DATASETS)
+
+
+@pytest.mark.parametrize("name", [name for name, row in DATASETS.items() if row.places])
+def test_tree_of_each_dataset_names_files_that_it_reads(name):
+    row = DATASETS[name]
+    paths = [line.split()[0] for line in dataset_page.tree(row)]
+    paths = [path.replace("SPLIT", "train").replace("CATEGORY", "Action") for path in paths]
+    placed, _ = place_all([Member(path, path, bytes) for path in paths], row)
+    assert len(placed) == len(paths) >= 2
 
 
 def test_there_are_three_examples():
@@ -89,6 +106,6 @@ def test_messages_of_the_page_are_those_of_the_code():
     for path in (ROOT / "trainer").rglob("*.py"):
         nodes = ast.walk(ast.parse(path.read_text()))
         texts += [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    messages = [re.fullmatch(r"`(.+)`", cells[0])[1] for cells in table("When something is wrong")]
+    messages = [re.fullmatch(r"`(.+)`", cells[0])[1] for cells in table(PAGE, "When something is wrong")]
     assert len(messages) > 10
     assert [message for message in messages if not any(message in text for text in texts)] == []

@@ -146,6 +146,15 @@ def test_files_of_typical_changes_exist():
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
+def test_guides_use_plain_words():
+    guides = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    rare = r"\b(to be had|telephones?|anew|likewise|certainly|goes on where|what is no|is no image|processors?)\b"
+    for page in guides:
+        if page.name not in ("log.md", "results.md"):
+            found = re.search(rare, page.read_text(), re.IGNORECASE)
+            assert not found, f"{page.relative_to(ROOT)}: {found[0]}"
+
+
 def test_links_between_pages_lead_somewhere():
     for page in [*PAGES, ROOT / "CHANGELOG.md"]:
         for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):

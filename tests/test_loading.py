@@ -243,7 +243,7 @@ def load(folder, code="pass", stub=STUB, prefix=()):
 
 def test_loading_is_said_once_on_stderr_and_leaves_pyplot_as_it_was(tmp_path):
     finished = load(tmp_path)
-    assert (finished.stdout, finished.stderr) == ("imported True\nfree\n", f"{LOADING}\n")
+    assert (finished.stdout, finished.stderr) == ("imported True\nfree\n", f"{LOADING} ...\n")
 
 
 LIMITS = "import resource; print(resource.getrlimit(resource.RLIMIT_MEMLOCK))"
@@ -265,7 +265,7 @@ def test_memory_can_be_locked_for_a_tpu_before_tensorflow_starts(tmp_path, monke
     monkeypatch.setenv("PJRT_DEVICE", "TPU")
     lower = "import resource; resource.setrlimit(resource.RLIMIT_MEMLOCK, (2**16, 2**17))"
     finished = load(tmp_path, lower, LIMITS, prefix)
-    assert finished.stderr == f"{LOADING}\n", finished.stderr
+    assert finished.stderr == f"{LOADING} ...\n", finished.stderr
     assert finished.stdout.splitlines()[0] == str((raised, raised))
 
 

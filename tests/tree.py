@@ -17,6 +17,7 @@ OTHERS = {
     "requirements/": "Pins with hashes.",
     "benchmarks/": "Scripts that measure; docs/benchmarks.md has their figures.",
     "docs/": "Guides, results, decisions (adr/), the log of experiments; site/ builds the site.",
+    "examples/": "Images for the commands of the guides, with their licences.",
     "tests/": "Mirrors the packages; golden/ has what the reference returned.",
 }
 

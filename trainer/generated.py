@@ -19,7 +19,7 @@ SCORES = (
 )
 ALL_SCORES = SCORES.format("These scores")
 DATA = "These images are generated shapes, and no person has looked at them. They are for trying the pipeline."
-NEXT = "train on real data; docs/data.md lists the datasets, and how to use your own recordings"
+NEXT = "train on real data: docs/datasets.md lists public datasets, docs/data.md says how to use your own"
 
 
 def is_sample(facts: Mapping[str, Any] | None) -> bool:

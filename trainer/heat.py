@@ -21,12 +21,17 @@ OPACITY = PREDICT_DEFAULTS.opacity
 """Opacity of the map's largest value over its stimulus."""
 DIMMED = 0.62
 """The stimulus under a map keeps this part of its brightness."""
+VALUES = np.linspace(0, 1, 256)
+"""Of the levels of a heat map."""
 BAND_PIXELS = 2**16
 """Pixels in a band of rows."""
 
 
 def blend(
-    stimulus: npt.NDArray[np.uint8], density: npt.NDArray[np.floating], opacity: float = OPACITY
+    stimulus: npt.NDArray[np.uint8],
+    density: npt.NDArray[np.floating],
+    opacity: float = OPACITY,
+    dimming: float = 1,
 ) -> npt.NDArray[np.uint8]:
     """Draw a map in heat colours over its stimulus, which becomes grey and darker.
 
@@ -34,17 +39,29 @@ def blend(
         stimulus: (h, w, 3) RGB.
         density: (h, w), 0..1.
         opacity: of the value 1; the stimulus shows through if it is below 1.
+        dimming: 0..1, how grey and dark the stimulus becomes; at 0 it keeps its colours.
 
     Returns:
         (h, w, 3) RGB.
     """
-    values = np.linspace(0, 1, 256)
+    return blend_levels(stimulus, _heat_levels(density), VALUES, HEAT(VALUES), opacity, dimming)
 
-    def levels(rows: slice) -> npt.NDArray[np.uint8]:
+
+def tint(
+    stimulus: npt.NDArray[np.uint8], density: npt.NDArray[np.floating], opacity: float = OPACITY
+) -> npt.NDArray[np.uint8]:
+    """As `blend`, over the stimulus in its own colours: the opacity grows in proportion to the map's values."""
+    return blend_levels(stimulus, _heat_levels(density), VALUES**2, HEAT(VALUES), opacity, dimming=0)
+
+
+def _heat_levels(density: npt.NDArray[np.floating]) -> Callable[[slice], npt.NDArray[np.integer]]:
+    """The index in VALUES of each pixel of a map (h, w), 0..1, in some rows."""
+
+    def levels(rows: slice) -> npt.NDArray[np.integer]:
         indices: npt.NDArray[np.uint8] = np.rint(np.clip(density[rows], 0, 1) * 255).astype(np.uint8)
         return indices
 
-    return blend_levels(stimulus, levels, values, HEAT(values), opacity)
+    return levels
 
 
 def blend_levels(
@@ -53,8 +70,9 @@ def blend_levels(
     strengths: npt.NDArray[np.floating],
     colors: npt.NDArray[np.floating],
     opacity: float = OPACITY,
+    dimming: float = 1,
 ) -> npt.NDArray[np.uint8]:
-    """Draw a map of n levels in colours over an image, which becomes grey and darker: the rule of all overlays.
+    """Draw a map of n levels in colours over an image: the rule of all overlays.
 
     Args:
         image: (h, w, 3) RGB.
@@ -62,18 +80,23 @@ def blend_levels(
         strengths: (n,), 0..1, how much of its colour each level shows.
         colors: (n, 3 or more) RGB, 0..1, the colour of each level.
         opacity: of the strength 1; the image shows through if it is below 1.
+        dimming: 0..1, how grey and dark the image becomes; at 0 it keeps its colours.
 
     Returns:
         (h, w, 3) RGB.
     """
     # The square root makes small values visible.
     alpha = opacity * np.sqrt(strengths)
-    kept = ((1 - alpha) * DIMMED / 3).astype(np.float32)
+    kept = ((1 - alpha) * dimming * DIMMED / 3).astype(np.float32)
+    colored = ((1 - alpha) * (1 - dimming)).astype(np.float32)
     added = (255 * alpha[:, None] * colors[:, :3] + 0.5).astype(np.float32)
     blended = np.empty(image.shape, np.uint8)
     for rows in bands(image.shape):
         indices = levels(rows)
-        blended[rows] = (image[rows].sum(axis=-1, dtype=np.uint16) * kept[indices])[..., None] + added[indices]
+        part = (image[rows].sum(axis=-1, dtype=np.uint16) * kept[indices])[..., None] + added[indices]
+        if dimming < 1:
+            part += image[rows] * colored[indices][..., None]
+        blended[rows] = part
     return blended
 
 

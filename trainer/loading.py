@@ -8,12 +8,15 @@ import importlib
 import os
 import resource
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from trainer.cpu import check_cpu
 
-LOADING = "loading TensorFlow ..."
+LOADING = "loading TensorFlow"
+STDERR = 2
+"""File descriptor of the standard error."""
 TPU_LOCKED_BYTES = 68_719_476_736_000
 """Limit of locked memory that the driver of a TPU v5e needs to exchange data with the chips by DMA (Google's page
 "Deploy a model to Cloud TPU VMs"; `ulimit -l 68719476736` there counts in KiB)."""
@@ -27,13 +30,37 @@ def load_tensorflow() -> None:
     """
     if "tensorflow" in sys.modules:
         return
-    for line in (check_cpu(), LOADING):
-        if line:
-            print(line, file=sys.stderr, flush=True)
+    if too_old := check_cpu():
+        print(too_old, file=sys.stderr, flush=True)
+    announce(LOADING)
     if is_for_tpu():
         raise_locked_memory()
     with _without("matplotlib.pyplot"), _without_garbage_collection():
         importlib.import_module("tensorflow")
+
+
+def announce(work: str) -> None:
+    """Say on stderr what is waited for; to be called before work of seconds that shows no progress."""
+    print(f"{work} ...", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def quiet_libraries() -> Iterator[None]:
+    """Drop what C++ libraries write to stderr inside the block, which Python cannot filter; not if it fails."""
+    sys.stderr.flush()
+    kept = os.dup(STDERR)
+    with tempfile.TemporaryFile() as written:
+        os.dup2(written.fileno(), STDERR)
+        try:
+            yield
+        except BaseException:
+            written.seek(0)
+            os.write(kept, written.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, STDERR)
+            os.close(kept)
 
 
 def is_for_tpu() -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError, _imaging
 from PIL.ImageFile import ImageFile
 
 from trainer.config import MEGAPIXEL, PREDICT_DEFAULTS
@@ -55,7 +55,7 @@ Image.MAX_IMAGE_PIXELS = None  # `Picture` checks the size itself, before decodi
 logging.getLogger("PIL").addHandler(logging.NullHandler())
 warnings.filterwarnings("ignore", module=r"PIL\.")
 with contextlib.suppress(OSError, AttributeError):  # a Pillow whose libtiff nobody else can call
-    ctypes.CDLL(Image.core.__file__).TIFFSetErrorHandler(None)  # or it prints to stderr, past Python
+    ctypes.CDLL(_imaging.__file__).TIFFSetErrorHandler(None)  # or it prints to stderr, past Python
 
 
 def read_picture(data: bytes, origin: str, max_pixels: int = MAX_PIXELS) -> Pixels:

@@ -2,8 +2,7 @@
 
     python -m docs.images.demo models/msinet/1      # a model as for `demo --model`; half a minute
 
-The photos come with scikit-image and are in the public domain: a cup of coffee (CC0, Rachel Michetti) and an
-astronaut (NASA).
+The images are the examples of the page (docs/images/examples.py).
 """
 
 import io
@@ -17,10 +16,9 @@ from contextlib import contextmanager
 
 from PIL import Image, ImageDraw, ImageFont
 from playwright.sync_api import Browser, Page, sync_playwright
-from skimage import data
 
 from tests.browser import launch
-from trainer.demo.app import build_app
+from trainer.demo.app import PAGE, build_app
 from trainer.demo.listen import LOOPBACK_NAMES, listen
 from trainer.demo.serve import build_server
 from trainer.models.find import find_model
@@ -50,7 +48,7 @@ def serving(model: str) -> Iterator[str]:
 def load(page: Page, path: pathlib.Path, panel: str = A) -> None:
     """Load an image and wait for its map."""
     page.locator(f"{panel} input[type=file]").set_input_files(path)
-    page.locator(f"{panel} .name", has_text=path.name).wait_for()
+    page.locator(f"{panel} .name", has_text=path.name).wait_for(timeout=300_000)  # on a busy machine
 
 
 def mark(page: Page, name: str, left: float, top: float, right: float, bottom: float) -> None:
@@ -97,27 +95,28 @@ def open_page(browser: Browser, address: str, scheme: str, narrow: bool = False)
 def main(model: str) -> None:
     """Serve `model`, use the page, and save the screenshots."""
     with tempfile.TemporaryDirectory() as folder, serving(model) as address, sync_playwright() as playwright:
-        coffee = Image.fromarray(data.coffee())
-        images = {
-            "coffee": coffee,
-            "coffee with badge": with_badge(coffee),
-            "astronaut": Image.fromarray(data.astronaut()),
-        }
-        paths = {name: pathlib.Path(folder) / f"{name}.png" for name in images}
-        for name, image in images.items():
-            image.save(paths[name])
+        examples = PAGE / "examples"
+        coffee = examples / "coffee.jpg"
+        badge = pathlib.Path(folder) / "coffee with badge.png"
+        with_badge(Image.open(coffee)).save(badge)
         browser = launch(playwright)
         page = open_page(browser, address, "light")
-        load(page, paths["coffee"])
+        load(page, examples / "landing.jpg")
+        page.locator(f"{A} .frame").evaluate("frame => (frame.scrollTop = 0)")
+        mark(page, "Headline", 0.05, 0.08, 0.45, 0.17)
+        mark(page, "Button", 0.05, 0.235, 0.25, 0.285)
+        mark(page, "Vegetables", 0.55, 0.07, 0.91, 0.3)
+        shoot(page, "regions")
+        page = open_page(browser, address, "light")
+        load(page, coffee)
         mark(page, "Coffee", 0.36, 0.17, 0.66, 0.5)
         mark(page, "Spoon", 0.52, 0.58, 0.7, 0.84)
-        shoot(page, "regions")
         page.click("#compare")
-        load(page, paths["coffee with badge"], B)
+        load(page, badge, B)
         mark(page, "Badge", 0.77, 0.6, 0.98, 0.92)
         shoot(page, "compare")
         page = open_page(browser, address, "dark", narrow=True)
-        load(page, paths["astronaut"])
+        load(page, examples / "astronaut.jpg")
         mark(page, "Face", 0.34, 0.06, 0.56, 0.34)
         mark(page, "Shuttle", 0.62, 0.02, 0.98, 0.6)
         shoot(page, "phone")

@@ -16,10 +16,17 @@ from docs.site import links
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / "build" / "docs"
-PAGES = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "tests/golden/README.md")
+PAGES = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+    "examples/README.md",
+    "tests/golden/README.md",
+)
 """Pages outside of docs/."""
-API = ("trainer.prediction.regions", "trainer.errors")
-"""Modules of the public API."""
+API = ("trainer.api",)
+"""The public API."""
 MODULES = (
     "trainer.config",
     "trainer.datasets",

@@ -55,6 +55,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         output = parsed.output or pathlib.Path(FILES[target])
         if parsed.check:
             compiling.check_pipeline(environment, output)
+            print(f"{output} is up to date")
         else:
             compiling.write_pipeline(environment, output)
             print(f"wrote {output}")

@@ -8,6 +8,7 @@ based on.
 import argparse
 import dataclasses
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from pipeline.plan.settings import AcceleratorConfig
 from trainer import accelerators, datasets
 from trainer.config import FetchConfig, TrainConfig
 from trainer.duration import format_duration
-from trainer.errors import check
+from trainer.errors import check, nearest
 from trainer.parser import Parser
 from trainer.settings_cli import add_settings, settings
 
@@ -58,17 +59,37 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     machines = {name: getattr(parsed, name) for name in MACHINES}
     compared = plan.compare_accelerators(machines, training, data, location=parsed.location)
     plans = {name: entry for name, entry in compared.items() if isinstance(entry, TrainingPlan)}
+    reasons = {name: str(why) for name, why in compared.items() if name not in plans}
+    check(len(set(reasons.values())) != 1 or bool(plans), next(iter(reasons.values()), ""))
     if plans:
-        console.print(_plan_table(plans))
-    if len(plans) < len(compared):
-        console.print(_reason_table({name: str(why) for name, why in compared.items() if name not in plans}))
+        _print_whole(_plan_table(plans), console)
+    if reasons:
+        console.print(_reason_table(reasons))
     notes = ["Times are estimates; --accelerator NAME shows their basis.", accelerators.PRICE_SOURCE]
     if datasets.get(parsed.dataset).any_count and not parsed.images:
         notes.append(f"{parsed.dataset} has any number of images; --images sets another than {data.images}.")
     if any(entry.has_other_prices for entry in plans.values()):
         notes.append(f"~ marks prices of {accelerators.PRICE_REGION}; those of {parsed.location} differ.")
     console.print(*notes, style="dim")
+    if unknown := _unknown_location(parsed.location):
+        print(unknown, file=sys.stderr)
     return 0
+
+
+def _unknown_location(location: str) -> str:
+    """A warning about a region that has no accelerator at all: there is no list of the others."""
+    known = {region for row in accelerators.ACCELERATORS.values() for region in row.chip.regions}
+    if not location or location in known:
+        return ""
+    return f"warning: no accelerator is offered in {location}; check that it is a region{nearest(location, known)}"
+
+
+def _print_whole(table: Any, console: Any) -> None:
+    """Print a table with all of its columns: a narrow terminal wraps its lines, where rich would cut them."""
+    from rich.console import Console
+
+    width = max(console.width, console.measure(table, options=console.options.update(max_width=1000)).maximum)
+    Console(width=width).print(table)
 
 
 def _plan_table(plans: dict[str, TrainingPlan]) -> Any:
@@ -119,8 +140,12 @@ def _reason_table(reasons: dict[str, str]) -> Any:
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("accelerator", no_wrap=True)
+    table.add_column("accelerator", max_width=24)
     table.add_column("left out because")
+    names: dict[str, list[str]] = {}
     for name, reason in reasons.items():
-        table.add_row(name, Text(reason))
+        machine = accelerators.ACCELERATORS[name].machine_type
+        names.setdefault(reason.removeprefix(f"{name} ").removeprefix(f"({machine}) "), []).append(name)
+    for reason, of_names in names.items():
+        table.add_row(Text(", ".join(of_names)), Text(reason))
     return table

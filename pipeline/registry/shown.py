@@ -34,7 +34,7 @@ def facts(name: str, version: Version, aliases: Mapping[str, int]) -> list[str]:
         "Model": f"{name}@{version.number}" + (f" ({', '.join(names)})" if names else ""),
         "Created": str(record.get("created", "")).replace("T", " ").replace("+00:00", " UTC"),
         "Data": "; ".join(_data(step, data) for step, data in lineage.get("data", {}).items()),
-        **{f"On {dataset}": _scores(scores) for dataset, scores in record.get("metrics", {}).items()},
+        **{f"On {dataset}": _scores(scores) for dataset, scores in _metrics(version).items()},
         "Decision": record.get("reason", ""),
         "Code": lineage.get("code_version", ""),
         "Run": lineage.get("run", ""),
@@ -51,13 +51,19 @@ def as_json(name: str, version: Version, aliases: Mapping[str, int]) -> dict[str
     return {**about, "place": version.place, **version.record}
 
 
+def _metrics(version: Version) -> dict[str, Mapping[str, float]]:
+    """Dataset -> metric -> score; another program may have written other metrics."""
+    metrics = version.record.get("metrics", {})
+    return {dataset: scores for dataset, scores in metrics.items() if isinstance(scores, Mapping)}
+
+
 def _aliases_of(version: Version, aliases: Mapping[str, int]) -> list[str]:
     return sorted(alias for alias, number in aliases.items() if number == version.number)
 
 
 def _row(name: str, version: Version, aliases: Sequence[str]) -> tuple[str, ...]:
     record = version.record
-    scores = record.get("metrics", {}).get(record.get("decided_on"), {})
+    scores = _metrics(version).get(record.get("decided_on", ""), {})
     return (
         f"{name}@{version.number}",
         printable(str(record.get("created", UNKNOWN))[:10]),

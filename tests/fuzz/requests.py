@@ -6,7 +6,7 @@ import random
 from tests.fuzz.mutate import mutated
 from tests.fuzz.names import name
 
-PLACES = ("/map", "/map.png", "/overlay.png", "/overlay.png?opacity=0.5")
+PLACES = ("/map", "/map.png", "/overlay.png", "/overlay.png?opacity=0.5&view=focus")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import os
 import pathlib
 import queue
@@ -16,6 +17,7 @@ import tomllib
 import httpx
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from packaging.requirements import Requirement
 from PIL import Image
 
@@ -23,10 +25,10 @@ from tests.trainer.demo import Held, encoded, picture, serving, write_model
 from trainer import preprocess
 from trainer.__main__ import main
 from trainer.commands import demo
-from trainer.demo import app, responses, uploads
+from trainer.demo import app, report, responses, uploads
 from trainer.demo.listen import is_loopback, listen
 from trainer.errors import UserError
-from trainer.heat import blend
+from trainer.heat import blend, tint
 from trainer.models import pretrained
 from trainer.prediction.regions import Region, measure
 
@@ -95,7 +97,9 @@ def test_downloads_are_what_predict_writes(client, predictor):
     np.testing.assert_array_equal(levels, preprocess.restore_map(expected, (120, 80)))
     overlay = client.post("/overlay.png?opacity=0.35", content=encoded(pixels), headers=BYTES)
     drawn = np.asarray(Image.open(io.BytesIO(overlay.content)))
-    np.testing.assert_array_equal(drawn, blend(pixels, expected, opacity=0.35))
+    np.testing.assert_array_equal(drawn, tint(pixels, expected, opacity=0.35))
+    focus = client.post("/overlay.png?view=focus&opacity=0.88", content=encoded(pixels), headers=BYTES)
+    np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(focus.content))), blend(pixels, expected))
 
 
 def test_image_is_turned_upright(client):
@@ -133,6 +137,11 @@ def test_every_limit_has_its_reason(client, monkeypatch):
     assert "not as text/plain" in reason(415, encoded(picture(9, 9)), {"content-type": "text/plain"})
     assert "opacity" in reason(400, encoded(picture(9, 9)), path="/overlay.png?opacity=2")
     assert "opacity" in reason(400, encoded(picture(9, 9)), path="/overlay.png?opacity=much")
+    assert reason(400, encoded(picture(9, 9)), path="/overlay.png?view=nice") == "view must be one of heat, focus"
+    assert reason(400, encoded(picture(9, 9)), path="/map?screen=tv") == "screen must be one of desktop, phone"
+    narrow = encoded(picture(4000, 40))
+    assert "160 desktop screens high; at most 40" in reason(422, narrow, path="/map?screen=desktop")
+    assert "a report is png or pdf" in client.post("/report.txt", content=b"x", headers=BYTES).json()["error"]
     monkeypatch.setattr(responses, "MAX_PIXELS", 1000)
     assert "allowed" in reason(422, encoded(picture(50, 50)))
     monkeypatch.setattr(uploads, "MAX_BYTES", 10_000)
@@ -222,10 +231,75 @@ def test_only_the_pages_files_are_served(client):
 
 
 def test_page_refers_to_nothing_outside_itself():
-    for path in app.PAGE.iterdir():
+    for path in (path for path in app.PAGE.iterdir() if path.is_file()):
         text = path.read_text().replace("http://www.w3.org/2000/svg", "")
         assert "http://" not in text, path
         assert "https://" not in text, path
+
+
+# === Reports ===
+
+
+def contents(*images, **changed):
+    """A request for a report on encoded images with one region each."""
+    box = {"name": "Logo", "x": 2, "y": 3, "width": 10, "height": 20}
+    pictures = [
+        {"name": f"{n}.png", "bytes": len(data), "regions": [box | changed]} for n, data in enumerate(images)
+    ]
+    return json.dumps({"screen": "", "pictures": pictures}).encode() + b"\n" + b"".join(images)
+
+
+@pytest.mark.parametrize("n_images", [1, 2])
+def test_report_has_names_and_figures_as_text(client, predictor, n_images, capfd):
+    images = [picture(60, 80, seed) for seed in range(n_images)]
+    body = contents(*map(encoded, images), name="Logo $x$ 漢")
+    response = client.post("/report.pdf", content=body, headers=BYTES)
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"] == "application/pdf"
+    assert response.content.startswith(b"%PDF-")
+    share = measure(predictor.predict(images[0]), [Region("Logo", 2, 3, 10, 20)])[0].share
+    drawn = drawn_texts(report.parse(body), predictor)
+    assert any(f"{share:.1%}" in text for text in drawn)
+    assert any("Logo $x$ \N{REPLACEMENT CHARACTER}" in text for text in drawn)
+    assert {"low", "high attention"} <= set(drawn)
+    assert ("more on B" in drawn) == (n_images == 2)
+    assert capfd.readouterr() == ("", "")
+
+
+def drawn_texts(posted, predictor):
+    """All texts of a report."""
+    drawn = []
+    saved = report._Page.saved
+
+    def saved_and_read(page, *arguments):
+        content = saved(page, *arguments)
+        drawn.extend(text.get_text() for text in page._figure.findobj(Text))
+        return content
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(report._Page, "saved", saved_and_read)
+        report.write(predictor, posted, "png", "tiny", "")
+    return drawn
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (b"no JSON", "the first line of a report's request is not its contents"),
+        (b"[" * 100_000, "is not its contents"),
+        (b'{"screen": "", "pictures": []}\n', "on one image or two, not on 0"),
+        (contents(encoded(picture(60, 80)))[:-1], "bytes are announced"),
+        (contents(encoded(picture(60, 80)), x=75), "region Logo:75,3,10,20 is not inside the image"),
+        (contents(encoded(picture(60, 80)), width=0), "region Logo:2,3,0,20 is empty"),
+        (contents(encoded(picture(60, 80)), name=5), "is not its contents"),
+        (contents(encoded(picture(60, 80)), y=1e999), "is not its contents"),
+        (contents(b"words"), "0.png is not a JPEG"),
+    ],
+)
+def test_report_of_something_else_is_refused(client, body, expected):
+    response = client.post("/report.png", content=body, headers=BYTES)
+    assert response.status_code == 422, response.text
+    assert expected in response.json()["error"]
 
 
 # === Waiting ===

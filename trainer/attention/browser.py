@@ -82,8 +82,8 @@ class Browser:
         on_event: called with the name and the parameters of each event, while an answer is waited for.
     """
 
-    def __init__(self, process: "subprocess.Popen[bytes]", errors: pathlib.Path, end: float) -> None:
-        self._process, self._errors, self._end = process, errors, end
+    def __init__(self, process: "subprocess.Popen[bytes]", program: str, errors: pathlib.Path, end: float) -> None:
+        self._process, self._program, self._errors, self._end = process, program, errors, end
         self._received = bytearray()
         self._number = 0
         self._session: str | None = None
@@ -165,19 +165,17 @@ class Browser:
 
     def _ended(self) -> UserError:
         """The error about a browser that has ended, with what it said last."""
-        program = self._process.args[4]  # type: ignore[index]
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(CLOSING_S)
         said = self._errors.read_text(errors="replace")
         if "sandbox" in said.lower():
             return UserError(
-                f"{program} does not start with its sandbox, as for root and in many containers; run this as "
-                f"another user, or, for a page that you trust, with {NO_SANDBOX}"
+                f"{self._program} does not start with its sandbox, as for root and in many containers; run this "
+                f"as another user, or, for a page that you trust, with {NO_SANDBOX}"
             )
         last = next((shown(line) for line in reversed(said.splitlines()) if line.strip()), "it said nothing")
-        return UserError(
-            f"{program} ended with status {self._process.returncode} ({last}); try it by itself, or {INSTALL}"
-        )
+        ended = f"{self._program} ended with status {self._process.returncode} ({last})"
+        return UserError(f"{ended}; try it by itself, or {INSTALL}")
 
 
 class CommandError(Exception):
@@ -204,7 +202,7 @@ def running(most_s: float, sandbox: bool = True) -> Iterator[Browser]:
         with errors.open("wb") as said:
             process = _start(["/bin/sh", "-c", PIPES, "sh", *arguments], said)
         try:
-            browser = Browser(process, errors, end)
+            browser = Browser(process, program, errors, end)
             browser.attach()
             yield browser
         finally:

@@ -23,6 +23,7 @@ The exit status is 0 if every requirement is met, 1 if one is not, and 2 if the 
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trainer import generated
@@ -128,8 +129,12 @@ def _regions(parsed: argparse.Namespace) -> "tuple[list[Region], list[Element]]"
     regions += read_regions(parsed.regions) if parsed.regions else []
     elements = [parse_element(text) for text in parsed.selector]
     check(bool(regions or elements), "there is no region to check; give it with --region, --regions or --selector")
-    check_names([each.name for each in (*regions, *elements)])
+    check_names(_names(regions, elements))
     return regions, elements
+
+
+def _names(regions: "Sequence[Region]", elements: "Sequence[Element]") -> list[str]:
+    return [region.name for region in regions] + [element.name for element in elements]
 
 
 def _check(parsed: argparse.Namespace) -> dict[str, Any]:
@@ -144,7 +149,7 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     from trainer.models.answering import find_answering
 
     regions, elements = _regions(parsed)
-    requirements = all_requirements(parsed.require, parsed.max_drop, [each.name for each in (*regions, *elements)])
+    requirements = all_requirements(parsed.require, parsed.max_drop, _names(regions, elements))
     check(bool(requirements), "nothing is required; give --require 'NAME>=8%', or --baseline with --max-drop 20%")
     drop = next((each for each in requirements if each.measure == DROP), None)
     check(not drop or bool(parsed.baseline), f"{drop} needs an earlier design; give it with --baseline")

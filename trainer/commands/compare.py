@@ -17,6 +17,7 @@ import dataclasses
 from typing import Any
 
 from trainer.errors import check
+from trainer.loading import announce
 from trainer.metric_table import METRICS
 from trainer.settings_cli import output_file, summarize
 
@@ -66,20 +67,22 @@ def execute(parsed: argparse.Namespace) -> None:
 
 
 def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
-    from rich.console import Console
-
-    from trainer.artifacts import prepared_by_name
-    from trainer.evaluation.compare import compare
     from trainer.evaluation.contestants import find_contestants
-    from trainer.evaluation.shared_scores import evaluate_again, find_shared
     from trainer.models.answering import find_opponent
-    from trainer.reports.compare_page import write_comparison
-    from trainer.reports.terminal import print_comparison
 
     models = parsed.models
     if len(models) == 1:
         models = [*filter(None, [find_opponent(models[0])]), *models]
     contestants = find_contestants(models)
+
+    # After what a mistake in a name ends: these load SciPy and Matplotlib.
+    from rich.console import Console
+
+    from trainer.artifacts import prepared_by_name
+    from trainer.evaluation.compare import compare
+    from trainer.evaluation.shared_scores import evaluate_again, find_shared
+    from trainer.reports.terminal import print_comparison
+
     if parsed.dataset_dir:
         shared = evaluate_again(contestants, prepared_by_name(parsed.dataset_dir))
     else:
@@ -87,6 +90,9 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     results = {name: compare(name, shared[name], parsed.metric, parsed.confidence) for name in shared}
     written = []
     if parsed.html:
+        announce(f"drawing {parsed.html}")
+        from trainer.reports.compare_page import write_comparison
+
         written = write_comparison(contestants, shared, results, parsed.confidence, parsed.html)
     print_comparison(results, parsed.confidence, Console())
     for contestant in contestants:

@@ -46,4 +46,5 @@ def execute(parsed: argparse.Namespace) -> None:
         print("loading the model", flush=True)
         predictor = Predictor(model.folder)
         predictor.predict(np.zeros((16, 16, 3), np.uint8))  # traced now, so that the first image is not slow
-        serve(predictor, model.name, bound, parsed.host, parsed.open, generated.of_folder(model.folder))
+        notice = generated.of_folder(model.folder)
+        serve(predictor, model.name, bound, parsed.host, parsed.open, notice, str(model))

@@ -6,6 +6,7 @@ import pathlib
 from trainer import recordings, scratch
 from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig
 from trainer.errors import check
+from trainer.loading import announce
 from trainer.parser import Parser
 from trainer.settings_cli import add_model, add_settings, output_dir, output_file, settings
 
@@ -39,15 +40,8 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from rich.console import Console
-
-    from trainer.artifacts import prepared_by_name
-    from trainer.evaluation.evaluate import check_output, evaluate
-    from trainer.evaluation.gate import REGISTERS_NOTHING, require_baseline
     from trainer.models.answering import find_answering
     from trainer.models.find import find_model
-    from trainer.reports.report import write_report, write_summary
-    from trainer.reports.terminal import print_evaluation
 
     config, held_out = settings(EvaluateConfig, parsed), settings(HeldOutConfig, parsed)
     check(
@@ -55,6 +49,15 @@ def execute(parsed: argparse.Namespace) -> None:
         f"test_share is {parsed.test_share:g}, but test_dataset is empty; name the dataset that it is a share of",
     )
     model, champion = find_answering(parsed.model).folder, parsed.champion and find_model(parsed.champion)
+
+    # After what a mistake in a name ends: these load SciPy and Matplotlib.
+    from rich.console import Console
+
+    from trainer.artifacts import prepared_by_name
+    from trainer.evaluation.evaluate import check_output, evaluate
+    from trainer.evaluation.gate import REGISTERS_NOTHING, require_baseline
+    from trainer.reports.terminal import print_evaluation
+
     check_output(parsed.output_dir)
     # Next to the output, because that disk has room.
     place = next(parent for parent in pathlib.Path(parsed.output_dir).absolute().parents if parent.exists())
@@ -65,6 +68,9 @@ def execute(parsed: argparse.Namespace) -> None:
         evaluation = evaluate(config, model, prepared_by_name(data), parsed.output_dir, champion)
     written = []
     if parsed.report:
+        announce(f"drawing {parsed.report}")
+        from trainer.reports.report import write_report, write_summary
+
         write_report(parsed.output_dir, parsed.report, registers=False)
         stem = pathlib.Path(parsed.report).with_suffix("")
         written = [parsed.report, *map(str, write_summary(parsed.output_dir, stem, registers=False))]
@@ -72,6 +78,7 @@ def execute(parsed: argparse.Namespace) -> None:
     if written:
         print(f"Report: {written[0]}; to share: {', '.join(written[1:])}")
     require_baseline(evaluation)
+    print(f"wrote {parsed.output_dir}")
     print(f"{REGISTERS_NOTHING} Use --champion to compare with a default model.")
 
 

@@ -4,8 +4,9 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING
 
-from trainer import recordings
+from trainer import datasets, recordings
 from trainer.config import FetchConfig
+from trainer.loading import announce
 from trainer.parser import Parser
 from trainer.settings_cli import add_cache_dir, add_settings, output_dir, output_file, settings
 from trainer.text import visible
@@ -35,14 +36,17 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.data.fetch import fetch_dataset
-    from trainer.reports.preview import write_preview
-
     config = settings(FetchConfig, parsed)
     recordings.check_used([config])
+    datasets.get(config.dataset)
+    from trainer.data.fetch import fetch_dataset
+
     test_of = config.dataset if parsed.test else ""
     manifest = fetch_dataset(config, parsed.output_dir, parsed.cache_dir, test_of)
     if parsed.preview:
+        announce(f"drawing {parsed.preview}")
+        from trainer.reports.preview import write_preview
+
         write_preview(parsed.output_dir, parsed.preview)
     _print_end(manifest, parsed)
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.config import PREDICT_DEFAULTS, PredictConfig
 from trainer.errors import check, interrupted_status, some
-from trainer.loading import load_tensorflow
+from trainer.loading import announce, load_tensorflow
 from trainer.local_files import local_path
 from trainer.parser import Parser
 from trainer.settings_cli import add_model, add_settings, output_dir, output_file, settings, summarize
@@ -170,6 +170,7 @@ def _outcomes(
     load_tensorflow()
     from trainer.prediction.predictor import Predictor
 
+    announce("loading the model")
     yield from predict(Predictor(model), inputs, paths, config, regions, thumbnail_px)
 
 
@@ -248,6 +249,7 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     load_tensorflow()
     from trainer.prediction.predictor import Predictor
 
+    announce("loading the model")
     changes = compare_designs(Predictor(model), (first, second), pixels, regions, output)
     if regions:
         Console().print(changes_table(changes, (first.key, second.key)))

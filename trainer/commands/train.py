@@ -1,6 +1,7 @@
 """Train on a prepared dataset. Run the same command again to resume an interrupted training."""
 
 import argparse
+import shlex
 
 from trainer.config import CACHES, TrainConfig
 from trainer.parser import Parser
@@ -55,15 +56,15 @@ def configure(parser: Parser) -> None:
 
 def execute(parsed: argparse.Namespace) -> None:
     from trainer.models.find import find_model
-    from trainer.reports.curve import write_curve
     from trainer.training.start import train_checked
 
     config = settings(TrainConfig, parsed)
+    checkpoints = parsed.checkpoint_dir or f"{parsed.output_dir.rstrip('/')}.checkpoints"
     train_checked(
         config,
         parsed.dataset_dir,
         parsed.output_dir,
-        parsed.checkpoint_dir or f"{parsed.output_dir.rstrip('/')}.checkpoints",
+        checkpoints,
         find_model(parsed.base_model) if parsed.base_model else None,
         accelerator=parsed.accelerator,
         logs=parsed.logs_dir,
@@ -71,4 +72,10 @@ def execute(parsed: argparse.Namespace) -> None:
         initial_weights_fingerprint=parsed.initial_weights_fingerprint,
     )
     if parsed.curve:
+        from trainer.reports.curve import write_curve
+
         write_curve(parsed.output_dir, parsed.curve)
+        print(f"wrote the learning curve to {parsed.curve}")
+    print(f"the checkpoints in {checkpoints} are no longer needed; remove them to free the space")
+    folders = f"--model {shlex.quote(parsed.output_dir)} --dataset-dir {shlex.quote(parsed.dataset_dir)}"
+    print(f"next: python -m trainer evaluate {folders} --output-dir evaluation --report report.html")

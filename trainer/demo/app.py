@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import pathlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 
 import numpy as np
@@ -19,7 +19,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainer import heat
-from trainer.demo import responses, uploads
+from trainer.demo import meanings, report, responses, screens, uploads
 from trainer.demo.queue import Queue
 from trainer.demo.uploads import RefusedError
 from trainer.errors import UserError
@@ -62,7 +62,7 @@ def build_app(predictor: Predictor, model: str, hosts: Sequence[str], notice: st
 
     Args:
         predictor: called in one thread, one image at a time.
-        model: its name on the page.
+        model: what the page calls it.
         hosts: allowed values of the header Host; `*` allows any. The list blocks DNS rebinding.
         notice: what the model must say about itself; empty if nothing.
     """
@@ -74,6 +74,7 @@ def build_app(predictor: Predictor, model: str, hosts: Sequence[str], notice: st
         Route("/map", app.map, methods=["POST"]),
         Route("/map.png", app.map_png, methods=["POST"]),
         Route("/overlay.png", app.overlay_png, methods=["POST"]),
+        Route("/report.{format}", app.report, methods=["POST"]),
         Mount("/", StaticFiles(directory=PAGE, html=True)),
     ]
     middleware = [Middleware(_SecurityHeaders), Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))]
@@ -102,7 +103,11 @@ class _App:
                 "notice": self.notice,
                 "image_size": self.predictor.image_size,
                 "max_bytes": uploads.MAX_BYTES,
-                "max_pixels": responses.MAX_PIXELS,
+                "screens": {name: [width, height] for name, (height, width) in screens.SCREENS.items()},
+                "tall": screens.TALL,
+                "meanings": meanings.MEANINGS,
+                "caution": meanings.CAUTION,
+                "region_colors": meanings.COLORS,
                 "heat": _colors(heat.HEAT),
                 "change": _colors(heat.CHANGE),
                 "opacity": heat.OPACITY,
@@ -116,21 +121,31 @@ class _App:
 
     async def map(self, request: Request) -> Response:
         """The posted image's map for the page."""
-        return await self._respond(request, responses.map_for_page)
+        return await self._respond(request, functools.partial(responses.map_for_page, screen=_screen(request)))
 
     async def map_png(self, request: Request) -> Response:
         """The posted image's map to download."""
-        return await self._respond(request, responses.map_png)
+        return await self._respond(request, functools.partial(responses.map_png, screen=_screen(request)))
 
     async def overlay_png(self, request: Request) -> Response:
-        """The posted image's overlay to download; the query has the opacity, 0..1."""
+        """The posted image's overlay to download; the query has the opacity, 0..1, and the view."""
         try:
             opacity = float(request.query_params.get("opacity", "1"))
         except ValueError:
             opacity = -1
         if not 0 <= opacity <= 1:
             raise RefusedError(400, "opacity must be a number from 0 to 1")
-        return await self._respond(request, functools.partial(responses.overlay_png, opacity=opacity))
+        view = _one_of(request, "view", responses.VIEWS, "heat")
+        draw = functools.partial(responses.overlay_png, screen=_screen(request), opacity=opacity, view=view)
+        return await self._respond(request, draw)
+
+    async def report(self, request: Request) -> Response:
+        """The report on the posted images and their regions."""
+        kind = request.path_params["format"]
+        if kind not in report.TYPES:
+            raise RefusedError(404, f"a report is {' or '.join(report.TYPES)}")
+        write = functools.partial(responses.report_of, format=kind, model=self.model, notice=self.notice)
+        return await self._respond(request, write)
 
     async def _respond(self, request: Request, respond: Callable[[Predictor, bytes, str], Response]) -> Response:
         """Read the posted image and respond in its turn; raises `RefusedError` with a status and a reason."""
@@ -176,6 +191,19 @@ async def _pattern(request: Request) -> Response:
     except ValueError:  # not an integer, or more digits than Python parses
         raise RefusedError(404, "no such pattern; patterns have integers as names") from None
     return responses.pattern(number)
+
+
+def _screen(request: Request) -> str:
+    """The kind of screens, of `screens.SCREENS`, that the query names; empty for none."""
+    return _one_of(request, "screen", ["", *screens.SCREENS], "")
+
+
+def _one_of(request: Request, name: str, values: Collection[str], default: str) -> str:
+    """A value of the query; raises `RefusedError` for one that is not among `values`."""
+    value = request.query_params.get(name, default)
+    if value not in values:
+        raise RefusedError(400, f"{name} must be one of {', '.join(filter(None, values))}")
+    return value
 
 
 def _colors(colors: Colormap) -> list[str]:

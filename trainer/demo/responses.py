@@ -1,8 +1,10 @@
 """Makes the responses of an image: its map for the page, and the downloads. Runs in the prediction thread."""
 
 import dataclasses
+import hashlib
 import io
 import time
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -11,8 +13,9 @@ from PIL import Image
 from starlette.responses import Response
 
 from trainer.data import sample
-from trainer.heat import blend
-from trainer.picture import read_picture
+from trainer.demo import report, screens
+from trainer.heat import OPACITY, blend, tint
+from trainer.picture import Pixels, read_picture
 from trainer.prediction import render
 from trainer.prediction.predictor import Predictor
 
@@ -25,8 +28,20 @@ PATTERNS = 100
 """Number of different patterns."""
 
 
-def map_for_page(predictor: Predictor, data: bytes, origin: str) -> Response:
-    """The saliency map for the page: little-endian float32 in 0..1, row by row; the headers have its size.
+def _focus(image: Pixels, map: NDArray[np.float32], opacity: float) -> Pixels:
+    """As `predict` draws it; towards the opacity 0 the image gets its colours back."""
+    return blend(image, map, opacity, min(1.0, opacity / OPACITY))
+
+
+VIEWS: Mapping[str, Callable[[Pixels, NDArray[np.float32], float], Pixels]] = {"heat": tint, "focus": _focus}
+"""Views of the page that show the map over the image -> how they are drawn."""
+
+
+def map_for_page(predictor: Predictor, data: bytes, origin: str, screen: str) -> Response:
+    """The saliency map for the page: little-endian float32 in 0..1, row by row.
+
+    The headers have its size, that of the image, the SHA-256 of `data`, and the number of screens that were
+    predicted one by one (`screens.predict`).
 
     It is the map at the image's own size, reduced by averaging areas until its longer side has `MAX_MAP_PX`: sums
     over regions stay the same.
@@ -37,27 +52,36 @@ def map_for_page(predictor: Predictor, data: bytes, origin: str) -> Response:
     ends = [time.perf_counter()]
     image = read_picture(data, origin, MAX_PIXELS)
     ends.append(time.perf_counter())
-    full = predictor.predict(image)
+    full, n_screens = screens.predict(predictor, image, screen)
     ends.append(time.perf_counter())
     shrunk = shrink(full)
     ends.append(time.perf_counter())
     sizes = {"image": image.shape, "map": shrunk.shape}
     headers = {f"{name}-size": f"{size[1]}x{size[0]}" for name, size in sizes.items()}
+    headers |= {"image-sha256": hashlib.sha256(data).hexdigest(), "map-screens": str(n_screens)}
     # Browsers show this header with the request.
     stages = zip(("decode", "predict", "shrink"), np.diff(ends) * 1000, strict=True)
     headers["Server-Timing"] = ", ".join(f"{name};dur={ms:.1f}" for name, ms in stages)
     return Response(shrunk.astype("<f4").tobytes(), media_type="application/octet-stream", headers=headers)
 
 
-def map_png(predictor: Predictor, data: bytes, origin: str) -> Response:
+def map_png(predictor: Predictor, data: bytes, origin: str, screen: str) -> Response:
     """The saliency map at the image's own size with 8 bits of grey, as `predict` writes it; as `map_for_page`."""
-    return _png(render.draw_grey(predictor.predict(read_picture(data, origin, MAX_PIXELS))))
+    return _png(render.draw_grey(screens.predict(predictor, read_picture(data, origin, MAX_PIXELS), screen)[0]))
 
 
-def overlay_png(predictor: Predictor, data: bytes, origin: str, opacity: float) -> Response:
-    """The map in heat colours over the image at its own size, as `predict` draws it; as `map_for_page`."""
+def overlay_png(
+    predictor: Predictor, data: bytes, origin: str, screen: str, opacity: float, view: str
+) -> Response:
+    """The map in heat colours over the image at its own size, as a view of VIEWS; as `map_for_page`."""
     image = read_picture(data, origin, MAX_PIXELS)
-    return _png(Image.fromarray(blend(image, predictor.predict(image), opacity)))
+    return _png(Image.fromarray(VIEWS[view](image, screens.predict(predictor, image, screen)[0], opacity)))
+
+
+def report_of(predictor: Predictor, data: bytes, origin: str, format: str, model: str, notice: str) -> Response:
+    """The report on one or two images, `png` or `pdf`; `data` is as `report.parse` takes it, the rest as there."""
+    content = report.write(predictor, report.parse(data), format, model, notice)
+    return Response(content, media_type=report.TYPES[format])
 
 
 def pattern(number: int) -> Response:

@@ -38,12 +38,14 @@ def serve(
     host: str,
     open_browser: bool = False,
     notice: str = "",
+    description: str = "",
 ) -> None:
     """Serve on the socket `bound` until Ctrl-C or SIGTERM; prints the address when the page is ready.
 
-    `notice`, if any, is what the model must say about itself, on the page and here.
+    `notice`, if any, is what the model must say about itself, on the page and here. `description` is what the page
+    calls the model, if that is more than its name.
     """
-    server = build_server(build_app(predictor, model, host_names(host), notice))
+    server = build_server(build_app(predictor, description or model, host_names(host), notice))
     if not is_loopback(host):
         print(
             f"warning: everyone who can reach {host} can use the page; it has no password and no encryption. "

@@ -16,6 +16,7 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 from trainer.config import QUANTIZATIONS
 from trainer.errors import UserError
 from trainer.files import replacing
+from trainer.loading import quiet_libraries
 
 TOLERANCE = 1e-3
 """Maximum difference allowed between the network and its conversion to float32."""
@@ -38,9 +39,10 @@ def write_lite(model: keras.Model, image_size: tuple[int, int], path: pathlib.Pa
     Raises:
         UserError: the conversion differs too much from the network.
     """
-    content = convert(model, image_size, quantization)
     image = np.random.default_rng(0).integers(0, 256, (1, *image_size, 3)).astype(np.float32)
-    difference = float(np.abs(interpreter(content)(image) - model(image).numpy()).max())
+    with quiet_libraries():  # of the converter and the interpreter, a dozen lines
+        content = convert(model, image_size, quantization)
+        difference = float(np.abs(interpreter(content)(image) - model(image).numpy()).max())
     # Quantized networks differ more on noise; docs/benchmarks.md has their scores on real images.
     if not difference <= (TOLERANCE if quantization == QUANTIZATIONS[0] else 1):
         raise UserError(

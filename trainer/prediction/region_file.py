@@ -8,7 +8,7 @@ from trainer import schema
 from trainer.errors import ContentError, check
 from trainer.files import read_json
 from trainer.prediction.regions import Region, parse_region
-from trainer.records import MarkedRegion, Predicted
+from trainer.records import MarkedRegion, Predicted, WrittenRegion
 from trainer.text import printable
 
 REMEDY = "give the JSON file of regions that the demo's page saves, or that `predict --region ... --json` writes"
@@ -38,5 +38,5 @@ def _marked(content: list[Any]) -> list[Region]:
 
 def _predicted(content: Any) -> list[Region]:
     images = schema.read(content, Predicted)["images"]
-    first = next((image["regions"] for image in images if image.get("regions")), [])
+    first: list[WrittenRegion] = next((image["regions"] for image in images if image.get("regions")), [])
     return [parse_region(each["region"]) for each in first]

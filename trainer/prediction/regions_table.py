@@ -35,7 +35,7 @@ def changes_table(changes: Sequence[Change], names: Sequence[str]) -> Table:
             Text(printable(change.first.region.name)),
             f"{change.first.share:.1%}",
             f"{change.second.share:.1%}",
-            f"{100 * change.share:+.1f}",
+            f"{round(100 * change.second.share, 1) - round(100 * change.first.share, 1):+.1f} pp",
         )
     return table
 

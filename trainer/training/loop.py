@@ -18,6 +18,7 @@ from trainer.data import batches, tfrecords
 from trainer.data.augment import Augmentation
 from trainer.data.batches import Split
 from trainer.errors import UserError
+from trainer.loading import announce
 from trainer.progress import Tracker
 from trainer.training import exits
 from trainer.training.checkpoints import Checkpoints, Progress
@@ -79,6 +80,8 @@ class Loop:
 
     def run(self) -> None:
         """Train the remaining epochs."""
+        if not self.is_over:
+            announce("compiling the training step")
         while not self.is_over:
             epoch = self.progress.epoch
             self.train_epoch(epoch)

@@ -11,7 +11,7 @@ from pipeline.graph import compile as compiling
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, TARGET_NAMES, load_environment
 from pipeline.graph.parameters import PARAMETERS
-from pipeline.local.worker import outline
+from pipeline.local.worker import IMPORT, outline, used
 from trainer.config import FetchConfig
 from trainer.errors import UserError
 
@@ -170,6 +170,15 @@ def test_training_step_is_the_tasks_of_its_target(compiled, target, chain):
     assert sorted(names) == sorted([*chain, *(f"{name}-2" for name in chain)])
     titles = {tasks(compiled[target])[name]["taskInfo"]["name"] for name in chain}
     assert {"Base training: plan", "Base training"} <= titles
+
+
+def test_import_is_shown_only_in_runs_that_come_to_it():
+    outlined = outline(build_pipeline("local").pipeline_spec)
+    assert IMPORT in outlined["steps"]
+    assert used(outlined, {"base_model_uri": "msinet@1"}) == outlined
+    steps = used(outlined, {"base_model_uri": ""})["steps"]
+    assert {**steps, IMPORT: "Base model: import"} == outlined["steps"]
+    assert IMPORT not in steps
 
 
 def test_steps_are_in_the_order_of_the_design():

@@ -104,7 +104,7 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, wor
     steps = re.findall(r"(?m)^\[(.+)\] done after", first.stdout)
     assert len(steps) == 13
     assert set(STEPS.values()) | {"Evaluation", "Registration"} <= set(steps)
-    loading = re.findall(rf"(?m)^\[(.+)\] {re.escape(LOADING)}$", first.stdout)
+    loading = re.findall(rf"(?m)^\[(.+)\] {re.escape(LOADING)} \.\.\.$", first.stdout)
     with_data = [f"{title}: data" for title in DATA.values()]
     assert sorted(loading) == sorted([*with_data, *STEPS.values(), "Evaluation"])
     assert any(line.startswith(f"[{STEPS['base']}] epoch {EPOCHS}/{EPOCHS}: loss") for line in lines)

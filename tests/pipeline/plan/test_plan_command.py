@@ -29,8 +29,9 @@ def test_table_compares_all_accelerators_on_salicon(output):
     assert "10 epochs of 10000 images at 240x320, standard, 1 machine" in lines[0]
     assert row(lines, "v5e-4") == ["v5e-4", "ct5lp-hightpu-4t", "128", "bfloat16", "6", "min", "0.57"]
     assert row(lines, "t4")[:4] == ["t4", "n1-standard-8", "32", "float16"]
-    assert "h100-2 (a3-highgpu-2g) is not offered as standard" in " ".join(row(lines, "h100-2"))
-    assert all(row(lines, name) for name in ACCELERATORS)
+    (left_out,) = [" ".join(line.split()) for line in lines if "left out" in line or "h100-2" in line][1:]
+    assert left_out.startswith("h100, h100-2, h100-4 is not offered as standard; set provisioning to spot")
+    assert all(row(lines, name) for name in ACCELERATORS if name not in left_out.split(" is ")[0].split(", "))
     assert PRICE_SOURCE in " ".join(lines)
 
 
@@ -41,8 +42,9 @@ def test_table_follows_its_flags(output):
     )
     assert "3 epochs of 400 images at 360x360, spot, 2 machines" in lines[0]
     assert row(lines, "h100-8")[2] == "256"
-    assert "set batch_size to at most 166" in " ".join(row(lines, "t4"))
-    assert "v5e-4 trains on one machine" in " ".join(row(lines, "v5e-4"))
+    text = " ".join(" ".join(lines).split())
+    assert "set batch_size to at most 166" in text
+    assert "v5e-4 trains on one machine" in text
 
 
 def test_table_takes_a_batch_in_parts(output):
@@ -74,9 +76,27 @@ def test_prices_of_another_region_are_marked(output):
 
 
 def test_only_reasons_are_shown_if_nothing_fits(output):
-    lines = output("--workers", "0")
-    assert sum("workers is 0; it must be at least 1" in line for line in lines) == len(ACCELERATORS)
-    assert not any("USD" in line and "accelerator" in line for line in lines)
+    lines = output("--batch-size", "1000000")
+    assert lines[1].split() == ["accelerator", "left", "out", "because"]
+    assert not any("USD" in line and "machine" in line for line in lines)
+
+
+@pytest.mark.parametrize("columns", ["40", "80"])
+def test_no_column_is_cut(output, columns):
+    (line,) = [line for line in output("--location", "me-west1", columns=columns) if line.split()[:1] == ["cpu"]]
+    assert line.split() == ["cpu", "n1-standard-16", "1", "float32", "12", "h", "48", "min", "~11.19"]
+    (line,) = [line for line in output("--location", "us-west8", columns=columns) if line.split()[:1] == ["cpu"]]
+    assert line.endswith("~11.19  cheapest, fastest")
+
+
+def test_region_without_accelerators_may_be_none(capsys):
+    assert main(["plan", "--location", "us-west8"]) == 0
+    warning = (
+        "warning: no accelerator is offered in us-west8; check that it is a region; did you mean 'us-west4'?\n"
+    )
+    assert capsys.readouterr().err == warning
+    assert main(["plan", "--location", "us-west1"]) == 0
+    assert not capsys.readouterr().err
 
 
 def test_one_accelerator_shows_its_plan(output):
@@ -96,6 +116,8 @@ def test_one_accelerator_shows_its_plan(output):
         (["--images", "-1"], "images is -1; it must be at least 0"),
         (["--batch-size", "-4"], "batch_size is -4; it must be at least 0"),
         (["--precision", "float61"], "precision is 'float61'; choose one of .*; did you mean 'float16'"),
+        (["--workers", "0"], "^workers is 0; it must be at least 1$"),
+        (["--provisioning", "spt"], "provisioning is 'spt'; choose one of .*; did you mean 'spot'"),
         (["--accelerator", "h100"], r"h100 \(a3-highgpu-1g\) is not offered as standard"),
     ],
 )

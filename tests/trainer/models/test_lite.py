@@ -1,5 +1,6 @@
 """TFLite files give the maps of the network, with built-in operations; quantized ones nearly do."""
 
+import os
 import pathlib
 import re
 import runpy
@@ -23,12 +24,25 @@ IMAGE = np.random.default_rng(1).integers(0, 256, (1, *SIZE, 3)).astype(np.float
 
 @pytest.fixture(scope="module")
 def written(golden_model, tmp_path_factory):
-    """The files that the command writes with the tested quantizations."""
+    """The files that the command writes with the tested quantizations, and `stderr`, what was said meanwhile."""
     place = tmp_path_factory.mktemp("lite")
-    for quantization in ("none", "dynamic"):
-        arguments = ["--format", "tflite", "--quantization", quantization, "--output", str(place / quantization)]
-        main(["export", "--model", str(golden_model), *arguments])
+    stderr = os.dup(2)
+    with (place / "stderr").open("wb") as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            for quantization in ("none", "dynamic"):
+                arguments = ["--format", "tflite", "--quantization", quantization]
+                output = ["--output", str(place / quantization)]
+                main(["export", "--model", str(golden_model), *arguments, *output])
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
     return place
+
+
+def test_libraries_say_nothing_of_their_own(written):
+    assert "absl" not in (written / "stderr").read_text()
+    assert not re.search(r"^[IWE]\d{4} |INFO: |MLIR", (written / "stderr").read_text(), re.MULTILINE)
 
 
 @pytest.fixture(scope="module")

@@ -128,7 +128,7 @@ def test_regions_are_measured_in_every_image(narrow_model, photos, capsys):
     out, err = capsys.readouterr()
     assert "photos/0.png     1  all     100.00%  100.00%          1.00  1.00" in out
     reason = "region a:0,0,90,9 is not inside photos/2.png, which is 80 pixels wide and 64 high; move it"
-    assert err == f"model: {narrow_model} (MSI-Net)\nerror: {reason}\n"
+    assert err == f"model: {narrow_model} (MSI-Net)\nloading the model ...\nerror: {reason}\n"
 
 
 def test_a_contact_sheet_shows_all_images(narrow_model, photos):
@@ -142,9 +142,7 @@ def test_images_on_cloud_storage_are_predicted(narrow_model, predictor, photos, 
     run(narrow_model, f"{place}/more", f"{place}/0.png", "--output-dir", "maps", "--format", "npy,overlay")
     written = sorted(path.name for path in (photos / "maps").iterdir())
     assert written == ["0-overlay.png", "0.npy", "3-overlay.png", "3.npy"]
-    with pytest.raises(
-        SystemExit, match=rf"^error: {place}/0.png is on Cloud Storage; name a local --output-dir$"
-    ):
+    with pytest.raises(SystemExit, match=rf"^error: {place}/0.png is on Cloud Storage; name a local"):
         run(narrow_model, f"{place}/0.png")
     expected = predictor.predict(pixels("photos/0.png"))
     np.testing.assert_allclose(np.load("maps/0.npy"), expected, atol=1e-4)

@@ -66,10 +66,10 @@ def test_a_region_outside_names_the_images_size(text):
 
 @pytest.mark.parametrize("shape", [(40, 50), (3000, 4000)])
 def test_focus_is_the_share_of_the_best_tenth(shape):
-    map = np.full(shape, 0.1, np.float32)
-    assert focus(map) == pytest.approx(0.1, rel=1e-3)
+    values = np.full(shape, 0.1, np.float32)
+    assert focus(values) == pytest.approx(0.1, rel=1e-3)
     assert focus(np.zeros(shape, np.float32)) == pytest.approx(0.1)
-    map[:, : shape[1] // 10] = 0.9  # the whole tenth
-    assert focus(map) == pytest.approx(0.5, rel=1e-2)
-    map[:, shape[1] // 10 :] = 0
-    assert focus(map) == pytest.approx(1, rel=1e-3)
+    values[:, : shape[1] // 10] = 0.9  # the whole tenth
+    assert focus(values) == pytest.approx(0.5, rel=1e-2)
+    values[:, shape[1] // 10 :] = 0
+    assert focus(values) == pytest.approx(1, rel=1e-3)

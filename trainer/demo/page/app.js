@@ -1,74 +1,113 @@
 /** Builds the page: images A and B, how they are shown, and the regions on both. */
 
 import { Camera } from "./camera.js";
-import { complain } from "./dom.js";
+import { announce, complain, make } from "./dom.js";
+import { forget, keep, recall } from "./kept.js";
 import { Painter } from "./paint.js";
-import { Panel } from "./panel.js";
+import { FADING, Panel, explain } from "./panel.js";
 import { Regions } from "./regions.js";
 import { save, toCsv, toJson } from "./save.js";
-import { readFacts } from "./server.js";
-import { Table } from "./table.js";
+import { readFacts, report } from "./server.js";
+import { Table, verdict } from "./table.js";
 
 const find = (selector) => document.querySelector(selector);
+/** A new region has this part of the sides of the image. */
+const NEW_PART = 1 / 5;
 
 class Page {
+  #facts;
   #regions = new Regions();
   #panels;
   #painter;
-  #table = new Table(find("#results table"), this.#regions);
+  #table;
   #comparing = false;
+  #digest = "";
 
   constructor(facts) {
+    this.#facts = facts;
     this.#painter = new Painter(facts);
+    this.#table = new Table(find("#results table"), this.#regions, facts.meanings, facts.region_colors);
     const shared = { facts, painter: this.#painter, regions: this.#regions, camera: new Camera(find("#camera")) };
     this.#panels = ["A", "B"].map((slot) => new Panel(slot, shared));
     find("#images").append(...this.#panels.map((panel) => panel.element));
-    find("#model").textContent = `${facts.model}, input ${facts.image_size.join(" × ")}`;
+    this.#describe(facts);
+    this.#listen();
+    this.#compare(false);
+    this.#look();
+  }
+
+  #describe(facts) {
+    find("#model").textContent = `Model: ${facts.model}`;
+    find("#model").title = `It sees an image at ${facts.image_size.join(" × ")} pixels (height × width).`;
     find("#notice p").textContent = facts.notice;
     find("#notice").hidden = !facts.notice;
     for (const [name, gradient] of Object.entries(this.#painter.gradients)) {
       document.documentElement.style.setProperty(`--${name}`, gradient);
     }
     find("#opacity").value = 100 * facts.opacity;
-    const grey = Array(3).fill(facts.dimmed / 3);
-    const matrix = [...grey, 0, 0, ...grey, 0, 0, ...grey, 0, 0, 0, 0, 0, 1, 0];
-    find("#dimmed feColorMatrix").setAttribute("values", matrix.join(" "));
     find(".of-lines").textContent = `Lines enclose ${facts.levels.join(", ")}% of the attention`;
-    this.#listen();
-    this.#compare(false);
-    this.#look();
+    const words = Object.entries(facts.meanings).map(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]);
+    find("#meanings dl").replaceChildren(...words.flat());
+    find("#meanings p").textContent = facts.caution;
+    const choices = Object.entries(facts.screens).map(([name, [width, height]]) =>
+      make("option", { value: name }, `Screens of a ${name} (${width} × ${height})`),
+    );
+    find("#screen").append(...choices);
   }
 
   get #shown() {
-    return this.#panels.filter((panel) => panel.map);
+    return this.#panels.filter((panel, index) => panel.map && (index === 0 || this.#comparing));
   }
 
   #listen() {
     const [a, b] = this.#panels;
     find("#toolbar").addEventListener("input", () => this.#look());
     find("#toolbar").addEventListener("submit", (event) => event.preventDefault());
+    find("#screen").addEventListener("change", () => this.#reload());
     find("#compare").addEventListener("click", () => this.#compare(!this.#comparing));
-    find("#add").addEventListener("click", () => a.boxes.focus(this.#regions.addAround(a.map.peakAt)));
+    find("#add").addEventListener("click", () => this.#add());
+    find("#undo").addEventListener("click", () => this.#undo());
+    find("#forget").addEventListener("click", () => {
+      forget();
+      announce("The regions of all images are forgotten.");
+    });
     find("#csv").addEventListener("click", () => save(toCsv(this.#images()), a.file.name, "regions.csv"));
     find("#json").addEventListener("click", () => save(toJson(this.#images()), a.file.name, "regions.json"));
-    a.addEventListener("map", () => {
-      this.#regions.resize({ width: a.map.imageWidth, height: a.map.imageHeight });
-      this.#update();
-    });
+    for (const format of ["pdf", "png"]) find(`#report-${format}`).addEventListener("click", () => this.#report(format));
+    a.addEventListener("map", () => this.#receive());
     b.addEventListener("map", () => this.#update());
+    for (const panel of this.#panels) panel.addEventListener("open", () => this.#update());
+    this.#regions.addEventListener("change", () => a.map && keep(a.map.digest, this.#regions.list));
     for (const kind of ["change", "select"]) this.#regions.addEventListener(kind, () => this.#measure());
-    document.addEventListener("paste", (event) => this.#receive(event, event.clipboardData.files));
+    document.addEventListener("keydown", (event) => {
+      const isUndo = (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey && event.key === "z";
+      if (!isUndo || event.target.matches("input[type=text]")) return; // a text field has its own undo
+      event.preventDefault();
+      this.#undo();
+    });
+    document.addEventListener("paste", (event) => this.#take(event, event.clipboardData.files));
     document.addEventListener("dragover", (event) => this.#hover(event, this.#under(event)));
     document.addEventListener("dragleave", (event) => event.relatedTarget ?? this.#hover(event, null));
     document.addEventListener("drop", (event) => {
       this.#hover(event, null);
       if (!event.dataTransfer.files.length) complain("This is not a file. Save the image, then drop the file.");
-      this.#receive(event, event.dataTransfer.files, this.#under(event));
+      this.#take(event, event.dataTransfer.files, this.#under(event));
     });
   }
 
+  /** Image A has a map: it gets the regions of an earlier visit, or else keeps those of the image before. */
+  #receive() {
+    const { imageWidth, imageHeight, digest } = this.#panels[0].map;
+    const isNew = digest !== this.#digest; // not the same image, for other screens
+    this.#digest = digest;
+    const before = isNew && recall(digest); // `resize` keeps those of the image before
+    this.#regions.resize({ width: imageWidth, height: imageHeight });
+    if (before) this.#regions.replace(before);
+    this.#update();
+  }
+
   /** Load dropped or pasted images: one into `panel`, or else into the first empty panel; two are compared. */
-  #receive(event, files, panel = null) {
+  #take(event, files, panel = null) {
     const images = [...files];
     if (!images.length) return;
     event.preventDefault();
@@ -91,44 +130,86 @@ class Page {
     for (const other of this.#panels) other.element.classList.toggle("is-target", other === panel);
   }
 
+  #add() {
+    const [a] = this.#panels;
+    const { width, height } = this.#regions.size;
+    const side = (whole) => Math.max(1, Math.round(whole * NEW_PART));
+    const { x, y } = a.map.findPlace(side(width), side(height), this.#regions.list);
+    a.boxes.focus(this.#regions.add(x, y, side(width), side(height)));
+  }
+
+  #undo() {
+    if (!this.#regions.canUndo) return;
+    this.#regions.undo();
+    announce("Undone");
+  }
+
+  /** Show image B, too, or hide it; it stays loaded. */
   #compare(on) {
     const [, b] = this.#panels;
     this.#comparing = on;
     b.element.hidden = !on;
-    find("#compare").setAttribute("aria-pressed", on);
+    find("#compare").textContent = on ? "Close comparison" : "Compare";
     find("#work").classList.toggle("comparing", on);
-    if (!on) b.clear();
     this.#update();
   }
 
   #look() {
     const view = new FormData(find("#toolbar")).get("view");
     const opacity = find("#opacity").value / 100;
-    find("#opacity").disabled = view !== "overlay";
-    find(".of-heat").hidden = view !== "overlay" && view !== "map";
+    find("#opacity").disabled = !FADING.includes(view);
+    find(".of-heat").hidden = view === "image" || view === "contour";
     find(".of-lines").hidden = view !== "contour";
     find(".slider output").value = `${find("#opacity").value}%`;
     find("#work").dataset.view = view;
-    for (const panel of this.#panels) panel.show({ view, opacity });
+    find("#work").classList.toggle("is-wide", find("#wide").checked);
+    dim("#dimmed", this.#facts.dimmed, 1);
+    // At the opacity of `predict`, the image is as dark as there.
+    dim("#fading", this.#facts.dimmed, Math.min(1, opacity / this.#facts.opacity));
+    for (const panel of this.#panels) panel.show({ view, opacity, screen: find("#screen").value });
+    this.#frame();
+  }
+
+  /** Fetch the maps of other screens; without success, the old ones stay. */
+  async #reload() {
+    await Promise.all(this.#panels.map((panel) => panel.reload()));
+    const [a] = this.#panels;
+    if (a.map) find("#screen").value = a.map.screen;
+    this.#look();
   }
 
   #update() {
     const [a, b] = this.#panels;
-    find("#toolbar").hidden = !(a.map || this.#comparing); // shown while comparing, so that the user can stop it
-    find("#results").hidden = !a.map;
-    find("#work").classList.toggle("is-started", Boolean(a.map));
+    const started = a.isOpen || this.#comparing; // shown while comparing, so that the user can stop it
+    find("#toolbar").hidden = !started;
+    find("#results").hidden = !a.isOpen;
+    for (const button of ["#add", "#report-pdf", "#report-png"]) find(button).disabled = !a.map;
+    find("#work").classList.toggle("is-started", a.isOpen);
     for (const panel of this.#panels) panel.boxes.draw();
     this.#measure();
-    find("#difference").hidden = !(a.map && b.map);
+    find("#difference").hidden = !(this.#comparing && a.map && b.map);
     this.#drawDifference();
+    this.#frame();
+  }
+
+  /** Tall images get a choice of screens, and scroll at full width; what scrolls can have the focus. */
+  #frame() {
+    const isTall = this.#shown.some((panel) => panel.isTall);
+    find("#toolbar .of-tall").hidden = !isTall;
+    for (const panel of this.#panels) {
+      const scrolls = panel.isTall && find("#wide").checked;
+      panel.element.classList.toggle("scrolls", scrolls);
+      if (scrolls) panel.element.querySelector(".frame").tabIndex = 0;
+      else panel.element.querySelector(".frame").removeAttribute("tabindex");
+    }
   }
 
   #drawDifference() {
     const [a, b] = this.#panels;
-    if (!a.map || !b.map) return;
+    if (find("#difference").hidden) return;
     const stage = find("#difference .stage");
     stage.style.setProperty("--ratio", b.map.imageWidth / b.map.imageHeight);
-    stage.querySelector("img").src = b.element.querySelector("img").src;
+    stage.querySelector("img").src = b.url;
     stage.querySelector("canvas").setAttribute("aria-label", "Where B gets more attention than A, and where less");
     this.#painter.difference(stage.querySelector("canvas"), a.map, b.map);
     const ratio = ({ map }) => map.imageWidth / map.imageHeight;
@@ -137,19 +218,57 @@ class Page {
 
   #measure() {
     const [a, b] = this.#panels;
+    find("#undo").disabled = !this.#regions.canUndo;
     if (!a.map) return;
-    this.#table.show(a.measures(), b.measures());
-    find("#results .downloads").hidden = !this.#regions.list.length;
+    const [ofA, ofB] = [a.measures(), this.#comparing ? b.measures() : null];
+    this.#table.show(ofA, ofB);
+    const count = this.#regions.list.length;
+    find("#verdict").hidden = !(ofB && count);
+    if (ofB && count) find("#verdict").textContent = verdict(this.#regions.list, ofA, ofB);
+    for (const button of ["#csv", "#json"]) find(button).hidden = !count;
+    find("#results .hint").hidden = count > 0;
+    find("#meanings").hidden = !count;
   }
 
   #images() {
     return this.#shown.map((panel) => ({
       slot: panel === this.#panels[0] ? "A" : "B",
       name: panel.file.name,
+      file: panel.file,
       regions: this.#regions.within(panel.map),
       measures: panel.measures(),
     }));
   }
+
+  async #report(format) {
+    const images = this.#images();
+    const button = find(`#report-${format}`);
+    const { max_bytes: most } = this.#facts;
+    const size = images.reduce((sum, { file }) => sum + file.size, 0);
+    if (size > most) {
+      complain(`A and B are ${Math.round(size / 1e6)} MB together; the limit for a report is ${most / 1e6} MB.`);
+      return;
+    }
+    button.disabled = true;
+    button.classList.add("is-working");
+    announce("Writing the report…");
+    try {
+      save(await report(format, this.#panels[0].map.screen, images), images[0].name, `report.${format}`);
+      announce("The report is ready.");
+    } catch (error) {
+      complain(explain(error, images[0].file), () => this.#report(format));
+    }
+    button.classList.remove("is-working");
+    button.disabled = !this.#panels[0].map;
+    if (document.activeElement === document.body) button.focus(); // a disabled button loses the focus
+  }
+}
+
+/** Let a filter make an image grey and darken it to `brightness`, both to a `degree` of 0..1. */
+function dim(filter, brightness, degree) {
+  const rows = [0, 1, 2].map((row) => [0, 1, 2].map((part) => (degree * brightness) / 3 + (part === row ? 1 - degree : 0)));
+  const matrix = [...rows.flatMap((row) => [...row, 0, 0]), 0, 0, 0, 1, 0];
+  find(`${filter} feColorMatrix`).setAttribute("values", matrix.join(" "));
 }
 
 try {

@@ -8,23 +8,31 @@ const MIN_DRAG_PX = 6;
 const STEP = 0.01;
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-/** The layer `element` of one panel; `measures()` returns its measures in the order of the regions, or null. */
+/** Near the edge of what scrolls, a drag scrolls it. */
+const EDGE_PX = 28;
+
+/**
+ * The layer `element` of one panel; `measures()` returns its measures in the order of the regions, or null. A region
+ * has the colour of its position in `colors`.
+ */
 export class Boxes {
   #element;
   #regions;
   #measures;
   #boxes = new Map();
+  #colors;
   #drag = null;
 
-  constructor(element, regions, measures) {
+  constructor(element, regions, measures, colors) {
     this.#element = element;
+    this.#colors = colors;
     this.#regions = regions;
     this.#measures = measures;
     regions.addEventListener("change", () => this.draw());
     regions.addEventListener("select", () => this.draw());
     element.addEventListener("pointerdown", (event) => this.#press(event));
-    element.addEventListener("pointermove", (event) => this.#drag?.(event));
-    for (const end of ["pointerup", "pointercancel"]) element.addEventListener(end, () => (this.#drag = null));
+    element.addEventListener("pointermove", (event) => this.#move(event));
+    for (const end of ["pointerup", "pointercancel"]) element.addEventListener(end, () => this.#end());
   }
 
   /** Update the boxes to the current regions. */
@@ -39,6 +47,7 @@ export class Boxes {
     this.#regions.list.forEach((region, index) => {
       if (!this.#boxes.has(region)) this.#boxes.set(region, this.#add(region));
       this.#place(this.#boxes.get(region), region, measures?.[index]);
+      this.#boxes.get(region).style.setProperty("--own", this.#colors[index % this.#colors.length]);
     });
   }
 
@@ -74,7 +83,7 @@ export class Boxes {
     box.classList.toggle("at-top", region.y < 0.08 * height);
     box.classList.toggle("at-right", region.x > 0.65 * width);
     const share = measure ? percent(measure.share) : "";
-    box.querySelector(".tag").replaceChildren(make("b", {}, region.name), ` ${share}`);
+    box.querySelector(".tag").replaceChildren(make("b", {}, region.name), share && ` · ${share}`);
     box.setAttribute("aria-label", `${region.name}${share && `, ${share} of the attention`}`);
   }
 
@@ -84,6 +93,7 @@ export class Boxes {
     const region = [...this.#boxes].find(([, other]) => other === box)?.[0];
     this.#element.setPointerCapture(event.pointerId);
     event.preventDefault();
+    this.#regions.hold();
     if (region) {
       this.focus(region);
       this.#drag = event.target.dataset.corner ? this.#resizing(region, event) : this.#moving(region, event);
@@ -91,6 +101,20 @@ export class Boxes {
       document.activeElement?.blur();
       this.#drag = this.#drawing(event);
     }
+  }
+
+  #move(event) {
+    if (!this.#drag) return;
+    const frame = this.#element.closest(".frame");
+    const { top, bottom } = frame.getBoundingClientRect();
+    if (event.clientY > bottom - EDGE_PX) frame.scrollTop += EDGE_PX / 2;
+    if (event.clientY < top + EDGE_PX) frame.scrollTop -= EDGE_PX / 2;
+    this.#drag(event);
+  }
+
+  #end() {
+    if (this.#drag) this.#regions.release();
+    this.#drag = null;
   }
 
   #moving(region, start) {

@@ -1,11 +1,16 @@
 /** Measures the attention of regions as trainer/prediction/regions.py does, fast enough for every move of the mouse. */
 
+/** Positions, in each direction, that are tried for a new region. */
+const PLACES = 24;
+
 /** A saliency map and its summed-area table. */
 export class Measurable {
   #sums;
 
-  constructor({ values, width, height, imageWidth, imageHeight }) {
-    Object.assign(this, { values, width, height, imageWidth, imageHeight });
+  /** `map` is as `predict` of server.js returns it. */
+  constructor(map) {
+    Object.assign(this, map);
+    const { values, width, height } = map;
     const stride = width + 1;
     const sums = new Float64Array(stride * (height + 1));
     for (let y = 0; y < height; y += 1) {
@@ -23,6 +28,28 @@ export class Measurable {
   /** The image pixel {x, y} of the largest value. */
   get peakAt() {
     return this.#peak(0, 0, this.width, this.height).at;
+  }
+
+  /**
+   * Place a region of the given width and height, in pixels of the image: around the peak, or if that overlaps a
+   * region, at the free place with the largest share; without a free place, where it overlaps least.
+   */
+  findPlace(width, height, regions) {
+    const limit = (value, most) => Math.round(Math.min(Math.max(value, 0), most));
+    const [right, bottom] = [this.imageWidth - width, this.imageHeight - height];
+    const peak = this.peakAt;
+    const places = [{ x: limit(peak.x - width / 2, right), y: limit(peak.y - height / 2, bottom) }];
+    if (overlap(places[0], width, height, regions) === 0) return places[0];
+    for (let row = 0; row <= PLACES; row += 1) {
+      for (let column = 0; column <= PLACES; column += 1) {
+        places.push({ x: limit((right * column) / PLACES, right), y: limit((bottom * row) / PLACES, bottom) });
+      }
+    }
+    const judged = places.map(({ x, y }) => {
+      const { share } = this.measure({ x, y, width: Math.round(width), height: Math.round(height) });
+      return { x, y, share, covered: overlap({ x, y }, width, height, regions) };
+    });
+    return judged.sort((a, b) => a.covered - b.covered || b.share - a.share)[0];
   }
 
   /**
@@ -70,6 +97,13 @@ export class Measurable {
     const at = { x: pixel(cell[0], this.width, this.imageWidth), y: pixel(cell[1], this.height, this.imageHeight) };
     return { value, at };
   }
+}
+
+/** Pixels of a place that regions cover. */
+function overlap({ x, y }, width, height, regions) {
+  const side = (start, length, first, extent) => Math.max(0, Math.min(start + length, first + extent) - Math.max(start, first));
+  const pixels = (region) => side(x, width, region.x, region.width) * side(y, height, region.y, region.height);
+  return regions.reduce((sum, region) => sum + pixels(region), 0);
 }
 
 /** Measure several regions; each also gets its `rank` by share, 1 for the largest. */

@@ -33,8 +33,13 @@ export class Painter {
     return { heat: gradient(this.#heat), change: gradient(this.#change) };
   }
 
-  /** Draw heat colours; larger values are more opaque, and the square root makes small ones visible. */
-  overlay(canvas, map) {
+  /** Draw heat colours over the image in its own colours; the opacity grows in proportion to the values. */
+  heat(canvas, map) {
+    this.#heatmap(canvas, map, (level) => level);
+  }
+
+  /** Draw heat colours over the dimmed image; the square root makes small values visible. */
+  focus(canvas, map) {
     const alpha = Array.from({ length: 256 }, (_, level) => 255 * Math.sqrt(level / 255));
     this.#heatmap(canvas, map, (level) => alpha[level]);
   }

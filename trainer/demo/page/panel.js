@@ -1,15 +1,19 @@
 /** One image, A or B: how the user chooses it, and the map over it. */
 
 import { Boxes } from "./boxes.js";
-import { announce, complain, forgive } from "./dom.js";
+import { announce, complain, forgive, make, percent } from "./dom.js";
 import { Measurable, measureAll } from "./measure.js";
 import { save } from "./save.js";
-import { Failure, derive, predict, readPattern } from "./server.js";
+import { Failure, derive, predict, readExample } from "./server.js";
 
-/** Dispatches `map` when its image changes. It shows `file` and `map`, which are null while it is empty. */
+/** Views that fade into the image. */
+export const FADING = ["heat", "focus"];
+
+/**
+ * Dispatches `open` when it shows another image, or none, and `map` when a map arrives. It shows `file` and `map`,
+ * which are null while it is empty.
+ */
 export class Panel extends EventTarget {
-  static #pattern = Math.floor(100 * Math.random());
-
   file = null;
   map = null;
   #slot;
@@ -18,7 +22,7 @@ export class Panel extends EventTarget {
   #regions;
   #camera;
   #url = "";
-  #look = { view: "overlay", opacity: 1 };
+  #look = { view: "heat", opacity: 1, screen: "" };
   #request = null;
 
   constructor(slot, { facts, painter, regions, camera }) {
@@ -30,10 +34,10 @@ export class Panel extends EventTarget {
     this.#camera = camera;
     this.element = document.querySelector("#panel").content.firstElementChild.cloneNode(true);
     this.element.setAttribute("aria-label", `Image ${slot}`);
-    this.#find("h2").textContent = slot === "A" ? "Drop an image here" : "Drop an image to compare";
+    for (const heading of this.element.querySelectorAll("h2 span")) heading.hidden = heading.dataset.slot !== slot;
     this.#find(".slot").textContent = slot;
     this.#find(".limits").textContent = `JPEG, PNG, WebP, GIF, TIFF or BMP, up to ${facts.max_bytes / 1e6} MB`;
-    this.boxes = new Boxes(this.#find(".boxes"), regions, () => this.measures());
+    this.boxes = new Boxes(this.#find(".boxes"), regions, () => this.measures(), facts.region_colors);
     this.#listen();
   }
 
@@ -54,19 +58,41 @@ export class Panel extends EventTarget {
       const file = await this.#camera.take();
       if (file) this.load(file);
     });
-    click(".pattern", () => this.#loadPattern());
-    const opacity = () => this.#look.opacity.toFixed(2);
-    click(".save-overlay", () => this.#save("overlay", () => `overlay.png?opacity=${opacity()}`));
-    click(".save-map", () => this.#save("map", () => "map.png"));
+    for (const button of this.element.querySelectorAll("[data-example]")) {
+      button.addEventListener("click", () => this.#loadExample(button.dataset.example));
+    }
+    this.#find(".of-sample").hidden = !this.#facts.notice;
+    const drawn = () => {
+      const { view, opacity } = this.#look;
+      return `overlay.png?opacity=${opacity.toFixed(2)}&view=${view === "focus" ? view : "heat"}&screen=${this.map.screen}`;
+    };
+    click(".save-overlay", () => this.#save("overlay", drawn));
+    click(".save-map", () => this.#save("map", () => `map.png?screen=${this.map.screen}`));
   }
 
-  async #loadPattern() {
+  async #loadExample(path) {
+    this.#wait(true);
     try {
-      Panel.#pattern += 1;
-      await this.load(await readPattern(Panel.#pattern));
+      await this.load(await readExample(path));
     } catch (error) {
-      complain(error.message, () => this.#loadPattern());
+      this.#wait(false);
+      complain(error.message, () => this.#loadExample(path));
     }
+  }
+
+  /** Whether it shows an image, perhaps still without its map. */
+  get isOpen() {
+    return !this.#find(".shown").hidden;
+  }
+
+  /** Whether its image is so high that it can be seen screen by screen. */
+  get isTall() {
+    return Boolean(this.map) && this.map.imageHeight > this.#facts.tall * this.map.imageWidth;
+  }
+
+  /** The image's address for <img>. */
+  get url() {
+    return this.#url;
   }
 
   /** The measures of the regions on this image, in their order; null without a map, or without image A. */
@@ -85,7 +111,8 @@ export class Panel extends EventTarget {
     this.#wait(true);
     try {
       if (file.size > this.#facts.max_bytes) throw tooLarge(file, this.#facts);
-      const [map, visible] = await Promise.all([predict(file, request.signal), this.#preview(url, request)]);
+      const predicted = predict(file, this.#look.screen, request.signal);
+      const [map, visible] = await Promise.all([predicted, this.#preview(url, request)]);
       request.signal.throwIfAborted();
       URL.revokeObjectURL(this.#url);
       this.#url = url;
@@ -110,8 +137,8 @@ export class Panel extends EventTarget {
     probe.src = url;
     const visible = await probe.decode().then(() => true, () => false);
     if (signal.aborted) return visible;
-    this.#find("img").src = url;
-    this.#find("img").classList.toggle("blank", !visible);
+    this.#find(".stage img").src = url;
+    this.#find(".stage img").classList.toggle("blank", !visible);
     if (visible) {
       this.#frame(probe.naturalWidth, probe.naturalHeight);
       this.#open(true);
@@ -127,12 +154,13 @@ export class Panel extends EventTarget {
     this.#open(true);
     this.#find(".name").textContent = file.name;
     this.#find(".size").textContent = `${map.imageWidth} × ${map.imageHeight}`;
-    this.#find("img").alt = `Image ${this.#slot}: ${file.name}`;
+    this.#find(".stage img").alt = `Image ${this.#slot}: ${file.name}`;
     const { x, y } = this.map.peakAt;
     const place = `${Math.round((100 * x) / map.imageWidth)}% from the left, ${Math.round((100 * y) / map.imageHeight)}%`;
     this.#find("canvas").setAttribute("aria-label", `Saliency map; its peak is ${place} from the top`);
     this.#find("canvas").classList.remove("stale");
     announce(`The map of ${file.name} is ready. Its peak is ${place} from the top.`);
+    this.#find(".screens").replaceChildren(...marks(map.screens));
     this.show(this.#look);
     if (document.activeElement === document.body) this.#find("figcaption").focus({ preventScroll: true });
     this.dispatchEvent(new Event("map"));
@@ -142,33 +170,30 @@ export class Panel extends EventTarget {
   #restore() {
     this.#find("canvas").classList.remove("stale");
     if (this.map) {
-      this.#find("img").src = this.#url;
-      this.#find("img").classList.remove("blank");
+      this.#find(".stage img").src = this.#url;
+      this.#find(".stage img").classList.remove("blank");
       this.#frame(this.map.imageWidth, this.map.imageHeight);
     } else {
       this.#open(false);
     }
   }
 
-  /** Remove the image. */
-  clear() {
-    this.#request?.abort();
-    URL.revokeObjectURL(this.#url);
-    this.#find("img").removeAttribute("src");
-    this.#wait(false);
-    [this.file, this.map, this.#url] = [null, null, ""];
-    this.#open(false);
-    this.dispatchEvent(new Event("map"));
-  }
-
-  /** Show the map as `view` (overlay, contour, map, image), the overlay with `opacity` (0..1). */
+  /**
+   * Show the map as `view` (heat, focus, contour, map, image), the first two with `opacity` (0..1), at which 0 shows the
+   * image as it is. Another `screen` is that of later maps; `reload` fetches one.
+   */
   show(look) {
     const isPainted = this.#look.view === look.view && look !== this.#look;
     this.#look = look;
     const canvas = this.#find("canvas");
-    canvas.style.opacity = look.view === "overlay" ? look.opacity : 1;
+    canvas.style.opacity = FADING.includes(look.view) ? look.opacity : 1;
     canvas.hidden = look.view === "image";
     if (this.map && !isPainted && look.view !== "image") this.#painter[look.view](canvas, this.map);
+  }
+
+  /** Fetch the map again, if it is not of the screens that are asked for. */
+  async reload() {
+    if (this.map && this.map.screen !== this.#look.screen) await this.load(this.file);
   }
 
   #frame(width, height) {
@@ -180,6 +205,7 @@ export class Panel extends EventTarget {
     this.#find(".empty").hidden = shown;
     this.#find(".shown").hidden = !shown;
     this.element.classList.toggle("is-shown", shown);
+    this.dispatchEvent(new Event("open"));
     if (hadFocus && shown) this.#find("figcaption").focus({ preventScroll: true });
   }
 
@@ -206,13 +232,23 @@ export class Panel extends EventTarget {
   }
 }
 
+/** A line with a number at the top of each of `count` screens; nothing for one screen. */
+function marks(count) {
+  if (count === 1) return [];
+  return Array.from({ length: count }, (_, index) => {
+    const mark = make("i", {}, make("span", {}, `Screen ${index + 1}`));
+    mark.style.top = percent(index / count, 4);
+    return mark;
+  });
+}
+
 function tooLarge(file, { max_bytes: limit }) {
   const megabytes = (bytes) => `${Number((bytes / 1e6).toPrecision(3))} MB`;
   return new Failure(`the file is ${megabytes(file.size)}; the limit is ${megabytes(limit)}. Try a smaller version.`);
 }
 
 /** The message of an error, with the file's name unless the server is gone. */
-function explain({ message, gone }, file) {
+export function explain({ message, gone }, file) {
   if (gone) return message;
   return message.startsWith("the file ") ? message.replace("the file", () => file.name) : `${file.name}: ${message}`;
 }

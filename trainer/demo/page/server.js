@@ -10,30 +10,47 @@ export class Failure extends Error {
   }
 }
 
-/** Fetch the model's name, the limits and the colours. */
+/** Fetch the model's name, the limits, the words and the colours. */
 export async function readFacts() {
   return received((await send("facts")).json());
 }
 
-/** Fetch a generated pattern as a file. */
-export async function readPattern(number) {
-  const response = await send(`pattern/${number}.png`);
-  return new File([await received(response.blob())], `pattern_${number}.png`, { type: "image/png" });
+/** Fetch an image of this server as a file with the last part of its path as its name. */
+export async function readExample(path) {
+  const content = await received((await send(path)).blob());
+  return new File([content], path.split("/").at(-1), { type: content.type });
 }
 
-/** Predict the saliency map of an image: `values` row by row, `width`, `height`, `imageWidth` and `imageHeight`. */
-export async function predict(file, signal) {
-  const response = await post("map", file, signal);
+/**
+ * Predict the saliency map of an image, as a whole or for each `screen` of a kind: `values` row by row, `width`,
+ * `height`, `imageWidth`, `imageHeight`, the image's `digest`, and the number of `screens`.
+ */
+export async function predict(file, screen, signal) {
+  const response = await post(`map?screen=${screen}`, file, signal);
   const size = (name) => response.headers.get(name).split("x").map(Number);
   const [width, height] = size("map-size");
   const [imageWidth, imageHeight] = size("image-size");
   const values = new Float32Array(await received(response.arrayBuffer()));
-  return { values, width, height, imageWidth, imageHeight };
+  const digest = response.headers.get("image-sha256");
+  const screens = Number(response.headers.get("map-screens"));
+  return { values, width, height, imageWidth, imageHeight, digest, screen, screens };
 }
 
 /** Fetch what the server draws from an image, such as `map.png`. */
 export async function derive(path, file) {
   return received((await post(path, file)).blob());
+}
+
+/** Fetch the report on images {file, regions} as `png` or `pdf`. */
+export async function report(format, screen, images) {
+  await Promise.all(images.map(({ file }) => checkReadable(file)));
+  const pictures = images.map(({ file, regions }) => ({
+    name: file.name,
+    bytes: file.size,
+    regions: regions.map(({ name, x, y, width, height }) => ({ name, x, y, width, height })),
+  }));
+  const head = `${JSON.stringify({ screen, pictures })}\n`;
+  return derive(`report.${format}`, new Blob([head, ...images.map(({ file }) => file)]));
 }
 
 async function post(path, file, signal = null) {

@@ -18,16 +18,34 @@ const COMPARING_COLUMNS = [
   ["B − A", ({ a, b }) => `${points(b.share - a.share)} pp`],
 ];
 
-/** Fills the <table> `element`, in which names can be edited. */
+/** A sentence on what B gains and loses most; `a` and `b` are the measures of the regions on both images. */
+export function verdict(regions, a, b) {
+  const changes = regions.map((region, index) => ({ name: region.name, change: b[index].share - a[index].share }));
+  const most = changes.toSorted((one, other) => other.change - one.change);
+  const size = (change) => `${points(Math.abs(change)).slice(1)} pp`;
+  const shown = ({ change }) => Math.abs(change) >= 0.0005;
+  const gains = most.length && most[0].change > 0 && shown(most[0]) ? `${most[0].name} gains ${size(most[0].change)}` : "";
+  const last = most.at(-1);
+  const losses = most.length && last.change < 0 && shown(last) ? `${last.name} loses ${size(last.change)}` : "";
+  const both = [gains, losses].filter(Boolean).join(" and ");
+  return both ? `From A to B, ${both} of the attention.` : "The regions get the same attention on A and B.";
+}
+
+/** Fills the <table> `element`, in which names can be edited. A region has the colour of its position. */
 export class Table {
   #element;
   #regions;
+  #meanings;
+  #colors;
   #rows = new Map();
   #columns = [];
 
-  constructor(element, regions) {
+  /** `meanings` says what the figure of each column, named by its first word, means. */
+  constructor(element, regions, meanings, colors) {
     this.#element = element;
     this.#regions = regions;
+    this.#meanings = meanings;
+    this.#colors = colors;
   }
 
   /** Show measures in the order of the regions; those of image B may be null. */
@@ -43,6 +61,7 @@ export class Table {
     this.#regions.list.forEach((region, index) => {
       if (!this.#rows.has(region)) this.#rows.set(region, this.#add(region));
       this.#fill(region, { a: a[index], b: b?.[index] });
+      this.#rows.get(region).style.setProperty("--own", this.#colors[index % this.#colors.length]);
     });
     this.#element.hidden = !this.#regions.list.length;
   }
@@ -50,7 +69,7 @@ export class Table {
   #head(columns) {
     if (columns === this.#columns) return;
     this.#columns = columns;
-    const head = (text) => make("th", { scope: "col" }, text);
+    const head = (text) => make("th", { scope: "col", title: this.#meanings[text.split(" ")[0]] ?? "" }, text);
     const last = make("th", { scope: "col" }, make("span", { class: "unseen" }, "Remove"));
     this.#element.tHead.rows[0].replaceChildren(head("Region"), ...columns.map(([text]) => head(text)), last);
     for (const row of this.#rows.values()) row.remove();
