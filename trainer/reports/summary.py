@@ -30,7 +30,7 @@ PAGE = (11.69, 8.27)
 """Width and height in inches: A4."""
 MARGIN, GAP, EXAMPLES_WIDTH, TABLE_LEFT = 0.5, 0.1, 6.65, 7.45
 """Inches."""
-COLUMNS = 112
+COLUMNS = 102
 """Characters in a line of a verdict."""
 DPI = 150
 INK, SOFT, LINE, CARD = "#1b1f24", "#59636e", "#dfe3e8", "#ffffff"

@@ -425,7 +425,7 @@ def test_the_preview_says_what_was_understood_and_marks_the_fixations(recorded, 
     assert "Positions were taken as pixels of the image" in page
     # 48 x 64 becomes 72 x 96, so x 10, y 5 is in pixel 15, 8; the padding is not shown.
     assert page.count("M15.5 8.5h0M30.5 9.5h0M45.5 11.5h0") == 2 * 5
-    assert "Show the images with their fixations" in page
+    assert "Show the fixations" in page
 
 
 def test_a_single_pixel_of_points_is_where_the_table_says(tmp_path):
