@@ -282,7 +282,9 @@ def test_view_is_what_its_download_shows_and_fades_to_the_image(opened, view, op
     page.locator(f"input[value={view}]").check(force=True)
     page.locator("#opacity").fill(str(opacity))
     page.wait_for_timeout(400)  # the map fades in
-    page.evaluate("document.querySelector('.stage').style.width = '80px'")
+    # One pixel of the image is one of the screen.
+    place = "position: fixed; left: 0; top: 0; width: 80px; z-index: 9"
+    page.locator(f"{FIRST} .stage").evaluate("(element, place) => (element.style.cssText += place)", place)
     shot = page.locator(f"{FIRST} .stage").screenshot()
     shown = np.asarray(Image.open(io.BytesIO(shot)).convert("RGB")).astype(int)
     drawn = np.asarray(Image.open(io.BytesIO(download(page, f"{FIRST} .save-overlay")[1]))).astype(int)
@@ -666,9 +668,10 @@ def test_tall_image_scrolls_at_full_width_and_is_seen_by_screens(opened, predict
     assert frame.bounding_box()["height"] < 800 < stage.bounding_box()["height"]
     frame.focus()
     page.keyboard.press("End")
-    page.wait_for_function("document.querySelector('.frame').scrollTop > 0")
+    page.wait_for_timeout(500)  # it scrolls smoothly
+    assert frame.evaluate("element => element.scrollTop") > 0
     page.select_option("#screen", "desktop")
-    page.wait_for_function("document.querySelectorAll('.screens i').length === 5")
+    page.locator(f"{FIRST} .screens i").nth(4).wait_for(state="attached")
     parts = [predictor.predict(pixels[top : top + 240]) for top in range(0, 1200, 240)]
     joined = np.concatenate([part / part.mean() for part in parts])
     drag(page, (0.1, 0.8), (0.6, 0.85))

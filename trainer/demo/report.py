@@ -6,6 +6,7 @@ import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -400,6 +401,6 @@ class _Page:
         for place, top in self._placed:
             place(1 - top / height)
         buffer = io.BytesIO()
-        options = {"pil_kwargs": {"compress_level": 1}} if format == "png" else {}
+        options: dict[str, Any] = {"pil_kwargs": {"compress_level": 1}} if format == "png" else {}
         self._figure.savefig(buffer, format=format, metadata={"Title": "Where people look"}, **options)
         return buffer.getvalue()

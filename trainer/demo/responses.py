@@ -4,6 +4,7 @@ import dataclasses
 import hashlib
 import io
 import time
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -32,7 +33,7 @@ def _focus(image: Pixels, map: NDArray[np.float32], opacity: float) -> Pixels:
     return blend(image, map, opacity, min(1.0, opacity / OPACITY))
 
 
-VIEWS = {"heat": tint, "focus": _focus}
+VIEWS: Mapping[str, Callable[[Pixels, NDArray[np.float32], float], Pixels]] = {"heat": tint, "focus": _focus}
 """Views of the page that show the map over the image -> how they are drawn."""
 
 
