@@ -801,8 +801,8 @@ def test_server_that_is_gone_is_reported_and_can_be_tried_again(opened, predicto
 
 
 def test_response_that_is_cut_off_is_reported_and_can_be_tried_again(opened, monkeypatch):
-    def cut_off(*arguments):
-        response = whole(*arguments)
+    def cut_off(*arguments, **options):
+        response = whole(*arguments, **options)
         response.body = response.body[:-100]
         return response
 
