@@ -227,7 +227,8 @@ def test_each_example_gets_its_map(opened):
     page.click(f"{FIRST} [data-example='examples/{names[0]}']")
     page.locator(f"{FIRST} .name", has_text=names[0]).wait_for()
     width = page.locator(f"{FIRST} .stage img").evaluate("element => element.naturalWidth")
-    assert width == Image.open(PAGE / "examples" / names[0]).width
+    with Image.open(PAGE / "examples" / names[0]) as example:
+        assert width == example.width
 
 
 def test_model_of_the_sample_set_has_a_pattern_as_an_example(opened, predictor):
@@ -282,7 +283,9 @@ def test_view_is_what_its_download_shows_and_fades_to_the_image(opened, view, op
     page.locator(f"input[value={view}]").check(force=True)
     page.locator("#opacity").fill(str(opacity))
     page.wait_for_timeout(400)  # the map fades in
-    page.evaluate("document.querySelector('.stage').style.width = '80px'")
+    # One pixel of the image is one of the screen.
+    place = "position: fixed; left: 0; top: 0; width: 80px; z-index: 9"
+    page.locator(f"{FIRST} .stage").evaluate("(element, place) => (element.style.cssText += place)", place)
     shot = page.locator(f"{FIRST} .stage").screenshot()
     shown = np.asarray(Image.open(io.BytesIO(shot)).convert("RGB")).astype(int)
     drawn = np.asarray(Image.open(io.BytesIO(download(page, f"{FIRST} .save-overlay")[1]))).astype(int)
@@ -456,7 +459,7 @@ def test_changes_are_undone_one_by_one(opened):
     both = rows(page)
     page.locator(f"{FIRST} .box").last.focus()
     page.keyboard.press("Delete")
-    assert page.locator(".box").count() == 1
+    assert page.locator(f"{FIRST} .box").count() == 1
     page.keyboard.press("Control+z")
     assert rows(page) == both
     page.click("#undo")
@@ -473,7 +476,7 @@ def test_typing_a_name_has_its_own_undo(opened):
     drag(page, (0.2, 0.2), (0.4, 0.4))
     page.locator("tbody input").fill("Logo")
     page.locator("tbody input").press("Control+z")
-    assert page.locator(".box").count() == 1
+    assert page.locator(f"{FIRST} .box").count() == 1
     page.locator("h1").focus()
     page.keyboard.press("Control+z")
     assert page.locator("tbody input").input_value() in ("Logo", "Region 1")
@@ -516,10 +519,12 @@ def test_storage_of_another_program_is_left_out(opened, text):
 
 def test_browser_that_forbids_storage_can_use_the_page(opened):
     page = opened().page
-    page.evaluate("Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); }")
+    page.evaluate(
+        "() => { Storage.prototype.setItem = () => { throw new DOMException('', 'QuotaExceededError'); }; }"
+    )
     load(page, file("one.png", picture(30, 40)))
     drag(page, (0.2, 0.2), (0.6, 0.6))
-    assert page.locator(".box").count() == 1
+    assert page.locator(f"{FIRST} .box").count() == 1
 
 
 def test_region_is_drawn_by_touch(opened):
@@ -666,9 +671,10 @@ def test_tall_image_scrolls_at_full_width_and_is_seen_by_screens(opened, predict
     assert frame.bounding_box()["height"] < 800 < stage.bounding_box()["height"]
     frame.focus()
     page.keyboard.press("End")
-    page.wait_for_function("document.querySelector('.frame').scrollTop > 0")
+    page.wait_for_timeout(500)  # it scrolls smoothly
+    assert frame.evaluate("element => element.scrollTop") > 0
     page.select_option("#screen", "desktop")
-    page.wait_for_function("document.querySelectorAll('.screens i').length === 5")
+    page.locator(f"{FIRST} .screens i").nth(4).wait_for(state="attached")
     parts = [predictor.predict(pixels[top : top + 240]) for top in range(0, 1200, 240)]
     joined = np.concatenate([part / part.mean() for part in parts])
     drag(page, (0.1, 0.8), (0.6, 0.85))
@@ -795,8 +801,8 @@ def test_server_that_is_gone_is_reported_and_can_be_tried_again(opened, predicto
 
 
 def test_response_that_is_cut_off_is_reported_and_can_be_tried_again(opened, monkeypatch):
-    def cut_off(*arguments):
-        response = whole(*arguments)
+    def cut_off(*arguments, **options):
+        response = whole(*arguments, **options)
         response.body = response.body[:-100]
         return response
 
