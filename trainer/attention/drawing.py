@@ -11,7 +11,7 @@ from trainer.attention.check import Checked, Measured
 from trainer.attention.designs import Design
 from trainer.attention.requirements import SHARE, Verdict, shown
 from trainer.files import replacing
-from trainer.heat import blend
+from trainer.heat import tint
 from trainer.picture import Pixels
 from trainer.prediction.regions import Measure
 from trainer.prediction.render import FONT, INK, PAPER, Color, shortened
@@ -66,7 +66,7 @@ def draw(measured: Measured, verdicts: Sequence[Verdict] = ()) -> Pixels:
     Returns:
         (h, w, 3) RGB, of the design's size.
     """
-    picture = Image.fromarray(blend(measured.design.resized, measured.map))
+    picture = Image.fromarray(tint(measured.design.resized, measured.map))
     draw = ImageDraw.Draw(picture)
     font_px = int(np.clip(min(picture.size) / 40, 11, 48))
     font = ImageFont.truetype(FONT, font_px)
