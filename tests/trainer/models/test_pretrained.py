@@ -32,7 +32,6 @@ from trainer.training.initial import fingerprint, initial_model
 ROOT = pathlib.Path(__file__).parents[3]
 SAID = "model: pretrained (MSI-Net, trained on "
 SMALL = "32x40"
-pytestmark = pytest.mark.skipif(not pretrained.is_there(), reason="the trained model is not in this checkout")
 
 
 @pytest.fixture(scope="module", autouse=True)
