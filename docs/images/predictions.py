@@ -1,6 +1,6 @@
 """Draw docs/images/predictions.jpg: a row of photos, and below it a row of predictions for each model.
 
-    python docs/images/predictions.py results/base_1e-5 results/finetune_1e-5      # half a minute
+    python docs/images/predictions.py pretrained      # half a minute
 
 The photos come with scikit-image and are in the public domain: an astronaut (NASA), a rocket (SpaceX), a cat
 and a cup of coffee (CC0, Stefan van der Walt and Rachel Michetti).
