@@ -98,7 +98,7 @@ def test_example_does_what_the_page_says(title, text, tmp_path, monkeypatch, cap
     assert set(expected.splitlines()) <= set(Manifest.load(folder).notes), title
     assert capsys.readouterr().out.splitlines()[-1].startswith(f"wrote {folder}: ")
     preview = pathlib.Path(arguments[arguments.index("--preview") + 1]).read_text()
-    assert "What was understood" in preview
+    assert "How the source was read" in preview
 
 
 def test_messages_of_the_page_are_those_of_the_code():

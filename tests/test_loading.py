@@ -102,7 +102,7 @@ COMPONENTS = {
     "registry": 'check_registry.check_registry.python_func("vertex", "msinet", "", "")',
     "collect": 'collect_training.collect_training.python_func("", a("workspace"), a("collected"), a("curve"))',
     "evaluate": """evaluate_model.evaluate_model.python_func(
-        False, **settings(EvaluateConfig), model_name="msinet", registry="", base_data=a("data"),
+        False, **settings(EvaluateConfig), model_name="msinet", registry="", run="run-1", base_data=a("data"),
         finetune_data=a("nowhere"), test_data=a("data"), model=a("model"), evaluation=a("new"), metrics=a("m"),
         report=a("report"))""",
     "upload": """upload_model.upload_model.python_func(

@@ -13,7 +13,7 @@ import os
 import pathlib
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from trainer import records
 from trainer.config import wrong_image_size
@@ -144,7 +144,7 @@ class Manifest:
         """
         path = pathlib.Path(folder) / MANIFEST
         remedy = f"{folder} is not a prepared dataset; make one with `python -m trainer fetch`"
-        fields = read_json(path, remedy)
+        fields = read_json(path, remedy, dict[str, Any])  # the kinds of its values depend on its schema
         if fields.get("schema") != SCHEMA:
             raise UserError(
                 f"{path} has schema {fields.get('schema')}, this version reads {SCHEMA}: {PREPARE_AGAIN}"

@@ -44,4 +44,4 @@ def test_new_metric_is_one_row_and_one_function(models, datasets, tmp_path, monk
     page = (tmp_path / "report.html").read_text()
     assert "MAE&nbsp;" in page
     assert "mean absolute error" in page
-    assert "largest differences in MAE" in page
+    assert '<option value="mae">MAE</option>' in page

@@ -62,7 +62,7 @@ def parse_element(text: str) -> Element:
     Raises:
         UserError: there is no selector.
     """
-    match = re.fullmatch(r"([\w .-]*\w)=(.*)", text, re.DOTALL)
+    match = re.fullmatch(r"([\w .-]*\w) *=(.*)", text, re.DOTALL)
     name, selector = (match[1], match[2].strip()) if match else ("", text.strip())
     check(
         bool(selector), f"selector {text!r} is empty; give one of CSS, such as '#buy', or with a name: buy='#buy'"

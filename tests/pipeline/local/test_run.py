@@ -461,8 +461,6 @@ def test_run_that_stops_after_its_evaluation_says_that_nothing_is_registered(pas
         stopped.folder / "msinet-2026" / "evaluate-model" / "evaluation" / artifacts.EVALUATION, content
     )
     stopped.save()
-    report = stopped.folder / SHOWN["evaluate-model", "report"]
-    report.write_text(f"<strong>Becomes the default</strong><p>{content['reason']}</p>")
     console = Console(file=io.StringIO(), width=160)
     with Progress(console) as progress:
         assert print_stopped(stopped, progress, 128 + signal.SIGINT, console) == 130
@@ -470,9 +468,27 @@ def test_run_that_stops_after_its_evaluation_says_that_nothing_is_registered(pas
     resume = f"make run-pipeline RESUME={stopped.folder}"
     assert (f"Registered: not yet; `{resume}` goes on\n" in text) is passed
     assert ("The candidate would become the default: there is no" in text) is passed
-    assert "becomes" not in text + report.read_text().lower()
-    assert report.read_text().startswith("<strong>Would become the default</strong><p>The candidate would become")
+    assert "becomes" not in text
     assert f"Resume:     {resume} [PARAMETER=VALUE ...]\n" in text
+
+
+def test_reports_of_a_run_that_stops_before_its_registration_say_what_the_candidate_would_become(
+    first, workplace, tmp_path
+):
+    assert first.returncode == 0, first.stdout + first.stderr
+    shutil.copytree(workplace / "runs" / "first", tmp_path / "run")
+    stopped = Run.load(tmp_path / "run")
+    stopped.output("upload-model", "executor_output.json").unlink()
+    before = {name: (stopped.folder / name).read_bytes() for name in ("report.html", "report.png", "report.pdf")}
+    assert b"Becomes the default" in before["report.html"]
+    console = Console(file=io.StringIO(), width=160)
+    with Progress(console) as progress:
+        print_stopped(stopped, progress, 128 + signal.SIGINT, console)
+    page = (stopped.folder / "report.html").read_text()
+    assert "Becomes the default" not in page
+    assert "Would become the default" in page
+    for name, content in before.items():
+        assert (stopped.folder / name).read_bytes() != content, name
 
 
 @pytest.mark.parametrize(

@@ -261,7 +261,7 @@ def test_a_selector_may_have_a_name(text, expected):
 
 @pytest.mark.parametrize("text", ["", " ", "buy=", "buy= "])
 def test_an_empty_selector_is_refused(text):
-    with pytest.raises(UserError, match="is empty; give one of CSS, such as '#buy', or buy='#buy'"):
+    with pytest.raises(UserError, match="is empty; give one of CSS, such as '#buy', or with a name: buy='#buy'"):
         parse_element(text)
 
 
