@@ -9,6 +9,7 @@ import pytest
 from trainer import artifacts, metrics
 from trainer.config import EvaluateConfig
 from trainer.evaluation.evaluate import evaluate
+from trainer.evaluation.observers import PROTOCOLS
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, Metric, metrics_that_need
 from trainer.reports.report import write_report
 
@@ -28,6 +29,7 @@ def test_new_metric_is_one_row_and_one_function(models, datasets, tmp_path, monk
     def mae(prediction, density):
         return float(np.abs(prediction - density / 255).mean())
 
+    assert PROTOCOLS  # their metrics are the rows at their import, which must not be that of the new row
     monkeypatch.setattr(metrics, "mae", mae, raising=False)
     monkeypatch.setitem(METRICS, "mae", Metric("MAE", "mean absolute error", False, (DENSITY,)))
     output = tmp_path / "evaluation"
