@@ -58,7 +58,7 @@ def test_columns_that_are_not_there(refused):
         (np.random.default_rng(0).bytes(3000), "fix.csv", r"fix\.csv is not a table: its content is no text"),
         (b"one two three\n", "fix.csv", r"fix\.csv is not a table: its first line 'one two three' has no commas"),
         (b"PAR1rest", "fix.parquet", r"fix\.parquet is not a Parquet file, or damaged"),
-        (gzip.compress(b"image,x,y\n" * 99)[:-9], "fix.csv.gz", r"fix\.csv\.gz is incomplete or damaged"),
+        (gzip.compress(b"image,x,y\n" * 99, mtime=0)[:-9], "fix.csv.gz", r"fix\.csv\.gz is incomplete or damaged"),
         (b"image,x,y\n", "fix.csv", r"fix\.csv has no row that can be used, only a header"),
         (b"image,x,y", "fix.csv", r"fix\.csv has no row that can be used, only a header"),
         (b"image,x,y\na,1\n", "fix.csv", "no row that can be used: 1 with more or fewer cells than the header"),
