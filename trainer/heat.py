@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import matplotlib
 import numpy as np
 import numpy.typing as npt
-from matplotlib.colors import to_hex
+from matplotlib.colors import Colormap, to_hex
 
 from trainer.config import PREDICT_DEFAULTS
 
@@ -25,6 +25,17 @@ VALUES = np.linspace(0, 1, 256)
 """Of the levels of a heat map."""
 BAND_PIXELS = 2**16
 """Pixels in a band of rows."""
+
+
+def colored(values: npt.ArrayLike, colors: Colormap = HEAT) -> npt.NDArray[np.uint8]:
+    """The colours of values in 0..1, which may have any shape (...): (..., 3) RGB."""
+    rgb: npt.NDArray[np.uint8] = np.rint(255 * colors(np.asarray(values))[..., :3]).astype(np.uint8)
+    return rgb
+
+
+def color_scale(width: int = len(VALUES), height: int = 1, colors: Colormap = HEAT) -> npt.NDArray[np.uint8]:
+    """The colours of 0 to 1 from left to right, for a legend: (height, width, 3) RGB."""
+    return np.tile(colored(np.linspace(0, 1, width), colors), (height, 1, 1))
 
 
 def blend(
@@ -62,6 +73,23 @@ def _heat_levels(density: npt.NDArray[np.floating]) -> Callable[[slice], npt.NDA
         return indices
 
     return levels
+
+
+def blend_change(image: npt.NDArray[np.uint8], change: npt.NDArray[np.floating]) -> npt.NDArray[np.uint8]:
+    """Draw a signed map (h, w) over an image in darker grey. The value furthest from 0 is the strongest."""
+    largest = furthest(change)
+    stops = np.linspace(-1, 1, 255)
+
+    def levels(rows: slice) -> npt.NDArray[np.integer]:
+        indices: npt.NDArray[np.int16] = np.rint(change[rows] / largest * 127).astype(np.int16) + 127
+        return indices
+
+    return blend_levels(image, levels, np.abs(stops), CHANGE(stops / 2 + 0.5))
+
+
+def furthest(change: npt.NDArray[np.floating]) -> float:
+    """How far a signed map goes from 0; above 0 for a map without a change."""
+    return max(float(np.abs(change).max()), 1e-12)
 
 
 def blend_levels(

@@ -25,7 +25,7 @@ from tests.trainer.demo import Held, encoded, picture, serving, write_model
 from trainer import preprocess
 from trainer.__main__ import main
 from trainer.commands import demo
-from trainer.demo import app, report, responses, uploads
+from trainer.demo import app, report, responses, screens, uploads
 from trainer.demo.listen import is_loopback, listen
 from trainer.errors import UserError
 from trainer.heat import blend, tint
@@ -142,7 +142,7 @@ def test_every_limit_has_its_reason(client, monkeypatch):
     narrow = encoded(picture(4000, 40))
     assert "160 desktop screens high; at most 40" in reason(422, narrow, path="/map?screen=desktop")
     assert "a report is png or pdf" in client.post("/report.txt", content=b"x", headers=BYTES).json()["error"]
-    monkeypatch.setattr(responses, "MAX_PIXELS", 1000)
+    monkeypatch.setattr(screens, "MAX_PIXELS", 1000)
     assert "allowed" in reason(422, encoded(picture(50, 50)))
     monkeypatch.setattr(uploads, "MAX_BYTES", 10_000)
     assert "the file has at least 0.038 MB; the limit is 0.01 MB" in reason(413, bytes(38_000))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
 from matplotlib.font_manager import get_font
 from matplotlib.patches import Rectangle
@@ -22,7 +23,7 @@ from trainer.demo import screens
 from trainer.demo.meanings import CAUTION, COLORS, MEANINGS
 from trainer.errors import UserError, check
 from trainer.evaluation.wording import MINUS, TIMES
-from trainer.heat import CHANGE, HEAT, blend_levels, tint
+from trainer.heat import CHANGE, HEAT, blend_change, color_scale, colored, tint
 from trainer.picture import Pixels, read_picture
 from trainer.prediction.predictor import Predictor
 from trainer.prediction.regions import Measure, Region, measure
@@ -30,8 +31,6 @@ from trainer.prediction.render import FONT
 from trainer.text import shown
 
 TYPES = {"png": "image/png", "pdf": "application/pdf"}
-MAX_PIXELS = 50_000_000
-"""Of an image, as for its map."""
 MAX_REGIONS = 100
 MAX_SIDE_PX = 1100
 """Longer side of an image in the report."""
@@ -159,7 +158,7 @@ def write(predictor: Predictor, posted: Posted, format: str, model: str, notice:
 
 def _part(predictor: Predictor, head: Head, data: bytes, screen: str) -> Part:
     name = shown(head.name)
-    image = read_picture(data, name, MAX_PIXELS)
+    image = read_picture(data, name, screens.MAX_PIXELS)
     whole, n_screens = screens.predict(predictor, image, screen)
     regions = [Region(shown(box.name), box.x, box.y, box.width, box.height) for box in head.regions]
     for region in regions:
@@ -196,8 +195,7 @@ def _write_part(page: "_Page", part: Part, slot: str) -> None:
     page.down(0.27)
     tallest = 2.9 if slot else 7.2
     across = min(COLUMN, tallest * width / height)
-    alone = np.rint(255 * HEAT(part.map)[..., :3]).astype(np.uint8)
-    for left, pixels in ((MARGIN, tint(part.image, part.map)), (MARGIN + across + GAP, alone)):
+    for left, pixels in ((MARGIN, tint(part.image, part.map)), (MARGIN + across + GAP, colored(part.map))):
         _draw_boxes(page.picture(pixels, left, across), part)
     page.down(across * height / width + 0.16)
 
@@ -233,10 +231,7 @@ def _write_difference(page: "_Page", parts: Sequence[Part]) -> None:
     a, b = parts
     other = np.asarray(Image.fromarray(a.map).resize(b.map.shape[::-1], Image.Resampling.BILINEAR))
     change = b.map / max(b.map.mean(), 1e-12) - other / max(other.mean(), 1e-12)
-    largest = max(float(np.abs(change).max()), 1e-12)
-    stops = np.linspace(-1, 1, 255)
-    levels: NDArray[np.int16] = np.rint(change / largest * 127).astype(np.int16) + 127
-    drawn = blend_levels(b.image, lambda rows: levels[rows], np.abs(stops), CHANGE(stops / 2 + 0.5))
+    drawn = blend_change(b.image, change)
     height, width = b.size
     page.text("What changes from A to B", 11, INK, weight="bold")
     page.down(0.27)
@@ -383,12 +378,9 @@ class _Page:
         self._placed.append((place, self._y))
         return axes
 
-    def colorbar(
-        self, colors: Callable[[NDArray[np.float64]], NDArray[np.float64]], low: str, high: str, x: float
-    ) -> None:
+    def colorbar(self, colors: Colormap, low: str, high: str, x: float) -> None:
         """Draw a legend: a row of colours with words below its ends."""
-        ramp = np.rint(255 * colors(np.linspace(0, 1, 256))[None, :, :3]).astype(np.uint8)
-        self.picture(np.repeat(ramp, 12, axis=0), x, 2.6)
+        self.picture(color_scale(height=12, colors=colors), x, 2.6)
         self._y += 0.15
         self.text(low, 8, SOFT, x)
         self.text(high, 8, SOFT, x + 2.6, align="right")

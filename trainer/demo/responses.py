@@ -19,8 +19,6 @@ from trainer.picture import Pixels, read_picture
 from trainer.prediction import render
 from trainer.prediction.predictor import Predictor
 
-MAX_PIXELS = 50_000_000
-"""The largest images of nearly all phone cameras; their maps need 650 MB while they are resized."""
 MAX_MAP_PX = 1024
 """The longer side of the map for the page; a larger map would be sent and drawn without a visible difference."""
 PATTERN_SIZE = (480, 640)
@@ -50,7 +48,7 @@ def map_for_page(predictor: Predictor, data: bytes, origin: str, screen: str) ->
         UserError: the data is not an image, is damaged, or too large; `origin` is its name in the message.
     """
     ends = [time.perf_counter()]
-    image = read_picture(data, origin, MAX_PIXELS)
+    image = read_picture(data, origin, screens.MAX_PIXELS)
     ends.append(time.perf_counter())
     full, n_screens = screens.predict(predictor, image, screen)
     ends.append(time.perf_counter())
@@ -67,14 +65,15 @@ def map_for_page(predictor: Predictor, data: bytes, origin: str, screen: str) ->
 
 def map_png(predictor: Predictor, data: bytes, origin: str, screen: str) -> Response:
     """The saliency map at the image's own size with 8 bits of grey, as `predict` writes it; as `map_for_page`."""
-    return _png(render.draw_grey(screens.predict(predictor, read_picture(data, origin, MAX_PIXELS), screen)[0]))
+    image = read_picture(data, origin, screens.MAX_PIXELS)
+    return _png(render.draw_grey(screens.predict(predictor, image, screen)[0]))
 
 
 def overlay_png(
     predictor: Predictor, data: bytes, origin: str, screen: str, opacity: float, view: str
 ) -> Response:
     """The map in heat colours over the image at its own size, as a view of VIEWS; as `map_for_page`."""
-    image = read_picture(data, origin, MAX_PIXELS)
+    image = read_picture(data, origin, screens.MAX_PIXELS)
     return _png(Image.fromarray(VIEWS[view](image, screens.predict(predictor, image, screen)[0], opacity)))
 
 

@@ -15,6 +15,8 @@ SCREENS = {"desktop": (800, 1280), "phone": (844, 390)}
 TALL = 1.5
 """Images whose height is more than so many times their width may be cut."""
 MAX_SCREENS = 40
+MAX_PIXELS = 50_000_000
+"""The largest images of nearly all phone cameras; their maps need 650 MB while they are resized."""
 
 
 def predict(predictor: Predictor, image: Pixels, screen: str = "") -> tuple[NDArray[np.float32], int]:

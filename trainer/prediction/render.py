@@ -9,7 +9,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from trainer.config import PREDICT_DEFAULTS
-from trainer.heat import CHANGE, HEAT, bands, blend, blend_levels
+from trainer.heat import CHANGE, HEAT, bands, blend, blend_change, color_scale, furthest
 from trainer.picture import Pixels
 
 Map = npt.NDArray[np.floating]
@@ -154,15 +154,7 @@ def draw_difference(image: Pixels, change: Map, names: Sequence[str]) -> Pixels:
     Returns:
         (h + scale, w, 3): below the image is a colour scale; the image is padded if it is narrower than the scale.
     """
-    largest = max(float(np.abs(change).max()), 1e-12)
-    stops = np.linspace(-1, 1, 255)
-
-    def levels(rows: slice) -> npt.NDArray[np.int16]:
-        indices: npt.NDArray[np.int16] = np.rint(change[rows] / largest * 127).astype(np.int16) + 127
-        return indices
-
-    drawn = blend_levels(image, levels, np.abs(stops), CHANGE(stops / 2 + 0.5))
-    return _add_scale(drawn, largest, names)
+    return _add_scale(blend_change(image, change), furthest(change), names)
 
 
 def _add_scale(pixels: Pixels, largest: float, names: Sequence[str]) -> Pixels:
@@ -174,8 +166,7 @@ def _add_scale(pixels: Pixels, largest: float, names: Sequence[str]) -> Pixels:
     page.paste(Image.fromarray(pixels), ((page.width - width) // 2, 0))
     draw = ImageDraw.Draw(page)
     left, right, top = 2 * pad, page.width - 2 * pad, height + pad
-    ramp = np.rint(255 * CHANGE(np.linspace(0, 1, right - left))[None, :, :3]).astype(np.uint8)
-    page.paste(Image.fromarray(np.repeat(ramp, font_px, axis=0)), (left, top + row))
+    page.paste(Image.fromarray(color_scale(right - left, font_px, CHANGE)), (left, top + row))
     middle, half_px = (left + right) // 2, (right - left) // 2 - pad
     below = top + row + font_px + row // 2
     for x, side, title, value in (
@@ -238,8 +229,7 @@ def _draw_head(width: int, gap: int, title: str, note: str) -> Image.Image:
     x = gap
     draw.text((x, top + 10), "low", INK, small, anchor="lm")
     x += round(small.getlength("low")) + 8
-    ramp = np.rint(255 * HEAT(np.linspace(0, 1, 160))[None, :, :3]).astype(np.uint8)
-    page.paste(Image.fromarray(np.repeat(ramp, 12, axis=0)), (x, top + 4))
+    page.paste(Image.fromarray(color_scale(160, 12)), (x, top + 4))
     draw.text((x + 168, top + 10), "high attention", INK, small, anchor="lm")
     return page
 

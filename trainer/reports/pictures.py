@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from trainer.heat import HEAT, blend
+from trainer.heat import blend, colored
 from trainer.picture import Pixels, open_header
 
 QUALITY = 72
@@ -35,7 +35,7 @@ def load_panels(files: Mapping[str, pathlib.Path], labels: Mapping[str, str]) ->
 def heat(density: npt.NDArray[np.floating], width: int = 640) -> str:
     """A map (h, w) in heat colours, with its maximum as the brightest, scaled to `width` pixels: a data URI."""
     scaled = np.asarray(density, float) / max(float(density.max()), 1e-12)
-    image = Image.fromarray(np.round(HEAT(scaled)[..., :3] * 255).astype(np.uint8))
+    image = Image.fromarray(colored(scaled))
     return image_uri(np.asarray(image.resize((width, round(width * image.height / image.width)))))
 
 

@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib
-import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch
 
 from trainer import files
 from trainer.evaluation import wording
-from trainer.heat import HEAT
+from trainer.heat import color_scale
 from trainer.picture import Pixels
 from trainer.reports.pages import Facts
 
@@ -143,9 +142,8 @@ class _Page:
                 self._text(x, y + 0.08 + shown[1] + 0.13, textwrap.shorten(label, 30), 7, SOFT)
                 x += shown[0] + GAP
         y = PAGE[1] - MARGIN
-        ramp = np.rint(255 * HEAT(np.linspace(0, 1, 256))[None, :, :3]).astype(np.uint8)
         self._text(MARGIN, y, "low", 7, SOFT)
-        self._picture(MARGIN + 0.25, y - 0.09, (1.4, 0.09), ramp)
+        self._picture(MARGIN + 0.25, y - 0.09, (1.4, 0.09), color_scale())
         self._text(MARGIN + 1.72, y, "high attention. Heat maps over the darkened image.", 7, SOFT)
 
     def _picture(self, x: float, y: float, size: tuple[float, float], pixels: Pixels) -> None:
