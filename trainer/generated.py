@@ -1,7 +1,9 @@
 """What a model of the sample set, and scores on it, say about themselves: they come from generated shapes."""
 
+import itertools
 import os
 import pathlib
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,7 +14,8 @@ from trainer.records import ModelConfig
 
 SUBJECTS = {"candidate": "The candidate", "champion": "The current default"}
 """Models of an evaluation -> their names in sentences."""
-MARK = "trained on generated shapes only"
+SHAPES = "generated shapes"
+MARK = f"trained on {SHAPES} only"
 SCORES = (
     "{} are of generated shapes. They say nothing about photographs or designs, so do not compare them with "
     "scores on other data."
@@ -52,7 +55,7 @@ def of_model(config: Mapping[str, Any] | None, subject: str = "This model") -> s
 
 def training(config: Mapping[str, Any] | None) -> str:
     """What a model of the sample set was, after "was": MARK, or a fine-tuned model of real data."""
-    return MARK if all(map(is_sample, trainings(config))) else "last trained on generated shapes"
+    return MARK if all(map(is_sample, trainings(config))) else f"last trained on {SHAPES}"
 
 
 def trainings(config: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
@@ -60,6 +63,17 @@ def trainings(config: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
     while config is not None:
         yield config
         config = config.get("base_model")
+
+
+def datasets(config: Mapping[str, Any] | None) -> list[str]:
+    """The datasets that a model was trained on, in order; SHAPES for the sample set."""
+    names = [SHAPES if is_sample(each) else str(each.get("dataset") or "") for each in trainings(config)]
+    return [name for name, _ in itertools.groupby(reversed(names)) if name]
+
+
+def origin(config: Mapping[str, Any] | None) -> str:
+    """What a model was trained on, such as "trained on A, then on B"; empty if unknown."""
+    return f"trained on {', then on '.join(names)}" if (names := datasets(config)) else ""
 
 
 def of_folder(folder: str | os.PathLike[str], subject: str = "This model") -> str:
@@ -70,6 +84,13 @@ def of_folder(folder: str | os.PathLike[str], subject: str = "This model") -> st
         if path.exists()
         else ""
     )
+
+
+def tell(folder: str | os.PathLike[str]) -> str:
+    """As `of_folder`, and print it on stderr."""
+    if notice := of_folder(folder):
+        print(f"note: {notice}", file=sys.stderr, flush=True)
+    return notice
 
 
 def of_evaluation(content: Mapping[str, Any]) -> list[str]:

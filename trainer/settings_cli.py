@@ -118,6 +118,17 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default="", metavar="MODEL", help=f"{MODEL} (default: {default}).")
 
 
+def add_region(group: argparse._ActionsContainer) -> None:
+    """Give a parser or a group of flags the flag `--region`, for `trainer.prediction.regions.parse_region`."""
+    group.add_argument(
+        "--region",
+        action="append",
+        default=[],
+        metavar="NAME:X,Y,W,H",
+        help="Region to measure: pixels from the top left, or all four in %%; repeat it for more regions.",
+    )
+
+
 def settings(config: type[Config], arguments: argparse.Namespace, **others: Any) -> Config:
     """The dataclass with the values of its flags and of `others`; its defaults for fields with neither."""
     names = {field.name for field in dataclasses.fields(config)}  # type: ignore[arg-type]

@@ -67,20 +67,10 @@ def _row(name: str, version: Version, aliases: Sequence[str]) -> tuple[str, ...]
     return (
         f"{name}@{version.number}",
         printable(str(record.get("created", UNKNOWN))[:10]),
-        printable(_trained_on(version)) or UNKNOWN,
+        printable(", ".join(generated.datasets(version.model_config))) or UNKNOWN,
         *(f"{scores[metric]:.3f}" if metric in scores else UNKNOWN for metric in SCORES),
         ", ".join(aliases) or UNKNOWN,
         printable(version.place),
-    )
-
-
-def _trained_on(version: Version) -> str:
-    """The datasets of a model's trainings, the last one last; the sample set under the name that it has."""
-    if generated.is_sample(version.model_config):
-        return "generated shapes"
-    trainings = [each for each in generated.trainings(version.model_config) if each.get("dataset")]
-    return ", ".join(
-        "generated shapes" if generated.is_sample(each) else str(each["dataset"]) for each in reversed(trainings)
     )
 
 

@@ -22,7 +22,6 @@ The exit status is 0 if every requirement is met, 1 if one is not, and 2 if the 
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,16 @@ from trainer.config import PageConfig, PredictConfig
 from trainer.errors import UsageError, UserError, check
 from trainer.loading import load_tensorflow
 from trainer.parser import Parser
-from trainer.settings_cli import STDOUT, add_model, add_settings, output_dir, output_file, settings, summarize
+from trainer.settings_cli import (
+    STDOUT,
+    add_model,
+    add_region,
+    add_settings,
+    output_dir,
+    output_file,
+    settings,
+    summarize,
+)
 from trainer.text import printable
 
 if TYPE_CHECKING:
@@ -62,14 +70,9 @@ def configure(parser: Parser) -> None:
         metavar="PERCENT",
         help="Largest drop of each region from the baseline, such as 20%%, unless a requirement gives its own.",
     )
-    add = parser.group("regions").add_argument
-    add(
-        "--region",
-        action="append",
-        default=[],
-        metavar="NAME:X,Y,W,H",
-        help="Region to measure: pixels from the top left, or all four in %%; repeat it for more regions.",
-    )
+    group = parser.group("regions")
+    add_region(group)
+    add = group.add_argument
     add(
         "--regions",
         default="",
@@ -155,8 +158,7 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     check(not drop or bool(parsed.baseline), f"{drop} needs an earlier design; give it with --baseline")
     pages, pictures = settings(PageConfig, parsed), settings(PredictConfig, parsed)
     answering = find_answering(parsed.model)
-    if notice := generated.of_folder(answering.folder):
-        print(f"note: {notice}", file=sys.stderr, flush=True)
+    notice = generated.tell(answering.folder)
     names = [name for name in (parsed.design, parsed.baseline) if name is not None]
     designs = read_all(names, regions, elements, pages, pictures.most_pixels)
     paths = name_pictures(parsed.output_dir, designs) if parsed.output_dir else {}

@@ -6,7 +6,6 @@ have 8 bits and a scale for each output channel, and are float32 again when they
 
 import argparse
 import pathlib
-import sys
 from typing import Any
 
 from trainer import generated
@@ -73,7 +72,7 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.models.load import load_model
 
     print(f"exporting {answering.name} as {parsed.format}", flush=True)  # it takes up to a minute
-    model, notice = load_model(folder), generated.of_folder(folder)
+    model, notice = load_model(folder), generated.tell(folder)
     if parsed.format == SAVED_MODEL:
         from trainer.models.saved_model import write_saved_model
 
@@ -84,8 +83,6 @@ def execute(parsed: argparse.Namespace) -> None:
         write_lite(model, size, path, parsed.quantization)
     else:
         _export_compact(model, size, path, folder)
-    if notice:
-        print(f"note: {notice}", file=sys.stderr)
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     size_bytes = sum(file.stat().st_size for file in files)
     print(f"wrote {path}, {size_bytes / 1e6:.1f} MB, for images of {size[0]} x {size[1]} pixels (height x width)")

@@ -19,12 +19,13 @@ import sys
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from trainer import generated
 from trainer.config import PREDICT_DEFAULTS, PredictConfig
 from trainer.errors import check, interrupted_status, some
 from trainer.loading import announce, load_tensorflow
 from trainer.local_files import local_path
 from trainer.parser import Parser
-from trainer.settings_cli import add_model, add_settings, output_dir, output_file, settings, summarize
+from trainer.settings_cli import add_model, add_region, add_settings, output_dir, output_file, settings, summarize
 from trainer.text import printable
 
 if TYPE_CHECKING:
@@ -55,13 +56,7 @@ def configure(parser: Parser) -> None:
         metavar="FILE",
         help="Write a page of thumbnails; several pages for many images.",
     )
-    add(
-        "--region",
-        action="append",
-        default=[],
-        metavar="NAME:X,Y,W,H",
-        help="Region to measure: pixels from the top left, or all four in %%; repeat it for more regions.",
-    )
+    add_region(parser)
     add("--compare", nargs=2, metavar=("A", "B"), help="Two designs: where B gets more or less attention than A.")
     add("--json", type=output_file, metavar="FILE", help="Write the outcome of each image as JSON; - is stdout.")
     add_settings(parser, PredictConfig)
@@ -137,7 +132,7 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     protect(inputs, {"--contact-sheet": sheet.paths if sheet else [], "--json": json_files})
     answering = find_answering(parsed.model)
     model = answering.folder
-    notice = _note(model)
+    notice = generated.tell(model)
     if sheet:
         sheet.note = " ".join(filter(None, [f"Model: {answering}.", notice]))
     predicted = _outcomes(model, inputs, paths, config, regions, THUMBNAIL_PX if sheet else 0)
@@ -147,15 +142,6 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     images = [as_json(outcome) for outcome in outcomes]
     about = {"schema": JSON_SCHEMA, "named": answering.name, "model": str(model), "notice": notice}
     return {**about, "failed": failed, "images": images}
-
-
-def _note(model: pathlib.Path) -> str:
-    """What a model of the sample set must say, which is printed on stderr; empty for others."""
-    from trainer import generated
-
-    if notice := generated.of_folder(model):
-        print(f"note: {notice}", file=sys.stderr, flush=True)
-    return notice
 
 
 def _outcomes(
@@ -244,7 +230,7 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     protect(inputs, {"--json": [parsed.json] if parsed.json else []})
     answering = find_answering(parsed.model)
     model = answering.folder
-    notice = _note(model)
+    notice = generated.tell(model)
     pixels = read_designs((first, second), regions, config.most_pixels)
     load_tensorflow()
     from trainer.prediction.predictor import Predictor

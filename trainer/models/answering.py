@@ -90,12 +90,7 @@ def _origin(config: Mapping[str, Any] | None) -> str:
     """What a model was trained on, by the content of its MODEL_CONFIG."""
     if generated.is_sample(config):
         return f"MSI-Net, {generated.training(config)}"
-    trainings = [
-        "generated shapes" if generated.is_sample(each) else str(each["dataset"])
-        for each in generated.trainings(config)
-        if each.get("dataset")
-    ]
-    return ", ".join(["MSI-Net", *([f"trained on {', then on '.join(reversed(trainings))}"] if trainings else [])])
+    return ", ".join(filter(None, ["MSI-Net", generated.origin(config)]))
 
 
 def _config(folder: pathlib.Path) -> Mapping[str, Any] | None:

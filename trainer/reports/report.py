@@ -103,7 +103,7 @@ def head(folder: pathlib.Path, content: Mapping[str, Any]) -> pages.Facts:
     """What identifies an evaluation in `folder`: model, data, run, date, version and commit."""
     images = (f"{result['n_images']:,} {wording.images_of(name)}" for name, result in content["datasets"].items())
     facts = {
-        "Model": trainings.origin(content["model_configs"][CANDIDATE]),
+        "Model": generated.origin(content["model_configs"][CANDIDATE]),
         "Data": " and ".join(images),
         "Run": _run(folder, content),
         "Date": content.get("date", ""),

@@ -33,12 +33,6 @@ def columns(models: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Facts]:
     return {" and ".join(names): _facts(training) for names, training in found}
 
 
-def origin(config: Mapping[str, Any] | None) -> str:
-    """The datasets that a model was trained on, in order; empty if unknown."""
-    datasets = [str(each["dataset"]) for each in generated.trainings(config) if each.get("dataset")]
-    return f"trained on {', then on '.join(reversed(datasets))}" if datasets else ""
-
-
 def _facts(training: Mapping[str, Any]) -> Facts:
     """The keys of a MODEL_CONFIG, and its settings; where both have a name, the key is what the training used."""
     facts = {name: value for name, value in training.items() if name not in (*NESTED, SETTINGS)}
