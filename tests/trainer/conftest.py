@@ -4,7 +4,9 @@ import json
 import shutil
 
 import pytest
+from playwright.sync_api import sync_playwright
 
+from tests.browser import launch
 from tests.golden.weights import set_golden_weights
 from tests.narrow import narrowed
 from tests.trainer import predictable
@@ -24,6 +26,15 @@ def narrow():
     """
     with narrowed():
         yield
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A headless Chromium; skips the test where none is installed."""
+    with sync_playwright() as playwright:
+        browser = launch(playwright)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,8 @@ import httpx
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import sync_playwright
 
-from tests.browser import Watched, launch
+from tests.browser import Watched
 from tests.trainer.demo import Held, encoded, picture, serving, write_model
 from trainer import generated, heat, preprocess
 from trainer.demo import responses, uploads
@@ -54,14 +53,6 @@ def predictor(tmp_path_factory):
 def address(predictor):
     with serving(predictor) as address:
         yield address
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        browser = launch(playwright)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from playwright.sync_api import sync_playwright
 
-from tests.browser import Watched, launch
+from tests.browser import Watched
 from trainer.evaluation.per_image import PerImage
 from trainer.reports import gallery, report
 
@@ -31,14 +30,6 @@ def test_images_are_sorted_and_one_without_a_score_is_last(order, expected):
     assert texts["0.png"] == "NSS: candidate 1.000, default 1.100"
     assert texts["3.png"] == "NSS: candidate \N{EN DASH}, default \N{EN DASH}"
     assert [metric["name"] for metric in described["metrics"]] == ["nss"]
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        browser = launch(playwright)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")
