@@ -15,7 +15,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
 from pipeline.graph.environment import load_environment
-from pipeline.vertex import checks, runs, schedule
+from pipeline.vertex import checks, runs, schedule, submit
 from trainer.errors import check
 from trainer.parser import Parser
 
@@ -37,7 +37,10 @@ def configure(parser: Parser) -> None:
     parser.add_argument("--start", default="", help="first date or time for runs, such as 2026-03-01T12:00")
     parser.add_argument("--end", default="", help="date or time from which no run starts")
     add_template(parser)
-    parser.add_argument("--dry-run", action="store_true", help="for create: print the request without sending it")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="for create: say what would be scheduled, and send nothing"
+    )
+    parser.add_argument("--json", action="store_true", help="for --dry-run: print the whole request as JSON")
     add_parameters(parser)
 
 
@@ -67,6 +70,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -> int:
     is_new = parsed.action == "create"
     check(is_new or not parsed.dry_run, "--dry-run is for create")
+    check(parsed.dry_run or not parsed.json, "--json is for --dry-run")
     check(
         bool(parsed.cron) or not is_new,
         "set the times with --cron, such as --cron '0 3 * * 1', and --timezone if it is not UTC",
@@ -83,12 +87,25 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
     title = old.display_name if old else name
     plan = schedule.prepare(environment, title, when, passed, parsed.template, parsed.cache)
     if parsed.dry_run:
-        print(json.dumps(plan.request, indent=2))
+        _announce(plan, parsed.json)
         return 0
     checks.check_bucket(environment)
     created = schedule.replace(plan, old) if old else schedule.create(plan)
     _describe(environment, created)
     return 0
+
+
+def _announce(plan: schedule.SchedulePlan, as_json: bool) -> None:
+    """Say what would be created."""
+    if as_json:
+        print(json.dumps(plan.request, indent=2))
+        return
+    when = plan.timing
+    moments = {"Start": when.start, "End": when.end}
+    limits = {name: f"{moment:{TIME}}" for name, moment in moments.items() if moment}
+    lines = submit.summary(plan, Schedule=plan.name, Times=f"{when.expression} ({when.zone})", **limits)
+    print("\n".join(lines))
+    print("Nothing was sent. --json prints the whole request; without --dry-run, the schedule is created.")
 
 
 def _line(entry: Any) -> str:

@@ -44,7 +44,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         if parsed.json:
             print(json.dumps(submission.request, indent=2))
             return 0
-        print("\n".join(submit.summary(submission)))
+        print("\n".join(submit.summary(submission, Run=submission.run)))
         print("Nothing was sent. --json prints the whole request; without --dry-run, the run is started.")
         return 0
     for line in submit.estimates(submission):

@@ -10,7 +10,7 @@ import json
 import re
 import secrets
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from pipeline import cloud
 from pipeline.graph import parameters
@@ -137,36 +137,48 @@ def check_locations(environment: Environment, values: Mapping[str, Value]) -> No
     )
 
 
-def estimates(submission: Submission) -> list[str]:
+class Planned(Protocol):
+    """A run, or what a schedule starts."""
+
+    @property
+    def environment(self) -> Environment:
+        """Where to run."""
+
+    @property
+    def job(self) -> Mapping[str, Any]:
+        """The API's PipelineJob as JSON."""
+
+
+def estimates(planned: Planned) -> list[str]:
     """One line per training step of our pipeline: its machines, and its estimated time and cost."""
-    chosen = Template(submission.job["pipelineSpec"])
+    chosen = Template(planned.job["pipelineSpec"])
     if chosen.name != NAME:
         return []
-    values = {**chosen.defaults(), **submission.job["runtimeConfig"]["parameterValues"]}
+    values = {**chosen.defaults(), **planned.job["runtimeConfig"]["parameterValues"]}
     return [
         f"{STEPS[step]}: {made.machines.workers} x {made.accelerator.name}, {made.machines.provisioning}, about "
         f"{format_duration(3600 * made.hours)}"
         + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
-        for step, made in checks.plans(submission.environment, values).items()
+        for step, made in checks.plans(planned.environment, values).items()
     ]
 
 
-def summary(submission: Submission) -> list[str]:
-    """What a run would be, in about ten lines: where, as whom, with what parameters, and its estimates."""
-    environment, job = submission.environment, submission.job
+def summary(planned: Planned, **first: str) -> list[str]:
+    """What a run would be, in about ten lines: `first`, its place, account and parameters, and its estimates."""
+    environment, job = planned.environment, planned.job
     chosen = Template(job["pipelineSpec"])
     defaults, given = chosen.defaults(), job["runtimeConfig"]["parameterValues"]
     changed = {name: value for name, value in sorted(given.items()) if value != defaults.get(name)}
     images = f"{environment.image_repository}, tag {environment.image_tag}"
     facts = {
-        "Run": submission.run,
+        **first,
         "Project": f"{environment.project}, {environment.location}",
         "Account": environment.service_account or "the default account of Vertex AI",
         "Outputs": f"below {job['runtimeConfig']['gcsOutputDirectory']}",
         "Template": job.get("templateUri", f"{chosen.name}, in this request; images of {images}"),
         "Parameters": recipes.listed(changed) or "those of the template",
     }
-    return [*(f"{name + ':':<12}{value}" for name, value in facts.items()), *estimates(submission)]
+    return [*(f"{name + ':':<12}{value}" for name, value in facts.items()), *estimates(planned)]
 
 
 def notes(submission: Submission) -> list[str]:

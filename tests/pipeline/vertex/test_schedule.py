@@ -103,8 +103,15 @@ def test_second_schedule_of_the_same_name_is_refused(vertex, do):
     assert len(vertex.kept("schedules")) == 2
 
 
-def test_dry_run_prints_the_request_and_sends_nothing(vertex, do):
-    printed = json.loads("\n".join(do("create", *MONDAYS, "--dry-run")))
+def test_dry_run_says_what_would_be_scheduled_and_sends_nothing(vertex, do):
+    lines = do("create", *MONDAYS, "--dry-run", "--end", "2099-01-01", "base_epochs=3")
+    facts = dict(line.split(":", 1) for line in lines[:-1])
+    assert facts["Schedule"].strip() == "msinet-prod"
+    assert facts["Times"].strip() == "0 3 * * 1 (Europe/London)"
+    assert facts["End"].strip() == "Thu 2099-01-01 00:00 GMT"
+    assert "base_epochs=3" in facts["Parameters"]
+    assert lines[-1].startswith("Nothing was sent.")
+    printed = json.loads("\n".join(do("create", *MONDAYS, "--dry-run", "--json")))
     assert not vertex.requests
     do("create", *MONDAYS)
     assert printed["schedule"] == vertex.sent("POST", "/schedules")[0].body
@@ -320,6 +327,7 @@ def test_two_schedules_of_one_name_are_selected_by_id(vertex, do):
         (["create", *MONDAYS, "--cache", "maybe"], "caching is 'maybe'"),
         (["replace", "--cron", "nonsense"], "has 1 fields"),
         (["replace", *MONDAYS, "--dry-run"], "--dry-run is for create"),
+        (["create", *MONDAYS, "--json"], "--json is for --dry-run"),
         (["pause", "base_epochs=3"], "pause takes no parameters"),
         (["list", "base_epocs=3"], "did you mean 'base_epochs'"),
     ],
