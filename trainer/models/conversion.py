@@ -18,7 +18,7 @@ from trainer.models.frozen_graph import Graph
 from trainer.models.local_weights import Imported, LocalWeights
 from trainer.models.saved_model import write_model
 from trainer.models.weights import Matched
-from trainer.records import ModelConfig
+from trainer.records import SizedConfig
 
 TOLERANCE = 1e-4
 """Maximum difference allowed between maps of the source's own graph and of the imported network, on 0..1. Another
@@ -104,7 +104,7 @@ def _summary(
     """MODEL_CONFIG of the imported model; a training from it resumes only with the same `identity`."""
     if local.model is not None:
         remedy = "give the folder of a model that `train` or `import-weights` wrote"
-        return dict(read_json(local.model / MODEL_CONFIG, remedy, ModelConfig))
+        return dict(read_json(local.model / MODEL_CONFIG, remedy, SizedConfig))
     checksum = 0
     for key in sorted(matched.values):
         checksum = zlib.crc32(matched.values[key].tobytes(), checksum)

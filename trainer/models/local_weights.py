@@ -98,7 +98,7 @@ def kind_of(path: pathlib.Path) -> tuple[Kind, pathlib.Path]:
 def _checkpoint_at(path: pathlib.Path) -> pathlib.Path | None:
     """The common name of a checkpoint's files; None if `path` is not a checkpoint."""
     whole = PART.sub("", path.name)
-    prefix = path.with_name(whole)
+    prefix = path.parent / whole  # `with_name` refuses the folders . and /
     if pathlib.Path(f"{prefix}.index").is_file():
         return prefix
     if whole != path.name:

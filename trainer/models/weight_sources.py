@@ -156,7 +156,10 @@ class _Remote:
 
 
 def _exists(path: pathlib.Path) -> bool:
-    return path.exists() or pathlib.Path(f"{path}.index").is_file()
+    try:
+        return path.exists() or pathlib.Path(f"{path}.index").is_file()
+    except OSError as error:  # such as a name that is too long
+        raise UserError(f"cannot read {printable(str(path))}: {error.strerror}") from None
 
 
 def _model(source: str, remote: _Remote | None) -> pathlib.Path | None:

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -244,6 +245,24 @@ def test_what_is_no_file_is_refused(tmp_path):
     for name in ("x.h5", "saved"):
         with pytest.raises(UserError, match="is neither a file nor a folder"):
             import_model(str(tmp_path / name), tmp_path / "model")
+
+
+def test_names_that_no_file_can_have_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, reason in {"b" * 300: "File name too long", ".": "is a folder without saved_model.pb"}.items():
+        with pytest.raises(UserError, match=reason):
+            import_model(name, tmp_path / "model")
+
+
+def test_model_whose_config_lacks_the_image_size_is_refused(imported, tmp_path):
+    config = json.loads((imported[0] / MODEL_CONFIG).read_text())
+    del config["image_size"]
+    (tmp_path / "old").mkdir()
+    shutil.copy(imported[0] / WEIGHTS, tmp_path / "old")
+    (tmp_path / "old" / MODEL_CONFIG).write_text(json.dumps(config))
+    with pytest.raises(UserError, match=r"config\.json.*image_size"):
+        import_model(str(tmp_path / "old"), tmp_path / "model")
+    assert not (tmp_path / "model").exists()
 
 
 def test_models_of_a_registry_are_found_by_name(imported, tmp_path, monkeypatch, bucket):
