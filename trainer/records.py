@@ -143,11 +143,21 @@ class Evaluation(_Decided, _Dated):
 # === Versions and runs ===
 
 
+class Prepared(TypedDict, total=False):
+    """Prepared data that a version was trained on."""
+
+    dataset: str
+    source: str
+    counts: dict[str, int]
+
+
 class Lineage(TypedDict, total=False):
     """The origin of a version."""
 
     run: str
     folder: str
+    code_version: str
+    data: dict[str, Prepared]
     model: ModelConfig | None
 
 
@@ -158,6 +168,7 @@ class Version(TypedDict, total=False):
     created: str
     reason: str
     metrics: dict[str, Any]
+    decided_on: str
     lineage: Lineage
 
 

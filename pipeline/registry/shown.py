@@ -52,9 +52,13 @@ def as_json(name: str, version: Version, aliases: Mapping[str, int]) -> dict[str
 
 
 def _metrics(version: Version) -> dict[str, Mapping[str, float]]:
-    """Dataset -> metric -> score; another program may have written other metrics."""
+    """Dataset -> metric -> score; another program may have written other metrics, and other values."""
     metrics = version.record.get("metrics", {})
-    return {dataset: scores for dataset, scores in metrics.items() if isinstance(scores, Mapping)}
+    return {dataset: _numbers(scores) for dataset, scores in metrics.items() if isinstance(scores, Mapping)}
+
+
+def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
+    return {metric: score for metric, score in scores.items() if isinstance(score, (int, float))}
 
 
 def _aliases_of(version: Version, aliases: Mapping[str, int]) -> list[str]:

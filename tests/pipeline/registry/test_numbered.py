@@ -92,6 +92,11 @@ def test_version_of_another_writer_is_listed(registry, stored, model, capsys):
     assert line.split() == ["msinet@1", *"-----", "default", f"{registry.address}/msinet/1"]
     assert main(["registry", "show", "--registry", registry.address]) == 0
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == ["Model", "Place"]
+    scores = {"metrics": {"theirs": {"cc": 0.5, "kld": [1], "nss": None}, "total": 1}, "decided_on": "theirs"}
+    stored.write("msinet/1/assets.extra/version.json", json.dumps(scores).encode())
+    for command in ("list", "show"):
+        assert main(["registry", command, "--registry", registry.address]) == 0
+        assert "0.500" in capsys.readouterr().out
     stored.write("msinet/1/assets.extra/version.json", json.dumps({"created": "\x1b[2Jnow"}).encode())
     assert main(["registry", "list", "--registry", registry.address]) == 0
     assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["msinet@1", r"'\x1b[2Jnow'"]
