@@ -146,13 +146,22 @@ def _resumed_run(environment: str, folder: str, passed: Mapping[str, Value]) -> 
 
 
 def _new_run(environment: str, folder: str, passed: Mapping[str, Value]) -> Run:
-    # An empty source is the public place of the dataset, so it needs the settings of real data too.
-    has_data = any(passed.get(f"{step}_source", SAMPLE) != SAMPLE for step in parameters.STEPS)
-    loaded = load_environment(environment or ("local" if has_data else "sample"))
+    loaded = load_environment(environment or ("local" if _has_data(passed) else "sample"))
     loaded.require_target("local")
     name = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     path = pathlib.Path(folder) if folder else RUNS / name
     return Run(path, loaded.name, layered(loaded.parameters, passed))
+
+
+def _has_data(passed: Mapping[str, Value]) -> bool:
+    """Whether parameters name real data, which needs the settings of real data too.
+
+    An empty source is the public place of the dataset, and so is none beside a dataset's name.
+    """
+    return any(
+        passed[source] != SAMPLE if source in passed else bool(passed.get(dataset))
+        for source, dataset in ((f"{step}_source", f"{step}_dataset") for step in parameters.STEPS)
+    )
 
 
 def _require_files(values: Mapping[str, Value]) -> None:

@@ -17,10 +17,12 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from pipeline.graph.parameters import Value, steps_of
 from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run
 from pipeline.local.progress import ANSI, Progress
 from pipeline.registry.address import VERTEX
 from trainer import artifacts, files, generated, records, scratch
+from trainer.config import PRETRAINED, SAMPLE
 from trainer.errors import UserError
 from trainer.text import visible
 
@@ -40,6 +42,8 @@ def execute_run(run: Run, console: Console) -> int:
         run = run.start_attempt()
         run.save()
         console.print(Text(f"Run {_shown(run.folder)}, environment {run.environment}"), soft_wrap=True)
+        if on_shapes := _on_shapes(run.parameters):
+            console.print(Text(f"note: {on_shapes}"), soft_wrap=True)
         with Progress(console) as progress:
             try:
                 status = _run_worker(run.folder, progress)
@@ -52,6 +56,14 @@ def execute_run(run: Run, console: Console) -> int:
         # No longer needed after the training, and several times as large as the model.
         shutil.rmtree(run.folder / CHECKPOINTS, ignore_errors=True)
         return _print_end(run, console)
+
+
+def _on_shapes(values: Mapping[str, Value]) -> str:
+    """What a run says first that trains on the sample set; empty for others."""
+    steps = {step: title for step, title in steps_of(values).items() if values.get(f"{step}_source") == SAMPLE}
+    sources = " and ".join(f"{step}_source=FOLDER" for step in steps)
+    titles = " and ".join(steps.values())
+    return f"{titles} on {generated.SHAPES}; for your own data pass {sources}" if steps else ""
 
 
 def _copy_shown(run: Run, progress: Progress) -> None:
@@ -153,13 +165,17 @@ def _print_end(run: Run, console: Console) -> int:
     registered = files.read_json(uploaded, "run the pipeline again", records.TaskRecord)["parameterValues"]
     _print_fact(console, "Registered", f"{run.model_name} version {registered['version']} ({registered['alias']})")
     _print_fact(console, "Run folder", _shown(run.folder))
-    for name, value in _next_steps(run, registered, generated.is_sample(_model_config(run))).items():
+    for name, value in _next_steps(run, registered, _evaluation(run)).items():
         _print_fact(console, name, value)
     return 0
 
 
-def _next_steps(run: Run, registered: Mapping[str, Any], is_sample: bool) -> dict[str, str]:
+def _next_steps(run: Run, registered: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> dict[str, str]:
     """What a user may do next: a word for it -> the command or the advice."""
+    from trainer.evaluation.per_image import CANDIDATE, CHAMPION
+
+    models: Mapping[str, Any] = evaluation["model_configs"] if evaluation else {}
+    is_sample = generated.is_sample(models.get(CANDIDATE))
     registry, alias = str(run.parameters.get("registry", "")), registered["alias"]
     steps = {}
     if not registry and (run.model_name, alias, is_sample) == (artifacts.MODEL_NAME, artifacts.DEFAULT, False):
@@ -173,26 +189,29 @@ def _next_steps(run: Run, registered: Mapping[str, Any], is_sample: bool) -> dic
         steps["All models"] += f" --registry {shlex.quote(registry)}"
     if is_sample:
         steps["Next"] = generated.NEXT
+    elif evaluation and CHAMPION not in models and not registry:  # nothing has been compared with it yet
+        data = shlex.quote(str(evaluation["datasets"].get(evaluation.get("decides"), {}).get("folder", "DIR")))
+        model = f"{run.model_name}@{registered['version']}"
+        steps["Compare"] = f"python -m trainer compare {PRETRAINED} {model} --dataset-dir {data}"
     return steps
 
 
-def _model_config(run: Run) -> Mapping[str, Any] | None:
-    """MODEL_CONFIG of the run's model, from its evaluation."""
+def _evaluation(run: Run) -> dict[str, Any] | None:
+    """The content of EVALUATION, if there is one."""
     path = run.output("evaluate-model", f"evaluation/{artifacts.EVALUATION}")
     if path is None:
         return None
-    outcome: records.Outcome = files.read_json(path, "run the pipeline again", records.Outcome)
-    return outcome["model_configs"].get("candidate")
+    outcome: dict[str, Any] = files.read_json(path, "run the pipeline again", records.Outcome)
+    return outcome
 
 
 def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
     """Print the evaluation, if there is one; returns whether there is, and its model may be registered."""
-    path = run.output("evaluate-model", f"evaluation/{artifacts.EVALUATION}")
-    if path is None:
+    evaluation = _evaluation(run)
+    if evaluation is None:
         return False
     from trainer.reports.terminal import print_evaluation
 
-    evaluation = files.read_json(path, "run the pipeline again", records.Outcome)
     print_evaluation(evaluation, console, registers)
     _print_fact(console, "Report", _shown(run.folder / "report.html"))
     _print_fact(

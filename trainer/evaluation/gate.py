@@ -156,8 +156,16 @@ def precedence(
 
 def reason_of(evaluation: Mapping[str, Any], registers: bool) -> str:
     """The reason of the decision in an evaluation; it says `would become` unless the candidate is registered."""
+    if is_undecided(evaluation, registers):
+        return "No default model was compared with it."
     reason = str(evaluation["reason"])
     return reason if registers else reason.replace(BECOMES, "The candidate would become the default", 1)
+
+
+def is_undecided(evaluation: Mapping[str, Any], registers: bool) -> bool:
+    """Whether an evaluation decides nothing: outside of a run it knows no default model unless one is given."""
+    is_alone = not registers and not evaluation.get("run") and CHAMPION not in evaluation["model_configs"]
+    return is_alone and bool(evaluation["passed_baseline"])
 
 
 def require_baseline(evaluation: dict[str, Any]) -> None:

@@ -25,6 +25,8 @@ def headline(content: Mapping[str, Any], registers: bool) -> tuple[str, str]:
     """Tone and headline of the decision, which has no effect unless the candidate is registered."""
     if not content["passed_baseline"]:
         return "bad", "Worse than the centre bias"
+    if gate.is_undecided(content, registers):
+        return "plain", "Not compared with a default model"
     if content["promote"]:
         return "good", "Becomes the default" if registers else "Would become the default"
     return "plain", "Not promoted"

@@ -112,6 +112,8 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, wor
     assert any(line.startswith("KLD ↓") for line in lines)
     assert any(line.startswith("Test images of salicon: 3; ") for line in lines)
     assert "Registered: msinet version 1 (default)" in lines
+    shapes = "note: Base training and Fine-tuning on generated shapes; for your own data pass base_source=FOLDER"
+    assert lines[1] == f"{shapes} and finetune_source=FOLDER"
     assert f"Report:     {pathlib.Path('runs/first/report.html')}" in lines
     assert "To share:   runs/first/report.png, runs/first/report.pdf" in lines
     assert "executor_input" not in first.stdout
@@ -178,6 +180,11 @@ def test_environment_is_the_sample_without_a_source(tmp_path, monkeypatch):
     assert prepare_run("", "", "", {"base_source": "gs://bucket/salicon"}).environment == "local"
     assert prepare_run("", "", "", {"base_source": "", "finetune_source": "sample"}).environment == "local"
     assert prepare_run("", "", "", {"finetune_source": "sample"}).environment == "sample"
+    named = {"base_model_uri": "pretrained", "finetune_dataset": "osie"}
+    assert prepare_run("", "", "", named).environment == "local"
+    assert prepare_run("", "", "", {"base_source": "sample", "base_dataset": "osie"}).environment == "sample"
+    with pytest.raises(UserError, match="custom has no public place; set finetune_source to a folder"):
+        prepare_run("", "", "", {**named, "finetune_dataset": "custom", "recipe": "small"})
     explicit = prepare_run("sample", "", "", {"base_source": "gs://bucket/salicon", "base_epochs": 1})
     assert explicit.parameters["base_source"] == "gs://bucket/salicon"
     assert explicit.parameters["finetune_source"] == "sample"
@@ -455,7 +462,7 @@ def test_every_failed_step_is_named_at_the_end(tmp_path):
 @pytest.mark.parametrize("passed", [True, False])
 def test_run_that_stops_after_its_evaluation_says_that_nothing_is_registered(passed, tmp_path):
     stopped = Run(tmp_path / "run", "sample", {})
-    content = {"datasets": {}, "passed_baseline": passed, "model_configs": {}}
+    content = {"datasets": {}, "passed_baseline": passed, "model_configs": {}, "run": "msinet-2026"}
     content["reason"] = "The candidate becomes the default: there is no default model yet."
     files.write_json(
         stopped.folder / "msinet-2026" / "evaluate-model" / "evaluation" / artifacts.EVALUATION, content
@@ -529,4 +536,6 @@ def test_run_ends_with_what_to_do_next(source, alias, registry, try_it, listed, 
     assert [line for line in lines if line.startswith("Try it:")] == ([f"Try it:     {try_it}"] if try_it else [])
     assert f"All models: python -m pipeline registry list{listed}" in lines
     assert (f"Next:       {generated.NEXT}" in lines) is said
+    compare = "Compare:    python -m trainer compare pretrained msinet@7 --dataset-dir DIR"
+    assert (compare in lines) is not bool(said or registry)
     assert (generated.of_model({"source": "sample"}, "The candidate") in lines) is said

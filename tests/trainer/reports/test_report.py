@@ -176,10 +176,13 @@ def test_report_shows_the_gains_and_their_significance(page, evaluation):
         ({"promote": True}, True, "Becomes the default"),
         ({"promote": True}, False, "Would become the default"),
         ({"promote": False}, True, "Not promoted"),
+        ({"promote": True, "model_configs": {}}, False, "Not compared with a default model"),
+        ({"promote": True, "model_configs": {}, "run": "msinet-1"}, False, "Would become the default"),
     ],
 )
 def test_report_opens_with_the_verdict(changes, registers, headline):
-    assert verdict.headline({"passed_baseline": True} | changes, registers)[1] == headline
+    both = {"passed_baseline": True, "model_configs": {"candidate": None, "champion": None}}
+    assert verdict.headline(both | changes, registers)[1] == headline
 
 
 def test_page_of_the_command_does_not_claim_that_the_model_is_registered(evaluated, tmp_path):
