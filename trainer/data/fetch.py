@@ -19,6 +19,7 @@ from trainer.downloads import cache, places
 from trainer.errors import UserError
 from trainer.files import is_mounted, is_taken, replacing
 from trainer.loading import load_tensorflow
+from trainer.recordings import CUSTOM
 from trainer.sources import Member
 
 if TYPE_CHECKING:
@@ -137,7 +138,17 @@ def _opened(
 
 def _found(config: FetchConfig, row: datasets.Dataset, members: list[Member], source: str) -> layout.Found:
     """The images of each split of a dataset in the table, with those that are kept apart."""
-    found = layout.find_items(members, row, source)
+    try:
+        found = layout.find_items(members, row, source)
+    except sources.DamagedError:
+        raise
+    except UserError as error:
+        if not config.source:
+            raise
+        raise UserError(
+            f"{error} ({source} was read as the dataset {config.dataset}; recordings of your own are the dataset "
+            f"{CUSTOM})"
+        ) from None
     items = layout.keep_apart(found.items, row, config.n_kept_apart(len(found.items["valid"])))
     notes = [] if config.source == SAMPLE else found.notes
     if TEST in items:

@@ -16,7 +16,8 @@ from trainer.artifacts import (
     WEIGHTS,
     SourceObject,
 )
-from trainer.errors import UserError
+from trainer.config import PRETRAINED
+from trainer.errors import UserError, nearest
 from trainer.files import read_json
 from trainer.local_files import local_path
 from trainer.models import author, compact, pretrained, registry_layout
@@ -61,7 +62,7 @@ def find_model(name: str = "") -> pathlib.Path:
     if whole.is_file():
         raise UserError(f"{name} is a file, not a model; name a model's folder")
     if not folder.is_dir():
-        raise UserError(f"there is no model at {folder}; {HOW_TO_GET_ONE}")
+        raise UserError(f"there is no model at {folder}{nearest_model(name)}; {HOW_TO_GET_ONE}")
     numbers = registry_layout.version_numbers(folder)
     if not numbers:
         raise UserError(f"{folder} {NEITHER}; {HOW_TO_GET_ONE}")
@@ -70,6 +71,16 @@ def find_model(name: str = "") -> pathlib.Path:
     if not (model / WEIGHTS).is_file():
         raise UserError(f"{model} has no {WEIGHTS}; name another version of {listed(numbers)}")
     return model
+
+
+def nearest_model(name: str) -> str:
+    """`; did you mean 'x'?` with the name of a known model that is close to `name`; empty if none is.
+
+    Known are PRETRAINED, `author:NAME` and the names in REGISTRY.
+    """
+    registry = pathlib.Path(REGISTRY)
+    registered = [path.name for path in registry.iterdir() if path.is_dir()] if registry.is_dir() else []
+    return nearest(name, [PRETRAINED, *author.WEIGHTS, *registered])
 
 
 def image_size_of(folder: pathlib.Path) -> tuple[int, int]:

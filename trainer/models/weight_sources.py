@@ -18,7 +18,7 @@ from trainer.errors import UserError
 from trainer.files import is_taken
 from trainer.local_files import checksum
 from trainer.models import author, author_files
-from trainer.models.find import find_model
+from trainer.models.find import find_model, nearest_model
 from trainer.models.local_weights import (
     INSIDE,
     KINDS,
@@ -175,7 +175,10 @@ def _model(source: str, remote: _Remote | None) -> pathlib.Path | None:
     except UserError:
         if remote or _exists(path) or "@" in source:
             raise
-        raise UserError(f"{printable(source)} does not exist; give {KINDS}, or a model's folder or name") from None
+        meant = nearest_model(source)
+        raise UserError(
+            f"{printable(source)} does not exist{meant}; give {KINDS}, or a model's folder or name"
+        ) from None
 
 
 def check_import(

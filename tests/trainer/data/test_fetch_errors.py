@@ -67,6 +67,13 @@ def test_recordings_of_ones_own_without_a_source(refused):
     refused("", "recordings of your own have no public place; give their folder", dataset="custom")
 
 
+def test_recordings_of_ones_own_that_are_read_as_another_dataset(refused, tmp_path):
+    save(tmp_path / "lab" / "images" / "pic00.jpg", stimulus(0, (48, 64)))
+    (tmp_path / "lab" / "fixations.csv").write_text("image,x,y\npic00.jpg,3,4\n")
+    read_as = r"lab was read as the dataset salicon; recordings of your own are the dataset custom\)$"
+    refused(tmp_path / "lab", rf"images/pic00\.jpg is neither in train/ nor in val/.* \(.*{read_as}", "salicon")
+
+
 def test_an_unknown_dataset(refused, tree):
     refused(tree, "unknown dataset 'salcon'; did you mean 'salicon'", dataset="salcon")
     with pytest.raises(UserError, match="did you mean 'salicon'"):

@@ -56,6 +56,8 @@ def test_a_folder_may_have_an_at_in_its_name(tmp_path):
         ("msinet@3", r"has no version 3; it has 1, 2, 10 \(challenger is 10, default is 2\): name one of these"),
         ("msinet@best", "has no version best; it has 1, 2, 10"),
         ("other", "there is no model at models/other; make one with `make run-pipeline`"),
+        ("pretraind", r"no model at models/pretraind; did you mean 'pretrained'\?; make one"),
+        ("msinett", r"no model at models/msinett; did you mean 'msinet'\?; make one"),
         ("models", r"models is neither a model \(it has no model.weights.h5\) nor a registered name"),
     ],
 )

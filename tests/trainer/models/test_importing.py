@@ -193,6 +193,8 @@ def test_output_and_names_are_checked_first(tmp_path):
         UserError, match=r"nothing does not exist; give a frozen graph .*, or a model's folder or name"
     ):
         import_model("nothing", tmp_path / "other")
+    with pytest.raises(UserError, match=r"pretraind does not exist; did you mean 'pretrained'\?; give a frozen"):
+        import_model("pretraind", tmp_path / "other")
 
 
 # === Sources ===

@@ -71,6 +71,8 @@ class Report:
         notes.append(f"{counted}.")
         if self.left_out.rows:
             notes.append(f"Rows left out: {self.left_out.text}.")
+        if self.left_out.hint:
+            notes.append(f"{self.left_out.hint}.")
         return notes + self.remarks
 
     def _forms(self) -> list[str]:

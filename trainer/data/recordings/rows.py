@@ -83,6 +83,8 @@ class LeftOut:
     """The reason -> their number, in the order in which they were found."""
     unknown: dict[str, int] = dataclasses.field(default_factory=dict)
     """The name of an image that is not there -> the number of its rows."""
+    hint: str = ""
+    """A sentence on what would leave fewer rows out."""
 
     def add(self, reason: str, count: int | np.integer[Any]) -> None:
         """Add rows left out for a reason."""
@@ -297,7 +299,7 @@ def placed(rows: Rows, frame: Frame, sizes: Points, left_out: LeftOut) -> tuple[
         rows: the rows.
         frame: what their positions mean.
         sizes: (images, 2) of (height, width), pixels.
-        left_out: counts the rows outside.
+        left_out: counts the rows outside. Its hint says so if exchanged x and y explain them.
 
     Raises:
         UserError: most positions are outside.
@@ -305,6 +307,7 @@ def placed(rows: Rows, frame: Frame, sizes: Points, left_out: LeftOut) -> tuple[
     own = sizes[rows.image]
     points, is_inside = _pixels(rows, frame, own)
     n_outside = len(rows) - len(points)
+    exchanged = _exchanged(rows, frame, own, n_outside)
     if 2 * n_outside > len(rows):
         remedy = "set coordinates, or screen_size and image_on_screen"
         if frame.is_set:
@@ -312,6 +315,8 @@ def placed(rows: Rows, frame: Frame, sizes: Points, left_out: LeftOut) -> tuple[
         if frame.screen and np.mean(_pixels(rows, frame.swapped, own)[1]) > NEARLY_ALL:
             width, height = frame.screen
             remedy = f"did you swap the sides of screen_size? Write height x width: {height}x{width}"
+        elif exchanged:
+            remedy = exchanged
         raise UserError(
             f"{n_outside:,} of {len(rows):,} fixations are outside of their images, taken as {frame.text}: x is "
             f"{rows.x.min():.4g} to {rows.x.max():.4g}, y is {rows.y.min():.4g} to {rows.y.max():.4g}, the "
@@ -320,7 +325,22 @@ def placed(rows: Rows, frame: Frame, sizes: Points, left_out: LeftOut) -> tuple[
     share = n_outside / len(rows)
     percent = f"{share:.0%}" if share >= 0.01 else "less than 1%"
     left_out.add(f"of {len(rows):,} outside of their images ({percent})", n_outside)
+    left_out.hint = exchanged
     return rows.where(is_inside), points
+
+
+def _exchanged(rows: Rows, frame: Frame, sizes: Points, n_outside: int) -> str:
+    """What to do if nearly all rows outside would be inside with x and y exchanged, and no others outside."""
+    if not n_outside:
+        return ""
+    points, _ = _pixels(dataclasses.replace(rows, x=rows.y, y=rows.x), frame, sizes)
+    still_outside = len(rows) - len(points)
+    if still_outside > (1 - NEARLY_ALL) * n_outside:
+        return ""
+    return (
+        f"{still_outside:,} would be outside if x and y were exchanged; if they are, exchange the columns with "
+        "`columns`, as x=NAME,y=NAME"
+    )
 
 
 def _pixels(rows: Rows, frame: Frame, sizes: Points) -> tuple[Points, Mask]:

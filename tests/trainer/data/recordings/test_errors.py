@@ -172,6 +172,11 @@ def test_positions_outside(refused):
     refused(rows("image,x,y", *(f"{'abcde'[n % 5]},{900 + n},600" for n in range(15))), message)
 
 
+def test_most_positions_outside_because_x_and_y_are_exchanged(refused):
+    text = rows("image,x,y", *(f"{'abcde'[n % 5]},{n},60" for n in range(15)))
+    refused(text, r"15 of 15 .*; 0 would be outside if x and y were exchanged; .* `columns`, as x=NAME,y=NAME$")
+
+
 def test_a_screen_that_is_not_right(refused):
     text = rows("image,x,y", *(f"{'abcde'[n % 5]},{930 + n},540" for n in range(15)))  # of 1080 x 1920
     message = r"15 of 15 .*; did you swap the sides of screen_size\? Write height x width: 1080x1920$"

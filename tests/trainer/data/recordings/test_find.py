@@ -49,6 +49,19 @@ def test_pixels_are_cut_to_whole_ones_and_those_less_than_one_outside_are_at_the
     notes = understand(tmp_path / "set")[2]
     assert gaze_of(tmp_path / "set")["a.png"] == ([[0, 63], [0, 63]], None)
     assert "Rows left out: 2 of 5 outside of their images (40%)." in notes
+    assert not any("exchanged" in note for note in notes)
+
+
+def test_exchanged_columns_are_noted_if_they_explain_the_rows_outside(tmp_path):
+    write_images(tmp_path / "set")
+    text = rows("image,x,y", *(f"{'abcde'[n % 5]},{2 * n % 48},{3 * n}" for n in range(20)))  # y to 57 of 48
+    write_table(tmp_path / "set" / "t.csv", text)
+    hint = "0 would be outside if x and y were exchanged; if they are, exchange the columns with `columns`, as "
+    assert f"{hint}x=NAME,y=NAME." in understand(tmp_path / "set")[2]
+    notes = understand(tmp_path / "set", columns="x=y,y=x")[2]
+    assert not any("outside" in note for note in notes)
+    write_table(tmp_path / "set" / "t.csv", text + "a,200,200\n")  # outside in either order
+    assert not any("exchanged" in note for note in understand(tmp_path / "set")[2])
 
 
 @pytest.mark.parametrize(
