@@ -52,7 +52,9 @@ def test_value_of_a_parameter_is_not_run(value, tmp_path):
 def test_help_has_every_command_with_those_for_users_first():
     lines = make("help").stdout.splitlines()
     shown = [line.split()[0] for line in lines if line.startswith("  ")]
-    (declared,) = (line for line in (ROOT / "Makefile").read_text().splitlines() if line.startswith(".PHONY: help"))
+    (declared,) = (
+        line for line in (ROOT / "Makefile").read_text().splitlines() if line.startswith(".PHONY: help")
+    )
     assert sorted(shown) == sorted(declared.split()[1:])
     assert shown[:3] == ["demo", "run-pipeline", "install"]
 

@@ -90,7 +90,9 @@ def _score_cells(
     columns: list[str] = []
     rows: dict[str, list[str]] = {metric: [] for metric in next(iter(means.values()))}
     for model, scores in means.items():
-        columns += [MODELS.get(model) or "\n".join(textwrap.wrap(model, LABEL_WIDTH))] + (["interval"] if model in intervals else [])
+        columns += [MODELS.get(model) or "\n".join(textwrap.wrap(model, LABEL_WIDTH))] + (
+            ["interval"] if model in intervals else []
+        )
         for metric, cells in rows.items():
             cells.append(f"{round(scores[metric], 3) + 0.0:.3f}")
             if model in intervals:
