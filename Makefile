@@ -60,23 +60,33 @@ SETS := requirements/$(TENSORFLOW).txt requirements/dev.txt
 
 .PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-images check-gcloud docs lint format compile requirements hooks clean
 
-help: ## List the commands
-	@echo "Commands (make COMMAND):"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+### Commands (make COMMAND)
 
-install: $(INSTALLED) ## Set up .venv (the other commands do it by themselves): [GPU=1 for NVIDIA GPUs of this machine, GPU=0 to go back]
+demo: $(INSTALLED) ## Try the default model on a local web page: [ARGS='--model models/msinet/2 --port 8080']
+	$(BIN)/python -m trainer demo $(ARGS)
 
 run-pipeline: $(INSTALLED) ## Run the pipeline: [TARGET=local|vertex] [ENV=name] [RUN_DIR=folder] [RESUME=latest] [base_epochs=3, any parameter]
 	$(BIN)/python -m pipeline $(verb)$(call option,--env,$(environment))$(call option,--run-dir,RUN_DIR)$(call option,--resume,RESUME)$(extra) $(PARAMETERS)
 
-schedule: $(INSTALLED) ## Retrain on Vertex AI at set times: CRON='0 3 * * 1' [TIMEZONE=Europe/London] [ENV=vertex] [any parameter]
-	$(BIN)/python -m pipeline schedule create$(call option,--env,ENV)$(call option,--cron,CRON)$(call option,--timezone,TIMEZONE)$(extra) $(PARAMETERS)
+install: $(INSTALLED) ## Set up .venv (the other commands do it by themselves): [GPU=1 for NVIDIA GPUs of this machine, GPU=0 to go back]
+
+clean: ## Remove what can be made again: .venv and caches (runs/ and models/ stay)
+	rm -rf $(VENV) $(COMPILER) $(SERVING) $(AUDIT) $(SITE) .tools build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help: ## List the commands
+	@awk -F ':.*## ' '/^### / { print (n++ ? "\n" : "") substr($$0, 5) ":" } \
+	  /^[a-z0-9-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+### On Vertex AI
 
 images: $(INSTALLED) ## Build the images on Cloud Build, publish the template: ENV=prod [ARGS='--machine e2-highcpu-8']
 	$(BIN)/python -m pipeline images$(call option,--env,ENV)$(extra)
 
-demo: $(INSTALLED) ## Try the default model on a local web page: [ARGS='--model models/msinet/2 --port 8080']
-	$(BIN)/python -m trainer demo $(ARGS)
+schedule: $(INSTALLED) ## Retrain on Vertex AI at set times: CRON='0 3 * * 1' [TIMEZONE=Europe/London] [ENV=vertex] [any parameter]
+	$(BIN)/python -m pipeline schedule create$(call option,--env,ENV)$(call option,--cron,CRON)$(call option,--timezone,TIMEZONE)$(extra) $(PARAMETERS)
+
+### To change the project (CONTRIBUTING.md)
 
 test: $(INSTALLED) ## Run the tests: [ARGS='-k name']
 	@# Each of the two processes takes a file at a time, in the order of tests/conftest.py.
@@ -162,10 +172,6 @@ only_x86 = --python-platform x86_64-manylinux_2_31
 
 hooks: $(INSTALLED) ## Check style before every commit: install the pre-commit hook
 	$(BIN)/pre-commit install
-
-clean: ## Remove what can be made again: .venv and caches (runs/ and models/ stay)
-	rm -rf $(VENV) $(COMPILER) $(SERVING) $(AUDIT) $(SITE) .tools build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # `uv pip $(2)` in the environment $(1). A run imports 4000 of the 14000 files, and the first import compiles them: 10
 # seconds of one core, where compiling all takes 33. Only where imports may not write bytecode is it written here.

@@ -49,6 +49,16 @@ def test_value_of_a_parameter_is_not_run(value, tmp_path):
     assert pipeline_arguments(f"base_source={value}") == ["run", f"base_source={value}"]
 
 
+def test_help_has_every_command_with_those_for_users_first():
+    lines = make("help").stdout.splitlines()
+    shown = [line.split()[0] for line in lines if line.startswith("  ")]
+    (declared,) = (
+        line for line in (ROOT / "Makefile").read_text().splitlines() if line.startswith(".PHONY: help")
+    )
+    assert sorted(shown) == sorted(declared.split()[1:])
+    assert shown[:3] == ["demo", "run-pipeline", "install"]
+
+
 def test_other_variables_of_the_command_line_still_reach_the_commands(tmp_path):
     (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text() + "\nshow:\n\t@echo $$UV_DEFAULT_INDEX\n")
     assert make("show", "UV_DEFAULT_INDEX=here", folder=tmp_path).stdout == "here\n"

@@ -13,7 +13,7 @@ from trainer.text import visible
 Row = TypeVar("Row")
 
 USAGE_STATUS = 2
-"""Exit status for a command line that cannot be understood, as that of other programs."""
+"""Exit status for a command line that cannot be parsed, as that of other programs."""
 
 
 class UserError(Exception):
@@ -27,7 +27,7 @@ class UserError(Exception):
 
 
 class UsageError(UserError):
-    """A command line that cannot be understood."""
+    """A command line that cannot be parsed."""
 
 
 class PlaceError(UserError):
@@ -112,7 +112,8 @@ def check(condition: bool, message: str) -> None:
 def nearest(name: str, choices: Iterable[str]) -> str:
     """`; did you mean 'x'?` with the choice closest to `name`, ignoring case; empty if none is close."""
     folded = {choice.casefold(): choice for choice in choices}
-    close = difflib.get_close_matches(name.casefold(), folded, n=1)
+    # In a name of two characters, one may be wrong.
+    close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5 if len(name) == 2 else 0.6)
     return f"; did you mean {folded[close[0]]!r}?" if close else ""
 
 

@@ -67,8 +67,13 @@ def trainings(config: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:
 
 def datasets(config: Mapping[str, Any] | None) -> list[str]:
     """The datasets that a model was trained on, in order; SHAPES for the sample set."""
-    names = [SHAPES if is_sample(each) else str(each.get("dataset") or "") for each in trainings(config)]
+    names = [dataset(each) for each in trainings(config)]
     return [name for name, _ in itertools.groupby(reversed(names)) if name]
+
+
+def dataset(config: Mapping[str, Any]) -> str:
+    """The dataset of a model's last training; SHAPES for the sample set, empty if unknown."""
+    return SHAPES if is_sample(config) else str(config.get("dataset") or "")
 
 
 def origin(config: Mapping[str, Any] | None) -> str:

@@ -1,7 +1,7 @@
 """\
 List the versions in the model registry, show one, or set the default version.
 
-VERSION is a number or an alias, such as 3 or challenger. The scores in the list are those on the data that decided
+VERSION is a number or an alias, such as 3 or challenger, alone or behind the model's name: msinet@3. The scores in the list are those on the data that decided
 whether the version became the default. --json prints whole records, for programs.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pipeline.graph.parameters import PipelineConfig
 from pipeline.registry import shown
 from pipeline.registry.register import connect
+from pipeline.registry.versions import Version
 from pipeline.vertex import checks
 from trainer import generated
 from trainer.artifacts import DEFAULT, REGISTRY
@@ -40,22 +41,30 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     versions = {version.number: version for version in registry.versions(name)}
     aliases = registry.aliases(name)
     check(bool(versions), f"there is no version of model {name!r} in {config.registry or REGISTRY}")
+    # Other commands take NAME@VERSION, and the list prints it.
+    chosen = (parsed.version or "").removeprefix(f"{name}@")
     if parsed.action == "show":
-        number = number_of(f"model {name!r}", parsed.version or DEFAULT, list(versions), aliases)
+        number = number_of(f"model {name!r}", chosen or DEFAULT, list(versions), aliases)
         if parsed.json:
             print(json.dumps(shown.as_json(name, versions[number], aliases), indent=2))
         else:
             print("\n".join(shown.facts(name, versions[number], aliases)))
-        if notice := generated.of_model(versions[number].model_config):
-            print(f"note: {notice}", file=sys.stderr)
+        _tell(versions[number])
         return 0
     if parsed.action == "set-default":
-        check(parsed.version is not None, "name the version: `python -m pipeline registry set-default VERSION`")
-        number = number_of(f"model {name!r}", parsed.version, list(versions), aliases)
+        check(bool(chosen), "name the version: `python -m pipeline registry set-default VERSION`")
+        number = number_of(f"model {name!r}", chosen, list(versions), aliases)
         registry.set_alias(name, DEFAULT, number)
         aliases = registry.aliases(name)
+        _tell(versions[number])
     if parsed.json:
         print(json.dumps([shown.as_json(name, version, aliases) for version in versions.values()], indent=2))
     else:
         print("\n".join(shown.table(name, versions.values(), aliases)))
     return 0
+
+
+def _tell(version: Version) -> None:
+    """Print what a user must know of a version that was trained on generated shapes."""
+    if notice := generated.of_model(version.model_config):
+        print(f"note: {notice}", file=sys.stderr)

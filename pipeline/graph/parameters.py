@@ -214,6 +214,7 @@ def validate(values: Mapping[str, Value], platform: str = "") -> None:
 
     If `platform` (vertex, kubeflow or local) is not empty, it must support them.
     """
+    wrong: dict[str, str] = {}
     for step, title in STEPS.items():
         try:
             datasets.get(FetchConfig(**_with_defaults(FetchConfig, step, values)).dataset)
@@ -222,7 +223,11 @@ def validate(values: Mapping[str, Value], platform: str = "") -> None:
             if platform:
                 check_platform(platform, machines, training)
         except UserError as error:
-            raise UserError(f"{title.lower()}: {error}") from None
+            wrong[title] = str(error)
+    for title, mistake in wrong.items():
+        # What is wrong in both, such as the recipe, is no mistake of a step.
+        is_shared = list(wrong.values()).count(mistake) == len(STEPS)
+        raise UserError(mistake if is_shared else f"{title.lower()}: {mistake}")
     for config in (EvaluateConfig, PipelineConfig, JobConfig):
         config(**_with_defaults(config, "", values))
     _validate_test_set({**DEFAULTS, **values})

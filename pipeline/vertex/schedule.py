@@ -63,7 +63,9 @@ def time_zone(name: str) -> zoneinfo.ZoneInfo:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
         hint = nearest(name, zoneinfo.available_timezones())
-        raise UserError(f"unknown time zone {name!r}{hint}; write one such as Europe/London or UTC") from None
+        raise UserError(
+            f"unknown time zone {name!r}{hint or '; write one such as Europe/London or UTC'}"
+        ) from None
 
 
 def _moment(name: str, text: str, place: zoneinfo.ZoneInfo) -> datetime.datetime | None:

@@ -111,7 +111,9 @@ def test_nodes_are_selected_by_the_labels_that_gke_gives_them():
     }
 
 
-@pytest.mark.parametrize(("name", "near"), [("v5e4", "v5e-4"), ("a100-80g", "a100-80gb"), ("H100", "h100")])
+@pytest.mark.parametrize(
+    ("name", "near"), [("l5", "l4"), ("v5e4", "v5e-4"), ("a100-80g", "a100-80gb"), ("H100", "h100")]
+)
 def test_unknown_name_is_refused_with_the_nearest_one(name, near):
     with pytest.raises(UserError, match=rf"unknown accelerator '{name}'; did you mean '{near}'\?.*known: cpu, t4"):
         get(name)

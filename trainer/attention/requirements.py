@@ -117,7 +117,8 @@ def parse(text: str, regions: Collection[str]) -> Requirement:
         UserError: it has another form, or names another region, or its limit is out of range.
     """
     match = re.fullmatch(r"\s*(.+?)\s*(>=|<=|>|<)\s*([^<>=\s]+)\s*", text, re.DOTALL)
-    if match is None:
+    # `button=>8%` would name a region `button=`.
+    if match is None or (match[1] not in regions and match[1].endswith(("=", "<", ">"))):
         raise UserError(f"requirement {text!r} is not of the form {FORM}")
     name, sign, limit = match.groups()
     measure = SHARE

@@ -1,5 +1,6 @@
 """Scores as plain text for a terminal or a log, at most 80 characters wide if the names are short."""
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ from rich.text import Text
 from trainer import generated
 from trainer.evaluation import gate, wording
 from trainer.evaluation.compare import Result
-from trainer.evaluation.per_image import Scores
+from trainer.evaluation.per_image import CENTER_BIAS, Scores
 from trainer.reports import ceiling_rows, score_rows
 
 MODELS = {
@@ -19,6 +20,8 @@ MODELS = {
     "centre_bias": "centre\nbias",  # in one line, the gain would need more than 80 characters
     "uniform": "uniform",
 }
+LABEL_WIDTH = 12
+"""Longest line of a model's name above its scores, such as the half of 20260101-120000."""
 
 
 def print_evaluation(evaluation: dict[str, Any], console: Console, registers: bool = True) -> None:
@@ -67,7 +70,9 @@ def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float, who:
 def print_comparison(results: Mapping[str, Result], level: float, console: Console) -> None:
     """Print for each dataset the scores, the gains over the first model, the notes and the verdicts."""
     for dataset, result in results.items():
-        _print(console, _title(dataset, result.n_images, level), *_score_cells(result.means, result.intervals))
+        # 80 characters have room for the intervals of two models.
+        intervals = {label: ends for label, ends in result.intervals.items() if label != CENTER_BIAS}
+        _print(console, _title(dataset, result.n_images, level), *_score_cells(result.means, intervals))
         for label, differences in result.differences.items():
             gains = {metric: score_rows.gain_row(metric, gain) for metric, gain in differences.items()}
             fields = ("mean", "interval", "p", "better_on", "significance")
@@ -85,7 +90,9 @@ def _score_cells(
     columns: list[str] = []
     rows: dict[str, list[str]] = {metric: [] for metric in next(iter(means.values()))}
     for model, scores in means.items():
-        columns += [MODELS.get(model, model)] + (["interval"] if model in intervals else [])
+        columns += [MODELS.get(model) or "\n".join(textwrap.wrap(model, LABEL_WIDTH))] + (
+            ["interval"] if model in intervals else []
+        )
         for metric, cells in rows.items():
             cells.append(f"{round(scores[metric], 3) + 0.0:.3f}")
             if model in intervals:

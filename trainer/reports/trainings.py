@@ -19,18 +19,26 @@ def columns(models: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Facts]:
         models: Label -> content of MODEL_CONFIG, if the model has one.
 
     Returns:
-        Label of the training -> its facts. Models that share a base model share its column.
+        Label of the training, such as "Candidate, training 2: osie" -> its facts, a model's last training first.
+        Models that share a base model share its column.
     """
-    found: list[tuple[list[str], Mapping[str, Any]]] = []
+    found: list[tuple[list[str], str, Mapping[str, Any]]] = []
     for label, config in models.items():
-        for depth, training in enumerate(generated.trainings(config)):
-            name = f"{label}{': base model' * depth}"
-            same = [names for names, other in found if other == training]
+        chain = list(generated.trainings(config))
+        for number, training in zip(range(len(chain), 0, -1), chain, strict=True):
+            same = [labels for labels, _, other in found if other == training]
             if same:
-                same[0].append(name)
+                same[0].append(label)
             else:
-                found.append(([name], training))
-    return {" and ".join(names): _facts(training) for names, training in found}
+                # The same training has the same number in all models: it has the same base model.
+                count = f", training {number}" if len(chain) > 1 else ""
+                found.append(([label], count + _data(training), training))
+    return {f"{' and '.join(labels)}{rest}": _facts(training) for labels, rest, training in found}
+
+
+def _data(training: Mapping[str, Any]) -> str:
+    name = generated.dataset(training)
+    return f": {name}" if name else ""
 
 
 def _facts(training: Mapping[str, Any]) -> Facts:

@@ -126,7 +126,8 @@ def test_unknown_parameter_is_refused_with_the_nearest_one():
         ({"gate_confidence": 95.0}, "gate_confidence is 95; it must be at least 0 and below 1"),
         ({"max_examples": -1}, "max_examples is -1"),
         ({"test_share": 1.0}, "test_share is 1; it must be at least 0 and below 1"),
-        ({"columns": "x=a"}, "base training: columns is 'x=a'; name both x and y"),
+        ({"columns": "x=a"}, "^columns is 'x=a'; name both x and y"),
+        ({"recipe": "smal"}, "^unknown recipe 'smal'; did you mean 'small'"),
         ({"blur_px": 3.0}, "blur_px describes recordings of your own .* but the dataset is salicon; leave it out"),
         ({"model_name": "../mine"}, "model_name is '../mine'"),
         (

@@ -118,7 +118,7 @@ def test_registry_is_in_the_working_directory_unless_it_is_named(tmp_path):
     assert connect(str(tmp_path)).root == tmp_path
 
 
-def test_list_and_show_say_which_version_is_of_the_sample_set(registry, model, capsys):
+def test_list_show_and_set_default_say_which_version_is_of_the_sample_set(registry, model, capsys):
     for run, source in (("first", "sample"), ("second", "gs://data/osie")):
         record = {"metrics": {}, "lineage": {"run": run, "model": {"source": source}}}
         registry.add("msinet", model, record, True, NO_VERSION)
@@ -132,6 +132,8 @@ def test_list_and_show_say_which_version_is_of_the_sample_set(registry, model, c
         out, err = capsys.readouterr()
         assert json.loads(out)["lineage"]["run"] == {"1": "first", "2": "second"}[version]
         assert (generated.MARK in err) is said
+        assert main(["registry", "set-default", version, *flags]) == 0
+        assert (generated.MARK in capsys.readouterr().err) is said
 
 
 def test_list_and_show_have_what_people_ask_for(registry, model, tmp_path, capsys):

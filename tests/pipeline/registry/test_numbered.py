@@ -188,8 +188,14 @@ def test_versions_go_by_their_aliases_too(registry, model, capsys):
     for action in ("show", "set-default"):
         assert main(["registry", action, "challenger", "--registry", registry.address]) == 0
     assert registry.aliases("msinet") == {DEFAULT: 2, CHALLENGER: 2}
+    for action, version, expected in (("show", "msinet@challenger", 2), ("set-default", "msinet@1", 1)):
+        assert main(["registry", action, version, "--registry", registry.address]) == 0
+        assert f"msinet@{expected}" in capsys.readouterr().out
+    assert registry.aliases("msinet") == {DEFAULT: 1, CHALLENGER: 2}
+    with pytest.raises(UserError, match=r"'msinet' has no version other@1; it has 1, 2 "):
+        main(["registry", "show", "other@1", "--registry", registry.address])
     with pytest.raises(
-        UserError, match=r"'msinet' has no version newest; it has 1, 2 \(challenger is 2, default is 2\)"
+        UserError, match=r"'msinet' has no version newest; it has 1, 2 \(challenger is 2, default is 1\)"
     ):
         main(["registry", "show", "newest", "--registry", registry.address])
 

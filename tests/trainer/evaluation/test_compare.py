@@ -18,7 +18,7 @@ from trainer.errors import UserError
 from trainer.evaluation import confidence
 from trainer.evaluation.compare import compare
 from trainer.evaluation.evaluate import evaluate
-from trainer.evaluation.per_image import PerImage
+from trainer.evaluation.per_image import CENTER_BIAS, PerImage
 from trainer.evaluation.shared_scores import Shared
 from trainer.metric_table import METRICS
 from trainer.reports.terminal import print_comparison
@@ -128,6 +128,16 @@ def test_terminal_shows_scores_gains_notes_and_verdicts(first):
         *f"{gain.better_on} of 60 better".split(),
     ]
     assert lines[-2:] == ["A note.", result.verdicts["b"]]
+
+
+def test_scores_of_two_runs_fit_into_80_characters(first):
+    runs = {"20261123-154249": first, "20261123-160102": shifted(first, -0.1), CENTER_BIAS: shifted(first, 0.3)}
+    lines = printed(compare("osie", shared(**runs)))
+    assert [line.split() for line in lines[1:3]] == [
+        ["20261123-", "20261123-", "centre"],
+        ["154249", "interval", "160102", "interval", "bias"],
+    ]
+    assert sum(line.count(" to ") for line in lines if line.startswith("KLD ↓")) == 3  # two scores, one gain
 
 
 # === The command ===

@@ -1,0 +1,31 @@
+"""The trainings of models as columns of a table."""
+
+from trainer import generated
+from trainer.config import SAMPLE
+from trainer.reports.trainings import columns
+
+FIRST = {"dataset": "salicon", "source": "gs://data/salicon"}
+SECOND = {"dataset": "osie", "source": "gs://data/osie", "base_model": FIRST}
+THIRD = {"dataset": "custom", "source": "mine", "base_model": SECOND}
+
+
+def test_columns_say_what_each_training_was_on_and_which_models_share_it():
+    found = columns({"Candidate": THIRD, "Current default": SECOND})
+    assert list(found) == [
+        "Candidate, training 3: custom",
+        "Candidate and Current default, training 2: osie",
+        "Candidate and Current default, training 1: salicon",
+    ]
+    assert dict(found["Candidate, training 3: custom"]) == {"dataset": "custom", "source": "mine"}
+
+
+def test_a_default_that_the_candidate_was_not_trained_from_has_a_column_of_its_own():
+    generated_shapes = {"dataset": "salicon", "source": SAMPLE}
+    assert list(columns({"Candidate": FIRST, "Current default": generated_shapes, "Other": None})) == [
+        "Candidate: salicon",
+        f"Current default: {generated.SHAPES}",
+    ]
+
+
+def test_a_model_without_a_dataset_goes_by_its_label():
+    assert list(columns({"This training": {"epochs": 3}})) == ["This training"]
