@@ -19,7 +19,6 @@ import sys
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trainer import generated
 from trainer.config import PREDICT_DEFAULTS, PredictConfig
 from trainer.errors import check, interrupted_status, some
 from trainer.loading import announce, load_tensorflow
@@ -132,9 +131,9 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     protect(inputs, {"--contact-sheet": sheet.paths if sheet else [], "--json": json_files})
     answering = find_answering(parsed.model)
     model = answering.folder
-    notice = generated.tell(model)
+    notice = answering.tell()
     if sheet:
-        sheet.note = " ".join(filter(None, [f"Model: {answering}.", notice]))
+        sheet.note = " ".join(filter(None, [f"Model: {answering.description}.", notice]))
     predicted = _outcomes(model, inputs, paths, config, regions, THUMBNAIL_PX if sheet else 0)
     outcomes = _collect(predicted, len(inputs), sheet)
     _print_summary(outcomes, parsed.output_dir, sheet, listing.skipped)
@@ -230,7 +229,7 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     protect(inputs, {"--json": [parsed.json] if parsed.json else []})
     answering = find_answering(parsed.model)
     model = answering.folder
-    notice = generated.tell(model)
+    notice = answering.tell()
     pixels = read_designs((first, second), regions, config.most_pixels)
     load_tensorflow()
     from trainer.prediction.predictor import Predictor

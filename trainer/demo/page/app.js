@@ -37,7 +37,7 @@ class Page {
   }
 
   #describe(facts) {
-    find("#model").textContent = `Model: ${facts.model}`;
+    find("#model").textContent = [`Model: ${facts.model}`, facts.hint].filter(Boolean).join(". ");
     find("#model").title = `It sees an image at ${facts.image_size.join(" × ")} pixels (height × width).`;
     find("#notice p").textContent = facts.notice;
     find("#notice").hidden = !facts.notice;
