@@ -165,7 +165,8 @@ def _collect(predicted: Generator["Outcome", None, None], count: int, sheet: "Sh
 
     outcomes, failed = [], 0
     with (
-        Tracker("predicting", count, "images") as tracker,
+        # One image has no speed, and the summary says what became of it.
+        Tracker("predicting", count, "images") if count > 1 else contextlib.nullcontext() as tracker,
         sheet or contextlib.nullcontext(),
         contextlib.closing(predicted),
     ):
@@ -176,7 +177,8 @@ def _collect(predicted: Generator["Outcome", None, None], count: int, sheet: "Sh
             elif sheet and outcome.thumbnail:
                 sheet.add(outcome.input.label, *outcome.thumbnail)
             outcomes.append(dataclasses.replace(outcome, thumbnail=None))
-            tracker.advance(details=f"{failed} failed" if failed else "")
+            if tracker:
+                tracker.advance(details=f"{failed} failed" if failed else "")
     return outcomes
 
 
@@ -202,7 +204,8 @@ def _print_summary(
     print(f"{predicted} of {len(outcomes)} image{'s' * (len(outcomes) > 1)} predicted{where}")
     if skipped:
         more = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
-        print(f"skipped, since the name does not end like an image's: {printable(skipped[0])}{more}")
+        why = "the name does not end like an image's, or is that of a result next to its image"
+        print(f"skipped, since {why}: {printable(skipped[0])}{more}")
 
 
 def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any]:

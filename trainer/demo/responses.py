@@ -27,7 +27,7 @@ PATTERNS = 100
 
 
 def _focus(image: Pixels, map: NDArray[np.float32], opacity: float) -> Pixels:
-    """As `predict` draws it; towards the opacity 0 the image gets its colours back."""
+    """Over a grey and darker image, which gets its colours back towards the opacity 0."""
     return blend(image, map, opacity, min(1.0, opacity / OPACITY))
 
 

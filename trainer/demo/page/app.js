@@ -164,7 +164,7 @@ class Page {
     find("#work").dataset.view = view;
     find("#work").classList.toggle("is-wide", find("#wide").checked);
     dim("#dimmed", this.#facts.dimmed, 1);
-    // At the opacity of `predict`, the image is as dark as there.
+    // At the usual opacity, the image is as dark as in the other overlays over a grey image.
     dim("#fading", this.#facts.dimmed, Math.min(1, opacity / this.#facts.opacity));
     for (const panel of this.#panels) panel.show({ view, opacity, screen: find("#screen").value });
     this.#frame();
