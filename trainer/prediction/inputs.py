@@ -48,7 +48,7 @@ class Listing:
 
     inputs: list[Input]
     skipped: list[str]
-    """Files in the folders that are not inputs: without an image's suffix, or by `predict` next to their images."""
+    """Files in the folders that are not inputs: no image by their suffix, or by `predict` next to its image."""
 
 
 def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -> Listing:
