@@ -39,10 +39,11 @@ UPRIGHT = {
     8: Image.Transpose.ROTATE_90,
 }
 """EXIF orientation -> the operation that turns the pixels upright."""
+WEB_PAGE = "a web page; take a screenshot, or use `python -m trainer check`, which opens pages"
 OTHER_FORMATS = {
     b"%pdf": "a PDF; export its pages as images",
-    b"<!doctype html": "a web page; save the image itself",
-    b"<html": "a web page; save the image itself",
+    b"<!doctype html": WEB_PAGE,
+    b"<html": WEB_PAGE,
     b"<svg": "an SVG drawing; export it as PNG",
     b"<?xml": "XML, perhaps an SVG drawing; export it as PNG",
     b"pk\3\4": "a ZIP archive or an office document; export its images",

@@ -1,6 +1,6 @@
 """Make the picture of docs/check.md: docs/images/check.jpg.
 
-python -m docs.images.check models/msinet/1      # a model as for `check --model`; a minute
+python -m docs.images.check pretrained      # a model as for `check --model`; a minute
 """
 
 import contextlib

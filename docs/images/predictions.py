@@ -12,7 +12,7 @@ import sys
 from PIL import Image
 from skimage import data
 
-from trainer.heat import blend
+from trainer.heat import tint
 from trainer.models.find import find_model
 from trainer.prediction.predictor import Predictor
 
@@ -27,7 +27,7 @@ def main(*models: str) -> None:
     columns = []
     for pixels in photos.values():
         width = round(pixels.shape[1] * HEIGHT_PX / pixels.shape[0])
-        blended = [blend(pixels, predictor.predict(pixels)) for predictor in predictors]
+        blended = [tint(pixels, predictor.predict(pixels)) for predictor in predictors]
         columns.append([Image.fromarray(cell).resize((width, HEIGHT_PX)) for cell in (pixels, *blended)])
     total = sum(column[0].width for column in columns) + GAP_PX * (len(columns) - 1)
     sheet = Image.new("RGB", (total, (1 + len(models)) * (HEIGHT_PX + GAP_PX) - GAP_PX), "white")

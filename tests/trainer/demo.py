@@ -60,10 +60,10 @@ class Held(Predictor):
 
 
 @contextlib.contextmanager
-def serving(predictor, host="127.0.0.1", notice=""):
+def serving(predictor, host="127.0.0.1", notice="", hint=""):
     """Serve the page for `predictor`, which has something to say about itself or not; yields the address."""
     with listen(host, 0) as bound:
-        server = build_server(build_app(predictor, "tiny", host_names(host), notice))
+        server = build_server(build_app(predictor, "tiny", host_names(host), notice, hint))
         thread = threading.Thread(target=server.run, args=([bound],))
         thread.start()
         try:

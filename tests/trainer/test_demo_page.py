@@ -128,6 +128,13 @@ def test_model_of_the_sample_set_says_so_above_everything(opened, predictor, add
     assert not opened(address).page.locator("#notice").is_visible()
 
 
+def test_page_says_how_far_the_maps_can_be_trusted(opened, predictor):
+    with serving(predictor, hint="Take them as a hint.") as of_photographs:
+        shown = opened(of_photographs).page
+        assert shown.locator("#model").inner_text() == "Model: tiny. Take them as a hint."
+        assert not shown.locator("#notice").is_visible()
+
+
 # === Choosing images ===
 
 

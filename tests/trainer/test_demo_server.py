@@ -260,6 +260,7 @@ def test_report_has_names_and_figures_as_text(client, predictor, n_images, capfd
     share = measure(predictor.predict(images[0]), [Region("Logo", 2, 3, 10, 20)])[0].share
     drawn = drawn_texts(report.parse(body), predictor)
     assert any(f"{share:.1%}" in text for text in drawn)
+    assert any(text.endswith("Take it as a hint.") for text in drawn)
     assert any("Logo $x$ \N{REPLACEMENT CHARACTER}" in text for text in drawn)
     assert {"low", "high attention"} <= set(drawn)
     assert ("more on B" in drawn) == (n_images == 2)
@@ -278,7 +279,7 @@ def drawn_texts(posted, predictor):
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(report._Page, "saved", saved_and_read)
-        report.write(predictor, posted, "png", "tiny", "")
+        report.write(predictor, posted, "png", "tiny", "", "Take it as a hint.")
     return drawn
 
 

@@ -21,6 +21,9 @@ from trainer.text import printable
 PASSED, FAILED, PLAIN = (122, 220, 250), (255, 138, 76), PAPER
 """Colours of regions that pass, that fail, and without a requirement; colour-blind people tell them apart."""
 
+MOST_FONT_PX = 28
+"""Larger labels hide what is beside a small region."""
+
 ROLES = ("design", "baseline")
 ATTENTION, PAGE = "attention", "page"
 """Ends of the names of pictures: the map with its regions; the page."""
@@ -68,7 +71,7 @@ def draw(measured: Measured, verdicts: Sequence[Verdict] = ()) -> Pixels:
     """
     picture = Image.fromarray(tint(measured.design.resized, measured.map))
     draw = ImageDraw.Draw(picture)
-    font_px = int(np.clip(min(picture.size) / 40, 11, 48))
+    font_px = int(np.clip(min(picture.size) / 55, 11, MOST_FONT_PX))
     font = ImageFont.truetype(FONT, font_px)
     line_px = max(2, font_px // 7)
     boxes = [_box(measure, measured.design.size) for measure in measured.measures]

@@ -25,7 +25,7 @@ EXAMPLES = {PERCENT: "8%", NUMBER: "1.5", RANK: "2"}
 FORM = "NAME>=8%, NAME.rank<=2 or NAME.ratio>1.5, in quotes, since a shell takes < and > for itself"
 ROUNDING = 1e-6
 """A value so close to its limit is equal to it: maps have seven digits."""
-DIGITS, MOST_DIGITS = 2, 6
+DIGITS, MOST_DIGITS = 1, 6
 """Behind the point of a number that is shown: usually, and where fewer do not tell it from its limit."""
 
 

@@ -17,9 +17,14 @@ PASSED, FAILED = "pass", "FAIL"
 
 
 def verdicts_table(checked: Checked) -> Table:
-    """The requirements in their order, what was measured for each, and the share of its region before and now."""
+    """The requirements in their order, what was measured for each, and the share of its region before and now.
+
+    The share now is left out if all requirements are on shares, as it is what was measured.
+    """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    titles = ["requirement", "measured", *(["share before"] if checked.baseline else []), "share", "verdict"]
+    has_others = any(verdict.requirement.measure != SHARE for verdict in checked.verdicts)
+    shares = [*(["share before"] if checked.baseline else []), *(["share"] if has_others else [])]
+    titles = ["requirement", "measured", *shares, "verdict"]
     for title in titles:
         is_text = title in ("requirement", "verdict")
         table.add_column(Text(title), justify="left" if is_text else "right", overflow="fold")
@@ -29,7 +34,7 @@ def verdicts_table(checked: Checked) -> Table:
             Text(printable(str(verdict.requirement))),
             verdict.value_text,
             *before,
-            shown(SHARE, verdict.measured.share),
+            *([shown(SHARE, verdict.measured.share)] if has_others else []),
             Text(PASSED, "green") if verdict.passed else Text(FAILED, "bold red"),
         )
     return table

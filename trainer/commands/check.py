@@ -25,7 +25,6 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from trainer import generated
 from trainer.config import PageConfig, PredictConfig
 from trainer.errors import UsageError, UserError, check
 from trainer.loading import load_tensorflow
@@ -158,7 +157,7 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     check(not drop or bool(parsed.baseline), f"{drop} needs an earlier design; give it with --baseline")
     pages, pictures = settings(PageConfig, parsed), settings(PredictConfig, parsed)
     answering = find_answering(parsed.model)
-    notice = generated.tell(answering.folder)
+    notice = answering.tell()
     names = [name for name in (parsed.design, parsed.baseline) if name is not None]
     designs = read_all(names, regions, elements, pages, pictures.most_pixels)
     paths = name_pictures(parsed.output_dir, designs) if parsed.output_dir else {}

@@ -47,4 +47,5 @@ def execute(parsed: argparse.Namespace) -> None:
         predictor = Predictor(model.folder)
         predictor.predict(np.zeros((16, 16, 3), np.uint8))  # traced now, so that the first image is not slow
         notice = generated.of_folder(model.folder)
-        serve(predictor, model.name, bound, parsed.host, parsed.open, notice, str(model))
+        about = {"notice": notice, "hint": model.hint, "description": model.description}
+        serve(predictor, model.name, bound, parsed.host, parsed.open, **about)

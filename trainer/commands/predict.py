@@ -19,7 +19,6 @@ import sys
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from trainer import generated
 from trainer.config import PREDICT_DEFAULTS, PredictConfig
 from trainer.errors import check, interrupted_status, some
 from trainer.loading import announce, load_tensorflow
@@ -132,9 +131,9 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     protect(inputs, {"--contact-sheet": sheet.paths if sheet else [], "--json": json_files})
     answering = find_answering(parsed.model)
     model = answering.folder
-    notice = generated.tell(model)
+    notice = answering.tell()
     if sheet:
-        sheet.note = " ".join(filter(None, [f"Model: {answering}.", notice]))
+        sheet.note = " ".join(filter(None, [f"Model: {answering.description}.", notice]))
     predicted = _outcomes(model, inputs, paths, config, regions, THUMBNAIL_PX if sheet else 0)
     outcomes = _collect(predicted, len(inputs), sheet)
     _print_summary(outcomes, parsed.output_dir, sheet, listing.skipped)
@@ -166,7 +165,8 @@ def _collect(predicted: Generator["Outcome", None, None], count: int, sheet: "Sh
 
     outcomes, failed = [], 0
     with (
-        Tracker("predicting", count, "images") as tracker,
+        # One image has no speed, and the summary says what became of it.
+        Tracker("predicting", count, "images") if count > 1 else contextlib.nullcontext() as tracker,
         sheet or contextlib.nullcontext(),
         contextlib.closing(predicted),
     ):
@@ -177,7 +177,8 @@ def _collect(predicted: Generator["Outcome", None, None], count: int, sheet: "Sh
             elif sheet and outcome.thumbnail:
                 sheet.add(outcome.input.label, *outcome.thumbnail)
             outcomes.append(dataclasses.replace(outcome, thumbnail=None))
-            tracker.advance(details=f"{failed} failed" if failed else "")
+            if tracker:
+                tracker.advance(details=f"{failed} failed" if failed else "")
     return outcomes
 
 
@@ -203,7 +204,8 @@ def _print_summary(
     print(f"{predicted} of {len(outcomes)} image{'s' * (len(outcomes) > 1)} predicted{where}")
     if skipped:
         more = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
-        print(f"skipped, since the name does not end like an image's: {printable(skipped[0])}{more}")
+        why = "the name does not end like an image's, or is that of a result next to its image"
+        print(f"skipped, since {why}: {printable(skipped[0])}{more}")
 
 
 def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any]:
@@ -230,7 +232,7 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     protect(inputs, {"--json": [parsed.json] if parsed.json else []})
     answering = find_answering(parsed.model)
     model = answering.folder
-    notice = generated.tell(model)
+    notice = answering.tell()
     pixels = read_designs((first, second), regions, config.most_pixels)
     load_tensorflow()
     from trainer.prediction.predictor import Predictor

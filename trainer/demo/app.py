@@ -57,7 +57,9 @@ HEADERS = {
 """Of every response: the browser may run and load only what this server sends."""
 
 
-def build_app(predictor: Predictor, model: str, hosts: Sequence[str], notice: str = "") -> Starlette:
+def build_app(
+    predictor: Predictor, model: str, hosts: Sequence[str], notice: str = "", hint: str = ""
+) -> Starlette:
     """Build the application for one model.
 
     Args:
@@ -65,8 +67,9 @@ def build_app(predictor: Predictor, model: str, hosts: Sequence[str], notice: st
         model: what the page calls it.
         hosts: allowed values of the header Host; `*` allows any. The list blocks DNS rebinding.
         notice: what the model must say about itself; empty if nothing.
+        hint: how far its maps can be trusted, in a quieter form; empty if nothing is known.
     """
-    app = _App(predictor, model, notice)
+    app = _App(predictor, model, notice, hint)
     routes = [
         Route("/facts", app.facts),
         Route("/colors.css", _colors_css),
@@ -85,8 +88,9 @@ def build_app(predictor: Predictor, model: str, hosts: Sequence[str], notice: st
 class _App:
     """The requests that need the model."""
 
-    def __init__(self, predictor: Predictor, model: str, notice: str) -> None:
-        self.predictor, self.model, self.notice, self.queue = predictor, model, notice, Queue()
+    def __init__(self, predictor: Predictor, model: str, notice: str, hint: str) -> None:
+        self.predictor, self.model, self.notice, self.hint = predictor, model, notice, hint
+        self.queue = Queue()
         self.places, self.uploads = asyncio.Semaphore(MAX_WAITING), uploads.Uploads()
 
     @asynccontextmanager
@@ -101,6 +105,7 @@ class _App:
             {
                 "model": self.model,
                 "notice": self.notice,
+                "hint": self.hint,
                 "image_size": self.predictor.image_size,
                 "max_bytes": uploads.MAX_BYTES,
                 "screens": {name: [width, height] for name, (height, width) in screens.SCREENS.items()},
@@ -144,7 +149,8 @@ class _App:
         kind = request.path_params["format"]
         if kind not in report.TYPES:
             raise RefusedError(404, f"a report is {' or '.join(report.TYPES)}")
-        write = functools.partial(responses.report_of, format=kind, model=self.model, notice=self.notice)
+        about = {"model": self.model, "notice": self.notice, "hint": self.hint}
+        write = functools.partial(responses.report_of, format=kind, **about)
         return await self._respond(request, write)
 
     async def _respond(self, request: Request, respond: Callable[[Predictor, bytes, str], Response]) -> Response:

@@ -124,7 +124,7 @@ def parse(data: bytes) -> Posted:
     return Posted(contents, [rest[: lengths[0]], *([rest[lengths[0] :]] if len(lengths) == 2 else [])])
 
 
-def write(predictor: Predictor, posted: Posted, format: str, model: str, notice: str) -> bytes:
+def write(predictor: Predictor, posted: Posted, format: str, model: str, notice: str, hint: str = "") -> bytes:
     """Write a report.
 
     Args:
@@ -133,6 +133,7 @@ def write(predictor: Predictor, posted: Posted, format: str, model: str, notice:
         format: of TYPES.
         model: what the report calls the model.
         notice: what the model must say about itself; empty if nothing.
+        hint: how far its maps can be trusted; empty if nothing is known.
 
     Raises:
         UserError: an image cannot be read, or a region is not inside it.
@@ -143,7 +144,7 @@ def write(predictor: Predictor, posted: Posted, format: str, model: str, notice:
         for head, data in zip(heads, posted.files, strict=True)
     ]
     page = _Page()
-    _write_head(page, model, notice)
+    _write_head(page, model, notice, hint)
     for slot, part in zip("AB", parts, strict=False):
         _write_part(page, part, slot if len(parts) > 1 else "")
     if len(parts) == 2:
@@ -174,10 +175,10 @@ def _part(predictor: Predictor, head: Head, data: bytes, screen: str) -> Part:
 # === What stands on the page ===
 
 
-def _write_head(page: "_Page", model: str, notice: str) -> None:
+def _write_head(page: "_Page", model: str, notice: str, hint: str) -> None:
     page.text("Where people look", 19, INK, weight="bold")
     page.down(0.36)
-    page.paragraph(f"Predicted by {model} on {time.strftime('%Y-%m-%d')}.")
+    page.paragraph(f"Predicted by {model} on {time.strftime('%Y-%m-%d')}. {hint}")
     if notice:
         lines = page.wrapped(notice, 9, CONTENT - 0.3)
         page.rectangle(MARGIN, CONTENT, len(lines) * LINE + 0.16, AMBER)

@@ -27,7 +27,7 @@ PATTERNS = 100
 
 
 def _focus(image: Pixels, map: NDArray[np.float32], opacity: float) -> Pixels:
-    """As `predict` draws it; towards the opacity 0 the image gets its colours back."""
+    """Over a grey and darker image, which gets its colours back towards the opacity 0."""
     return blend(image, map, opacity, min(1.0, opacity / OPACITY))
 
 
@@ -77,9 +77,11 @@ def overlay_png(
     return _png(Image.fromarray(VIEWS[view](image, screens.predict(predictor, image, screen)[0], opacity)))
 
 
-def report_of(predictor: Predictor, data: bytes, origin: str, format: str, model: str, notice: str) -> Response:
+def report_of(
+    predictor: Predictor, data: bytes, origin: str, format: str, model: str, notice: str, hint: str
+) -> Response:
     """The report on one or two images, `png` or `pdf`; `data` is as `report.parse` takes it, the rest as there."""
-    content = report.write(predictor, report.parse(data), format, model, notice)
+    content = report.write(predictor, report.parse(data), format, model, notice, hint)
     return Response(content, media_type=report.TYPES[format])
 
 

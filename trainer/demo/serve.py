@@ -38,14 +38,15 @@ def serve(
     host: str,
     open_browser: bool = False,
     notice: str = "",
+    hint: str = "",
     description: str = "",
 ) -> None:
     """Serve on the socket `bound` until Ctrl-C or SIGTERM; prints the address when the page is ready.
 
-    `notice`, if any, is what the model must say about itself, on the page and here. `description` is what the page
-    calls the model, if that is more than its name.
+    `notice`, if any, is what the model must say about itself, on the page and here; `hint` how far its maps can be
+    trusted, on the page. `description` is what the page calls the model, if that is more than its name.
     """
-    server = build_server(build_app(predictor, description or model, host_names(host), notice))
+    server = build_server(build_app(predictor, description or model, host_names(host), notice, hint))
     if not is_loopback(host):
         print(
             f"warning: everyone who can reach {host} can use the page; it has no password and no encryption. "

@@ -17,6 +17,8 @@ from trainer.models.find import find_model
 from trainer.records import ModelConfig
 
 REGISTERED = pathlib.Path(REGISTRY, MODEL_NAME)
+PHOTOGRAPHS = "Trained on photographs; take its maps of pages with text as a hint."
+"""What PRETRAINED must say about its maps."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,13 +29,34 @@ class Answering:
     """As `find_model` takes it."""
     folder: pathlib.Path
     """With WEIGHTS and MODEL_CONFIG."""
+    version: str = ""
+    """Which of the registry it is; empty for a model that was asked for."""
     reason: str = ""
-    """Why it answers; empty for a model that was asked for."""
+    """Why it answers in the place of a registered one, for the terminal; empty if it does not."""
 
     def __str__(self) -> str:
         """Its name, what it was trained on, and why it answers."""
-        config = _config(self.folder)
-        return f"{self.name} ({'; '.join(filter(None, [_origin(config), self.reason]))})"
+        return self._described(self.version, self.reason)
+
+    @property
+    def description(self) -> str:
+        """Its name and what it was trained on, for readers who do not know this working directory."""
+        return self._described(self.version)
+
+    @property
+    def hint(self) -> str:
+        """How far its maps can be trusted, a sentence; empty if nothing is known."""
+        return PHOTOGRAPHS if self.name == PRETRAINED else ""
+
+    def tell(self) -> str:
+        """What it must say about itself, also printed on stderr; empty if nothing."""
+        said = generated.of_folder(self.folder) or self.hint
+        if said:
+            print(f"note: {said}", file=sys.stderr, flush=True)
+        return said
+
+    def _described(self, *more: str) -> str:
+        return f"{self.name} ({'; '.join(filter(None, [_origin(_config(self.folder)), *more]))})"
 
 
 def find_answering(name: str) -> Answering:
@@ -77,12 +100,12 @@ def find_opponent(name: str) -> str:
 def _default() -> Answering:
     missing = not registry_layout.version_numbers(REGISTERED)
     if missing and pretrained.is_there():
-        return Answering(PRETRAINED, find_model(PRETRAINED), f"there is no model in {REGISTERED}")
+        return Answering(PRETRAINED, find_model(PRETRAINED), reason=f"there is no model in {REGISTERED}")
     folder = find_model("")
     config = _config(folder)
     if generated.is_sample(config) and pretrained.is_there():
         reason = f"the default of {REGISTERED} was {generated.training(config)}"
-        return Answering(PRETRAINED, find_model(PRETRAINED), reason)
+        return Answering(PRETRAINED, find_model(PRETRAINED), reason=reason)
     return Answering(MODEL_NAME, folder, f"version {folder.parent.name}, the default of {REGISTERED}")
 
 

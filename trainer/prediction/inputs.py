@@ -11,11 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from trainer import storage
+from trainer.config import BESIDE_FORMATS
 from trainer.errors import UserError, first_line
 from trainer.local_files import local_path
 from trainer.names import is_junk
 from trainer.picture import SUFFIXES
 from trainer.text import printable
+
+RESULT_ENDS = tuple(end for end in BESIDE_FORMATS.values() if end.lower().endswith(SUFFIXES))
+"""Of the names of pictures that `predict` writes next to their images."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +48,7 @@ class Listing:
 
     inputs: list[Input]
     skipped: list[str]
-    """Files in the folders whose names do not end like an image's, and which are not inputs."""
+    """Files in the folders that are not inputs: no image by their suffix, or by `predict` next to its image."""
 
 
 def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -> Listing:
@@ -53,8 +57,8 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
     Args:
         names: files; folders, which are searched with their subfolders; globs that the shell did not expand;
             `gs://` objects, prefixes and globs. In a glob, `**` stands for any number of folders. In a folder or
-            below a prefix, hidden files and files without an image's suffix are skipped. A file that is named
-            itself, or matches a glob, is taken whatever its suffix.
+            below a prefix, hidden files and files without an image's suffix are skipped; in a folder also what
+            `predict` wrote next to its images. A file that is named itself, or matches a glob, is always taken.
         output_dir: the folder of the results; if it lies in a searched folder, its files are skipped.
 
     Returns:
@@ -184,11 +188,14 @@ def _walk(
             continue
         visited.add((status.st_dev, status.st_ino))
         folders[:] = sorted(name for name in folders if not is_junk(name))
+        images = {name for name in names if name.lower().endswith(SUFFIXES)}
+        stems = images | {pathlib.PurePath(name).stem for name in images}
         for name in sorted(names):
             path = pathlib.Path(parent, name)
             if is_junk(name):
                 continue
-            if name.lower().endswith(SUFFIXES):
+            is_result = any(name.endswith(end) and name.removesuffix(end) in stems for end in RESULT_ENDS)
+            if name in images and not is_result:
                 yield _file(path, path.relative_to(root).as_posix())
             else:
                 skipped.append(str(path))

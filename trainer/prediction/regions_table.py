@@ -19,9 +19,9 @@ def measures_table(outcomes: Sequence[Outcome]) -> Table:
                 Text("" if row else outcome.input.label),
                 str(measure.rank),
                 Text(printable(measure.region.name)),
-                f"{measure.share:.2%}",
-                f"{measure.area:.2%}",
-                f"{measure.ratio:.2f}",
+                f"{measure.share:.1%}",
+                f"{measure.area:.1%}",
+                f"{measure.ratio:.1f}",
                 f"{measure.peak:.2f}",
             )
     return table

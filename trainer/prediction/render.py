@@ -9,7 +9,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from trainer.config import PREDICT_DEFAULTS
-from trainer.heat import CHANGE, HEAT, bands, blend, blend_change, color_scale, furthest
+from trainer.heat import CHANGE, HEAT, bands, blend_change, color_scale, furthest, tint
 from trainer.picture import Pixels
 
 Map = npt.NDArray[np.floating]
@@ -206,7 +206,7 @@ def draw_contact_sheet(entries: Sequence[tuple[str, Pixels, Map]], title: str = 
     tops = np.cumsum([head.height, *heights[:-1]]).tolist()
     for row, top in zip(rows, tops, strict=True):
         for left, (name, image, values) in zip(range(gap, page.width, cell_px + gap), row, strict=False):
-            for x, pixels in ((left, image), (left + image.shape[1] + gap // 4, blend(image, values))):
+            for x, pixels in ((left, image), (left + image.shape[1] + gap // 4, tint(image, values))):
                 page.paste(Image.fromarray(pixels), (x, top))
             middle = top + len(image) + line // 2
             draw.text((left, middle), shortened(name, font, cell_px), INK, font, anchor="lm")

@@ -11,7 +11,7 @@ from trainer.array_files import write_array
 from trainer.config import BESIDE_FORMATS, PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
 from trainer.errors import UserError, check
 from trainer.files import replacing
-from trainer.heat import blend
+from trainer.heat import tint
 from trainer.picture import Pixels
 from trainer.prediction.inputs import Input
 from trainer.prediction.render import Map, draw_contours, draw_grey
@@ -85,5 +85,5 @@ def write_result(
         else:
             assert image is not None
             is_overlay = format == "overlay"
-            drawn = blend(image, map, config.opacity) if is_overlay else draw_contours(image, map, config.levels)
+            drawn = tint(image, map, config.opacity) if is_overlay else draw_contours(image, map, config.levels)
             Image.fromarray(drawn).save(partial, "PNG", compress_level=2)

@@ -10,7 +10,7 @@ from trainer.artifacts import ALIASES, MODEL_CONFIG, VERSION_EXTRA, WEIGHTS
 from trainer.errors import UserError
 from trainer.files import read_json, write_json
 from trainer.models import compact_export, pretrained, weight_sources
-from trainer.models.answering import find_answering, find_opponent
+from trainer.models.answering import PHOTOGRAPHS, find_answering, find_opponent
 from trainer.models.find import find_model
 
 OSIE = {"dataset": "osie", "source": "gs://data/osie", "image_size": [64, 80]}
@@ -59,6 +59,18 @@ def test_without_a_registry_the_model_of_the_package_answers(capsys):
     assert found.folder == find_model("pretrained")
     assert found.name == "pretrained"
     assert said == "model: pretrained (MSI-Net, trained on osie; there is no model in models/msinet)\n"
+
+
+def test_the_model_of_the_package_has_seen_photographs_only_and_says_so(capsys):
+    found, _ = answer("", capsys)
+    assert found.description == "pretrained (MSI-Net, trained on osie)"
+    assert found.tell() == found.hint == PHOTOGRAPHS
+    assert capsys.readouterr().err == f"note: {PHOTOGRAPHS}\n"
+    register(OSIE)
+    found, _ = answer("", capsys)
+    assert found.description == "msinet (MSI-Net, trained on osie; version 1, the default of models/msinet)"
+    assert found.tell() == ""
+    assert capsys.readouterr().err == ""
 
 
 def test_default_of_real_data_answers(capsys):

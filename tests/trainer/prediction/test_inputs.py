@@ -44,6 +44,16 @@ def test_folders_are_searched_and_named_files_are_always_taken(folder):
     assert keys("photos/b/notes.txt", "photos/b") == ["notes.txt", "c.PNG", "d.webp"]
 
 
+def test_pictures_that_predict_wrote_next_to_their_images_are_no_images(folder):
+    names = ("a-attention.png", "a.jpg-attention-contour.png", "b/c-attention-map.png", "b/c-attention-16bit.png")
+    for name in (*names, "lonely-attention.png"):
+        pathlib.Path("photos", name).write_text(name)
+    listing = find_inputs(["photos"])
+    assert [image.key for image in listing.inputs] == ["a.jpg", "lonely-attention.png", "b/c.PNG", "b/d.webp"]
+    assert sorted(listing.skipped) == sorted(["photos/b/notes.txt", *(f"photos/{name}" for name in names)])
+    assert keys("photos/a-attention.png") == ["a-attention.png"]
+
+
 GLOBS = pytest.mark.parametrize(
     ("pattern", "expected"),
     [

@@ -18,7 +18,7 @@ from trainer import preprocess
 from trainer.__main__ import main
 from trainer.config import PredictConfig
 from trainer.errors import UserError
-from trainer.heat import blend
+from trainer.heat import tint
 from trainer.models import load
 from trainer.prediction import predict
 from trainer.prediction.inputs import find_inputs
@@ -80,7 +80,8 @@ def test_a_bad_image_is_reported_and_the_others_are_predicted(narrow_model, phot
     assert summary["images"][0].items() >= expected.items()
     errors = [line for line in err.splitlines() if line.startswith("error: ")]
     assert errors == [
-        "error: photos/1.png is not a JPEG, PNG, WebP, GIF, TIFF or BMP but a web page; save the image itself",
+        "error: photos/1.png is not a JPEG, PNG, WebP, GIF, TIFF or BMP but a web page; take a "
+        "screenshot, or use `python -m trainer check`, which opens pages",
         "error: cannot read missing.jpg: No such file or directory",
     ]
     assert "3 of 5 images predicted, see maps" in err
@@ -91,7 +92,7 @@ def test_files_alone_get_their_maps_next_to_them(narrow_model, predictor, photos
     run(narrow_model, "photos/0.png", str(photos / "photos" / "2.png"))
     expected = predictor.predict(before)
     drawn = pixels("photos/0-attention.png").astype(int)
-    np.testing.assert_allclose(drawn, blend(before, expected), atol=2)
+    np.testing.assert_allclose(drawn, tint(before, expected), atol=2)
     np.testing.assert_array_equal(pixels("photos/0.png"), before)
     names = sorted(path.name for path in (photos / "photos").iterdir() if path.is_file())
     assert names == ["0-attention.png", "0.png", "1.png", "2-attention.png", "2.png"]
@@ -147,7 +148,7 @@ def test_images_on_cloud_storage_are_predicted(narrow_model, predictor, photos, 
     expected = predictor.predict(pixels("photos/0.png"))
     np.testing.assert_allclose(np.load("maps/0.npy"), expected, atol=1e-4)
     np.testing.assert_allclose(
-        pixels("maps/0-overlay.png").astype(int), blend(pixels("photos/0.png"), expected), atol=2
+        pixels("maps/0-overlay.png").astype(int), tint(pixels("photos/0.png"), expected), atol=2
     )
 
 

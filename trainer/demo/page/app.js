@@ -37,7 +37,7 @@ class Page {
   }
 
   #describe(facts) {
-    find("#model").textContent = `Model: ${facts.model}`;
+    find("#model").textContent = [`Model: ${facts.model}`, facts.hint].filter(Boolean).join(". ");
     find("#model").title = `It sees an image at ${facts.image_size.join(" × ")} pixels (height × width).`;
     find("#notice p").textContent = facts.notice;
     find("#notice").hidden = !facts.notice;
@@ -164,7 +164,7 @@ class Page {
     find("#work").dataset.view = view;
     find("#work").classList.toggle("is-wide", find("#wide").checked);
     dim("#dimmed", this.#facts.dimmed, 1);
-    // At the opacity of `predict`, the image is as dark as there.
+    // At the usual opacity, the image is as dark as in the other overlays over a grey image.
     dim("#fading", this.#facts.dimmed, Math.min(1, opacity / this.#facts.opacity));
     for (const panel of this.#panels) panel.show({ view, opacity, screen: find("#screen").value });
     this.#frame();
