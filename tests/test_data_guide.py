@@ -96,7 +96,9 @@ def test_example_does_what_the_page_says(title, text, tmp_path, monkeypatch, cap
     folder = arguments[arguments.index("--output-dir") + 1]
     (expected,) = blocks(text, "text")
     assert set(expected.splitlines()) <= set(Manifest.load(folder).notes), title
-    assert capsys.readouterr().out.splitlines()[-1].startswith(f"wrote {folder}: ")
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last.startswith(f"wrote {folder}: ")
+    assert last.endswith(f"train --dataset-dir {folder} --output-dir model --base-model pretrained --recipe small")
     preview = pathlib.Path(arguments[arguments.index("--preview") + 1]).read_text()
     assert "How the source was read" in preview
 
