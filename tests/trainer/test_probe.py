@@ -6,6 +6,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -133,6 +134,21 @@ def test_one_step_is_trained_and_the_report_is_put_in_the_bucket(bucket, tmp_pat
     assert found["folder"]["value"] == f"{tmp_path}/gcs/{bucket.name}/msinet/doctor/1"
     assert found["mkdir"]["value"] == "works"
     assert "\ntraining: one step on 8 images, loss 2.250, " in capsys.readouterr().out
+
+
+def test_without_a_folder_a_temporary_one_is_tried_and_removed(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)  # read the variable again
+    call = probe._call
+    monkeypatch.setattr(probe, "_call", lambda *given: (call if given[0][0] == "fetch" else checked)(*given))
+    main(["probe", "--image-size", "24x32", "--json"])
+    out, err = capfd.readouterr()
+    found = {fact["name"]: fact for fact in map(json.loads, out.splitlines())}
+    assert found["folder"]["value"].startswith(f"{tmp_path}/probe-")
+    assert found["training"]["value"].startswith("one step on 8 images, ")
+    assert not list(tmp_path.iterdir())
+    assert "8 training and 8 validation images of sample-points\n" in err
+    assert "next: " not in err
 
 
 def test_command_runs_in_a_process_of_its_own(tmp_path, monkeypatch):

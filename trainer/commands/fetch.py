@@ -5,9 +5,10 @@ import shlex
 from typing import TYPE_CHECKING
 
 from trainer import datasets, recordings
-from trainer.config import FetchConfig
+from trainer.config import PRETRAINED, FetchConfig
 from trainer.loading import announce
 from trainer.parser import Parser
+from trainer.recipes import SMALL
 from trainer.settings_cli import add_cache_dir, add_settings, output_dir, output_file, settings
 from trainer.text import visible
 
@@ -61,7 +62,8 @@ def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
     if parsed.preview:
         written += f"; preview: {parsed.preview}"
     folder = f"--dataset-dir {shlex.quote(parsed.output_dir)}"
-    following = f"train {folder} --output-dir model"
+    start = f" --base-model {PRETRAINED} --recipe {SMALL}" if manifest.dataset == recordings.CUSTOM else ""
+    following = f"train {folder} --output-dir model{start}"
     if manifest.is_test_set:
         following = f"evaluate --model MODEL --dataset-dir TRAINED {folder} --output-dir evaluation"
     print(f"wrote {parsed.output_dir}: {written}; next: python -m trainer {following}")

@@ -33,9 +33,10 @@ TPU_VARIABLES = ("PJRT_DEVICE", "NEXT_PLUGGABLE_DEVICE_USE_C_API", "TF_PLUGGABLE
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--folder",
-        required=True,
+        default="",
         metavar="DIR",
-        help=f"Folder or gs:// address to try, the latter below the mount /gcs; {REPORT} is written there.",
+        help=f"Folder or gs:// address to try, the latter below the mount /gcs; {REPORT} is written there "
+        "(default: a temporary folder, which is removed).",
     )
     parser.add_argument("--accelerator", default="", metavar="NAME", help="Accelerator, such as l4-2.")
     parser.add_argument("--image-size", default="72x96", metavar="HxW", help="(default: %(default)s)")
@@ -44,10 +45,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(parsed: argparse.Namespace) -> None:
     found = []
-    for fact in probe(parsed.folder, parsed.accelerator, parsed.image_size):
-        print(json.dumps(dataclasses.asdict(fact)) if parsed.json else fact, flush=True)
-        found.append(fact)
-    _write(parsed.folder, found)
+    with tempfile.TemporaryDirectory(prefix="probe-") as scratch:
+        folder = parsed.folder or scratch
+        for fact in probe(folder, parsed.accelerator, parsed.image_size):
+            print(json.dumps(dataclasses.asdict(fact)) if parsed.json else fact, flush=True)
+            found.append(fact)
+        _write(folder, found)
     bad = ", ".join(fact.name for fact in found if fact.state == BAD)
     check(not bad, f"a training cannot work here: {bad} (see above)")
 
@@ -82,8 +85,17 @@ def _training(scratch: pathlib.Path, accelerator: str, image_size: str) -> Fact:
 
 
 def _call(arguments: list[str], variables: dict[str, str]) -> int:
-    """Run a command of the trainer in a process of its own, whose crash ends nothing else; its exit status."""
-    return subprocess.run([sys.executable, "-m", "trainer", *arguments], env=variables, check=False).returncode
+    """Run a command of the trainer in a process of its own, whose crash ends nothing else; its exit status.
+
+    What it prints goes to stderr, without the next command, whose folders are removed.
+    """
+    command = [sys.executable, "-m", "trainer", *arguments]
+    with subprocess.Popen(command, env=variables, stdout=subprocess.PIPE, text=True, errors="replace") as process:
+        assert process.stdout
+        for line in process.stdout:
+            if shown := line.partition("next: python")[0].rstrip("; \n"):
+                print(shown, file=sys.stderr, flush=True)
+    return process.returncode
 
 
 def _mounted(folder: str) -> pathlib.Path:

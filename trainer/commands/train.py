@@ -24,7 +24,10 @@ def configure(parser: Parser) -> None:
         help="Folder or gs:// address for checkpoints (default: next to the model).",
     )
     parser.add_argument(
-        "--base-model", metavar="MODEL", help=f"Model to start from, instead of initial weights. {MODEL}."
+        "--base-model",
+        metavar="MODEL",
+        help=f"Model to fine-tune, instead of initial weights: only with it, a recipe sets its values for "
+        f"fine-tuning. {MODEL}.",
     )
     parser.add_argument(
         "--initial-weights-fingerprint",
