@@ -59,8 +59,8 @@ class Imported:
     fingerprint: str
     """Digest (hex) of the source's files."""
     report: str
-    """For people: each array with its layer and shape, the ignored arrays, and how the maps compare; one line for a
-    model of this project."""
+    """For people: each array with its layer and shape, the ignored arrays, and how the maps compare; one line for
+    a model of this project."""
     compared: str
     """How the maps compare."""
 
