@@ -74,7 +74,7 @@ TRAINER = [
 ]
 """Arguments of `python -m trainer`, and what they are answered with; nothing for a success."""
 PIPELINE = [
-    (["run", "base_source=nowhere"], "there is no such file or folder"),
+    (["run", "base_source=nowhere"], "source nowhere does not exist"),
     (["run", "--env=nosuch"], "unknown environment 'nosuch'"),
     (["run", "base_epocs=3"], "unknown parameter 'base_epocs'"),
     (["registry", "list"], ""),

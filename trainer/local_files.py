@@ -27,7 +27,16 @@ def local_path(source: str) -> pathlib.Path:
 
 
 def list_local(path: pathlib.Path) -> list[SourceObject]:
-    """The files of a folder, with their names below it, or one archive; hidden files are left out.
+    """The files of a folder, with their names below it, or one archive; raises `UserError` as `paths_at`."""
+    paths = paths_at(path)
+    with _readable(), ThreadPoolExecutor(WORKERS) as pool:
+        checksums = list(pool.map(checksum, paths.values()))
+        sizes = [file.stat().st_size for file in paths.values()]
+    return [SourceObject(*facts) for facts in zip(paths, sizes, checksums, strict=True)]
+
+
+def paths_at(path: pathlib.Path) -> dict[str, pathlib.Path]:
+    """The files of a folder, by their names below it, or one archive; hidden files are left out.
 
     Raises:
         UserError: there are none, one is no plain file or cannot be read, or a folder is there twice by a link.
@@ -59,10 +68,7 @@ def list_local(path: pathlib.Path) -> list[SourceObject]:
         raise UserError(
             f"source {printable(str(path))} is an empty folder; put the dataset's archives or folders into it"
         )
-    with _readable(), ThreadPoolExecutor(WORKERS) as pool:
-        checksums = list(pool.map(checksum, paths.values()))
-        sizes = [file.stat().st_size for file in paths.values()]
-    return [SourceObject(*facts) for facts in zip(paths, sizes, checksums, strict=True)]
+    return paths
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from trainer.artifacts import RUN_FILE
 from trainer.config import PRETRAINED, SAMPLE
 from trainer.downloads.given import addresses_in
 from trainer.errors import UserError, check
-from trainer.local_files import local_path
+from trainer.local_files import local_path, paths_at
 from trainer.models import weight_sources
 
 RUNS = pathlib.Path("runs")
@@ -165,21 +165,18 @@ def _has_data(passed: Mapping[str, Value]) -> bool:
 
 
 def _require_files(values: Mapping[str, Value]) -> None:
-    """Raise `UserError` for an input path that does not exist, before any task has run."""
+    """Raise `UserError` for an input that does not exist, or is no folder with files, before any task has run."""
     for name, keywords in parameters.KEYWORDS.items():
         value = str(values.get(name, keywords[0]))
         if (value in keywords and value != PRETRAINED) or "://" in value:
             continue
-        if name.endswith("_source"):
-            if addresses_in(value):
-                continue
-            exists = local_path(value).exists()
-            check(exists, f"{name} is {value!r}, and there is no such file or folder; check the path")
-        else:
-            try:
+        try:
+            if not name.endswith("_source"):
                 weight_sources.check_local(value)
-            except UserError as error:
-                raise UserError(f"{name} is {value!r}: {error}") from None
+            elif not addresses_in(value):
+                paths_at(local_path(value))
+        except UserError as error:
+            raise UserError(f"{name} is {value!r}: {error}") from None
 
 
 def _require_registry(location: str, name: str) -> None:

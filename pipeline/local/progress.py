@@ -32,6 +32,8 @@ CHATTER = re.compile(
     r"|To enable the following instructions"
 )
 """Lines that only the log file keeps: those of KFP's executor and of TensorFlow's C++ code."""
+ERROR = "error: "
+"""Prefix of a task's own error message."""
 KEPT_LINES = 200
 STYLES = {"waiting": "dim", "running": "bold cyan", "done": "green", "cached": "green", "failed": "bold red"}
 
@@ -57,8 +59,8 @@ class StepView:
     def failure(self) -> str:
         """Why it failed: its own error message, else its traceback, else its last lines."""
         lines = list(self.lines)
-        if errors := [line for line in lines if line.startswith("error: ")]:
-            return errors[-1].removeprefix("error: ")
+        if errors := [line for line in lines if line.startswith(ERROR)]:
+            return errors[-1].removeprefix(ERROR)
         if starts := [index for index, line in enumerate(lines) if line.startswith("Traceback ")]:
             return "\n".join(["an unexpected error; this is a bug in the program.", *lines[starts[-1] :]])
         return "\n".join(["it was killed (out of memory?). Its last lines:", *lines[-15:]])
@@ -111,7 +113,8 @@ class Progress:
         elif self._current is not None:
             for text in self._task_text(line):
                 self._current.lines.append(text)
-                self._log(self._current, text)
+                if not text.startswith(ERROR):  # the reason of a failure, which is said at the end
+                    self._log(self._current, text)
 
     def _enter(self, name: str, state: str) -> StepView:
         step = self.steps.setdefault(name, StepView(name))

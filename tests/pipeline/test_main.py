@@ -30,7 +30,8 @@ def elsewhere(tmp_path, monkeypatch):
         (["--env", "vertex"], "environment vertex is for target vertex"),
         (["--resume", "nowhere"], "nowhere is not a run"),
         (["--resume"], "there is no run to resume below"),
-        (["base_source=nowhere"], "base_source is 'nowhere', and there is no such file or folder"),
+        (["base_source=nowhere"], "base_source is 'nowhere': source nowhere does not exist; give a folder"),
+        (["finetune_source=."], r"finetune_source is '\.': source \. is an empty folder; put the dataset's"),
         (["initial_weights=~/nothing.h5"], "initial_weights is '~/nothing.h5': ~/nothing.h5 does not exist; give"),
     ],
 )

@@ -56,7 +56,9 @@ def convert(
     facts = {"source": source, "kind": contents.kind, "fingerprint": local.fingerprint}
     summary = _summary(local, matched, dataset, image_size, {**facts, "difference": difference})
     _write(output, network, local, summary)
-    report = "\n".join([f"{source}: {contents.kind}", *_table(matched), compared])
+    report = f"{source}: a model of this project, {_count(matched)}"
+    if local.model is None:
+        report = "\n".join([f"{source}: {contents.kind}", *_table(matched), compared])
     return Imported(summary, local.fingerprint, report, compared)
 
 
@@ -128,14 +130,17 @@ def _write(folder: pathlib.Path, network: keras.Model, local: LocalWeights, summ
     write_model(network, folder, tuple(summary["image_size"]), summary)
 
 
+def _count(matched: Matched) -> str:
+    return f"{len(matched.values)} arrays with {sum(value.size for value in matched.values.values()):,} weights"
+
+
 def _table(matched: Matched) -> list[str]:
     width = max(len(row.name) for row in matched.rows)
     lines = [
         f"  {row.name:<{width}}  {row.layer}/{row.role:<6}  {'x'.join(map(str, row.shape))}"
         for row in matched.rows
     ]
-    total = sum(value.size for value in matched.values.values())
-    lines.append(f"{len(matched.values)} arrays with {total:,} weights")
+    lines.append(_count(matched))
     for reason in sorted(set(matched.ignored.values())):
         names = [name for name, why in matched.ignored.items() if why == reason]
         lines.append(f"ignored, {reason}: {weights.listed(names)}")

@@ -59,7 +59,8 @@ class Imported:
     fingerprint: str
     """Digest (hex) of the source's files."""
     report: str
-    """A table for people: each array with its layer and shape; the ignored arrays; how the maps compare."""
+    """For people: each array with its layer and shape, the ignored arrays, and how the maps compare; one line for
+    a model of this project."""
     compared: str
     """How the maps compare."""
 

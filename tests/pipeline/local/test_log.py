@@ -25,3 +25,15 @@ def test_escapes_in_the_output_of_a_task_are_spelled_and_colours_are_left_out(tm
     for text in (console.file.getvalue(), (tmp_path / run.LOG).read_text()):
         assert r"\x1b]0;pwned\x07stimuli/\x1b[2J1.png is damaged; remove it" in text
         assert "\x1b" not in text
+
+
+def test_the_reason_of_a_failure_is_kept_for_the_end():
+    console = Console(file=io.StringIO(), width=160)
+    with Progress(console) as progress:
+        progress.feed("12:00:00.000 - INFO - Executing task 'fetch-dataset'")
+        end = "12:00:01.000 - INFO - Task 'fetch-dataset' finished with status FAILURE"
+        for line in ("    reading", "    error: no images", end):
+            progress.feed(line)
+    assert "reading" in console.file.getvalue()
+    assert "no images" not in console.file.getvalue()
+    assert [step.failure() for step in progress.failed] == ["no images"]

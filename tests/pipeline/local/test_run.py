@@ -431,10 +431,12 @@ def test_model_below_the_centre_bias_fails_the_run_with_that_reason(first, workp
 
 
 def test_users_mistake_in_a_task_is_the_reason_without_a_traceback(workplace, moved):
-    (workplace / "empty").mkdir()
-    failed = run(workplace, *command("runs/lost", workplace / "empty", moved))
+    (workplace / "other").mkdir()
+    (workplace / "other" / "notes.txt").touch()
+    failed = run(workplace, *command("runs/lost", workplace / "other", moved))
     assert failed.returncode == 1
-    assert re.search(r"(?m)^Base training: source failed: .*empty", failed.stdout)
+    (reason,) = re.findall(r"(?m)^Base training: data failed: (.*)$", failed.stdout)
+    assert failed.stdout.count(reason) == 1
     assert "Log:        runs/lost/log.txt" in failed.stdout
     assert "Resume:     make run-pipeline RESUME=runs/lost" in failed.stdout
     assert "Traceback" not in failed.stdout + failed.stderr
