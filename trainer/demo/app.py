@@ -149,8 +149,9 @@ class _App:
         kind = request.path_params["format"]
         if kind not in report.TYPES:
             raise RefusedError(404, f"a report is {' or '.join(report.TYPES)}")
-        about = {"model": self.model, "notice": self.notice, "hint": self.hint}
-        write = functools.partial(responses.report_of, format=kind, **about)
+        write = functools.partial(
+            responses.report_of, format=kind, model=self.model, notice=self.notice, hint=self.hint
+        )
         return await self._respond(request, write)
 
     async def _respond(self, request: Request, respond: Callable[[Predictor, bytes, str], Response]) -> Response:
