@@ -246,6 +246,13 @@ def test_loading_is_said_once_on_stderr_and_leaves_pyplot_as_it_was(tmp_path):
     assert (finished.stdout, finished.stderr) == ("imported True\nfree\n", f"{LOADING} ...\n")
 
 
+def test_tensorflow_writes_nothing_itself(monkeypatch):
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL")
+    code = "from trainer.loading import load_tensorflow as load; load(); import tensorflow as tf; tf.zeros(1) + 1"
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert (finished.stdout, finished.stderr) == ("", f"{LOADING} ...\n")
+
+
 LIMITS = "import resource; print(resource.getrlimit(resource.RLIMIT_MEMLOCK))"
 SYS_RESOURCE = 24
 """Number of the capability to raise hard limits (capabilities(7))."""

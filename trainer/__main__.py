@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import os
 import sys
 
 from trainer.errors import reported, terminable
@@ -36,7 +35,6 @@ def _parser() -> Parser:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command line; by default the arguments of the process."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     with reported():
         parsed = _parser().parse_args(arguments)
     is_training = parsed.command == "train"  # it handles SIGTERM itself, and saves its state

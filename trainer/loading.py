@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from trainer.cpu import check_cpu
 
 LOADING = "loading TensorFlow"
+ERRORS_ALONE = "2"
+"""TF_CPP_MIN_LOG_LEVEL: 0 is everything, 1 warnings and errors, 2 errors."""
 STDERR = 2
 """File descriptor of the standard error."""
 TPU_LOCKED_BYTES = 68_719_476_736_000
@@ -25,11 +27,14 @@ TPU_LOCKED_BYTES = 68_719_476_736_000
 def load_tensorflow() -> None:
     """Import TensorFlow, after a line on stderr; do nothing if it is already loaded.
 
+    What TensorFlow's C++ writes to stderr is limited to errors, unless the environment has another level.
+
     Raises:
         UserError: if the CPU is too old for it.
     """
     if "tensorflow" in sys.modules:
         return
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", ERRORS_ALONE)
     if too_old := check_cpu():
         print(too_old, file=sys.stderr, flush=True)
     announce(LOADING)

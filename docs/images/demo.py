@@ -1,30 +1,30 @@
 """Take screenshots of the demo's page for the README and the docs: docs/images/demo-*.jpg.
 
-    python -m docs.images.demo models/msinet/1      # a model as for `demo --model`; half a minute
+    python -m docs.images.demo pretrained      # a model as for `demo --model`; half a minute
 
-The images are the examples of the page (docs/images/examples.py).
+The images are the examples of the page (docs/images/examples.py), and the two designs of examples/.
 """
 
 import io
 import pathlib
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.browser import launch
 from trainer.demo.app import PAGE, build_app
 from trainer.demo.listen import LOOPBACK_NAMES, listen
 from trainer.demo.serve import build_server
-from trainer.models.find import find_model
+from trainer.models.answering import choose
 from trainer.prediction.predictor import Predictor
 
 FOLDER = pathlib.Path(__file__).parent
+DESIGNS = FOLDER.parents[1] / "examples"
 WIDE, NARROW = {"width": 1280, "height": 832}, {"width": 360, "height": 740}
 QUALITY = 88
 A, B = "#images > :nth-child(1)", "#images > :nth-child(2)"
@@ -34,7 +34,8 @@ A, B = "#images > :nth-child(1)", "#images > :nth-child(2)"
 def serving(model: str) -> Iterator[str]:
     """Serve the page for a model; yields the address."""
     with listen("127.0.0.1", 0) as bound:
-        app = build_app(Predictor(find_model(model)), "msinet", LOOPBACK_NAMES)
+        found = choose(model)
+        app = build_app(Predictor(found.folder), found.description, LOOPBACK_NAMES, hint=found.hint)
         server = build_server(app)
         thread = threading.Thread(target=server.run, args=([bound],))
         thread.start()
@@ -72,15 +73,6 @@ def shoot(page: Page, name: str) -> None:
     screenshot.save(FOLDER / f"demo-{name}.jpg", quality=QUALITY, optimize=True, subsampling=0)
 
 
-def with_badge(pixels: Image.Image) -> Image.Image:
-    """Another design of the same image."""
-    changed = pixels.copy()
-    draw = ImageDraw.Draw(changed)
-    draw.ellipse((470, 250, 580, 360), "#ffd21f")
-    draw.text((525, 305), "NEW", "#1b1f24", ImageFont.load_default(36), anchor="mm")
-    return changed
-
-
 def open_page(browser: Browser, address: str, scheme: str, narrow: bool = False) -> Page:
     """Open the page in a colour scheme, light or dark."""
     context = browser.new_context(
@@ -94,11 +86,8 @@ def open_page(browser: Browser, address: str, scheme: str, narrow: bool = False)
 
 def main(model: str) -> None:
     """Serve `model`, use the page, and save the screenshots."""
-    with tempfile.TemporaryDirectory() as folder, serving(model) as address, sync_playwright() as playwright:
+    with serving(model) as address, sync_playwright() as playwright:
         examples = PAGE / "examples"
-        coffee = examples / "coffee.jpg"
-        badge = pathlib.Path(folder) / "coffee with badge.png"
-        with_badge(Image.open(coffee)).save(badge)
         browser = launch(playwright)
         page = open_page(browser, address, "light")
         load(page, examples / "landing.jpg")
@@ -108,12 +97,12 @@ def main(model: str) -> None:
         mark(page, "Vegetables", 0.55, 0.07, 0.91, 0.3)
         shoot(page, "regions")
         page = open_page(browser, address, "light")
-        load(page, coffee)
-        mark(page, "Coffee", 0.36, 0.17, 0.66, 0.5)
-        mark(page, "Spoon", 0.52, 0.58, 0.7, 0.84)
+        load(page, DESIGNS / "landing-a.png")
+        mark(page, "Headline", 0.04, 0.17, 0.37, 0.47)
+        mark(page, "Button", 0.04, 0.59, 0.32, 0.71)
+        mark(page, "Photo", 0.5, 0.15, 0.96, 0.73)
         page.click("#compare")
-        load(page, badge, B)
-        mark(page, "Badge", 0.77, 0.6, 0.98, 0.92)
+        load(page, DESIGNS / "landing-b.png", B)
         shoot(page, "compare")
         page = open_page(browser, address, "dark", narrow=True)
         load(page, examples / "astronaut.jpg")

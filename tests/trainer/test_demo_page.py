@@ -662,7 +662,10 @@ def test_difference_is_painted_as_python_paints_it(opened, predictor):
 
 def test_tall_image_scrolls_at_full_width_and_is_seen_by_screens(opened, predictor):
     page = opened(viewport={"width": 1280, "height": 800}).page
-    pixels = picture(1200, 400)
+    load(page, file("phone.png", picture(1200, 400)))
+    screens = page.locator("#screen option:not([hidden])")
+    assert screens.evaluate_all("options => options.map((option) => option.value)") == ["", "phone"]
+    pixels = picture(2400, 800)
     load(page, file("page.png", pixels))
     frame, stage = (page.locator(f"{FIRST} {part}") for part in (".frame", ".stage"))
     assert stage.bounding_box()["width"] == pytest.approx(frame.bounding_box()["width"], abs=1)
@@ -673,7 +676,7 @@ def test_tall_image_scrolls_at_full_width_and_is_seen_by_screens(opened, predict
     assert frame.evaluate("element => element.scrollTop") > 0
     page.select_option("#screen", "desktop")
     page.locator(f"{FIRST} .screens i").nth(4).wait_for(state="attached")
-    parts = [predictor.predict(pixels[top : top + 240]) for top in range(0, 1200, 240)]
+    parts = [predictor.predict(pixels[top : top + 480]) for top in range(0, 2400, 480)]
     joined = np.concatenate([part / part.mean() for part in parts])
     drag(page, (0.1, 0.8), (0.6, 0.85))
     check(rows(page)[0], joined / joined.max(), 1e-4)

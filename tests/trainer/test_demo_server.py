@@ -267,14 +267,24 @@ def test_report_has_names_and_figures_as_text(client, predictor, n_images, capfd
     assert capfd.readouterr() == ("", "")
 
 
-def drawn_texts(posted, predictor):
-    """All texts of a report."""
+def test_labels_of_a_tall_picture_stay_inside_it(predictor):
+    body = contents(encoded(picture(800, 195)), name="A long name of a region", x=150, width=40)
+    labels = [text for text in drawn_texts(report.parse(body), predictor, as_is=True) if "·" in text.get_text()]
+    assert len(labels) == 2
+    for label in labels:
+        inside, outside = label.get_window_extent(), label.axes.get_window_extent()
+        assert outside.width >= report.NARROWEST * report.DPI - 1
+        assert outside.x0 <= inside.x0 < inside.x1 <= outside.x1
+
+
+def drawn_texts(posted, predictor, as_is=False):
+    """All texts of a report; `as_is` as matplotlib's objects."""
     drawn = []
     saved = report._Page.saved
 
     def saved_and_read(page, *arguments):
         content = saved(page, *arguments)
-        drawn.extend(text.get_text() for text in page._figure.findobj(Text))
+        drawn.extend(text if as_is else text.get_text() for text in page._figure.findobj(Text))
         return content
 
     with pytest.MonkeyPatch.context() as patched:

@@ -33,13 +33,17 @@ from trainer.text import shown
 TYPES = {"png": "image/png", "pdf": "application/pdf"}
 MAX_REGIONS = 100
 MAX_SIDE_PX = 1100
-"""Longer side of an image in the report."""
+"""Longer side of an image in the report; that of a tall one may have more."""
 DPI = 150
 WIDTH, MARGIN, GAP = 8.27, 0.55, 0.22
 """Inches: a page of A4, or a longer one, which printers fit to the paper."""
 MIN_HEIGHT = 11.69
 CONTENT = WIDTH - 2 * MARGIN
 COLUMN = (CONTENT - GAP) / 2
+NARROWEST, HIGHEST = 2.2, 24.0
+"""Inches: a tall picture is at least so wide, unless it becomes higher than this."""
+LABEL_SIZE, LETTER = 6.5, 0.56
+"""Points of a region's label, and the part of them that a letter is wide."""
 LINE, ROW = 0.19, 0.25
 INK, SOFT, RULE, AMBER = "#1b1f24", "#59636e", "#dfe3e8", "#fcebe0"
 
@@ -92,7 +96,7 @@ class Part:
     """(h, w) of the image."""
     n_screens: int
     image: Pixels
-    """Reduced to MAX_SIDE_PX, as is its map."""
+    """Reduced, as is its map."""
     map: NDArray[np.float32]
     boxes: list[Box]
     measures: list[Measure]
@@ -165,7 +169,7 @@ def _part(predictor: Predictor, head: Head, data: bytes, screen: str) -> Part:
     for region in regions:
         check(region.width > 0 and region.height > 0, f"region {region} is empty")
     height, width = image.shape[:2]
-    scale = min(1.0, MAX_SIDE_PX / max(height, width))
+    scale = min(1.0, max(MAX_SIDE_PX / max(height, width), DPI * min(NARROWEST / width, HIGHEST / height)))
     size = max(1, round(width * scale)), max(1, round(height * scale))
     small = np.asarray(Image.fromarray(image).resize(size, Image.Resampling.LANCZOS))
     small_map = np.asarray(Image.fromarray(whole).resize(size, Image.Resampling.BOX))
@@ -194,14 +198,22 @@ def _write_part(page: "_Page", part: Part, slot: str) -> None:
     seen = f", seen as {part.n_screens} screens" if part.n_screens > 1 else ""
     page.text(f"{width} {TIMES} {height} pixels{seen}", 9, SOFT, WIDTH - MARGIN, align="right")
     page.down(0.27)
-    tallest = 2.9 if slot else 7.2
-    across = min(COLUMN, tallest * width / height)
+    across = _across(part.size, 2.9 if slot else 7.2)
     for left, pixels in ((MARGIN, tint(part.image, part.map)), (MARGIN + across + GAP, colored(part.map))):
-        _draw_boxes(page.picture(pixels, left, across), part)
+        _draw_boxes(page.picture(pixels, left, across), part, across)
     page.down(across * height / width + 0.16)
 
 
-def _draw_boxes(axes: Axes, part: Part) -> None:
+def _across(size: tuple[int, int], highest: float) -> float:
+    """Inches: how wide a picture of a size (h, w) is drawn, which is higher than `highest` only if it is tall."""
+    ratio = size[1] / size[0]
+    return min(COLUMN, max(highest * ratio, min(NARROWEST, HIGHEST * ratio)))
+
+
+def _draw_boxes(axes: Axes, part: Part, across: float) -> None:
+    """Draw the regions of a picture that is `across` inches wide; their labels stay inside it."""
+    letter = LETTER * LABEL_SIZE / 72
+    most = int(across / letter) - 1
     scale = len(part.image) / part.size[0]
     for index, (box, measured) in enumerate(zip(part.boxes, part.measures, strict=True)):
         color = COLORS[index % len(COLORS)]
@@ -211,16 +223,19 @@ def _draw_boxes(axes: Axes, part: Part) -> None:
                 corner, box.width * scale, box.height * scale, fill=False, edgecolor=ink, linewidth=line
             )
             axes.add_patch(shape)
-        label = f"{_short(measured.region.name)} · {measured.share:.1%}"
-        is_right, is_top = box.x > 0.65 * part.size[1], box.y < 0.06 * part.size[0]
+        share = f" · {measured.share:.1%}"
+        label = _short(measured.region.name, min(28, max(1, most - len(share)))) + share
+        right = 1 - (len(label) + 1) * letter / across
+        left = max(0.0, min(box.x / part.size[1], right)) * part.image.shape[1]
+        is_top = box.y < 0.06 * part.size[0]
         axes.annotate(
             _drawable(label),
-            (corner[0] + is_right * box.width * scale, corner[1]),
+            (left - 0.5, corner[1]),
             (0, -2 if is_top else 2),
             textcoords="offset points",
-            ha="right" if is_right else "left",
+            ha="left",
             va="top" if is_top else "bottom",
-            size=6.5,
+            size=LABEL_SIZE,
             color="white",
             bbox={"facecolor": "#0d0f12d8", "edgecolor": "none", "boxstyle": "round,pad=0.25"},
             annotation_clip=False,
@@ -236,7 +251,7 @@ def _write_difference(page: "_Page", parts: Sequence[Part]) -> None:
     height, width = b.size
     page.text("What changes from A to B", 11, INK, weight="bold")
     page.down(0.27)
-    across = min(COLUMN, 2.9 * width / height)
+    across = _across(b.size, 2.9)
     page.picture(drawn, MARGIN, across)
     left = MARGIN + across + GAP
     page.text("The maps above", 9, SOFT, left)
@@ -291,8 +306,8 @@ def _write_meanings(page: "_Page", comparing: bool) -> None:
     page.paragraph(CAUTION)
 
 
-def _short(name: str) -> str:
-    return textwrap.shorten(name, 28, placeholder="…") if " " in name[:28] else name[:28]
+def _short(name: str, most: int) -> str:
+    return textwrap.shorten(name, most, placeholder="…") if " " in name[:most] else name[:most]
 
 
 def _drawable(text: str) -> str:

@@ -13,6 +13,8 @@ import { Table, verdict } from "./table.js";
 const find = (selector) => document.querySelector(selector);
 /** A new region has this part of the sides of the image. */
 const NEW_PART = 1 / 5;
+/** An image with less than this part of a screen's width is of another kind of screen. */
+const NARROWEST = 1 / 2;
 
 class Page {
   #facts;
@@ -45,7 +47,12 @@ class Page {
       document.documentElement.style.setProperty(`--${name}`, gradient);
     }
     find("#opacity").value = 100 * facts.opacity;
-    find(".of-lines").textContent = `Lines enclose ${facts.levels.join(", ")}% of the attention`;
+    const lines = facts.levels.flatMap((level, index) => {
+      const line = make("i");
+      line.style.background = `rgb(${facts.lines[index].join(" ")})`;
+      return [line, make("span", {}, `${level}%`)];
+    });
+    find(".of-lines").replaceChildren("Lines enclose", ...lines, "of the attention");
     const words = Object.entries(facts.meanings).map(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]);
     find("#meanings dl").replaceChildren(...words.flat());
     find("#meanings p").textContent = facts.caution;
@@ -192,8 +199,13 @@ class Page {
     this.#frame();
   }
 
-  /** Tall images get a choice of screens, and scroll at full width; what scrolls can have the focus. */
+  /** Tall images get a choice of screens as wide as they, and scroll at full width; what scrolls can have the focus. */
   #frame() {
+    const width = Math.max(...this.#shown.map(({ map }) => map.imageWidth));
+    for (const option of find("#screen").options) {
+      const [across] = this.#facts.screens[option.value] ?? [0];
+      option.hidden = option.disabled = !option.selected && width < NARROWEST * across;
+    }
     const isTall = this.#shown.some((panel) => panel.isTall);
     find("#toolbar .of-tall").hidden = !isTall;
     for (const panel of this.#panels) {
