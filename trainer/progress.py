@@ -11,15 +11,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from trainer.duration import format_duration
 from trainer.text import visible
 
-LOG_EVERY_S = 30.0
-"""Time between two lines in a log."""
+LOG_EVERY_S, LOG_AT_LEAST_EVERY_S = 5.0, 30.0
+"""Shortest and longest time between two lines in a log."""
+LOG_SHARE = 0.05
+"""Between these, the share of the time until now that passes between two lines."""
 
 
 class Tracker:
     """Shows the progress of `description` over `total` units, None if nobody knows; a context manager.
 
-    On a terminal it draws a bar with the time left. Otherwise it prints two lines a minute, and one
-    at the end, so that a log stays short.
+    On a terminal it draws a bar with the time left. Otherwise it prints lines, fewer as time passes,
+    and one at the end, so that a log stays short.
 
     Args:
         description: the work.
@@ -36,7 +38,7 @@ class Tracker:
         self._details = ""
         self._started = time.monotonic()
         self._first: tuple[float, int] | None = None
-        self._logged = self._started
+        self._logged = -LOG_EVERY_S
         self._logged_done = -1
         self._bar: Progress | None = None
 
@@ -63,8 +65,12 @@ class Tracker:
         self._first = self._first or (now, self._done)
         if self._bar is not None:
             self._bar.update(self._task, completed=self._done, details=", ".join(filter(None, [details, left])))
-        elif now - self._logged >= LOG_EVERY_S:
+        elif now - self._logged >= self._pause_s(now):
             self._log(left)
+
+    def _pause_s(self, now: float) -> float:
+        """Seconds between two lines in a log."""
+        return min(max(LOG_EVERY_S, LOG_SHARE * (now - self._started)), LOG_AT_LEAST_EVERY_S)
 
     def _left(self, now: float) -> str:
         """`about 9 min left`, by the speed after the first advance, which includes preparations; or nothing."""

@@ -18,13 +18,11 @@ from trainer.config import CACHES
 from trainer.data import memory, tfrecords
 from trainer.data.augment import Augmentation
 from trainer.errors import UserError, check_choice
-from trainer.progress import Tracker
+from trainer.progress import LOG_EVERY_S, Tracker
 from trainer.tracing import without_autograph
 
 RESERVE_BYTES = 2_500_000_000
 """Memory that `auto` leaves free for TensorFlow, the network and its optimizer with a small batch."""
-SHOWN_AFTER_S = 5.0
-"""Time from which decoding shows its progress."""
 PARALLEL_SHARDS = 4
 DECODED_TOGETHER = 16
 PARALLEL_GATHERS = 8
@@ -143,7 +141,7 @@ def _fill(
                 np.add.at(times_seen, indices, 1)
                 if tracker is not None:
                     tracker.advance(len(indices))
-                elif time.monotonic() - start > SHOWN_AFTER_S:
+                elif time.monotonic() - start > LOG_EVERY_S:
                     done = min(int(times_seen.sum()), count)
                     tracker = stack.enter_context(Tracker(f"decode {split}", count, "images", done))
         except (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError) as error:

@@ -114,7 +114,7 @@ def test_a_disk_without_room_is_an_error_that_leaves_nothing(folder, manifest, s
 
 
 def test_long_work_shows_its_progress(folder, manifest, monkeypatch, capsys):
-    monkeypatch.setattr(batches, "SHOWN_AFTER_S", -1.0)
+    monkeypatch.setattr(batches, "LOG_EVERY_S", -1.0)
     Split.load(folder, manifest, "train")
     assert f"decode train: {N_TRAIN}/{N_TRAIN} images" in capsys.readouterr().out
 
