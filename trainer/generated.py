@@ -3,7 +3,6 @@
 import itertools
 import os
 import pathlib
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -89,13 +88,6 @@ def of_folder(folder: str | os.PathLike[str], subject: str = "This model") -> st
         if path.exists()
         else ""
     )
-
-
-def tell(folder: str | os.PathLike[str]) -> str:
-    """As `of_folder`, and print it on stderr."""
-    if notice := of_folder(folder):
-        print(f"note: {notice}", file=sys.stderr, flush=True)
-    return notice
 
 
 def of_evaluation(content: Mapping[str, Any]) -> list[str]:

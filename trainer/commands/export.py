@@ -72,7 +72,8 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.models.load import load_model
 
     print(f"exporting {answering.name} as {parsed.format}", flush=True)  # it takes up to a minute
-    model, notice = load_model(folder), generated.tell(folder)
+    answering.tell()
+    model, notice = load_model(folder), generated.of_folder(folder)
     if parsed.format == SAVED_MODEL:
         from trainer.models.saved_model import write_saved_model
 
