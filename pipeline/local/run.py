@@ -62,7 +62,7 @@ def _on_shapes(values: Mapping[str, Value]) -> str:
     """What a run says first that trains on the sample set; empty for others."""
     steps = {step: title for step, title in steps_of(values).items() if values.get(f"{step}_source") == SAMPLE}
     sources = " and ".join(f"{step}_source=FOLDER" for step in steps)
-    titles = " and ".join(steps.values())
+    titles = " and ".join(steps.values()).capitalize()
     return f"{titles} on {generated.SHAPES}; for your own data pass {sources}" if steps else ""
 
 

@@ -112,8 +112,7 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, wor
     assert any(line.startswith("KLD ↓") for line in lines)
     assert any(line.startswith("Test images of salicon: 3; ") for line in lines)
     assert "Registered: msinet version 1 (default)" in lines
-    shapes = "note: Base training and Fine-tuning on generated shapes; for your own data pass base_source=FOLDER"
-    assert lines[1] == f"{shapes} and finetune_source=FOLDER"
+    assert "generated shapes" not in first.stdout
     assert f"Report:     {pathlib.Path('runs/first/report.html')}" in lines
     assert "To share:   runs/first/report.png, runs/first/report.pdf" in lines
     assert "executor_input" not in first.stdout
@@ -155,6 +154,37 @@ def test_resumed_run_keeps_its_parameters_except_those_passed(first, workplace, 
     assert prepare_run("local", "runs/first", "", {}).environment == "local"
     with pytest.raises(UserError, match="was started in environment local, not sample"):
         prepare_run("sample", "runs/first", "", {})
+
+
+@pytest.mark.parametrize(
+    ("values", "note"),
+    [
+        ({}, ""),
+        (
+            {"base_source": "sample", "finetune_source": ""},
+            "Base training on generated shapes; for your own data pass base_source=FOLDER",
+        ),
+        (
+            {"base_source": "sample", "finetune_source": "sample"},
+            "Base training and fine-tuning on generated "
+            "shapes; for your own data pass base_source=FOLDER and finetune_source=FOLDER",
+        ),
+        (
+            {"base_model_uri": "pretrained", "base_source": "sample", "finetune_source": "sample"},
+            "Fine-tuning on generated shapes; for your own data pass finetune_source=FOLDER",
+        ),
+    ],
+)
+def test_run_on_generated_shapes_says_so_first(values, note, tmp_path, monkeypatch):
+    monkeypatch.setattr("pipeline.local.run._run_worker", lambda folder, progress: 1)
+    console = Console(file=io.StringIO(), width=200)
+    started = Run(tmp_path / "run", "sample", values)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / LOG).touch()
+    assert execute_run(started, console) == 1
+    lines = console.file.getvalue().splitlines()
+    assert lines[0].endswith(", environment sample")
+    assert [line for line in lines if line.startswith("note: ")] == ([f"note: {note}"] if note else [])
 
 
 def test_finished_run_without_its_outputs_names_the_remedy(tmp_path):
@@ -289,7 +319,7 @@ def test_missing_base_model_is_refused_before_anything_starts(tmp_path, monkeypa
     assert prepare_run("", "", "", {"base_model_uri": "gs://bucket/msi-net"}).environment == "sample"
     only = {"base_model_uri": "gs://bucket/msi-net", "finetune_source": "sample"}
     assert prepare_run("local", "", "", only).parameters["base_model_uri"] == "gs://bucket/msi-net"
-    with pytest.raises(UserError, match="base_source is 'nowhere', and there is no such file"):
+    with pytest.raises(UserError, match="base_source is 'nowhere': source nowhere does not exist; give a folder"):
         prepare_run("local", "", "", {**only, "base_source": "nowhere", "evaluate_base": True})
 
 

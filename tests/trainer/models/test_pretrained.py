@@ -24,6 +24,7 @@ from trainer.config import TrainConfig
 from trainer.files import read_json
 from trainer.model import build_model
 from trainer.models import compact, pretrained, weights
+from trainer.models.answering import PHOTOGRAPHS
 from trainer.models.find import find_model
 from trainer.training import lineage
 from trainer.training.checks import check_training
@@ -99,7 +100,7 @@ def test_predict_writes_the_map_of_a_photograph(named, capsys):
     main(["predict", "photo.png", *named, "--output-dir", "maps", "--json", "-"])
     out, err = capsys.readouterr()
     assert json.loads(out)["named"] == "pretrained"
-    assert json.loads(out)["notice"] == ""
+    assert json.loads(out)["notice"] == PHOTOGRAPHS
     said = next(line for line in err.splitlines() if line.startswith(SAID))
     assert said.endswith("; there is no model in models/msinet)") == (not named)
     levels = np.asarray(Image.open("maps/photo.png"))
@@ -193,6 +194,7 @@ def test_import_keeps_its_configuration(capsys):
 
 def test_run_of_the_pipeline_from_it_needs_no_base_data(tmp_path):
     (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "photo.jpg").touch()
     run = prepare_run("", "", "", {"base_model_uri": "pretrained", "finetune_source": "mine"})
     assert run.environment == "local"
     run = prepare_run("", "", "", {"initial_weights": "pretrained"})
