@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from trainer import generated
 from trainer.config import PREDICT_DEFAULTS
 from trainer.errors import UserError, check
 from trainer.loading import load_tensorflow
@@ -52,7 +51,7 @@ def load(name: str = "") -> "Model":
             unknown name is found before TensorFlow is imported.
     """
     answering = choose(name)
-    if notice := generated.of_folder(answering.folder):
+    if notice := answering.notice:
         warnings.warn(notice, stacklevel=2)
     load_tensorflow()
     from trainer.prediction.predictor import Predictor

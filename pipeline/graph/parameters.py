@@ -224,7 +224,8 @@ def validate(values: Mapping[str, Value], platform: str = "") -> None:
                 check_platform(platform, machines, training)
         except UserError as error:
             wrong[title] = str(error)
-    for title, mistake in wrong.items():
+    if wrong:
+        title, mistake = next(iter(wrong.items()))
         # What is wrong in both, such as the recipe, is no mistake of a step.
         is_shared = list(wrong.values()).count(mistake) == len(STEPS)
         raise UserError(mistake if is_shared else f"{title.lower()}: {mistake}")

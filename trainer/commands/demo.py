@@ -30,7 +30,6 @@ def execute(parsed: argparse.Namespace) -> None:
         not missing,
         f"the demo needs {' and '.join(missing)}: run `make demo`, or `pip install 'msinet-pipelines[demo]'`",
     )
-    from trainer import generated
     from trainer.demo.listen import listen
     from trainer.models.answering import find_answering
 
@@ -46,6 +45,5 @@ def execute(parsed: argparse.Namespace) -> None:
         print("loading the model", flush=True)
         predictor = Predictor(model.folder)
         predictor.predict(np.zeros((16, 16, 3), np.uint8))  # traced now, so that the first image is not slow
-        notice = generated.of_folder(model.folder)
-        about = {"notice": notice, "hint": model.hint, "description": model.description}
+        about = {"notice": model.notice, "hint": model.hint, "description": model.description}
         serve(predictor, model.name, bound, parsed.host, parsed.open, **about)

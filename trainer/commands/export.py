@@ -8,7 +8,6 @@ import argparse
 import pathlib
 from typing import Any
 
-from trainer import generated
 from trainer.config import EXPORT_FORMATS, QUANTIZATIONS, SIGNATURES
 from trainer.errors import UserError
 from trainer.loading import load_tensorflow
@@ -73,7 +72,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
     print(f"exporting {answering.name} as {parsed.format}", flush=True)  # it takes up to a minute
     answering.tell()
-    model, notice = load_model(folder), generated.of_folder(folder)
+    model, notice = load_model(folder), answering.notice
     if parsed.format == SAVED_MODEL:
         from trainer.models.saved_model import write_saved_model
 

@@ -44,13 +44,18 @@ class Answering:
         return self._described(self.version)
 
     @property
+    def notice(self) -> str:
+        """What a model of the sample set must say about itself; empty for others."""
+        return generated.of_folder(self.folder)
+
+    @property
     def hint(self) -> str:
         """How far its maps can be trusted, a sentence; empty if nothing is known."""
         return PHOTOGRAPHS if self.name == PRETRAINED else ""
 
     def tell(self) -> str:
         """What it must say about itself, also printed on stderr; empty if nothing."""
-        said = generated.of_folder(self.folder) or self.hint
+        said = self.notice or self.hint
         if said:
             print(f"note: {said}", file=sys.stderr, flush=True)
         return said
