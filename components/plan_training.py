@@ -32,6 +32,7 @@ def plan_training(
     flip: bool,
     zoom: float,
     color_jitter: float,
+    flip_prediction: bool,
     cc_weight: float,
     sim_weight: float,
     weight_decay: float,

@@ -22,6 +22,7 @@ def train_model(
     flip: bool,
     zoom: float,
     color_jitter: float,
+    flip_prediction: bool,
     cc_weight: float,
     sim_weight: float,
     weight_decay: float,

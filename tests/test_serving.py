@@ -30,6 +30,7 @@ from tests.images import stages
 from trainer import preprocess
 from trainer.model import build_model
 from trainer.models import saved_model
+from trainer.models.trained import Trained
 from trainer.picture import read_picture
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -53,7 +54,7 @@ def exports(network, tmp_path_factory):
     """The export of a version, and the one for batch prediction: folders of numbered ones."""
     folder = tmp_path_factory.mktemp("exports")
     for name, default in zip(("msinet", "msinet-bytes"), saved_model.SIGNATURES, strict=True):
-        saved_model.write_saved_model(network, SIZE, folder / name / "1", default)
+        saved_model.write_saved_model(Trained(network), SIZE, folder / name / "1", default)
     return folder
 
 

@@ -279,6 +279,13 @@ class TrainConfig:
         "Random brightness, contrast and saturation of training images: factors up to this far from 1, 0 to 0.9.",
         group=AUGMENTATION,
     )
+    flip_prediction: bool = setting(
+        False,
+        "Let the trained model predict each image and its mirror image, and average both maps (test-time "
+        "augmentation): a little better, in twice the time. Evaluation, serving and exports do so too; the "
+        "training itself does not change.",
+        group=AUGMENTATION,
+    )
     cc_weight: float = setting(
         0.0, "Weight of 1 - CC that is added to the loss, whose KLD has the weight 1.", group=OPTIMIZATION
     )

@@ -24,6 +24,12 @@ Aliases = dict[str, Annotated[int, _wrong_version]]
 # === MODEL_CONFIG ===
 
 
+class Predicting(TypedDict, total=False):
+    """The settings of a training that its model predicts with."""
+
+    flip_prediction: bool
+
+
 class _Origin(TypedDict, total=False):
     """What every reader of a MODEL_CONFIG may find."""
 
@@ -32,6 +38,7 @@ class _Origin(TypedDict, total=False):
     fingerprint: str
     test_share: float
     weights_sha256: str
+    settings: "Predicting"
     base_model: "ModelConfig | None"
 
 

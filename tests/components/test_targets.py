@@ -34,6 +34,7 @@ OTHER = TrainConfig(
     flip=True,
     zoom=0.2,
     color_jitter=0.2,
+    flip_prediction=True,
     cc_weight=0.5,
     sim_weight=0.5,
     weight_decay=1e-3,

@@ -82,7 +82,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
         write_lite(model, size, path, parsed.quantization)
     else:
-        _export_compact(model, size, path, folder)
+        _export_compact(model.network, size, path, folder)
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     size_bytes = sum(file.stat().st_size for file in files)
     print(f"wrote {path}, {size_bytes / 1e6:.1f} MB, for images of {size[0]} x {size[1]} pixels (height x width)")

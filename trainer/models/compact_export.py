@@ -24,7 +24,7 @@ def write_compact(
     """Write a model in compact form, read it back, and compare its maps with those of the network.
 
     Args:
-        model: of free size, as `load_model` returns it.
+        model: the network, of free size.
         image_size: (H, W) of the random images, pixels, divisible by 8.
         folder: to write.
         config: content of the model's MODEL_CONFIG, which is kept.

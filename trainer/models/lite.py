@@ -17,17 +17,18 @@ from trainer.config import QUANTIZATIONS
 from trainer.errors import UserError
 from trainer.files import replacing
 from trainer.loading import quiet_libraries
+from trainer.models.trained import Trained
 
 TOLERANCE = 1e-3
 """Maximum difference allowed between the network and its conversion to float32."""
 Maps = npt.NDArray[np.float32]
 
 
-def write_lite(model: keras.Model, image_size: tuple[int, int], path: pathlib.Path, quantization: str) -> float:
+def write_lite(model: Trained, image_size: tuple[int, int], path: pathlib.Path, quantization: str) -> float:
     """Convert a network, compare the conversion with it on an image of noise, and write it.
 
     Args:
-        model: of free size, as `load_model` returns it.
+        model: as `load_model` returns it.
         image_size: (H, W) of the file's only input, pixels, divisible by 8.
         path: file to write. Its input `input` is (1, H, W, 3) float32 RGB in 0..255, its output `output`
             (1, H, W, 1) float32 in [0, 1].
@@ -53,10 +54,10 @@ def write_lite(model: keras.Model, image_size: tuple[int, int], path: pathlib.Pa
     return difference
 
 
-def convert(model: keras.Model, image_size: tuple[int, int], quantization: str) -> bytes:
+def convert(model: Trained, image_size: tuple[int, int], quantization: str) -> bytes:
     """The content of a TFLite file; arguments are those of `write_lite`."""
     specification = tf.TensorSpec((1, *image_size, 3), tf.float32, "input")
-    network = tf.function(_plain_form(model), input_signature=[specification])
+    network = tf.function(model.predict_with(_plain_form(model.network)), input_signature=[specification])
     constant = convert_variables_to_constants_v2(network.get_concrete_function())
 
     @tf.function(input_signature=[specification])  # type: ignore[untyped-decorator]

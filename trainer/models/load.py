@@ -5,25 +5,30 @@ import pathlib
 
 import keras
 
-from trainer.artifacts import WEIGHTS
+from trainer.artifacts import MODEL_CONFIG, WEIGHTS
 from trainer.errors import UserError
+from trainer.files import read_json
 from trainer.model import build_model
-from trainer.models import weight_files, weights
+from trainer.models import trained, weight_files, weights
 from trainer.models.arrays import Array
+from trainer.models.trained import Trained
+from trainer.records import ModelConfig
+
+REMEDY = "give the folder of a model that `train` wrote"
 
 
-def load_model(folder: str | os.PathLike[str]) -> keras.Model:
+def load_model(folder: str | os.PathLike[str]) -> Trained:
     """The network of a model's folder in float32, for any height and width divisible by 8.
 
     Args:
-        folder: a model's folder, which holds WEIGHTS.
+        folder: a model's folder, which holds WEIGHTS; without MODEL_CONFIG it has the defaults.
 
     Raises:
-        UserError: there are no weights, or they belong to another network.
+        UserError: there are no weights, they belong to another network, or MODEL_CONFIG is damaged.
     """
-    model = build_model((None, None), "float32")
+    model, config = build_model((None, None), "float32"), pathlib.Path(folder) / MODEL_CONFIG
     load_weights(model, pathlib.Path(folder) / WEIGHTS)
-    return model
+    return Trained(model, config.is_file() and trained.flips(read_json(config, REMEDY, ModelConfig)))
 
 
 def load_weights(model: keras.Model, path: pathlib.Path) -> None:
@@ -33,7 +38,7 @@ def load_weights(model: keras.Model, path: pathlib.Path) -> None:
         UserError: the file does not exist, or belongs to another network.
     """
     if not path.is_file():
-        raise UserError(f"{path} does not exist; give the folder of a model that `train` wrote")
+        raise UserError(f"{path} does not exist; {REMEDY}")
     matched = assign_arrays(model, weight_files.read(path).arrays, str(path))
     if matched.is_encoder:
         raise UserError(f"{path} {weights.ENCODER_ALONE}")

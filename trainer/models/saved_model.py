@@ -13,8 +13,9 @@ from trainer.artifacts import MODEL_CONFIG, SAVED_MODEL, VERSION_EXTRA, WEIGHTS
 from trainer.config import SIGNATURES
 from trainer.errors import UserError, first_line
 from trainer.files import replacing, write_json
-from trainer.models import graph_picture, keras_file
+from trainer.models import graph_picture, keras_file, trained
 from trainer.models.load import load_weights
+from trainer.models.trained import Trained
 
 TOLERANCE = 1e-5
 """Maximum difference allowed between the model and its reloaded export."""
@@ -26,10 +27,10 @@ ENCODED = tf.TensorSpec((None,), tf.string, "image_bytes")
 class _Servable(tf.Module):  # type: ignore[misc]
     """The export's signatures around a network of free size."""
 
-    def __init__(self, model: keras.Model, image_size: tuple[int, int]) -> None:
+    def __init__(self, model: Trained, image_size: tuple[int, int]) -> None:
         super().__init__(name="msinet")
         self._image_size = image_size
-        self._variables = [variable.value for variable in model.variables]  # tracked, hence saved
+        self._variables = [variable.value for variable in model.network.variables]  # tracked, hence saved
         self._network = functools.partial(model)  # not tracked, or every variable would be saved twice
 
     @tf.function(input_signature=[PREPARED], autograph=False)  # type: ignore[untyped-decorator]
@@ -71,12 +72,12 @@ def write_model(
     arrays = {f"{layer.name}/{weight.name}": weight.numpy() for layer in model.layers for weight in layer.weights}
     (folder / WEIGHTS).write_bytes(keras_file.encode(arrays))
     load_weights(model, folder / WEIGHTS)
-    write_saved_model(model, image_size, folder / SAVED_MODEL)
+    write_saved_model(Trained(model, trained.flips(summary)), image_size, folder / SAVED_MODEL)
     write_json(folder / MODEL_CONFIG, summary)
 
 
 def write_saved_model(
-    model: keras.Model,
+    model: Trained,
     image_size: tuple[int, int],
     path: pathlib.Path,
     default: str = SIGNATURES[0],
@@ -85,7 +86,7 @@ def write_saved_model(
     """Write a SavedModel with both SIGNATURES, reload it, and compare it with the network.
 
     Args:
-        model: of free size, as `load_model` returns it.
+        model: as `load_model` returns it.
         image_size: (H, W) to which `serve_bytes` fits an image.
         path: folder to write; it is written only if the comparison succeeds.
         default: which of the SIGNATURES `serving_default` is, for requests that name no signature. With
@@ -110,7 +111,7 @@ def write_saved_model(
         _verify(model, partial, image_size, default)
 
 
-def _verify(model: keras.Model, path: pathlib.Path, image_size: tuple[int, int], default: str) -> None:
+def _verify(model: Trained, path: pathlib.Path, image_size: tuple[int, int], default: str) -> None:
     signatures = tf.saved_model.load(str(path)).signatures
     stimulus = np.random.default_rng(0).integers(0, 256, (1, *image_size, 3)).astype(np.float32)
     expected = model(stimulus).numpy()

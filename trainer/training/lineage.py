@@ -10,7 +10,10 @@ from trainer.config import TrainConfig
 from trainer.files import read_json
 from trainer.records import BaseConfig
 
-CHANGEABLE = ("recipe", "epochs", "patience", "checkpoint_minutes", "precision", "accumulation", "profile_steps")
+CHANGEABLE = (
+    *("recipe", "epochs", "patience", "checkpoint_minutes", "precision", "accumulation", "profile_steps"),
+    "flip_prediction",
+)
 """Settings that may change when a run resumes. The resolved precision may not."""
 LATER = ("head_factor", "flip", "zoom", "color_jitter", "cc_weight", "sim_weight", "weight_decay", "ema_decay")
 """Settings that checkpoints of earlier versions do not have; such a run had their defaults."""

@@ -379,7 +379,7 @@ def test_a_training_starts_from_them(internet, network, graph, tmp_path):
     for name, flag in starts.items():
         with quick_trainings():
             main([*common, "--output-dir", str(tmp_path / name), flag, "author:osie"])
-        for ours, theirs in zip(load_model(tmp_path / name).weights, network.weights, strict=True):
+        for ours, theirs in zip(load_model(tmp_path / name).network.weights, network.weights, strict=True):
             np.testing.assert_allclose(ours.numpy(), theirs.numpy(), atol=1e-6)
     assert read_json(tmp_path / "base" / MODEL_CONFIG, "")["base_model"]["imported"]["source"] == "author:osie"
     identity = read_json(tmp_path / "initial" / MODEL_CONFIG, "")["identity"]

@@ -20,6 +20,7 @@ from trainer.config import TrainConfig, with_batch
 from trainer.data import memory
 from trainer.errors import UserError
 from trainer.models import weight_sources
+from trainer.models.load import load_model
 from trainer.training import loop
 from trainer.training.compiled import Compiled
 from trainer.training.strategy import Devices
@@ -210,6 +211,17 @@ def test_every_setting_changes_the_training(with_everything, dataset, trained_na
         train(one, dataset, tmp_path / name, tmp_path / f"{name}-state")
         seen.add(str(history(tmp_path / name)))
     assert len(seen) == 2 + len(own)
+
+
+def test_a_model_that_averages_is_trained_like_others_and_may_change_its_mind(
+    dataset, trained_narrow, quick, tmp_path
+):
+    places = tmp_path / "model", tmp_path / "state"
+    for flips in (True, False):  # the second one trains nothing more, and writes the model again
+        config = dataclasses.replace(CONFIG, flip_prediction=flips)
+        summary = train(config, dataset, *places)
+        assert history(tmp_path / "model") == history(trained_narrow[0])
+        assert summary["settings"]["flip_prediction"] == flips == load_model(tmp_path / "model").flips
 
 
 def test_the_average_is_what_is_kept_and_the_training_does_not_see_it(dataset, quick, tmp_path):

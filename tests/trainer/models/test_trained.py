@@ -1,0 +1,106 @@
+"""A model with `flip_prediction` averages its map with the mirrored image's, wherever it predicts."""
+
+import json
+import pathlib
+import shutil
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from tests.golden.inputs import image
+from tests.trainer import predictable
+from trainer import preprocess
+from trainer.__main__ import main
+from trainer.artifacts import EVALUATION, MODEL_CONFIG, WEIGHTS
+from trainer.errors import UserError
+from trainer.files import write_json
+from trainer.models import lite
+from trainer.models.load import load_model
+
+pytestmark = pytest.mark.usefixtures("narrow")
+
+SIZE = (48, 64)
+IMAGES = np.random.default_rng(3).integers(0, 256, (2, *SIZE, 3)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def network():
+    return predictable.network(11)
+
+
+@pytest.fixture(scope="module")
+def models(network, tmp_path_factory):
+    """Folders of a model without and with the setting, and of one before there was such a setting."""
+    place = tmp_path_factory.mktemp("trained")
+    settings = {"alone": {"flip_prediction": False}, "both": {"flip_prediction": True}, "older": {"flip": True}}
+    for name, chosen in settings.items():
+        folder = predictable.write_model(place / name, network)
+        write_json(folder / MODEL_CONFIG, {"image_size": SIZE, "dataset": "salicon", "settings": chosen})
+    return place
+
+
+@pytest.fixture(scope="module")
+def expected(network):
+    """The averaged maps of IMAGES, by NumPy."""
+    maps = network(IMAGES).numpy().astype(np.float64)
+    maps += network(IMAGES[:, :, ::-1].copy()).numpy()[:, :, ::-1]
+    maps -= maps.min(axis=(1, 2, 3), keepdims=True)
+    return maps / maps.max(axis=(1, 2, 3), keepdims=True)
+
+
+def test_map_is_the_scaled_mean_of_both(models, network, expected):
+    both = load_model(models / "both")
+    np.testing.assert_allclose(both(IMAGES), expected, atol=1e-5)
+    assert np.abs(expected - network(IMAGES).numpy()).max() > 0.01  # the network sees left and right differently
+    np.testing.assert_allclose(both(IMAGES[:, :, ::-1]), both(IMAGES).numpy()[:, :, ::-1], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["alone", "older"])
+def test_other_models_predict_each_image_once(models, network, name):
+    np.testing.assert_array_equal(load_model(models / name)(IMAGES), network(IMAGES))
+
+
+def test_predict_evaluate_and_exports_average_too(models, network, expected, tmp_path):
+    pixels = image(5, 1, *SIZE)[0]
+    Image.fromarray(pixels).save(tmp_path / "photo.png")
+    arguments = ["--model", str(models / "both")]
+    written = ["--format", "npy", "--output-dir", str(tmp_path / "maps")]
+    main(["predict", str(tmp_path / "photo.png"), *arguments, *written])
+    map_ = load_model(models / "both")(preprocess.prepare_stimulus(pixels, SIZE)[None]).numpy()[0, ..., 0]
+    np.testing.assert_allclose(np.load(tmp_path / "maps" / "photo.npy"), map_, atol=1e-4)
+
+    for form in ("saved-model", "tflite", "int8"):
+        main(["export", *arguments, "--format", form, "--output", str(tmp_path / form)])
+    served = tf.saved_model.load(str(tmp_path / "saved-model")).signatures["serving_default"]
+    np.testing.assert_allclose(served(input=tf.constant(IMAGES))["output"], expected, atol=1e-5)
+    run = lite.interpreter((tmp_path / "tflite").read_bytes())
+    np.testing.assert_allclose(run(IMAGES[:1])[0], expected[0], atol=1e-4)
+    main(["export", "--model", str(models / "alone"), "--format", "tflite", "--output", str(tmp_path / "once")])
+    sizes = [(tmp_path / name).stat().st_size for name in ("tflite", "once")]
+    assert sizes[0] < 1.5 * sizes[1]  # the weights are in the file once
+    assert json.loads((tmp_path / "int8" / MODEL_CONFIG).read_text())["settings"] == {"flip_prediction": True}
+    assert load_model(models / "both").flips
+
+    data = predictable.write_dataset(tmp_path / "data", network)
+    places = ["--dataset-dir", str(data), "--output-dir", str(tmp_path / "scores")]
+    main(["evaluate", *arguments, "--champion", str(models / "alone"), *places])
+    scores = json.loads((tmp_path / "scores" / EVALUATION).read_text())["datasets"]["salicon"]["models"]
+    # The data is the network's own prediction.
+    assert scores["champion"]["kld"] < 1e-3 < scores["candidate"]["kld"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("none", "settings is 'none', not an object"),
+        ({"flip_prediction": "yes"}, r"settings\.flip_prediction is 'yes', not true or false"),
+    ],
+)
+def test_damaged_settings_are_named(models, tmp_path, settings, message):
+    folder = pathlib.Path(shutil.copytree(models / "both", tmp_path / "it"))
+    write_json(folder / MODEL_CONFIG, {"image_size": SIZE, "settings": settings})
+    with pytest.raises(UserError, match=message):
+        load_model(folder)
+    assert (folder / WEIGHTS).is_file()
