@@ -5,6 +5,7 @@ have 8 bits and a scale for each output channel, and are float32 again when they
 """
 
 import argparse
+import dataclasses
 import pathlib
 from typing import Any
 
@@ -47,6 +48,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         choices=QUANTIZATIONS,
         help="Only for TFLite: type of the weights (default: %(default)s, which means float32).",
     )
+    parser.add_argument(
+        "--flip-prediction",
+        action=argparse.BooleanOptionalAction,
+        help="Whether the export averages the map of an image and that of its mirror image, in twice the time "
+        "(default: as the model does).",
+    )
 
 
 def execute(parsed: argparse.Namespace) -> None:
@@ -73,6 +80,8 @@ def execute(parsed: argparse.Namespace) -> None:
     print(f"exporting {answering.name} as {parsed.format}", flush=True)  # it takes up to a minute
     answering.tell()
     model, notice = load_model(folder), answering.notice
+    if parsed.flip_prediction is not None:
+        model = dataclasses.replace(model, flips=parsed.flip_prediction)
     if parsed.format == SAVED_MODEL:
         from trainer.models.saved_model import write_saved_model
 
@@ -82,7 +91,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
         write_lite(model, size, path, parsed.quantization)
     else:
-        _export_compact(model.network, size, path, folder)
+        _export_compact(model, size, path, folder)
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
     size_bytes = sum(file.stat().st_size for file in files)
     print(f"wrote {path}, {size_bytes / 1e6:.1f} MB, for images of {size[0]} x {size[1]} pixels (height x width)")
@@ -93,10 +102,13 @@ def _export_compact(model: Any, size: tuple[int, int], path: pathlib.Path, folde
     from trainer import records
     from trainer.artifacts import MODEL_CONFIG
     from trainer.files import read_json
+    from trainer.models import trained
     from trainer.models.compact_export import IMAGES, write_compact
 
     config = read_json(folder / MODEL_CONFIG, "give the folder of a whole model", records.ModelConfig)
-    largest, mean = write_compact(model, size, path, config)
+    if model.flips != trained.flips(config):
+        config["settings"] = {**config.get("settings", {}), "flip_prediction": model.flips}
+    largest, mean = write_compact(model.network, size, path, config)
     print(
         f"the maps of {IMAGES} random images differ from those in float32 by at most {largest:.2g}, and by "
         f"{mean:.2g} on average, on 0..1"

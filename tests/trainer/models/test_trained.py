@@ -62,7 +62,7 @@ def test_other_models_predict_each_image_once(models, network, name):
     np.testing.assert_array_equal(load_model(models / name)(IMAGES), network(IMAGES))
 
 
-def test_predict_evaluate_and_exports_average_too(models, network, expected, tmp_path):
+def test_predict_and_exports_average_too(models, network, expected, tmp_path):
     pixels = image(5, 1, *SIZE)[0]
     Image.fromarray(pixels).save(tmp_path / "photo.png")
     arguments = ["--model", str(models / "both")]
@@ -83,6 +83,22 @@ def test_predict_evaluate_and_exports_average_too(models, network, expected, tmp
     assert json.loads((tmp_path / "int8" / MODEL_CONFIG).read_text())["settings"] == {"flip_prediction": True}
     assert load_model(models / "both").flips
 
+
+def test_an_export_may_average_or_not_whatever_the_model_does(models, network, expected, tmp_path):
+    maps = {"--flip-prediction": expected, "--no-flip-prediction": network(IMAGES).numpy()}
+    for (flag, right), name in zip(maps.items(), ("older", "both"), strict=True):
+        for form in ("saved-model", "int8"):
+            place = str(tmp_path / f"{form}{flag}")
+            main(["export", "--model", str(models / name), "--format", form, flag, "--output", place])
+        served = tf.saved_model.load(f"{tmp_path}/saved-model{flag}").signatures["serving_default"]
+        np.testing.assert_allclose(served(input=tf.constant(IMAGES))["output"], right, atol=1e-5)
+        settings = json.loads((tmp_path / f"int8{flag}" / MODEL_CONFIG).read_text())["settings"]
+        assert settings["flip_prediction"] == (flag == "--flip-prediction")
+        assert settings.get("flip", True)  # the others are as they were
+
+
+def test_an_evaluation_averages_too(models, network, tmp_path):
+    arguments = ["--model", str(models / "both")]
     data = predictable.write_dataset(tmp_path / "data", network)
     places = ["--dataset-dir", str(data), "--output-dir", str(tmp_path / "scores")]
     main(["evaluate", *arguments, "--champion", str(models / "alone"), *places])
