@@ -36,8 +36,8 @@ class Predictor:
         """(H, W) of the network's input, pixels."""
         # The batch size is left open, so that the smaller last batch is not traced again.
         prepared = tf.TensorSpec((None, height, width, 3), tf.float32)
-        self._network = load_model(folder)
-        self._forward = tf.function(self._network, [prepared], autograph=False)
+        self._model = load_model(folder)
+        self._forward = tf.function(self._model, [prepared], autograph=False)
         fit = functools.partial(preprocess.prepare_stimulus, size=self.image_size)
         self._prepare = tf.function(fit, [tf.TensorSpec((None, None, 3), tf.uint8)], autograph=False)
 

@@ -12,6 +12,7 @@ from PIL import Image
 from tests.fuzz import model, pictures
 from tests.fuzz.verdicts import Input, RefusedError, expect
 from trainer.models import saved_model
+from trainer.models.trained import Trained
 
 TURNED = ("JPEG",)
 """Formats whose orientation tags it reads, as docs/serving.md says."""
@@ -22,7 +23,7 @@ LEVELS = 3
 class Target:
     def __init__(self, folder: pathlib.Path) -> None:
         self._model = model.written(folder)
-        self._servable = saved_model._Servable(self._model.network, model.SIZE)
+        self._servable = saved_model._Servable(Trained(self._model.network), model.SIZE)
         self._answer = b""
         self._run(pictures.encoded(Image.new("RGB", (9, 9)), "PNG"))  # compiled before the clock runs
 

@@ -121,7 +121,7 @@ def test_weights_are_in_the_export_once(folder):
 
 
 def test_export_with_other_maps_is_not_written(folder, tmp_path, monkeypatch):
-    network = load_model(folder)
+    network = load_model(folder).network
     load = tf.saved_model.load
 
     def load_with_another_bias(path):
@@ -143,7 +143,7 @@ def test_model_config_holds_the_summary(folder):
 def test_weights_that_do_not_fit_leave_no_file_to_hdf5(folder, tmp_path):
     """HDF5 closes its files at the end of the process, which crashes if one cannot be written."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    network, before = load_model(folder), open_files_of_hdf5()
+    network, before = load_model(folder).network, open_files_of_hdf5()
     resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, limits[1]))
     try:
         with pytest.raises(OSError, match="File too large") as caught:

@@ -316,7 +316,7 @@ def test_a_result_that_cannot_be_written_is_reported(predictor, photos):
 
 
 def test_a_prediction_that_is_not_finite_is_refused(predictor, photos):
-    bias = predictor._network.get_layer("decoder_conv4").weights[1]
+    bias = predictor._model.network.get_layer("decoder_conv4").weights[1]
     before = bias.numpy()
     bias.assign(np.full(bias.shape, np.nan))
     try:
