@@ -38,7 +38,7 @@ class _Origin(TypedDict, total=False):
     fingerprint: str
     test_share: float
     weights_sha256: str
-    settings: "Predicting"
+    settings: Predicting
     base_model: "ModelConfig | None"
 
 

@@ -11,6 +11,7 @@ from trainer.artifacts import (
     DEFAULT,
     MODEL_CONFIG,
     MODEL_NAME,
+    MODEL_REMEDY,
     REGISTRY,
     VERSION_EXTRA,
     WEIGHTS,
@@ -85,8 +86,7 @@ def nearest_model(name: str) -> str:
 
 def image_size_of(folder: pathlib.Path) -> tuple[int, int]:
     """(H, W) of the input that the network in a model's folder was trained at, pixels."""
-    remedy = "give the folder of a model that `train` wrote"
-    height, width = read_json(folder / MODEL_CONFIG, remedy, SizedConfig)["image_size"]
+    height, width = read_json(folder / MODEL_CONFIG, MODEL_REMEDY, SizedConfig)["image_size"]
     return height, width
 
 

@@ -5,7 +5,7 @@ import pathlib
 
 import keras
 
-from trainer.artifacts import MODEL_CONFIG, WEIGHTS
+from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS
 from trainer.errors import UserError
 from trainer.files import read_json
 from trainer.model import build_model
@@ -13,8 +13,6 @@ from trainer.models import trained, weight_files, weights
 from trainer.models.arrays import Array
 from trainer.models.trained import Trained
 from trainer.records import ModelConfig
-
-REMEDY = "give the folder of a model that `train` wrote"
 
 
 def load_model(folder: str | os.PathLike[str]) -> Trained:
@@ -28,7 +26,7 @@ def load_model(folder: str | os.PathLike[str]) -> Trained:
     """
     model, config = build_model((None, None), "float32"), pathlib.Path(folder) / MODEL_CONFIG
     load_weights(model, pathlib.Path(folder) / WEIGHTS)
-    return Trained(model, config.is_file() and trained.flips(read_json(config, REMEDY, ModelConfig)))
+    return Trained(model, config.is_file() and trained.flips(read_json(config, MODEL_REMEDY, ModelConfig)))
 
 
 def load_weights(model: keras.Model, path: pathlib.Path) -> None:
@@ -38,7 +36,7 @@ def load_weights(model: keras.Model, path: pathlib.Path) -> None:
         UserError: the file does not exist, or belongs to another network.
     """
     if not path.is_file():
-        raise UserError(f"{path} does not exist; {REMEDY}")
+        raise UserError(f"{path} does not exist; {MODEL_REMEDY}")
     matched = assign_arrays(model, weight_files.read(path).arrays, str(path))
     if matched.is_encoder:
         raise UserError(f"{path} {weights.ENCODER_ALONE}")

@@ -1,6 +1,5 @@
 """Write a model's folder, and its network as a SavedModel for servers."""
 
-import functools
 import pathlib
 from typing import Any
 
@@ -31,7 +30,7 @@ class _Servable(tf.Module):  # type: ignore[misc]
         super().__init__(name="msinet")
         self._image_size = image_size
         self._variables = [variable.value for variable in model.network.variables]  # tracked, hence saved
-        self._network = functools.partial(model)  # not tracked, or every variable would be saved twice
+        self._network = model  # not tracked, or every variable would be saved twice
 
     @tf.function(input_signature=[PREPARED], autograph=False)  # type: ignore[untyped-decorator]
     def serving_default(self, images: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -1,7 +1,7 @@
 """A trained network as its model predicts: alone, or averaged with its map of the mirrored image."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
@@ -30,7 +30,7 @@ class Trained:
         return averaged(network) if self.flips else network
 
 
-def flips(config: Any) -> bool:
+def flips(config: Mapping[str, Any]) -> bool:
     """Whether a model averages, by the content of its MODEL_CONFIG."""
     return bool(config.get("settings", {}).get("flip_prediction", False))
 

@@ -6,7 +6,7 @@ import pathlib
 from typing import Any
 
 from trainer import accelerators, storage
-from trainer.artifacts import MODEL_CONFIG, WEIGHTS, Manifest
+from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS, Manifest
 from trainer.config import NO_FILE, TrainConfig, with_recipe
 from trainer.errors import UserError, check
 from trainer.files import is_taken, read_json
@@ -39,10 +39,9 @@ def check_training(
         accelerators.get(accelerator)
     check_output(output)
     if base_model is not None:
-        remedy = "give the folder of a model that `train` wrote"
-        read_json(pathlib.Path(base_model) / MODEL_CONFIG, remedy, BaseConfig)
+        read_json(pathlib.Path(base_model) / MODEL_CONFIG, MODEL_REMEDY, BaseConfig)
         path = pathlib.Path(base_model) / WEIGHTS
-        check(path.is_file(), f"{path} does not exist; {remedy}")
+        check(path.is_file(), f"{path} does not exist; {MODEL_REMEDY}")
     elif config.initial_weights not in NO_FILE and not storage.is_remote(config.initial_weights):
         weight_sources.check_local(config.initial_weights)
     return manifest

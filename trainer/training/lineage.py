@@ -5,7 +5,7 @@ import os
 import pathlib
 from typing import Any
 
-from trainer.artifacts import MODEL_CONFIG, Manifest, code_version
+from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, Manifest, code_version
 from trainer.config import TrainConfig
 from trainer.files import read_json
 from trainer.records import BaseConfig
@@ -37,8 +37,7 @@ def lineage(
     """
     base = None
     if base_model is not None:
-        remedy = "give the folder of a model that `train` wrote"
-        base = read_json(pathlib.Path(base_model) / MODEL_CONFIG, remedy, BaseConfig)
+        base = read_json(pathlib.Path(base_model) / MODEL_CONFIG, MODEL_REMEDY, BaseConfig)
     return {
         "dataset": manifest.dataset,
         "source": manifest.source,
