@@ -49,7 +49,8 @@ def write_file(path, index, text):
         points = np.zeros(SIZE)
         points[random.integers(10, 50, 4), random.integers(10, 70, 4)] = 255
         blurred = gaussian_filter(points, 5)
-        pixels = np.uint8(points if "fixations" in path.parts else 255 * blurred / blurred.max())
+        drawn = points if "fixations" in path.parts else 255 * blurred / blurred.max()
+        pixels = drawn.astype(np.uint8)
     Image.fromarray(pixels).save(path)
 
 

@@ -56,7 +56,7 @@ def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
     """Print notes, what was written, and the next command."""
     from trainer.reports.pages import counts
 
-    if manifest.dataset != recordings.CUSTOM:  # whose notes were printed with its table
+    if manifest.dataset != recordings.CUSTOM:  # whose notes were printed before
         print("".join(f"note: {visible(note)}\n" for note in manifest.notes), end="")
     written = f"{counts(manifest.counts)} images of {manifest.dataset}"
     if parsed.preview:

@@ -21,6 +21,7 @@ from trainer.files import is_mounted, is_taken, replacing
 from trainer.loading import load_tensorflow
 from trainer.recordings import CUSTOM
 from trainer.sources import Member
+from trainer.text import visible
 
 if TYPE_CHECKING:
     from trainer.data.prepare import Facts
@@ -93,6 +94,8 @@ def fetch_dataset(
 
             name = prepared_name(config.dataset, source)
             facts = prepare(items, row.blur_sigma_px, image_size, partial, name, refuse_copies=row.any_count)
+            if row.any_count:  # after the report of what was understood, which was printed before
+                print("".join(f"note: {visible(note)}\n" for note in facts.notes), end="")
         manifest = _manifest(config, row, source, opened, image_size, facts, found)
         manifest.save(partial)
     return manifest

@@ -29,6 +29,8 @@ class Gaze:
     """Fixations that the source has, but that are outside of the image."""
     n_blinks: int = 0
     """Those whose position is no number (NaN), as eye trackers write blinks."""
+    is_pictured: bool = False
+    """Whether a picture marks the fixated pixels, which shows no repeats."""
 
     @classmethod
     def inside(cls, points: NDArray[Any], observers: NDArray[np.int64] | None, size: Size) -> "Gaze":

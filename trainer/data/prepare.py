@@ -63,6 +63,8 @@ class Facts:
     has_observers: bool = True
     """Whether the observers of all images are told apart."""
     n_fixations: int = 0
+    n_pictured: int = 0
+    """Fixations that are pixels of pictures."""
     n_outside: int = 0
     n_blinks: int = 0
     """Fixations that are left out, as in `Gaze`."""
@@ -90,6 +92,7 @@ class Facts:
             )
         self.has_observers &= image.has_observers
         self.n_fixations += len(image.gaze.points)
+        self.n_pictured += len(image.gaze.points) if image.gaze.is_pictured else 0
         self.n_outside += image.gaze.n_outside
         self.n_blinks += image.gaze.n_blinks
         self.original_sizes["x".join(map(str, image.original_size))] += 1
@@ -112,6 +115,9 @@ class Facts:
     def notes(self) -> list[str]:
         """Sentences about what a reader must know; none if all is well."""
         notes, total = [], self.n_fixations + self.n_outside + self.n_blinks
+        if self.n_pictured:
+            mean = self.n_pictured / sum(self.original_sizes.values())
+            notes.append(f"Fixations: {self.n_pictured:,}, about {mean:,.0f} an image, from pictures.")
         for count, what in (
             (self.n_outside, "they are outside of their image"),
             (self.n_blinks, "their positions are no numbers, as of a blink"),

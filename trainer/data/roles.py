@@ -8,7 +8,7 @@ tells it:
 | `stimuli`, `images`            | stimuli                                                     |
 | `saliency`, `maps`             | maps                                                        |
 | `fixation`, `fixations`        | fixations: `.mat` files, or images of the fixated pixels;   |
-|                                | these images are the maps if there are no others            |
+|                                | in a published dataset without maps, these images are maps  |
 
 Files of one image have the same path below that folder, apart from their suffixes.
 """
@@ -17,7 +17,7 @@ import dataclasses
 import functools
 import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from trainer.datasets import Dataset, Rule
 from trainer.errors import UserError
@@ -35,7 +35,12 @@ ROLES = {
 }
 """Folder name -> what it holds; `fixationmaps` and `fixationlocs` are CAT2000's."""
 TEST = "test"
-SPLIT_FOLDERS = {"train": "train", "val": "valid", "valid": "valid", "test": TEST}
+SPLIT_LABELS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation"), "valid"),
+    **dict.fromkeys(("test", "testing"), TEST),
+}
+"""Names of folders, and values of a column of splits, in lower case -> split."""
 IGNORED = "output"
 """CAT2000 has folders of this name with images made from its stimuli."""
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif")
@@ -71,7 +76,8 @@ def place_all(members: Sequence[Member], row: Dataset) -> tuple[Placed, list[str
         used = {member.path for _, member in placed}
         return placed, _about_others([member.path for member in members if member.path not in used])
     placed = [(place, member) for member in members if (place := _by_folder(member.path, row))]
-    if not any(place.role == "map" for place, _ in placed):
+    # Some authors publish densities in folders of this name; in one's own, such an image is a mistake.
+    if not row.any_count and not any(place.role == "map" for place, _ in placed):
         placed = [(_as_map(place), member) for place, member in placed]
     return placed, []
 
@@ -108,7 +114,7 @@ def _by_rule(path: str, rules: Sequence[Rule]) -> Place | None:
         if rule.reader:
             return Place(rule.role, "", file, file.lower(), rule.reader)
         found = match.groupdict()
-        split = SPLIT_FOLDERS.get(found["split"].lower(), TEST) if "split" in found else ""
+        split = SPLIT_LABELS.get(found["split"].lower(), TEST) if "split" in found else ""
         if split == TEST:
             continue
         folder = [found["folder"]] if "folder" in found else []
@@ -118,6 +124,12 @@ def _by_rule(path: str, rules: Sequence[Rule]) -> Place | None:
 
 
 # === Folders ===
+
+
+def folder_word(path: str, words: Mapping[str, str]) -> str:
+    """What the deepest folder of a file with a name in `words` stands for; empty without such a folder."""
+    folders = [folder.lower() for folder in path.split("/")[:-1]]
+    return next((words[folder] for folder in reversed(folders) if folder in words), "")
 
 
 def _by_folder(path: str, row: Dataset) -> Place | None:
@@ -134,13 +146,13 @@ def _by_folder(path: str, row: Dataset) -> Place | None:
         return None
     split = ""
     if row.split == "given":
-        labels = [SPLIT_FOLDERS[folder.lower()] for folder in folders if folder.lower() in SPLIT_FOLDERS]
+        labels = [SPLIT_LABELS[folder.lower()] for folder in folders if folder.lower() in SPLIT_LABELS]
         if not labels:
             raise UserError(f"{path} is neither in train/ nor in val/, which split this dataset; move it")
         split = labels[-1]
         if split == TEST:
             return None
-        below = [folder for folder in below if SPLIT_FOLDERS.get(folder.lower()) != split]
+        below = [folder for folder in below if SPLIT_LABELS.get(folder.lower()) != split]
     stem = file[: len(file) - len(suffix)]
     if role != "stimulus":
         stem = stem.removesuffix(row.map_suffix)

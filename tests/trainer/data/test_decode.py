@@ -141,6 +141,39 @@ def test_an_image_of_points_in_addition_to_a_density_gives_the_fixations_even_as
         np.testing.assert_array_equal(decoded.gaze.points, POINTS)
 
 
+def looked_at(size=(240, 320), n=60):
+    """A map of points (h, w), most near the centre and some next to each other."""
+    spread = np.random.default_rng(3).normal(np.array(size) / 2, np.array(size) / 6, (n, 2)).astype(np.int64)
+    points = np.concatenate([spread, spread[: n // 4] + 1])
+    return point_map(size, np.clip(points, 0, np.array(size) - 1))
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+@pytest.mark.parametrize(
+    ("format", "quality"), [("JPEG", 60), ("JPEG", 75), ("JPEG", 90), ("JPEG", 95), ("JPEG", 100), ("WEBP", 75)]
+)
+def test_points_are_the_same_pixels_in_a_compressed_picture(format, quality, mode):
+    points = looked_at()
+    compressed = picture(Image.fromarray(points).convert(mode), format, quality=quality)
+    for files in ((None, compressed), (compressed, None)):  # of a map, and of fixations
+        decoded = decode.decode(item(*files, stimulus(0, points.shape)), 5.0)  # type: ignore[call-arg]
+        assert decoded.ground_truth == "points"
+        np.testing.assert_array_equal(decoded.gaze.points, np.argwhere(points))
+        assert decoded.gaze.is_pictured
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG"])
+@pytest.mark.parametrize("sigma_px", [2, 4, 6])
+def test_a_density_of_few_bright_pixels_is_none_of_points(sigma_px, format):
+    blurred = ndimage.gaussian_filter(looked_at().astype(np.float64), sigma_px)
+    density = picture((255 * blurred / blurred.max()).astype(np.uint8), format, name="f")
+    pixels = stimulus(0, blurred.shape)
+    assert np.mean(blurred > blurred.max() / 2) < 0.02  # as few as points may be
+    assert decode.decode(item(density, pixels=pixels), 5.0).ground_truth == "density"
+    with pytest.raises(UserError, match="is a density in the place of fixations; put it into a folder of maps"):
+        decode.decode(item(None, density, pixels), 5.0)
+
+
 def test_gaze_counts_from_one_keeps_repeats_and_leaves_out_what_is_outside():
     fixations = gaze([(1, 1), (1, 1), (32, 24)], [], [(40, 30), (34, 1), (-1, 5), (5, 4)])
     decoded = decode.decode(item(picture(density_map(1)), fixations), 2.0)

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from tests.gcs import upload
-from tests.small_sources import POINTS, density_map, files, save, stimulus, write_tar, write_tree, write_zip
+from tests.small_sources import (
+    POINTS,
+    density_map,
+    files,
+    point_map,
+    save,
+    stimulus,
+    write_tar,
+    write_tree,
+    write_zip,
+)
 from tests.tiny import write_salicon
 from trainer import artifacts, datasets, preprocess, sources, storage
 from trainer.config import FetchConfig
@@ -117,6 +127,22 @@ def test_a_density_alone_has_no_fixations(tmp_path):
     assert all(example.fixations.shape == (0, 2) for example in tfrecords.read(tmp_path / "set", "train"))
 
 
+def test_pictures_of_points_of_ones_own_are_fixations_in_any_format(tmp_path, capsys):
+    sets = []
+    for suffix in ("png", "jpg"):
+        source = tmp_path / suffix
+        for index in range(5):
+            save(source / "stimuli" / f"{index}.png", stimulus(index))
+            save(source / "fixations" / f"{index}.{suffix}", point_map())
+        manifest = fetch.fetch_dataset(config(source, "custom"), tmp_path / f"{suffix}-set")
+        assert (manifest.ground_truth, manifest.has_fixations) == ("points", True)
+        note = "Fixations: 15, about 3 an image, from pictures."
+        assert note in manifest.notes
+        assert f"note: {note}\n" in capsys.readouterr().out
+        sets.append({name: data for name, data in files(tmp_path / f"{suffix}-set").items() if "train" in name})
+    assert sets[0] == sets[1]
+
+
 def test_the_same_source_gives_the_same_bytes_in_every_packing(points, prepared, tmp_path, bucket):
     write_zip(tmp_path / "zip" / "set.zip", files(points))
     write_tar(tmp_path / "set.tar.gz", files(points))
@@ -153,7 +179,7 @@ def test_the_sample_set_is_called_sample_and_generates_only_what_is_asked_for(da
     assert len(generated) == len(set(generated)) == 8
     assert manifest.dataset == sample.name(dataset)
     assert (manifest.licence, manifest.citation) == ("", "")
-    assert manifest.notes == []
+    assert all(note.endswith("an image, from pictures.") for note in manifest.notes)
     assert manifest.expected_counts == {"train": 16, "valid": 4}
     assert manifest.source == "sample"
     assert manifest.fingerprint == sample.fingerprint(dataset) == fetch.fingerprint(dataset, "sample")
@@ -294,6 +320,65 @@ def test_a_test_set_of_ones_own_recordings_has_the_images_for_tests_or_else_all(
     assert any(note.startswith(f"Images: {n_tested} test; fixations: {3 * n_tested};") for note in manifest.notes)
 
 
+def write_labelled(source, layout, **counts):
+    """Images with maps in folders of their splits; `layout` is such as `{kind}/{split}`."""
+    for index, (split, number) in enumerate((split, n) for split, most in counts.items() for n in range(most)):
+        save(source / layout.format(kind="stimuli", split=split) / f"{number}.png", stimulus(index))
+        save(source / layout.format(kind="maps", split=split) / f"{number}.png", density_map(index))
+    return source
+
+
+@pytest.mark.parametrize("layout", ["{kind}/{split}", "{split}/{kind}"])
+@pytest.mark.parametrize("names", [("train", "val", "test"), ("Training", "validation", "Testing")])
+def test_images_in_a_folder_for_tests_are_left_out_or_all_that_is_tested(names, layout, tmp_path):
+    source = write_labelled(tmp_path / "source", layout, **dict(zip(names, (3, 2, 4), strict=True)))
+    digests = {}
+    for test_of, counts in (("", {"train": 3, "valid": 2}), ("custom", {"test": 4})):
+        manifest = fetch.fetch_dataset(config(source, "custom"), tmp_path / f"set{test_of}", test_of=test_of)
+        assert manifest.counts == manifest.expected_counts == counts
+        images = artifacts.images(tmp_path / f"set{test_of}", counts)
+        digests[test_of] = {digest for _, digest in images}
+        left_out = [note for note in manifest.notes if note.startswith("Images for tests, left out: 4 (")]
+        assert len(left_out) == (not test_of)
+        assert all(names[2] in note for note in left_out)
+    assert len(digests[""] | digests["custom"]) == 9
+
+
+def test_a_folder_for_tests_is_left_out_of_a_shuffle_too(tmp_path):
+    source = write_labelled(tmp_path / "source", "{kind}/{split}", train=5, test=3)
+    trained = fetch.fetch_dataset(config(source, "custom"), tmp_path / "trained")
+    assert (trained.counts, trained.split) == ({"train": 4, "valid": 1}, "shuffle")
+    tested = fetch.fetch_dataset(config(source, "custom"), tmp_path / "tested", test_of="custom")
+    assert tested.counts == {"test": 3}
+    assert not listed(tmp_path / "trained", "train", "valid") & listed(tmp_path / "tested", "test")
+    mixed = fetch.fetch_dataset(config(source, "custom", split="shuffle"), tmp_path / "mixed")
+    assert mixed.counts == {"train": 6, "valid": 2}
+
+
+def test_images_for_tests_need_maps_only_to_be_tested_on(tmp_path):
+    source = write_labelled(tmp_path / "source", "{kind}/{split}", train=3, val=2)
+    save(source / "stimuli" / "test" / "0.png", stimulus(9))
+    assert fetch.fetch_dataset(config(source, "custom"), tmp_path / "set").counts == {"train": 3, "valid": 2}
+    with pytest.raises(UserError, match="1 images but no maps"):
+        fetch.fetch_dataset(config(source, "custom"), tmp_path / "tested", test_of="custom")
+
+
+def test_a_folder_for_tests_and_a_share_are_refused(tmp_path):
+    source = write_labelled(tmp_path / "source", "{kind}/{split}", train=3, val=2, test=3)
+    for test_of in ("", "custom"):
+        with pytest.raises(UserError, match=r"3 images of .* are labelled test, and test_share is 0\.5; leave"):
+            fetch.fetch_dataset(config(source, "custom", test_share=0.5), tmp_path / "set", test_of=test_of)
+
+
+def test_validation_images_are_no_test_set_of_a_split_that_is_a_must(tmp_path):
+    source = write_labelled(tmp_path / "source", "{kind}/{split}", train=3, val=2)
+    tested = fetch.fetch_dataset(config(source, "custom"), tmp_path / "tested", test_of="custom")
+    assert tested.counts == {"test": 2}
+    assert "Tested on the validation images, because none is labelled test." in tested.notes
+    with pytest.raises(UserError, match=r"split is folders, but no image of .* is labelled test: label some, or"):
+        fetch.fetch_dataset(config(source, "custom", split="folders"), tmp_path / "set", test_of="custom")
+
+
 def listed(folder, *splits):
     return {name for name, _ in artifacts.images(folder, splits)}
 
@@ -368,9 +453,9 @@ def test_the_sample_keeps_a_share_apart(dataset, tmp_path):
     trained, tested = (fetch.fetch_dataset(settings, tmp_path / f"of{of}", test_of=of) for of in ("", dataset))
     n_valid = sample.counts(dataset)["valid"]
     assert trained.expected_counts["valid"] == tested.expected_counts["test"] == n_valid // 2
-    (note,) = trained.notes
+    note = trained.notes[0]
     assert note.startswith(f"{n_valid // 2} of {n_valid} validation images are kept apart")
-    assert tested.notes == trained.notes
+    assert tested.notes[0] == note
 
 
 # === The same image twice ===
@@ -393,4 +478,4 @@ def test_the_same_pixels_in_both_splits_of_a_known_dataset_are_counted(tmp_path)
     for path in (source / "stimuli").iterdir():
         path.write_bytes(first.read_bytes())
     manifest = fetch.fetch_dataset(config(source), tmp_path / "set")
-    assert manifest.notes == ["2 validation images have the same pixels as training images."]
+    assert manifest.notes[1:] == ["2 validation images have the same pixels as training images."]

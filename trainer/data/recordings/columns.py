@@ -203,6 +203,8 @@ class Columns:
     """PIXELS, FRACTION or DEGREES; empty if the names do not tell."""
     on: str
     """SCREEN or IMAGE; empty if the names do not tell."""
+    unknown_unit: str
+    """The unit of x or y in the header if it is not one of UNITS, such as mm; else empty."""
     upwards: bool
     """Whether y grows upwards."""
 
@@ -238,9 +240,11 @@ def find_columns(header: Sequence[str], named: dict[str, str]) -> Columns:
     elif found := _find_pair(words):
         pair, x, y = found
         unit, on = _unit(words[x][1])
-        unit, on, upwards = pair.unit or unit, on or pair.on, pair.upwards
+        unit, on, upwards = unit or pair.unit, on or pair.on, pair.upwards
         no_observer = pair.no_observer
         index.update(x=x, y=y)
+    given = [words[index[role]][1] for role in ("x", "y") if role in index]
+    unknown_unit = next((unit for unit in given if unit and unit not in UNITS), "")
     first = {word: position for position, (word, _) in reversed(list(enumerate(words)))}
     for role, names in ROLES.items():
         if role in named:
@@ -250,7 +254,7 @@ def find_columns(header: Sequence[str], named: dict[str, str]) -> Columns:
         candidates = (first[name] for name in usable if first[name] not in taken)
         if (chosen := next(candidates, None)) is not None:
             index[role] = chosen
-    return Columns(index, unit, on, upwards)
+    return Columns(index, unit, on, unknown_unit, upwards)
 
 
 def image_candidates(header: Sequence[str]) -> list[int]:

@@ -5,9 +5,7 @@ was understood is printed, and returned in sentences (see `understood`).
 """
 
 import dataclasses
-import os
-import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +18,7 @@ from trainer.data.layout import Found, Item
 from trainer.data.recordings import chosen, positions, tables
 from trainer.data.recordings import rows as own_rows
 from trainer.data.recordings.chosen import Source
+from trainer.data.recordings.images import check_maps, find_images, has_maps, read_pictures, turned_text
 from trainer.data.recordings.names import ImageNames
 from trainer.data.recordings.report import FIRST_ROWS, FirstRow, Report
 from trainer.data.recordings.rows import Ints, Rows
@@ -32,18 +31,13 @@ from trainer.data.recordings.splits import (
     split_text,
     tested_items,
 )
-from trainer.data.roles import IMAGE_SUFFIXES, MOST_IMAGE_BYTES, ROLES, SPLIT_FOLDERS
 from trainer.datasets import Dataset
 from trainer.errors import UserError, check, some
-from trainer.picture import open_header, orientation_of
-from trainer.pool import map_ahead, open_pool
-from trainer.progress import Tracker
 from trainer.recordings import parse_columns
 from trainer.sources import Member
 
 Numbers = NDArray[np.int64]
 
-MAX_WORKERS = 32
 BLUR_SHARE = 1 / 30
 """Blur by default, of the longer side of the median image. One degree of visual angle is 1/29 of the longer side
 in MIT1003 (35 of 1024 px) and 1/33 in OSIE (24 of 800 px)."""
@@ -63,14 +57,14 @@ def find_recordings(
         row: of the dataset `custom`.
         source: its name in messages.
         config: the settings.
-        is_test_set: no image is trained on: if a column or a folder says `test`, these images are the validation
-            images, or if it says `val`, those; else all are. With `test_share` they are split as the training set.
+        is_test_set: no image is trained on: the validation images are those of `splits.tested_items`. With
+            `test_share` they are split as the training set.
 
     Raises:
         UserError: see `layout`, `chosen` and `rows`; or an image is in both splits; or there are images for tests
             and a `test_share` too.
     """
-    is_all_tested = is_test_set and not config.test_share
+    is_all_tested, training_split = is_test_set and not config.test_share, config.split
     if is_all_tested:  # the setting is that of the training sets
         config = dataclasses.replace(config, split="auto")
     workbooks = [member for member in members if member.path.lower().endswith(tables.EXCEL)]
@@ -78,31 +72,38 @@ def find_recordings(
         raise tables.excel(workbooks[0].origin)
     listed = [member for member in members if tables.is_table(member.path)]
     others = [member for member in members if not tables.is_table(member.path)]
-    by_folder = config.split == "folders" or (config.split == "auto" and _has_split_folders(others))
     report = Report()
-    items, labels = _images(others, row, source, by_folder, report)
+    images = find_images(others, row, source, config.split, is_all_tested)
+    report.remarks += images.notes
+    items, labels = images.items, images.labels
     names = ImageNames([item.stimulus.path for item in items])
     sources: list[Source] = []
     named = parse_columns(config.columns)
     if listed:
-        sources, report.other_tables = chosen.open_tables(listed, named, names, needed=not _has_maps(items))
+        sources, report.other_tables = chosen.open_tables(listed, named, names, needed=not has_maps(items))
     report.sources = sources
     if sources:
         found, by_column = _with_fixations(items, labels, sources, names, config, report)
     else:
-        _check_maps(items, source)
+        check_maps(items, source)
         if named:
             raise UserError(f"columns is {config.columns!r}, but {source} has no table of fixations; leave it out")
-        found, by_column = Usable(items, labels, _read_pictures([item.stimulus for item in items]), []), False
+        found, by_column = Usable(items, labels, read_pictures([item.stimulus for item in items]), []), False
         check_column(config, by_column=False)
-    split = "column" if by_column else "given" if by_folder else "shuffle"
-    n_test = found.labels.count(TEST)
+    split = "column" if by_column else "given" if images.by_folder else "shuffle"
+    labelled = [item.stimulus.path for item, label in zip(found.items, found.labels, strict=True) if label == TEST]
+    for_tests = images.for_tests or labelled
     check(
-        not (n_test and config.test_share),
-        f"{n_test:,} images of {source} are labelled test, and test_share is {config.test_share:g}; leave "
+        not (for_tests and config.test_share),
+        f"{len(for_tests):,} images of {source} are labelled test, and test_share is {config.test_share:g}; leave "
         "test_share out to test on these images, or set split=shuffle, which ignores the labels",
     )
-    chosen_items = tested_items(found) if is_all_tested else split_items(found, split, row, source)
+    if is_all_tested:
+        chosen_items, split_texts = tested_items(found, training_split, source)
+    else:
+        chosen_items, split_texts = split_items(found, split, row, source), [split_text(split)]
+        if for_tests:
+            split_texts.insert(0, f"Images for tests, left out: {len(for_tests):,} ({some(for_tests)}).")
     chosen_items = layout.keep_apart(chosen_items, row, config.n_kept_apart(len(chosen_items["valid"])))
     used_items = layout.only_tested(chosen_items, row) if is_test_set else {s: chosen_items[s] for s in SPLITS}
     report.n_images = {name: len(each) for name, each in used_items.items()}
@@ -110,109 +111,16 @@ def find_recordings(
     report.n_fixations = sum(
         count for item, count in zip(found.items, found.n_fixations, strict=False) if id(item) in in_use
     )
-    report.remarks += _turned(found)
+    report.remarks += turned_text(found)
     blur_sigma_px = _blur_px(config, found.pictures)
-    if sources and found.items[0].map is None:
+    if found.items[0].map is None:
         report.remarks.append(_blur_text(config, blur_sigma_px))
-    if is_all_tested:
-        split = "given"
-    else:
-        if n_test:
-            report.remarks.append(f"Images for tests, left out: {n_test:,}.")
-        report.remarks.append(split_text(split))
+    report.remarks += split_texts
     if TEST in chosen_items:
         report.remarks.append(layout.kept_apart_text(chosen_items, config.test_share))
     report.show()
-    used = dataclasses.replace(row, split=split, blur_sigma_px=blur_sigma_px)
+    used = dataclasses.replace(row, split="given" if is_all_tested else split, blur_sigma_px=blur_sigma_px)
     return Found(chosen_items, report.sentences()), used
-
-
-# === Images ===
-
-
-def _images(
-    members: Sequence[Member], row: Dataset, source: str, by_folder: bool, report: Report
-) -> tuple[list[Item], list[str]]:
-    """The images with their own files of maps and fixations, if there are any, and their splits by folder."""
-    roles = [_folder_of(member.path, ROLES) for member in members]
-    if "map" in roles or "fixations" in roles:
-        given = dataclasses.replace(row, split="given" if by_folder else "shuffle")
-        found = layout.find_items(members, given, source)
-        report.remarks += found.notes
-        paired = [(item, name if by_folder else "") for name, items in found.items.items() for item in items]
-        paired.sort(key=lambda each: (each[0].name, each[1]))
-        return [item for item, _ in paired], [label for _, label in paired]
-    stimuli = [member for member in members if member.path.lower().endswith(IMAGE_SUFFIXES)]
-    if not stimuli:
-        raise UserError(
-            f"{source} has no image ({', '.join(IMAGE_SUFFIXES)}) among its files; put the images there"
-        )
-    labels = [_split_of(member.path) for member in stimuli] if by_folder else [""] * len(stimuli)
-    # Names without the folders that all images share, so that an archive gives the same names as its folder.
-    shared = posixpath.commonpath([posixpath.dirname(member.path) for member in stimuli])
-    names = [member.path[len(shared) :].lstrip("/") for member in stimuli]
-    return [Item(name, member, None, None) for name, member in zip(names, stimuli, strict=True)], labels
-
-
-def _folder_of(path: str, names: Mapping[str, str]) -> str:
-    """What the deepest folder of a file with one of `names` stands for; empty without such a folder."""
-    folders = [folder.lower() for folder in path.split("/")[:-1]]
-    return next((names[folder] for folder in reversed(folders) if folder in names), "")
-
-
-def _split_of(path: str) -> str:
-    return _folder_of(path, SPLIT_FOLDERS)
-
-
-def _has_split_folders(members: Sequence[Member]) -> bool:
-    return set(SPLITS) <= {_split_of(member.path) for member in members}
-
-
-def _has_maps(items: Sequence[Item]) -> bool:
-    return items[0].map is not None or items[0].fixations is not None
-
-
-def _check_maps(items: Sequence[Item], source: str) -> None:
-    if not _has_maps(items):
-        raise UserError(
-            f"{source} has {len(items):,} images, but nothing that tells where people looked: put a table of "
-            "fixations (.csv, .tsv, .txt or .parquet) beside them; or the images into a folder named stimuli, and "
-            "their maps into one named maps, or fixations"
-        )
-
-
-def _read_pictures(members: Sequence[Member]) -> list[Picture]:
-    n_threads = min(os.cpu_count() or 1, MAX_WORKERS)
-    pictures = []
-    with Tracker("read images", len(members), "images") as tracker, open_pool(n_threads) as pool:
-        for picture in map_ahead(
-            pool, lambda index: _read_picture(members[index]), range(len(members)), 4 * n_threads
-        ):
-            pictures.append(picture)
-            tracker.advance()
-    return pictures
-
-
-def _read_picture(member: Member) -> Picture:
-    data = member.content(MOST_IMAGE_BYTES)
-    try:
-        picture = open_header(data)
-        is_turned = orientation_of(picture) != 1
-    except (OSError, ValueError, SyntaxError):
-        raise UserError(f"{member.origin} does not decode as an image; export it again") from None
-    return Picture((picture.height, picture.width), is_turned)
-
-
-def _turned(found: Usable) -> list[str]:
-    turned = [
-        item.stimulus.path for item, picture in zip(found.items, found.pictures, strict=True) if picture.is_turned
-    ]
-    if not turned:
-        return []
-    return [
-        f"Images with an orientation tag, by which viewers turn them: {len(turned):,} ({some(turned)}). They are "
-        "read without it, so fixations on the turned image are misplaced."
-    ]
 
 
 # === Fixations of tables ===
@@ -237,7 +145,7 @@ def _with_fixations(
     frame, report.positions = positions.frame_of(config, [source.columns for source in sources], rows.x, rows.y)
     report.remarks += positions.on_screen_hint([source.columns for source in sources], frame)
     used = np.unique(rows.image)
-    pictures = _read_pictures([items[image].stimulus for image in used])
+    pictures = read_pictures([items[image].stimulus for image in used])
     sizes = np.zeros((len(items), 2), np.int64)
     sizes[used] = [picture.size for picture in pictures]
     rows, points = own_rows.placed(rows, frame, sizes, left_out)

@@ -142,6 +142,12 @@ def frame_of(config: FetchConfig, tables: Sequence[Columns], x: Floats, y: Float
     """
     units = {table.unit for table in tables} - {""}
     unit, why = config.coordinates, "by the setting"
+    unknown = sorted({table.unknown_unit for table in tables} - {""})
+    if unit == "auto" and unknown:
+        raise UserError(
+            f"the names of the columns give positions in {unknown[0]!r}, which is no unit that can be turned into "
+            "pixels of the images; convert them, and correct the names, or set coordinates to what the numbers are"
+        )
     if unit == "auto" and len(units) > 1:
         raise UserError(
             f"the tables have positions in {' and in '.join(sorted(units))}; prepare each kind by itself"

@@ -5,22 +5,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trainer.artifacts import SPLITS
+from trainer.artifacts import SPLITS, TEST
 from trainer.config import FetchConfig
 from trainer.data import layout
 from trainer.data.gaze import Size
 from trainer.data.layout import Item
 from trainer.data.recordings.chosen import Source
 from trainer.data.recordings.rows import Rows
+from trainer.data.roles import SPLIT_LABELS, folder_word
 from trainer.datasets import Dataset
 from trainer.errors import UserError
-
-SPLIT_LABELS = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("val", "valid", "validation"), "valid"),
-    **dict.fromkeys(("test", "testing"), "test"),
-}
-"""Values of a column `split`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +36,26 @@ class Usable:
     pictures: list[Picture]
     n_fixations: list[int]
     """Of each item, if they are those of tables."""
+
+
+def folder_labels(paths: Sequence[str], split: str) -> tuple[list[str], bool]:
+    """The split of each image by its folders, and whether these split the training from the validation.
+
+    Args:
+        paths: of all images.
+        split: `FetchConfig.split`. With `auto`, a folder test/ counts if there are images outside of it, and the
+            folders train/ and val/ if there are both.
+    """
+    labels = [label_of(path) for path in paths]
+    if split == "folders" or (split == "auto" and set(SPLITS) <= set(labels)):
+        return labels, True
+    has_tests = split == "auto" and set(labels) != {TEST}
+    return [label if label == TEST and has_tests else "" for label in labels], False
+
+
+def label_of(path: str) -> str:
+    """The split that the deepest folder of a file tells; empty if none does."""
+    return folder_word(path, SPLIT_LABELS)
 
 
 def check_column(config: FetchConfig, by_column: bool) -> None:
@@ -66,7 +80,7 @@ def column_labels(
         raise UserError(
             f"the column of splits has {rows.labels['split'][known.index('')]!r}; write train, val or test"
         )
-    codes = np.array([*map([*SPLITS, "test"].index, known), -1])[rows.codes["split"]]
+    codes = np.array([*map([*SPLITS, TEST].index, known), -1])[rows.codes["split"]]
     labels = [""] * len(items)
     for image, code in np.unique(np.stack([rows.image, codes]), axis=1).T.tolist():
         name = items[image].stimulus.path
@@ -74,7 +88,7 @@ def column_labels(
             raise UserError(
                 f"{name} has rows without a split in {sources[0].table.origin}; write train, val or test"
             )
-        label = [*SPLITS, "test"][code]
+        label = [*SPLITS, TEST][code]
         if labels[image]:
             raise UserError(
                 f"{name} is in two splits by the tables, {labels[image]} and {label}; all rows of an image must "
@@ -85,9 +99,10 @@ def column_labels(
 
 
 def split_items(found: Usable, split: str, row: Dataset, source: str) -> dict[str, list[Item]]:
-    """The images of each split. Shuffled by the names of the images, whatever their order."""
+    """The images of each split but those for tests. Shuffled by the names of the images, whatever their order."""
     if split == "shuffle":
-        ordered = sorted(found.items, key=lambda item: item.name)
+        unlabelled = [item for item, label in zip(found.items, found.labels, strict=True) if label != TEST]
+        ordered = sorted(unlabelled, key=lambda item: item.name)
         train, valid = layout.split_indices([item.name for item in ordered], row)
         return {"train": [ordered[index] for index in train], "valid": [ordered[index] for index in valid]}
     for item, label in zip(found.items, found.labels, strict=True):
@@ -99,12 +114,27 @@ def split_items(found: Usable, split: str, row: Dataset, source: str) -> dict[st
     return {name: [item for item, label in pairs if label == name] for name in SPLITS}
 
 
-def tested_items(found: Usable) -> dict[str, list[Item]]:
-    """The images of a test set, as validation images: those labelled test, else those for validation, else all."""
-    label = next((name for name in ("test", "valid") if name in found.labels), "")
+def tested_items(found: Usable, split: str, source: str) -> tuple[dict[str, list[Item]], list[str]]:
+    """The images of a test set, as validation images, and sentences about their choice.
+
+    They are those labelled test, else those for validation, else all.
+
+    Raises:
+        UserError: `split`, that of the training set, says that the images are labelled, and none is labelled test.
+    """
+    label = next((name for name in (TEST, "valid") if name in found.labels), "")
+    if label == "valid" and split in ("folders", "column"):
+        raise UserError(
+            f"split is {split}, but no image of {source} is labelled test: label some, or set test_share, such as "
+            "0.5, to keep a part of the validation images apart"
+        )
     pairs = zip(found.items, found.labels, strict=True)
     chosen = [item for item, own in pairs if own == label or not label]
-    return {"train": [], "valid": sorted(chosen, key=lambda item: item.name)}
+    texts = {
+        TEST: ["Tested on the images labelled test."],
+        "valid": ["Tested on the validation images, because none is labelled test."],
+    }
+    return {"train": [], "valid": sorted(chosen, key=lambda item: item.name)}, texts.get(label, [])
 
 
 def split_text(split: str) -> str:

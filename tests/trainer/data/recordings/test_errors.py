@@ -47,6 +47,21 @@ def test_columns_that_are_not_there(refused):
 
 
 @pytest.mark.parametrize(
+    ("header", "columns"),
+    [
+        ("image,x [mm],y [mm]", ""),
+        ("image,x [px],y (inch)", "image=image,x=x [px],y=y (inch)"),
+        ("image,Fixation Position X [mm],Fixation Position Y [mm]", ""),
+        ("image,gx [mm],gy [mm]", "x=gx [mm],y=gy [mm]"),
+    ],
+)
+def test_positions_in_another_unit_of_length_are_not_taken_as_pixels(header, columns, refused):
+    unit = "inch" if "inch" in header else "mm"
+    text = rows(header, *(f"{name}.png,10,5" for name in "abcde"))
+    refused(text, f"'{unit}'.*set coordinates", columns=columns)
+
+
+@pytest.mark.parametrize(
     ("content", "name", "message"),
     [
         (b"PK\3\4rest", "fix.xlsx", r"fix\.xlsx is an Excel workbook; save its sheet as CSV"),

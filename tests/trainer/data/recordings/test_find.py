@@ -87,6 +87,20 @@ def test_positions_of_every_kind_are_moved_to_pixels_of_the_image(position, sett
 
 
 @pytest.mark.parametrize(
+    ("unit", "position", "settings"),
+    [
+        ("deg", "-2,1.5", {"pixels_per_degree": 8.0}),
+        ("mm", "0.25,0.75", {"coordinates": "fraction"}),
+    ],
+)
+def test_the_unit_in_a_header_counts_unless_it_is_set(unit, position, settings, tmp_path):
+    write_images(tmp_path / "set", ("a.png", "b.png"))
+    header = f"image,Fixation Position X [{unit}],Fixation Position Y [{unit}]"
+    write_table(tmp_path / "set" / "t.csv", rows(header, f"a,{position}", f"b,{position}"))
+    assert gaze_of(tmp_path / "set", **settings)["a.png"] == ([[36, 16]], None)
+
+
+@pytest.mark.parametrize(
     ("settings", "text"),
     [
         (
@@ -315,7 +329,7 @@ def test_a_column_splits(tmp_path):
     )
     items, row, notes, _ = understand(tmp_path / "set")
     assert names(items) == {"train": ["b.png", "c.png"], "valid": ["a.png", "d.png"]}
-    assert "Images for tests, left out: 1." in notes
+    assert "Images for tests, left out: 1 (e.png)." in notes
     assert row.split == "column"
 
 
@@ -384,6 +398,8 @@ def test_maps_or_files_of_fixations_need_no_table(tmp_path):
     _, _, notes, _ = understand(tmp_path / "points")
     assert notes == [
         "Images: 5 training, 2 validation.",
+        "Fixations become a density with a Gaussian of sigma 1.1 pixels (1/30 of the median image's longer side; "
+        "blur_px or pixels_per_degree set another).",
         "Split by a seeded shuffle: 80% for training, 20% for validation.",
     ]
 
