@@ -116,7 +116,8 @@ class Browser:
         """Send a command without waiting for its answer; returns its number."""
         self._number += 1
         message = {"id": self._number, "method": method, "params": parameters}
-        if self._session is not None:
+        # The requests of all frames and workers are those of the browser, not of its page.
+        if self._session is not None and not method.startswith("Fetch."):
             message["sessionId"] = self._session
         assert self._process.stdin
         try:

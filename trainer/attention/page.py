@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from trainer.attention.allowed import may_load
 from trainer.attention.browser import Browser, CommandError, running
 from trainer.config import PageConfig
-from trainer.errors import UserError, check
+from trainer.downloads.addresses import check_characters, place_of
+from trainer.errors import UserError, check, some
 from trainer.local_files import local_path
 from trainer.picture import MAX_PIXELS, Pixels, read_picture
 from trainer.prediction.regions import Region
@@ -86,9 +88,11 @@ def take(name: str, elements: Sequence[Element], config: PageConfig, max_pixels:
     address, label = _address(name), page_label(name)
     try:
         with running(config.timeout_s, config.sandbox) as browser:
-            png, found, size = _Page(browser, label, config).take(
-                address, [each.selector for each in elements], max_pixels
-            )
+            shown_page = _Page(browser, label, config)
+            try:
+                png, found, size = shown_page.take(address, [each.selector for each in elements], max_pixels)
+            finally:
+                shown_page.note_refused()
     except TimeoutError:
         raise UserError(
             f"{label} was not there after {config.timeout_s:g} s; check that it loads, or raise --timeout-s"
@@ -111,6 +115,7 @@ def page_label(name: str) -> str:
 def _address(name: str) -> str:
     """The address that the browser opens; raises `UserError` if there is none."""
     if name.lower().startswith(SCHEMES):
+        check_characters(name, page_label(name))
         try:
             host = urlsplit(name).hostname
         except ValueError as error:
@@ -137,6 +142,10 @@ class _Page:
         """What has happened to each document of the frame, by its loader; the last one is shown."""
         self._status = 200
         self._crashed = False
+        self._own = ""
+        """The page's address as the browser writes it: that of the first request."""
+        self._refused: dict[str, None] = {}
+        """The addresses that the page asked for and may not load, in the order of the requests."""
         browser.on_event = self._note
 
     def take(self, address: str, selectors: Sequence[str], max_pixels: int) -> tuple[bytes, Any, tuple[int, int]]:
@@ -169,6 +178,7 @@ class _Page:
         call = self._browser.call
         call("Page.enable")
         call("Network.enable")
+        call("Fetch.enable")  # each request then waits for `_answer`, and so does each redirection
         size = {"width": self._config.viewport_width, "height": self._config.viewport_height}
         call("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=1, mobile=False)
         call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": "reduce"}])
@@ -213,8 +223,29 @@ class _Page:
                 self._status = values["response"]["status"]
         elif name == "Page.javascriptDialogOpening":
             self._browser.send("Page.handleJavaScriptDialog", accept=False)  # nobody is there to answer
+        elif name == "Fetch.requestPaused":
+            self._answer(values["requestId"], values["request"]["url"])
         elif name == "Inspector.targetCrashed":
             self._crashed = True
+
+    def _answer(self, request: str, address: str) -> None:
+        """Let the browser load what the page may load, and refuse the rest."""
+        self._own = self._own or address
+        if may_load(self._own, address):
+            self._browser.send("Fetch.continueRequest", requestId=request)
+        else:
+            self._refused[place_of(address)] = None
+            self._browser.send("Fetch.failRequest", requestId=request, errorReason="AccessDenied")
+
+    def note_refused(self) -> None:
+        """Say what the page did not get, which may change where attention falls."""
+        if self._refused:
+            print(
+                f"note: {self._label} did not get {some(list(self._refused))}: a page may load what is below its "
+                "own folder or on its own host, and public addresses",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def _evaluate(self, function: str, *arguments: Any) -> Any:
         """What a function of page.js answers."""

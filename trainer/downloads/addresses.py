@@ -44,8 +44,7 @@ class Rule:
         Only its text is looked at; `check_peer` looks at the machine that a name leads to.
         """
         where = f"{place_of(redirected_from)} leads to {place_of(url)}" if redirected_from else place_of(url)
-        if any(character.isspace() or not character.isprintable() or character == "\\" for character in url):
-            raise RefusedError(f"{where}: the address has characters that none may have; check it")
+        check_characters(url, where)
         try:
             parts = parse_url(url)
         except LocationParseError:
@@ -73,6 +72,12 @@ class Rule:
         address = literal(peer)
         if not self.private and not (address and is_public(address)):
             raise RefusedError(f"{shown(host)} leads to {peer}: {_private(peer)}")
+
+
+def check_characters(url: str, where: str) -> None:
+    """Raise `RefusedError` for characters that programs read differently, such as a backslash before the host."""
+    if any(character.isspace() or not character.isprintable() or character == "\\" for character in url):
+        raise RefusedError(f"{where}: the address has characters that none may have; check it")
 
 
 def _private(host: str) -> str:
@@ -106,6 +111,11 @@ def is_public(address: Address) -> bool:
 def place_of(url: str) -> str:
     """An address for messages and records, without its query, which may be a key."""
     return shown(re.split(r"[?#]", url, maxsplit=1)[0])
+
+
+def without_queries(text: str) -> str:
+    """Any text with its addresses of the web cut before their queries, which may be keys."""
+    return re.sub(r"(https?://[^\s?\"'<>]+)\?[^\s\"<>]*", r"\1", text)
 
 
 def host_of(url: str) -> str:

@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 
+from tests import site
 from tests.trainer.attention.pages import CONFIG, HANGS, needs_browser, serving
 from tests.trainer.demo import encoded, picture
 from trainer import scratch
@@ -115,6 +116,66 @@ def test_a_file_may_have_a_fragment(tmp_path, address):
     assert sides(take(f"{path}#buy", [BUY], CONFIG).regions[0]) == (50, 0, 80, 40)
 
 
+FRAMES = "<style>body, iframe { margin: 0; border: 0; width: 100px; height: 100px; float: left }</style>"
+RED = "<body style='background: rgb(200, 0, 0)'>"
+
+
+def red_frames(addresses, opened):
+    """Which of the frames that `opened` makes a page of are red."""
+    frames = "".join(f'<iframe src="{address}"></iframe>' for address in addresses)
+    wide = dataclasses.replace(CONFIG, viewport_width=100 * len(addresses))
+    shot = take(opened(f"<!doctype html>{FRAMES}<main>{frames}</main>"), [], wide)
+    return [tuple(shot.pixels[50, 100 * index + 50]) == (200, 0, 0) for index in range(len(addresses))]
+
+
+@pytest.fixture
+def own():
+    """A site with a red page, and addresses that lead to it by another name of the machine; it knows who asked."""
+    needs_browser()
+    with site.running() as own:
+        own.other = own.url.replace("127.0.0.1", "localhost")
+        own.answer("/red", 200, RED.encode(), Content_Type="text/html")
+        own.answer("/away", 302, Location=f"{own.other}/red")
+        own.answer(
+            "/inner", 200, f'{FRAMES}<iframe src="{own.other}/red"></iframe>'.encode(), Content_Type="text/html"
+        )
+        yield own
+
+
+def test_a_page_shows_its_own_host_and_nothing_of_others_in_a_private_network(own, capsys):
+    def opened(text):
+        own.answer("/", 200, text.encode(), Content_Type="text/html")
+        return own.url
+
+    assert red_frames(["/red", f"{own.other}/red", "/away", "/inner"], opened) == [True, False, False, False]
+    assert {headers["Host"] for _, _, headers in own.requests} == {own.url.removeprefix("http://")}
+    assert f"note: {own.url} did not get {own.other}/red: a page may load" in capsys.readouterr().err
+
+
+def test_a_file_shows_its_own_folder_and_no_other_file_or_machine_of_a_private_network(own, tmp_path, capsys):
+    folder = tmp_path / "site"
+    folder.mkdir()
+    for path in (folder / "red.html", tmp_path / "secret.html"):
+        path.write_text(RED)
+    (folder / "link.html").symlink_to(tmp_path / "secret.html")
+
+    def opened(text):
+        (folder / "page.html").write_text(text)
+        return str(folder / "page.html")
+
+    names = ["red.html", "link.html", "../secret.html", f"{own.url}/red"]
+    assert red_frames(names, opened) == [True, False, False, False]
+    assert own.requests == []
+    assert f"{folder.as_uri()}/link.html, {tmp_path.as_uri()}/secret.html" in capsys.readouterr().err
+
+
+def test_a_page_that_leads_to_another_machine_of_a_private_network_does_not_load(own, capsys):
+    with pytest.raises(UserError, match=rf"^{own.url}/away does not load"):
+        take(f"{own.url}/away", [], CONFIG)
+    assert f"did not get {own.other}/red" in capsys.readouterr().err
+    assert len(own.requests) == 1
+
+
 @pytest.mark.parametrize(
     ("path", "selector", "message"),
     [
@@ -169,6 +230,7 @@ def test_an_address_where_nobody_answers_is_named_without_its_password(address):
         ("nosuch.html", "nosuch.html is no file; give an HTML file, an address or a picture"),
         ("http:///path", "names no host"),
         ("http://[/", "is no address"),
+        ("http://127.0.0.1\\@example.org/", "has characters that none may have"),
     ],
 )
 def test_names_that_are_no_page_are_refused_without_a_browser(monkeypatch, name, message):
