@@ -9,10 +9,14 @@ Vertex AI decides by the status whether a custom job goes on (its page "Understa
 | any other | ends the job as failed |
 
 On other platforms the status tells an interrupted training from a finished one (0) and a failed one (1).
+
+A crash in a library of the hardware ends the process without an error of Python; `watch` lets another one say it.
 """
 
+import faulthandler
 import os
 import signal
+import sys
 
 JOB = "CLOUD_ML_JOB_ID"
 """Vertex AI sets this variable in its custom jobs, to the job's number."""
@@ -32,3 +36,46 @@ def stopped(number: int) -> int:
 def machine_lost() -> int:
     """The status after another machine of the job was lost."""
     return TRANSIENT if JOB in os.environ else OTHER_LOST
+
+
+POD = "KFP_POD_NAME"
+"""Kubeflow Pipelines sets this variable in the pods of its tasks."""
+CAUSES = {
+    signal.SIGSEGV: "A library crashed, mostly one of the accelerator: TensorFlow, its driver or libtpu",
+    signal.SIGABRT: "A library gave up, and mostly says why in the lines above",
+    signal.SIGBUS: "A file that is mapped into memory was cut off, or shared memory (/dev/shm) is full",
+    signal.SIGILL: "TensorFlow needs an instruction that this CPU does not have (AVX)",
+    signal.SIGKILL: "The memory is mostly full: take a larger machine or pod, or a smaller batch_size",
+}
+"""What a signal that ends a training mostly means, for people who read the log of a job."""
+
+
+def watch() -> None:
+    """Continue in a child of this process in a job of Vertex AI or a pod of Kubeflow, of which only a log is left.
+
+    This process passes SIGTERM and SIGINT on to the child, ends with its status, and explains a signal that ended
+    it. Python's stack at a crash is printed, too. Call this before TensorFlow is loaded or a thread is started.
+    """
+    if not {JOB, POD} & os.environ.keys():
+        return
+    child = os.fork()
+    if child == 0:
+        faulthandler.enable()
+        return
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, _: os.kill(child, number))
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status < 0:
+        print(f"error: {ended_by(signal.Signals(-status))}", file=sys.stderr, flush=True)
+    os._exit(status if status >= 0 else SHELL_SIGNAL_BASE - status)
+
+
+def ended_by(ending: signal.Signals) -> str:
+    """A sentence for the log of a job: what ended the training, why, and what to look at."""
+    cause = CAUSES.get(ending, "Something outside of the training ended it")
+    return (
+        f"the training was ended by {ending.name} (exit status {SHELL_SIGNAL_BASE + ending}), not by an error of "
+        f"Python. {cause}. Python's stack above, if there is one, names the step that it happened in; "
+        "`python -m pipeline doctor --live` tries the same image and accelerator with one step. A job that is "
+        "started again resumes from its last checkpoint"
+    )
