@@ -64,6 +64,18 @@ resource "google_storage_bucket_iam_member" "pipeline_sees_runs" {
   member = local.pipeline
 }
 
+resource "google_storage_bucket_iam_member" "pipeline_writes_models" {
+  bucket = google_storage_bucket.models.name
+  role   = "roles/storage.objectUser" # writes versions, reads the default to compare with it
+  member = local.pipeline
+}
+
+resource "google_storage_bucket_iam_member" "pipeline_sees_models" {
+  bucket = google_storage_bucket.models.name
+  role   = "roles/storage.bucketViewer" # asks for the bucket itself before it writes
+  member = local.pipeline
+}
+
 resource "google_artifact_registry_repository_iam_member" "pipeline_images" {
   location   = google_artifact_registry_repository.images.location
   repository = google_artifact_registry_repository.images.name
@@ -108,6 +120,18 @@ resource "google_storage_bucket_iam_member" "deployer_writes_runs" {
 
 resource "google_storage_bucket_iam_member" "deployer_sees_runs" {
   bucket = google_storage_bucket.runs.name
+  role   = "roles/storage.bucketViewer" # checks the bucket and its region before it submits
+  member = local.deployer
+}
+
+resource "google_storage_bucket_iam_member" "deployer_writes_models" {
+  bucket = google_storage_bucket.models.name
+  role   = "roles/storage.objectUser" # reads the scores of versions, removes those that nobody needs
+  member = local.deployer
+}
+
+resource "google_storage_bucket_iam_member" "deployer_sees_models" {
+  bucket = google_storage_bucket.models.name
   role   = "roles/storage.bucketViewer" # checks the bucket and its region before it submits
   member = local.deployer
 }

@@ -6,6 +6,7 @@ output "environment" {
     project = "${var.project}"
     location = "${var.location}"
     bucket = "gs://${google_storage_bucket.runs.name}"
+    models = "gs://${google_storage_bucket.models.name}"
     service_account = "${google_service_account.pipeline.email}"
     image_repository = "${var.location}-docker.pkg.dev/${var.project}/${google_artifact_registry_repository.images.repository_id}"
     image_tag = "v1"
@@ -17,7 +18,9 @@ output "environment" {
 
     # Defaults of the pipeline's parameters, also in the published template.
     [parameters]
-    base_source = "gs://${google_storage_bucket.data.name}/salicon"
+    accelerator = "l4"
+    # A run fine-tunes this model. A parameter of base training, such as base_dataset=salicon, trains a base model first.
+    base_model_uri = "pretrained"
     # The default of the accelerator.
     base_batch_size = 0
     finetune_batch_size = 0

@@ -14,6 +14,24 @@ resource "google_artifact_registry_repository" "images" {
     }
   }
 
+  # Half a year. A schedule needs the images of its own tag: build anew and replace it before then.
+  cleanup_policies {
+    id     = "old"
+    action = "DELETE"
+    condition {
+      tag_state  = "ANY"
+      older_than = "15552000s"
+    }
+  }
+
+  cleanup_policies {
+    id     = "recent"
+    action = "KEEP"
+    most_recent_versions {
+      keep_count = 20
+    }
+  }
+
   depends_on = [google_project_service.api]
 }
 

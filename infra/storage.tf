@@ -22,7 +22,26 @@ resource "google_storage_bucket" "data" {
   depends_on = [google_project_service.api]
 }
 
-# What the pipeline writes: runs/ (a folder for each run), models/ (registered versions), builds/ (sources of images).
+# Registered versions. What is deleted here by mistake can be restored for 30 days.
+resource "google_storage_bucket" "models" {
+  name                        = "${var.project}-${var.name}-models"
+  location                    = var.location
+  uniform_bucket_level_access = true
+  public_access_prevention    = "enforced"
+  force_destroy               = var.delete_contents
+
+  versioning {
+    enabled = false
+  }
+
+  soft_delete_policy {
+    retention_duration_seconds = 2592000
+  }
+
+  depends_on = [google_project_service.api]
+}
+
+# What the pipeline writes besides: runs/ (a folder for each run), builds/ (sources of images).
 resource "google_storage_bucket" "runs" {
   name                        = "${var.project}-${var.name}-runs"
   location                    = var.location

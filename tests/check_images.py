@@ -104,8 +104,8 @@ def main():
     if lacking := containers.missing() or mounting.missing():
         sys.exit(f"error: {lacking}")
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="msinet-images-") as folder:
-        folder = pathlib.Path(folder)
+    with tempfile.TemporaryDirectory(prefix="msinet-images-") as name:
+        folder = pathlib.Path(name)
         folder.chmod(0o755)
         with contextlib.closing(containers.Store(arguments.store or folder / "store")) as store:
             done = check(store, folder)

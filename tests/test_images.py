@@ -79,12 +79,30 @@ def test_base_is_pinned_and_of_a_python_that_the_project_takes():
     assert SpecifierSet(PYPROJECT["project"]["requires-python"]).contains(version)
 
 
-def test_what_is_installed_from_an_index_has_its_hash_checked():
+def test_what_is_installed_is_checked_by_its_hash_and_built_by_what_is_pinned():
     installed = [
-        arguments for stage in STAGES.values() for arguments in stage.of("RUN") if "pip install" in arguments
+        command
+        for stage in STAGES.values()
+        for arguments in stage.of("RUN")
+        for command in arguments.split("&&")
+        if "pip install" in command
     ]
-    assert len(installed) == 2
-    assert all("--require-hashes" in each or "--no-deps --no-build-isolation" in each for each in installed)
+    assert len(installed) == 3
+    assert all("--require-hashes" in each or "--editable ." in each for each in installed)
+    assert all("--no-deps" in each for each in installed)
+    assert all("--no-build-isolation" in each for each in installed[1:])
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_what_builds_packages_is_installed_first_with_its_hashes(variant, tmp_path):
+    shutil.copy(ROOT / "requirements" / f"{variant}.txt", tmp_path / "requirements.txt")
+    choose, first, _ = STAGES["base"].of("RUN")[0].split("&&")
+    subprocess.run(["sh", "-c", choose], cwd=tmp_path, check=True)
+    assert first.split()[-1] == "build.txt"
+    pins = (tmp_path / "build.txt").read_text()
+    assert re.findall("^([a-z-]+)==", pins, re.MULTILINE) == ["setuptools", "wheel"]
+    assert pins.count("--hash=sha256:") == 4
+    assert not pins.rstrip("\n").endswith("\\")
 
 
 def test_variables_are_declared_in_the_stage_that_uses_them():
@@ -263,7 +281,7 @@ def test_build_uses_each_substitution_and_no_other():
 
 
 def test_build_arguments_are_the_dockerfiles():
-    declared = {name.partition("=")[0] for name in STAGES["final"].of("ARG")}
+    declared = {name.partition("=")[0] for name in STAGES["final"].of("ARG")} | {"BUILDKIT_INLINE_CACHE"}
     for step in steps("build-"):
         arguments = step["args"]
         # Only BuildKit leaves out the stages of the other variants, which cannot be built with these pins.
@@ -290,15 +308,21 @@ def test_images_are_named_as_an_environment_names_them():
     known = {"target": "vertex", "project": "p", "location": "l", "bucket": "gs://b"}
     there = {"image_repository": "l-docker.pkg.dev/p/r", "image_tag": "v1"}
     environment = Environment("prod", **known, **there)
-    values = {"${_IMAGE_REPOSITORY}": there["image_repository"], "${_TAG}": there["image_tag"]}
+    values = {"${_IMAGE_REPOSITORY}": there["image_repository"], "${_TAG}": there["image_tag"], "${_COMMIT}": "c"}
 
     def filled(text):
         return re.sub(r"\$\{\w+\}", lambda found: values[found[0]], text)
 
-    built = {step["id"]: filled(step["args"][step["args"].index("--tag") + 1]) for step in steps("build-")}
-    assert built == {f"build-{kind}": environment.image_of(kind) for kind in KINDS}
-    pushed = {step["id"].replace("push", "build"): filled(step["args"][1]) for step in steps("push-")}
-    assert pushed == built
+    images = {kind: environment.image_of(kind) for kind in KINDS}
+    assert list(map(filled, BUILD["images"])) == list(images.values())
+    for kind, image in images.items():
+        repository = image.removesuffix(":v1")
+        (build,), (push,) = steps(f"build-{kind}"), steps(f"push-{kind}")
+        words = list(map(filled, build["args"]))
+        tags = [words[i + 1] for i, word in enumerate(words) if word == "--tag"]
+        # The next build takes its layers from what this one pushes as `cache`.
+        assert tags == [words[words.index("--cache-from") + 1], image] == [f"{repository}:cache", image]
+        assert list(map(filled, push["args"])) == ["push", "--all-tags", repository]
     (publish,) = steps("publish-")
     assert filled(publish["name"]) == environment.image
 

@@ -6,10 +6,12 @@ import tomllib
 import pytest
 
 from pipeline.graph.environment import CONFIGS, Environment, load_environment
-from pipeline.graph.parameters import validate
+from pipeline.graph.parameters import DEFAULTS, require_sources, validate
+from pipeline.graph.values import layered
 from pipeline.registry import staging
-from pipeline.vertex import publish, submit
+from pipeline.vertex import checks, publish, submit
 from tests.infra import FILES, FOLDER, PROJECT, blocks, environment_text, filled
+from trainer.config import PRETRAINED
 
 DEFAULT_NAME = "msinet"
 OF_KUBEFLOW = {"volume_claim"}
@@ -100,7 +102,7 @@ def test_everything_waits_for_the_apis():
 def test_buckets_are_private_and_uniform_in_one_region_without_versions():
     bucket_resources = resources("google_storage_bucket")
     buckets = {name: body for name, body in bucket_resources.items() if name[0] == "google_storage_bucket"}
-    assert len(buckets) == 2
+    assert len(buckets) == 3
     for name, bucket in buckets.items():
         assert bucket["uniform_bucket_level_access"] is True, name
         assert bucket["public_access_prevention"] == "enforced", name
@@ -109,8 +111,9 @@ def test_buckets_are_private_and_uniform_in_one_region_without_versions():
         assert bucket["force_destroy"] == "${var.delete_contents}", name
 
 
-def test_replaced_checkpoints_are_not_billed_and_sources_can_be_restored():
-    runs, data = (blocks("resource")["google_storage_bucket", name] for name in ("runs", "data"))
+def test_replaced_checkpoints_are_not_billed_and_sources_and_models_can_be_restored():
+    runs, data, models = (blocks("resource")["google_storage_bucket", name] for name in ("runs", "data", "models"))
+    assert models["soft_delete_policy"] == [{"retention_duration_seconds": 30 * 24 * 3600}]
     assert runs["soft_delete_policy"] == [{"retention_duration_seconds": 0}]
     assert "soft_delete_policy" not in data  # Cloud Storage's default: seven days
 
@@ -243,10 +246,22 @@ def test_output_is_an_environment_that_the_pipeline_takes(environment):
     assert environment.bucket == f"gs://{PROJECT}-msinet-runs"
     assert environment.service_account == f"msinet-pipeline@{PROJECT}.iam.gserviceaccount.com"
     assert environment.image == f"us-central1-docker.pkg.dev/{PROJECT}/msinet/msinet-cpu:v1"
-    assert environment.parameters["base_source"].startswith(filled(blocks("output")["data_bucket"]["value"]))
     assert environment.image_repository == filled(blocks("output")["image_repository"]["value"])
     publish.check_repository(environment.template_repository)
     validate(environment.parameters)
+
+
+@pytest.mark.parametrize("written", [True, False], ids=["terraform", "example"])
+def test_runs_by_default_need_no_upload_and_train_for_minutes(environment, written):
+    parameters = (environment if written else load_environment("vertex")).parameters
+    assert parameters["base_model_uri"] == PRETRAINED
+    for passed in ({}, {"base_dataset": "salicon"}):
+        values = DEFAULTS | layered(parameters, passed)
+        require_sources(values)
+        assert not values["base_source"]
+        plans = checks.plans(environment, values)
+        assert len(plans) == 1 + len(passed)
+        assert all(plan.hours < 1 for plan in plans.values())
 
 
 def test_runs_go_where_files_may_expire_and_models_do_not(environment):

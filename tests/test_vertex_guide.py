@@ -12,27 +12,26 @@ import dataclasses
 import functools
 import itertools
 import json
+import pathlib
 import re
 import shlex
 import subprocess
 import tomllib
 
 import pytest
-import yaml
 
 from pipeline.__main__ import WITH_ASSIGNMENTS, main, parse
 from pipeline.commands.flags import passed_parameters
-from pipeline.graph.environment import load_environment
+from pipeline.grants import DATA, DEPLOYER
 from pipeline.registry.register import connect
 from pipeline.vertex import images
-from pipeline.vertex.template import Template
 from tests import guide
 from tests.guide import BLOCK, BUILTINS, DOCS, GCLOUD, PROGRAMS, Page
-from tests.infra import blocks, environment_text
+from tests.infra import blocks, environment_text, filled
 from tests.pipeline.conftest import address, model  # noqa: F401  fixtures
 from tests.pipeline.registry.test_both import add
-from tests.test_makefile import ROOT, make
-from tests.vertex import LOCATION, PROJECT, write_config
+from tests.test_makefile import make
+from tests.vertex import LOCATION, PROJECT, SERVICE_ACCOUNT, write_config
 from tests.vertex_pipelines import PENDING
 from tests.vertex_project import furnish
 
@@ -144,6 +143,24 @@ def test_values_of_the_guide_are_the_environments(tmp_path):
     written = tomllib.loads(environment_text())
     assert exported["LOCATION"] == written["location"]
     assert f"--tag {written['image_tag']}" in GUIDE.text
+    assert written["project"] + "-msinet-data" in filled(blocks("output")["data_bucket"]["value"])
+    assert "gs://$PROJECT-msinet-data/" in GUIDE.text
+
+
+def test_data_is_uploaded_by_an_account_that_may_write_it():
+    who, uploads = "", []
+    for program, *arguments in guide.run(GUIDE):
+        if (
+            program == "gcloud"
+            and arguments[:1] == ["config"]
+            and arguments[2] == "auth/impersonate_service_account"
+        ):
+            who = arguments[3] if arguments[1] == "set" else ""
+        if program == "gcloud" and arguments[:2] == ["storage", "cp"]:
+            uploads.append(who)
+    assert uploads
+    assert DATA not in {grant.resource for grant in DEPLOYER}
+    assert set(uploads) == {""}
 
 
 # === Followed to its end ===
@@ -154,6 +171,11 @@ def followed(vertex, tmp_path, monkeypatch):
     """The environment `prod` of the guide: what Terraform writes, but for where the API and the buckets are."""
     project = furnish(vertex)
     project.quotas["custom_model_training_nvidia_l4_gpus"] = {LOCATION: 1}
+    # The bucket for data has what the guide's commands copy to it.
+    bucket = f"{PROJECT}-msinet-data"
+    copied = [pathlib.Path(call[3]).name for call in guide.run(GUIDE) if call[-2] == f"gs://{bucket}"]
+    project.buckets[bucket] = {"location": LOCATION, "objects": [f"{name}/images.zip" for name in copied]}
+    project.bind(f"b/{bucket}", f"serviceAccount:{SERVICE_ACCOUNT}", "roles/storage.objectViewer")
     (tmp_path / "bin").mkdir()
     # `images` asks gcloud for the tag, then becomes gcloud.
     (tmp_path / "bin" / "gcloud").write_text("#!/bin/sh\nexit 1\n")
@@ -166,9 +188,7 @@ def followed(vertex, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("os.chdir", lambda folder: None)
     written = tomllib.loads(environment_text())["parameters"]
-    values = {name: value for name, value in written.items() if name.endswith("_batch_size")}
-    assert values
-    vertex.environment = dataclasses.replace(vertex.environment, parameters=vertex.environment.parameters | values)
+    vertex.environment = dataclasses.replace(vertex.environment, parameters=written)
     write_config(vertex.environment, tmp_path)
     monkeypatch.setattr("pipeline.graph.environment.CONFIGS", tmp_path)
     return vertex
@@ -209,20 +229,18 @@ def test_page_can_be_followed_to_its_end(page, followed, request, tmp_path, caps
     compiled = {path.name: path.read_text() for path in tmp_path.glob("*.yaml")}
     assert len(compiled) == sum(each[0] == "compile" for each in found)
     assert not any("my-project" in text for text in compiled.values())
-    if compiled:
-        defaults = Template(yaml.safe_load(compiled["sample.yaml"])).defaults()
-        assert load_environment(str(ROOT / "configs/sample.toml")).parameters.items() <= defaults.items()
 
 
 def test_printed_lines_are_what_a_run_prints(followed, capsys):
     (shown,) = (text for language, text in BLOCK.findall(GUIDE.text) if language == "text")
-    data = "fetch-dataset"
+    data = "fetch-dataset-2"
     followed.state["script"] = [
         ("RUNNING", {}),
         ("RUNNING", {data: ("RUNNING", "")}),
         ("SUCCEEDED", {data: ("SUCCEEDED", "")}),
     ]
-    assert main(["submit", "--env", "prod", "--wait", "base_source=sample", "finetune_source=sample"]) == 0
+    assert main(["submit", "--env", "prod", "--wait"]) == 0
     printed = re.sub(r"msinet-\d+-\w{4}", "msinet-20260302100000-1a2b", capsys.readouterr().out)
     printed = re.sub(r"(?<=\] succeeded after ).*", "2 min 5 s", printed)
+    printed = re.sub(r"(?<=Run succeeded after ).*", "41 min", printed)
     assert printed.replace(f"={PROJECT}", "=my-project").splitlines() == shown.splitlines()

@@ -202,7 +202,14 @@ def page(name, resources, query):
     return {name: selected[first:last], **following}
 
 
+class Server(http.server.ThreadingHTTPServer):
+    vertex: FakeVertex
+    request_queue_size = 64  # `doctor` asks many questions at the same time
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
+    server: Server
+
     def handle_any(self):
         parts = urllib.parse.urlsplit(self.path)
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -229,10 +236,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *args):
         pass
-
-
-class Server(http.server.ThreadingHTTPServer):
-    request_queue_size = 64  # `doctor` asks many questions at the same time
 
 
 @pytest.fixture

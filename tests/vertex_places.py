@@ -3,7 +3,7 @@
 Paths and replies are those of Google's discovery documents: storage, artifactregistry, compute and aiplatform v1.
 """
 
-from tests.vertex import NAMES, PARENT, ApiError, route
+from tests.vertex import NAMES, PARENT, PROJECT_NUMBER, ApiError, route
 from tests.vertex_project import CALLER, looked_up, needs, policy, project_of, tested
 
 # === Cloud Storage ===
@@ -12,7 +12,8 @@ from tests.vertex_project import CALLER, looked_up, needs, policy, project_of, t
 @route("GET", r"/storage/v1/b/([^/]+)")
 def get_bucket(server, request, name):
     found = looked_up(project_of(server).buckets, name)
-    return {"kind": "storage#bucket", "name": name, "location": found["location"]}
+    number = found.get("projectNumber", PROJECT_NUMBER)
+    return {"kind": "storage#bucket", "name": name, "location": found["location"], "projectNumber": number}
 
 
 @route("GET", r"/storage/v1/b/([^/]+)/iam/testPermissions")

@@ -55,7 +55,7 @@ class Chip:
     flex_start: bool = False
     """Whether Vertex AI can wait for capacity (Flex-start)."""
     efficiency: float = 0.5
-    """Share of the peak that a training step reaches. An assumption, not measured."""
+    """Share of the peak that a training step reaches. An assumption, not measured on this chip."""
     quota: str = ""
     """End of Vertex AI's quota metric for its chips; empty for a CPU, whose metric counts vCPUs."""
 
@@ -74,6 +74,12 @@ STEP_FLOP = 249.3e9
 # and older; the efficiency accounts for that.
 _CPU_FLOPS = {"float32": 16 / 2 * STEP_FLOP / 1.57, "bfloat16": 16 / 2 * STEP_FLOP / 0.95}
 
+# What a convolutional network reaches in TensorFlow. NVIDIA's ResNet-50 v1.5 with XLA and mixed precision trains
+# on 1270 images/s on a V100 and on 2375 on an A100 (NVIDIA/DeepLearningExamples at 1d4211f,
+# TensorFlow/Classification/ConvNets/resnet50v1.5/README.md): 25% and 19% of
+# their peaks, at 3 x 8.2 GFLOP an image.
+_GPU_EFFICIENCY = 0.25
+
 CPU = Chip("CPU", "cpu", "", {}, 60e9, _CPU_FLOPS, math.inf, "float32", 1, ())
 # T4 and V100 have no bfloat16; their tensor cores multiply float16.
 T4 = Chip(
@@ -84,13 +90,13 @@ T4 = Chip(
         "europe-central2 europe-west1 europe-west2 europe-west3 europe-west4 asia-east1 asia-east2 "
         "asia-northeast1 asia-northeast3 asia-south1 asia-southeast1 asia-southeast2 australia-southeast1"
     ),
-    quota="nvidia_t4_gpus",
+    quota="nvidia_t4_gpus", efficiency=_GPU_EFFICIENCY,
 )  # fmt: skip
 V100 = Chip(
     "NVIDIA V100", "gpu", "NVIDIA_TESLA_V100", _node("nvidia-tesla-v100"), 16e9,
     {"float16": 125e12, "float32": 15.7e12}, 900e9, "float16", 32,
     _regions("us-central1 us-east1 us-west1 europe-west4 asia-east1"),
-    quota="nvidia_v100_gpus",
+    quota="nvidia_v100_gpus", efficiency=_GPU_EFFICIENCY,
 )  # fmt: skip
 # By default TensorFlow computes float32 convolutions in TF32 on these: the float32 peaks are those of TF32.
 L4 = Chip(
@@ -101,7 +107,7 @@ L4 = Chip(
         "asia-northeast3 asia-south1 asia-southeast1"
     ),
     flex_start=True,
-    quota="nvidia_l4_gpus",
+    quota="nvidia_l4_gpus", efficiency=_GPU_EFFICIENCY,
 )  # fmt: skip
 A100 = Chip(
     "NVIDIA A100 40 GB", "gpu", "NVIDIA_TESLA_A100", _node("nvidia-tesla-a100"), 40e9,
@@ -110,14 +116,14 @@ A100 = Chip(
         "us-central1 us-east1 us-west3 us-west4 europe-west4 me-west1 asia-northeast3 asia-southeast1"
     ),
     flex_start=True,
-    quota="nvidia_a100_gpus",
+    quota="nvidia_a100_gpus", efficiency=_GPU_EFFICIENCY,
 )  # fmt: skip
 A100_80GB = Chip(
     "NVIDIA A100 80 GB", "gpu", "NVIDIA_A100_80GB", _node("nvidia-a100-80gb"), 80e9,
     {"bfloat16": 312e12, "float32": 156e12}, 2039e9, "bfloat16", 32,
     _regions("us-central1 us-east4 us-east5 europe-west4 asia-southeast1"),
     flex_start=True,
-    quota="nvidia_a100_80gb_gpus",
+    quota="nvidia_a100_80gb_gpus", efficiency=_GPU_EFFICIENCY,
 )  # fmt: skip
 H100 = Chip(
     "NVIDIA H100 80 GB", "gpu", "NVIDIA_H100_80GB", _node("nvidia-h100-80gb"), 80e9,
@@ -127,7 +133,7 @@ H100 = Chip(
         "asia-northeast1 asia-northeast3 asia-south1 asia-southeast1"
     ),
     flex_start=True,
-    quota="nvidia_h100_gpus",
+    quota="nvidia_h100_gpus", efficiency=_GPU_EFFICIENCY,
 )  # fmt: skip
 # By default XLA multiplies float32 on a TPU in one pass of bfloat16.
 V5E = Chip(

@@ -49,14 +49,15 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from rich.markdown import Markdown
 
     console = Console()
-    training, data = settings(TrainConfig, parsed), plan.data_size(settings(FetchConfig, parsed))
+    training, fetched = settings(TrainConfig, parsed), settings(FetchConfig, parsed)
+    data = plan.data_size(fetched)
     check(parsed.images >= 0, f"images is {parsed.images}; it must be at least 0")
     data = dataclasses.replace(data, images=parsed.images or data.images)
     if parsed.accelerator:
         chosen = plan.make_plan(settings(AcceleratorConfig, parsed), training, data, location=parsed.location)
-        console.print(Markdown(plan.plan_markdown(chosen)))
+        console.print(Markdown(plan.plan_markdown(chosen, plan.timeout_of(chosen, 0))))
         return 0
-    machines = {name: getattr(parsed, name) for name in MACHINES}
+    machines = {name: value for name, value in vars(parsed).items() if name in MACHINES}
     compared = plan.compare_accelerators(machines, training, data, location=parsed.location)
     plans = {name: entry for name, entry in compared.items() if isinstance(entry, TrainingPlan)}
     reasons = {name: str(why) for name, why in compared.items() if name not in plans}
@@ -66,8 +67,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if reasons:
         console.print(_reason_table(reasons))
     notes = ["Times are estimates; --accelerator NAME shows their basis.", accelerators.PRICE_SOURCE]
-    if datasets.get(parsed.dataset).any_count and not parsed.images:
-        notes.append(f"{parsed.dataset} has any number of images; --images sets another than {data.images}.")
+    if datasets.get(fetched.dataset).any_count and not parsed.images:
+        notes.append(f"{fetched.dataset} has any number of images; --images sets another than {data.images}.")
     if any(entry.has_other_prices for entry in plans.values()):
         notes.append(f"~ marks prices of {accelerators.PRICE_REGION}; those of {parsed.location} differ.")
     console.print(*notes, style="dim")

@@ -6,6 +6,7 @@ Line numbers are those of kubeflow/pipelines 2.17.0, below backend/src/v2/.
 import secrets
 
 from pipeline.plan.fit import check_outside_pod
+from trainer.artifacts import checkpoints_of
 from trainer.errors import UserError
 from trainer.folder import PROBE, Folder
 
@@ -44,6 +45,6 @@ def checkpoint_folder(checkpoint_dir: str, step: str, uri: str, path: str) -> st
         path: its path.
     """
     if not checkpoint_dir:
-        return f"{path}-checkpoints"
+        return checkpoints_of(path)
     run = [uri.split("/")[-4]] if "://" in uri else []
     return "/".join([checkpoint_dir.rstrip("/"), *run, step])

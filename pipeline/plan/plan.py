@@ -19,6 +19,10 @@ from trainer.errors import UserError, check
 ASSUMED_COUNTS = (800, 200)
 """Images for training and validation where any number is complete; the pipeline's own plan counts them."""
 
+LEAST_TIMEOUT_HOURS, TIMEOUT_FACTOR, MOST_TIMEOUT_HOURS = 3.0, 6.0, 168.0
+"""The default timeout of a job: so many times the estimate of its plan, at least and at most so many hours. Vertex
+AI itself stops a job without a timeout after these seven days."""
+
 
 @dataclasses.dataclass(frozen=True)
 class DataSize:
@@ -209,8 +213,15 @@ def compare_accelerators(
     return {name: attempt(name) for name in accelerators.ACCELERATORS}
 
 
-def check_timeout(plan: TrainingPlan, timeout_hours: float) -> None:
-    """Raise `UserError` if Vertex AI would stop the job too early, or does not accept so long a timeout."""
+def timeout_of(plan: TrainingPlan, timeout_hours: float) -> float:
+    """Hours after which Vertex AI stops the job: `timeout_hours`, or if that is 0 a multiple of the estimate.
+
+    A job that hangs, such as in a download or in an exchange between GPUs, is billed until then.
+
+    Raises:
+        UserError: the job would be stopped too early, or Vertex AI does not accept so long a timeout.
+    """
+    timeout_hours = timeout_hours or min(max(LEAST_TIMEOUT_HOURS, TIMEOUT_FACTOR * plan.hours), MOST_TIMEOUT_HOURS)
     check(
         plan.hours <= timeout_hours,
         f"training takes about {plan.hours:.1f} h, but timeout_hours is {timeout_hours:g}; raise it, or choose a "
@@ -221,10 +232,11 @@ def check_timeout(plan: TrainingPlan, timeout_hours: float) -> None:
         f"timeout_hours is {timeout_hours:g}; with provisioning flex-start it must be at most "
         f"{MAX_FLEX_START_HOURS}",
     )
+    return timeout_hours
 
 
-def plan_markdown(plan: TrainingPlan) -> str:
-    """The plan as a Markdown page."""
+def plan_markdown(plan: TrainingPlan, timeout_hours: float = 0.0) -> str:
+    """The plan as a Markdown page, with the hours after which a job of Vertex AI is stopped if they are not 0."""
     row, machines, data = plan.accelerator, plan.machines, plan.data
     epochs, steps = plan.training.epochs, plan.steps_per_epoch
     hardware = f"{machines.workers} x {row.machine_type}, {row.chips} x {row.chip.title} each"
@@ -240,6 +252,8 @@ def plan_markdown(plan: TrainingPlan) -> str:
         "Time": f"about {format_duration(3600 * plan.hours)}",
         "Cost": "unknown" if plan.cost_usd is None else f"about {plan.cost_usd:.2f} USD",
     }
+    if timeout_hours:
+        facts["Timeout"] = f"stopped after {format_duration(3600 * timeout_hours)} (timeout_hours)"
     first, *rest = [f"| {name} | {value} |" for name, value in facts.items()]
     table = "\n".join([first, "|---|---|", *rest])
     basis = "\n".join(f"- {sentence}" for sentence in plan.basis)

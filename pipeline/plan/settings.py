@@ -75,7 +75,10 @@ class JobConfig:
     """How Vertex AI runs the training jobs; other targets ignore these settings."""
 
     TITLE: ClassVar[str] = "training jobs on Vertex AI"
-    timeout_hours: float = setting(168.0, "Stop a training job after this many hours.")
+    timeout_hours: float = setting(
+        0.0,
+        "Stop a training job after this many hours; 0 for six times the estimate of its plan, at least 3 hours.",
+    )
     max_wait_hours: float = setting(24.0, "Hours that flex-start waits for capacity; 0 waits without limit.")
     restart_training: bool = setting(
         True, "Restart a job if its machine is lost; it resumes from its last checkpoint."
@@ -92,7 +95,7 @@ class JobConfig:
 
     def __post_init__(self) -> None:
         timeout, wait = self.timeout_hours, self.max_wait_hours
-        check(math.isfinite(timeout) and timeout > 0, f"timeout_hours is {timeout:g}; it must be above 0")
+        check(math.isfinite(timeout) and timeout >= 0, f"timeout_hours is {timeout:g}; it must be at least 0")
         check(math.isfinite(wait) and wait >= 0, f"max_wait_hours is {wait:g}; it must be at least 0")
         for name, (pattern, form) in PATTERNS.items():
             value = getattr(self, name)

@@ -38,7 +38,7 @@ class Folders:
     job_dir: str
     """URI of the workspace."""
     checkpoint_dir: str
-    """Empty for a folder in the workspace."""
+    """Empty for a folder next to the model."""
     initial_weights_fingerprint: str
     """Digest of the file of initial weights; the job refuses any other file. Empty if they are not a file."""
 
@@ -95,15 +95,14 @@ def plan_step(
         _publish(_describe_local(machines, config, data), markdown)
         return NO_MACHINES
     plan = planning.make_plan(machines, config, data, location=target.location, platform=target.platform)
-    _publish(planning.plan_markdown(plan), markdown)
-    if target.platform == "vertex":
-        planning.check_timeout(plan, job.timeout_hours)
+    timeout_hours = planning.timeout_of(plan, job.timeout_hours) if target.platform == "vertex" else 0.0
+    _publish(planning.plan_markdown(plan, timeout_hours), markdown)
     image = target.image_pattern.format(plan.accelerator.image)
     arguments = _arguments(step, config, folders, machines.chosen)
     return Outputs(
         worker_pool_specs=worker_pools.worker_pool_specs(plan, image, COMMAND, arguments),
         strategy=worker_pools.scheduling_strategy(plan),
-        timeout=f"{round(3600 * job.timeout_hours)}s",
+        timeout=f"{round(3600 * timeout_hours)}s",
         max_wait_duration=f"{round(3600 * job.max_wait_hours)}s",
         labels=parse_labels(job.training_labels),
         job_dir=folders.job_dir,
@@ -143,11 +142,10 @@ def _describe_local(machines: AcceleratorConfig, config: TrainConfig, data: Data
 def _arguments(step: str, config: TrainConfig, folders: Folders, accelerator: str) -> list[str]:
     """The flags of `python -m trainer train`."""
     digest = folders.initial_weights_fingerprint
-    checkpoints = f"{folders.checkpoint_dir or folders.workspace + '/checkpoints'}/{step}"
     flags = {
         "dataset_dir": folders.dataset,
         "output_dir": f"{folders.workspace}/{MODEL_FOLDER}",
-        "checkpoint_dir": checkpoints,
+        **({"checkpoint_dir": f"{folders.checkpoint_dir}/{step}"} if folders.checkpoint_dir else {}),
         **({"base_model": folders.base_model} if folders.base_model else {}),
         "accelerator": accelerator,
         **({"initial_weights_fingerprint": digest} if digest else {}),

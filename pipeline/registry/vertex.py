@@ -15,6 +15,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.registry import container, labels, staging
 from pipeline.registry.address import FORM, Address
+from pipeline.registry.lock import Lock
 from pipeline.registry.versions import NO_VERSION, Version, check_model, files_of
 from trainer import storage
 from trainer.artifacts import CHALLENGER, DEFAULT, SAVED_MODEL
@@ -81,8 +82,8 @@ class VertexRegistry(Address):
         """As `Registry`."""
         check_model(model)
         run = labels.label(record["lineage"]["run"])
-        folder = f"{staging.root(model, self.staging, FORM)}/{name}/{run}"
-        artifacts = staging.artifacts_of(folder, is_numbered=not container.is_googles(self.serving))
+        root = f"{staging.root(model, self.staging, FORM)}/{name}"
+        artifacts = staging.artifacts_of(f"{root}/{run}", is_numbered=not container.is_googles(self.serving))
 
         def find() -> Any:
             """The version that this run has registered already; None if there is none."""
@@ -95,13 +96,16 @@ class VertexRegistry(Address):
                 staging.write(
                     staging.place_of(artifacts), model / SAVED_MODEL, files_of(model, evaluation), record
                 )
-                entry = cloud.once(
-                    lambda: self._upload(name, artifacts, record, promote, champion),
-                    find,
-                    repeat_after=cloud.SETTLED,
-                    unknown=f"It is unknown whether the version of run {run} was registered. Register it again: a "
-                    "run never gets a second version",
-                )
+                # Two runs that end together would each find no model and make one, or no new default and be it.
+                with Lock(f"{root}/.lock", storage.client(write=True)):
+                    entry = cloud.once(
+                        lambda: self._upload(name, artifacts, record, promote, champion),
+                        find,
+                        repeat_after=cloud.SETTLED,
+                        unknown=f"It is unknown whether the version of run {run} was registered. Register it "
+                        "again: a run never gets a second version",
+                    )
+                    cloud.once(lambda: self._entries(name))  # raises if somebody else made a model of this name
             cloud.once(lambda: self._attach(entry, record), repeat_after=cloud.SETTLED)
         return int(entry.version_id), DEFAULT if DEFAULT in entry.version_aliases else CHALLENGER
 

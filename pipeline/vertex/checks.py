@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pipeline import cloud
 from pipeline.graph.environment import GUIDE, KUBEFLOW_GUIDE, Environment
 from pipeline.graph.parameters import FINETUNE, Value, settings_of, steps_of
-from pipeline.plan.plan import TrainingPlan, check_timeout, data_size, make_plan
+from pipeline.plan.plan import TrainingPlan, data_size, make_plan, timeout_of
 from pipeline.plan.settings import LABEL, AcceleratorConfig, JobConfig
 from trainer import storage
 from trainer.config import FetchConfig, TrainConfig, with_recipe
@@ -90,7 +90,7 @@ def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, Tr
             machines = AcceleratorConfig(**settings_of(AcceleratorConfig, step, values))
             made[step] = make_plan(machines, training, data_size(data), location=environment.location)
             if not (data.max_examples or data.allow_partial_data):
-                check_timeout(made[step], JobConfig(**settings_of(JobConfig, step, values)).timeout_hours)
+                timeout_of(made[step], JobConfig(**settings_of(JobConfig, step, values)).timeout_hours)
         except UserError as error:
             raise UserError(f"{title.lower()}: {error}") from None
     return made

@@ -10,6 +10,7 @@ from tests.vertex_project import ROLES
 RESOURCES = {
     ("google_project_iam_member", ""): grants.PROJECT,
     ("google_storage_bucket_iam_member", "${google_storage_bucket.runs.name}"): grants.BUCKET,
+    ("google_storage_bucket_iam_member", "${google_storage_bucket.models.name}"): grants.BUCKET,
     ("google_storage_bucket_iam_member", "${google_storage_bucket.data.name}"): grants.DATA,
     (
         "google_artifact_registry_repository_iam_member",

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from pipeline import cloud
-from pipeline.grants import Grant
+from pipeline.grants import BUCKET, Grant
 from pipeline.vertex.doctor.api import Api, UnansweredError, quoted
-from pipeline.vertex.doctor.case import Case, Resource, project
+from pipeline.vertex.doctor.case import Case, Resource, bucket, project
 from pipeline.vertex.doctor.findings import Finding, missing, ok, unknown
 
 SHOWN = 3
@@ -15,6 +15,9 @@ SHOWN = 3
 SOMEBODY = "user:YOUR_ADDRESS"
 """Stands for the caller in commands if their address is unknown."""
 TOKEN_LIFETIME = "300s"  # noqa: S105  a duration
+AGENT = "service-{}@gcp-sa-aiplatform.iam.gserviceaccount.com"
+"""Vertex AI's own account in the project of a number (its page "Access control with IAM", "Service agents")."""
+READ = "storage.objects.get"
 
 
 class Access(Protocol):
@@ -143,6 +146,23 @@ def _not_asked(
     for role in dict.fromkeys(grant.role for grant in needed):
         command = resource.command(access.member, role) if is_hidden else ""
         yield unknown(f"{role} on {resource.title}", command, reason)
+
+
+def check_service_agent(api: Api, name: str) -> Iterable[Finding]:
+    """Whether Vertex AI itself may read a bucket with registered versions, as it does when a version is uploaded.
+
+    It may in its own project. Without the right in another one a run fails after its trainings.
+    """
+    found = api.find("storage", bucket(BUCKET, name).path)
+    own = str(api.get("cloudresourcemanager", f"v3/projects/{api.environment.project}")["name"]).rpartition("/")[2]
+    if found is None or str(found.get("projectNumber", own)) == own:
+        return
+    agent = Read(api, AGENT.format(own))
+    if READ in agent.held(bucket(BUCKET, name), [READ]):
+        yield ok(f"Vertex AI's service agent may read bucket gs://{name} of another project")
+    else:
+        text = f"Vertex AI's service agent lacks {READ} on bucket gs://{name}, which is in another project"
+        yield missing(text, bucket(BUCKET, name).command(agent.member, "roles/storage.objectViewer"))
 
 
 def check_account(api: Api, email: str) -> Iterable[Finding]:

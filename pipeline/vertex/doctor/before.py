@@ -1,6 +1,6 @@
-"""What `submit` asks before it starts a run: whether the images exist, and whether the quota is sufficient.
+"""What `submit` and `schedule` ask first: whether the images exist, and whether the quota is sufficient.
 
-A run without them costs hours: it fails when its data is prepared, or it waits for ever.
+A run without them fails only after its data is prepared, when Vertex AI refuses the training job.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,19 +15,19 @@ from pipeline.vertex.doctor import places, quota
 from pipeline.vertex.doctor.api import Api
 from pipeline.vertex.doctor.asking import THREADS, Ask, answers, ask
 from pipeline.vertex.doctor.findings import MISSING
-from pipeline.vertex.submit import Submission
+from pipeline.vertex.submit import Planned
 from pipeline.vertex.template import Template
 from trainer.errors import check
 
 
-def refuse_missing(submission: Submission) -> None:
+def refuse_missing(planned: Planned) -> None:
     """Raise `UserError` if something is missing without which our pipeline cannot run; the unknown passes."""
-    chosen = Template(submission.job["pipelineSpec"])
+    chosen = Template(planned.job["pipelineSpec"])
     if chosen.name != NAME:
         return
-    values = {**chosen.defaults(), **submission.job["runtimeConfig"]["parameterValues"]}
-    plans = checks.plans(submission.environment, values)
-    api = Api(submission.environment)
+    values = {**chosen.defaults(), **planned.job["runtimeConfig"]["parameterValues"]}
+    plans = checks.plans(planned.environment, values)
+    api = Api(planned.environment)
     with ThreadPoolExecutor(THREADS) as pool:
         asked = ask(pool, [*_about_images(api, chosen, plans), *quota.questions(api, plans)])
         for finding in answers(asked):

@@ -9,6 +9,7 @@ from pipeline import grants
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import Value, data_settings, fetched_steps
 from pipeline.plan.plan import TrainingPlan
+from pipeline.registry.address import VERTEX, Address
 from pipeline.vertex.doctor.api import quoted
 from trainer import datasets, storage
 from trainer.config import FetchConfig
@@ -98,8 +99,15 @@ class Case:
         places = [
             self.environment.bucket,
             *(str(self.values.get(key, "")) for key in ("checkpoint_dir", "registry")),
+            self.staging,
         ]
         return list(dict.fromkeys(storage.split(remote)[0] for place in places if (remote := _remote(place))))
+
+    @property
+    def staging(self) -> str:
+        """The folder of versions in the Vertex AI Model Registry; empty for one in the environment's bucket."""
+        registry = str(self.values.get("registry", ""))
+        return Address.at(registry).staging if registry.startswith(VERTEX) else ""
 
     @property
     def read(self) -> list[str]:

@@ -19,6 +19,7 @@ from pipeline.vertex.doctor.api import Api, UnansweredError
 from pipeline.vertex.doctor.asking import THREADS, Ask, answers, ask
 from pipeline.vertex.doctor.case import Case
 from pipeline.vertex.doctor.findings import Finding, missing, ok, unknown
+from trainer import storage
 from trainer.duration import format_duration
 from trainer.errors import UserError
 
@@ -124,6 +125,8 @@ def _about_rights(case: Case, who: Access, needed: Iterable[Grant], account: str
 def _about_places(case: Case, api: Api) -> Iterator[Ask]:
     for bucket in (*case.written, *case.read):
         yield f"bucket gs://{bucket}", partial(places.check_bucket, api, bucket, bucket in case.written)
+    versions = storage.split(case.staging or case.environment.bucket)[0]
+    yield f"Vertex AI's access to gs://{versions}", partial(access.check_service_agent, api, versions)
     for name, address in case.sources:
         yield f"{name} {address}", partial(places.check_source, api, name, address)
     for repository, form in ((case.images, "DOCKER"), (case.templates, "KFP")):

@@ -84,4 +84,4 @@ def test_checkpoints_of_another_run_are_elsewhere():
 def test_checkpoints_on_this_machine_are_where_they_are_asked_for(tmp_path: pathlib.Path):
     model = str(tmp_path / "model")
     assert checkpoint_folder("runs/1/checkpoints", "base", model, model) == "runs/1/checkpoints/base"
-    assert checkpoint_folder("", "base", model, model) == f"{model}-checkpoints"
+    assert checkpoint_folder("", "base", model, model) == f"{model}.checkpoints"

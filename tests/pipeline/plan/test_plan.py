@@ -5,11 +5,11 @@ import pytest
 from pipeline.plan.plan import (
     DataSize,
     TrainingPlan,
-    check_timeout,
     compare_accelerators,
     data_size,
     make_plan,
     plan_markdown,
+    timeout_of,
 )
 from pipeline.plan.settings import AcceleratorConfig
 from trainer import footprint
@@ -53,13 +53,13 @@ def test_default_batch_fits_every_accelerator(row, image_size):
 
 
 def test_time_and_cost_on_a_gpu_are_as_computed_by_hand():
-    """A T4 in float16: 16 x 249.3 GFLOP at 65 TFLOP/s is 61.4 ms, longer than 16 x 0.913 GB at 320 GB/s; twice
-    that at half the peak. 625 steps an epoch, 10 epochs, 5 minutes to start, 0.73 USD/h and 15% of it.
+    """A T4 in float16: 16 x 249.3 GFLOP at 65 TFLOP/s is 61.4 ms, longer than 16 x 0.913 GB at 320 GB/s; four
+    times that at a quarter of the peak. 625 steps an epoch, 10 epochs, 5 minutes to start, 0.73 USD/h plus 15%.
     """
     plan = planned("t4", batch_size=16)
-    assert plan.seconds_per_step == pytest.approx(0.12273, rel=1e-4)
-    assert plan.hours == pytest.approx((300 + 6250 * 0.12273) / 3600, rel=1e-4)
-    assert plan.cost_usd == pytest.approx(0.2964 * 0.8395, rel=1e-3)
+    assert plan.seconds_per_step == pytest.approx(0.24546, rel=1e-4)
+    assert plan.hours == pytest.approx((300 + 6250 * 0.24546) / 3600, rel=1e-4)
+    assert plan.cost_usd == pytest.approx(0.5095 * 0.8395, rel=1e-3)
     assert plan.memory_bytes == pytest.approx(16 / 32 * 3.17e9 + 398.88e6)
 
 
@@ -198,13 +198,23 @@ def test_only_a_run_on_vertex_has_a_folder_for_a_profile():
 
 
 def test_timeout_is_longer_than_the_training():
-    check_timeout(planned("cpu", batch_size=1), 24)
+    assert timeout_of(planned("cpu", batch_size=1), 24) == 24
     with pytest.raises(UserError, match=r"training takes about 11\.0 h, but timeout_hours is 2; raise it"):
-        check_timeout(planned("cpu", batch_size=1), 2)
+        timeout_of(planned("cpu", batch_size=1), 2)
     with pytest.raises(
         UserError, match="timeout_hours is 200; with provisioning flex-start it must be at most 168"
     ):
-        check_timeout(planned("l4", {"provisioning": "flex-start"}), 200)
+        timeout_of(planned("l4", {"provisioning": "flex-start"}), 200)
+
+
+def test_default_timeout_is_six_times_the_estimate_and_at_least_three_hours():
+    slow, fast = planned("cpu", batch_size=1), planned("l4")
+    assert timeout_of(slow, 0) == pytest.approx(6 * slow.hours)
+    assert fast.hours < 0.5
+    assert timeout_of(fast, 0) == 3
+    assert "| Timeout | stopped after 3 h" in plan_markdown(fast, timeout_of(fast, 0))
+    with pytest.raises(UserError, match="timeout_hours is 168"):
+        timeout_of(planned("l4", epochs=10**5), 0)
 
 
 def test_comparison_has_a_plan_or_a_reason_for_every_accelerator():

@@ -55,7 +55,7 @@ def test_table_takes_a_batch_in_parts(output):
 def test_table_fits_a_narrow_terminal(output):
     lines = output(columns="80")
     assert max(map(len, lines)) <= 80
-    assert row(lines, "a100-80gb-8")[-3:] == ["5", "min", "4.15"]
+    assert row(lines, "a100-80gb-8")[-3:] == ["6", "min", "4.45"]
     assert "ct5lp-hightpu-4t" in row(lines, "v5e-4")
 
 

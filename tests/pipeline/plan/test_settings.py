@@ -73,8 +73,8 @@ def test_settings_of_a_job_are_accepted():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"timeout_hours": 0.0}, "timeout_hours is 0; it must be above 0"),
-        ({"timeout_hours": float("nan")}, "timeout_hours is nan; it must be above 0"),
+        ({"timeout_hours": -1.0}, "timeout_hours is -1; it must be at least 0"),
+        ({"timeout_hours": float("nan")}, "timeout_hours is nan; it must be at least 0"),
         ({"max_wait_hours": -1.0}, "max_wait_hours is -1; it must be at least 0"),
         ({"persistent_resource": "GPUs"}, "persistent_resource is 'GPUs'; write the id of"),
         ({"tensorboard": "board"}, "tensorboard is 'board'; write projects/PROJECT/locations/LOCATION/tensorb"),

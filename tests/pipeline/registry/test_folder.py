@@ -114,8 +114,10 @@ def test_registry_below_a_file_is_refused(place, model, tmp_path):
 
 
 def test_registry_is_in_the_working_directory_unless_it_is_named(tmp_path):
-    assert connect("").root == pathlib.Path("models")
-    assert connect(str(tmp_path)).root == tmp_path
+    for name, folder in (("", pathlib.Path("models")), (str(tmp_path), tmp_path)):
+        registry = connect(name)
+        assert isinstance(registry, LocalRegistry)
+        assert registry.root == folder
 
 
 def test_list_show_and_set_default_say_which_version_is_of_the_sample_set(registry, model, capsys):

@@ -1,5 +1,7 @@
 import datetime
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -66,6 +68,20 @@ def test_first_version_is_uploaded_without_a_parent(vertex, registry, model, buc
             "labels": LABELS,
         },
     }
+
+
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_runs_that_end_together_register_one_after_the_other(vertex, registry, model, monkeypatch, earlier):
+    from google.cloud import aiplatform
+
+    for number in range(earlier):
+        add(registry, model, f"earlier-{number}")
+    upload = aiplatform.Model.upload
+    monkeypatch.setattr(aiplatform.Model, "upload", lambda **given: time.sleep(0.5) or upload(**given))
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(add, registry, model, f"together-{index}", champion=earlier) for index in range(2)]
+    assert sorted(run.result() for run in runs) == [(earlier + 1, DEFAULT), (earlier + 2, CHALLENGER)]
+    assert registry.aliases("msinet") == {DEFAULT: earlier + 1, CHALLENGER: earlier + 2}
 
 
 def test_later_version_is_uploaded_below_the_first(vertex, registry, model):
@@ -354,8 +370,9 @@ def test_address_is_accepted_as_the_pipelines_registry():
     ],
 )
 def test_serving_container_is_near_or_the_named_one(location, serving, image):
-    serving = connect(f"vertex://proj/{location}?serving={serving}").serving
-    assert container.upload_arguments(serving, location)["serving_container_image_uri"] == image
+    registry = connect(f"vertex://proj/{location}?serving={serving}")
+    assert isinstance(registry, VertexRegistry)
+    assert container.upload_arguments(registry.serving, location)["serving_container_image_uri"] == image
 
 
 @pytest.mark.parametrize("address", [ADDRESS, f"{ADDRESS}?serving=gpu"])

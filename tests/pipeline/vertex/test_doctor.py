@@ -9,7 +9,7 @@ from pipeline import grants
 from pipeline.vertex.doctor import examine
 from pipeline.vertex.doctor.findings import MISSING, OK, UNKNOWN
 from tests.pipeline.vertex.doctoring import NETWORK, TENSORBOARD, found, only
-from tests.vertex import PROJECT, SERVICE_ACCOUNT
+from tests.vertex import PROJECT, PROJECT_NUMBER, SERVICE_ACCOUNT
 from tests.vertex_project import CALLER
 from trainer.errors import UserError
 
@@ -54,6 +54,21 @@ def test_permissions_on_data_are_the_accounts_alone(vertex, project, values):
     assert finding.remedy == f"{command} --member={ACCOUNT} --role=roles/storage.objectViewer"
     project.bind("b/data", ACCOUNT, "roles/storage.objectViewer")
     assert {finding.state for finding in found(vertex, **values)} == {OK}
+
+
+def test_service_agent_must_read_versions_in_a_bucket_of_another_project(vertex, project):
+    project.is_owner = True
+    registry = f"vertex://{PROJECT}/us-central1?serving=cpu&staging=gs://models/msinet"
+    project.buckets["models"] = {"location": "us-central1", "objects": [], "projectNumber": "42"}
+    for member in (ACCOUNT, ME):
+        for role in ("roles/storage.bucketViewer", "roles/storage.objectUser"):
+            project.bind("b/models", member, role)
+    finding = only(found(vertex, registry=registry), MISSING)
+    agent = f"serviceAccount:service-{PROJECT_NUMBER}@gcp-sa-aiplatform.iam.gserviceaccount.com"
+    assert finding.text.startswith("Vertex AI's service agent lacks storage.objects.get on bucket gs://models")
+    assert finding.remedy.endswith(f"gs://models --member={agent} --role=roles/storage.objectViewer")
+    project.bind("b/models", agent, "roles/storage.objectViewer")
+    assert {finding.state for finding in found(vertex, registry=registry)} == {OK}
 
 
 def test_data_in_another_region_is_only_said(vertex, project):
