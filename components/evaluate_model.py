@@ -25,11 +25,10 @@ def evaluate_model(
 ) -> None:
     """Evaluate on held-out images and write the report; fail if the candidate is below the centre bias."""
     from pipeline.registry.register import compare, fetched_of
-    from trainer.artifacts import SUMMARY
     from trainer.config import EvaluateConfig, config_of
     from trainer.errors import reported
     from trainer.evaluation.gate import require_baseline
-    from trainer.reports.report import write_report, write_summary
+    from trainer.reports.report import write_report
 
     with reported():
         config = config_of(EvaluateConfig, locals())
@@ -40,7 +39,6 @@ def evaluate_model(
             config, registry, model_name, model.path, data, evaluation.path, trained_on, run
         )
         write_report(evaluation.path, report.path)
-        write_summary(evaluation.path, f"{evaluation.path}/{SUMMARY}")
         for metric, value in scores["datasets"][scores["decides"]]["models"]["candidate"].items():
             metrics.log_metric(metric, value)
         evaluation.metadata.update({"champion": champion, "promote": scores["promote"]})

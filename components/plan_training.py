@@ -1,6 +1,6 @@
 """Task that plans a training step: its machines, time and cost."""
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from kfp import dsl
 
@@ -28,15 +28,8 @@ def plan_training(
     learning_rate_scaling: str,
     warmup_epochs: float,
     schedule: str,
-    head_factor: float,
     flip: bool,
-    zoom: float,
-    color_jitter: float,
     flip_prediction: bool,
-    cc_weight: float,
-    sim_weight: float,
-    weight_decay: float,
-    ema_decay: float,
     patience: int,
     seed: int,
     precision: str,
@@ -49,7 +42,7 @@ def plan_training(
     dataset: dsl.Input[dsl.Dataset],
     workspace: dsl.Output[dsl.Artifact],
     plan: dsl.Output[dsl.Markdown],
-    base_model: Optional[dsl.Input[dsl.Model]] = None,
+    base_model: dsl.Input[dsl.Model] = None,
 ) -> NamedTuple(  # type: ignore[valid-type]
     "Outputs",
     [

@@ -1,7 +1,5 @@
 """Task that trains a model."""
 
-from typing import Optional
-
 from kfp import dsl
 
 from components import IMAGE
@@ -18,15 +16,8 @@ def train_model(
     learning_rate_scaling: str,
     warmup_epochs: float,
     schedule: str,
-    head_factor: float,
     flip: bool,
-    zoom: float,
-    color_jitter: float,
     flip_prediction: bool,
-    cc_weight: float,
-    sim_weight: float,
-    weight_decay: float,
-    ema_decay: float,
     patience: int,
     seed: int,
     precision: str,
@@ -40,7 +31,7 @@ def train_model(
     dataset: dsl.Input[dsl.Dataset],
     model: dsl.Output[dsl.Model],
     curve: dsl.Output[dsl.HTML],
-    base_model: Optional[dsl.Input[dsl.Model]] = None,
+    base_model: dsl.Input[dsl.Model] = None,
 ) -> str:
     """Train on `dataset`, from the weights of `base_model` if there is one, and return the model's URI."""
     from pipeline.plan.places import checkpoint_folder

@@ -1,8 +1,9 @@
 """\
 Start a run on Vertex AI, after every check that is possible in advance.
 
-Parameters that you pass override those of the environment, which override the template's defaults. Write a
-parameter as --base-epochs 3 or base_epochs=3. Without --template, the pipeline is compiled for the environment.
+Parameters that you pass override those of the environment, which override the template's defaults; a recipe that
+you pass overrides each of its settings there. Write a parameter as --base-epochs 3 or base_epochs=3. Without
+--template, the pipeline is compiled for the environment.
 
 --wait shows the states of the tasks until the run ends; the exit status is then 0 if it succeeded, 1 if it failed,
 and 2 if it was cancelled. Ctrl-C stops watching, but not the run.

@@ -67,7 +67,7 @@ RETRIES = {
 """Task -> how often it is retried, except on this machine. upload_model may run twice, because a registry
 recognises a run that it already has. Not the evaluation, which fails on purpose for a bad model, nor a job of
 Vertex AI, which the service restarts: on Spot machines six times, and as often as a training on Kubeflow."""
-MAX_RETRY_TIME = {"kubeflow": "60d"}
+MAX_RETRY_TIME = {"kubeflow": "7d"}
 """Target -> for how long after its start a task may be retried, if not for kfp's hour. Argo Workflows retries no
 task that fails later, and stops a retry when this time is over (workflow/controller/operator.go:1028-1095 of
 v4.0.5): it must be longer than any training."""

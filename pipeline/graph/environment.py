@@ -3,6 +3,7 @@
 This is the only module that knows the names of the images.
 """
 
+import contextlib
 import dataclasses
 import pathlib
 import re
@@ -56,6 +57,9 @@ class Environment:
     location: str = ""
     bucket: str = ""
     """`gs://` prefix of what the pipeline writes; on Kubeflow also the folder where `volume_claim` is mounted."""
+    models: str = ""
+    """Vertex AI: `gs://` folder of registered versions, in a bucket that keeps what is deleted; `models` in the
+    bucket if empty."""
     volume_claim: str = ""
     """Kubeflow: PersistentVolumeClaim that every task mounts at `bucket`; none if empty."""
     service_account: str = ""
@@ -71,7 +75,7 @@ class Environment:
     endpoint: str = ""
     """Address of the API; the public one of the location if empty."""
     notify: Sequence[str] = ()
-    """E-mail addresses that are notified when a run ends (at most three)."""
+    """Vertex AI: e-mail addresses that are notified when a run ends (at most three)."""
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Labels of runs, schedules and models."""
     parameters: Mapping[str, Value] = dataclasses.field(default_factory=dict)
@@ -83,16 +87,7 @@ class Environment:
         object.__setattr__(self, "bucket", self.bucket.rstrip("/"))
         self._check_bucket()
         check_endpoint(self.endpoint)
-        check(
-            len(self.notify) <= MAX_ADDRESSES,
-            f"notify has {len(self.notify)} addresses, but Vertex AI sends to at most {MAX_ADDRESSES}; use a "
-            "mailing list",
-        )
-        for address in self.notify:
-            check(
-                re.fullmatch(ADDRESS, address) is not None,
-                f"notify has {address!r}, which is not an e-mail address; write it as NAME@DOMAIN",
-            )
+        self._check_notify()
 
     def require_target(self, target: str) -> None:
         """Raise `UserError`, which says how to run on the environment's target, unless that is `target`."""
@@ -119,6 +114,25 @@ class Environment:
                 f"bucket is {self.bucket!r}; write it as gs://NAME or gs://NAME/FOLDER{volume}",
             )
 
+    def _check_notify(self) -> None:
+        """Raise `UserError` for addresses that no e-mail would reach."""
+        # Google's task that sends them raises an error everywhere else, at the end of each run.
+        check(
+            not self.notify or self.target == "vertex",
+            f"notify is {', '.join(self.notify)}, but only Vertex AI sends e-mails, not target {self.target}; "
+            "remove it",
+        )
+        check(
+            len(self.notify) <= MAX_ADDRESSES,
+            f"notify has {len(self.notify)} addresses, but Vertex AI sends to at most {MAX_ADDRESSES}; use a "
+            "mailing list",
+        )
+        for address in self.notify:
+            check(
+                re.fullmatch(ADDRESS, address) is not None,
+                f"notify has {address!r}, which is not an e-mail address; write it as NAME@DOMAIN",
+            )
+
     @property
     def derived(self) -> dict[str, Value]:
         """Parameters that follow from the other keys; the environment's own parameters override them."""
@@ -127,8 +141,9 @@ class Environment:
         if self.target != "vertex":
             return {}
         labels = ",".join(f"{key}={value}" for key, value in {**OWNER, **self.labels}.items())
+        staging = f"&staging={self.models}" if self.models else ""
         values = {
-            "registry": f"{VERTEX}{self.project}/{self.location}?serving={self.image_of('serving')}",
+            "registry": f"{VERTEX}{self.project}/{self.location}?serving={self.image_of('serving')}{staging}",
             "training_service_account": self.service_account,
             "training_network": self.network,
             "training_labels": labels,
@@ -152,21 +167,30 @@ def load_environment(name: str) -> Environment:
     Raises `UserError` for an unknown environment, key or parameter, and for a value of the wrong type.
     """
     path = pathlib.Path(name) if name.endswith(".toml") else CONFIGS / f"{name}.toml"
-    if not path.is_file():
+    is_known = False
+    with contextlib.suppress(OSError):  # the name is too long
+        is_known = path.is_file()
+    if not is_known:
         names = sorted(path.stem for path in CONFIGS.glob("*.toml"))
         raise UserError(
             f"unknown environment {name!r}{nearest(name, names)} (known: {', '.join(names)}); to make one for "
             f"your project, see {GUIDE}, or for Kubeflow {KUBEFLOW_GUIDE}"
         )
     try:
-        content = tomllib.loads(path.read_text())
+        content = tomllib.loads(path.read_text("utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(
+            f"{path} cannot be read as TOML in UTF-8 ({error}); save it as UTF-8, or correct it"
+        ) from None
+    try:
         return _environment(path.stem, content)
-    except (tomllib.TOMLDecodeError, UserError) as error:
+    except UserError as error:
         raise UserError(f"{path}: {error}") from None
 
 
 def _environment(name: str, content: dict[str, Any]) -> Environment:
     parameters = content.pop("parameters", {})
+    check(isinstance(parameters, dict), "parameters are no table; write [parameters], and below it NAME = VALUE")
     fields = {field.name for field in dataclasses.fields(Environment)} - {"name", "parameters"}
     for key, value in content.items():
         check(key in fields, f"unknown key {key!r}{nearest(key, fields)}; parameters belong below [parameters]")

@@ -209,16 +209,21 @@ def _as_type(value: object, kind: type) -> Value:
     return float(value) if kind is float else int(value)
 
 
-def validate(values: Mapping[str, Value], platform: str = "") -> None:
+def validate(values: Mapping[str, Value], platform: str = "", given: Mapping[str, Value] | None = None) -> None:
     """Raise `UserError` unless `values`, with parameter names as keys, are valid settings.
 
-    If `platform` (vertex, kubeflow or local) is not empty, it must support them.
+    If `platform` (vertex, kubeflow or local) is not empty, it must support them. `given` are those that people
+    gave, if they are not all: none of them may contradict the recipe, not even with its default value.
     """
     wrong: dict[str, str] = {}
     for step, title in STEPS.items():
         try:
             datasets.get(FetchConfig(**_with_defaults(FetchConfig, step, values)).dataset)
-            training = with_recipe(TrainConfig(**_with_defaults(TrainConfig, step, values)), step == FINETUNE)
+            training = with_recipe(
+                TrainConfig(**_with_defaults(TrainConfig, step, values)),
+                fine_tuning=step == FINETUNE,
+                given=settings_of(TrainConfig, step, values if given is None else given),
+            )
             machines = AcceleratorConfig(**_with_defaults(AcceleratorConfig, step, values))
             if platform:
                 check_platform(platform, machines, training)
@@ -266,12 +271,16 @@ def _validate_test_set(values: Mapping[str, Value]) -> None:
     except UserError as error:
         raise UserError(f"test set: {error}") from None
     place = held_out.test_dataset, held_out.test_source.rstrip("/")
-    for step, title in steps_of(values).items() if not values["test_share"] else ():
+    # Fetching such a test set fails, before anything is trained, unless images are labelled test.
+    is_own = held_out.test_dataset == recordings.CUSTOM
+    is_apart = values["test_share"] or (is_own and values["split"] in ("folders", "column"))
+    labelled = "or split=folders or split=column if images of it are labelled test, " if is_own else ""
+    for step, title in steps_of(values).items() if not is_apart else ():
         check(
             place != (values[f"{step}_dataset"], str(values[f"{step}_source"]).rstrip("/")),
             f"test_dataset and test_source are those of {title.lower()}, so nothing would be only tested on; set "
-            "test_share, such as 0.5, to keep a part of its validation images apart, or name other data, or leave "
-            "both empty: without a test set the validation images are evaluated",
+            f"test_share, such as 0.5, to keep a part of its validation images apart, {labelled}or name other "
+            "data, or leave both empty: without a test set the validation images are evaluated",
         )
 
 

@@ -1,5 +1,6 @@
 """Prepares a local run: its folder, its parameters, and all checks that are possible before it starts."""
 
+import contextlib
 import dataclasses
 import datetime
 import pathlib
@@ -32,10 +33,8 @@ SHOWN = {
     ("train-model", "curve"): "curve_base.html",
     ("train-model-2", "curve"): "curve_finetune.html",
     ("evaluate-model", "report"): "report.html",
-    ("evaluate-model", f"evaluation/{artifacts.SUMMARY}.png"): "report.png",
-    ("evaluate-model", f"evaluation/{artifacts.SUMMARY}.pdf"): "report.pdf",
 }
-"""(task, output or a file in it) -> file name of its copy in the run's folder; kfp gives outputs no suffix."""
+"""(task, output) -> file name of its copy in the run's folder; kfp gives outputs no suffix."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,11 +72,15 @@ class Run:
         return cls(folder, content["environment"], parameters_then, content.get("finished", False), earlier)
 
     def save(self) -> None:
-        """Write the run to its folder, with the version of the code and the command line."""
+        """Write the run to its folder, with the version of the code and the command line.
+
+        Addresses are written as they were given, because a resumed run may fetch them again. A query may be a key,
+        as in a signed address, so nobody else may read the file then.
+        """
         content = {name: value for name, value in vars(self).items() if name != "folder"}
-        files.write_json(
-            self.folder / RUN_FILE, {**content, "code_version": artifacts.code_version(), "command": sys.argv[1:]}
-        )
+        content |= {"code_version": artifacts.code_version(), "command": sys.argv[1:]}
+        has_query = any("?" in str(value) for name, value in self.parameters.items() if name.endswith("_source"))
+        files.write_json(self.folder / RUN_FILE, content, private=has_query)
 
     def start_attempt(self) -> "Run":
         """The run at the start of a new attempt; removes the copies of earlier outputs from its folder.
@@ -117,10 +120,12 @@ def prepare_run(environment: str, folder: str, resume: str, passed: Mapping[str,
     Raises:
         UserError: if the run could not succeed, or cannot be resumed.
     """
-    if folder and (pathlib.Path(folder) / RUN_FILE).exists():
-        resume = folder
+    with contextlib.suppress(OSError):  # the name is too long, which `check_place` says
+        if folder and (pathlib.Path(folder) / RUN_FILE).exists():
+            resume = folder
     run = _resumed_run(environment, resume, passed) if resume else _new_run(environment, folder, passed)
     run = dataclasses.replace(run, folder=run.folder.absolute())
+    files.check_place(run.folder / RUN_FILE)
     run.parameters.setdefault("checkpoint_dir", str(run.folder / CHECKPOINTS))
     parameters.validate(run.parameters, "local")
     parameters.require_sources(run.parameters)

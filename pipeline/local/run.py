@@ -23,6 +23,7 @@ from pipeline.local.progress import ANSI, Progress
 from pipeline.registry.address import VERTEX
 from trainer import artifacts, files, generated, records, scratch
 from trainer.config import PRETRAINED, SAMPLE
+from trainer.downloads.addresses import without_queries
 from trainer.errors import UserError
 from trainer.text import visible
 
@@ -80,10 +81,9 @@ def _correct_report(run: Run) -> None:
     """The report of a run that stopped was written before the registration, which did not take place."""
     report, evaluation = run.folder / SHOWN["evaluate-model", "report"], run.output("evaluate-model", "evaluation")
     if report.exists() and evaluation and run.output("upload-model", "executor_output.json") is None:
-        from trainer.reports.report import write_report, write_summary
+        from trainer.reports.report import write_report
 
         write_report(evaluation, report, registers=False)
-        write_summary(evaluation, report.with_suffix(""), registers=False)
 
 
 def _run_worker(folder: pathlib.Path, progress: Progress) -> int:
@@ -106,7 +106,8 @@ def _run_worker(folder: pathlib.Path, progress: Progress) -> int:
         assert worker.stdout is not None
         with (folder / LOG).open("a") as log, _terminated(worker):
             for line in worker.stdout:
-                plain = visible(ANSI.sub("", line))  # a task may print what others wrote
+                # A task may print what others wrote, and kfp prints the parameters, whose addresses may have keys.
+                plain = without_queries(visible(ANSI.sub("", line)))
                 log.write(plain)
                 log.flush()
                 progress.feed(plain.rstrip("\n"))
@@ -190,10 +191,22 @@ def _next_steps(run: Run, registered: Mapping[str, Any], evaluation: Mapping[str
     if is_sample:
         steps["Next"] = generated.NEXT
     elif evaluation and CHAMPION not in models and not registry:  # nothing has been compared with it yet
-        data = shlex.quote(str(evaluation["datasets"].get(evaluation.get("decides"), {}).get("folder", "DIR")))
+        data = " ".join(f"--dataset-dir {shlex.quote(folder)}" for folder in _compared_data(evaluation))
         model = f"{run.model_name}@{registered['version']}"
-        steps["Compare"] = f"python -m trainer compare {PRETRAINED} {model} --dataset-dir {data}"
+        steps["Compare"] = f"python -m trainer compare {PRETRAINED} {model} {data}"
     return steps
+
+
+def _compared_data(evaluation: Mapping[str, Any]) -> list[str]:
+    """Folder of the data that decided; for a test set that of the training data too, which has the centre bias."""
+    datasets: Mapping[str, Any] = evaluation["datasets"]
+    trained = [
+        name
+        for name, result in datasets.items()
+        if artifacts.TEST not in result.get("manifest", {}).get("counts", {})
+    ]
+    names = dict.fromkeys([str(evaluation.get("decides")), *trained[:1]])
+    return [str(datasets.get(name, {}).get("folder", "DIR")) for name in names]
 
 
 def _evaluation(run: Run) -> dict[str, Any] | None:
@@ -214,9 +227,6 @@ def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
 
     print_evaluation(evaluation, console, registers)
     _print_fact(console, "Report", _shown(run.folder / "report.html"))
-    _print_fact(
-        console, "To share", ", ".join(_shown(run.folder / f"report{suffix}") for suffix in (".png", ".pdf"))
-    )
     return bool(evaluation["passed_baseline"])
 
 

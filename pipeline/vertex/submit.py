@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from pipeline import cloud
 from pipeline.graph import parameters
 from pipeline.graph.environment import Environment
-from pipeline.graph.parameters import DATA, STEPS, Value
+from pipeline.graph.parameters import DATA, DEFAULTS, STEPS, Value
 from pipeline.graph.titles import NAME
 from pipeline.graph.values import layered
 from pipeline.registry.address import VERTEX
@@ -86,13 +86,15 @@ def compose(
     check_choice("caching", caching, template.CACHING)
     chosen = template.load(environment, source).cached(caching)
     derived = {name: value for name, value in environment.derived.items() if name in chosen.parameters}
-    values = {**derived, **environment.parameters, **passed}
+    values = given = {**derived, **environment.parameters, **passed}
     if is_ours := chosen.name == NAME:
-        values = layered(derived, environment.parameters, passed)
+        given = layered(derived, environment.parameters, passed)
+        # A template of the environment has its parameters as defaults, also those that a recipe replaced.
+        values = {**{name: DEFAULTS[name] for name in environment.parameters}, **given}
     checks.refuse_examples(values)
     chosen.check_values(values)
     if is_ours:
-        _check_ours(environment, chosen, values)
+        _check_ours(environment, chosen, values, given)
     job = {
         "displayName": f"{chosen.name}-{environment.name}",
         "labels": {**OWNER, **environment.labels},
@@ -108,11 +110,16 @@ def compose(
     return {key: value for key, value in job.items() if value}
 
 
-def _check_ours(environment: Environment, chosen: Template, values: Mapping[str, Value]) -> None:
-    """Apply the checks of the trainer and the pipeline to all parameters, including the template's defaults."""
+def _check_ours(
+    environment: Environment, chosen: Template, values: Mapping[str, Value], given: Mapping[str, Value]
+) -> None:
+    """Apply the checks of the trainer and the pipeline to all parameters, including the template's defaults.
+
+    `given` are those `values` that people gave.
+    """
     values = {**chosen.defaults(), **values}
     values = {name: value for name, value in values.items() if name in parameters.PARAMETERS}
-    parameters.validate(values)
+    parameters.validate(values, given=given)
     parameters.require_sources(values)
     check_locations(environment, values)
     checks.plans(environment, values)

@@ -391,7 +391,7 @@ def test_training_on_kubeflow_asks_for_the_cores_and_memory_of_its_plan(compiled
 def test_training_on_kubeflow_is_retried_however_long_it_ran(compiled):
     by_name = tasks(compiled["kubeflow"])
     retried = {name: task["retryPolicy"] for name, task in by_name.items() if "retryPolicy" in task}
-    assert {policy["backoffMaxDuration"] for policy in retried.values()} == {f"{60 * 24 * 3600}s"}
+    assert {policy["backoffMaxDuration"] for policy in retried.values()} == {f"{7 * 24 * 3600}s"}
     assert {policy["maxRetryCount"] for name, policy in retried.items() if "train-model" in name} == {6}
     assert {"train-model", "train-model-2", "plan-training", "fetch-dataset", "upload-model"} <= set(retried)
     assert "evaluate-model" not in retried

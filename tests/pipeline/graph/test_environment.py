@@ -1,4 +1,5 @@
 import dataclasses
+import re
 
 import pytest
 
@@ -73,12 +74,39 @@ def test_image_has_its_repository_and_tag():
         ("volume_claim = 'v'", "volume_claim is 'v', but target local mounts no volumes"),
         ("[parameters]\nbase_epoch = 2", "unknown parameter 'base_epoch'; did you mean 'base_epochs'"),
         ("[parameters]\nbase_epochs = 'two'", "base_epochs is 'two'; it must be an integer"),
-        ("target = ", "mine.toml: "),
+        ("target = ", "mine.toml cannot be read as TOML"),
+        ("parameters = 2", r"write \[parameters\]"),
     ],
 )
 def test_mistake_in_a_file_is_reported_with_its_name(write, text, message):
     with pytest.raises(UserError, match=f"mine.toml: .*{message}" if ".toml" not in message else message):
         load_environment(write(text))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "image_tag = 'grün'".encode("cp1252"),
+        b"notify = " + b"[" * 5000,
+        b"[parameters]\nbase_epochs = " + b"9" * 5000,
+    ],
+    ids=["cp1252", "deep", "digits"],
+)
+def test_file_that_is_no_toml_in_utf_8_is_refused_with_its_name(content, tmp_path):
+    (tmp_path / "mine.toml").write_bytes(content)
+    with pytest.raises(UserError, match=r"mine\.toml cannot be read as TOML in UTF-8"):
+        load_environment(str(tmp_path / "mine.toml"))
+
+
+def test_file_in_utf_8_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "mine.toml").write_bytes(b"\xef\xbb\xbfimage_tag = 'v1'")
+    assert load_environment(str(tmp_path / "mine.toml")).image_tag == "v1"
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "x" * 5000 + ".toml"])
+def test_name_that_no_file_can_have_is_unknown(name):
+    with pytest.raises(UserError, match="unknown environment 'xxx"):
+        load_environment(name)
 
 
 def test_unknown_environment_is_refused_with_the_nearest_one():
@@ -117,14 +145,18 @@ def test_only_one_module_has_the_image_names():
     assert [path.parent.name for path in sources if IMAGE in path.read_text()] == ["components"]
 
 
+def notifying(addresses, target="vertex"):
+    return dataclasses.replace(load_environment(target), notify=addresses)
+
+
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_up_to_three_addresses_are_told(count):
-    assert len(Environment("mine", notify=[ADDRESS] * count).notify) == count
+    assert len(notifying([ADDRESS] * count).notify) == count
 
 
 def test_fourth_address_is_refused():
     with pytest.raises(UserError, match="notify has 4 addresses, but Vertex AI sends to at most 3"):
-        Environment("mine", notify=[ADDRESS] * 4)
+        notifying([ADDRESS] * 4)
 
 
 @pytest.mark.parametrize(
@@ -133,12 +165,18 @@ def test_fourth_address_is_refused():
 )
 def test_text_that_is_no_address_is_refused(address):
     with pytest.raises(UserError, match="which is not an e-mail address"):
-        Environment("mine", notify=[address])
+        notifying([address])
+
+
+@pytest.mark.parametrize("target", ["local", "kubeflow"])
+def test_addresses_are_refused_where_nothing_sends_e_mails(target):
+    with pytest.raises(UserError, match=f"notify is {re.escape(ADDRESS)}, .*target {target}"):
+        notifying([ADDRESS], target)
 
 
 def test_environment_is_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        load_environment("local").target = "vertex"
+        load_environment("local").target = "vertex"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("bucket", ["gs://name/folder/", "gs://name/folder//"])

@@ -125,6 +125,7 @@ def test_unknown_parameter_is_refused_with_the_nearest_one():
         ),
         ({"gate_confidence": 95.0}, "gate_confidence is 95; it must be at least 0 and below 1"),
         ({"max_examples": -1}, "max_examples is -1"),
+        ({"training_labels": "team=Vision Lab"}, "training_labels has 'team=Vision Lab'"),
         ({"test_share": 1.0}, "test_share is 1; it must be at least 0 and below 1"),
         ({"columns": "x=a"}, "^columns is 'x=a'; name both x and y"),
         ({"recipe": "smal"}, "^unknown recipe 'smal'; did you mean 'small'"),
@@ -168,6 +169,20 @@ def test_a_share_of_the_data_that_is_trained_on_is_a_test_set_and_left_out_every
     values = DEFAULTS | {"test_dataset": "fixationadd1000", "test_share": 0.5}
     validate(values)
     assert {FetchConfig(**data_settings(name, values)).test_share for name in DATA} == {0.5}
+
+
+def test_images_labelled_test_of_ones_own_recordings_are_a_test_set_of_the_same_source():
+    values = {
+        "finetune_dataset": "custom",
+        "finetune_source": "lab",
+        "test_dataset": "custom",
+        "test_source": "lab/",
+    }
+    for split in ("folders", "column"):
+        validate({**values, "split": split})
+    for split in ("auto", "shuffle"):
+        with pytest.raises(UserError, match=r"are those of fine-tuning, .* or split=folders or split=column if"):
+            validate({**values, "split": split})
 
 
 def test_test_set_is_needed_if_it_has_a_name():

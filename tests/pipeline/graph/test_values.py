@@ -2,6 +2,7 @@ import pytest
 
 from pipeline.__main__ import main
 from pipeline.graph.environment import Environment, load_environment
+from pipeline.graph.parameters import STEPS, steps_of, validate
 from pipeline.graph.values import layered, sample_settings
 from pipeline.local.prepare import prepare_run
 from pipeline.vertex.template import load
@@ -45,12 +46,46 @@ def test_sample_that_was_chosen_before_keeps_what_was_set_with_it():
     assert layered(below, {"base_source": "gs://b/s"})["base_epochs"] == 5
 
 
+@pytest.mark.parametrize("passed", [{"base_dataset": "osie"}, {"base_source": ""}, {"base_epochs": 5}])
+def test_parameters_of_base_training_are_not_lost_to_the_model_of_an_environment(passed):
+    below = {"base_model_uri": "pretrained", "base_batch_size": 0}
+    assert layered(below, {"finetune_epochs": 5})["base_model_uri"] == "pretrained"
+    assert steps_of(layered(below, passed)) == STEPS
+    both = {**passed, "base_model_uri": "pretrained", "evaluate_base": True}
+    assert layered(below, both) == below | both
+
+
 @pytest.mark.parametrize("environment", ["", "local"])
 def test_local_run_of_the_sample_is_the_default_run(environment, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     default, named = prepare_run("", "run", "", {}), prepare_run(environment, "run", "", BOTH)
     assert named.parameters == default.parameters
     assert named.environment == (environment or "sample")
+
+
+def test_recipe_replaces_its_settings_of_earlier_layers_and_of_the_sample():
+    below = {"base_epochs": 9, "finetune_learning_rate": 1.0, "base_batch_size": 2, "patience": 1}
+    assert layered(below, {"recipe": "small"}) == {"base_batch_size": 2, "recipe": "small"}
+    assert layered(below, {"recipe": "best"}) == {"base_batch_size": 2, "patience": 1, "recipe": "best"}
+    rest = {name: value for name, value in SAMPLE.items() if not name.endswith(("_epochs", "_learning_rate"))}
+    for layers in ((SAMPLE, {"recipe": "best"}), (BOTH | {"recipe": "best"},), ({"recipe": "best"}, BOTH)):
+        assert layered(*layers) == rest | {"recipe": "best"}
+
+
+@pytest.mark.parametrize("layers", [({"recipe": "small"}, {"finetune_epochs": 10}),
+                                    ({"recipe": "small", "finetune_epochs": 10},)])  # fmt: skip
+def test_setting_in_or_after_the_layer_of_a_recipe_is_refused_even_with_its_default(layers):
+    with pytest.raises(UserError, match=r"^fine-tuning: epochs is given twice: epochs=10, and recipe=small sets"):
+        validate(layered(*layers))
+
+
+def test_local_run_of_the_sample_takes_a_recipe(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    values = prepare_run("", "run", "", {"recipe": "best"}).parameters
+    assert not {"base_epochs", "finetune_epochs"} & set(values)
+    with pytest.raises(UserError, match="fine-tuning: epochs is given twice: epochs=10, and recipe=best sets epo"):
+        main(["run", "recipe=best", "finetune_epochs=10"])
+    assert not list(tmp_path.iterdir())
 
 
 def test_template_of_an_environment_with_the_sample_has_its_settings_as_defaults():

@@ -1,4 +1,4 @@
-"""What a task prints reaches the terminal and the log without the power to control a terminal."""
+"""What a task prints reaches the terminal and the log without control of a terminal, and without keys."""
 
 import io
 import sys
@@ -7,14 +7,16 @@ from rich.console import Console
 
 from pipeline.local import run
 from pipeline.local.progress import Progress
+from tests.consoles import printed
 
 PRINTS = r"""#!/bin/sh
 printf '12:00:00.000 - INFO - Executing task '"'"'fetch-dataset'"'"'\n'
 printf '    \033]0;pwned\007\033[31mstimuli/\033[2J1.png\033[0m is damaged; remove it\n'
+printf '    "source": "https://example.org/data.zip?sig=key%%2B&more=key http://example.org/b.zip?key",\n'
 """
 
 
-def test_escapes_in_the_output_of_a_task_are_spelled_and_colours_are_left_out(tmp_path, monkeypatch):
+def test_escapes_in_the_output_of_a_task_are_spelled_and_colours_and_keys_are_left_out(tmp_path, monkeypatch):
     worker = tmp_path / "python"
     worker.write_text(PRINTS)
     worker.chmod(0o755)
@@ -22,9 +24,10 @@ def test_escapes_in_the_output_of_a_task_are_spelled_and_colours_are_left_out(tm
     console = Console(file=io.StringIO(), force_terminal=False, width=160)
     with Progress(console) as progress:
         assert run._run_worker(tmp_path, progress) == 0
-    for text in (console.file.getvalue(), (tmp_path / run.LOG).read_text()):
+    for text in (printed(console), (tmp_path / run.LOG).read_text()):
         assert r"\x1b]0;pwned\x07stimuli/\x1b[2J1.png is damaged; remove it" in text
         assert "\x1b" not in text
+        assert '"source": "https://example.org/data.zip http://example.org/b.zip",' in text
 
 
 def test_the_reason_of_a_failure_is_kept_for_the_end():
@@ -34,6 +37,6 @@ def test_the_reason_of_a_failure_is_kept_for_the_end():
         end = "12:00:01.000 - INFO - Task 'fetch-dataset' finished with status FAILURE"
         for line in ("    reading", "    error: no images", end):
             progress.feed(line)
-    assert "reading" in console.file.getvalue()
-    assert "no images" not in console.file.getvalue()
+    assert "reading" in printed(console)
+    assert "no images" not in printed(console)
     assert [step.failure() for step in progress.failed] == ["no images"]

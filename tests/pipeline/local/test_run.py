@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run, prepare_run
 from pipeline.local.progress import ANSI, Progress, StepView
 from pipeline.local.run import LOG, execute_run, print_stopped
 from pipeline.registry.folder import LocalRegistry
+from tests.consoles import printed
 from tests.leftovers import leave
 from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize as narrow_tasks
@@ -114,16 +116,26 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, wor
     assert "Registered: msinet version 1 (default)" in lines
     assert "generated shapes" not in first.stdout
     assert f"Report:     {pathlib.Path('runs/first/report.html')}" in lines
-    assert "To share:   runs/first/report.png, runs/first/report.pdf" in lines
     assert "executor_input" not in first.stdout
     assert not first.stderr
 
 
+def test_comparison_that_the_run_prints_works(first, workplace):
+    """With a narrow model in place of `pretrained`; the test set has no centre bias of its own."""
+    (line,) = [line for line in first.stdout.splitlines() if line.startswith("Compare:")]
+    python, *arguments = shlex.split(line.removeprefix("Compare:"))
+    assert (python, *arguments[:5]) == ("python", "-m", "trainer", "compare", "pretrained", "msinet@1")
+    (base,) = (workplace / "runs" / "first").glob("msinet-*/train-model/model")
+    arguments[arguments.index("pretrained")] = str(base)
+    compared = run(workplace, sys.executable, *arguments)
+    assert compared.returncode == 0, compared.stderr
+    assert "evaluate salicon-test: 3/3 images" in compared.stdout
+
+
 def test_run_folder_has_its_reports(first, workplace):
     folder = workplace / "runs" / "first"
-    signs = {".html": b"<!doctype html>", ".png": b"\x89PNG", ".pdf": b"%PDF"}
     for name in SHOWN.values():
-        assert (folder / name).read_bytes().startswith(signs[pathlib.Path(name).suffix])
+        assert (folder / name).read_bytes().startswith(b"<!doctype html>")
     assert "Executing task 'upload-model'" in (folder / LOG).read_text()
     assert not (folder / CHECKPOINTS).exists()
 
@@ -139,7 +151,7 @@ def test_terminal_shows_every_step_with_its_state_and_last_line(first, workplace
     with Progress(console) as progress:
         for line in log[: next(index for index, line in enumerate(log) if "epoch 2/" in line) + 1]:
             progress.feed(line)
-    shown = ANSI.sub("", console.file.getvalue())
+    shown = ANSI.sub("", printed(console))
     assert re.search(r"(?m)^Base training: data +done +\d+ s", shown)
     assert re.search(rf"(?m)^Base training +running +\d+ s +training, epoch 2/{EPOCHS}: ", shown)
     assert re.search(r"(?m)^Evaluation +waiting", shown)
@@ -182,7 +194,7 @@ def test_run_on_generated_shapes_says_so_first(values, note, tmp_path, monkeypat
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / LOG).touch()
     assert execute_run(started, console) == 1
-    lines = console.file.getvalue().splitlines()
+    lines = printed(console).splitlines()
     assert lines[0].endswith(", environment sample")
     assert [line for line in lines if line.startswith("note: ")] == ([f"note: {note}"] if note else [])
 
@@ -248,7 +260,7 @@ def test_folder_of_a_run_is_shown_as_it_is_called(tmp_path, monkeypatch):
     run = Run(tmp_path / "[draft] run", "local", {}, finished=True)
     run.save()
     execute_run(run, console)
-    assert console.file.getvalue().startswith("Run [draft] run has finished")
+    assert printed(console).startswith("Run [draft] run has finished")
 
 
 def test_failed_attempt_shows_nothing_of_the_previous_one(first, workplace):
@@ -484,7 +496,7 @@ def test_every_failed_step_is_named_at_the_end(tmp_path):
         failed = Run(tmp_path, "sample", {})
         failed.save()
         assert print_stopped(failed, progress, 1, console) == 1
-        lines = console.file.getvalue().splitlines()
+        lines = printed(console).splitlines()
         assert lines[:2] == ["Data: base failed: no base", "Data: finetune failed: no finetune"]
         assert lines[2].startswith("Log:")
         del progress.steps["base"], progress.steps["finetune"]
@@ -503,7 +515,7 @@ def test_run_that_stops_after_its_evaluation_says_that_nothing_is_registered(pas
     console = Console(file=io.StringIO(), width=160)
     with Progress(console) as progress:
         assert print_stopped(stopped, progress, 128 + signal.SIGINT, console) == 130
-    text = console.file.getvalue()
+    text = printed(console)
     resume = f"make run-pipeline RESUME={stopped.folder}"
     assert (f"Registered: not yet; `{resume}` goes on\n" in text) is passed
     assert ("The candidate would become the default: there is no" in text) is passed
@@ -518,16 +530,13 @@ def test_reports_of_a_run_that_stops_before_its_registration_say_what_the_candid
     shutil.copytree(workplace / "runs" / "first", tmp_path / "run")
     stopped = Run.load(tmp_path / "run")
     stopped.output("upload-model", "executor_output.json").unlink()
-    before = {name: (stopped.folder / name).read_bytes() for name in ("report.html", "report.png", "report.pdf")}
-    assert b"Becomes the default" in before["report.html"]
+    assert "Becomes the default" in (stopped.folder / "report.html").read_text()
     console = Console(file=io.StringIO(), width=160)
     with Progress(console) as progress:
         print_stopped(stopped, progress, 128 + signal.SIGINT, console)
     page = (stopped.folder / "report.html").read_text()
     assert "Becomes the default" not in page
     assert "Would become the default" in page
-    for name, content in before.items():
-        assert (stopped.folder / name).read_bytes() != content, name
 
 
 @pytest.mark.parametrize(
@@ -564,7 +573,7 @@ def test_run_ends_with_what_to_do_next(source, alias, registry, try_it, listed, 
     ended.save()
     console = Console(file=io.StringIO(), width=160)
     assert execute_run(ended, console) == 0
-    lines = console.file.getvalue().splitlines()
+    lines = printed(console).splitlines()
     assert [line for line in lines if line.startswith("Try it:")] == ([f"Try it:     {try_it}"] if try_it else [])
     assert f"All models: python -m pipeline registry list{listed}" in lines
     assert (f"Next:       {generated.NEXT}" in lines) is said

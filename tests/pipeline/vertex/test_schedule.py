@@ -117,6 +117,17 @@ def test_dry_run_says_what_would_be_scheduled_and_sends_nothing(vertex, do):
     assert printed["schedule"] == vertex.sent("POST", "/schedules")[0].body
 
 
+@pytest.mark.parametrize("verb", ["create", "replace"])
+def test_quota_is_asked_for_before_anything_is_scheduled(vertex, do, verb):
+    if verb == "replace":
+        do("create", *MONDAYS)
+    before = vertex.kept("schedules").copy()
+    vertex.state["project"].quotas["custom_model_training_nvidia_l4_gpus"] = {"": 64, "us-central1": 0}
+    with pytest.raises(UserError, match=r"nvidia_l4_gpus in us-central1 is 0, but the plan takes 1"):
+        do(verb, *MONDAYS, "accelerator=l4", "base_batch_size=0", own=True)
+    assert vertex.kept("schedules") == before
+
+
 @pytest.mark.parametrize("status", [DROP, 500, 503])
 def test_schedule_whose_response_was_lost_is_not_created_again(vertex, do, status):
     vertex.fail(status, method="POST", after=True)

@@ -49,6 +49,24 @@ def created(vertex):
     return vertex.sent("POST", "/pipelineJobs")
 
 
+def test_setting_beside_a_recipe_is_refused_even_with_its_default(vertex, tmp_path, capsys):
+    path = write_config(vertex.environment, tmp_path)
+    for dry_run in ([], ["--dry-run"]):
+        with pytest.raises(
+            UserError, match="fine-tuning: epochs is given twice: epochs=10, and recipe=small sets"
+        ):
+            main(["submit", "--env", path, *dry_run, "recipe=small", "finetune_epochs=10"])
+    assert created(vertex) == []
+
+
+def test_recipe_replaces_its_settings_of_the_environment(vertex):
+    environment = dataclasses.replace(
+        vertex.environment, parameters={**vertex.environment.parameters, "base_epochs": 3, "base_batch_size": 4}
+    )
+    values = submit.prepare(environment, {"recipe": "best"}).job["runtimeConfig"]["parameterValues"]
+    assert {"recipe": "best", "base_epochs": 10, "base_batch_size": 4}.items() <= values.items()
+
+
 def test_request_is_what_the_api_documents(vertex, prod, small_file):
     network = "projects/123/global/networks/main"
     submission = submit.prepare(dataclasses.replace(prod, network=network), {"rate": 0.5}, small_file)
