@@ -19,14 +19,10 @@ COMPILER_PINS := jax==0.10.2 libtpu==0.0.51
 # The TensorFlow of Google's serving containers, for Python 3.11 at the latest; its gRPC messages ask for a second one.
 SERVING := .venv-serving
 SERVING_PINS := tensorflow-cpu==2.15.1 tensorflow-serving-api==2.15.1
-# Cloud Storage as a file system: the program that Google's services mount buckets with.
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 AUDIT := .venv-audit
 EXAMPLE_WORKFLOWS := docs/check/attention.yml
-# The site. mkdocs-material is no longer developed; Zensical is its authors' successor. From 0.1 on it needs the package
-# zensical-ui, which the index did not offer on 2026-11-23.
-SITE := .venv-docs
-SITE_PINS := 'zensical<0.1' mkdocstrings-python
+# Cloud Storage as a file system: the program that Google's services mount buckets with.
 GCSFUSE := .tools/bin/gcsfuse
 GCSFUSE_PACKAGE := github.com/googlecloudplatform/gcsfuse/v3@v3.11.4
 
@@ -58,7 +54,7 @@ TENSORFLOW := $(if $(filter command,$(origin GPU)),$(gpu_or_cpu),$(or $(shell ca
 SAME := $(filter $(TENSORFLOW),$(shell cat $(INSTALLED) 2>/dev/null))
 SETS := requirements/$(TENSORFLOW).txt requirements/dev.txt
 
-.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-images check-gcloud docs lint format compile requirements hooks clean
+.PHONY: help install run-pipeline schedule images demo test test-avx2 test-requirements test-kills test-serving fuzz check-tpu check-kubeflow check-manifests check-infra check-workflows check-packages check-mount check-images check-gcloud lint format compile requirements hooks clean
 
 ### Commands (make COMMAND)
 
@@ -71,7 +67,7 @@ run-pipeline: $(INSTALLED) ## Run the pipeline: [TARGET=local|vertex] [ENV=name]
 install: $(INSTALLED) ## Set up .venv (the other commands do it by themselves): [GPU=1 for NVIDIA GPUs of this machine, GPU=0 to go back]
 
 clean: ## Remove what can be made again: .venv and caches (runs/ and models/ stay)
-	rm -rf $(VENV) $(COMPILER) $(SERVING) $(AUDIT) $(SITE) .tools build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(COMPILER) $(SERVING) $(AUDIT) .tools build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## List the commands
@@ -139,9 +135,6 @@ check-images: $(INSTALLED) $(GCSFUSE) ## Build the cpu and tpu images without Do
 check-gcloud: $(INSTALLED) ## Give the commands of gcloud that are sent and written down to gcloud itself, on this machine (minutes; needs it)
 	$(BIN)/python -m pytest tests/check_gcloud.py $(ARGS)
 
-docs: $(SITE)/.installed ## Build the site of the guides and the API into build/docs/site, and check every link
-	$(SITE)/bin/python -m docs.site.build
-
 lint: $(INSTALLED) ## Check format, style, types, and that the compiled pipeline is up to date
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -164,7 +157,6 @@ requirements: $(UV_INSTALLED) ## Write the pins of requirements/*.txt from pypro
 	printf '%s\n' $(COMPILER_PINS) | $(call pin,tpu-check,-) $(only_x86) --constraints requirements/cpu.txt
 	printf '%s\n' $(SERVING_PINS) | $(call pin,serving,-) $(only_x86) --excludes <(echo tensorflow)
 	printf '%s\n' pip-audit zizmor | $(call pin,audit,-) --universal
-	printf '%s\n' $(SITE_PINS) | $(call pin,docs,-) --universal
 
 pin = UV_CUSTOM_COMPILE_COMMAND='make requirements' $(UV) pip compile --quiet $(ARGS) --python $(BIN)/python --python-version 3.11 \
   --generate-hashes --no-annotate --output-file requirements/$(1).txt $(or $(2),pyproject.toml)
@@ -217,12 +209,6 @@ $(AUDIT)/.installed: requirements/audit.txt | $(UV_INSTALLED)
 	@rm -f $@
 	@$(AUDIT)/bin/python -c '' 2>/dev/null || $(BIN)/python -m venv --clear --without-pip $(AUDIT)
 	@$(call pinned,$(AUDIT),sync $<)
-	@touch $@
-
-$(SITE)/.installed: requirements/docs.txt | $(UV_INSTALLED)
-	@rm -f $@
-	@$(SITE)/bin/python -c '' 2>/dev/null || $(BIN)/python -m venv --clear --without-pip $(SITE)
-	@$(call pinned,$(SITE),sync $<)
 	@touch $@
 
 $(GCSFUSE):

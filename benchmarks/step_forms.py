@@ -1,9 +1,9 @@
 """Time of the training step on a CPU, and of variants of it, relative to a matrix product with as many operations.
 
-    python -m benchmarks.step_forms                                    # as for the sample dataset; a minute on two
-    cores python -m benchmarks.step_forms --image-size 240x320 --batch-size 1 ONEDNN_MAX_CPU_ISA=AVX2 python -m
-    benchmarks.step_forms            # as on a CPU without AVX-512 git show 784735f:trainer/model.py > before.py &&
-    python -m benchmarks.step_forms before=before.py
+    python -m benchmarks.step_forms                 # as for the sample dataset; a minute on two cores
+    python -m benchmarks.step_forms --image-size 240x320 --batch-size 1
+    ONEDNN_MAX_CPU_ISA=AVX2 python -m benchmarks.step_forms         # as on a CPU without AVX-512
+    git show 784735f:trainer/model.py > before.py && python -m benchmarks.step_forms before=before.py
 
 TensorFlow multiplies 1024 x 1024 matrices in the step's precision until it has done as many operations as the step
 (249 GFLOP for an image of 240 x 320). The ratio therefore means the same on any machine: 1 is a step that only
@@ -100,11 +100,13 @@ def _product(flop: float, resolved: str) -> Any:
     # Its powers neither grow nor vanish: such a matrix has a spectral radius of 1.
     factor = tf.cast(random.standard_normal((SIDE, SIDE)) / np.sqrt(SIDE), resolved)
 
-    @tf.function  # type: ignore[untyped-decorator]
+    @tf.function(autograph=False)  # type: ignore[untyped-decorator]
     def multiply() -> tf.Tensor:
-        product = factor
-        for _ in tf.range(round(flop / (2 * SIDE**3))):
-            product = product @ factor
+        times = round(flop / (2 * SIDE**3))
+        start = tf.constant(0), factor
+        _, product = tf.while_loop(
+            lambda done, _: done < times, lambda done, product: (done + 1, product @ factor), start
+        )
         return product[0, 0]
 
     return lambda _: multiply()

@@ -1,11 +1,13 @@
 """Starts Chromium for the tests of pages, and records what goes wrong on a page."""
 
+import contextlib
 import os
 import pathlib
 import shutil
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Playwright, sync_playwright
 
 from trainer.attention.browser import NAMES, VARIABLE
 
@@ -17,8 +19,6 @@ ARGUMENTS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    "--use-fake-device-for-media-stream",
-    "--use-fake-ui-for-media-stream",
 )
 WAIT_MS = 20_000
 REMEDY = f"no Chromium found: install it (`playwright install chromium`, or a package), or set {VARIABLE}"
@@ -30,12 +30,20 @@ def executable(playwright: Playwright) -> str | None:
     return next((path for path in candidates if path and pathlib.Path(path).exists()), None)
 
 
-def launch(playwright: Playwright) -> Browser:
-    """Start a headless Chromium with its own profile and a fake camera; skips the test if none is installed."""
-    path = executable(playwright)
-    if path is None:
-        pytest.skip(REMEDY)
-    return playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+@contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    """A headless Chromium with its own profile; skips the test if it cannot be started."""
+    with contextlib.ExitStack() as stack:
+        try:
+            playwright = stack.enter_context(sync_playwright())
+        except Exception as error:  # Playwright raises nothing more specific
+            pytest.skip(f"the driver of Playwright does not start ({error}): it needs the package libatomic1")
+        path = executable(playwright)
+        if path is None:
+            pytest.skip(REMEDY)
+        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        stack.callback(browser.close)
+        yield browser
 
 
 class Watched:

@@ -35,7 +35,6 @@ LONG = (
     "trainer/training/test_step.py",
     "components/test_components.py",
     "fuzz/test_sample.py",
-    "trainer/models/test_lite.py",
     "trainer/models/test_importing.py",
     "trainer/data/test_batches.py",
     "trainer/models/test_saved_model.py",

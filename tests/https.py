@@ -40,12 +40,17 @@ def answered_by(servers, folder):
 class Server(http.server.ThreadingHTTPServer):
     """Says nothing of connections that end early."""
 
+    context: ssl.SSLContext
+    upstreams: dict[str, urllib.parse.SplitResult]
+
     def handle_error(self, *_):
         """Say nothing."""
 
 
 class Proxy(http.server.BaseHTTPRequestHandler):
     """Takes the place of the hosts that it is told to connect to; refuses all others."""
+
+    server: Server
 
     def do_CONNECT(self):
         upstream = self.server.upstreams.get(self.path.partition(":")[0])

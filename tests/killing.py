@@ -132,8 +132,9 @@ def _run_to_its_end(
             tally.skipped += 1
         damaged = {path for path in damaged if path.exists() and path.stat().st_mtime == 0}
         if status and len(checkpoints(run)) > 1 and source.random() < 0.5:
-            damaged = {checkpoints(run)[-1]}
-            _damage(*damaged, source)
+            newest = checkpoints(run)[-1]
+            damaged = {newest}
+            _damage(newest, source)
             tally.damaged += 1
     tally.runs += 1
 

@@ -19,6 +19,7 @@ from trainer.artifacts import Manifest
 from trainer.config import TrainConfig
 from trainer.models import saved_model
 from trainer.training import loop, train
+from trainer.training.compiled import Compiled
 from trainer.training.step import Network
 
 SHALLOW = {**WIDTHS, "VGG16_BLOCKS": ((16,), (32,), (64,), (128,), (128,))}
@@ -38,24 +39,23 @@ class _Compiled:
     """One network of each shape and its compiled steps; a later training assigns its own initial weights to it."""
 
     def __init__(self) -> None:
-        self._make_network, self._compile = train.make_network, loop.Compiled
+        self._make_network, self._compile = train.make_network, Compiled
         self._networks: dict[Any, Network] = {}
-        self._steps: dict[Any, loop.Compiled] = {}
+        self._steps: dict[Any, Compiled] = {}
 
     def make_network(self, config: TrainConfig, manifest: Manifest, resolved: str, base_model: Any) -> Network:
         assert (config.schedule, config.warmup_epochs) == ("constant", 0), (
             "the learning rate would be that of the first"
         )
         made = self._make_network(config, manifest, resolved, base_model)
-        of_optimizer = config.head_factor, config.weight_decay, config.ema_decay, config.batch_size
-        kept = self._networks.setdefault((manifest.image_size, resolved, of_optimizer), made)
+        kept = self._networks.setdefault((manifest.image_size, resolved), made)
         for shared, new in zip(filter(None, kept), filter(None, made), strict=True):
             for variable, value in zip(shared.variables, new.variables, strict=True):
                 variable.assign(value)
         return kept
 
-    def compile(self, devices: Any, network: Network, config: TrainConfig) -> loop.Compiled:
-        key = id(network.model), config.batch_size, config.accumulation, config.cc_weight, config.sim_weight
+    def compile(self, devices: Any, network: Network, config: TrainConfig) -> Compiled:
+        key = id(network.model), config.batch_size, config.accumulation
         if key not in self._steps:
             self._steps[key] = self._compile(devices, network, config)
         return self._steps[key]

@@ -8,7 +8,7 @@ from tests.test_serving import ROOT
 PYTHON = ROOT / ".venv-serving" / "bin" / "python"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module")  # type: ignore[no-redef]
 def interpreter():
     assert PYTHON.exists(), f"there is no {PYTHON}; `make test-serving` sets it up"
     return str(PYTHON), "2.15."

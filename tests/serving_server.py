@@ -14,6 +14,7 @@ import http.server
 import json
 import sys
 import threading
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -112,7 +113,13 @@ def listed(name, value):
     return [listed(name, each) for each in value] if value.dtype == object else value.tolist()
 
 
+class Server(http.server.ThreadingHTTPServer):
+    models: dict[str, Any]
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
+    server: Server
+
     def do_GET(self):
         name = self.path.removeprefix("/v1/models/")
         if name not in self.server.models:
@@ -178,7 +185,7 @@ def main():
     models = {
         name: Model(latest_version(path)) for name, _, path in (each.partition("=") for each in sys.argv[1:])
     }
-    rest = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    rest = Server(("127.0.0.1", 0), Handler)
     rest.models = models
     grpc_port, grpc_server = serve_grpc(models)
     threading.Thread(target=rest.serve_forever, daemon=True).start()

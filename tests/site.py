@@ -48,7 +48,15 @@ class Site:
         return [headers for asked, _, headers in self.requests if asked == method]
 
 
+class Server(http.server.ThreadingHTTPServer):
+    site: Site
+
+    def handle_error(self, *_):
+        """Say nothing: who asks may go at any time."""
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
+    server: Server
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
@@ -96,11 +104,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         """Say nothing."""
-
-
-class Server(http.server.ThreadingHTTPServer):
-    def handle_error(self, *_):
-        """Say nothing: who asks may go at any time."""
 
 
 @contextlib.contextmanager

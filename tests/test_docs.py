@@ -12,7 +12,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from pipeline.graph.parameters import PARAMETERS
-from tests import tree
 from trainer.artifacts import COMPACT_WEIGHTS
 from trainer.models import pretrained
 
@@ -21,6 +20,7 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+OTHER_PAGES = [ROOT / name for name in ("CHANGELOG.md", "examples/README.md", "tests/golden/README.md")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 MACHINES = ("cpu", "gpu", "tpu")
 SETS = (*MACHINES, "dev")
@@ -133,15 +133,9 @@ def test_documented_scripts_and_modules_exist():
             assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), f"{page}: {line}"
 
 
-def test_tree_of_the_contributing_page_is_that_of_the_modules():
-    text = tree.PAGE.read_text()
-    assert tree.BLOCK.search(text)[0] == tree.tree(), "write it with `python -m tests.tree`"
-
-
-def test_files_of_typical_changes_exist():
-    text = tree.PAGE.read_text()
-    rows = text[text.index("## Typical changes") : text.index("## Tree")]
-    paths = set(re.findall(r"`((?:trainer|pipeline|components|tests)/[\w/.]+)`", rows))
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_files_that_contributors_are_sent_to_exist(page):
+    paths = set(re.findall(r"`((?:trainer|pipeline|components|tests)/[\w/.]*)`", (ROOT / page).read_text()))
     assert len(paths) > 10
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
@@ -155,11 +149,27 @@ def test_guides_use_plain_words():
             assert not found, f"{page.relative_to(ROOT)}: {found[0]}"
 
 
-def test_links_between_pages_lead_somewhere():
-    for page in [*PAGES, ROOT / "CHANGELOG.md"]:
-        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
-            if "://" not in target:
-                assert (page.parent / target).exists(), f"{page.relative_to(ROOT)}: {target}"
+def prose(page):
+    """The text of a page without its blocks of code."""
+    return re.sub(r"^ *(```|~~~).*?^ *\1", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+@functools.cache
+def anchors(page):
+    """The anchors that GitHub gives to the headings of a page, and those that its HTML names."""
+    titles = re.findall(r"^#+ (.+)$", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", prose(page)), re.MULTILINE)
+    headings = {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+    return headings | set(re.findall(r'<\w+ (?:id|name)="([^"]+)"', prose(page)))
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_between_pages_lead_somewhere(page):
+    for link in re.findall(r"""(?:\]\(|(?:href|src)=["'])([^)\s"']+)""", prose(page)):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if "://" not in link:
+            assert target.exists(), link
+            assert not anchor or target.suffix != ".md" or anchor in anchors(target.resolve()), link
 
 
 # === Files ===
@@ -179,7 +189,7 @@ def test_tracked_files_name_no_machine_and_no_registry():
         r"https?://[^\s\"'`)]*/simple\b",
         r"--(?:extra-)?index-url[ =]\S",
         r"--find-links[ =]\S",
-        r"\bfile:///\w",
+        r" @ file:///\w",
     ]
     if len(ROOT.parts) > 2:
         patterns.append(re.escape(f"{ROOT}") + r"\b")
@@ -232,7 +242,7 @@ def test_sets_agree_on_every_version():
         assert {each: other[each] for each in shared} == {each: cpu[each] for each in shared}
 
 
-@pytest.mark.parametrize("name", ["uv", "tpu-check", "serving", "audit", "docs"])
+@pytest.mark.parametrize("name", ["uv", "tpu-check", "serving", "audit"])
 def test_the_other_sets_are_pinned_with_hashes(name):
     assert requirements(name)
 

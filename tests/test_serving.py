@@ -28,6 +28,7 @@ from tests.golden.weights import set_golden_weights
 from tests.https import STORAGE, answered_by
 from tests.images import stages
 from trainer import preprocess
+from trainer.config import SIGNATURES
 from trainer.model import build_model
 from trainer.models import saved_model
 from trainer.models.trained import Trained
@@ -53,7 +54,7 @@ def network():
 def exports(network, tmp_path_factory):
     """The export of a version, and the one for batch prediction: folders of numbered ones."""
     folder = tmp_path_factory.mktemp("exports")
-    for name, default in zip(("msinet", "msinet-bytes"), saved_model.SIGNATURES, strict=True):
+    for name, default in zip(("msinet", "msinet-bytes"), SIGNATURES, strict=True):
         saved_model.write_saved_model(Trained(network), SIZE, folder / name / "1", default)
     return folder
 

@@ -4,7 +4,6 @@ Its health check runs, against a server on loopback, and its bounds, in the sche
 Serving has from TensorFlow.
 """
 
-import http.server
 import json
 import os
 import re
@@ -19,7 +18,7 @@ import tensorflow as tf
 
 from pipeline.registry import container
 from tests.images import DOCKERFILE, stages
-from tests.serving_server import Handler
+from tests.serving_server import Handler, Server
 
 FOLDER = DOCKERFILE.parent / "serving"
 GUIDE = (FOLDER.parent.parent / "docs" / "serving.md").read_text()
@@ -43,7 +42,7 @@ PARAMETERS = {
 
 @pytest.fixture
 def server():
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with Server(("127.0.0.1", 0), Handler) as server:
         server.models = {"msinet": None}
         thread = threading.Thread(target=server.serve_forever)
         thread.start()

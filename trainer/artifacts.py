@@ -56,7 +56,6 @@ EVALUATION = "evaluation.json"
 PER_IMAGE = "per_image.csv"
 PREDICTIONS = "predictions"
 """Folder of the images in the report."""
-SUMMARY = "summary"
 """Name, without the suffix, of the page to share that a run of the pipeline adds to its evaluation."""
 
 RUN_FILE = "run.json"
@@ -67,6 +66,11 @@ RUN_ATTEMPTS = "msinet-*"
 SCHEMA = 2
 PREPARE_AGAIN = "prepare the dataset again"
 """Remedy for a prepared dataset that is damaged."""
+
+
+def checkpoints_of(model: str) -> str:
+    """Folder or address of the checkpoints of the training that writes `model`, unless another one is given."""
+    return f"{model.rstrip('/')}.checkpoints"
 
 
 def shard_name(split: str, index: int, count: int) -> str:

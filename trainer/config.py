@@ -7,7 +7,7 @@ derived from them.
 import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from trainer import recipes, recordings
@@ -29,7 +29,6 @@ PREDICT_FORMATS = {
     "png16": "-16bit.png",
     "npy": ".npy",
     "overlay": "-overlay.png",
-    "contour": "-contour.png",
 }
 """Output format of `predict` -> end of its file names."""
 BESIDE_FORMATS = {
@@ -37,16 +36,13 @@ BESIDE_FORMATS = {
     "png16": "-attention-16bit.png",
     "npy": "-attention.npy",
     "overlay": "-attention.png",
-    "contour": "-attention-contour.png",
 }
 """The same for a result next to its image, which must not have the name of another image."""
 MEGAPIXEL = 10**6
 GATE_ON = ("finetune", "test")
-EXPORT_FORMATS = ("saved-model", "tflite", "int8")
+EXPORT_FORMATS = ("saved-model", "int8")
 SIGNATURES = ("serving_default", "serve_bytes")
 """Signatures of a SavedModel: for prepared images, and for encoded images."""
-QUANTIZATIONS = ("none", "float16", "dynamic")
-"""Of a TFLite file: float32; weights in float16; weights and, where possible, arithmetic in 8 bits."""
 
 
 RECORDINGS = "recordings of your own (dataset custom)"
@@ -205,7 +201,8 @@ class FetchConfig:
         "auto",
         "custom: how images are split into training and validation: shuffle (80% and 20%, seeded), folders "
         "(train/ and val/), column (of the tables), or auto: the column split if there is one, else the folders "
-        "if there are both, else shuffle.",
+        "if there are both, else shuffle. Images labelled test, in a column or by a folder test/, are only tested "
+        "on, unless it is shuffle.",
         group=RECORDINGS,
     )
 
@@ -238,7 +235,8 @@ class TrainConfig:
     TITLE: ClassVar[str] = "training"
     recipe: str = setting(
         recipes.PAPER,
-        f"Set of settings of the trainings. {recipes.described()}. A setting of a recipe cannot be given as well.",
+        f"Set of settings of the trainings. {recipes.described()}. A setting of a recipe cannot be given as well. "
+        "In a form that gives every setting, as in the console, one with its default value becomes the recipe's.",
     )
     epochs: int = setting(10, "Passes over the training set.")
     batch_size: int = setting(1, "Images per step, over all replicas; 0 for the default of the accelerator.")
@@ -258,25 +256,9 @@ class TrainConfig:
         "Learning rate after the warm-up: constant, or cosine (falls to 0 at the end).",
         group=OPTIMIZATION,
     )
-    head_factor: float = setting(
-        1.0,
-        "Factor on the learning rate of the layers after the encoder, which start without training.",
-        group=OPTIMIZATION,
-    )
     flip: bool = setting(
         False,
         "Mirror every training image and its map left to right with a probability of one half.",
-        group=AUGMENTATION,
-    )
-    zoom: float = setting(
-        0.0,
-        "Largest share of height and width that a random crop of a training image leaves out, 0 to 0.9; the crop "
-        "is enlarged to the whole size. 0 for none.",
-        group=AUGMENTATION,
-    )
-    color_jitter: float = setting(
-        0.0,
-        "Random brightness, contrast and saturation of training images: factors up to this far from 1, 0 to 0.9.",
         group=AUGMENTATION,
     )
     flip_prediction: bool = setting(
@@ -285,19 +267,6 @@ class TrainConfig:
         "augmentation): a little better, in twice the time. Evaluation, serving and exports do so too; the "
         "training itself does not change.",
         group=AUGMENTATION,
-    )
-    cc_weight: float = setting(
-        0.0, "Weight of 1 - CC that is added to the loss, whose KLD has the weight 1.", group=OPTIMIZATION
-    )
-    sim_weight: float = setting(0.0, "Weight of 1 - SIM that is added to the loss, likewise.", group=OPTIMIZATION)
-    weight_decay: float = setting(
-        0.0, "Share of every kernel that each step takes off, times the learning rate (AdamW).", group=OPTIMIZATION
-    )
-    ema_decay: float = setting(
-        0.0,
-        "Keep the exponential moving average of the weights in place of the last ones: the share of the old "
-        "average in the new one after a step of one image, below 1, such as 0.999. 0 for none.",
-        group=OPTIMIZATION,
     )
     patience: int = setting(
         0, "Stop after this many epochs without a better validation loss; 0 never stops early.", group=OPTIMIZATION
@@ -334,13 +303,6 @@ class TrainConfig:
             f"warmup_epochs is {self.warmup_epochs:g}; it must be below epochs, which is {self.epochs}",
         )
         check_choice("schedule", self.schedule, SCHEDULES)
-        _check_number("head_factor", self.head_factor, 0, exclusive=True)
-        _check_share("zoom", self.zoom, 0.9)
-        _check_share("color_jitter", self.color_jitter, 0.9)
-        _check_number("cc_weight", self.cc_weight, 0)
-        _check_number("sim_weight", self.sim_weight, 0)
-        _check_number("weight_decay", self.weight_decay, 0)
-        _check_share("ema_decay", self.ema_decay, 0.999999)
         _check_number("patience", self.patience, 0)
         _check_number("seed", self.seed, 0)
         _check_number("checkpoint_minutes", self.checkpoint_minutes, 0, exclusive=True)
@@ -408,27 +370,32 @@ class HeldOutConfig:
         )
 
 
-def with_recipe(config: TrainConfig, fine_tuning: bool) -> TrainConfig:
+def with_recipe(config: TrainConfig, fine_tuning: bool, given: Collection[str] = ()) -> TrainConfig:
     """The settings with those of their recipe; the same if they have them already.
 
     Args:
         config: the settings.
         fine_tuning: whether the training starts from a model.
+        given: names of the settings that a person gave, as far as this is known; those with another value than
+            their default were given in any case.
 
     Raises:
-        UserError: a setting of the recipe has a value of its own, which is neither the recipe's nor the default.
+        UserError: a setting was given that the recipe sets to another value.
     """
-    given = recipes.RECIPES[config.recipe].settings(fine_tuning)
-    defaults = {field.name: field.default for field in dataclasses.fields(config)}
-    twice = [name for name in given if getattr(config, name) not in (given[name], defaults[name])]
+    chosen = recipes.RECIPES[config.recipe].settings(fine_tuning)
+    was_given = {
+        field.name: field.name in given or getattr(config, field.name) != field.default
+        for field in dataclasses.fields(config)
+    }
+    own = {name: getattr(config, name) for name in chosen if was_given[name]}
+    twice = {name: value for name, value in own.items() if value != chosen[name]}
     if twice:
-        own = {name: getattr(config, name) for name in twice}
         raise UserError(
-            f"{' and '.join(twice)} {'are' if len(twice) > 1 else 'is'} given twice: {recipes.listed(own)}, and "
-            f"recipe={config.recipe} sets {recipes.listed({name: given[name] for name in twice})}; leave out one, "
-            f"or give all settings without a recipe: {recipes.listed({**given, **own})}"
+            f"{' and '.join(twice)} {'are' if len(twice) > 1 else 'is'} given twice: {recipes.listed(twice)}, and "
+            f"recipe={config.recipe} sets {recipes.listed({name: chosen[name] for name in twice})}; leave out "
+            f"one, or give all settings without a recipe: {recipes.listed({**chosen, **twice})}"
         )
-    return dataclasses.replace(config, **given)
+    return dataclasses.replace(config, **chosen)
 
 
 def with_batch(config: TrainConfig, batch_size: int) -> TrainConfig:
@@ -447,11 +414,9 @@ class PredictConfig:
     format: str = setting(
         "",
         "Formats to write, separated by commas: png (grey, 8 bits), png16 (16 bits), npy (float32, 0..1), overlay "
-        "(heat colours over the image), contour (lines around the attention). Empty for png in a folder for the "
-        "results, and overlay next to an image.",
+        "(heat colours over the image). Empty for png in a folder for the results, and overlay next to an image.",
     )
     opacity: float = setting(0.88, "Opacity of the overlay's brightest colour, 0 to 1.")
-    contour_levels: str = setting("25,50,75", "Percentages of the attention that the contours enclose.")
     batch_size: int = setting(8, "Images per batch of the network.")
     most_megapixels: float = setting(
         100.0, "Largest image; each megapixel takes 15 MB of memory, of a TIFF with floats 24 MB."
@@ -461,10 +426,6 @@ class PredictConfig:
         for name in self.formats:
             look_up("format", name, PREDICT_FORMATS)
         check(0 <= self.opacity <= 1, f"opacity is {self.opacity:g}; use a number from 0 to 1")
-        check(
-            all(0 < level < 100 for level in self.levels),
-            f"contour_levels is {self.contour_levels!r}; use percentages between 0 and 100",
-        )
         check(self.batch_size >= 1, f"batch_size is {self.batch_size}; use 1 or more")
         check(
             0 < self.most_megapixels < math.inf,
@@ -475,14 +436,6 @@ class PredictConfig:
     def formats(self) -> tuple[str, ...]:
         """The formats, each once; of PREDICT_FORMATS."""
         return tuple(dict.fromkeys(name.strip() for name in self.format.split(","))) if self.format else ()
-
-    @property
-    def levels(self) -> tuple[float, ...]:
-        """Percentages of the contours, 0..100."""
-        try:
-            return tuple(float(level) for level in self.contour_levels.split(","))
-        except ValueError:
-            return (0.0,)  # refused above
 
     @property
     def most_pixels(self) -> int:

@@ -38,7 +38,7 @@ def convolve(x: Any, kernel: Any, dilation: int = 1, training: bool = False) -> 
     if keras.backend.backend() != "tensorflow":
         return _by_keras(x, kernel, dilation)
     on_chip = _has_chip() if chip is None else chip
-    if dilation > 1 and not on_chip and not _has_dilated_gradient():
+    if dilation > 1 and not on_chip and not _has_dilated_gradient(keras.backend.standardize_dtype(x.dtype)):
         return _by_keras(x, kernel, dilation)
     if training and not on_chip and _is_faster(x.shape, kernel.shape):
         return _with_own_gradient(x, kernel, dilation)
@@ -117,12 +117,15 @@ def _has_chip() -> bool:
 
 
 @functools.cache
-def _has_dilated_gradient() -> bool:
-    """Whether TensorFlow has a gradient of dilated convolutions on this CPU: oneDNN has one, Eigen does not."""
+def _has_dilated_gradient(dtype: str) -> bool:
+    """Whether TensorFlow has a gradient of dilated convolutions in `dtype` on this CPU.
+
+    oneDNN has one, in the types that the CPU can multiply; Eigen has none.
+    """
     import tensorflow as tf
 
     with tf.init_scope():
-        x, kernel = tf.ones((1, 2, 2, 1)), tf.ones((3, 3, 1, 1))
+        x, kernel = tf.ones((1, 2, 2, 1), dtype), tf.ones((3, 3, 1, 1), dtype)
         try:
             tf.nn.conv2d_transpose(x, kernel, (1, 2, 2, 1), strides=1, padding="SAME", dilations=2)
         except tf.errors.OpError:

@@ -18,11 +18,15 @@ MOUNT = pathlib.Path("/gcs")
 """Vertex AI mounts Cloud Storage here, by gcsfuse: /gcs/BUCKET/..."""
 UNFINISHED = ".unfinished"
 """File in a folder whose contents are still being copied, or whose copy was interrupted."""
+MOST_JSON_BYTES = 2**28
+"""The largest file that is read as JSON: what has no end, such as a device, is refused there."""
 
 
-def write_json(path: pathlib.Path, value: Any) -> None:
-    """Write JSON to `path`, completely or not at all."""
+def write_json(path: pathlib.Path, value: Any, private: bool = False) -> None:
+    """Write JSON to `path`, completely or not at all, and if it is `private`, for this user alone to read."""
     with replacing(path) as partial:
+        if private:
+            partial.touch(0o600)
         partial.write_text(json.dumps(value, indent=2) + "\n")
 
 
@@ -35,14 +39,17 @@ def read_json(path: pathlib.Path, remedy: str, kind: Any = dict[str, Any]) -> An
         kind: what the file holds, as `trainer.schema` takes it; those of this project are in `trainer.records`.
 
     Raises:
-        ContentError: the file is missing, cannot be read, is not JSON, or holds something else.
+        ContentError: the file is missing, cannot be read, is too large, is not JSON, or holds something else.
     """
     try:
-        content = path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(MOST_JSON_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         raise ContentError(f"{path} does not exist: {remedy}") from None
     except OSError as error:
         raise ContentError(f"{path} cannot be read ({error.strerror or error}): {remedy}") from None
+    if len(content) > MOST_JSON_BYTES:
+        raise ContentError(f"{path} has more than {MOST_JSON_BYTES:,} bytes: {remedy}")
     return parse_json(content, str(path), remedy, kind)
 
 

@@ -65,11 +65,12 @@ def basis(accelerator: Accelerator, precision: str) -> tuple[str, ...]:
         )
         slow = "CPUs without AVX512_BF16 or AMX, such as this one, emulate bfloat16 and take far longer."
         return (speed, slow) if precision == "bfloat16" else (speed,)
+    source = " from NVIDIA's figures for ResNet-50 in TensorFlow" if accelerator.image == "gpu" else ""
     return (
         f"Time: {STEP_FLOP / 1e9:.0f} GFLOP and {BYTES[precision] / 1e9:.2f} GB of memory traffic per 240x320 "
         f"image (counts of the step compiled for a TPU v5e), scaled by pixels, at {chip.efficiency:.0%} of its "
         f"peaks ({chip.flops[precision] / 1e12:.0f} TFLOP/s, {chip.bandwidth_bytes_s / 1e9:.0f} GB/s; bound by "
-        f"{bound(chip, precision)}). That share is an assumption, not measured on this chip.",
+        f"{bound(chip, precision)}). That share is an assumption{source}, not measured on this chip.",
         f"Memory: {MEMORY_BYTES[precision] / 1e9:.2f} GB per 240x320 image (same source), scaled by pixels, and "
         f"{STATE_BYTES / 1e9:.1f} GB of weights and optimizer; {USABLE_MEMORY:.0%} of a chip's memory is usable.",
     )

@@ -30,11 +30,6 @@ def encoder_layer(block: int, index: int) -> str:
     return f"conv{block}_conv{block}_{index}"
 
 
-def is_of_encoder(path: str) -> bool:
-    """Whether a variable, by its path such as `conv1_conv1_1/kernel`, is one of VGG16."""
-    return path.startswith("conv")
-
-
 def build_model(
     image_size: tuple[int | None, int | None],
     dtype: str | None = None,

@@ -74,9 +74,10 @@ def add_flag(
         kind: bool, int, float or str. A bool is a switch of `Parser`.
         default: value of the setting without the flag.
         help: description of the setting.
-        is_text: leave the value a text, for the caller to convert, and None without the flag.
+        is_text: leave the value a text, for the caller to convert, and None without the flag. Otherwise nothing is
+            parsed without the flag, so that `settings` can tell what was typed from a default.
     """
-    flag, value = "--" + name.replace("_", "-"), None if is_text else default
+    flag, value = "--" + name.replace("_", "-"), None if is_text else argparse.SUPPRESS
     shown = f"{help} (default: {str(default).lower() if kind is bool else repr(default)})".replace("%", "%%")
     if kind is bool:
         switch = group.add_argument(flag, action=argparse.BooleanOptionalAction, default=value)

@@ -262,6 +262,8 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[tup
                 name = _safe_name(info.name, origin)
                 if not (info.isreg() or info.isdir()):
                     _refuse_special(info.name, origin, "link" if info.islnk() or info.issym() else "device")
+                if info.issparse():  # its holes fill the disk, and no dataset has any
+                    _refuse_special(info.name, origin, "sparse file")
                 if info.isdir():
                     continue
                 _check_member(name, info.size, origin, storage.room_bytes(folder.parent))

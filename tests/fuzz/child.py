@@ -18,7 +18,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterable, Iterator
-from typing import IO
+from typing import IO, Any
 
 MEMORY_BYTES = 3 * 2**30
 """Address space that inputs may take beyond what is loaded; a picture of the largest size takes half of it."""
@@ -64,7 +64,7 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY_BYTES, resource.RLIM_INFINITY))
 
 
-def _try(target: object, seed: str, folder: pathlib.Path, said: IO[bytes]) -> Iterator[dict[str, object]]:
+def _try(target: Any, seed: str, folder: pathlib.Path, said: IO[bytes]) -> Iterator[dict[str, object]]:
     from tests.fuzz.verdicts import BROKEN, judge
 
     kept = os.environ.get("FUZZ_KEEP")

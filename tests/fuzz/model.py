@@ -13,6 +13,7 @@ from trainer import model
 from trainer.artifacts import MODEL_CONFIG, WEIGHTS
 from trainer.files import write_json
 from trainer.prediction import predictor
+from trainer.prediction.predictor import Predictor
 
 SIZE = (32, 40)
 """(height, width) of its input, pixels."""
@@ -31,7 +32,7 @@ TOLERANCE = 1e-4
 class Model:
     folder: pathlib.Path
     network: Any
-    predictor: Any
+    predictor: Predictor
 
     def map(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         """The map (h, w) of an image (h, w, 3), by the network alone."""
@@ -47,11 +48,10 @@ def written(folder: pathlib.Path) -> Model:
     here.mkdir(exist_ok=True)
     network.save_weights(here / WEIGHTS)
     write_json(here / MODEL_CONFIG, CONFIG)
-    load = predictor.Predictor
-    loaded = load(here)
+    loaded = Predictor(here)
 
     def kept(other: Any) -> Any:
-        return loaded if pathlib.Path(other).resolve() == here.resolve() else load(other)
+        return loaded if pathlib.Path(other).resolve() == here.resolve() else Predictor(other)
 
-    predictor.Predictor = kept
+    vars(predictor)["Predictor"] = kept
     return Model(here, network, loaded)

@@ -91,8 +91,8 @@ def odd(picture: bytes, source: random.Random, host: str) -> Request:
             + b"\r\n"
             + source.choice((b"0\r\n\r\n", b"", b"0\r\nX: y\r\n\r\n"))
         )
-        lines = ["Transfer-Encoding: chunked", *source.sample(["Content-Length: 5", "Transfer-Encoding: x"], 1)]
-        content = message("POST", "/map", host, body, *lines[: source.randint(1, 2)])
+        fields = ["Transfer-Encoding: chunked", *source.sample(["Content-Length: 5", "Transfer-Encoding: x"], 1)]
+        content = message("POST", "/map", host, body, *fields[: source.randint(1, 2)])
         content = content.replace(f"Content-Length: {len(body)}\r\n".encode(), b"", 1)
     elif kind == "query":
         values = ("nan", "inf", "-1", "2", "", "1e999", text, "0.5&opacity=2", "%ff", "0x1p0", "\u0663")

@@ -99,8 +99,8 @@ def _refused(made: Input, text: str) -> tuple[str, str]:
 def _untidy(made: Input, text: str) -> str:
     if found := CONTROLS.search(text):
         return f"prints {found[0]!r}: {text[max(0, found.start() - 200) : found.end() + 100]!r}"
-    if found := next((name for name in made.names if not name.isprintable() and name in text), ""):
-        return f"prints the name {found!r} as it is"
+    if unsafe := next((name for name in made.names if not name.isprintable() and name in text), ""):
+        return f"prints the name {unsafe!r} as it is"
     if line := WARNING.search(text):
         return f"prints what a library says: {line[0][:300]}"
     return ""

@@ -30,7 +30,7 @@ class Finder:
             execute(module)
             vars(module).update(WIDTHS)
 
-        spec.loader.exec_module = exec_module
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
 
 

@@ -4,9 +4,8 @@ import json
 import shutil
 
 import pytest
-from playwright.sync_api import sync_playwright
 
-from tests.browser import launch
+from tests.browser import chromium
 from tests.golden.weights import set_golden_weights
 from tests.narrow import narrowed
 from tests.trainer import predictable
@@ -30,11 +29,9 @@ def narrow():
 
 @pytest.fixture(scope="module")
 def browser():
-    """A headless Chromium; skips the test where none is installed."""
-    with sync_playwright() as playwright:
-        browser = launch(playwright)
+    """A headless Chromium; skips the test where none can be started."""
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")

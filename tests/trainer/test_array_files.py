@@ -16,7 +16,7 @@ from trainer.errors import ContentError
 MAP = np.random.default_rng(0).random((30, 40), np.float32)
 
 
-@pytest.mark.parametrize("array", [MAP, MAP[:, ::2].T, np.zeros((0, 3)), np.int64(3)[()] * np.ones((), np.int64)])
+@pytest.mark.parametrize("array", [MAP, MAP[:, ::2].T, np.zeros((0, 3)), np.int64(3)])
 def test_bytes_are_those_of_numpy(array, tmp_path):
     expected = io.BytesIO()
     np.save(expected, array)

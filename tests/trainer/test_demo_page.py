@@ -2,7 +2,6 @@
 
 import base64
 import csv
-import hashlib
 import io
 import json
 import queue
@@ -19,7 +18,6 @@ from trainer import generated, heat, preprocess
 from trainer.demo import responses, uploads
 from trainer.demo.app import MAX_WAITING, PAGE
 from trainer.evaluation.wording import MINUS, TIMES
-from trainer.prediction import render
 from trainer.prediction.regions import Region, measure
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -206,15 +204,6 @@ def test_dropped_link_is_not_a_file(opened):
     page.locator("#message", has_text="This is not a file").wait_for()
 
 
-def test_camera_takes_a_photo_and_is_released(opened):
-    page = opened().page
-    page.click(".camera")
-    page.click("#camera .take:enabled")
-    page.locator(".name", has_text="camera.jpg").wait_for()
-    assert page.evaluate("document.querySelector('video').srcObject") is None
-    assert not page.locator("#camera").is_visible()
-
-
 def test_each_example_gets_its_map(opened):
     page = opened().page
     names = [path.name for path in sorted((PAGE / "examples").iterdir())]
@@ -262,7 +251,7 @@ def test_slider_and_views_change_the_canvas(opened):
     page.locator("#opacity").fill("40")
     assert page.locator(".slider output").inner_text() == "40%"
     assert canvas.evaluate("element => element.style.opacity") == "0.4"
-    for view in ("contour", "map", "image"):
+    for view in ("map", "image"):
         page.locator(f"input[value={view}]").check(force=True)
         assert page.locator("#opacity").is_disabled()
         assert canvas.is_visible() == (view != "image")
@@ -291,20 +280,6 @@ def test_view_is_what_its_download_shows_and_fades_to_the_image(opened, view, op
         np.testing.assert_array_equal(drawn, pixels)
     assert shown.shape == drawn.shape
     assert np.abs(shown - drawn).max() <= 4
-
-
-def test_contours_have_the_colours_and_the_rim_of_python(opened):
-    page = opened().page
-    load(page, file("one.png", picture(600, 800)))
-    page.locator("input[value=contour]").check(force=True)
-    drawn = page.locator(f"{FIRST} canvas").evaluate(
-        "element => [...element.getContext('2d').getImageData(0, 0, 800, 600).data]"
-    )
-    colors = {tuple(color) for color in np.reshape(drawn, (-1, 4)).tolist()}
-    assert {(*color, 255) for color in render.level_colors(render.LEVELS)} <= colors
-    # Browsers keep colours multiplied by their opacity, which rounds them.
-    rim = [*render.INK, 255 * render.HALO]
-    assert any(np.abs(np.subtract(color, rim)).max() <= 1 for color in colors)
 
 
 def test_downloads_are_the_predictors_map_and_the_overlay_of_the_page(opened, predictor):
@@ -384,7 +359,7 @@ def test_download_that_ends_leaves_the_focus_where_it_is(opened, predictor):
 @pytest.mark.parametrize(("size", "tolerance"), [((300, 400), 1e-6), ((1101, 1777), 2e-5)])
 def test_figures_of_the_page_are_those_of_python(opened, predictor, size, tolerance):
     page = opened().page
-    pixels = picture(*size, seed=5)
+    pixels = picture(size[0], size[1], seed=5)
     load(page, file("one.png", pixels))
     drag(page, (0.1, 0.2), (0.55, 0.7))
     drag(page, (0.95, 0.9), (0.6, 0.5))  # backwards
@@ -478,51 +453,6 @@ def test_typing_a_name_has_its_own_undo(opened):
     page.locator("h1").focus()
     page.keyboard.press("Control+z")
     assert page.locator("tbody input").input_value() in ("Logo", "Region 1")
-
-
-def test_regions_are_kept_for_the_next_visit_and_nothing_of_the_image(opened):
-    page = opened().page
-    pixels, content = picture(300, 400), encoded(picture(300, 400))
-    load(page, file("one.png", pixels))
-    drag(page, (0.2, 0.2), (0.4, 0.4))
-    page.locator("tbody input").fill("Logo")
-    marked = rows(page)
-    load(page, file("other.png", picture(300, 400, seed=3)))
-    drag(page, (0.5, 0.5), (0.8, 0.8))
-    stored = page.evaluate("JSON.stringify({...localStorage})")
-    assert hashlib.sha256(content).hexdigest() in stored
-    assert len(stored) < 1000
-    assert "one.png" not in stored
-    page.reload()
-    page.locator(f"{FIRST} .choose").wait_for()
-    load(page, file("renamed.png", pixels))
-    assert [{**row, "file": "one.png"} for row in rows(page)] == marked
-    page.click("#forget")
-    assert page.evaluate("localStorage.length") == 0
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{", "null", '{"at": 1, "regions": [{"name": 5}]}', '{"at": 1, "regions": [{}]}']
-)
-def test_storage_of_another_program_is_left_out(opened, text):
-    page = opened().page
-    pixels = picture(30, 40)
-    page.evaluate(
-        "([key, text]) => localStorage.setItem(key, text)",
-        [f"regions of {hashlib.sha256(encoded(pixels)).hexdigest()}", text],
-    )
-    load(page, file("one.png", pixels))
-    assert page.locator(".box").count() == 0
-
-
-def test_browser_that_forbids_storage_can_use_the_page(opened):
-    page = opened().page
-    page.evaluate(
-        "() => { Storage.prototype.setItem = () => { throw new DOMException('', 'QuotaExceededError'); }; }"
-    )
-    load(page, file("one.png", picture(30, 40)))
-    drag(page, (0.2, 0.2), (0.6, 0.6))
-    assert page.locator(f"{FIRST} .box").count() == 1
 
 
 def test_region_is_drawn_by_touch(opened):
@@ -657,7 +587,7 @@ def test_difference_is_painted_as_python_paints_it(opened, predictor):
     assert np.abs(colors[..., 3] - expected).max() <= 2
 
 
-# === Full pages and reports ===
+# === Full pages and print ===
 
 
 def test_tall_image_scrolls_at_full_width_and_is_seen_by_screens(opened, predictor):
@@ -688,31 +618,27 @@ def test_tall_image_scrolls_at_full_width_and_is_seen_by_screens(opened, predict
     assert not page.locator("#screen").is_visible()
 
 
-@pytest.mark.parametrize("format", ["png", "pdf"])
-def test_report_of_two_images_is_downloaded(opened, format):
-    page = opened().page
-    load(page, file("a.png", picture(60, 80, 1)))
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_page_prints_maps_regions_and_figures_on_white_without_buttons(opened, scheme):
+    page = opened(color_scheme=scheme).page
+    load(page, file("a.png", picture(900, 300, 1)))
     page.click("#compare")
-    load(page, file("b.png", picture(90, 80, 2)), SECOND)
-    drag(page, (0.1, 0.1), (0.5, 0.6))
-    page.locator("tbody input").fill("Größe $1$")
-    name, content = download(page, f"#report-{format}")
-    assert name == f"a_report.{format}"
-    if format == "png":
-        assert Image.open(io.BytesIO(content)).width == 1240
-    else:
-        assert content.startswith(b"%PDF-")
-    page.locator(f"#report-{format}:enabled").wait_for()
-
-
-def test_report_that_is_too_large_is_refused_before_it_is_sent(opened, monkeypatch):
-    monkeypatch.setattr(uploads, "MAX_BYTES", 30_000)
-    page = opened().page
-    load(page, file("a.png", picture(80, 90, 1)))
-    page.click("#compare")
-    load(page, file("b.png", picture(80, 90, 2)), SECOND)
-    page.click("#report-pdf")
-    page.locator("#message", has_text="together; the limit for a report is 0.03 MB").wait_for()
+    load(page, file("b.png", picture(900, 300, 2)), SECOND)
+    drag(page, (0.1, 0.1), (0.5, 0.2))
+    page.evaluate("window.print = () => (window.isPrinted = true)")
+    page.click("#print")
+    assert page.evaluate("window.isPrinted")
+    page.pdf()
+    page.emulate_media(media="print", color_scheme=scheme)
+    assert page.locator("button:visible").count() == 0
+    for part in (f"{FIRST} canvas", f"{SECOND} .box", "#difference", ".of-heat", "#verdict", "#meanings dl"):
+        assert page.locator(part).is_visible(), part
+    assert page.locator("tbody input").input_value() == "Region 1"
+    frame, stage = (page.locator(f"{FIRST} {part}").bounding_box() for part in (".frame", ".stage"))
+    assert frame["height"] == pytest.approx(stage["height"], abs=1)  # nothing is left to scroll to
+    colors = "[...document.querySelectorAll('.card')].map((card) => getComputedStyle(card).backgroundColor)"
+    assert set(page.evaluate(colors)) == {"rgb(255, 255, 255)"}
+    assert page.evaluate(CONTRAST) == []
 
 
 # === What goes wrong ===
@@ -832,7 +758,7 @@ def test_map_of_zeros_is_evenly_spread(opened, monkeypatch, predictor):
     row = rows(page)[1]
     check(row, zeros(picture(40, 60)), 1e-12)
     assert (row["ratio"], row["peak"]) == (1, 0)
-    for view in ("contour", "map", "image", "focus", "heat"):
+    for view in ("map", "image", "focus", "heat"):
         page.locator(f"input[value={view}]").check(force=True)
     load(page, file("none too.png", picture(40, 60)))
     assert page.locator("#difference").is_visible()
@@ -864,7 +790,7 @@ CONTRAST = """() => {
   }
   return unreadable;
 }"""
-NAMELESS = """() => [...document.querySelectorAll("button, input, select, dialog, [tabindex='0']")]
+NAMELESS = """() => [...document.querySelectorAll("button, input, select, [tabindex='0']")]
   .filter((element) => element.checkVisibility() && element.type !== "file")
   .filter((element) => !element.getAttribute("aria-label") && !element.innerText.trim())
   .filter((element) => !element.labels?.[0]?.innerText.trim())

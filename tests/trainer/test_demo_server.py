@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import os
 import pathlib
 import queue
@@ -17,7 +16,6 @@ import tomllib
 import httpx
 import numpy as np
 import pytest
-from matplotlib.text import Text
 from packaging.requirements import Requirement
 from PIL import Image
 
@@ -25,11 +23,12 @@ from tests.trainer.demo import Held, encoded, picture, serving, write_model
 from trainer import preprocess
 from trainer.__main__ import main
 from trainer.commands import demo
-from trainer.demo import app, report, responses, screens, uploads
+from trainer.demo import app, screens, uploads
 from trainer.demo.listen import is_loopback, listen
 from trainer.errors import UserError
 from trainer.heat import blend, tint
 from trainer.models import pretrained
+from trainer.picture import read_picture
 from trainer.prediction.regions import Region, measure
 
 pytestmark = pytest.mark.usefixtures("narrow")
@@ -81,7 +80,7 @@ def test_map_of_a_large_image_is_shrunk_and_keeps_the_shares(client, predictor):
     pixels = picture(1201, 1803)
     response = client.post("/map", content=encoded(pixels, "JPEG", quality=95), headers=BYTES)
     assert (response.headers["image-size"], response.headers["map-size"]) == ("1803x1201", "1024x682")
-    small, whole = shown(response), predictor.predict(responses.read_picture(response.request.content, "it"))
+    small, whole = shown(response), predictor.predict(read_picture(response.request.content, "it"))
     assert small.mean(dtype=float) == pytest.approx(whole.mean(dtype=float), abs=1e-5)
     half = Region("half", 0, 0, 900, 1201)
     columns = small.sum(axis=0, dtype=float) / small.sum(dtype=float)
@@ -141,7 +140,6 @@ def test_every_limit_has_its_reason(client, monkeypatch):
     assert reason(400, encoded(picture(9, 9)), path="/map?screen=tv") == "screen must be one of desktop, phone"
     narrow = encoded(picture(4000, 40))
     assert "160 desktop screens high; at most 40" in reason(422, narrow, path="/map?screen=desktop")
-    assert "a report is png or pdf" in client.post("/report.txt", content=b"x", headers=BYTES).json()["error"]
     monkeypatch.setattr(screens, "MAX_PIXELS", 1000)
     assert "allowed" in reason(422, encoded(picture(50, 50)))
     monkeypatch.setattr(uploads, "MAX_BYTES", 10_000)
@@ -235,82 +233,6 @@ def test_page_refers_to_nothing_outside_itself():
         text = path.read_text().replace("http://www.w3.org/2000/svg", "")
         assert "http://" not in text, path
         assert "https://" not in text, path
-
-
-# === Reports ===
-
-
-def contents(*images, **changed):
-    """A request for a report on encoded images with one region each."""
-    box = {"name": "Logo", "x": 2, "y": 3, "width": 10, "height": 20}
-    pictures = [
-        {"name": f"{n}.png", "bytes": len(data), "regions": [box | changed]} for n, data in enumerate(images)
-    ]
-    return json.dumps({"screen": "", "pictures": pictures}).encode() + b"\n" + b"".join(images)
-
-
-@pytest.mark.parametrize("n_images", [1, 2])
-def test_report_has_names_and_figures_as_text(client, predictor, n_images, capfd):
-    images = [picture(60, 80, seed) for seed in range(n_images)]
-    body = contents(*map(encoded, images), name="Logo $x$ 漢")
-    response = client.post("/report.pdf", content=body, headers=BYTES)
-    assert response.status_code == 200, response.text
-    assert response.headers["content-type"] == "application/pdf"
-    assert response.content.startswith(b"%PDF-")
-    share = measure(predictor.predict(images[0]), [Region("Logo", 2, 3, 10, 20)])[0].share
-    drawn = drawn_texts(report.parse(body), predictor)
-    assert any(f"{share:.1%}" in text for text in drawn)
-    assert any(text.endswith("Take it as a hint.") for text in drawn)
-    assert any("Logo $x$ \N{REPLACEMENT CHARACTER}" in text for text in drawn)
-    assert {"low", "high attention"} <= set(drawn)
-    assert ("more on B" in drawn) == (n_images == 2)
-    assert capfd.readouterr() == ("", "")
-
-
-def test_labels_of_a_tall_picture_stay_inside_it(predictor):
-    body = contents(encoded(picture(800, 195)), name="A long name of a region", x=150, width=40)
-    labels = [text for text in drawn_texts(report.parse(body), predictor, as_is=True) if "·" in text.get_text()]
-    assert len(labels) == 2
-    for label in labels:
-        inside, outside = label.get_window_extent(), label.axes.get_window_extent()
-        assert outside.width >= report.NARROWEST * report.DPI - 1
-        assert outside.x0 <= inside.x0 < inside.x1 <= outside.x1
-
-
-def drawn_texts(posted, predictor, as_is=False):
-    """All texts of a report; `as_is` as matplotlib's objects."""
-    drawn = []
-    saved = report._Page.saved
-
-    def saved_and_read(page, *arguments):
-        content = saved(page, *arguments)
-        drawn.extend(text if as_is else text.get_text() for text in page._figure.findobj(Text))
-        return content
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(report._Page, "saved", saved_and_read)
-        report.write(predictor, posted, "png", "tiny", "", "Take it as a hint.")
-    return drawn
-
-
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        (b"no JSON", "the first line of a report's request is not its contents"),
-        (b"[" * 100_000, "is not its contents"),
-        (b'{"screen": "", "pictures": []}\n', "on one image or two, not on 0"),
-        (contents(encoded(picture(60, 80)))[:-1], "bytes are announced"),
-        (contents(encoded(picture(60, 80)), x=75), "region Logo:75,3,10,20 is not inside the image"),
-        (contents(encoded(picture(60, 80)), width=0), "region Logo:2,3,0,20 is empty"),
-        (contents(encoded(picture(60, 80)), name=5), "is not its contents"),
-        (contents(encoded(picture(60, 80)), y=1e999), "is not its contents"),
-        (contents(b"words"), "0.png is not a JPEG"),
-    ],
-)
-def test_report_of_something_else_is_refused(client, body, expected):
-    response = client.post("/report.png", content=body, headers=BYTES)
-    assert response.status_code == 422, response.text
-    assert expected in response.json()["error"]
 
 
 # === Waiting ===

@@ -7,11 +7,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
 from trainer import files
-from trainer.errors import PlaceError, UserError
+from trainer.errors import ContentError, PlaceError, UserError
 from trainer.files import check_place, is_taken, replacing
 
 NOWHERE = "/proc/none"
@@ -161,7 +162,7 @@ def mount(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "chmod", lambda path, mode: on_mount(chmod, path)(path, mode))
     monkeypatch.setattr(os, "utime", refused(errno.EPERM))
     (files.MOUNT / "bucket").mkdir(parents=True)
-    monkeypatch.setattr(files.tempfile, "tempdir", str(tmp_path / "local"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "local"))
     (tmp_path / "local").mkdir()
     return files.MOUNT / "bucket"
 
@@ -253,3 +254,8 @@ def test_full_local_disk_is_named_for_an_output_on_a_mounted_bucket(mount):
     with pytest.raises(UserError, match=message), replacing(mount / "data") as partial:
         refused(errno.ENOSPC)(partial)
     assert not listed(mount.parent.parent)
+
+
+def test_json_that_has_no_end_is_refused():
+    with pytest.raises(ContentError, match=r"^/dev/zero has more than 268,435,456 bytes: remedy$"):
+        files.read_json(pathlib.Path("/dev/zero"), "remedy")

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 from rich.console import Console
 
+from tests.consoles import printed
 from tests.trainer import predictable
 from trainer import generated
 from trainer.__main__ import main
@@ -72,7 +73,7 @@ def test_report_and_terminal_say_it_of_scores_and_models(of_sample, sample_data,
     write_report(tmp_path / "evaluation", tmp_path / "report.html")
     console = Console(file=io.StringIO(), width=80)
     print_evaluation(evaluation, console)
-    for shown in ((tmp_path / "report.html").read_text(), console.file.getvalue()):
+    for shown in ((tmp_path / "report.html").read_text(), printed(console)):
         assert generated.ALL_SCORES in shown
         assert f"The candidate was {generated.MARK}" in shown
 
@@ -81,7 +82,7 @@ def test_report_and_terminal_of_real_data_do_not_say_it(evaluated, evaluation, t
     write_report(evaluated, tmp_path / "report.html")
     console = Console(file=io.StringIO(), width=80)
     print_evaluation(evaluation, console)
-    for shown in ((tmp_path / "report.html").read_text(), console.file.getvalue()):
+    for shown in ((tmp_path / "report.html").read_text(), printed(console)):
         assert "enerated shapes" not in shown
 
 

@@ -82,8 +82,8 @@ def test_convolution_of_the_doubled_map_is_that_of_tensorflow_1_up_to_the_border
             answer = convolve(*inputs)
             total = tf.reduce_sum(answer * weights)
         results.append([answer, *tape.gradient(total, inputs)])
-    for expected, result in zip(*results, strict=True):
-        np.testing.assert_allclose(result, expected, atol=2e-5)
+    for direct, result in zip(*results, strict=True):
+        np.testing.assert_allclose(result, direct, atol=2e-5)
 
 
 def test_convolution_of_phases_is_that_of_their_pixels():

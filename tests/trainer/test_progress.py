@@ -2,10 +2,10 @@
 
 import os
 import re
+import time
 
 import pytest
 
-from trainer import progress
 from trainer.progress import Tracker
 
 END = "the end of what is shown"
@@ -53,7 +53,7 @@ def test_escapes_in_a_name_are_spelled(place, request):
 
 def test_log_says_how_long_the_rest_takes_by_the_speed_after_the_first_advance(log, monkeypatch):
     clock = [1000.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     with Tracker("training", 100, "steps", later=100) as tracker:
         for seconds in (60, 6, 6):  # the first step took a minute of preparation
             clock[0] += seconds
@@ -66,7 +66,7 @@ def test_log_says_how_long_the_rest_takes_by_the_speed_after_the_first_advance(l
 
 def test_lines_of_a_log_become_fewer_and_stop_at_two_a_minute(log, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     with Tracker("training", 10**6, "steps") as tracker:
         for _ in range(3600):
             clock[0] += 1

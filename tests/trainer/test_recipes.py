@@ -42,13 +42,23 @@ def test_setting_that_a_recipe_sets_too_is_refused_with_both_values():
             with_recipe(TrainConfig(recipe=name, epochs=99), True)
         for setting in recipes.RECIPES[name].finetune:
             assert f"{setting}=" in str(raised.value)
-    with pytest.raises(UserError, match=r"^epochs and zoom are given twice"):
-        with_recipe(dataclasses.replace(TrainConfig(recipe="few"), epochs=99, zoom=0.2), False)
+    with pytest.raises(UserError, match=r"^epochs and patience are given twice"):
+        with_recipe(dataclasses.replace(TrainConfig(recipe="few"), epochs=99, patience=2), False)
+
+
+def test_default_value_that_was_given_is_refused_as_any_other():
+    config = TrainConfig(recipe="few", epochs=TrainConfig.epochs)
+    assert with_recipe(config, False).epochs == 3
+    with pytest.raises(
+        UserError, match=rf"^epochs is given twice: epochs={TrainConfig.epochs}, and recipe=few sets"
+    ):
+        with_recipe(config, False, given=["recipe", "epochs"])
+    assert with_recipe(dataclasses.replace(config, epochs=3), False, given=["epochs"]).epochs == 3
 
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch):
-    monkeypatch.setitem(recipes.RECIPES, "few", recipes.Recipe("few", {"epochs": 3, "zoom": 0.1}))
+    monkeypatch.setitem(recipes.RECIPES, "few", recipes.Recipe("few", {"epochs": 3, "patience": 1}))
 
 
 def test_help_lists_every_setting_of_every_recipe():

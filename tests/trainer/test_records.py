@@ -65,13 +65,13 @@ def damaged(content):
     for path, wrong in cases if len(cases) < MOST else random.Random(0).sample(cases, MOST):
         changed = copy.deepcopy({"root": content})
         place = changed
-        *parents, last = ("root", *path)
-        for key in parents:
+        keys = ["root", *path]
+        for key in keys[:-1]:
             place = place[key]
         if wrong is KeyError:
-            del place[last]
+            del place[keys[-1]]
         else:
-            place[last] = wrong
+            place[keys[-1]] = wrong
         yield json.dumps(changed["root"])
     whole = json.dumps(content)
     yield from (whole[: len(whole) // 2], "", "\0", "\xff" * 9, "[" * 100_000, "1" * 5000)

@@ -257,12 +257,13 @@ def test_a_member_that_unpacks_to_too_much_is_refused_before_it_is(tmp_path, mon
     assert files(tmp_path / "scratch") == {}
 
 
-def test_a_sparse_file_counts_with_its_holes(tmp_path):
+def test_a_file_of_holes_is_refused_before_it_is_unpacked(tmp_path):
     entry = tarfile.TarInfo("1.png")
-    entry.pax_headers = {"GNU.sparse.size": str(10**12), "GNU.sparse.map": f"0,0,{10**12},0"}
+    entry.pax_headers = {"GNU.sparse.size": "5000", "GNU.sparse.map": "0,0,5000,0"}
     archive = write_tar(tmp_path / "x.tar", {}, extra=[entry])
-    with pytest.raises(UserError, match=r"x\.tar has a file 1\.png that unpacks to 1e\+03 GB, more than the"):
+    with pytest.raises(UserError, match=r"x\.tar has a member '1\.png' that is a sparse file"):
         read(archive, tmp_path / "scratch")
+    assert files(tmp_path / "scratch") == {}
 
 
 @pytest.mark.parametrize("first", [{}, CONTENT], ids=["first", "last"])

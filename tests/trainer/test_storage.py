@@ -10,6 +10,7 @@ import pytest
 from tests import small_sources
 from tests.gcs import answering, refusing, serving, upload
 from trainer import storage
+from trainer.artifacts import SourceObject
 from trainer.errors import UserError
 from trainer.local_files import checksum
 
@@ -273,7 +274,7 @@ def test_an_object_whose_name_climbs_out_is_refused(monkeypatch, tmp_path):
 
 def test_objects_that_cannot_all_be_files_are_named_before_any_is_downloaded(tmp_path):
     for names in (["a", "a/b"], ["a//b"], ["a/./b"]):
-        objects = [storage.SourceObject(name, 1, "00000000") for name in names]
+        objects = [SourceObject(name, 1, "00000000") for name in names]
         with pytest.raises(UserError, match=r"^gs://any/set has an object .*; rename"):
             storage.download("gs://any/set", objects, tmp_path / "here")
     assert list(tmp_path.iterdir()) == []
@@ -281,7 +282,7 @@ def test_objects_that_cannot_all_be_files_are_named_before_any_is_downloaded(tmp
 
 def test_objects_without_room_are_not_downloaded(tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "LEFT_BYTES", 10**18)
-    objects = [storage.SourceObject("a", 5000, "00000000")]
+    objects = [SourceObject("a", 5000, "00000000")]
     with pytest.raises(
         UserError, match=r"gs://any/set has 5e-06 GB, but the disk of .* has room for 0 GB; free some"
     ):

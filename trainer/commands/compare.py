@@ -51,8 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--html",
         type=output_file,
         metavar="FILE",
-        help="Write a page with the images on which the models differ most, and next to it one picture "
-        "to share (.png and .pdf).",
+        help="Write a page with the images on which the models differ most.",
     )
     add("--json", type=output_file, metavar="FILE", help="Write the comparison as JSON; - is the standard output.")
 
@@ -88,18 +87,17 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     else:
         shared = find_shared(contestants)
     results = {name: compare(name, shared[name], parsed.metric, parsed.confidence) for name in shared}
-    written = []
     if parsed.html:
         announce(f"drawing {parsed.html}")
         from trainer.reports.compare_page import write_comparison
 
-        written = write_comparison(contestants, shared, results, parsed.confidence, parsed.html)
+        write_comparison(contestants, shared, results, parsed.confidence, parsed.html)
     print_comparison(results, parsed.confidence, Console())
     for contestant in contestants:
         if contestant.notice:
             print(contestant.notice)
-    if written:
-        print(f"Report: {written[0]}; to share: {', '.join(map(str, written[1:]))}")
+    if parsed.html:
+        print(f"Report: {parsed.html}")
     return {
         "confidence": parsed.confidence,
         "models": {each.label: {"named": each.name, **each.facts} for each in contestants},

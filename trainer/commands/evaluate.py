@@ -30,7 +30,7 @@ def configure(parser: Parser) -> None:
         "--report",
         type=output_file,
         metavar="HTML",
-        help="Write a page with the results, and next to it the same in one picture to share (.png and .pdf).",
+        help="Write a page with the results; the browser prints it as a PDF.",
     )
     add_settings(parser, EvaluateConfig)
     add_settings(parser, HeldOutConfig)
@@ -44,9 +44,10 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.models.find import find_model
 
     config, held_out = settings(EvaluateConfig, parsed), settings(HeldOutConfig, parsed)
+    test_share = settings(FetchConfig, parsed).test_share
     check(
-        bool(held_out.test_dataset or not parsed.test_share),
-        f"test_share is {parsed.test_share:g}, but test_dataset is empty; name the dataset that it is a share of",
+        bool(held_out.test_dataset or not test_share),
+        f"test_share is {test_share:g}, but test_dataset is empty; name the dataset that it is a share of",
     )
     model, champion = find_answering(parsed.model).folder, parsed.champion and find_model(parsed.champion)
 
@@ -66,17 +67,14 @@ def execute(parsed: argparse.Namespace) -> None:
         if held_out.test_dataset:
             data = [*data, _fetch(held_out, parsed, f"{folder}/prepared")]
         evaluation = evaluate(config, model, prepared_by_name(data), parsed.output_dir, champion)
-    written = []
     if parsed.report:
         announce(f"drawing {parsed.report}")
-        from trainer.reports.report import write_report, write_summary
+        from trainer.reports.report import write_report
 
         write_report(parsed.output_dir, parsed.report, registers=False)
-        stem = pathlib.Path(parsed.report).with_suffix("")
-        written = [parsed.report, *map(str, write_summary(parsed.output_dir, stem, registers=False))]
     print_evaluation(evaluation, Console(), registers=False)
-    if written:
-        print(f"Report: {written[0]}; to share: {', '.join(written[1:])}")
+    if parsed.report:
+        print(f"Report: {parsed.report}")
     require_baseline(evaluation)
     print(f"wrote {parsed.output_dir}")
     print(f"{REGISTERS_NOTHING} Use --champion to compare with a default model.")

@@ -1,4 +1,4 @@
-"""Export a trained model: as a SavedModel for servers, as TFLite for mobile devices (LiteRT), or in compact form.
+"""Export a trained model: as a SavedModel for servers, or in compact form.
 
 The compact form, `--format int8`, is a folder of 25 MB that every command takes as a model: the weights of kernels
 have 8 bits and a scale for each output channel, and are float32 again when they are loaded.
@@ -9,19 +9,15 @@ import dataclasses
 import pathlib
 from typing import Any
 
-from trainer.config import EXPORT_FORMATS, QUANTIZATIONS, SIGNATURES
+from trainer.config import EXPORT_FORMATS, SIGNATURES
 from trainer.errors import UserError
 from trainer.loading import load_tensorflow
 from trainer.settings_cli import add_model, output_path
 
-SAVED_MODEL, TFLITE, COMPACT = EXPORT_FORMATS
-HELP = "export a model for servers or mobile devices, or in compact form"
-OWN_FLAGS = (
-    ("image_size", "", (SAVED_MODEL, TFLITE)),
-    ("default_signature", SIGNATURES[0], (SAVED_MODEL,)),
-    ("quantization", QUANTIZATIONS[0], (TFLITE,)),
-)
-"""Flags that not all formats have, their defaults, and the formats that have them."""
+SAVED_MODEL, COMPACT = EXPORT_FORMATS
+HELP = "export a model for servers, or in compact form"
+SAVED_MODEL_FLAGS = {"image_size": "", "default_signature": SIGNATURES[0]}
+"""Flags that only a SavedModel has, and their defaults."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,19 +30,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--image-size",
         default="",
         metavar="HxW",
-        help="Only for SavedModels and TFLite: network input in pixels (default: the training's).",
+        help="Only for SavedModels: network input in pixels (default: the training's).",
     )
     parser.add_argument(
         "--default-signature",
         default=SIGNATURES[0],
         choices=SIGNATURES,
         help="Only for SavedModels: signature for requests that name none (default: %(default)s).",
-    )
-    parser.add_argument(
-        "--quantization",
-        default=QUANTIZATIONS[0],
-        choices=QUANTIZATIONS,
-        help="Only for TFLite: type of the weights (default: %(default)s, which means float32).",
     )
     parser.add_argument(
         "--flip-prediction",
@@ -60,10 +50,11 @@ def execute(parsed: argparse.Namespace) -> None:
     path = pathlib.Path(parsed.output)
     if path.exists():
         raise UserError(f"{path} exists already; name another --output, or remove it")
-    for flag, default, formats in OWN_FLAGS:
-        if parsed.format not in formats and getattr(parsed, flag) != default:
-            of = f"format{'s' * (len(formats) > 1)} {' and '.join(formats)}"
-            raise UserError(f"--{flag.replace('_', '-')} is for the {of}, but --format is {parsed.format}")
+    for flag, default in SAVED_MODEL_FLAGS.items():
+        if parsed.format != SAVED_MODEL and getattr(parsed, flag) != default:
+            raise UserError(
+                f"--{flag.replace('_', '-')} is for the format {SAVED_MODEL}, but --format is {parsed.format}"
+            )
 
     from trainer.config import parse_image_size
     from trainer.models.answering import find_answering
@@ -86,10 +77,6 @@ def execute(parsed: argparse.Namespace) -> None:
         from trainer.models.saved_model import write_saved_model
 
         write_saved_model(model, size, path, parsed.default_signature, notice)
-    elif parsed.format == TFLITE:
-        from trainer.models.lite import write_lite
-
-        write_lite(model, size, path, parsed.quantization)
     else:
         _export_compact(model, size, path, folder)
     files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]

@@ -1,7 +1,7 @@
 """Predict the saliency maps of images, and measure how much attention their regions get.
 
   python -m trainer predict photo.jpg
-  python -m trainer predict photos gs://bucket/more --output-dir maps --format png,overlay --contact-sheet all.jpg
+  python -m trainer predict photos gs://bucket/more --output-dir maps --format png,overlay
   python -m trainer predict page.png --region button:20,300,160,48 --region logo:2%,1%,20%,8%
   python -m trainer predict --compare before.png after.png --region button:20,300,160,48 --output-dir maps
 
@@ -13,7 +13,6 @@ if any image failed, else 0. A line on stderr says which model answers.
 
 import argparse
 import contextlib
-import dataclasses
 import pathlib
 import sys
 from collections.abc import Generator, Sequence
@@ -30,10 +29,9 @@ from trainer.text import printable
 if TYPE_CHECKING:
     from trainer.prediction.predict import Outcome
     from trainer.prediction.regions import Region
-    from trainer.prediction.sheet import Sheet
 
 HELP = "predict saliency maps, measure regions, compare designs"
-IMAGE_SETTINGS = ("format", "opacity", "contour_levels", "batch_size")
+IMAGE_SETTINGS = ("format", "opacity", "batch_size")
 """Settings that `--compare` does not use."""
 
 
@@ -48,12 +46,6 @@ def configure(parser: Parser) -> None:
         metavar="DIR",
         help="Folder for the results; it keeps the layout of the input folders. Without it, a local file gets its "
         "results next to it if nothing else is asked for, or if --format is given.",
-    )
-    add(
-        "--contact-sheet",
-        type=output_file,
-        metavar="FILE",
-        help="Write a page of thumbnails; several pages for many images.",
     )
     add_region(parser)
     add("--compare", nargs=2, metavar=("A", "B"), help="Two designs: where B gets more or less attention than A.")
@@ -81,8 +73,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
 def _check_compare_options(parsed: argparse.Namespace, config: PredictConfig) -> None:
     """Raise `UserError` for options that `--compare` does not use."""
-    names = ["contact_sheet"] if parsed.contact_sheet else []
-    names += [name for name in IMAGE_SETTINGS if getattr(config, name) != getattr(PREDICT_DEFAULTS, name)]
+    names = [name for name in IMAGE_SETTINGS if getattr(config, name) != getattr(PREDICT_DEFAULTS, name)]
     flags = ", ".join(f"--{name.replace('_', '-')}" for name in names)
     check(not names, f"{flags} cannot be used with --compare, which writes one image of the difference")
 
@@ -96,7 +87,7 @@ def _formats(parsed: argparse.Namespace, config: PredictConfig) -> tuple[str, ..
     if config.formats or parsed.output_dir:
         formats = config.formats or ("png",)
     else:
-        formats = () if parsed.region or parsed.contact_sheet or parsed.json else ("overlay",)
+        formats = () if parsed.region or parsed.json else ("overlay",)
     for name in parsed.images if formats and not parsed.output_dir else ():
         check(
             not local_path(name).is_dir(),
@@ -118,25 +109,18 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     from trainer.models.answering import find_answering
     from trainer.prediction.inputs import find_inputs
     from trainer.prediction.predict import JSON_SCHEMA, as_json
-    from trainer.prediction.render import THUMBNAIL_PX
     from trainer.prediction.results import name_results, protect
-    from trainer.prediction.sheet import Sheet
 
     formats = _formats(parsed, config)
     regions, listing = _regions(parsed), find_inputs(parsed.images, parsed.output_dir)
     inputs = listing.inputs
     paths = name_results(inputs, parsed.output_dir, formats)
-    sheet = Sheet(parsed.contact_sheet, len(inputs)) if parsed.contact_sheet else None
-    json_files = [parsed.json] if parsed.json else []
-    protect(inputs, {"--contact-sheet": sheet.paths if sheet else [], "--json": json_files})
+    protect(inputs, {"--json": [parsed.json] if parsed.json else []})
     answering = find_answering(parsed.model)
     model = answering.folder
     notice = answering.tell()
-    if sheet:
-        sheet.note = " ".join(filter(None, [f"Model: {answering.description}.", notice]))
-    predicted = _outcomes(model, inputs, paths, config, regions, THUMBNAIL_PX if sheet else 0)
-    outcomes = _collect(predicted, len(inputs), sheet)
-    _print_summary(outcomes, parsed.output_dir, sheet, listing.skipped)
+    outcomes = _collect(_outcomes(model, inputs, paths, config, regions), len(inputs))
+    _print_summary(outcomes, parsed.output_dir, listing.skipped)
     failed = sum(bool(outcome.error) for outcome in outcomes)
     images = [as_json(outcome) for outcome in outcomes]
     about = {"schema": JSON_SCHEMA, "named": answering.name, "model": str(model), "notice": notice}
@@ -144,7 +128,7 @@ def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
 
 
 def _outcomes(
-    model: pathlib.Path, inputs: Any, paths: Any, config: PredictConfig, regions: Any, thumbnail_px: int
+    model: pathlib.Path, inputs: Any, paths: Any, config: PredictConfig, regions: Any
 ) -> Generator["Outcome", None, None]:
     """The outcome of each image; loads the network only if at least one image can be read."""
     from trainer.prediction.predict import failures, predict
@@ -156,35 +140,30 @@ def _outcomes(
     from trainer.prediction.predictor import Predictor
 
     announce("loading the model")
-    yield from predict(Predictor(model), inputs, paths, config, regions, thumbnail_px)
+    yield from predict(Predictor(model), inputs, paths, config, regions)
 
 
-def _collect(predicted: Generator["Outcome", None, None], count: int, sheet: "Sheet | None") -> list["Outcome"]:
-    """All outcomes, without thumbnails; shows the progress, prints errors, and fills the contact sheet."""
+def _collect(predicted: Generator["Outcome", None, None], count: int) -> list["Outcome"]:
+    """All outcomes; shows the progress, and prints errors."""
     from trainer.progress import Tracker
 
     outcomes, failed = [], 0
     with (
         # One image has no speed, and the summary says what became of it.
         Tracker("predicting", count, "images") if count > 1 else contextlib.nullcontext() as tracker,
-        sheet or contextlib.nullcontext(),
         contextlib.closing(predicted),
     ):
         for outcome in predicted:
             if outcome.error:
                 failed += 1
                 print(f"error: {outcome.error}", file=sys.stderr, flush=True)
-            elif sheet and outcome.thumbnail:
-                sheet.add(outcome.input.label, *outcome.thumbnail)
-            outcomes.append(dataclasses.replace(outcome, thumbnail=None))
+            outcomes.append(outcome)
             if tracker:
                 tracker.advance(details=f"{failed} failed" if failed else "")
     return outcomes
 
 
-def _print_summary(
-    outcomes: Sequence["Outcome"], output_dir: str, sheet: "Sheet | None", skipped: Sequence[str]
-) -> None:
+def _print_summary(outcomes: Sequence["Outcome"], output_dir: str, skipped: Sequence[str]) -> None:
     """Print the table of regions, the number of predicted images, and where their results are."""
     from rich.console import Console
 
@@ -196,7 +175,6 @@ def _print_summary(
         Console().print(measures_table(outcomes))
     beside = [str(path) for outcome in outcomes if not outcome.error for path in outcome.written.values()]
     written = [output_dir] if output_dir and predicted else beside
-    written += [str(path) for path in sheet.written] if sheet else []
     where = f", see {some([printable(path) for path in written])}" if written else ""
     if len(outcomes) == predicted == 1:
         (y, x), focus = outcomes[0].peak_at, outcomes[0].focus

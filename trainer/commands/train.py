@@ -3,7 +3,8 @@
 import argparse
 import shlex
 
-from trainer.config import CACHES, TrainConfig
+from trainer.artifacts import checkpoints_of
+from trainer.config import CACHES, TrainConfig, with_recipe
 from trainer.parser import Parser
 from trainer.settings_cli import MODEL, add_settings, output_dir, output_dir_or_address, output_file, settings
 
@@ -61,8 +62,8 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.models.find import find_model
     from trainer.training.start import train_checked
 
-    config = settings(TrainConfig, parsed)
-    checkpoints = parsed.checkpoint_dir or f"{parsed.output_dir.rstrip('/')}.checkpoints"
+    config = with_recipe(settings(TrainConfig, parsed), bool(parsed.base_model), given=vars(parsed))
+    checkpoints = parsed.checkpoint_dir or checkpoints_of(parsed.output_dir)
     train_checked(
         config,
         parsed.dataset_dir,

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from trainer.artifacts import PREPARE_AGAIN, Manifest
 from trainer.config import CACHES
 from trainer.data import memory, tfrecords
-from trainer.data.augment import Augmentation
 from trainer.errors import UserError, check_choice
 from trainer.progress import LOG_EVERY_S, Tracker
 from trainer.tracing import without_autograph
@@ -34,7 +33,6 @@ ALIGNMENT = 64
 GATHER_IMAGES = 8
 """A call gathers at least about this many images, because a call costs as much as copying one."""
 
-AS_THEY_ARE = Augmentation()
 
 # === The decoded split ===
 
@@ -188,7 +186,7 @@ def training_batches(
     n_replicas_here: int = 1,
     first_replica: int = 0,
     n_replicas: int = 1,
-    augmentation: Augmentation = AS_THEY_ARE,
+    flip: bool = False,
 ) -> tf.data.Dataset:
     """One epoch in the order of `epoch_order`, which does not depend on the number of replicas.
 
@@ -205,7 +203,7 @@ def training_batches(
         n_replicas_here: number of replicas that this process feeds.
         first_replica: index of the first of them among all, from 0.
         n_replicas: number of replicas of the whole job.
-        augmentation: random variants of the images to take in place of them.
+        flip: mirror each image and its map left to right with a probability of one half.
 
     Returns:
         Dicts of index (b,) int64, stimulus (b, H, W, 3) uint8 and density (b, H, W, 1) uint8; b is
@@ -214,17 +212,29 @@ def training_batches(
     order = epoch_order(len(split), seed, epoch)
     whole = order[: len(order) // batch_size * batch_size]
     slices = _slices(whole, batch_size, skip_steps, n_replicas_here, first_replica, n_replicas)
-    if not augmentation:
+    if not flip:
         return _gathered(split, slices)
-    drawn = {name: tf.constant(of_all) for name, of_all in augmentation.draw(len(split), seed, epoch).items()}
+    flipped = tf.constant(epoch_flips(len(split), seed, epoch))
 
     @without_autograph
-    def vary(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        rows = {name: tf.gather(of_all, batch["index"]) for name, of_all in drawn.items()}
-        return augmentation.vary(batch, rows)
+    def mirror(batch: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        is_flipped = tf.gather(flipped, batch["index"])[:, None, None, None]
+        images = {name: batch[name] for name in ("stimulus", "density")}
+        mirrored = {name: tf.where(is_flipped, image[:, :, ::-1], image) for name, image in images.items()}
+        return {**batch, **mirrored}
 
-    varied = _gathered(split, slices).map(vary, num_parallel_calls=_parallel(), deterministic=True)
-    return varied.prefetch(2).with_options(_options())
+    batches = _gathered(split, slices).map(mirror, num_parallel_calls=_parallel(), deterministic=True)
+    return batches.prefetch(2).with_options(_options())
+
+
+def epoch_flips(count: int, seed: int, epoch: int) -> NDArray[np.bool_]:
+    """Whether each of `count` images is mirrored in an epoch (from 0), (count,) bool.
+
+    It is drawn for all images at once by their index, so that it depends neither on the batch, nor on the
+    replicas, nor on where a run resumes.
+    """
+    drawn: NDArray[np.float64] = np.random.default_rng(np.random.SeedSequence([seed, epoch, 1])).random(count)
+    return drawn < 0.5
 
 
 def validation_batches(

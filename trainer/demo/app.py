@@ -19,11 +19,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainer import heat
-from trainer.demo import meanings, report, responses, screens, uploads
+from trainer.demo import meanings, responses, screens, uploads
 from trainer.demo.queue import Queue
 from trainer.demo.uploads import RefusedError
 from trainer.errors import UserError
-from trainer.prediction import render
 from trainer.prediction.predictor import Predictor
 
 PAGE = pathlib.Path(__file__).parent / "page"
@@ -51,7 +50,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(self), microphone=(), geolocation=(), display-capture=()",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=(), display-capture=()",
     "Cache-Control": "no-store",  # keeps images out of the browser's cache
 }
 """Of every response: the browser may run and load only what this server sends."""
@@ -77,7 +76,6 @@ def build_app(
         Route("/map", app.map, methods=["POST"]),
         Route("/map.png", app.map_png, methods=["POST"]),
         Route("/overlay.png", app.overlay_png, methods=["POST"]),
-        Route("/report.{format}", app.report, methods=["POST"]),
         Mount("/", StaticFiles(directory=PAGE, html=True)),
     ]
     middleware = [Middleware(_SecurityHeaders), Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))]
@@ -117,10 +115,6 @@ class _App:
                 "change": _colors(heat.CHANGE),
                 "opacity": heat.OPACITY,
                 "dimmed": heat.DIMMED,
-                "levels": render.LEVELS,
-                "lines": render.level_colors(render.LEVELS),
-                "ink": render.INK,
-                "halo": render.HALO,
             }
         )
 
@@ -143,16 +137,6 @@ class _App:
         view = _one_of(request, "view", responses.VIEWS, "heat")
         draw = functools.partial(responses.overlay_png, screen=_screen(request), opacity=opacity, view=view)
         return await self._respond(request, draw)
-
-    async def report(self, request: Request) -> Response:
-        """The report on the posted images and their regions."""
-        kind = request.path_params["format"]
-        if kind not in report.TYPES:
-            raise RefusedError(404, f"a report is {' or '.join(report.TYPES)}")
-        write = functools.partial(
-            responses.report_of, format=kind, model=self.model, notice=self.notice, hint=self.hint
-        )
-        return await self._respond(request, write)
 
     async def _respond(self, request: Request, respond: Callable[[Predictor, bytes, str], Response]) -> Response:
         """Read the posted image and respond in its turn; raises `RefusedError` with a status and a reason."""

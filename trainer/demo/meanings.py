@@ -1,4 +1,4 @@
-"""What the figures of a region mean, for the page and for its report, and the colours of regions."""
+"""What the figures of a region on the page mean, and the colours of regions."""
 
 from trainer.evaluation.wording import TIMES
 

@@ -1,7 +1,6 @@
 """Makes the responses of an image: its map for the page, and the downloads. Runs in the prediction thread."""
 
 import dataclasses
-import hashlib
 import io
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +12,7 @@ from PIL import Image
 from starlette.responses import Response
 
 from trainer.data import sample
-from trainer.demo import report, screens
+from trainer.demo import screens
 from trainer.heat import OPACITY, blend, tint
 from trainer.picture import Pixels, read_picture
 from trainer.prediction import render
@@ -38,8 +37,8 @@ VIEWS: Mapping[str, Callable[[Pixels, NDArray[np.float32], float], Pixels]] = {"
 def map_for_page(predictor: Predictor, data: bytes, origin: str, screen: str) -> Response:
     """The saliency map for the page: little-endian float32 in 0..1, row by row.
 
-    The headers have its size, that of the image, the SHA-256 of `data`, and the number of screens that were
-    predicted one by one (`screens.predict`).
+    The headers have its size, that of the image, and the number of screens that were predicted one by one
+    (`screens.predict`).
 
     It is the map at the image's own size, reduced by averaging areas until its longer side has `MAX_MAP_PX`: sums
     over regions stay the same.
@@ -56,7 +55,7 @@ def map_for_page(predictor: Predictor, data: bytes, origin: str, screen: str) ->
     ends.append(time.perf_counter())
     sizes = {"image": image.shape, "map": shrunk.shape}
     headers = {f"{name}-size": f"{size[1]}x{size[0]}" for name, size in sizes.items()}
-    headers |= {"image-sha256": hashlib.sha256(data).hexdigest(), "map-screens": str(n_screens)}
+    headers |= {"map-screens": str(n_screens)}
     # Browsers show this header with the request.
     stages = zip(("decode", "predict", "shrink"), np.diff(ends) * 1000, strict=True)
     headers["Server-Timing"] = ", ".join(f"{name};dur={ms:.1f}" for name, ms in stages)
@@ -75,14 +74,6 @@ def overlay_png(
     """The map in heat colours over the image at its own size, as a view of VIEWS; as `map_for_page`."""
     image = read_picture(data, origin, screens.MAX_PIXELS)
     return _png(Image.fromarray(VIEWS[view](image, screens.predict(predictor, image, screen)[0], opacity)))
-
-
-def report_of(
-    predictor: Predictor, data: bytes, origin: str, format: str, model: str, notice: str, hint: str
-) -> Response:
-    """The report on one or two images, `png` or `pdf`; `data` is as `report.parse` takes it, the rest as there."""
-    content = report.write(predictor, report.parse(data), format, model, notice, hint)
-    return Response(content, media_type=report.TYPES[format])
 
 
 def pattern(number: int) -> Response:

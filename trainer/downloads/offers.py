@@ -104,6 +104,8 @@ def name_of(headers: Mapping[str, str], address: str, *urls: str) -> str:
         given = message.get_filename("")
     except (TypeError, ValueError):  # Python raises whatever odd parameters lead it to
         given = ""
+    if not given.isprintable():  # from 3.13 on it takes some of them
+        given = ""
     names = [posixpath.basename(urllib.parse.unquote(urllib.parse.urlsplit(url).path)) for url in urls]
     name = given or next((each for each in names if is_archive(each)), names[0])
     return checked_name(name, address)

@@ -39,7 +39,7 @@ def read(path: pathlib.Path) -> tuple[str, list[Array]]:
         return "HDF5 file of Keras", list(_current(objects, path))
 
 
-def encode(arrays: Mapping[str, npt.NDArray[np.float32]]) -> memoryview:
+def encode(arrays: Mapping[str, npt.NDArray[np.float32]]) -> bytes:
     """The content of a file as `keras.Model.save_weights` writes it: the same bytes for the same arrays.
 
     It is made in memory: a file that HDF5 cannot write, as on a full disk, ends the process when HDF5 closes it.
@@ -56,7 +56,9 @@ def encode(arrays: Mapping[str, npt.NDArray[np.float32]]) -> memoryview:
             group = file.require_group(f"{LAYERS}/{number}/{VARS}")
             group.attrs[NAME] = layer
             group[{"kernel": "0", "bias": "1"}[role]] = value
-    return content.getbuffer()
+    return (
+        content.getvalue()
+    )  # without a copy, unlike its name; a view of the buffer would outlive the file object
 
 
 @contextmanager

@@ -14,16 +14,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image
 
 from trainer.config import MEGAPIXEL, PREDICT_DEFAULTS, PredictConfig
 from trainer.errors import PlaceError, UserError
-from trainer.picture import Picture, Pixels
+from trainer.picture import Picture
 from trainer.pool import map_ahead, open_pool
 from trainer.prediction.inputs import Input
 from trainer.prediction.regions import Measure, Region, focus, measure, peak_of
 from trainer.prediction.render import Map
-from trainer.prediction.results import OVER_IMAGE, write_result
+from trainer.prediction.results import write_result
 from trainer.storage import is_remote
 
 if TYPE_CHECKING:
@@ -56,8 +55,6 @@ class Outcome:
     """(y, x) of the map's largest value, pixels of the image."""
     focus: float = 0.0
     """As `regions.focus`."""
-    thumbnail: tuple[Pixels, Map] | None = None
-    """The image and its map, reduced in size."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +66,6 @@ class _Prepared:
     size: tuple[int, int]
     stimulus: Map
     """(H, W, 3)."""
-    thumbnail: Pixels | None
 
 
 def predict(
@@ -78,7 +74,6 @@ def predict(
     paths: Sequence[Paths],
     config: PredictConfig = PREDICT_DEFAULTS,
     regions: Sequence[Region] = (),
-    thumbnail_px: int = 0,
 ) -> Generator[Outcome, None, None]:
     """Write the maps of images.
 
@@ -88,7 +83,6 @@ def predict(
         paths: the files to write for each image, by format.
         config: how to read and draw; `paths` says what to write.
         regions: to measure in each image.
-        thumbnail_px: longer side of the thumbnails for a contact sheet; 0 for no thumbnails.
 
     Yields:
         The outcome of each image, in order. The outcome of an image that cannot be read has the reason.
@@ -96,7 +90,7 @@ def predict(
     Raises:
         UserError: no more results can be written, or a prediction is not finite.
     """
-    worker = _Worker(predictor, config, regions, thumbnail_px)
+    worker = _Worker(predictor, config, regions)
     max_pending = config.batch_size + 2 * (os.cpu_count() or 1)
     with open_pool() as pool:
         prepared = map_ahead(pool, worker.prepare, zip(inputs, paths, strict=True), max_pending)
@@ -159,11 +153,8 @@ class _Budget:
 class _Worker:
     """The work of the threads before and after the network. They wait for pixels only while they hold none."""
 
-    def __init__(
-        self, predictor: "Predictor", config: PredictConfig, regions: Sequence[Region], thumbnail_px: int
-    ) -> None:
+    def __init__(self, predictor: "Predictor", config: PredictConfig, regions: Sequence[Region]) -> None:
         self._predictor, self._config, self._regions = predictor, config, regions
-        self._thumbnail_px = thumbnail_px
         self._budget = _Budget(PIXELS_AT_ONCE)
 
     def prepare(self, job: tuple[Input, Paths]) -> _Prepared | Outcome:
@@ -172,9 +163,7 @@ class _Worker:
         try:
             picture = open_input(image, self._config.most_pixels, self._regions)
             with self._budget.reserve(picture.size[0] * picture.size[1]):
-                pixels = picture.decode()
-                thumbnail = shrink(pixels, self._thumbnail_px) if self._thumbnail_px else None
-                return _Prepared(image, paths, picture.size, self._predictor.prepare(pixels), thumbnail)
+                return _Prepared(image, paths, picture.size, self._predictor.prepare(picture.decode()))
         except UserError as error:
             return Outcome(image, str(error))
 
@@ -186,9 +175,9 @@ class _Worker:
         with self._budget.reserve(image.size[0] * image.size[1]):
             restored = self._predictor.restore(prediction, image.size)
             # Decoded a second time, so that its pixels need not stay in memory until the prediction.
-            over_image = any(name in OVER_IMAGE for name in image.paths)
+            is_drawn = "overlay" in image.paths
             try:
-                pixels = open_input(image.input, self._config.most_pixels).decode() if over_image else None
+                pixels = open_input(image.input, self._config.most_pixels).decode() if is_drawn else None
             except UserError as error:
                 return Outcome(image.input, str(error))
             measures = measure(restored, self._regions)
@@ -198,10 +187,7 @@ class _Worker:
                     write_result(path, name, restored, pixels, self._config)
                 except PlaceError as error:  # such as a name that becomes too long by what is added to it
                     return Outcome(image.input, str(error))
-        thumbnail = None
-        if image.thumbnail is not None:
-            thumbnail = image.thumbnail, self._predictor.restore(prediction, image.thumbnail.shape[:2])
-        return Outcome(image.input, "", image.size, image.paths, measures, peak_at, focused, thumbnail)
+        return Outcome(image.input, "", image.size, image.paths, measures, peak_at, focused)
 
 
 def open_input(input: Input, max_pixels: int, regions: Sequence[Region] = ()) -> Picture:
@@ -214,13 +200,6 @@ def open_input(input: Input, max_pixels: int, regions: Sequence[Region] = ()) ->
     for region in regions:
         region.box(picture.size, input.label)
     return picture
-
-
-def shrink(pixels: Pixels, longer_px: int) -> Pixels:
-    """An image (h, w, 3), reduced so that its longer side has at most `longer_px` pixels."""
-    small = Image.fromarray(pixels)
-    small.thumbnail((longer_px, longer_px))
-    return np.asarray(small)
 
 
 JSON_SCHEMA = 1

@@ -14,14 +14,12 @@ from trainer.files import replacing
 from trainer.heat import tint
 from trainer.picture import Pixels
 from trainer.prediction.inputs import Input
-from trainer.prediction.render import Map, draw_contours, draw_grey
+from trainer.prediction.render import Map, draw_grey
 from trainer.storage import is_remote
 from trainer.text import printable
 
 MAX_LEVEL = {"png": 255, "png16": 65535}
 """Format of grey levels -> its largest level."""
-OVER_IMAGE = ("overlay", "contour")
-"""Formats that show the image itself."""
 
 
 def name_results(
@@ -76,7 +74,7 @@ def protect(inputs: Sequence[Input], written: Mapping[str, Iterable[str | os.Pat
 def write_result(
     path: pathlib.Path, format: str, map: Map, image: Pixels | None, config: PredictConfig = PREDICT_DEFAULTS
 ) -> None:
-    """Write a map (h, w), 0..1, in one of PREDICT_FORMATS; those OVER_IMAGE need the image (h, w, 3)."""
+    """Write a map (h, w), 0..1, in one of PREDICT_FORMATS; an overlay needs the image (h, w, 3)."""
     with replacing(path, flushed=False) as partial:
         if format == "npy":
             write_array(partial, map)
@@ -84,6 +82,4 @@ def write_result(
             draw_grey(map, MAX_LEVEL[format]).save(partial, "PNG", compress_level=1)
         else:
             assert image is not None
-            is_overlay = format == "overlay"
-            drawn = tint(image, map, config.opacity) if is_overlay else draw_contours(image, map, config.levels)
-            Image.fromarray(drawn).save(partial, "PNG", compress_level=2)
+            Image.fromarray(tint(image, map, config.opacity)).save(partial, "PNG", compress_level=2)

@@ -1,7 +1,6 @@
 """The page of a comparison: the verdicts, the scores, and the images on which the models differ most."""
 
 import os
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,8 +12,7 @@ from trainer.evaluation.contestants import REMEDY, Contestant
 from trainer.evaluation.per_image import CENTER_BIAS
 from trainer.evaluation.shared_scores import Files, Shared, draw
 from trainer.metric_table import METRICS
-from trainer.picture import Pixels
-from trainer.reports import charts, gallery, pages, pictures, score_rows, summary, trainings
+from trainer.reports import charts, gallery, pages, pictures, score_rows, trainings
 
 COLORS = (charts.BLUE, charts.ORANGE, "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 """Of Okabe and Ito; a seventh model has the first colour again."""
@@ -33,22 +31,17 @@ def write_comparison(
     results: Mapping[str, Result],
     level: float,
     html: str | os.PathLike[str],
-) -> list[pathlib.Path]:
-    """Write the page of a comparison at `level`, and its summary; returns the files.
-
-    They have pictures if the data and the models still exist. The summary is that of the first dataset; its files
-    have the name of the page with other suffixes.
-    """
+) -> None:
+    """Write the page of a comparison at `level`; it has pictures if the data and the models still exist."""
     colors = {contestant.label: COLORS[index % len(COLORS)] for index, contestant in enumerate(contestants)}
     first, *others = colors
     heading, head = f"{' and '.join(others)} against {first}", _head(results)
     notices = [text for each in contestants if (text := each.notice)]
-    sets, examples = [], []
+    sets = []
     with scratch.folder(scratch.LOCAL) as folder:
         for name, result in results.items():
             drawn = draw(contestants, shared[name], result.differing, folder / name)
             sets.append(_describe_set(name, result, shared[name], colors, drawn))
-            examples.append(_examples(result, drawn))
     pages.write(
         html,
         "compare.html.jinja",
@@ -64,30 +57,6 @@ def write_comparison(
         ),
         settings=pages.grid(trainings.columns({each.label: _config(each) for each in contestants})),
     )
-    page = summary.Summary(
-        kicker="MSI-Net comparison",
-        title=heading,
-        head=head,
-        notices=notices,
-        verdicts=sets[0]["verdicts"],
-        caption=summary.caption(sets[0]["n_images"], next(iter(results)), level),
-        models=sets[0]["models"],
-        rows=sets[0]["rows"],
-        examples=examples[0],
-    )
-    return [pathlib.Path(html), *summary.write(pathlib.Path(html).with_suffix(""), page)]
-
-
-def _examples(result: Result, drawn: Files) -> list[tuple[str, Mapping[str, Pixels]]]:
-    """Caption and pictures of the images with the largest differences, if there are pictures."""
-    return [
-        (
-            f"Difference in {METRICS[result.metric].label}: {image}",
-            pictures.load_panels(drawn[image], pictures.PANELS),
-        )
-        for image in list(result.differing)[: summary.N_EXAMPLES]
-        if image in drawn
-    ]
 
 
 def _head(results: Mapping[str, Result]) -> pages.Facts:

@@ -10,7 +10,7 @@ from trainer.evaluation import gate, held_out, per_image, wording
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, PerImage
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
-from trainer.reports import ceiling_rows, charts, gallery, pages, pictures, score_rows, summary, trainings, verdict
+from trainer.reports import ceiling_rows, charts, gallery, pages, pictures, score_rows, trainings, verdict
 
 MODELS = {
     "candidate": ("Candidate", charts.BLUE),
@@ -54,36 +54,6 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
         ),
         rule=_rule(content),
     )
-
-
-def write_summary(evaluation: Path, stem: Path, registers: bool = True) -> list[pathlib.Path]:
-    """Write the one-page summary of an evaluation folder, and return its files; arguments as for both writers."""
-    folder = pathlib.Path(evaluation)
-    content, tables = _read(folder)
-    decides = content["decides"]
-    scores = _scores(decides, tables[decides], content)
-    drawn, kld = content["datasets"][decides]["pictures"], METRICS["kld"].label
-    groups = {
-        name: [picture for picture in drawn if picture["group"] == name] for name in ("best", "median", "worst")
-    }
-    # In each group, the scores become worse.
-    places = {"best": 0, "median": len(groups["median"]) // 2, "worst": -1}
-    chosen = {f"{GROUPS[name]} {kld}": group[places[name]] for name, group in groups.items() if group}
-    page = summary.Summary(
-        kicker="MSI-Net evaluation",
-        title=title(content),
-        head=head(folder, content),
-        notices=generated.of_evaluation(content),
-        verdicts=[(*verdict.headline(content, registers), verdict.sentence(content, tables[decides]))],
-        caption=summary.caption(scores["n_images"], decides, content["shown_confidence"]),
-        models=scores["models"],
-        rows=scores["rows"],
-        examples=[
-            (f"{why}: {picture['image']}", pictures.load_panels(_files(folder, picture), PANELS))
-            for why, picture in chosen.items()
-        ],
-    )
-    return summary.write(stem, page)
 
 
 def _read(folder: pathlib.Path) -> tuple[dict[str, Any], dict[str, PerImage]]:

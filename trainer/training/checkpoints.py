@@ -82,7 +82,7 @@ class Checkpoints:
     Args:
         folder: a path or a `gs://` address; created if it does not exist.
         network: the variables of its model and of its optimizer, which is built, are saved and restored;
-            `tf.distribute` may mirror them over replicas. Its result is what `keep_best` keeps.
+            `tf.distribute` may mirror them over replicas.
         identity: values that the run's result depends on; a checkpoint with other values is refused.
         writable: False for the machines of a job that only read.
     """
@@ -100,7 +100,6 @@ class Checkpoints:
         self._writable = writable
         model, optimizer = network.model, network.optimizer
         self._variables = {"model": list(model.variables), "optimizer": list(optimizer.variables)}
-        self._result = list(network.result.variables)
         # Reused by all saves: copying into memory that has been touched before is several times faster.
         self._copies = {
             group: [_like(variable) for variable in self._variables[group]] for group in self._variables
@@ -115,7 +114,7 @@ class Checkpoints:
     def keep_best(self) -> None:
         """Copy the current weights as the best; later checkpoints contain them."""
         if self._writable:
-            self._best = [np.array(_view(variable)) for variable in self._result]
+            self._best = [np.array(_view(variable)) for variable in self._variables["model"]]
 
     def best_weights(self) -> list[np.ndarray]:
         """The arrays of the model's variables, in order, at the last `keep_best`."""

@@ -5,9 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from trainer import losses
 from trainer.config import TrainConfig
-from trainer.tracing import without_autograph
 from trainer.training import step
 from trainer.training.meter import timed_next
 from trainer.training.step import Batch, Network
@@ -18,6 +16,9 @@ SUM = tf.distribute.ReduceOp.SUM
 
 class Compiled:
     """The steps of a network. Each is traced once: all shapes are static, and numbers of steps are tensors.
+
+    The loops are `tf.while_loop` rather than loops of Python for AutoGraph to convert, because AutoGraph rewrites
+    Python's syntax trees, which change with each release: that of TensorFlow 2.20 warns on 3.13 and fails on 3.15.
 
     Args:
         devices: run the steps. On GPUs, XLA compiles the gradients, because it fuses many kernels into one; it
@@ -35,45 +36,44 @@ class Compiled:
             network.optimizer,
             batch_size=config.batch_size,
             accumulation=config.accumulation,
-            loss_of=functools.partial(losses.weighted, cc_weight=config.cc_weight, sim_weight=config.sim_weight),
         )
         self._compute = (
             tf.function(compute, jit_compile=True, autograph=False) if devices.kind == "gpu" else compute
         )
         self._waits = devices.kind == "cpu"  # an accelerator computes while its host continues
-        self.train = tf.function(self._train)
+        self.train = tf.function(self._train, autograph=False)
         """(iterator, number of steps) -> loss before each step (steps,), and seconds spent waiting for data."""
-        self.validate = tf.function(self._validate)
+        self.validate = tf.function(self._validate, autograph=False)
         """(iterator, number of steps) -> sum of the loss over the images of these batches."""
         self.predict = tf.function(self._predict, autograph=False)
         """stimuli (n, H, W, 3) uint8 -> maps (n, H, W, 1)."""
 
-    @without_autograph
     def step(self, batch: Batch) -> tf.Tensor:
         """Take one step on one replica; return its share of the loss over the global batch."""
         return step.train_step(self._network.model, self._network.optimizer, batch, self._compute)
 
     def _train(self, batches: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        losses = tf.TensorArray(tf.float32, size=steps)
-        waited, loss = tf.constant(0.0, tf.float64), tf.constant(0.0)
-        for index in tf.range(steps):
+        def take(index: tf.Tensor, step_losses: tf.TensorArray, waited: tf.Tensor, loss: tf.Tensor) -> Any:
             batch, seconds = timed_next(batches, after=[loss] if self._waits else [])
             loss = self._strategy.reduce(SUM, self._strategy.run(self.step, args=(batch,)), axis=None)
-            losses = losses.write(index, loss)
-            waited += seconds
-        return losses.stack(), waited
+            return index + 1, step_losses.write(index, loss), waited + seconds, loss
+
+        step_losses = tf.TensorArray(tf.float32, size=steps)
+        start = tf.constant(0), step_losses, tf.constant(0.0, tf.float64), tf.constant(0.0)
+        _, step_losses, waited, _ = tf.while_loop(lambda index, *_: index < steps, take, start)
+        return step_losses.stack(), waited
 
     def _validate(self, batches: Any, steps: tf.Tensor) -> tf.Tensor:
-        total = tf.constant(0.0, tf.float64)
-        for _ in tf.range(steps):
+        def take(index: tf.Tensor, total: tf.Tensor) -> Any:
             sums = self._strategy.run(self._validation_step, args=(next(batches),))
-            total += tf.cast(self._strategy.reduce(SUM, sums, axis=None), tf.float64)
-        return total
+            return index + 1, total + tf.cast(self._strategy.reduce(SUM, sums, axis=None), tf.float64)
 
-    @without_autograph
+        start = tf.constant(0), tf.constant(0.0, tf.float64)
+        return tf.while_loop(lambda index, _: index < steps, take, start)[1]
+
     def _validation_step(self, batch: Batch) -> tf.Tensor:
-        return step.validation_step(self._network.result, batch)
+        return step.validation_step(self._network.model, batch)
 
     def _predict(self, stimuli: tf.Tensor) -> tf.Tensor:
-        maps = self._strategy.run(lambda: self._network.result(tf.cast(stimuli, tf.float32)))
+        maps = self._strategy.run(lambda: self._network.model(tf.cast(stimuli, tf.float32)))
         return self._strategy.experimental_local_results(maps)[0]

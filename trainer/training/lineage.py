@@ -15,7 +15,7 @@ CHANGEABLE = (
     "flip_prediction",
 )
 """Settings that may change when a run resumes. The resolved precision may not."""
-LATER = ("head_factor", "flip", "zoom", "color_jitter", "cc_weight", "sim_weight", "weight_decay", "ema_decay")
+LATER = ("flip",)
 """Settings that checkpoints of earlier versions do not have; such a run had their defaults."""
 
 

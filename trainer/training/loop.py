@@ -15,7 +15,6 @@ import tensorflow as tf
 from trainer.artifacts import Manifest
 from trainer.config import TrainConfig
 from trainer.data import batches, tfrecords
-from trainer.data.augment import Augmentation
 from trainer.data.batches import Split
 from trainer.errors import UserError
 from trainer.loading import announce
@@ -74,7 +73,6 @@ class Loop:
         config = self.config
         self.compiled = Compiled(self.devices, self.network, config)
         self._steps_per_epoch = self.data.manifest.counts["train"] // config.batch_size
-        self._augmentation = Augmentation(config.flip, config.zoom, config.color_jitter)
         self._chunk = 1
         self._saved, self._saving_s = time.monotonic(), 0.0
 
@@ -85,7 +83,6 @@ class Loop:
         while not self.is_over:
             epoch = self.progress.epoch
             self.train_epoch(epoch)
-            self.network.take_average()
             self._finish_epoch(epoch, self.validate(epoch))
 
     @property
@@ -103,7 +100,7 @@ class Loop:
                 config.seed,
                 epoch,
                 progress.step,
-                augmentation=self._augmentation,
+                flip=config.flip,
                 **replicas,
             )
         )

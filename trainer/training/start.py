@@ -5,6 +5,7 @@ from typing import Any
 from trainer.config import TrainConfig
 from trainer.loading import load_tensorflow
 from trainer.models.weight_sources import fetch_archive
+from trainer.training import exits
 from trainer.training.checks import Path, check_training
 
 
@@ -20,6 +21,7 @@ def train_checked(
 ) -> dict[str, Any]:
     """Train; arguments, result and errors are those of `trainer.training.train.train`."""
     check_training(config, dataset, output, base_model, accelerator)
+    exits.watch()
     if base_model is None:
         fetch_archive(config.initial_weights)
     load_tensorflow()

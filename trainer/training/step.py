@@ -11,8 +11,6 @@ from trainer import losses
 Batch = dict[str, tf.Tensor]
 Computed = tuple[tf.Tensor, list[tf.Tensor]]
 """A loss and its gradients."""
-Loss = Callable[[Any, Any], Any]
-"""(targets, predictions), both (B, H, W, 1), -> the loss of each image, (B,); see `trainer.losses`."""
 
 
 class Network(NamedTuple):
@@ -21,18 +19,6 @@ class Network(NamedTuple):
     model: keras.Model
     optimizer: Any
     """Built; a `LossScaleOptimizer` in float16."""
-    averaged: keras.Model | None = None
-    """Takes the moving average of the weights from the optimizer after each epoch; None if there is no average."""
-
-    @property
-    def result(self) -> keras.Model:
-        """The network that is validated and kept."""
-        return self.averaged or self.model
-
-    def take_average(self) -> None:
-        """Assign the current moving average to `averaged`."""
-        if self.averaged is not None:
-            self.optimizer.finalize_variable_values(self.averaged.trainable_variables)
 
 
 def gradients(
@@ -41,7 +27,6 @@ def gradients(
     batch: Batch,
     batch_size: int,
     accumulation: int = 1,
-    loss_of: Loss = losses.kld,
 ) -> Computed:
     """Loss and gradients over the global batch: the share of this replica.
 
@@ -52,29 +37,28 @@ def gradients(
         batch_size: images of the step over all replicas; this replica has b of them.
         accumulation: number of parts into which this replica splits its images; divides b. It computes one after
             another, adds up loss and gradients, and holds the activations of one part in memory.
-        loss_of: the loss of each image.
 
     Returns:
         The sum of the loss over b images divided by `batch_size`, () float32; and its gradients with respect to
         `model.trainable_variables`, float32, times the optimizer's loss scale.
     """
     if accumulation == 1:
-        return _part_gradients(model, optimizer, batch, batch_size, loss_of)
+        return _part_gradients(model, optimizer, batch, batch_size)
     loss, sums = tf.constant(0.0), [tf.zeros_like(variable) for variable in model.trainable_variables]
     share = batch["stimulus"].shape[0] // accumulation
     for first in range(0, accumulation * share, share):
         # Unrolled in Python: a tf.while_loop over the parts sometimes fails inside the loop over the steps.
         with tf.control_dependencies([loss, *sums]):
             part = {key: tf.identity(batch[key][first : first + share]) for key in ("stimulus", "density")}
-        part_loss, computed = _part_gradients(model, optimizer, part, batch_size, loss_of)
+        part_loss, computed = _part_gradients(model, optimizer, part, batch_size)
         loss, sums = loss + part_loss, [total + gradient for total, gradient in zip(sums, computed, strict=True)]
     return loss, sums
 
 
-def _part_gradients(model: keras.Model, optimizer: Any, batch: Batch, batch_size: int, loss_of: Loss) -> Computed:
+def _part_gradients(model: keras.Model, optimizer: Any, batch: Batch, batch_size: int) -> Computed:
     with tf.GradientTape() as tape:
         predictions = model(tf.cast(batch["stimulus"], tf.float32), training=True)
-        loss = tf.reduce_sum(loss_of(batch["density"], predictions)) / batch_size
+        loss = tf.reduce_sum(losses.kld(batch["density"], predictions)) / batch_size
         scaled = optimizer.scale_loss(loss)
     return loss, tape.gradient(scaled, model.trainable_variables)
 
@@ -103,9 +87,6 @@ def _finite_together(computed: list[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def validation_step(model: keras.Model, batch: Batch) -> tf.Tensor:
-    """Sum of KLD over the images of a batch; `mask` (b,) float32 is 1 for images and 0 for padding.
-
-    Terms that the training loss may have beside KLD are left out, so that validation losses can be compared.
-    """
+    """Sum of KLD over the images of a batch; `mask` (b,) float32 is 1 for images and 0 for padding."""
     predictions = model(tf.cast(batch["stimulus"], tf.float32))
     return tf.reduce_sum(losses.kld(batch["density"], predictions) * batch["mask"])

@@ -101,7 +101,7 @@ class Devices:
 
     @functools.cached_property
     def _gather(self) -> Any:
-        @tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator]
+        @tf.function(reduce_retracing=True, autograph=False)  # type: ignore[untyped-decorator]
         def gather(row: tf.Tensor) -> tf.Tensor:
             return self.strategy.gather(self.strategy.run(tf.identity, args=(row,)), axis=0)
 

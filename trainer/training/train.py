@@ -132,11 +132,7 @@ def make_network(config: TrainConfig, manifest: Manifest, resolved: str, base_mo
     model = initial.initial_model(config, manifest.image_size, precision.POLICIES[resolved], base_model)
     steps = manifest.counts["train"] // config.batch_size
     optimizer = build_optimizer(config, model, steps, resolved)
-    averaged = None
-    if config.ema_decay:
-        averaged = build_model(manifest.image_size, precision.POLICIES[resolved])
-        averaged.set_weights(model.get_weights())
-    return Network(model, optimizer, averaged)
+    return Network(model, optimizer)
 
 
 def make_deterministic() -> None:

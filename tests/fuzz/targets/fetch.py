@@ -7,12 +7,14 @@ import pathlib
 import random
 import socket
 import zlib
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from PIL import Image
 
 from tests.fuzz import archives, matlab, names, pictures, tables
+from tests.fuzz.mutate import mutated
 from tests.fuzz.verdicts import Input, command, expect
 
 SIZE = matlab.SIZE
@@ -35,10 +37,10 @@ class Target:
         command("fetch", *given, "--cache-dir", "", "--output-dir", str(folder / "out" / "data"), *arguments)
 
     def _input(
-        self, kind: str, folder: pathlib.Path, dataset: str, place: str, *compare: object, **more: object
+        self, kind: str, folder: pathlib.Path, dataset: str, place: str, *compare: Any, **more: Any
     ) -> Input:
         run = functools.partial(self._run, folder, dataset, place)
-        compared = functools.partial(*compare) if compare else lambda: None
+        compared = functools.partial(compare[0], *compare[1:]) if compare else lambda: None
         return Input(kind, run, compared, outputs=folder / "out", **more)
 
     def _archive(self, source: random.Random, folder: pathlib.Path) -> Input:
@@ -56,7 +58,7 @@ class Target:
             data = pictures.of_format(source, form, SIZE)
             made = pictures.Picture(f"sound {form}", data, pictures.SUFFIXES[form])
             if source.random() < 0.6:
-                made = pictures.Picture(f"damaged {form}", pictures.mutated(data, source), made.suffix)
+                made = pictures.Picture(f"damaged {form}", mutated(data, source), made.suffix)
         else:
             made = pictures.picture(source)
         role = source.choice(("stimuli", "stimuli", "maps"))
@@ -158,7 +160,7 @@ def _osie() -> archives.Files:
 # === What was prepared, read without this project ===
 
 
-def _records(folder: pathlib.Path) -> dict[str, dict[str, object]]:
+def _records(folder: pathlib.Path) -> dict[str, dict[str, Any]]:
     """Name of an image -> the features of its record."""
     records = {}
     for shard in sorted((folder / "out" / "data").glob("*.tfrecord")):
@@ -174,7 +176,7 @@ def _records(folder: pathlib.Path) -> dict[str, dict[str, object]]:
     return records
 
 
-def _stimulus(record: dict[str, object]) -> np.ndarray:
+def _stimulus(record: dict[str, Any]) -> np.ndarray:
     return np.frombuffer(record["stimulus"][0], np.uint8).reshape(*SIZE, 3)
 
 

@@ -23,9 +23,8 @@ REGIONS = (
     "a:1,1%,1,1",
 )
 SETTINGS = (
-    ("--format", ("png", "png16", "overlay", "contour", "jpeg", "", "png,png", "npy,,png")),
+    ("--format", ("png", "png16", "overlay", "jpeg", "", "png,png", "npy,,png")),
     ("--opacity", ("0", "2", "nan", "-1", "x")),
-    ("--contour-levels", ("50", "0", "nan", "1e999", "", "x")),
     ("--batch-size", ("1", "0", "-1", "9" * 30)),
     ("--most-megapixels", ("0", "1e-5", "nan", "inf", "1e300")),
 )

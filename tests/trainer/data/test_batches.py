@@ -14,7 +14,7 @@ import pytest
 from tests.prepared import write_prepared
 from trainer.artifacts import Manifest
 from trainer.data import batches, tfrecords
-from trainer.data.batches import Split, epoch_order, training_batches, validation_batches
+from trainer.data.batches import Split, epoch_flips, epoch_order, training_batches, validation_batches
 from trainer.errors import UserError
 
 N_TRAIN, N_VALID = 70, 11  # enough for several shards
@@ -338,3 +338,46 @@ def test_memory_holds_the_images_once(larger):
 def test_on_disk_the_images_take_no_memory_of_the_process(larger):
     folder, n_bytes = larger
     assert output_of(MEMORY, folder, "disk")["private"] < 0.5 * n_bytes
+
+
+# === Mirrored images ===
+
+
+def mirrored(split, batch_size, epoch=0, seed=9, skip_steps=0, **replicas):
+    """Index -> stimulus and density of one epoch with mirrored images."""
+    seen = {}
+    batches = training_batches(split, batch_size, seed, epoch, skip_steps, flip=True, **replicas)
+    for batch in batches.as_numpy_iterator():
+        for index, stimulus, density in zip(batch["index"], batch["stimulus"], batch["density"], strict=True):
+            seen[int(index)] = stimulus, density
+    return seen
+
+
+def as_bytes(images):
+    return {index: stimulus.tobytes() + density.tobytes() for index, (stimulus, density) in images.items()}
+
+
+@pytest.fixture(scope="module")
+def twelve(tmp_path_factory):
+    folder = write_prepared(tmp_path_factory.mktemp("data") / "prepared", n_train=12, size=(24, 40))
+    return Split.load(folder, Manifest.load(folder), "train")
+
+
+def test_half_of_the_images_are_mirrored_with_their_maps(twelve):
+    assert abs(epoch_flips(10_000, 1, 0).mean() - 0.5) < 4 * 0.5 / 100  # four standard errors
+    flips = epoch_flips(12, 9, 0)
+    assert 0 < flips.sum() < 12
+    for index, images in mirrored(twelve, 1).items():
+        for image, original in zip(images, (twelve.stimulus[index], twelve.density[index]), strict=True):
+            np.testing.assert_array_equal(image, original[:, ::-1] if flips[index] else original)
+
+
+def test_whether_an_image_is_mirrored_depends_on_the_image_and_the_epoch_alone(twelve):
+    expected = as_bytes(mirrored(twelve, 1))
+    assert as_bytes(mirrored(twelve, 4)) == expected
+    assert as_bytes(mirrored(twelve, 4, n_replicas_here=2, n_replicas=2)) == expected
+    for first in range(2):
+        assert as_bytes(mirrored(twelve, 4, first_replica=first, n_replicas=2)).items() < expected.items()
+    assert as_bytes(mirrored(twelve, 4, skip_steps=2)).items() < expected.items()
+    for other in ({"epoch": 1}, {"seed": 8}):
+        assert as_bytes(mirrored(twelve, 1, **other)) != expected

@@ -19,6 +19,7 @@ from trainer.downloads.bucket import Bucket
 from trainer.downloads.offers import ChangedError, NoAnswerError
 from trainer.downloads.web import Web
 from trainer.errors import UserError
+from trainer.files import write_json
 
 ROOT = pathlib.Path(__file__).parents[3]
 ZIP = b"PK\x03\x04" + bytes(range(256)) * 4000
@@ -306,7 +307,7 @@ def test_an_archive_on_cloud_storage_is_kept_and_resumed(tmp_path, bucket, monke
     # As if the process had been killed at this point.
     folder = first.path.parent
     (folder / cache.PARTIAL).write_bytes(ZIP[:650_000])
-    cache.write_json(folder / cache.PARTIAL_RECORD, vars(first.offer))
+    write_json(folder / cache.PARTIAL_RECORD, vars(first.offer))
     first.path.unlink()
     assert cache.fetch(tmp_path / "cache", Bucket(address)).path.read_bytes() == ZIP
     assert sorted(read) == list(range(650_000, len(ZIP), 100_000))

@@ -7,7 +7,6 @@ import shutil
 
 import numpy as np
 import pytest
-from PIL import Image
 from rich.console import Console
 
 from tests.trainer.reports.test_report import Page, assert_self_contained
@@ -108,9 +107,9 @@ def test_metric_that_was_not_measured_is_refused(first):
 
 
 def printed(result):
-    console = Console(file=io.StringIO(), width=80)
-    print_comparison({"osie": result}, 0.95, console)
-    return console.file.getvalue().splitlines()
+    file = io.StringIO()
+    print_comparison({"osie": result}, 0.95, Console(file=file, width=80))
+    return file.getvalue().splitlines()
 
 
 def test_terminal_does_not_interpret_names_as_markup(first):
@@ -175,9 +174,7 @@ def test_evaluations_are_compared_by_their_stored_scores(evaluated, evaluation, 
     for panel in ("Stimulus", "Ground truth", "evaluation", "msinet/2"):
         assert shown.text.count(f"<figcaption>{panel}</figcaption>") == 6
     assert comparison["models"]["msinet/2"]["named"] == str(other)
-    assert f"Report: {page}; to share: {page.with_suffix('.png')}, {page.with_suffix('.pdf')}\n" in printed
-    with Image.open(page.with_suffix(".png")) as picture:
-        assert picture.size == (1753, 1240)
+    assert f"Report: {page}\n" in printed
 
 
 def test_without_the_data_there_is_a_page_without_pictures(evaluation, store, other, tmp_path, capsys):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from trainer.errors import ContentError, UserError
+from trainer.machine import resident_bytes
 from trainer.models import apart
 from trainer.models.apart import Limits
 
@@ -116,5 +117,5 @@ def test_the_process_ends_with_the_one_that_waits_for_it(tmp_path):
 
 
 def _is_running(pid):
-    listed = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
-    return bool(listed.stdout.strip()) and not listed.stdout.startswith("Z")
+    """Whether a process exists and has memory, which one that nobody has waited for has not."""
+    return resident_bytes(pid) > 0

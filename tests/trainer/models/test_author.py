@@ -61,9 +61,10 @@ def imported_in_forks():
     forks.set_forkserver_preload(["__main__", "trainer.models.conversion"])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(apart, "PROCESSES", forks)
-        forkserver._forkserver._stop()  # one that other tests have started has the network at its full width
+        # One that other tests have started has the network at its full width.
+        forkserver._forkserver._stop()  # type: ignore[attr-defined]
         yield
-        forkserver._forkserver._stop()
+        forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="module")

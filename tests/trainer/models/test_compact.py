@@ -127,10 +127,19 @@ def test_export_says_what_the_8_bits_change(exported, network, tmp_path, monkeyp
     assert (tmp_path / "again" / COMPACT_WEIGHTS).read_bytes() == (exported / COMPACT_WEIGHTS).read_bytes()
 
 
-@pytest.mark.parametrize("flag", ["--image-size=32x40", "--quantization=dynamic"])
-def test_flags_of_other_formats_are_refused(exported, flag, tmp_path):
-    with pytest.raises(SystemExit, match=r"is for the formats? .*tflite, but --format is int8"):
-        main(["export", "--model", str(exported), "--format=int8", "--output", str(tmp_path / "new"), flag])
+def test_flags_of_other_formats_are_refused(exported, tmp_path):
+    with pytest.raises(SystemExit, match="--image-size is for the format saved-model"):
+        main(
+            [
+                "export",
+                "--model",
+                str(exported),
+                "--format=int8",
+                "--output",
+                str(tmp_path / "new"),
+                "--image-size=32x40",
+            ]
+        )
     assert not list(tmp_path.iterdir())
 
 

@@ -16,7 +16,6 @@ from trainer.__main__ import main
 from trainer.artifacts import EVALUATION, MODEL_CONFIG, WEIGHTS
 from trainer.errors import UserError
 from trainer.files import write_json
-from trainer.models import lite
 from trainer.models.find import find_model
 from trainer.models.load import load_model
 
@@ -72,15 +71,10 @@ def test_predict_and_exports_average_too(models, network, expected, tmp_path):
     map_ = load_model(models / "both")(preprocess.prepare_stimulus(pixels, SIZE)[None]).numpy()[0, ..., 0]
     np.testing.assert_allclose(np.load(tmp_path / "maps" / "photo.npy"), map_, atol=1e-4)
 
-    for form in ("saved-model", "tflite", "int8"):
+    for form in ("saved-model", "int8"):
         main(["export", *arguments, "--format", form, "--output", str(tmp_path / form)])
     served = tf.saved_model.load(str(tmp_path / "saved-model")).signatures["serving_default"]
     np.testing.assert_allclose(served(input=tf.constant(IMAGES))["output"], expected, atol=1e-5)
-    run = lite.interpreter((tmp_path / "tflite").read_bytes())
-    np.testing.assert_allclose(run(IMAGES[:1])[0], expected[0], atol=1e-4)
-    main(["export", "--model", str(models / "alone"), "--format", "tflite", "--output", str(tmp_path / "once")])
-    sizes = [(tmp_path / name).stat().st_size for name in ("tflite", "once")]
-    assert sizes[0] < 1.5 * sizes[1]  # the weights are in the file once
     compact = load_model(find_model(str(tmp_path / "int8")))
     np.testing.assert_allclose(compact(IMAGES), expected, atol=0.05)
     assert np.abs(compact(IMAGES) - load_model(models / "alone")(IMAGES)).max() > 0.05

@@ -45,7 +45,7 @@ def test_folders_are_searched_and_named_files_are_always_taken(folder):
 
 
 def test_pictures_that_predict_wrote_next_to_their_images_are_no_images(folder):
-    names = ("a-attention.png", "a.jpg-attention-contour.png", "b/c-attention-map.png", "b/c-attention-16bit.png")
+    names = ("a-attention.png", "a.jpg-attention.png", "b/c-attention-map.png", "b/c-attention-16bit.png")
     for name in (*names, "lonely-attention.png"):
         pathlib.Path("photos", name).write_text(name)
     listing = find_inputs(["photos"])
@@ -182,12 +182,11 @@ def as_nobody():
 
 def test_results_keep_the_layout_of_the_images(folder):
     assert results(["photos"]) == ["maps/a.png", "maps/b/c.png", "maps/b/d.png"]
-    assert results(["photos/b/d.webp"], ("png", "png16", "npy", "overlay", "contour")) == [
+    assert results(["photos/b/d.webp"], ("png", "png16", "npy", "overlay")) == [
         "maps/d.png",
         "maps/d-16bit.png",
         "maps/d.npy",
         "maps/d-overlay.png",
-        "maps/d-contour.png",
     ]
 
 

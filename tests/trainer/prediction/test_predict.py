@@ -22,7 +22,6 @@ from trainer.heat import tint
 from trainer.models import load
 from trainer.prediction import predict
 from trainer.prediction.inputs import find_inputs
-from trainer.prediction.sheet import PER_PAGE
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -132,12 +131,6 @@ def test_regions_are_measured_in_every_image(narrow_model, photos, capsys):
     assert err == f"model: {narrow_model} (MSI-Net)\nloading the model ...\nerror: {reason}\n"
 
 
-def test_a_contact_sheet_shows_all_images(narrow_model, photos):
-    run(narrow_model, "photos", "--contact-sheet", "sheet.png")
-    assert pixels("sheet.png").shape[1] > 3 * 480
-    assert sorted(path.name for path in photos.iterdir()) == ["photos", "sheet.png"]
-
-
 def test_images_on_cloud_storage_are_predicted(narrow_model, predictor, photos, bucket):
     place = upload(bucket, "photos")
     run(narrow_model, f"{place}/more", f"{place}/0.png", "--output-dir", "maps", "--format", "npy,overlay")
@@ -159,8 +152,8 @@ def test_images_on_cloud_storage_are_predicted(narrow_model, predictor, photos, 
         (["photos", "--compare", "a", "b"], "error: give either images, or --compare with two designs"),
         (["--compare", "a", "b"], "error: nothing to write or measure; give --output-dir, --region or --json"),
         (
-            ["--compare", "a", "b", "--contact-sheet", "all.png", "--format", "overlay", "--output-dir", "maps"],
-            "error: --contact-sheet, --format cannot be used with --compare",
+            ["--compare", "a", "b", "--opacity", "0.5", "--format", "overlay", "--output-dir", "maps"],
+            "error: --format, --opacity cannot be used with --compare",
         ),
         (["photos"], "error: photos is a folder; name a folder for the results of its images with --output-dir"),
         (
@@ -169,10 +162,8 @@ def test_images_on_cloud_storage_are_predicted(narrow_model, predictor, photos, 
         ),
         (["photos", "--output-dir", "maps", "--format", "png,jpg"], "error: unknown format 'jpg'"),
         (["photos", "--output-dir", "maps", "--opacity", "2"], "error: opacity is 2"),
-        (["photos", "--output-dir", "maps", "--contour-levels", "25,100"], "error: contour_levels is '25,100'"),
         (["photos", "--output-dir", "maps", "--batch-size", "0"], "error: batch_size is 0"),
         (["photos", "--region", "a:0,0,1,1", "--region", "a:0,0,2,2"], "error: several regions are named a"),
-        (["photos", "--contact-sheet", "all.txt"], "error: --contact-sheet all.txt must end in .png, .jpg"),
         (
             ["--compare", "photos", "photos/0.png", "--json", "-"],
             "error: --compare takes two images, but photos has 4",
@@ -188,9 +179,7 @@ def test_mistakes_are_reported_before_the_model_is_loaded(photos, arguments, mes
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["photos/0.png", "--contact-sheet", "photos/0.png"],
-        ["photos", "--contact-sheet", "photos/more/../more/3.png"],
-        ["many", "--contact-sheet", "many/x.png"],
+        ["photos", "--json", "photos/more/../more/3.png"],
         ["photos/0.png", "--json", "photos/0.png"],
         ["photos/0.png", "--json", "link.png"],
         ["--compare", "photos/0.png", "photos/1.png", "--json", "photos/1.png"],
@@ -198,9 +187,6 @@ def test_mistakes_are_reported_before_the_model_is_loaded(photos, arguments, mes
 )
 def test_no_output_overwrites_an_image(photos, arguments):
     (photos / "link.png").symlink_to("photos/0.png")
-    (photos / "many").mkdir()
-    for number in range(PER_PAGE + 1):
-        (photos / "many" / f"x-{number}.png").touch()
     with pytest.raises(SystemExit, match=r"error: .* is an image and would be overwritten; give another --"):
         run("no-model", *arguments)
 

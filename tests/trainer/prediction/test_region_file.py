@@ -7,10 +7,9 @@ import pathlib
 import threading
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 import trainer.demo
-from tests.browser import launch
+from tests.browser import chromium
 from trainer.errors import UserError
 from trainer.prediction.region_file import read_regions
 from trainer.prediction.regions import Measure, Region
@@ -46,14 +45,12 @@ def test_regions_that_the_page_saves_are_those_of_its_first_picture(tmp_path):
             pass
 
     sides = [dataclasses.asdict(each) for each in REGIONS]
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, sync_playwright() as playwright:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, chromium() as browser:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/"
-        browser = launch(playwright)
         opened = browser.new_page()
         opened.goto(f"{address}icon.svg")
         text = opened.evaluate(SAVED, [f"{address}save.js", sides])
-        browser.close()
         server.shutdown()
     path = tmp_path / "saved.json"
     path.write_text(text)

@@ -18,7 +18,7 @@ from trainer.errors import UserError
 from trainer.evaluation import wording
 from trainer.evaluation.confidence import Share
 from trainer.metric_table import METRICS
-from trainer.reports import ceiling_rows, pages, report, score_rows, summary, verdict
+from trainer.reports import ceiling_rows, pages, report, score_rows, verdict
 from trainer.reports.curve import write_curve
 from trainer.reports.preview import write_preview
 
@@ -349,33 +349,3 @@ def test_bars_from_the_centre_bias_to_people_hold_every_share():
     assert [mark["text"] for mark in drawn["rows"][1]["marks"]] == ["undefined"] * 2
     assert all("dot" not in mark for mark in drawn["rows"][1]["marks"])
     assert ceiling_rows.undefined(rows) == ["B"]
-
-
-def test_summary_is_one_page_as_png_and_pdf(evaluated, tmp_path):
-    png, pdf = report.write_summary(evaluated, tmp_path / "share.d" / "report")
-    assert [path.name for path in (png, pdf)] == ["report.png", "report.pdf"]
-    content = pdf.read_bytes()
-    assert content.startswith(b"%PDF")
-    assert content.count(b"/Type /Page\n") + content.count(b"/Type /Page ") == 1
-    with Image.open(png) as picture:
-        assert picture.size == (1753, 1240)
-        assert len(picture.convert("RGB").getcolors(2**20)) > 1000
-    assert sorted(path.name for path in png.parent.iterdir()) == ["report.pdf", "report.png"]
-
-
-def test_summary_takes_any_name_as_plain_text(tmp_path):
-    model = {"label": "a$\\frac{$" * 9, "color": ""}
-    page = summary.Summary(
-        "k",
-        "\N{CJK UNIFIED IDEOGRAPH-56FE} $x_",
-        [("Data", "$^$")],
-        ["n" * 999],
-        [("good", "h$", "s$ " * 99)] * 9,
-        "",
-        [model] * 5,
-        [],
-        [],
-    )
-    png, _ = summary.write(tmp_path / "page", page)
-    with Image.open(png) as picture:
-        assert picture.size == (1753, 1240)

@@ -5,6 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
+from tests.consoles import printed
 from trainer.evaluation import wording
 from trainer.metric_table import METRICS
 from trainer.reports import score_rows
@@ -15,7 +16,7 @@ from trainer.reports.terminal import print_evaluation
 def lines(evaluation):
     console = Console(file=io.StringIO(), width=80)
     print_evaluation(evaluation, console)
-    return console.file.getvalue().splitlines()
+    return printed(console).splitlines()
 
 
 def test_every_score_is_shown_with_its_interval_within_80_characters(evaluation, lines):
@@ -66,5 +67,5 @@ def test_no_ceiling_is_said_with_its_reason(evaluation):
     evaluation["datasets"]["salicon"]["ceiling"] = {"absent": "Nobody looked."}
     console = Console(file=io.StringIO(), width=80)
     print_evaluation(evaluation, console)
-    assert "No ceiling of people: Nobody looked." in console.file.getvalue().splitlines()
-    assert "Share of the way" not in console.file.getvalue()
+    assert "No ceiling of people: Nobody looked." in printed(console).splitlines()
+    assert "Share of the way" not in printed(console)

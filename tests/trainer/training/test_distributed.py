@@ -14,8 +14,7 @@ from trainer.artifacts import HISTORY, WEIGHTS
 
 SETTINGS = [
     *("--batch-size=4", "--initial-weights=none", "--precision=float32", "--learning-rate=1e-6"),
-    *("--head-factor=3", "--flip=true", "--zoom=0.3", "--color-jitter=0.2", "--cc-weight=0.5", "--sim-weight=0.5"),
-    *("--weight-decay=0.01", "--ema-decay=0.9", "--schedule=cosine", "--warmup-epochs=0.5"),
+    *("--flip=true", "--schedule=cosine", "--warmup-epochs=0.5"),
 ]
 
 

@@ -58,7 +58,7 @@ def whole(batch):
 @pytest.fixture
 def by_keras(monkeypatch):
     """Keras computes convolutions: oneDNN has no float64, and Eigen no gradient of dilated convolutions."""
-    monkeypatch.setattr(convolution, "_has_dilated_gradient", lambda: False)
+    monkeypatch.setattr(convolution, "_has_dilated_gradient", lambda dtype: False)
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def exact(batch):
     each of them changes a whole column of gradients, on some CPUs and not on others.
     """
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(convolution, "_has_dilated_gradient", lambda: False)
+        monkeypatch.setattr(convolution, "_has_dilated_gradient", lambda dtype: False)
         model = network("float64")
         return step.gradients(model, optimizer_of(model), batch, batch_size=4)
 

@@ -1,6 +1,7 @@
 """The devices of a training. test_distributed.py tests what several devices compute."""
 
 import json
+import resource
 
 import pytest
 import tensorflow as tf
@@ -84,7 +85,7 @@ def test_tpu_is_used_if_the_process_is_set_up_for_it(monkeypatch):
     with pytest.raises(UserError, match=r"cannot train on a TPU: this machine has none.*of this machine$"):
         strategy.connect()
     monkeypatch.setattr(loading, "TPU_LOCKED_BYTES", 2**62)
-    monkeypatch.setattr(loading.resource, "getrlimit", lambda limit: (2**23, 2**23))
+    monkeypatch.setattr(resource, "getrlimit", lambda limit: (2**23, 2**23))
     with pytest.raises(UserError, match=r"the limit of locked memory, which is too low .*capability SYS_RESOURCE"):
         strategy.connect()
 

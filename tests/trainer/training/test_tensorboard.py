@@ -303,18 +303,20 @@ def waiting_share(strategy, delay_s: float, busy: int) -> float:
 
     def step(batch):
         product = tf.cast(batch[0], tf.float32) + tf.random.stateless_uniform((256, 256), (1, 2))
-        for _ in tf.range(busy):
+        for _ in range(busy):
             product = tf.linalg.matmul(product, product) / 1e5
         return tf.reduce_mean(product)
 
-    @tf.function
+    @tf.function(autograph=False)
     def steps(iterator, count):
-        losses, waited = tf.TensorArray(tf.float32, size=count), tf.constant(0.0, tf.float64)
-        for index in tf.range(count):
+        def take(index, losses, waited):
             batch, seconds = timed_next(iterator, [losses.flow])
             replicas = strategy.run(step, args=(batch,))
             losses = losses.write(index, strategy.reduce(tf.distribute.ReduceOp.SUM, replicas, axis=None))
-            waited += seconds
+            return index + 1, losses, waited + seconds
+
+        start = tf.constant(0), tf.TensorArray(tf.float32, size=count), tf.constant(0.0, tf.float64)
+        _, losses, waited = tf.while_loop(lambda index, *_: index < count, take, start)
         return losses.stack(), waited
 
     iterator = iter(strategy.distribute_datasets_from_function(batches))

@@ -1,13 +1,11 @@
 /** Builds the page: images A and B, how they are shown, and the regions on both. */
 
-import { Camera } from "./camera.js";
 import { announce, complain, make } from "./dom.js";
-import { forget, keep, recall } from "./kept.js";
 import { Painter } from "./paint.js";
-import { FADING, Panel, explain } from "./panel.js";
+import { FADING, Panel } from "./panel.js";
 import { Regions } from "./regions.js";
 import { save, toCsv, toJson } from "./save.js";
-import { readFacts, report } from "./server.js";
+import { readFacts } from "./server.js";
 import { Table, verdict } from "./table.js";
 
 const find = (selector) => document.querySelector(selector);
@@ -23,13 +21,12 @@ class Page {
   #painter;
   #table;
   #comparing = false;
-  #digest = "";
 
   constructor(facts) {
     this.#facts = facts;
     this.#painter = new Painter(facts);
     this.#table = new Table(find("#results table"), this.#regions, facts.meanings, facts.region_colors);
-    const shared = { facts, painter: this.#painter, regions: this.#regions, camera: new Camera(find("#camera")) };
+    const shared = { facts, painter: this.#painter, regions: this.#regions };
     this.#panels = ["A", "B"].map((slot) => new Panel(slot, shared));
     find("#images").append(...this.#panels.map((panel) => panel.element));
     this.#describe(facts);
@@ -47,12 +44,6 @@ class Page {
       document.documentElement.style.setProperty(`--${name}`, gradient);
     }
     find("#opacity").value = 100 * facts.opacity;
-    const lines = facts.levels.flatMap((level, index) => {
-      const line = make("i");
-      line.style.background = `rgb(${facts.lines[index].join(" ")})`;
-      return [line, make("span", {}, `${level}%`)];
-    });
-    find(".of-lines").replaceChildren("Lines enclose", ...lines, "of the attention");
     const words = Object.entries(facts.meanings).map(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]);
     find("#meanings dl").replaceChildren(...words.flat());
     find("#meanings p").textContent = facts.caution;
@@ -74,17 +65,16 @@ class Page {
     find("#compare").addEventListener("click", () => this.#compare(!this.#comparing));
     find("#add").addEventListener("click", () => this.#add());
     find("#undo").addEventListener("click", () => this.#undo());
-    find("#forget").addEventListener("click", () => {
-      forget();
-      announce("The regions of all images are forgotten.");
-    });
     find("#csv").addEventListener("click", () => save(toCsv(this.#images()), a.file.name, "regions.csv"));
     find("#json").addEventListener("click", () => save(toJson(this.#images()), a.file.name, "regions.json"));
-    for (const format of ["pdf", "png"]) find(`#report-${format}`).addEventListener("click", () => this.#report(format));
-    a.addEventListener("map", () => this.#receive());
+    find("#print").addEventListener("click", () => window.print());
+    window.addEventListener("beforeprint", () => (find("#meanings").open = true));
+    a.addEventListener("map", () => {
+      this.#regions.resize({ width: a.map.imageWidth, height: a.map.imageHeight });
+      this.#update();
+    });
     b.addEventListener("map", () => this.#update());
     for (const panel of this.#panels) panel.addEventListener("open", () => this.#update());
-    this.#regions.addEventListener("change", () => a.map && keep(a.map.digest, this.#regions.list));
     for (const kind of ["change", "select"]) this.#regions.addEventListener(kind, () => this.#measure());
     document.addEventListener("keydown", (event) => {
       const isUndo = (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey && event.key === "z";
@@ -100,17 +90,6 @@ class Page {
       if (!event.dataTransfer.files.length) complain("This is not a file. Save the image, then drop the file.");
       this.#take(event, event.dataTransfer.files, this.#under(event));
     });
-  }
-
-  /** Image A has a map: it gets the regions of an earlier visit, or else keeps those of the image before. */
-  #receive() {
-    const { imageWidth, imageHeight, digest } = this.#panels[0].map;
-    const isNew = digest !== this.#digest; // not the same image, for other screens
-    this.#digest = digest;
-    const before = isNew && recall(digest); // `resize` keeps those of the image before
-    this.#regions.resize({ width: imageWidth, height: imageHeight });
-    if (before) this.#regions.replace(before);
-    this.#update();
   }
 
   /** Load dropped or pasted images: one into `panel`, or else into the first empty panel; two are compared. */
@@ -165,8 +144,7 @@ class Page {
     const view = new FormData(find("#toolbar")).get("view");
     const opacity = find("#opacity").value / 100;
     find("#opacity").disabled = !FADING.includes(view);
-    find(".of-heat").hidden = view === "image" || view === "contour";
-    find(".of-lines").hidden = view !== "contour";
+    find(".of-heat").hidden = view === "image";
     find(".slider output").value = `${find("#opacity").value}%`;
     find("#work").dataset.view = view;
     find("#work").classList.toggle("is-wide", find("#wide").checked);
@@ -190,7 +168,7 @@ class Page {
     const started = a.isOpen || this.#comparing; // shown while comparing, so that the user can stop it
     find("#toolbar").hidden = !started;
     find("#results").hidden = !a.isOpen;
-    for (const button of ["#add", "#report-pdf", "#report-png"]) find(button).disabled = !a.map;
+    for (const button of ["#add", "#print"]) find(button).disabled = !a.map;
     find("#work").classList.toggle("is-started", a.isOpen);
     for (const panel of this.#panels) panel.boxes.draw();
     this.#measure();
@@ -246,33 +224,9 @@ class Page {
     return this.#shown.map((panel) => ({
       slot: panel === this.#panels[0] ? "A" : "B",
       name: panel.file.name,
-      file: panel.file,
       regions: this.#regions.within(panel.map),
       measures: panel.measures(),
     }));
-  }
-
-  async #report(format) {
-    const images = this.#images();
-    const button = find(`#report-${format}`);
-    const { max_bytes: most } = this.#facts;
-    const size = images.reduce((sum, { file }) => sum + file.size, 0);
-    if (size > most) {
-      complain(`A and B are ${Math.round(size / 1e6)} MB together; the limit for a report is ${most / 1e6} MB.`);
-      return;
-    }
-    button.disabled = true;
-    button.classList.add("is-working");
-    announce("Writing the report…");
-    try {
-      save(await report(format, this.#panels[0].map.screen, images), images[0].name, `report.${format}`);
-      announce("The report is ready.");
-    } catch (error) {
-      complain(explain(error, images[0].file), () => this.#report(format));
-    }
-    button.classList.remove("is-working");
-    button.disabled = !this.#panels[0].map;
-    if (document.activeElement === document.body) button.focus(); // a disabled button loses the focus
   }
 }
 

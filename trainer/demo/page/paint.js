@@ -1,27 +1,16 @@
-/** Draws saliency maps on canvases, as trainer/heat.py and trainer/prediction/render.py draw them. */
+/** Draws saliency maps on canvases, as trainer/heat.py draws them. */
 
-/** Draws with the colours and levels of the server. */
+/** Draws with the colours of the server. */
 export class Painter {
   #heat;
   #change;
   #opacity;
-  #levels;
-  #lines;
-  #ink;
-  #halo;
 
-  /**
-   * `heat` and `change` are lists of 256 colours #rrggbb, `opacity` is that of the largest difference, `levels` are the
-   * percentages that contours enclose, `lines` their colours; each line has a rim of colour `ink` and opacity `halo`.
-   */
-  constructor({ heat, change, opacity, levels, lines, ink, halo }) {
+  /** `heat` and `change` are lists of 256 colours #rrggbb, `opacity` is that of the largest difference. */
+  constructor({ heat, change, opacity }) {
     this.#heat = heat.map(rgb);
     this.#change = change.map(rgb);
     this.#opacity = opacity;
-    this.#levels = levels;
-    this.#lines = lines;
-    this.#ink = ink;
-    this.#halo = halo;
   }
 
   /** The colour maps as CSS gradients. */
@@ -49,15 +38,6 @@ export class Painter {
     this.#heatmap(canvas, map, () => 255);
   }
 
-  /** Draw lines that enclose the percentages of the attention. */
-  contour(canvas, map) {
-    draw(canvas, map, (pixels) => {
-      const lines = thresholds(map, this.#levels).map((threshold, index) => [threshold, this.#lines[index]]);
-      // The line that encloses least is drawn last, on top.
-      for (const [threshold, color] of lines.sort(([a], [b]) => a - b)) this.#drawLine(pixels, map, threshold, color);
-    });
-  }
-
   /**
    * Draw where map `b` has a larger and where a smaller share than `a`; larger differences are more opaque. The canvas
    * lies over the image of `b`.
@@ -83,23 +63,6 @@ export class Painter {
       }
     });
   }
-
-  /** Draw an antialiased line where the map has the value `threshold`; its dark rim makes it visible on any image. */
-  #drawLine(pixels, { values, width, height }, threshold, color) {
-    const linePx = Math.max(1.5, Math.min(width, height) / 220);
-    for (let y = 1; y < height - 1; y += 1) {
-      for (let x = 1; x < width - 1; x += 1) {
-        const at = y * width + x;
-        const slope = Math.hypot(values[at + 1] - values[at - 1], values[at + width] - values[at - width]) / 2;
-        const distance = slope > 0 ? Math.abs(values[at] - threshold) / slope : Infinity;
-        const rim = this.#halo * Math.min(Math.max(linePx + 0.5 - distance, 0), 1);
-        if (!rim) continue;
-        const core = Math.min(Math.max(linePx / 2 + 0.5 - distance, 0), 1);
-        pixels.set(color.map((value, part) => value * core + this.#ink[part] * (1 - core)), 4 * at);
-        pixels[4 * at + 3] = 255 * Math.max(core, rim);
-      }
-    }
-  }
 }
 
 /** `b` minus `a`, each divided by its mean, on the grid of `b`. */
@@ -114,18 +77,6 @@ function differencesOf(a, b) {
     }
   }
   return differences;
-}
-
-/** For each percentage: the value for which the cells of at least this value hold this percentage of the map's sum. */
-function thresholds({ values, total }, levels) {
-  const sorted = values.slice().sort().reverse();
-  const results = [];
-  let sum = 0;
-  for (const value of sorted) {
-    sum += value;
-    while (results.length < levels.length && sum >= (levels[results.length] / 100) * total) results.push(value);
-  }
-  return [...results, ...Array(levels.length - results.length).fill(sorted.at(-1))];
 }
 
 function draw(canvas, map, fill) {

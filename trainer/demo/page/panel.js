@@ -20,18 +20,16 @@ export class Panel extends EventTarget {
   #facts;
   #painter;
   #regions;
-  #camera;
   #url = "";
   #look = { view: "heat", opacity: 1, screen: "" };
   #request = null;
 
-  constructor(slot, { facts, painter, regions, camera }) {
+  constructor(slot, { facts, painter, regions }) {
     super();
     this.#slot = slot;
     this.#facts = facts;
     this.#painter = painter;
     this.#regions = regions;
-    this.#camera = camera;
     this.element = document.querySelector("#panel").content.firstElementChild.cloneNode(true);
     this.element.setAttribute("aria-label", `Image ${slot}`);
     for (const heading of this.element.querySelectorAll("h2 span")) heading.hidden = heading.dataset.slot !== slot;
@@ -53,10 +51,6 @@ export class Panel extends EventTarget {
     input.addEventListener("change", () => {
       if (input.files.length) this.load(input.files[0]);
       input.value = "";
-    });
-    click(".camera", async () => {
-      const file = await this.#camera.take();
-      if (file) this.load(file);
     });
     for (const button of this.element.querySelectorAll("[data-example]")) {
       button.addEventListener("click", () => this.#loadExample(button.dataset.example));
@@ -179,7 +173,7 @@ export class Panel extends EventTarget {
   }
 
   /**
-   * Show the map as `view` (heat, focus, contour, map, image), the first two with `opacity` (0..1), at which 0 shows the
+   * Show the map as `view` (heat, focus, map, image), the first two with `opacity` (0..1), at which 0 shows the
    * image as it is. Another `screen` is that of later maps; `reload` fetches one.
    */
   show(look) {
@@ -248,7 +242,7 @@ function tooLarge(file, { max_bytes: limit }) {
 }
 
 /** The message of an error, with the file's name unless the server is gone. */
-export function explain({ message, gone }, file) {
+function explain({ message, gone }, file) {
   if (gone) return message;
   return message.startsWith("the file ") ? message.replace("the file", () => file.name) : `${file.name}: ${message}`;
 }

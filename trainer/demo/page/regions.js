@@ -35,30 +35,15 @@ export class Regions extends EventTarget {
     this.#changed();
   }
 
-  /** Show other regions {name, x, y, width, height}, in pixels of image A. */
-  replace(regions) {
-    this.#remember("replace");
-    this.#number = 0;
-    this.#list = [];
-    for (const { name, x, y, width, height } of regions) this.#add(name, x, y, width, height);
-    this.select(null);
-    this.#changed();
-  }
-
   /** Add a region, named by a number, and select it. */
   add(x, y, width, height) {
     this.#remember("add");
-    const region = this.#add("", x, y, width, height);
-    this.select(region);
-    this.#changed();
-    return region;
-  }
-
-  #add(name, x, y, width, height) {
     this.#number += 1;
-    const region = { id: this.#number, name: name || `Region ${this.#number}` };
+    const region = { id: this.#number, name: `Region ${this.#number}` };
     this.#place(region, x, y, width, height);
     this.#list.push(region);
+    this.select(region);
+    this.#changed();
     return region;
   }
 

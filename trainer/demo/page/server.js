@@ -23,7 +23,7 @@ export async function readExample(path) {
 
 /**
  * Predict the saliency map of an image, as a whole or for each `screen` of a kind: `values` row by row, `width`,
- * `height`, `imageWidth`, `imageHeight`, the image's `digest`, and the number of `screens`.
+ * `height`, `imageWidth`, `imageHeight`, and the number of `screens`.
  */
 export async function predict(file, screen, signal) {
   const response = await post(`map?screen=${screen}`, file, signal);
@@ -31,26 +31,13 @@ export async function predict(file, screen, signal) {
   const [width, height] = size("map-size");
   const [imageWidth, imageHeight] = size("image-size");
   const values = new Float32Array(await received(response.arrayBuffer()));
-  const digest = response.headers.get("image-sha256");
   const screens = Number(response.headers.get("map-screens"));
-  return { values, width, height, imageWidth, imageHeight, digest, screen, screens };
+  return { values, width, height, imageWidth, imageHeight, screen, screens };
 }
 
 /** Fetch what the server draws from an image, such as `map.png`. */
 export async function derive(path, file) {
   return received((await post(path, file)).blob());
-}
-
-/** Fetch the report on images {file, regions} as `png` or `pdf`. */
-export async function report(format, screen, images) {
-  await Promise.all(images.map(({ file }) => checkReadable(file)));
-  const pictures = images.map(({ file, regions }) => ({
-    name: file.name,
-    bytes: file.size,
-    regions: regions.map(({ name, x, y, width, height }) => ({ name, x, y, width, height })),
-  }));
-  const head = `${JSON.stringify({ screen, pictures })}\n`;
-  return derive(`report.${format}`, new Blob([head, ...images.map(({ file }) => file)]));
 }
 
 async function post(path, file, signal = null) {
