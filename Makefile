@@ -149,9 +149,12 @@ compile: $(INSTALLED) ## Write pipeline.yaml and pipeline-kubeflow.yaml
 	$(BIN)/python -m pipeline compile
 
 requirements: $(UV_INSTALLED) ## Write the pins of requirements/*.txt from pyproject.toml: [ARGS=--upgrade]
-	@# The other sets follow the pins of cpu, so that all of them run the same versions.
+	@# The other sets follow the pins of cpu, so that all of them run the same versions; that of tpu where its TensorFlow
+	@# allows them, since uv prefers the versions of the file that it writes.
 	$(call pin,cpu) --universal --extra cpu
-	for extra in gpu tpu dev; do $(call pin,$$extra) --universal --extra $$extra --constraints requirements/cpu.txt || exit 1; done
+	for extra in gpu dev; do $(call pin,$$extra) --universal --extra $$extra --constraints requirements/cpu.txt || exit 1; done
+	cp requirements/cpu.txt requirements/tpu.txt
+	$(call pin,tpu) $(only_x86) --extra tpu
 	echo uv | $(call pin,uv,-) --universal
 	@# These two checks are for Linux x86-64 alone. tensorflow-cpu is the `tensorflow` that the API needs.
 	printf '%s\n' $(COMPILER_PINS) | $(call pin,tpu-check,-) $(only_x86) --constraints requirements/cpu.txt

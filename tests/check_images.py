@@ -18,9 +18,9 @@ import time
 import yaml
 
 from pipeline.graph.environment import load_environment
-from tests import containers, mounting
+from tests import containers, mounting, tpu_runtime
 from tests.backend import Backend
-from tests.install_requirements import OFF_HOST, PROGRAM
+from tests.install_requirements import PROGRAM
 from trainer.files import UNFINISHED
 
 SPEC = mounting.ROOT / "pipeline.yaml"
@@ -42,7 +42,7 @@ class Tasks:
         self.done = 0
 
     def run(self, title, image, command, variables=None):
-        """Run one container; if it fails, show the end of what it said, and exit."""
+        """Run one container, and return what it said; if it fails, show the end of that, and exit."""
         self.done += 1
         log = self.folder / f"{self.done}.log"
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch, log.open("w") as output:
@@ -53,6 +53,7 @@ class Tasks:
         if finished.returncode:
             print("\n".join(log.read_text().splitlines()[-containers.LAST_LINES :]))
             sys.exit(f"error: {title}: status {finished.returncode}")
+        return log.read_text()
 
 
 def timed(title, call, *arguments, **options):
@@ -93,8 +94,14 @@ def check(store, folder):
     with store.opened(build("cpu image", store.build, "cpu")) as image:
         done = run_pipeline(image, folder)
     with store.opened(build("tpu image", store.build, "tpu")) as image:
-        Tasks(folder).run("training step loaded", image, ["python", "-c", PROGRAM], OFF_HOST)
-    return done + 1
+        tasks = Tasks(folder)
+        tasks.run("training step loaded", image, ["python", "-c", PROGRAM], tpu_runtime.OFF_HOST)
+        program = pathlib.Path(tpu_runtime.__file__).read_text()
+        variables = tpu_runtime.OFF_HOST | {"LD_BIND_NOW": "1"}
+        said = tasks.run("TPU system asked for", image, ["python", "-c", program], variables)
+        assert '"unbound": []' in said, said
+        assert "TPU initialization failed: No " in said, said
+    return done + tasks.done
 
 
 def main():

