@@ -71,7 +71,13 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
     inputs: dict[str, Input] = {}
     skipped: list[str] = []
     reasons: list[str] = []
-    results = pathlib.Path(output_dir).resolve() if output_dir else None
+    results = os.path.realpath(output_dir) if output_dir else ""
+    for name in names:
+        if name and not storage.is_remote(name) and os.path.realpath(local_path(name)) == results:
+            raise UserError(
+                f"--output-dir {printable(name)} is also the folder of the images, so the next run would take its "
+                "maps as images; name another folder, for example one inside it"
+            )
     connect = functools.cache(storage.client)  # finding the credentials takes time
     for name in names:
         images, reason = _list(name, skipped, results, connect)
@@ -90,23 +96,19 @@ def _place(name: str) -> str:
     return name if storage.is_remote(name) else str(pathlib.Path(name).absolute())
 
 
-def _list(
-    name: str, skipped: list[str], output_dir: pathlib.Path | None, connect: Callable[[], Any]
-) -> tuple[list[Input], str]:
+def _list(name: str, skipped: list[str], output_dir: str, connect: Callable[[], Any]) -> tuple[list[Input], str]:
     """The images, and the reason if there are none."""
-    remote = storage.is_remote(name)
     try:
         if not name:
             return [], "the name of an image is empty; give a file or a folder, such as . for this folder"
-        images = _list_remote(name, skipped, connect) if remote else _list_local(name, skipped, output_dir)
+        is_remote = storage.is_remote(name)
+        images = _list_remote(name, skipped, connect) if is_remote else _list_local(name, skipped, output_dir)
         if glob.has_magic(name):
             no_images = f"no file matches {printable(name)}; check the pattern"
         else:
             no_images = f"{printable(name)} has no images; in a folder, they must end in {', '.join(SUFFIXES)}"
         return list(images), no_images
     except UserError as error:
-        if not remote:  # the folder is also that of the results
-            raise
         return [], str(error)
     except (OSError, RuntimeError, ValueError) as error:  # from invalid paths and patterns
         text = getattr(error, "strerror", None) or first_line(error)
@@ -133,7 +135,7 @@ def _check_key(image: Input) -> Input:
 # === Local ===
 
 
-def _list_local(name: str, skipped: list[str], output_dir: pathlib.Path | None) -> Iterator[Input]:
+def _list_local(name: str, skipped: list[str], output_dir: str) -> Iterator[Input]:
     path = local_path(name)
     if glob.has_magic(name) and not _safely(path.exists):
         root_text, pattern = _split_glob(str(path))
@@ -169,21 +171,14 @@ def _split_glob(pattern: str) -> tuple[str, list[str]]:
     return "/".join(parts[:first]) + "/" if first else "", parts[first:]
 
 
-def _walk(
-    folder: pathlib.Path, root: pathlib.Path, skipped: list[str], output_dir: pathlib.Path | None
-) -> Iterator[Input]:
+def _walk(folder: pathlib.Path, root: pathlib.Path, skipped: list[str], output_dir: str) -> Iterator[Input]:
     """The images in a folder and its subfolders, with their paths below `root` as keys."""
-    if folder.resolve() == output_dir:
-        raise UserError(
-            f"--output-dir {printable(str(folder))} is also the folder of the images, so the next run would take "
-            "its maps as images; name another folder, for example one inside it"
-        )
     visited: set[tuple[int, int]] = set()
     unreadable: list[OSError] = []
     for parent, folders, names in os.walk(folder, onerror=unreadable.append, followlinks=True):
         # A link can form a cycle.
         status = pathlib.Path(parent).stat()
-        if (status.st_dev, status.st_ino) in visited or pathlib.Path(parent).resolve() == output_dir:
+        if (status.st_dev, status.st_ino) in visited or os.path.realpath(parent) == output_dir:
             folders.clear()
             continue
         visited.add((status.st_dev, status.st_ino))
