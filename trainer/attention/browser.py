@@ -27,13 +27,13 @@ VARIABLE = "CHROME_PATH"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 """Programs to look for on the PATH."""
 APPLICATIONS = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",)
-"""Where macOS has it."""
+"""Paths of the browser on macOS."""
 INSTALL = f"install one (chromium, or `playwright install chromium`), or set {VARIABLE} to its path"
 NO_SANDBOX = "--no-sandbox"
 """Flag of `check` for a page that is shown without the browser's sandbox."""
 KINDS = ("text/html", "application/xhtml+xml")
 QUIET_MS = 5000
-"""How long a page that has loaded may go on fetching, until its picture is taken."""
+"""Longest time, in milliseconds, that a loaded page may go on fetching before its picture is taken."""
 MAX_HEIGHT_PX = 16_384
 """Largest height of a picture; Chromium repeats the page below it."""
 SCRIPT = (pathlib.Path(__file__).parent / "page.js").read_text().rstrip().rstrip(";")
@@ -56,11 +56,11 @@ class Photograph:
     size: tuple[int, int]
     """(height, width) in pixels."""
     found: Sequence[Found]
-    """One for each selector, in their order."""
+    """The elements of each selector, in the order of the selectors."""
 
 
 def find_browser(own: str = "") -> str:
-    """Path of the browser: VARIABLE, the first of NAMES on the PATH, one of APPLICATIONS, or playwright's own.
+    """Find the browser: VARIABLE, the first of NAMES on the PATH, one of APPLICATIONS, or playwright's own.
 
     Args:
         own: where playwright has its own browser if somebody has downloaded it.
@@ -123,7 +123,7 @@ def photograph(
 
 @asynccontextmanager
 async def _running(sandbox: bool) -> AsyncIterator[Browser]:
-    """A headless browser with an empty profile, which ends with the context."""
+    """Run a headless browser with an empty profile, which ends with the context."""
     try:
         playwright = await async_playwright().start()
     except Exception as error:  # playwright raises nothing more specific
@@ -145,7 +145,7 @@ async def _running(sandbox: bool) -> AsyncIterator[Browser]:
 
 
 def _unstarted(program: str, log: str, sandbox: bool) -> UserError:
-    """The error about a browser that did not start; `log` is what playwright says of it."""
+    """Return the error about a browser that did not start; `log` is playwright's message."""
     if sandbox and "sandbox" in log.lower():
         return UserError(
             f"{program} does not start with its sandbox, as for root and in many containers; run this "
@@ -237,6 +237,6 @@ async def _find(page: Page, selector: str, whole: bool) -> Found:
 
 
 def _reason(error: Error) -> str:
-    """What playwright says, without its function, the address (which may have a password), and its log."""
+    """Return playwright's message without its function, the address (which may have a password) and its log."""
     first = str(error).splitlines()[0]
     return shown(re.sub(r"^[\w.]+: | at \S+$", "", first))

@@ -1,4 +1,4 @@
-"""Takes a picture of a web page, and finds where its elements are: in a browser of this machine."""
+"""Opens a design that is a web page, and turns its elements into regions."""
 
 import dataclasses
 import importlib.util
@@ -34,17 +34,17 @@ class Element:
 
 @dataclasses.dataclass(frozen=True)
 class Shot:
-    """The picture of a page."""
+    """The picture of a page with the regions of its elements."""
 
     png: bytes
     pixels: Pixels
-    """(h, w, 3) RGB; a pixel of CSS is a pixel."""
+    """(h, w, 3) RGB; a pixel of CSS is one pixel of the picture."""
     regions: tuple[Region, ...]
-    """One for each element, in its order: the part of it that is in the picture, in whole pixels."""
+    """The part of each element that is in the picture, in whole pixels, in the order of the elements."""
 
 
 def is_page(name: str) -> bool:
-    """Whether a design is a page: an address, or a file of HTML with or without a #fragment."""
+    """Return whether a design is a page: an address, or a file of HTML with or without a #fragment."""
     lower = name.lower()
     return lower.startswith(SCHEMES) or lower.endswith(SUFFIXES) or lower.partition("#")[0].endswith(SUFFIXES)
 
@@ -98,14 +98,14 @@ def take(name: str, elements: Sequence[Element], config: PageConfig, max_pixels:
 
 
 def page_label(name: str) -> str:
-    """A page's name for people, without a password."""
+    """Return a page's name for people, without a password."""
     scheme, separator, rest = name.partition("://")
     host, slash, path = rest.partition("/")
     return printable(f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}")
 
 
 def _address(name: str) -> str:
-    """The address that the browser opens; raises `UserError` if there is none."""
+    """Return the address that the browser opens for a name; raises `UserError` if there is none."""
     if name.lower().startswith(SCHEMES):
         check_characters(name, page_label(name))
         try:
@@ -136,7 +136,7 @@ def _note_refused(label: str, addresses: Sequence[str]) -> None:
 
 
 def _region(element: Element, found: "Found", label: str, size: tuple[int, int]) -> Region:
-    """The region of an element: the one that can be seen of those that its selector matches."""
+    """Return the region of an element: the only visible one that its selector matches."""
     what, boxes, count = f"selector {element.selector!r}", found.boxes, found.count
     check(count > 0, f"{what} matches nothing on {label}; check it in the browser's developer tools")
     several = "it is hidden" if count == 1 else f"all {count} elements that it matches are hidden"

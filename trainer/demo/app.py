@@ -80,14 +80,14 @@ def build_app(
 
 
 class _App:
-    """The requests that need the model."""
+    """Answers the requests that need the model."""
 
     def __init__(self, predictor: Predictor, model: str, notice: str, hint: str) -> None:
         self.predictor, self.model, self.notice, self.hint = predictor, model, notice, hint
         self.turn = asyncio.Lock()
 
     async def facts(self, request: Request) -> Response:
-        """The model's name and input size, the limits that the page checks before sending, and the colours."""
+        """Return the model's name and input size, the limits that the page checks, and the colours."""
         return JSONResponse(
             {
                 "model": self.model,
@@ -108,15 +108,15 @@ class _App:
         )
 
     async def map(self, request: Request) -> Response:
-        """The posted image's map for the page."""
+        """Return the posted image's map for the page."""
         return await self._respond(request, functools.partial(responses.map_for_page, screen=_screen(request)))
 
     async def map_png(self, request: Request) -> Response:
-        """The posted image's map to download."""
+        """Return the posted image's map as a PNG."""
         return await self._respond(request, functools.partial(responses.map_png, screen=_screen(request)))
 
     async def overlay_png(self, request: Request) -> Response:
-        """The posted image's overlay to download; the query has the opacity, 0..1, and the view."""
+        """Return the posted image's overlay as a PNG; the query has the opacity, 0..1, and the view."""
         try:
             opacity = float(request.query_params.get("opacity", "1"))
         except ValueError:
@@ -160,7 +160,7 @@ async def _colors_css(request: Request) -> Response:
 
 
 async def _pattern(request: Request) -> Response:
-    """A generated odd-one-out pattern, as an example."""
+    """Return a generated odd-one-out pattern, as an example."""
     try:
         number = int(request.path_params["number"])
     except ValueError:  # not an integer, or more digits than Python parses
@@ -169,12 +169,12 @@ async def _pattern(request: Request) -> Response:
 
 
 def _screen(request: Request) -> str:
-    """The kind of screens, of `screens.SCREENS`, that the query names; empty for none."""
+    """Return the kind of screen in `screens.SCREENS` that the query names; empty for none."""
     return _one_of(request, "screen", ["", *screens.SCREENS], "")
 
 
 def _one_of(request: Request, name: str, values: Collection[str], default: str) -> str:
-    """A value of the query; raises `RefusedError` for one that is not among `values`."""
+    """Return a value of the query; raises `RefusedError` if it is not among `values`."""
     value = request.query_params.get(name, default)
     if value not in values:
         raise RefusedError(400, f"{name} must be one of {', '.join(filter(None, values))}")
@@ -182,7 +182,7 @@ def _one_of(request: Request, name: str, values: Collection[str], default: str) 
 
 
 def _colors(colors: Colormap) -> list[str]:
-    """256 colours of a colour map as #rrggbb."""
+    """Return 256 colours of a colour map as #rrggbb."""
     return [to_hex(color) for color in colors(np.linspace(0, 1, 256))]
 
 

@@ -19,16 +19,16 @@ from trainer.evaluation.per_image import PerImage
 from trainer.metric_table import METRICS
 
 BLUE, ORANGE, GREY = "#2b8cc4", "#e08a00", "#8c959f"
-"""Readable on white and on black."""
+"""Colours that are readable on white and on black."""
 INK = "#010203"
-"""Stands for the colour of the page's text, which only the browser knows."""
+"""Placeholder for the colour of the page's text, which only the browser knows."""
 BINS = 24
 FOR_FILES = ("<metadata>.*?</metadata>", "<style.*?</style>", r' xmlns[:\w]*="[^"]*"', r'(?<=<g) id="[^"]*"')
-"""Patterns of what a drawing has as a file of its own: in a page its styles would be those of the whole page."""
+"""Patterns of the parts of an SVG that are for files: in a page, its styles would apply to the whole page."""
 
 
 def histogram(table: PerImage, metric: str, colors: Mapping[str, str]) -> str:
-    """Number of images by score, one shape per model in `colors`; a model with equal scores is only a line."""
+    """Draw the number of images by score, one shape per model in `colors`; equal scores are only a line."""
     # The first model is drawn last, in front.
     scores = {model: table.values(model, metric) for model in reversed(list(colors))}
     edges = np.histogram_bin_edges(np.concatenate(list(scores.values())), BINS)
@@ -45,7 +45,7 @@ def histogram(table: PerImage, metric: str, colors: Mapping[str, str]) -> str:
 
 
 def loss_curve(epochs: Sequence[int], loss: Sequence[float], valid_loss: Sequence[float], best: int) -> str:
-    """Training and validation loss by epoch, with a ring around the epoch at index `best`."""
+    """Draw training and validation loss by epoch, with a ring around the epoch at index `best`."""
     figure, axes = _plot((600, 270), 10, "epoch", "loss, nats")
     for series, color in ((loss, GREY), (valid_loss, BLUE)):
         axes.plot(epochs, series, color=color, marker="o", linewidth=1.8)
@@ -58,7 +58,7 @@ def loss_curve(epochs: Sequence[int], loss: Sequence[float], valid_loss: Sequenc
 
 
 def _plot(size: tuple[int, int], font_px: int, x_label: str, y_label: str) -> tuple[Figure, Axes]:
-    """An empty drawing of `size` (width, height) in pixels of SVG, with horizontal grid lines and no frame."""
+    """Make an empty drawing of `size` (width, height) in pixels, with horizontal grid lines and no frame."""
     figure = Figure(figsize=(size[0] / 72, size[1] / 72), dpi=72, layout="constrained")
     axes = figure.add_subplot(frameon=False)
     axes.set_xlabel(x_label, color=INK, fontsize=font_px)
@@ -70,7 +70,7 @@ def _plot(size: tuple[int, int], font_px: int, x_label: str, y_label: str) -> tu
 
 
 def _svg(figure: Figure, label: str, kind: str = "") -> str:
-    """The drawing as an element of a page; `label` is what a screen reader says."""
+    """Return the drawing as an element of a page; a screen reader says `label`."""
     for artist in figure.findobj():
         artist.set_clip_on(False)  # all data is inside, and half of a marker is not
     file = io.StringIO()
