@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -46,19 +45,12 @@ def map_for_page(predictor: Predictor, data: bytes, origin: str, screen: str) ->
     Raises:
         UserError: the data is not an image, is damaged, or too large; `origin` is its name in the message.
     """
-    ends = [time.perf_counter()]
     image = read_picture(data, origin, screens.MAX_PIXELS)
-    ends.append(time.perf_counter())
     full, n_screens = screens.predict(predictor, image, screen)
-    ends.append(time.perf_counter())
     shrunk = shrink(full)
-    ends.append(time.perf_counter())
     sizes = {"image": image.shape, "map": shrunk.shape}
     headers = {f"{name}-size": f"{size[1]}x{size[0]}" for name, size in sizes.items()}
-    headers |= {"map-screens": str(n_screens)}
-    # Browsers show this header with the request.
-    stages = zip(("decode", "predict", "shrink"), np.diff(ends) * 1000, strict=True)
-    headers["Server-Timing"] = ", ".join(f"{name};dur={ms:.1f}" for name, ms in stages)
+    headers["map-screens"] = str(n_screens)
     return Response(shrunk.astype("<f4").tobytes(), media_type="application/octet-stream", headers=headers)
 
 
