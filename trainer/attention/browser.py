@@ -127,6 +127,7 @@ async def _running(sandbox: bool) -> AsyncIterator[Browser]:
     try:
         playwright = await async_playwright().start()
     except Exception as error:  # playwright raises nothing more specific
+        await asyncio.sleep(0.5)  # playwright does not wait for the end of its driver, and asyncio warns of that
         raise UserError(
             f"playwright, which shows pages, does not start ({shown(str(error))}); on Linux it needs the library "
             "libatomic.so.1, which is in the package libatomic1 or libatomic"
