@@ -1,15 +1,13 @@
 """Starts Chromium for the tests of pages, and records what goes wrong on a page."""
 
 import contextlib
-import os
-import pathlib
-import shutil
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Playwright, sync_playwright
 
-from trainer.attention.browser import NAMES, VARIABLE
+from trainer.attention.browser import find_browser
+from trainer.errors import UserError
 
 ARGUMENTS = (
     "--no-sandbox",
@@ -21,29 +19,34 @@ ARGUMENTS = (
     "--disable-sync",
 )
 WAIT_MS = 20_000
-REMEDY = f"no Chromium found: install it (`playwright install chromium`, or a package), or set {VARIABLE}"
 
 
-def executable(playwright: Playwright) -> str | None:
-    """Path of a Chromium: of the variable, on PATH, or Playwright's own; None if none is installed."""
-    candidates = [os.environ.get(VARIABLE), *map(shutil.which, NAMES), playwright.chromium.executable_path]
-    return next((path for path in candidates if path and pathlib.Path(path).exists()), None)
+def find_or_skip(playwright: Playwright) -> str:
+    """Path of a Chromium; skips the test if none is installed."""
+    try:
+        return find_browser(playwright.chromium.executable_path)
+    except UserError as error:
+        pytest.skip(str(error))
 
 
 @contextlib.contextmanager
-def chromium() -> Iterator[Browser]:
-    """A headless Chromium with its own profile; skips the test if it cannot be started."""
+def driver() -> Iterator[Playwright]:
+    """Playwright; skips the test where it does not start."""
     with contextlib.ExitStack() as stack:
         try:
             playwright = stack.enter_context(sync_playwright())
         except Exception as error:  # Playwright raises nothing more specific
             pytest.skip(f"the driver of Playwright does not start ({error}): it needs the package libatomic1")
-        path = executable(playwright)
-        if path is None:
-            pytest.skip(REMEDY)
-        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
-        stack.callback(browser.close)
-        yield browser
+        yield playwright
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[Browser]:
+    """A headless Chromium with its own profile; skips the test if it cannot be started."""
+    with driver() as playwright:
+        path = find_or_skip(playwright)
+        with playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS)) as browser:
+            yield browser
 
 
 class Watched:

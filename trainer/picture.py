@@ -3,8 +3,6 @@
 Datasets are read by `decode.py`, as the reference reads them: without orientation tags and transparency.
 """
 
-import contextlib
-import ctypes
 import io
 import logging
 import warnings
@@ -12,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import ExifTags, Image, UnidentifiedImageError, _imaging
+from PIL import ExifTags, Image, UnidentifiedImageError
 from PIL.ImageFile import ImageFile
 
 from trainer.config import MEGAPIXEL, PREDICT_DEFAULTS
@@ -22,6 +20,7 @@ Pixels = npt.NDArray[np.uint8]
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP")
 """The only formats that Pillow may decode."""
+REMEDY = "download or export it again"
 NAMES = "JPEG, PNG, WebP, GIF, TIFF or BMP"
 SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".tif", ".tiff", ".bmp")
 """File name endings of these formats."""
@@ -39,24 +38,12 @@ UPRIGHT = {
     8: Image.Transpose.ROTATE_90,
 }
 """EXIF orientation -> the operation that turns the pixels upright."""
-WEB_PAGE = "a web page; take a screenshot, or use `python -m trainer check`, which opens pages"
-OTHER_FORMATS = {
-    b"%pdf": "a PDF; export its pages as images",
-    b"<!doctype html": WEB_PAGE,
-    b"<html": WEB_PAGE,
-    b"<svg": "an SVG drawing; export it as PNG",
-    b"<?xml": "XML, perhaps an SVG drawing; export it as PNG",
-    b"pk\3\4": "a ZIP archive or an office document; export its images",
-}
-"""First bytes of other files in lower case -> their format and what to do."""
 Image.MAX_IMAGE_PIXELS = None  # `Picture` checks the size itself, before decoding and with a limit that users set
 
 # What is wrong with the pixels is raised too, and nothing else concerns people. Warnings that are ignored
 # around each call would be so in all threads.
 logging.getLogger("PIL").addHandler(logging.NullHandler())
 warnings.filterwarnings("ignore", module=r"PIL\.")
-with contextlib.suppress(OSError, AttributeError):  # a Pillow whose libtiff nobody else can call
-    ctypes.CDLL(_imaging.__file__).TIFFSetErrorHandler(None)  # or it prints to stderr, past Python
 
 
 def read_picture(data: bytes, origin: str, max_pixels: int = MAX_PIXELS) -> Pixels:
@@ -95,8 +82,6 @@ class Picture:
             )
         if max(width, height) > MAX_SIDE_PX:
             raise UserError(f"{shape}; a side has at most {MAX_SIDE_PX:,}: cut it into parts")
-        if min(width, height) < 1:
-            raise UserError(f"{shape}, so it has no pixels; download or export it again")
 
     @property
     def size(self) -> tuple[int, int]:
@@ -112,7 +97,8 @@ class Picture:
             picture = _rgb(self._picture)
             return np.asarray(picture if method is None else picture.transpose(method))
         except Exception as error:  # Pillow's decoders raise whatever their parsing meets, down to struct.error
-            raise _damaged(self._origin, self._picture.format, first_line(error)) from None
+            what = f"{self._origin} does not decode as {self._picture.format}"
+            raise UserError(f"{what} ({first_line(error)}); {REMEDY}") from None
         finally:
             self._picture.close()
 
@@ -124,37 +110,13 @@ def open_header(data: bytes) -> ImageFile:
 
 def _open(data: bytes, origin: str) -> ImageFile:
     if not data:
-        raise UserError(f"{origin} is empty (0 bytes); download or export it again")
+        raise UserError(f"{origin} is empty (0 bytes); {REMEDY}")
     try:
-        picture = open_header(data)
-        if picture.format == "PNG":
-            picture.verify()  # checksums, which decoding ignores
-            picture = open_header(data)
-        return picture
+        return open_header(data)
     except UnidentifiedImageError:
-        raise _unknown(data, origin) from None
+        raise UserError(f"{origin} is not a {NAMES}, or its header is damaged") from None
     except Exception as error:
-        raise _damaged(origin, _format(data), first_line(error)) from None
-
-
-def _format(data: bytes) -> str | None:
-    """Which of FORMATS a file's first bytes announce, of those that Pillow has loaded; it does so when it must."""
-    accepts = {name: Image.OPEN[name][1] for name in FORMATS if name in Image.OPEN}
-    return next((name for name, accept in accepts.items() if accept and accept(data[:16]) is True), None)
-
-
-def _unknown(data: bytes, origin: str) -> UserError:
-    if name := _format(data):
-        return _damaged(origin, name, "its header is damaged")
-    start = data[:64].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-    kind = next((f" but {other}" for magic, other in OTHER_FORMATS.items() if start.startswith(magic)), "")
-    if data[4:8] == b"ftyp":
-        kind = " but perhaps HEIC, AVIF or a video; export it as JPEG"
-    return UserError(f"{origin} is not a {NAMES}{kind}")
-
-
-def _damaged(origin: str, format: str | None, reason: str) -> UserError:
-    return UserError(f"{origin} does not decode as {format} ({reason}); download or export it again")
+        raise UserError(f"{origin} does not decode ({first_line(error)}); {REMEDY}") from None
 
 
 def orientation_of(picture: ImageFile) -> int:

@@ -4,10 +4,7 @@ import base64
 import csv
 import io
 import json
-import queue
-import threading
 
-import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -16,7 +13,7 @@ from tests.browser import Watched
 from tests.trainer.demo import Held, encoded, picture, serving, write_model
 from trainer import generated, heat, preprocess
 from trainer.demo import responses, uploads
-from trainer.demo.app import MAX_WAITING, PAGE
+from trainer.demo.app import PAGE
 from trainer.evaluation.wording import MINUS, TIMES
 from trainer.prediction.regions import Region, measure
 
@@ -684,33 +681,6 @@ def test_refused_first_file_leaves_the_page_as_it_was(opened):
     page.locator("#message", has_text="cut.png does not decode as PNG").wait_for()
     assert page.locator(f"{FIRST} .choose").is_visible()
     assert "status of 422" in watched.troubles.pop()
-
-
-def test_request_to_a_full_server_is_repeated(opened, address, predictor):
-    watched = opened()
-    page = watched.page
-    sent = {"content": encoded(picture(40, 40)), "headers": {"content-type": "image/png"}, "timeout": 60}
-    predictor.let_go.clear()
-    answers = queue.Queue()
-    senders = [
-        threading.Thread(target=lambda: answers.put(httpx.post(f"{address}/map", **sent)))
-        for _ in range(MAX_WAITING + 1)
-    ]
-    try:
-        for sender in senders:
-            sender.start()
-        assert answers.get(timeout=60).status_code == 503  # from now on it is full
-        with page.expect_response(lambda response: response.status == 503):
-            # As large as a photo: it is refused while it is being sent.
-            noise = np.random.default_rng(0).integers(0, 256, (900, 1200, 3), np.uint8)
-            page.locator(f"{FIRST} input").set_input_files(file("patient.png", noise))
-    finally:
-        predictor.let_go.set()
-        for sender in senders:
-            sender.join(60)
-    page.locator(".name", has_text="patient.png").wait_for()
-    assert all("status of 503" in trouble for trouble in watched.troubles)
-    watched.troubles.clear()
 
 
 def test_server_that_is_gone_is_reported_and_can_be_tried_again(opened, predictor):

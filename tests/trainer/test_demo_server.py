@@ -1,15 +1,13 @@
 """The server of the page: the predictor's maps for allowed requests, a reason for all others."""
 
-import contextlib
+import concurrent.futures
 import io
 import os
 import pathlib
-import queue
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import tomllib
 
@@ -71,9 +69,6 @@ def test_map_is_the_predictors(client, predictor):
     response = client.post("/map", content=encoded(pixels), headers=BYTES)
     assert response.headers["image-size"] == "130x90"
     np.testing.assert_array_equal(shown(response), predictor.predict(pixels))
-    assert {"decode", "predict", "shrink"} == {
-        stage.partition(";")[0] for stage in response.headers["server-timing"].split(", ")
-    }
 
 
 def test_map_of_a_large_image_is_shrunk_and_keeps_the_shares(client, predictor):
@@ -143,30 +138,8 @@ def test_every_limit_has_its_reason(client, monkeypatch):
     monkeypatch.setattr(screens, "MAX_PIXELS", 1000)
     assert "allowed" in reason(422, encoded(picture(50, 50)))
     monkeypatch.setattr(uploads, "MAX_BYTES", 10_000)
-    assert "the file has at least 0.038 MB; the limit is 0.01 MB" in reason(413, bytes(38_000))
-    assert "the limit is 0.01 MB" in reason(413, iter([bytes(6000)] * 2))
-
-
-def test_body_without_a_length_is_counted_while_it_comes(client, monkeypatch):
-    monkeypatch.setattr(uploads, "MAX_BYTES", 10_000)
-    sent = []
-
-    def endless():
-        while len(sent) < 10_000:
-            sent.append(1)
-            yield bytes(6000)
-
-    with contextlib.suppress(httpx.WriteError):  # the server closes the connection
-        assert client.post("/map", content=endless(), headers=BYTES).status_code == 413
-    assert len(sent) < 10_000
-
-
-def test_sender_that_never_ends_is_refused(client, monkeypatch):
-    monkeypatch.setattr(uploads, "MAX_READ_S", 0.2)
-    with connected(client) as sender:
-        head = "POST /map HTTP/1.1\r\nHost: localhost\r\nContent-Type: image/png\r\nContent-Length: 99\r\n\r\n"
-        sender.sendall(head.encode() + b"part")
-        assert sender.recv(100).startswith(b"HTTP/1.1 408")
+    assert "more than 0.01 MB" in reason(413, bytes(38_000))
+    assert "more than 0.01 MB" in reason(413, iter([bytes(6000)] * 2))
 
 
 def test_client_that_is_refused_while_it_sends_is_not_cut_off(client):
@@ -238,30 +211,19 @@ def test_page_refers_to_nothing_outside_itself():
 # === Waiting ===
 
 
-def test_one_prediction_runs_at_a_time_and_a_full_queue_says_when_to_retry(client, predictor):
-    received = queue.Queue()
-
-    def send():
-        received.put(client.post("/map", content=encoded(picture(40, 40)), headers=BYTES))
-
+def test_one_prediction_runs_at_a_time(client, predictor):
     predictor.let_go.clear()
     before = predictor.count
-    senders = [threading.Thread(target=send) for _ in range(app.MAX_WAITING + 2)]
-    try:
-        for sender in senders:
-            sender.start()
-        for _ in range(2):
-            refused = received.get(timeout=30)
-            assert refused.status_code == 503
-            assert refused.headers["retry-after"] == str(uploads.RETRY_AFTER_S)
-            assert "images are already waiting" in refused.json()["error"]
-        assert predictor.count <= before + 1
-    finally:
-        predictor.let_go.set()
-        for sender in senders:
-            sender.join(60)
-    assert [received.get().status_code for _ in range(app.MAX_WAITING)] == [200] * app.MAX_WAITING
-    assert predictor.count == before + app.MAX_WAITING
+    with concurrent.futures.ThreadPoolExecutor() as senders:
+        body = encoded(picture(40, 40))
+        responses = [senders.submit(client.post, "/map", content=body, headers=BYTES) for _ in range(3)]
+        try:
+            time.sleep(0.5)
+            assert predictor.count <= before + 1
+        finally:
+            predictor.let_go.set()
+    assert [response.result().status_code for response in responses] == [200] * 3
+    assert predictor.count == before + 3
 
 
 def test_image_of_a_disconnected_client_is_not_predicted(client, predictor):
@@ -270,20 +232,20 @@ def test_image_of_a_disconnected_client_is_not_predicted(client, predictor):
     while predictor.started.acquire(blocking=False):
         pass
     before = predictor.count
-    first = threading.Thread(target=lambda: client.post("/map", content=body, headers=BYTES))
-    try:
-        first.start()
-        assert predictor.started.acquire(timeout=30)
-        for _ in range(3 * app.MAX_WAITING):  # more than there are places, so each must become free again
-            with connected(client) as sender:
-                head = f"Host: localhost\r\nContent-Type: image/png\r\nContent-Length: {len(body)}"
-                sender.sendall(f"POST /map HTTP/1.1\r\n{head}\r\n\r\n".encode() + body)
-                time.sleep(0.02)
-        for _ in range(5):  # after these, the server has seen the disconnects
-            client.get("/facts")
-    finally:
-        predictor.let_go.set()
-        first.join(60)
+    with concurrent.futures.ThreadPoolExecutor() as senders:
+        first = senders.submit(client.post, "/map", content=body, headers=BYTES)
+        try:
+            assert predictor.started.acquire(timeout=30)
+            for _ in range(3):
+                with connected(client) as sender:
+                    head = f"Host: localhost\r\nContent-Type: image/png\r\nContent-Length: {len(body)}"
+                    sender.sendall(f"POST /map HTTP/1.1\r\n{head}\r\n\r\n".encode() + body)
+                    time.sleep(0.2)
+            for _ in range(5):  # after these, the server has seen the disconnects
+                client.get("/facts")
+        finally:
+            predictor.let_go.set()
+    assert first.result().status_code == 200
     assert client.post("/map", content=body, headers=BYTES).status_code == 200
     assert predictor.count == before + 2
 

@@ -1,4 +1,4 @@
-"""Which addresses a page may load while `check` takes its picture."""
+"""The rule that says which addresses a page may load while `check` takes its picture."""
 
 import functools
 import pathlib
@@ -16,7 +16,7 @@ INLINE = ("about", "blob", "data")
 
 @functools.cache
 def peers_of(host: str) -> tuple[str, ...]:
-    """The IP addresses that a host's name leads to; none if it has none here, as behind a proxy."""
+    """Return the IP addresses of a host name; none if it does not resolve here, as behind a proxy."""
     try:
         return tuple({str(found[4][0]) for found in socket.getaddrinfo(host, None)})
     except (OSError, UnicodeError):
@@ -24,7 +24,7 @@ def peers_of(host: str) -> tuple[str, ...]:
 
 
 def may_load(page: str, address: str, resolve: Callable[[str], Iterable[str]] = peers_of) -> bool:
-    """Whether a page may load an address: itself, its own folder or host, and public addresses.
+    """Return whether a page may load an address: itself, its own folder or host, and public addresses.
 
     Args:
         page: the address of the page, file:// or http(s)://.
@@ -50,7 +50,7 @@ def may_load(page: str, address: str, resolve: Callable[[str], Iterable[str]] = 
 
 
 def _is_beside(page: str, file: str) -> bool:
-    """Whether the path of a file:// address is the page's own, or leads to something below the page's folder."""
+    """Return whether the path of a file:// address is the page's own, or leads below the page's folder."""
     try:
         folder = pathlib.Path(url2pathname(page)).parent.resolve()
         return file == page or pathlib.Path(url2pathname(file)).resolve().is_relative_to(folder)

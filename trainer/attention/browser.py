@@ -1,22 +1,25 @@
-"""Starts a Chromium that is installed here, and talks with it by the DevTools protocol over a pipe.
+"""Opens a page in the Chromium or Chrome of this machine, by playwright, and takes its picture.
 
-https://chromedevtools.github.io/devtools-protocol; a pipe is open to nobody else, as a port would be.
+Playwright is of the extra `check`: import this module where a page is opened, and nowhere else.
 """
 
-import json
+import asyncio
+import dataclasses
 import os
 import pathlib
-import select
+import re
 import shutil
-import signal
-import subprocess
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import IO, Any
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
-from trainer import scratch
-from trainer.errors import UserError
+from playwright.async_api import Browser, CDPSession, Error, Page, Response, async_playwright
+from playwright.async_api import TimeoutError as QuietTimeoutError
+
+from trainer.attention.allowed import may_load
+from trainer.config import PageConfig
+from trainer.downloads.addresses import place_of
+from trainer.errors import UserError, check
 from trainer.text import shown
 
 VARIABLE = "CHROME_PATH"
@@ -24,39 +27,43 @@ VARIABLE = "CHROME_PATH"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 """Programs to look for on the PATH."""
 APPLICATIONS = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",)
-"""Where macOS has it."""
-INSTALL = f"install one (chromium, or Google Chrome), or set {VARIABLE} to its path"
-ARGUMENTS = (
-    "--headless",
-    "--remote-debugging-pipe",
-    "--no-first-run",
-    "--no-default-browser-check",
-    "--disable-background-networking",
-    "--disable-breakpad",
-    "--disable-component-update",
-    "--disable-dev-shm-usage",  # containers have little of it
-    "--disable-extensions",
-    "--disable-gpu",
-    "--disable-sync",
-    "--deny-permission-prompts",
-    "--font-render-hinting=none",
-    "--force-color-profile=srgb",
-    "--hide-scrollbars",
-    "--mute-audio",
-)
+"""Paths of the browser on macOS."""
+INSTALL = f"install one (chromium, or `playwright install chromium`), or set {VARIABLE} to its path"
 NO_SANDBOX = "--no-sandbox"
-"""Flag of the browser, and of `check`."""
-PIPES = 'exec "$@" 3<&0 4>&1 </dev/null >&2'
-"""Program of a shell: the browser reads commands from file 3, and writes answers to file 4."""
-END = b"\0"
-"""Of each message."""
-CLOSING_S = 2.0
+"""Flag of `check` for a page that is shown without the browser's sandbox."""
+KINDS = ("text/html", "application/xhtml+xml")
+QUIET_MS = 5000
+"""Longest time, in milliseconds, that a loaded page may go on fetching before its picture is taken."""
+MAX_HEIGHT_PX = 16_384
+"""Largest height of a picture; Chromium repeats the page below it."""
+SCRIPT = (pathlib.Path(__file__).parent / "page.js").read_text().rstrip().rstrip(";")
 
-Event = Callable[[str, dict[str, Any]], None]
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """The elements that a selector matches."""
+
+    count: int
+    boxes: Sequence[Sequence[float]]
+    """(left, top, right, bottom) of each element that can be seen, in pixels of the picture."""
 
 
-def find_browser() -> str:
-    """Path of the browser: VARIABLE, the first of NAMES on the PATH, or one of APPLICATIONS.
+@dataclasses.dataclass(frozen=True)
+class Photograph:
+    """The picture of a page, and where its elements are."""
+
+    png: bytes
+    size: tuple[int, int]
+    """(height, width) in pixels."""
+    found: Sequence[Found]
+    """The elements of each selector, in the order of the selectors."""
+
+
+def find_browser(own: str = "") -> str:
+    """Find the browser: VARIABLE, the first of NAMES on the PATH, one of APPLICATIONS, or playwright's own.
+
+    Args:
+        own: where playwright has its own browser if somebody has downloaded it.
 
     Raises:
         UserError: there is none, or VARIABLE names none.
@@ -68,161 +75,169 @@ def find_browser() -> str:
                 f"{VARIABLE} is {given!r}, which is no program; set it to the path of a Chromium or Chrome"
             )
         return found
-    installed = (path for path in (*map(shutil.which, NAMES), *map(shutil.which, APPLICATIONS)) if path)
-    found = next(installed, None)
+    found = next(filter(None, map(shutil.which, (*NAMES, *APPLICATIONS, own))), None)
     if found is None:
         raise UserError(f"no Chromium was found to show a page with: {INSTALL}; or give a picture of the page")
     return found
 
 
-class Browser:
-    """A running browser with one empty page. Made by `running`.
-
-    Attributes:
-        on_event: called with the name and the parameters of each event, while an answer is waited for.
-    """
-
-    def __init__(self, process: "subprocess.Popen[bytes]", program: str, errors: pathlib.Path, end: float) -> None:
-        self._process, self._program, self._errors, self._end = process, program, errors, end
-        self._received = bytearray()
-        self._number = 0
-        self._session: str | None = None
-        self.on_event: Event = lambda name, values: None
-
-    def attach(self) -> None:
-        """Open an empty page, which all later commands are for."""
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-
-    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """The result of a command.
-
-        Raises:
-            CommandError: the browser refuses it.
-            TimeoutError: there is no answer in time.
-            UserError: the browser has ended.
-        """
-        number = self.send(method, **parameters)
-        while True:
-            message = self._receive(self._end)
-            if message.get("id") == number:
-                if "error" in message:
-                    raise CommandError(str(message["error"].get("message")))
-                result: dict[str, Any] = message["result"]
-                return result
-            self._note(message)
-
-    def send(self, method: str, **parameters: Any) -> int:
-        """Send a command without waiting for its answer; returns its number."""
-        self._number += 1
-        message = {"id": self._number, "method": method, "params": parameters}
-        # The requests of all frames and workers are those of the browser, not of its page.
-        if self._session is not None and not method.startswith("Fetch."):
-            message["sessionId"] = self._session
-        assert self._process.stdin
-        try:
-            self._process.stdin.write(json.dumps(message).encode() + END)
-            self._process.stdin.flush()
-        except OSError:
-            raise self._ended() from None
-        return self._number
-
-    def wait(self, condition: Callable[[], bool], most_s: float | None = None) -> bool:
-        """Take events until a condition holds; False if it does not within `most_s`.
-
-        Raises:
-            TimeoutError: the time of this browser is over.
-            UserError: the browser has ended.
-        """
-        end = self._end if most_s is None else min(self._end, time.monotonic() + most_s)
-        while not condition():
-            try:
-                self._note(self._receive(end))
-            except TimeoutError:
-                if end == self._end:
-                    raise
-                return False
-        return True
-
-    def _note(self, message: dict[str, Any]) -> None:
-        if "method" in message:
-            self.on_event(message["method"], message.get("params", {}))
-
-    def _receive(self, end: float) -> dict[str, Any]:
-        assert self._process.stdout
-        file = self._process.stdout.fileno()
-        searched = 0
-        while (stop := self._received.find(END, searched)) < 0:
-            searched = len(self._received)
-            left_s = end - time.monotonic()
-            if left_s <= 0 or not select.select([file], [], [], left_s)[0]:
-                raise TimeoutError
-            if not (part := os.read(file, 2**20)):
-                raise self._ended()
-            self._received += part
-        message: dict[str, Any] = json.loads(self._received[:stop])
-        del self._received[: stop + 1]
-        return message
-
-    def _ended(self) -> UserError:
-        """The error about a browser that has ended, with what it said last."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(CLOSING_S)
-        said = self._errors.read_text(errors="replace")
-        if "sandbox" in said.lower():
-            return UserError(
-                f"{self._program} does not start with its sandbox, as for root and in many containers; run this "
-                f"as another user, or, for a page that you trust, with {NO_SANDBOX}"
-            )
-        last = next((shown(line) for line in reversed(said.splitlines()) if line.strip()), "it said nothing")
-        ended = f"{self._program} ended with status {self._process.returncode} ({last})"
-        return UserError(f"{ended}; try it by itself, or {INSTALL}")
-
-
-class CommandError(Exception):
-    """A command that the browser refuses."""
-
-
-@contextmanager
-def running(most_s: float, sandbox: bool = True) -> Iterator[Browser]:
-    """Start the browser with a profile of its own; it ends with the context, or if this process ends.
+def photograph(
+    address: str, selectors: Sequence[str], label: str, config: PageConfig, max_pixels: int, refused: list[str]
+) -> Photograph:
+    """Take a page's picture when it has come to rest, in a browser that has never seen another page.
 
     Args:
-        most_s: time for everything; after it, each call raises `TimeoutError`.
-        sandbox: whether what pages run is kept in the browser's sandbox.
+        address: what the browser opens, http(s):// or file://.
+        selectors: CSS selectors of the elements to find.
+        label: the page's name in messages.
+        config: size of the window, and limits.
+        max_pixels: a larger picture is refused.
+        refused: receives the addresses that the page asked for and may not load, also if this raises.
 
     Raises:
-        UserError: there is no browser, or it does not start.
+        UserError: there is no browser, it does not start, or the page cannot be shown.
+        TimeoutError: the page was not there after `config.timeout_s`.
     """
-    program = find_browser()
-    end = time.monotonic() + most_s
-    with scratch.folder(scratch.LOCAL) as folder:
-        errors = folder / "errors.txt"
-        arguments = [program, *ARGUMENTS, f"--user-data-dir={folder / 'profile'}"]
-        arguments += [] if sandbox else [NO_SANDBOX]
-        with errors.open("wb") as said:
-            process = _start(["/bin/sh", "-c", PIPES, "sh", *arguments], said)
-        try:
-            browser = Browser(process, program, errors, end)
-            browser.attach()
-            yield browser
-        finally:
-            _close(process)
 
+    async def limited() -> Photograph:
+        async with asyncio.timeout(config.timeout_s), _running(config.sandbox) as browser:
+            await _guard(await browser.new_browser_cdp_session(), refused)
+            page = await browser.new_page(
+                viewport={"width": config.viewport_width, "height": config.viewport_height},
+                device_scale_factor=1,
+                reduced_motion="reduce",
+            )
+            page.set_default_timeout(0)  # the time of all steps together is limited
+            await _open(page, address, label)
+            return await _photograph(page, selectors, label, config, max_pixels)
 
-def _start(command: list[str], errors: IO[bytes]) -> "subprocess.Popen[bytes]":
-    # In a group of its own, which Ctrl-C does not reach, and which is ended as a whole.
-    return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
-    )
-
-
-def _close(process: "subprocess.Popen[bytes]") -> None:
-    for pipe in (process.stdin, process.stdout):
-        with suppress(OSError):
-            pipe.close()  # type: ignore[union-attr]  # the browser then ends
     try:
-        process.wait(CLOSING_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        return asyncio.run(limited())
+    except Error as error:
+        left = "context was destroyed" in str(error)
+        reason = "it went to another address while it was looked at" if left else _reason(error)
+        raise UserError(
+            f"{label} cannot be shown ({reason}); try it in a browser, or give a picture of it"
+        ) from None
+
+
+@asynccontextmanager
+async def _running(sandbox: bool) -> AsyncIterator[Browser]:
+    """Run a headless browser with an empty profile, which ends with the context."""
+    try:
+        playwright = await async_playwright().start()
+    except Exception as error:  # playwright raises nothing more specific
+        await asyncio.sleep(0.5)  # playwright does not wait for the end of its driver, and asyncio warns of that
+        raise UserError(
+            f"playwright, which shows pages, does not start ({shown(str(error))}); on Linux it needs the library "
+            "libatomic.so.1, which is in the package libatomic1 or libatomic"
+        ) from None
+    try:
+        program = find_browser(playwright.chromium.executable_path)
+        try:
+            browser = await playwright.chromium.launch(
+                executable_path=program, chromium_sandbox=sandbox, timeout=0
+            )
+        except Error as error:
+            raise _unstarted(program, str(error), sandbox) from None
+        yield browser
+    finally:
+        await playwright.stop()
+
+
+def _unstarted(program: str, log: str, sandbox: bool) -> UserError:
+    """Return the error about a browser that did not start; `log` is playwright's message."""
+    if sandbox and "sandbox" in log.lower():
+        return UserError(
+            f"{program} does not start with its sandbox, as for root and in many containers; run this "
+            f"as another user, or, for a page that you trust, with {NO_SANDBOX}"
+        )
+    said = re.findall(r"\[err\] (.*)", log) or ["it said nothing"]
+    return UserError(f"{program} does not start ({shown(said[-1])}); try it by itself, or {INSTALL}")
+
+
+async def _guard(session: CDPSession, refused: list[str]) -> None:
+    """Let the browser load what the page may load, and nothing else.
+
+    The session is the browser's, so that the requests of frames and workers wait here too, and each redirection.
+    `route` of playwright does not see redirections.
+    """
+    own = ""
+
+    async def answer(event: dict[str, Any]) -> None:
+        nonlocal own
+        address = event["request"]["url"]
+        own = own or address  # the first request is for the page
+        parameters = {"requestId": event["requestId"]}
+        with suppress(Error):  # the page has gone meanwhile
+            if may_load(own, address):
+                await session.send("Fetch.continueRequest", parameters)
+            else:
+                refused.append(place_of(address))
+                await session.send("Fetch.failRequest", {**parameters, "errorReason": "AccessDenied"})
+
+    session.on("Fetch.requestPaused", answer)
+    await session.send("Fetch.enable")
+
+
+async def _open(page: Page, address: str, label: str) -> None:
+    """Load a page; raises `UserError` if there is none, or if its server answers with an error."""
+    statuses = []
+
+    def note(response: Response) -> None:
+        if response.request.is_navigation_request() and response.frame == page.main_frame:
+            statuses.append(response.status)
+
+    page.on("response", note)
+    try:
+        await page.goto(address)
+    except Error as error:
+        raise UserError(f"{label} does not load ({_reason(error)}); check that a browser shows it") from None
+    await _rest(page)
+    status = statuses[-1] if statuses else 200
+    check(status < 400, f"{label} was answered with HTTP status {status}; check the address")
+
+
+async def _rest(page: Page) -> None:
+    """Wait until the page has loaded, and then at most QUIET_MS until it has stopped fetching."""
+    with suppress(QuietTimeoutError):
+        await page.wait_for_load_state("networkidle", timeout=QUIET_MS)
+    await page.wait_for_load_state("load")  # a script may have gone to another page
+
+
+async def _photograph(
+    page: Page, selectors: Sequence[str], label: str, config: PageConfig, max_pixels: int
+) -> Photograph:
+    whole, width, height = config.full_page, config.viewport_width, config.viewport_height
+    facts = await page.evaluate(f"{SCRIPT}.settle", whole)
+    if facts["kind"] not in KINDS:
+        remedy = "save it, and give the file" if facts["kind"].startswith("image/") else "give one of HTML"
+        raise UserError(f"{label} is {shown(facts['kind'])}, not a web page; {remedy}")
+    if whole:
+        await _rest(page)
+        height = max(height, facts["height"])
+        most = min(MAX_HEIGHT_PX, max_pixels // width)
+        remedy = "leave out --full-page, or use a larger --viewport-height"
+        check(height <= most, f"{label} is {height:,} pixels high, and at most {most:,} are possible; {remedy}")
+    found = [await _find(page, selector, whole) for selector in selectors]
+    clip: Any = {"x": 0, "y": 0, "width": width, "height": height}
+    png = await page.screenshot(full_page=whole, clip=clip, animations="disabled")
+    return Photograph(png, (height, width), found)
+
+
+async def _find(page: Page, selector: str, whole: bool) -> Found:
+    try:
+        answer = await page.locator(f"css={selector}").evaluate_all(f"{SCRIPT}.boxes", whole)
+    except Error as error:
+        if "selector" not in str(error):
+            raise
+        raise UserError(
+            f"selector {selector!r} is not one of CSS; write it as in a style sheet, such as '#buy' or '.hero h1'"
+        ) from None
+    return Found(answer["count"], answer["boxes"])
+
+
+def _reason(error: Error) -> str:
+    """Return playwright's message without its function, the address (which may have a password) and its log."""
+    first = str(error).splitlines()[0]
+    return shown(re.sub(r"^[\w.]+: | at \S+$", "", first))

@@ -18,17 +18,17 @@ JSON_SCHEMA = 1
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """A design, its map, and what was measured."""
+    """A design with its predicted map and the measures of its regions."""
 
     design: Design
     map: Map
-    """(h, w) of `design.size`, 0..1."""
+    """Saliency map, (h, w) of `design.size`, values 0..1."""
     measures: Sequence[Measure]
 
 
 @dataclasses.dataclass(frozen=True)
 class Checked:
-    """What a check found."""
+    """The result of a check: the measured designs and the verdict on each requirement."""
 
     design: Measured
     baseline: Measured | None
@@ -36,12 +36,12 @@ class Checked:
 
     @property
     def failed(self) -> list[Verdict]:
-        """The verdicts on requirements that are not met."""
+        """Verdicts on the requirements that are not met."""
         return [verdict for verdict in self.verdicts if not verdict.passed]
 
     @property
     def sentence(self) -> str:
-        """The verdict on the design."""
+        """Verdict on the design, such as `a.png fails 1 of 2 requirements`."""
         failed, count = len(self.failed), len(self.verdicts)
         some = f"{failed} of {count} requirements" if failed else f"all {count} requirements"
         label = self.design.design.label
@@ -63,7 +63,7 @@ def _measured(predictor: "Predictor", design: Design) -> Measured:
 
 
 def as_json(checked: Checked) -> dict[str, Any]:
-    """What a check found, as values for JSON."""
+    """Convert the result of a check to values for JSON."""
     return {
         "schema": JSON_SCHEMA,
         "passed": not checked.failed,

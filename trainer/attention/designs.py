@@ -19,23 +19,23 @@ from trainer.text import printable
 
 @dataclasses.dataclass(frozen=True)
 class Design:
-    """A picture, and the regions to measure in it."""
+    """A picture with the regions to measure in it."""
 
     label: str
-    """Its name for people."""
+    """Name of the design for people."""
     pixels: Pixels
     """(h, w, 3) RGB."""
     size: tuple[int, int]
-    """(height, width) that the regions are for; the map is brought to it."""
+    """(height, width) in pixels to which the regions refer; the map is resized to it."""
     regions: tuple[Region, ...]
     png: bytes | None = None
-    """The picture of a page, as the browser wrote it."""
+    """Content of the PNG that the browser wrote of a page; None for a picture."""
     input: Input | None = None
     """The file of a picture; None for a page."""
 
     @property
     def resized(self) -> Pixels:
-        """The pixels at `size`."""
+        """The picture's pixels, resized to `size`."""
         if self.pixels.shape[:2] == self.size:
             return self.pixels
         return np.asarray(Image.fromarray(self.pixels).resize(self.size[::-1], Image.Resampling.LANCZOS))

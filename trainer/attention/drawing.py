@@ -22,18 +22,18 @@ PASSED, FAILED, PLAIN = (122, 220, 250), (255, 138, 76), PAPER
 """Colours of regions that pass, that fail, and without a requirement; colour-blind people tell them apart."""
 
 MOST_FONT_PX = 28
-"""Larger labels hide what is beside a small region."""
+"""Largest height of a label's font; larger labels hide what is beside a small region."""
 
 ROLES = ("design", "baseline")
 ATTENTION, PAGE = "attention", "page"
-"""Ends of the names of pictures: the map with its regions; the page."""
+"""Suffixes of the pictures' names: the map with its regions, and the page."""
 
 Box = tuple[int, int, int, int]
-"""Left, top, right and bottom, pixels."""
+"""The sides (left, top, right, bottom) of a rectangle in pixels."""
 
 
 def name_pictures(folder: str | os.PathLike[str], designs: Sequence[Design]) -> dict[str, pathlib.Path]:
-    """The files that `write_pictures` writes, by their names without a suffix.
+    """Name the files that `write_pictures` writes: name without a suffix -> path.
 
     Raises:
         UserError: one of them is a design.
@@ -46,7 +46,7 @@ def name_pictures(folder: str | os.PathLike[str], designs: Sequence[Design]) -> 
 
 
 def write_pictures(paths: Mapping[str, pathlib.Path], checked: Checked) -> None:
-    """Write, of `paths`, the map of each design with its regions, and the picture of each page as it was."""
+    """Write to `paths` the map of each design with its regions, and the unchanged picture of each page."""
     for role, measured in zip(ROLES, (checked.design, checked.baseline), strict=True):
         if measured is None:
             continue
@@ -95,7 +95,7 @@ def draw(measured: Measured, verdicts: Sequence[Verdict] = ()) -> Pixels:
 
 
 def _required(verdict: Verdict) -> str:
-    """What a region lacks, below its name and its share."""
+    """Return the line of a region's label that says which requirement it does not meet."""
     required = verdict.requirement
     if required.measure == SHARE:
         return f"needs {required.in_words}"
@@ -115,7 +115,7 @@ def _place(
     size: tuple[int, int],
     others: Sequence[Box],
 ) -> Box:
-    """Where a tag goes: above, below or inside of its region; the first place that covers least of the others."""
+    """Find the place of a label above, below or inside its region that covers least of the other boxes."""
     width = round(max(map(font.getlength, lines))) + font_px
     height = round(1.35 * font_px * len(lines)) + font_px // 2
     left, top, right, bottom = box
@@ -132,7 +132,7 @@ def _place(
 
 
 def _overlap(one: Box, other: Box) -> int:
-    """Pixels that two boxes share."""
+    """Return the area in pixels of the intersection of two boxes."""
     width = min(one[2], other[2]) - max(one[0], other[0])
     height = min(one[3], other[3]) - max(one[1], other[1])
     return max(0, width) * max(0, height)

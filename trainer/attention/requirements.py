@@ -16,30 +16,30 @@ OPERATORS: Mapping[str, tuple[Callable[[float, float], bool], str]] = {
     ">": (operator.gt, "more than"),
     "<": (operator.lt, "less than"),
 }
-"""Operator -> its function, and its words."""
+"""Operator -> the function that compares, and the words of a sentence."""
 PERCENT, NUMBER, RANK = "a percentage from 0% to 100%", "a number of at least 0", "a whole number of at least 1"
 SHARE, DROP = "share", "drop"
 MEASURES = {SHARE: PERCENT, "peak": PERCENT, "ratio": NUMBER, "rank": RANK, DROP: PERCENT}
-"""What can be required -> how its limit is written."""
+"""Measure of a region -> how the limit of a requirement on it is written."""
 EXAMPLES = {PERCENT: "8%", NUMBER: "1.5", RANK: "2"}
 FORM = "NAME>=8%, NAME.rank<=2 or NAME.ratio>1.5, in quotes, since a shell takes < and > for itself"
 ROUNDING = 1e-6
-"""A value so close to its limit is equal to it: maps have seven digits."""
+"""Largest difference at which a value equals its limit; maps have seven digits."""
 DIGITS, MOST_DIGITS = 1, 6
-"""Behind the point of a number that is shown: usually, and where fewer do not tell it from its limit."""
+"""Decimals of a number in messages: usually, and at most, where fewer would make it look like its limit."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Requirement:
-    """What one number of a region must be; its text is that of `--require`, without spaces."""
+    """A requirement on one measure of a region; `str` gives the text of `--require` without spaces."""
 
     region: str
     measure: str
-    """Of MEASURES."""
+    """One of MEASURES."""
     operator: str
-    """Of OPERATORS."""
+    """One of OPERATORS."""
     limit: float
-    """Percentages as 0..1."""
+    """Limit of the measure; percentages are 0..1."""
 
     def __str__(self) -> str:
         measured = "" if self.measure == SHARE else f".{self.measure}"
@@ -47,27 +47,27 @@ class Requirement:
 
     @property
     def in_words(self) -> str:
-        """Its limit, such as `at least 8%`."""
+        """The operator and the limit in words, such as `at least 8%`."""
         return f"{OPERATORS[self.operator][1]} {self.limit_text}"
 
     @property
     def limit_text(self) -> str:
-        """Its limit, as it was written."""
+        """The limit as it was written, such as `8%`."""
         return shown(self.measure, self.limit, MOST_DIGITS)
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """Whether a design meets a requirement."""
+    """The measured value of a region, judged by a requirement."""
 
     requirement: Requirement
     measured: Measure
     before: Measure | None
-    """The same region of the baseline."""
+    """Measures of the same region in the baseline; None without a baseline."""
 
     @property
     def value(self) -> float:
-        """The number that is required, percentages as 0..1; a drop is negative where the share has grown."""
+        """The value of the required measure, percentages as 0..1; a drop is negative where the share has grown."""
         if self.requirement.measure == DROP:
             assert self.before is not None
             # What had no attention has none to lose.
@@ -76,7 +76,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """Whether it is met. Equal is equal up to ROUNDING, for all operators."""
+        """True if the requirement is met. Values are equal up to ROUNDING, for all operators."""
         value, limit = self.value, self.requirement.limit
         if abs(value - limit) <= ROUNDING:
             value = limit
@@ -84,7 +84,7 @@ class Verdict:
 
     @property
     def value_text(self) -> str:
-        """The number for people, with as many digits as tell it from the limit."""
+        """The value as text, with enough decimals to distinguish it from the limit."""
         measure, limit = self.requirement.measure, self.requirement.limit
         digits = DIGITS
         if abs(self.value - limit) > ROUNDING:
@@ -94,7 +94,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """What was measured, and what is required."""
+        """A sentence with the measured value and the required one."""
         required = self.requirement
         change = ""
         if required.measure == DROP and self.before is not None:
@@ -133,12 +133,12 @@ def parse(text: str, regions: Collection[str]) -> Requirement:
 
 
 def parse_max_drop(text: str) -> float:
-    """The limit of `--max-drop` as 0..1; raises `UserError` unless it is a percentage."""
+    """Parse the limit of `--max-drop` to 0..1; raises `UserError` unless it is a percentage."""
     return _limit(f"max_drop {text!r}", DROP, text.strip())
 
 
 def all_requirements(texts: Sequence[str], max_drop: str, regions: Collection[str]) -> list[Requirement]:
-    """The requirements, each once: those of `--require`, then the largest drop of each region without its own.
+    """Collect the requirements, each once; `--max-drop` is for regions without a required drop of their own.
 
     Raises:
         UserError: as `parse`.
@@ -154,14 +154,14 @@ def all_requirements(texts: Sequence[str], max_drop: str, regions: Collection[st
 def judge(
     requirements: Sequence[Requirement], measured: Sequence[Measure], before: Sequence[Measure] = ()
 ) -> list[Verdict]:
-    """The verdict on each requirement, in their order, by the measures of all regions, now and before."""
+    """Judge each requirement, in order, by the measures of all regions in the design and in the baseline."""
     now = {each.region.name: each for each in measured}
     then = {each.region.name: each for each in before}
     return [Verdict(each, now[each.region], then.get(each.region)) for each in requirements]
 
 
 def shown(measure: str, value: float, digits: int = DIGITS) -> str:
-    """A number of a measure for people, with at most so many digits behind the point, and no zeros at its end."""
+    """Format a value of a measure with at most `digits` decimals, without zeros at the end."""
     if MEASURES[measure] == RANK:
         return f"{value:.0f}"
     scale, sign = (100, "%") if MEASURES[measure] == PERCENT else (1, "")
@@ -170,7 +170,7 @@ def shown(measure: str, value: float, digits: int = DIGITS) -> str:
 
 
 def _limit(what: str, measure: str, text: str) -> float:
-    """The limit of a measure as a number, percentages as 0..1; `what` has it, for messages."""
+    """Parse the limit of a measure, percentages to 0..1; messages call the text that has it `what`."""
     kind = MEASURES[measure]
     is_percent = text.endswith("%")
     try:

@@ -1,4 +1,4 @@
-"""What `check` prints, and what it writes for the servers that run it: JUnit's XML."""
+"""The results of `check` as a table for the terminal, and as JUnit's XML for CI servers."""
 
 import os
 import pathlib
@@ -17,7 +17,7 @@ PASSED, FAILED = "pass", "FAIL"
 
 
 def verdicts_table(checked: Checked) -> Table:
-    """The requirements in their order, what was measured for each, and the share of its region before and now.
+    """Make a table of the requirements in order: measured value, share before and now, and verdict.
 
     The share now is left out if all requirements are on shares, as it is what was measured.
     """

@@ -3,8 +3,7 @@
 import asyncio
 import functools
 import pathlib
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from matplotlib.colors import Colormap, to_hex
@@ -20,15 +19,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainer import heat
 from trainer.demo import meanings, responses, screens, uploads
-from trainer.demo.queue import Queue
 from trainer.demo.uploads import RefusedError
 from trainer.errors import UserError
 from trainer.prediction.predictor import Predictor
 
 PAGE = pathlib.Path(__file__).parent / "page"
 COLORS = pathlib.Path(__file__).parents[1] / "reports" / "templates" / "colors.css"
-MAX_WAITING = 8
-"""Images that wait or are predicted at once, at most 240 MB, beside those that are being sent."""
 CLIENT_LEFT = 499
 """nginx's status for a client that closed the connection."""
 POLICY = "; ".join(
@@ -53,7 +49,7 @@ HEADERS = {
     "Permissions-Policy": "camera=(), microphone=(), geolocation=(), display-capture=()",
     "Cache-Control": "no-store",  # keeps images out of the browser's cache
 }
-"""Of every response: the browser may run and load only what this server sends."""
+"""Headers of every response: the browser may run and load only what this server sends."""
 
 
 def build_app(
@@ -62,7 +58,7 @@ def build_app(
     """Build the application for one model.
 
     Args:
-        predictor: called in one thread, one image at a time.
+        predictor: predicts one image at a time.
         model: what the page calls it.
         hosts: allowed values of the header Host; `*` allows any. The list blocks DNS rebinding.
         notice: what the model must say about itself; empty if nothing.
@@ -80,25 +76,18 @@ def build_app(
     ]
     middleware = [Middleware(_SecurityHeaders), Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))]
     handlers = {RefusedError: _refuse, ClientDisconnect: _client_left}
-    return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers, lifespan=app.lifespan)
+    return Starlette(routes=routes, middleware=middleware, exception_handlers=handlers)
 
 
 class _App:
-    """The requests that need the model."""
+    """Answers the requests that need the model."""
 
     def __init__(self, predictor: Predictor, model: str, notice: str, hint: str) -> None:
         self.predictor, self.model, self.notice, self.hint = predictor, model, notice, hint
-        self.queue = Queue()
-        self.places, self.uploads = asyncio.Semaphore(MAX_WAITING), uploads.Uploads()
-
-    @asynccontextmanager
-    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Close the queue when the server shuts down."""
-        yield
-        self.queue.close()
+        self.turn = asyncio.Lock()
 
     async def facts(self, request: Request) -> Response:
-        """The model's name and input size, the limits that the page checks before sending, and the colours."""
+        """Return the model's name and input size, the limits that the page checks, and the colours."""
         return JSONResponse(
             {
                 "model": self.model,
@@ -119,15 +108,15 @@ class _App:
         )
 
     async def map(self, request: Request) -> Response:
-        """The posted image's map for the page."""
+        """Return the posted image's map for the page."""
         return await self._respond(request, functools.partial(responses.map_for_page, screen=_screen(request)))
 
     async def map_png(self, request: Request) -> Response:
-        """The posted image's map to download."""
+        """Return the posted image's map as a PNG."""
         return await self._respond(request, functools.partial(responses.map_png, screen=_screen(request)))
 
     async def overlay_png(self, request: Request) -> Response:
-        """The posted image's overlay to download; the query has the opacity, 0..1, and the view."""
+        """Return the posted image's overlay as a PNG; the query has the opacity, 0..1, and the view."""
         try:
             opacity = float(request.query_params.get("opacity", "1"))
         except ValueError:
@@ -141,19 +130,14 @@ class _App:
     async def _respond(self, request: Request, respond: Callable[[Predictor, bytes, str], Response]) -> Response:
         """Read the posted image and respond in its turn; raises `RefusedError` with a status and a reason."""
         uploads.check_sender(request)
-        self._check_place()  # before all of the image is sent
-        data = await self.uploads.read(request)
-        self._check_place()
-        async with self.places:
-            work = functools.partial(respond, self.predictor, data, "the file")
+        data = await uploads.read(request)
+        async with self.turn:
+            if await request.is_disconnected():
+                return Response(status_code=CLIENT_LEFT)
             try:
-                return await self.queue.run(work, _disconnected(request)) or Response(status_code=CLIENT_LEFT)
+                return await asyncio.to_thread(respond, self.predictor, data, "the file")
             except UserError as error:
                 raise RefusedError(422, str(error)) from None
-
-    def _check_place(self) -> None:
-        if self.places.locked():
-            raise uploads.busy(f"{MAX_WAITING} images are already waiting", {})
 
 
 class _SecurityHeaders:
@@ -176,7 +160,7 @@ async def _colors_css(request: Request) -> Response:
 
 
 async def _pattern(request: Request) -> Response:
-    """A generated odd-one-out pattern, as an example."""
+    """Return a generated odd-one-out pattern, as an example."""
     try:
         number = int(request.path_params["number"])
     except ValueError:  # not an integer, or more digits than Python parses
@@ -185,12 +169,12 @@ async def _pattern(request: Request) -> Response:
 
 
 def _screen(request: Request) -> str:
-    """The kind of screens, of `screens.SCREENS`, that the query names; empty for none."""
+    """Return the kind of screen in `screens.SCREENS` that the query names; empty for none."""
     return _one_of(request, "screen", ["", *screens.SCREENS], "")
 
 
 def _one_of(request: Request, name: str, values: Collection[str], default: str) -> str:
-    """A value of the query; raises `RefusedError` for one that is not among `values`."""
+    """Return a value of the query; raises `RefusedError` if it is not among `values`."""
     value = request.query_params.get(name, default)
     if value not in values:
         raise RefusedError(400, f"{name} must be one of {', '.join(filter(None, values))}")
@@ -198,19 +182,13 @@ def _one_of(request: Request, name: str, values: Collection[str], default: str) 
 
 
 def _colors(colors: Colormap) -> list[str]:
-    """256 colours of a colour map as #rrggbb."""
+    """Return 256 colours of a colour map as #rrggbb."""
     return [to_hex(color) for color in colors(np.linspace(0, 1, 256))]
-
-
-async def _disconnected(request: Request) -> None:
-    """Returns when the client disconnects; the body has been read, so nothing else can arrive."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedError)
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+    return JSONResponse({"error": error.detail}, error.status_code)
 
 
 async def _client_left(request: Request, error: Exception) -> Response:

@@ -10,7 +10,7 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
+    """Return whether only this machine can reach an address."""
     if host == "localhost":
         return True
     try:
@@ -20,7 +20,7 @@ def is_loopback(host: str) -> bool:
 
 
 def host_names(host: str) -> list[str]:
-    """Values of the header Host that a server accepts which listens on `host`; `*` for any."""
+    """Return the values of the header Host that a server on `host` accepts; `*` stands for any."""
     return [*LOOPBACK_NAMES, host] if is_loopback(host) else ["*"]
 
 

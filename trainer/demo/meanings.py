@@ -1,4 +1,4 @@
-"""What the figures of a region on the page mean, and the colours of regions."""
+"""Texts that explain the figures of a region on the page, and the colours of regions."""
 
 from trainer.evaluation.wording import TIMES
 
@@ -10,10 +10,10 @@ MEANINGS = {
     "Rank": "1 for the region with the largest share.",
     "pp": "Percentage points: from 10% to 15% is +5 pp.",
 }
-"""Column of the table, or unit -> its meaning."""
+"""Column or unit of the table of regions -> explanation."""
 CAUTION = (
     "A prediction of where people look in the first seconds when nobody has given them a task. It does not "
     "replace a test with people."
 )
 COLORS = ("#ffffff", "#56b4e9", "#f0c929", "#3ddc97", "#ff9e5e", "#e58ac0", "#b9a3ff", "#b5e853")
-"""Of the regions in their order, then again from the first: light, since their boxes have a dark rim."""
+"""Colours of the regions in order, then again from the first. They are light because boxes have a dark outline."""

@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -19,23 +18,23 @@ from trainer.prediction import render
 from trainer.prediction.predictor import Predictor
 
 MAX_MAP_PX = 1024
-"""The longer side of the map for the page; a larger map would be sent and drawn without a visible difference."""
+"""Longest side of the map for the page; a larger one would look the same."""
 PATTERN_SIZE = (480, 640)
 PATTERNS = 100
 """Number of different patterns."""
 
 
 def _focus(image: Pixels, map: NDArray[np.float32], opacity: float) -> Pixels:
-    """Over a grey and darker image, which gets its colours back towards the opacity 0."""
+    """Draw a map over a grey, darkened image, which gets its colours back towards the opacity 0."""
     return blend(image, map, opacity, min(1.0, opacity / OPACITY))
 
 
 VIEWS: Mapping[str, Callable[[Pixels, NDArray[np.float32], float], Pixels]] = {"heat": tint, "focus": _focus}
-"""Views of the page that show the map over the image -> how they are drawn."""
+"""View of the page that shows the map over the image -> the function that draws it."""
 
 
 def map_for_page(predictor: Predictor, data: bytes, origin: str, screen: str) -> Response:
-    """The saliency map for the page: little-endian float32 in 0..1, row by row.
+    """Return the saliency map for the page: little-endian float32 in 0..1, row by row.
 
     The headers have its size, that of the image, and the number of screens that were predicted one by one
     (`screens.predict`).
@@ -46,24 +45,20 @@ def map_for_page(predictor: Predictor, data: bytes, origin: str, screen: str) ->
     Raises:
         UserError: the data is not an image, is damaged, or too large; `origin` is its name in the message.
     """
-    ends = [time.perf_counter()]
     image = read_picture(data, origin, screens.MAX_PIXELS)
-    ends.append(time.perf_counter())
     full, n_screens = screens.predict(predictor, image, screen)
-    ends.append(time.perf_counter())
     shrunk = shrink(full)
-    ends.append(time.perf_counter())
     sizes = {"image": image.shape, "map": shrunk.shape}
     headers = {f"{name}-size": f"{size[1]}x{size[0]}" for name, size in sizes.items()}
-    headers |= {"map-screens": str(n_screens)}
-    # Browsers show this header with the request.
-    stages = zip(("decode", "predict", "shrink"), np.diff(ends) * 1000, strict=True)
-    headers["Server-Timing"] = ", ".join(f"{name};dur={ms:.1f}" for name, ms in stages)
+    headers["map-screens"] = str(n_screens)
     return Response(shrunk.astype("<f4").tobytes(), media_type="application/octet-stream", headers=headers)
 
 
 def map_png(predictor: Predictor, data: bytes, origin: str, screen: str) -> Response:
-    """The saliency map at the image's own size with 8 bits of grey, as `predict` writes it; as `map_for_page`."""
+    """Return the map at the image's own size as a PNG with 8 bits of grey, as `predict` writes it.
+
+    Arguments and errors are those of `map_for_page`.
+    """
     image = read_picture(data, origin, screens.MAX_PIXELS)
     return _png(render.draw_grey(screens.predict(predictor, image, screen)[0]))
 
@@ -71,13 +66,16 @@ def map_png(predictor: Predictor, data: bytes, origin: str, screen: str) -> Resp
 def overlay_png(
     predictor: Predictor, data: bytes, origin: str, screen: str, opacity: float, view: str
 ) -> Response:
-    """The map in heat colours over the image at its own size, as a view of VIEWS; as `map_for_page`."""
+    """Return a PNG of the map over the image at its own size, drawn as a view of VIEWS.
+
+    Arguments and errors are those of `map_for_page`; `opacity` is that of the map, 0..1.
+    """
     image = read_picture(data, origin, screens.MAX_PIXELS)
     return _png(Image.fromarray(VIEWS[view](image, screens.predict(predictor, image, screen)[0], opacity)))
 
 
 def pattern(number: int) -> Response:
-    """An odd-one-out pattern of the sample dataset, larger; numbers from `PATTERNS` on repeat the patterns."""
+    """Return an odd-one-out pattern of the sample dataset at PATTERN_SIZE; there are PATTERNS different ones."""
     settings = dataclasses.replace(sample.settings("salicon"), size=PATTERN_SIZE)
     return _png(sample.generate_pattern(settings, number % PATTERNS).stimulus)
 

@@ -1,4 +1,4 @@
-"""The map of a full-page screenshot, whole or screen by screen: nobody sees such a page at once."""
+"""Predicts the map of a full-page screenshot, whole or screen by screen: nobody sees such a page at once."""
 
 import itertools
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from trainer.picture import Pixels
 from trainer.prediction.predictor import Predictor
 
 SCREENS = {"desktop": (800, 1280), "phone": (844, 390)}
-"""(h, w) of the screens into which an image can be cut; their proportions count."""
+"""Kind of screen -> (h, w). A tall image is cut into parts of these proportions."""
 TALL = 1.5
-"""Images whose height is more than so many times their width may be cut."""
+"""Smallest ratio of height and width at which an image may be cut into screens."""
 MAX_SCREENS = 40
 MAX_PIXELS = 50_000_000
-"""The largest images of nearly all phone cameras; their maps need 650 MB while they are resized."""
+"""Pixels of the largest image. Nearly all phone cameras stay below; a map needs 650 MB while it is resized."""
 
 
 def predict(predictor: Predictor, image: Pixels, screen: str = "") -> tuple[NDArray[np.float32], int]:
@@ -49,7 +49,7 @@ def predict(predictor: Predictor, image: Pixels, screen: str = "") -> tuple[NDAr
 
 
 def cut(size: Sequence[int], screen: str) -> list[int]:
-    """The first row of each screen of an image of `size` (h, w), and its height: as many screens as fit best.
+    """Return the first row of each screen of an image of `size` (h, w), and the image's height as the last.
 
     Raises:
         UserError: there are more than MAX_SCREENS.

@@ -7,7 +7,6 @@ import uvicorn
 from starlette.applications import Starlette
 
 from trainer.demo.app import build_app
-from trainer.demo.connections import Connection
 from trainer.demo.listen import host_names, is_loopback
 from trainer.prediction.predictor import Predictor
 
@@ -19,8 +18,7 @@ def build_server(app: Starlette) -> uvicorn.Server:
     """Build a server that logs no requests and does not name itself in headers."""
     config = uvicorn.Config(
         app,
-        http=Connection,
-        lifespan="on",
+        lifespan="off",
         ws="none",
         log_level="warning",
         access_log=False,

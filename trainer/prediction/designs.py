@@ -31,7 +31,7 @@ class Change:
 
     @property
     def share(self) -> float:
-        """The second share minus the first, -1..1."""
+        """Difference of the shares, second minus first, -1..1."""
         return self.second.share - self.first.share
 
 
@@ -89,7 +89,7 @@ def compare_designs(
 
 
 def as_json(change: Change) -> dict[str, Any]:
-    """A change as values for JSON."""
+    """Convert a change to values for JSON."""
     measures = {"first": change.first.as_json(), "second": change.second.as_json()}
     return {"name": change.first.region.name, "share_change": change.share, **measures}
 

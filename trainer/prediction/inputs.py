@@ -19,7 +19,7 @@ from trainer.picture import SUFFIXES
 from trainer.text import printable
 
 RESULT_ENDS = tuple(end for end in BESIDE_FORMATS.values() if end.lower().endswith(SUFFIXES))
-"""Of the names of pictures that `predict` writes next to their images."""
+"""Suffixes of the pictures that `predict` writes next to their images."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,18 +27,18 @@ class Input:
     """An image to predict, not yet read."""
 
     name: str
-    """Its path or `gs://` address."""
+    """Path or `gs://` address of the image."""
     key: str
-    """Its path below the folder on the command line, or its file name, with `/`; its results are named after it.
+    """Path below the folder on the command line, or the file name, with `/`; results are named after it.
 
     It never leads out of a folder. It is empty if the input is known not to be an image.
     """
     read: Callable[[int], bytes]
-    """Returns its content; any thread may call it. Raises `UserError`, also if there are more bytes than given."""
+    """Reads the image from any thread; raises `UserError`, also if it has more bytes than the argument allows."""
 
     @property
     def label(self) -> str:
-        """Its name as one printable line."""
+        """The name as one printable line."""
         return printable(self.name)
 
 
@@ -48,7 +48,7 @@ class Listing:
 
     inputs: list[Input]
     skipped: list[str]
-    """Files in the folders that are not inputs: no image by their suffix, or by `predict` next to its image."""
+    """Files in the folders that are not inputs: without an image's suffix, or results of `predict`."""
 
 
 def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -> Listing:
@@ -71,7 +71,13 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
     inputs: dict[str, Input] = {}
     skipped: list[str] = []
     reasons: list[str] = []
-    results = pathlib.Path(output_dir).resolve() if output_dir else None
+    results = os.path.realpath(output_dir) if output_dir else ""
+    for name in names:
+        if name and not storage.is_remote(name) and os.path.realpath(local_path(name)) == results:
+            raise UserError(
+                f"--output-dir {printable(name)} is also the folder of the images, so the next run would take its "
+                "maps as images; name another folder, for example one inside it"
+            )
     connect = functools.cache(storage.client)  # finding the credentials takes time
     for name in names:
         images, reason = _list(name, skipped, results, connect)
@@ -86,27 +92,23 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
 
 
 def _place(name: str) -> str:
-    """What tells files apart: the absolute path, or the address."""
+    """Return the absolute path or the address of a file, by which it is listed once."""
     return name if storage.is_remote(name) else str(pathlib.Path(name).absolute())
 
 
-def _list(
-    name: str, skipped: list[str], output_dir: pathlib.Path | None, connect: Callable[[], Any]
-) -> tuple[list[Input], str]:
-    """The images, and the reason if there are none."""
-    remote = storage.is_remote(name)
+def _list(name: str, skipped: list[str], output_dir: str, connect: Callable[[], Any]) -> tuple[list[Input], str]:
+    """Return the images that a name leads to, and the reason if there are none."""
     try:
         if not name:
             return [], "the name of an image is empty; give a file or a folder, such as . for this folder"
-        images = _list_remote(name, skipped, connect) if remote else _list_local(name, skipped, output_dir)
+        is_remote = storage.is_remote(name)
+        images = _list_remote(name, skipped, connect) if is_remote else _list_local(name, skipped, output_dir)
         if glob.has_magic(name):
             no_images = f"no file matches {printable(name)}; check the pattern"
         else:
             no_images = f"{printable(name)} has no images; in a folder, they must end in {', '.join(SUFFIXES)}"
         return list(images), no_images
     except UserError as error:
-        if not remote:  # the folder is also that of the results
-            raise
         return [], str(error)
     except (OSError, RuntimeError, ValueError) as error:  # from invalid paths and patterns
         text = getattr(error, "strerror", None) or first_line(error)
@@ -114,7 +116,7 @@ def _list(
 
 
 def _unreadable(name: str, reason: str) -> Input:
-    """An input whose `read` raises `UserError(reason)`."""
+    """Return an input whose `read` raises `UserError(reason)`."""
 
     def read(max_bytes: int) -> bytes:
         raise UserError(reason)
@@ -123,7 +125,7 @@ def _unreadable(name: str, reason: str) -> Input:
 
 
 def _check_key(image: Input) -> Input:
-    """The image, unreadable if its results would lie outside their folder: an object may have any name."""
+    """Make an image unreadable if its results would lie outside their folder: an object may have any name."""
     path = pathlib.PurePosixPath(image.key)
     if image.key and (path.is_absolute() or ".." in path.parts or not path.name or "\0" in image.key):
         return _unreadable(image.name, f"the name {image.label} lies outside the output folder; rename it")
@@ -133,7 +135,7 @@ def _check_key(image: Input) -> Input:
 # === Local ===
 
 
-def _list_local(name: str, skipped: list[str], output_dir: pathlib.Path | None) -> Iterator[Input]:
+def _list_local(name: str, skipped: list[str], output_dir: str) -> Iterator[Input]:
     path = local_path(name)
     if glob.has_magic(name) and not _safely(path.exists):
         root_text, pattern = _split_glob(str(path))
@@ -153,7 +155,7 @@ def _list_local(name: str, skipped: list[str], output_dir: pathlib.Path | None) 
 
 
 def _safely(predicate: Callable[[], bool]) -> bool:
-    """The predicate's value, False without the permission to ask; reading the path later says why."""
+    """Call a predicate of a path; False without permission, about which reading the path raises later."""
     try:
         return predicate()
     except OSError:
@@ -161,7 +163,7 @@ def _safely(predicate: Callable[[], bool]) -> bool:
 
 
 def _split_glob(pattern: str) -> tuple[str, list[str]]:
-    """The folder before a glob's first wildcard, and the parts after it."""
+    """Split a glob into the folder before the first wildcard, and the parts after it."""
     parts = pattern.rstrip("/").split("/")
     first = next(index for index, part in enumerate(parts) if glob.has_magic(part))
     if any("**" in part and part != "**" for part in parts):  # versions of Python differ here
@@ -169,21 +171,14 @@ def _split_glob(pattern: str) -> tuple[str, list[str]]:
     return "/".join(parts[:first]) + "/" if first else "", parts[first:]
 
 
-def _walk(
-    folder: pathlib.Path, root: pathlib.Path, skipped: list[str], output_dir: pathlib.Path | None
-) -> Iterator[Input]:
-    """The images in a folder and its subfolders, with their paths below `root` as keys."""
-    if folder.resolve() == output_dir:
-        raise UserError(
-            f"--output-dir {printable(str(folder))} is also the folder of the images, so the next run would take "
-            "its maps as images; name another folder, for example one inside it"
-        )
+def _walk(folder: pathlib.Path, root: pathlib.Path, skipped: list[str], output_dir: str) -> Iterator[Input]:
+    """List the images in a folder and its subfolders, with their paths below `root` as keys."""
     visited: set[tuple[int, int]] = set()
     unreadable: list[OSError] = []
     for parent, folders, names in os.walk(folder, onerror=unreadable.append, followlinks=True):
         # A link can form a cycle.
         status = pathlib.Path(parent).stat()
-        if (status.st_dev, status.st_ino) in visited or pathlib.Path(parent).resolve() == output_dir:
+        if (status.st_dev, status.st_ino) in visited or os.path.realpath(parent) == output_dir:
             folders.clear()
             continue
         visited.add((status.st_dev, status.st_ino))
@@ -253,7 +248,7 @@ def _list_remote(name: str, skipped: list[str], connect: Callable[[], Any]) -> I
 
 
 def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a path matches a glob as in `Path.glob`: `**` stands for any number of folders."""
+    """Return whether a path matches a glob as in `Path.glob`: `**` stands for any number of folders."""
     if not pattern or not parts:
         return not parts and all(part == "**" for part in pattern)
     if pattern[0] == "**":

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor
 
 PIXELS_AT_ONCE = 48 * MEGAPIXEL
-"""Of the images that are decoded, restored or written at the same time; a larger image is processed alone.
+"""Most pixels that are decoded, restored or written at the same time; a larger image is processed alone.
 
 Each pixel takes about 15 bytes, in a TIFF of floats 24.
 """
 BYTES_PER_PIXEL = 4
-"""The largest file is this times the largest number of pixels; uncompressed RGBA needs no more."""
+"""Largest size of a file for each pixel that is allowed; uncompressed RGBA needs no more."""
 
 Paths = dict[str, pathlib.Path]
 """Format -> the file to write."""
@@ -46,15 +46,15 @@ class Outcome:
 
     input: Input
     error: str = ""
-    """Why there is no map; empty for a success."""
+    """Reason why there is no map; empty for a success."""
     size: tuple[int, int] | None = None
-    """(h, w) pixels."""
+    """(h, w) of the image, pixels; None if it cannot be read."""
     written: Paths = dataclasses.field(default_factory=dict)
     measures: Sequence[Measure] = ()
     peak_at: tuple[int, int] = (0, 0)
     """(y, x) of the map's largest value, pixels of the image."""
     focus: float = 0.0
-    """As `regions.focus`."""
+    """Share of the attention on the tenth of the pixels that get most of it (`regions.focus`)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,7 +65,7 @@ class _Prepared:
     paths: Paths
     size: tuple[int, int]
     stimulus: Map
-    """(H, W, 3)."""
+    """Network input, (H, W, 3), values 0..255."""
 
 
 def predict(
@@ -101,7 +101,7 @@ def predict(
 def failures(
     inputs: Sequence[Input], config: PredictConfig = PREDICT_DEFAULTS, regions: Sequence[Region] = ()
 ) -> list[Outcome]:
-    """What `predict` would yield if it cannot read any of the images; an empty list if it can read one.
+    """Return the outcomes of `predict` if it cannot read any of the images; an empty list if it can read one.
 
     So a mistake is reported before the network is loaded. An image on Cloud Storage counts as readable.
     """
@@ -121,7 +121,7 @@ def failures(
 def _predict(
     predictor: "Predictor", images: Iterator[_Prepared | Outcome], batch_size: int
 ) -> Iterator[tuple[_Prepared, Map] | Outcome]:
-    """Each image with its prediction (H, W); failures pass through."""
+    """Pair each image with its prediction (H, W); failures pass through."""
     while batch := list(itertools.islice(images, batch_size)):
         stimuli = [image.stimulus for image in batch if isinstance(image, _Prepared)]
         maps = iter(predictor.predict_prepared(np.stack(stimuli)) if stimuli else ())
@@ -138,7 +138,7 @@ class _Budget:
 
     @contextmanager
     def reserve(self, pixels: int) -> Iterator[None]:
-        """Wait until so many pixels are free, and hold them."""
+        """Wait until this many pixels are free, and hold them during the context."""
         with self._changed:
             self._changed.wait_for(lambda: pixels <= self._free or not self._users)
             self._free, self._users = self._free - pixels, self._users + 1
@@ -151,7 +151,10 @@ class _Budget:
 
 
 class _Worker:
-    """The work of the threads before and after the network. They wait for pixels only while they hold none."""
+    """Reads images before the network and writes results after it, in threads.
+
+    A thread waits for pixels only while it holds none.
+    """
 
     def __init__(self, predictor: "Predictor", config: PredictConfig, regions: Sequence[Region]) -> None:
         self._predictor, self._config, self._regions = predictor, config, regions
@@ -207,7 +210,7 @@ JSON_SCHEMA = 1
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
-    """An outcome as values for JSON."""
+    """Convert an outcome to values for JSON."""
     if outcome.error:
         return {"image": outcome.input.name, "error": outcome.error}
     assert outcome.size is not None

@@ -15,7 +15,7 @@ REMEDY = "give the JSON file of regions that the demo's page saves, or that `pre
 
 
 def read_regions(path: str | os.PathLike[str]) -> list[Region]:
-    """The regions in a file, in its order: those of the first picture that has some.
+    """Read the regions of the first picture in a file that has some, in the order of the file.
 
     Raises:
         UserError: it cannot be read, is another file, or has no regions.

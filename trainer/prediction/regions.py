@@ -29,10 +29,10 @@ class Region:
     width: float
     height: float
     percent: bool = False
-    """Whether the numbers are percentages of the image's width and height, not pixels."""
+    """True if the numbers are percentages of the image's width and height, False if they are pixels."""
 
     def box(self, size: tuple[int, int], image: str = "the image") -> tuple[slice, slice]:
-        """Its rows and columns in an image of `size` (h, w), at least one pixel each.
+        """Return the region's rows and columns in an image of `size` (h, w), at least one pixel each.
 
         Raises:
             UserError: it is not inside the image; the message calls that `image`.
@@ -61,20 +61,20 @@ class Measure:
 
     region: Region
     share: float
-    """Of the map's sum, 0..1."""
+    """Part of the map's sum that falls into the region, 0..1."""
     area: float
-    """Of the image's pixels, 0..1."""
+    """Part of the image's pixels that the region covers, 0..1."""
     ratio: float
-    """share / area; 1 if attention were spread evenly."""
+    """Share divided by area; 1 if attention were spread evenly."""
     peak: float
-    """Its largest value divided by the map's largest, 0..1."""
+    """Largest value in the region divided by the map's largest, 0..1."""
     peak_at: tuple[int, int]
-    """(y, x) of that value, pixels of the image."""
+    """(y, x) of the largest value in the region, pixels of the image."""
     rank: int
-    """1 for the region with the largest share; equal shares have equal ranks."""
+    """Place by share, 1 for the largest; equal shares have equal ranks."""
 
     def as_json(self) -> dict[str, Any]:
-        """Its values for JSON."""
+        """Convert the measures to values for JSON."""
         numbers = dataclasses.asdict(self)
         return {"name": self.region.name, **numbers, "region": str(self.region)}
 
@@ -106,7 +106,7 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def focus(map: npt.NDArray[np.floating]) -> float:
-    """Share of a map's sum on the tenth of its pixels with the most attention: 0.1 if all are equal, at most 1.
+    """Return the share of a map's sum on its most salient tenth of pixels: 0.1 if all are equal, at most 1.
 
     Of a large map, a grid of about a million of its pixels is taken.
     """
@@ -117,7 +117,7 @@ def focus(map: npt.NDArray[np.floating]) -> float:
 
 
 def peak_of(map: npt.NDArray[np.floating]) -> tuple[int, int]:
-    """(y, x) of the largest value of a map (h, w), in pixels."""
+    """Return (y, x) of the largest value of a map (h, w), in pixels."""
     y, x = np.unravel_index(map.argmax(), map.shape)
     return int(y), int(x)
 

@@ -11,7 +11,7 @@ from trainer.text import printable
 
 
 def measures_table(outcomes: Sequence[Outcome]) -> Table:
-    """The regions of each image, ordered by rank."""
+    """Make a table of the regions of each image, ordered by rank."""
     table = _table("image", "rank", "region", "share", "area", "share / area", "peak")
     for outcome in outcomes:
         for row, measure in enumerate(sorted(outcome.measures, key=lambda measure: measure.rank)):
@@ -28,7 +28,7 @@ def measures_table(outcomes: Sequence[Outcome]) -> Table:
 
 
 def changes_table(changes: Sequence[Change], names: Sequence[str]) -> Table:
-    """The regions of two designs, the one whose share grows most first."""
+    """Make a table of the regions of two designs, the one whose share grows most first."""
     table = _table("region", *map(printable, names), "change")
     for change in sorted(changes, key=lambda change: -change.share):
         table.add_row(

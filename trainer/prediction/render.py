@@ -16,7 +16,7 @@ Color = tuple[int, int, int]
 
 INK, PAPER = (24, 24, 27), (255, 255, 255)
 FONT = pathlib.Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
-"""It has the letters of most languages, for the names of files; Pillow's own font has only those of English."""
+"""Font with the letters of most languages, for the names of files; Pillow's own font has only those of English."""
 
 
 def draw_grey(map: Map, largest: int = 255) -> Image.Image:
@@ -45,7 +45,7 @@ def draw_difference(image: Pixels, change: Map, names: Sequence[str]) -> Pixels:
 
 
 def _add_scale(pixels: Pixels, largest: float, names: Sequence[str]) -> Pixels:
-    """The pixels on a page with a scale from -`largest` to `largest` below them."""
+    """Put the pixels on a page with a scale from -`largest` to `largest` below them."""
     height, width = pixels.shape[:2]
     font_px = int(np.clip(width / 48, 13, 60))
     font, pad, row = ImageFont.truetype(FONT, font_px), font_px, round(font_px * 1.5)
@@ -67,7 +67,7 @@ def _add_scale(pixels: Pixels, largest: float, names: Sequence[str]) -> Pixels:
 
 
 def shortened(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, width_px: int) -> str:
-    """The text, with an ellipsis for its middle if it is too wide."""
+    """Return the text, its middle replaced by an ellipsis if it is wider than `width_px`."""
     n_kept = len(text)
     short = text
     while font.getlength(short) > width_px and n_kept > 2:

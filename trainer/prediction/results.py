@@ -19,13 +19,13 @@ from trainer.storage import is_remote
 from trainer.text import printable
 
 MAX_LEVEL = {"png": 255, "png16": 65535}
-"""Format of grey levels -> its largest level."""
+"""Format with grey levels -> largest level."""
 
 
 def name_results(
     inputs: Sequence[Input], output_dir: str | os.PathLike[str], formats: Sequence[str]
 ) -> list[dict[str, pathlib.Path]]:
-    """For each image: format -> the file to write.
+    """Name the results of each image: format -> the file to write.
 
     The results keep the layout of the input folders below `output_dir`; if that is empty, they lie next to the
     images. Each is named after its image without the suffix, or with it if several images would share the name. An

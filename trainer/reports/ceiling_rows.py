@@ -13,14 +13,14 @@ Rows = list[dict[str, Any]]
 WIDEST = (-0.5, 2.0)
 """Shares beyond these are drawn at the end of a bar."""
 MARGIN = 0.18
-"""Free space at both ends of a bar, for the texts under 0 and 1."""
+"""Free space at both ends of a bar for the texts under 0 and 1, as a share of the space between them."""
 
 
 def describe(ceiling: Mapping[str, Any]) -> Rows:
-    """The metrics of a dataset's ceiling.
+    """Make a row for each metric of a dataset's ceiling.
 
     Args:
-        ceiling: What `evaluation.ceiling.Ceiling.describe` returned, with scores.
+        ceiling: result of `evaluation.ceiling.Ceiling.describe` with scores.
 
     Returns:
         Rows with the heading of the metric, `metric`, `start` and `end` (the scores of centre bias and people as
@@ -40,20 +40,20 @@ def describe(ceiling: Mapping[str, Any]) -> Rows:
 
 
 def undefined(rows: Rows) -> list[str]:
-    """The labels of the rows that have no shares."""
+    """Return the labels of the rows that have no shares."""
     return [row["label"] for row in rows if all(share.share is None for share in row["shares"].values())]
 
 
 def notes(rows: Rows, ceiling: Mapping[str, Any], level: float) -> list[str]:
-    """`wording.share_notes` of the rows of a ceiling."""
+    """Return the notes about the rows of a ceiling (`wording.share_notes`)."""
     return wording.share_notes(undefined(rows), len(rows), ceiling["n_images"], level)
 
 
 def draw(rows: Rows, labels: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
-    """The values of the macro `ceiling`: all bars have the same scale, in percent of their width.
+    """Return the values of the macro `ceiling`: all bars have the same scale, in percent of their width.
 
     Args:
-        rows: Of `describe`.
+        rows: result of `describe`.
         labels: Model -> label and colour.
     """
     shares: list[Share] = [share for row in rows for share in row["shares"].values()]
@@ -76,7 +76,7 @@ def draw(rows: Rows, labels: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
 
 
 def _mark(share: Share, label: tuple[str, str], place: Callable[[float], float]) -> dict[str, Any]:
-    """A dot on its interval, and both as text; without a share only the text."""
+    """Return the positions of a dot and its interval on the bar with their text; without a share only the text."""
     mark = {"label": label[0], "color": label[1], "text": wording.share(share)}
     if share.share is None or share.low is None or share.high is None:
         return mark

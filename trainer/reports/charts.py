@@ -1,129 +1,84 @@
-"""Charts for the HTML pages, as SVG. Text and lines have the page's colours, light or dark.
+"""Charts for the HTML pages, as SVG by matplotlib. Text and lines have the page's colours, light or dark.
 
 The colours of models are those of Okabe and Ito, which colour-blind people can distinguish.
 """
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+import io
+import re
+from collections.abc import Mapping, Sequence
 
+import matplotlib
 import numpy as np
 from markupsafe import escape
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.markers import MarkerStyle
 from matplotlib.ticker import MaxNLocator
 
 from trainer.evaluation.per_image import PerImage
-from trainer.evaluation.wording import MINUS
 from trainer.metric_table import METRICS
 
 BLUE, ORANGE, GREY = "#2b8cc4", "#e08a00", "#8c959f"
-"""Readable on white and on black."""
+"""Colours that are readable on white and on black."""
+INK = "#010203"
+"""Placeholder for the colour of the page's text, which only the browser knows."""
 BINS = 24
-LEFT, RIGHT, TOP, BOTTOM = 46, 8, 10, 38
-"""Free space around the data, for ticks and labels, in units of the drawing."""
-
-Point = tuple[float, float]
+FOR_FILES = ("<metadata>.*?</metadata>", "<style.*?</style>", r' xmlns[:\w]*="[^"]*"', r'(?<=<g) id="[^"]*"')
+"""Patterns of the parts of an SVG that are for files: in a page, its styles would apply to the whole page."""
 
 
 def histogram(table: PerImage, metric: str, colors: Mapping[str, str]) -> str:
-    """Number of images by score, one shape per model in `colors`; a model with equal scores is only a line."""
+    """Draw the number of images by score, one shape per model in `colors`; equal scores are only a line."""
     # The first model is drawn last, in front.
     scores = {model: table.values(model, metric) for model in reversed(list(colors))}
-    all_scores = np.concatenate(list(scores.values()))
-    low, high = float(all_scores.min()), float(all_scores.max())
-    # A bin needs a width even if all scores are equal.
-    low, high = (low, high) if high > low else (low - 0.5, high + 0.5)
-    edges = np.linspace(low, high, BINS + 1)
-    shapes = {
-        model: np.histogram(values, edges)[0]
-        for model, values in scores.items()
-        if values.min() < values.max() or len(scores) == 1
-    }
-    highest = max([1, *(int(counts.max()) for counts in shapes.values())])
-    plot = _Plot((240, 170), (low, high), (0, highest))
-    parts = plot.axes("score", "images", MaxNLocator(3, integer=True))
+    edges = np.histogram_bin_edges(np.concatenate(list(scores.values())), BINS)
+    figure, axes = _plot((240, 170), 12, "score", "images")
     for model, values in scores.items():
-        color = colors[model]
-        if model in shapes:
-            steps = [
-                (float(x), float(count))
-                for x, count in zip(np.repeat(edges, 2)[1:-1], np.repeat(shapes[model], 2), strict=True)
-            ]
-            outline = plot.path([(low, 0), *steps, (high, 0)])
-            parts.append(f'<path d="{outline}" fill="{color}" fill-opacity=".28" stroke="{color}"/>')
-        mean = plot.path([(float(values.mean()), 0), (float(values.mean()), highest)])
-        parts.append(f'<path d="{mean}" stroke="{color}" stroke-dasharray="5 3"/>')
-    return plot.svg(parts, f"{METRICS[metric].label} of each image, by model")
+        if values.min() < values.max() or len(scores) == 1:
+            fill = (colors[model], 0.28)
+            axes.hist(values, list(edges), histtype="stepfilled", facecolor=fill, edgecolor=colors[model])
+        axes.axvline(float(values.mean()), color=colors[model], linestyle="--")
+    axes.set_xlim(edges[0], edges[-1])
+    axes.xaxis.set_major_locator(MaxNLocator(3))
+    axes.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+    return _svg(figure, f"{METRICS[metric].label} of each image, by model")
 
 
 def loss_curve(epochs: Sequence[int], loss: Sequence[float], valid_loss: Sequence[float], best: int) -> str:
-    """Training and validation loss by epoch, with a ring around the epoch at index `best`."""
-    values = [*loss, *valid_loss]
-    margin = 0.12 * (max(values) - min(values) or 1)
-    plot = _Plot(
-        (600, 270), (min(epochs) - 0.3, max(epochs) + 0.3), (min(values) - margin, max(values) + margin), left=64
-    )
-    parts = plot.axes("epoch", "loss, nats", MaxNLocator(5), MaxNLocator(integer=True, min_n_ticks=1))
+    """Draw training and validation loss by epoch, with a ring around the epoch at index `best`."""
+    figure, axes = _plot((600, 270), 10, "epoch", "loss, nats")
     for series, color in ((loss, GREY), (valid_loss, BLUE)):
-        points = list(zip(map(float, epochs), series, strict=True))
-        parts.append(f'<path d="{plot.path(points)}" stroke="{color}" stroke-width="1.8"/>')
-        parts += [plot.circle(point, 3.5, f'fill="{color}" stroke="none"') for point in points]
-    parts.append(plot.circle((epochs[best], valid_loss[best]), 8, f'stroke="{ORANGE}" stroke-width="2"'))
-    return plot.svg(parts, "training and validation loss by epoch", "wide")
+        axes.plot(epochs, series, color=color, marker="o", linewidth=1.8)
+    ring = MarkerStyle("o", fillstyle="none")
+    axes.plot([epochs[best]], [valid_loss[best]], color=ORANGE, marker=ring, markersize=15, markeredgewidth=2)
+    axes.margins(0.05, 0.12)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.yaxis.set_major_locator(MaxNLocator(5))
+    return _svg(figure, "training and validation loss by epoch", "wide")
 
 
-@dataclasses.dataclass(frozen=True)
-class _Plot:
-    """A plane of data in a drawing of `size` (width, height)."""
-
-    size: tuple[int, int]
-    x: Point
-    """Lowest and highest value."""
-    y: Point
-    left: int = LEFT
-
-    def at(self, point: Point) -> Point:
-        """The place of a point of the data in the drawing."""
-        width, height = self.size[0] - self.left - RIGHT, self.size[1] - TOP - BOTTOM
-        x = self.left + width * (point[0] - self.x[0]) / (self.x[1] - self.x[0])
-        return round(x, 1), round(TOP + height * (1 - (point[1] - self.y[0]) / (self.y[1] - self.y[0])), 1)
-
-    def path(self, points: Iterable[Point]) -> str:
-        """Straight lines through points of the data."""
-        return "M" + "L".join("{:g} {:g}".format(*self.at(point)) for point in points)
-
-    def circle(self, point: Point, radius: float, style: str) -> str:
-        x, y = self.at(point)
-        return f'<circle cx="{x:g}" cy="{y:g}" r="{radius:g}" {style}/>'
-
-    def axes(
-        self, x_label: str, y_label: str, y_ticks: MaxNLocator, x_ticks: MaxNLocator | None = None
-    ) -> list[str]:
-        """Grid lines, ticks and labels."""
-        parts = []
-        for tick in _ticks(y_ticks, self.y):
-            y = self.at((self.x[0], tick))[1]
-            parts.append(f'<path class="grid" d="M{self.left} {y:g}H{self.size[0] - RIGHT}"/>')
-            parts.append(f'<text x="{self.left - 7}" y="{y + 4:g}" text-anchor="end">{_number(tick)}</text>')
-        for tick in _ticks(x_ticks or MaxNLocator(3), self.x):
-            x = self.at((tick, self.y[0]))[0]
-            bottom = self.size[1] - BOTTOM + 16
-            parts.append(f'<text x="{x:g}" y="{bottom}" text-anchor="middle">{_number(tick)}</text>')
-        middle = (self.left + self.size[0] - RIGHT) / 2
-        parts.append(f'<text x="{middle:g}" y="{self.size[1] - 5}" text-anchor="middle">{escape(x_label)}</text>')
-        middle = (TOP + self.size[1] - BOTTOM) / 2
-        turned = f'transform="translate(13 {middle:g}) rotate(-90)"'
-        parts.append(f'<text {turned} text-anchor="middle">{escape(y_label)}</text>')
-        return parts
-
-    def svg(self, parts: Iterable[str], label: str, kind: str = "") -> str:
-        """The whole drawing; `label` is what a screen reader says."""
-        width, height = self.size
-        head = f'<svg class="chart {kind}" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}">'
-        return f"{head}{''.join(parts)}</svg>"
+def _plot(size: tuple[int, int], font_px: int, x_label: str, y_label: str) -> tuple[Figure, Axes]:
+    """Make an empty drawing of `size` (width, height) in pixels, with horizontal grid lines and no frame."""
+    figure = Figure(figsize=(size[0] / 72, size[1] / 72), dpi=72, layout="constrained")
+    axes = figure.add_subplot(frameon=False)
+    axes.set_xlabel(x_label, color=INK, fontsize=font_px)
+    axes.set_ylabel(y_label, color=INK, fontsize=font_px)
+    axes.tick_params(length=0, labelcolor=INK, labelsize=font_px)
+    axes.ticklabel_format(useOffset=False)
+    axes.grid(axis="y", color=INK, alpha=0.25, linewidth=1)
+    return figure, axes
 
 
-def _ticks(locator: MaxNLocator, ends: Point) -> list[float]:
-    return [float(tick) for tick in locator.tick_values(*ends) if ends[0] <= tick <= ends[1]]
-
-
-def _number(value: float) -> str:
-    return f"{round(value, 9) + 0.0:.6g}".replace("-", MINUS)
+def _svg(figure: Figure, label: str, kind: str = "") -> str:
+    """Return the drawing as an element of a page; a screen reader says `label`."""
+    for artist in figure.findobj():
+        artist.set_clip_on(False)  # all data is inside, and half of a marker is not
+    file = io.StringIO()
+    # Text stays text, and the same drawing is the same bytes.
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": label}):
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    svg = file.getvalue()[file.getvalue().index("<svg") :]
+    for pattern in FOR_FILES:
+        svg = re.sub(pattern, "", svg, flags=re.DOTALL)
+    head = f'<svg class="chart {kind}" role="img" aria-label="{escape(label)}"'
+    return svg.replace("<svg", head, 1).replace(INK, "currentColor")

@@ -15,7 +15,7 @@ from trainer.metric_table import METRICS
 from trainer.reports import charts, gallery, pages, pictures, score_rows, trainings
 
 COLORS = (charts.BLUE, charts.ORANGE, "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
-"""Of Okabe and Ito; a seventh model has the first colour again."""
+"""Colours of the models, by Okabe and Ito; a seventh model has the first colour again."""
 TONES = {
     wording.BETTER: ("good", "Significantly better"),
     wording.WORSE: ("bad", "Significantly worse"),
@@ -60,7 +60,7 @@ def write_comparison(
 
 
 def _head(results: Mapping[str, Result]) -> pages.Facts:
-    """What identifies a comparison: data, date, version and commit."""
+    """Return the facts that identify a comparison: data, date, version and commit."""
     images = (f"{result.n_images:,} {wording.images_of(name)}" for name, result in results.items())
     return [
         ("Data", " and ".join(images)),
@@ -70,7 +70,7 @@ def _head(results: Mapping[str, Result]) -> pages.Facts:
 
 
 def _config(contestant: Contestant) -> Mapping[str, Any] | None:
-    """The content of a model's MODEL_CONFIG; None if there is none."""
+    """Read a model's MODEL_CONFIG; None if there is none."""
     path = contestant.model / artifacts.MODEL_CONFIG if contestant.model else None
     return files.read_json(path, REMEDY, records.ModelConfig) if path and path.is_file() else None
 
@@ -78,7 +78,7 @@ def _config(contestant: Contestant) -> Mapping[str, Any] | None:
 def _describe_set(
     name: str, result: Result, shared: Shared, colors: Mapping[str, str], drawn: Files
 ) -> dict[str, Any]:
-    """The values of the template for one dataset."""
+    """Return the values of the template for one dataset."""
     labels = {model: (model, color) for model, color in colors.items()}
     if CENTER_BIAS in result.means:
         labels[CENTER_BIAS] = ("Centre bias", "")

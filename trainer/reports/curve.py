@@ -58,7 +58,7 @@ def _title(dataset: str, n_epochs: int) -> str:
 
 
 def _head(settings: Mapping[str, Any]) -> pages.Facts:
-    """What identifies a training: its data, the base model, date, version and commit."""
+    """Return the facts that identify a training: its data, the base model, date, version and commit."""
     facts = [("Model", generated.origin(settings)), ("Date", now())]
     if settings.get("counts"):
         facts.insert(1, ("Data", f"{pages.counts(settings['counts'])} images"))

@@ -12,7 +12,7 @@ from trainer.picture import Pixels
 from trainer.reports import pictures
 
 DASH = "\N{EN DASH}"
-"""Stands for a score that an image does not have."""
+"""Text for a score that an image does not have."""
 BEST, WORST, DIFFERENCE = "best", "worst", "difference"
 ORDERS = {BEST: "best first", WORST: "worst first", DIFFERENCE: "largest difference first"}
 """Order of the images -> its name."""
@@ -24,9 +24,9 @@ class Example:
 
     image: str
     files: Mapping[str, pathlib.Path]
-    """As `pictures.load_panels` takes them."""
+    """Name of a picture (`stimulus`, or that of a map) -> PNG file, for `pictures.load_panels`."""
     why: Sequence[str] = ()
-    """Why it is shown, in a few words each."""
+    """Reasons why the image is shown, in a few words each."""
 
 
 def describe(
@@ -38,7 +38,7 @@ def describe(
     divided: Sequence[str],
     labels: Mapping[str, str],
 ) -> dict[str, Any]:
-    """The values of the macro `gallery`.
+    """Return the values of the macro `gallery`.
 
     Args:
         examples: The images.
@@ -78,7 +78,7 @@ def describe(
 
 
 def text(scores: Mapping[str, Sequence[float | None]], metric: str, models: Sequence[str]) -> str:
-    """The scores of one image in one metric, as `gallery.js` writes them too."""
+    """Format the scores of one image in one metric, as `gallery.js` does too."""
     values = [DASH if score is None else f"{score:.3f}" for score in scores.get(metric, [None] * len(models))]
     label = METRICS[metric].label
     if len(models) == 1:
@@ -87,7 +87,7 @@ def text(scores: Mapping[str, Sequence[float | None]], metric: str, models: Sequ
 
 
 def _scores(table: PerImage, models: Mapping[str, str], image: str) -> dict[str, list[float | None]]:
-    """Metric -> the score of each model, rounded; None where it has none."""
+    """Return, for each metric, the rounded score of each model; None where it has none."""
     of = [table.of_image(model, image) for model in models]
     return {
         metric: [round(scores[metric], 4) if metric in scores else None for scores in of]
@@ -97,7 +97,7 @@ def _scores(table: PerImage, models: Mapping[str, str], image: str) -> dict[str,
 
 
 def _rank(scores: Sequence[float | None] | None, metric: str, order: str) -> float:
-    """The smaller, the earlier an image comes; an image without a score comes last. `gallery.js` does the same."""
+    """Return the key by which images are sorted; one without a score comes last. `gallery.js` does the same."""
     known = [score for score in scores or () if score is not None]
     if not known:
         return math.inf
@@ -107,6 +107,6 @@ def _rank(scores: Sequence[float | None] | None, metric: str, order: str) -> flo
 
 
 def _ratio(panels: Mapping[str, Pixels]) -> float:
-    """Width by height of the pictures of one image; 1 without pictures."""
+    """Return width divided by height of the pictures of one image; 1 without pictures."""
     sizes = (pixels.shape for pixels in panels.values())
     return next((round(width / height, 4) for height, width, _ in sizes), 1.0)

@@ -13,9 +13,9 @@ from trainer.artifacts import SPLIT_NAMES, TEST
 from trainer.evaluation.wording import TIMES, size
 
 Facts = list[tuple[str, Any]]
-"""(name, value) pairs."""
+"""Facts as (name, value) pairs."""
 HEADING = re.compile(r'<h([23]) id="([^"]+)">(.*?)</h[23]>')
-"""A heading with an anchor, of the macro `heading`."""
+"""Heading with an anchor, for the macro `heading`."""
 
 
 def write(html: str | os.PathLike[str], template: str, **values: Any) -> None:
@@ -33,7 +33,7 @@ def write(html: str | os.PathLike[str], template: str, **values: Any) -> None:
 
 
 def manifest_facts(manifest: dict[str, Any]) -> Facts:
-    """The facts about a prepared dataset, from the content of its `artifacts.Manifest`."""
+    """Return the facts about a prepared dataset, from the content of its `artifacts.Manifest`."""
     truth = manifest["ground_truth"]
     if manifest["blur_sigma_px"]:
         truth += f", blurred with sigma {manifest['blur_sigma_px']:g} px"
@@ -56,13 +56,13 @@ def manifest_facts(manifest: dict[str, Any]) -> Facts:
 
 
 def code_facts(code_version: str) -> Facts:
-    """Version and commit of the code, from `artifacts.code_version()`."""
+    """Split the text of `artifacts.code_version()` into version and commit."""
     version, _, commit = code_version.partition("+")
     return [(name, fact) for name, fact in (("Version", version), ("Commit", commit)) if fact]
 
 
 def grid(columns: Mapping[str, Facts]) -> dict[str, Any]:
-    """The values of the macro `grid`: a row for each name, a column for each list of facts.
+    """Return the values of the macro `grid`: a row for each name, a column for each list of facts.
 
     A value that all columns share is shown once.
     """
@@ -77,5 +77,5 @@ def grid(columns: Mapping[str, Facts]) -> dict[str, Any]:
 
 
 def counts(counts: dict[str, int]) -> str:
-    """The numbers of images of all splits as text."""
+    """Format the numbers of images of all splits."""
     return " and ".join(f"{count:,} {SPLIT_NAMES[split]}" for split, count in counts.items())

@@ -13,13 +13,13 @@ from trainer.heat import blend, colored
 from trainer.picture import Pixels, open_header
 
 QUALITY = 72
-"""Of WebP: a page of thirty images stays near a megabyte."""
+"""Quality of the WebP images, at which a page of thirty stays near a megabyte."""
 PANELS = {"stimulus": "Stimulus", "density": "Ground truth"}
-"""Picture that is not of a model -> label."""
+"""Picture that no model made -> label."""
 
 
 def load_panels(files: Mapping[str, pathlib.Path], labels: Mapping[str, str]) -> dict[str, Pixels]:
-    """The stimulus of one image, and each of its maps over the darkened stimulus, (h, w, 3) each, by label.
+    """Read the stimulus of one image and its maps over the darkened stimulus: label -> (h, w, 3) RGB.
 
     Args:
         files: `stimulus`, and names of maps -> PNG file; may be empty.
@@ -33,14 +33,14 @@ def load_panels(files: Mapping[str, pathlib.Path], labels: Mapping[str, str]) ->
 
 
 def heat(density: npt.NDArray[np.floating], width: int = 640) -> str:
-    """A map (h, w) in heat colours, with its maximum as the brightest, scaled to `width` pixels: a data URI."""
+    """Draw a map (h, w) in heat colours, its maximum the brightest, `width` pixels wide, as a data URI."""
     scaled = np.asarray(density, float) / max(float(density.max()), 1e-12)
     image = Image.fromarray(colored(scaled))
     return image_uri(np.asarray(image.resize((width, round(width * image.height / image.width)))))
 
 
 def image_uri(image: npt.NDArray[np.uint8]) -> str:
-    """An image (h, w, 3) as a data URI."""
+    """Encode an image (h, w, 3) as a data URI."""
     buffer = io.BytesIO()
     Image.fromarray(image).save(buffer, "WEBP", quality=QUALITY)
     return f"data:image/webp;base64,{base64.b64encode(buffer.getvalue()).decode()}"

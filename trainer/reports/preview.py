@@ -74,7 +74,7 @@ def _title(split: str) -> str:
 
 
 def _thumbnails(folder: pathlib.Path, split: str, manifest: artifacts.Manifest) -> list[dict[str, Any]]:
-    """The first images of a split with their maps, without padding."""
+    """Return the first images of a split with their maps, without padding."""
     from trainer import preprocess  # imports TensorFlow, as `tfrecords` does
     from trainer.data import tfrecords
 
@@ -98,5 +98,5 @@ def _thumbnails(folder: pathlib.Path, split: str, manifest: artifacts.Manifest) 
 
 
 def _dots(points: NDArray[np.int64]) -> str:
-    """The path of an SVG that marks the pixels (n, 2) of (y, x), each once."""
+    """Return the path of an SVG that marks the pixels (n, 2) of (y, x), each once."""
     return "".join(f"M{x + 0.5} {y + 0.5}h0" for y, x in np.unique(points, axis=0).tolist())

@@ -1,4 +1,4 @@
-"""The page of an evaluation, and a picture of it to share: the decision, the scores, and images."""
+"""The page of an evaluation: the decision, the scores, and images."""
 
 import os
 import pathlib
@@ -20,9 +20,9 @@ MODELS = {
 }
 """Name in the evaluation -> label and colour; a model without a colour is not in the charts."""
 PANELS = pictures.PANELS | {model: label for model, (label, _) in MODELS.items()}
-"""Name of a picture -> label."""
+"""Name of a picture in the evaluation -> label on the page."""
 GROUPS = {"best": "Best", "median": "Median", "worst": "Worst", "gains": "Largest gain", "losses": "Largest loss"}
-"""Group of pictures in the evaluation -> why they are shown."""
+"""Group of pictures in the evaluation -> the reason why they are shown."""
 
 Path = str | os.PathLike[str]
 
@@ -57,20 +57,20 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
 
 
 def _read(folder: pathlib.Path) -> tuple[dict[str, Any], dict[str, PerImage]]:
-    """The content of an evaluation folder, and the scores on each dataset."""
+    """Read the content of an evaluation folder, and the scores on each dataset."""
     remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
     content = files.read_json(folder / artifacts.EVALUATION, remedy, records.Evaluation)
     return content, per_image.read(folder / artifacts.PER_IMAGE, remedy)
 
 
 def title(content: Mapping[str, Any]) -> str:
-    """The heading of the page: the data of all images."""
+    """Return the heading of the page, which names all data."""
     *others, last = content["datasets"]
     return f"MSI-Net on {', '.join(others)}{' and ' if others else ''}{last}"
 
 
 def head(folder: pathlib.Path, content: Mapping[str, Any]) -> pages.Facts:
-    """What identifies an evaluation in `folder`: model, data, run, date, version and commit."""
+    """Return the facts that identify an evaluation in `folder`: model, data, run, date, version and commit."""
     images = (f"{result['n_images']:,} {wording.images_of(name)}" for name, result in content["datasets"].items())
     facts = {
         "Model": generated.origin(content["model_configs"][CANDIDATE]),
@@ -82,13 +82,13 @@ def head(folder: pathlib.Path, content: Mapping[str, Any]) -> pages.Facts:
 
 
 def _run(folder: pathlib.Path, content: Mapping[str, Any]) -> str:
-    """The name of the run: on this machine that of its folder, by which people know it."""
+    """Return the name of the run; on this machine it is that of its folder, by which people know it."""
     homes = (parent.name for parent in folder.absolute().parents if (parent / artifacts.RUN_FILE).is_file())
     return next(homes, str(content.get("run", "")))
 
 
 def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dict[str, Any]) -> dict[str, Any]:
-    """The values of the template for one dataset."""
+    """Return the values of the template for one dataset."""
     result = content["datasets"][name]
     labels = {model: heading for model, heading in MODELS.items() if model in result["models"]}
     gate_metric, who = gate.metric_of(content["gate"]), generated.observers(result["manifest"])
@@ -120,7 +120,7 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
 
 
 def _scores(name: str, table: PerImage, content: Mapping[str, Any]) -> dict[str, Any]:
-    """The scores on one dataset, as `score_rows.describe_scores` returns them."""
+    """Return the scores on one dataset as values of the template (`score_rows.describe_scores`)."""
     result = content["datasets"][name]
     labels = {model: heading for model, heading in MODELS.items() if model in result["models"]}
     return score_rows.describe_scores(table, labels, result["models"], result["intervals"])
@@ -129,7 +129,10 @@ def _scores(name: str, table: PerImage, content: Mapping[str, Any]) -> dict[str,
 def _ceiling(
     ceiling: dict[str, Any] | None, labels: dict[str, tuple[str, str]], level: float, who: str
 ) -> dict[str, Any] | None:
-    """The bars from the centre bias to people, or `absent`, the reason for none; None if nobody is told apart."""
+    """Return the bars from centre bias to people, or `absent`, the reason for none.
+
+    None is returned for an evaluation without a ceiling.
+    """
     if ceiling is None or "absent" in ceiling:
         return ceiling
     rows = ceiling_rows.describe(ceiling)
@@ -141,7 +144,7 @@ def _ceiling(
 
 
 def _examples(folder: pathlib.Path, drawn: Sequence[Mapping[str, Any]], gate_metric: str) -> list[gallery.Example]:
-    """The images that have pictures, each once, with all reasons why they were chosen."""
+    """Return the images that have pictures, each once, with all reasons why they were chosen."""
     why: dict[str, list[str]] = {}
     for picture in drawn:
         group, _, metric = picture["group"].partition(" ")
@@ -152,12 +155,12 @@ def _examples(folder: pathlib.Path, drawn: Sequence[Mapping[str, Any]], gate_met
 
 
 def _files(folder: pathlib.Path, picture: Mapping[str, Any]) -> dict[str, pathlib.Path]:
-    """Name of a picture -> file, of one image in an evaluation."""
+    """Return the pictures of one image in an evaluation: name -> file."""
     return {panel: folder / file for panel, file in picture["files"].items()}
 
 
 def _rule(content: Mapping[str, Any]) -> pages.Facts:
-    """How the candidate was compared with the current default."""
+    """Return the facts about how the candidate was compared with the current default."""
     name, level = content["gate"], content["gate_confidence"]
     rule = METRICS[name].label if name in METRICS else name
     if content["gate_margin"]:

@@ -18,13 +18,13 @@ Intervals = Mapping[str, Sequence[float] | None]
 
 
 def name(metric: str) -> str:
-    """The label of a metric with an arrow in the direction of better scores."""
+    """Return the label of a metric with an arrow in the direction of better scores."""
     row = heading(metric)
     return f"{row['label']} {row['arrow']}"
 
 
 def interval(metric: str, ends: Sequence[float] | None) -> str:
-    """The interval of a mean, such as `0.641 to 0.778`, within the possible scores of `metric`.
+    """Format the interval of a mean, such as `0.641 to 0.778`, within the possible scores of `metric`.
 
     Student's interval is symmetric, so an end can lie where no score does: that end is the metric's own. Empty
     without an interval, or if both ends have the same three decimals.
@@ -42,7 +42,7 @@ def describe_scores(
     means: Mapping[str, Scores],
     intervals: Mapping[str, Intervals],
 ) -> dict[str, Any]:
-    """The values of the macros `table` and `distributions` for one dataset.
+    """Return the values of the macros `table` and `distributions` for one dataset.
 
     Args:
         table: Scores of each image.
@@ -74,7 +74,7 @@ def _score_row(
     intervals: Mapping[str, Intervals],
     marks_best: bool,
 ) -> dict[str, Any]:
-    """One row of a page's table of scores; may mark the best model, and all with the same three decimals."""
+    """Return a row of a page's table of scores; it may mark the models whose rounded score is best."""
     texts = {model: f"{round(means[model][metric], 3) + 0.0:.3f}" for model in means}
     best = (max if METRICS[metric].higher_is_better else min)(texts.values(), key=float)
     cells = [
@@ -90,7 +90,7 @@ def _score_row(
 
 
 def gain_row(metric: str, gain: Gain) -> dict[str, Any]:
-    """One row of a table of gains, with the interval as a bar around 0."""
+    """Return a row of a table of gains, with the interval as a bar around 0."""
     significance, p_value = wording.significance(gain), gain.p_value
     if isinstance(gain, Difference):
         significance, p_value = gain.significance, gain.p_adjusted
@@ -113,6 +113,6 @@ def gain_row(metric: str, gain: Gain) -> dict[str, Any]:
 
 
 def heading(metric: str) -> dict[str, Any]:
-    """The label, the arrow and the meaning of a metric."""
+    """Return the label, the arrow and the meaning of a metric."""
     row = METRICS[metric]
     return {"label": row.label, "arrow": "↑" if row.higher_is_better else "↓", "meaning": row.meaning}

@@ -86,7 +86,7 @@ def print_comparison(results: Mapping[str, Result], level: float, console: Conso
 def _score_cells(
     means: Mapping[str, Scores], intervals: Mapping[str, score_rows.Intervals]
 ) -> tuple[list[str], dict[str, list[str]]]:
-    """The columns, and metric -> cells: the mean of each model, and its interval if `intervals` has the model."""
+    """Return the columns, and for each metric the mean of each model with its interval if there is one."""
     columns: list[str] = []
     rows: dict[str, list[str]] = {metric: [] for metric in next(iter(means.values()))}
     for model, scores in means.items():

@@ -1,4 +1,4 @@
-"""What models were trained on and with which settings, each setting once: for a table of a page."""
+"""The data and settings of trainings, each setting once, for a table of a page."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ SETTINGS = "settings"
 
 
 def columns(models: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Facts]:
-    """The training of each model, of its base model and so on.
+    """Return the facts about the training of each model, of its base model and so on.
 
     Args:
         models: Label -> content of MODEL_CONFIG, if the model has one.
@@ -42,7 +42,7 @@ def _data(training: Mapping[str, Any]) -> str:
 
 
 def _facts(training: Mapping[str, Any]) -> Facts:
-    """The keys of a MODEL_CONFIG, and its settings; where both have a name, the key is what the training used."""
+    """Return the keys of a MODEL_CONFIG and its settings; a setting with a key's name is marked `(as set)`."""
     facts = {name: value for name, value in training.items() if name not in (*NESTED, SETTINGS)}
     for name, value in (training.get(SETTINGS) or {}).items():
         facts[f"{name} (as set)" if name in facts else name] = value

@@ -1,4 +1,4 @@
-"""What an evaluation says in one headline and one sentence."""
+"""The result of an evaluation in one headline and one sentence."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,12 +17,12 @@ THAN = {
     wording.NOT_SIGNIFICANT: "not significantly different from",
     wording.SAME: "the same as",
 }
-"""Significance -> how the candidate is compared in a sentence."""
+"""Significance -> words that compare the candidate in a sentence."""
 OTHERS = {CENTER_BIAS: "the centre bias", CHAMPION: "the current default"}
 
 
 def headline(content: Mapping[str, Any], registers: bool) -> tuple[str, str]:
-    """Tone and headline of the decision, which has no effect unless the candidate is registered."""
+    """Return tone and headline of the decision, which has no effect unless the candidate is registered."""
     if not content["passed_baseline"]:
         return "bad", "Worse than the centre bias"
     if gate.is_undecided(content, registers):
@@ -33,10 +33,10 @@ def headline(content: Mapping[str, Any], registers: bool) -> tuple[str, str]:
 
 
 def sentence(content: Mapping[str, Any], table: PerImage) -> str:
-    """How good the candidate is on the images that decide, in the metric of the gate, and its worst image.
+    """Say how good the candidate is on the images that decide, in the metric of the gate, and its worst image.
 
     Args:
-        content: Of EVALUATION.
+        content: content of the EVALUATION file.
         table: The scores on these images.
     """
     name, level = content["decides"], content["shown_confidence"]

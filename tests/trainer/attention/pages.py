@@ -1,17 +1,14 @@
 """Pages on loopback, for a browser: of a text, with a status, without an end, or without an answer."""
 
 import contextlib
+import functools
 import http.server
 import os
 import threading
 from collections.abc import Iterator, Mapping
 
-import pytest
-
-from tests.browser import REMEDY
-from trainer.attention.browser import find_browser
+from tests.browser import driver, find_or_skip
 from trainer.config import PageConfig
-from trainer.errors import UserError
 
 CONFIG = PageConfig(viewport_width=400, viewport_height=300, timeout_s=120, sandbox=os.geteuid() != 0)
 """Chromium refuses to run with its sandbox as root; all pages of the tests are their own."""
@@ -19,12 +16,11 @@ HANGS = "hangs"
 """A page that is never answered."""
 
 
+@functools.cache
 def needs_browser() -> None:
-    """Skip the test if no Chromium is installed."""
-    try:
-        find_browser()
-    except UserError:
-        pytest.skip(REMEDY)
+    """Skip the test if no Chromium is installed, or if playwright does not start."""
+    with driver() as playwright:
+        find_or_skip(playwright)
 
 
 @contextlib.contextmanager

@@ -79,8 +79,7 @@ def test_a_bad_image_is_reported_and_the_others_are_predicted(narrow_model, phot
     assert summary["images"][0].items() >= expected.items()
     errors = [line for line in err.splitlines() if line.startswith("error: ")]
     assert errors == [
-        "error: photos/1.png is not a JPEG, PNG, WebP, GIF, TIFF or BMP but a web page; take a "
-        "screenshot, or use `python -m trainer check`, which opens pages",
+        "error: photos/1.png is not a JPEG, PNG, WebP, GIF, TIFF or BMP, or its header is damaged",
         "error: cannot read missing.jpg: No such file or directory",
     ]
     assert "3 of 5 images predicted, see maps" in err

@@ -264,7 +264,7 @@ def test_curve_shows_every_epoch_and_marks_the_best(epochs, best, tmp_path):
     write_curve(history(tmp_path, epochs), tmp_path / "curve.html")
     page = Page(tmp_path / "curve.html")
     assert_self_contained(page)
-    assert page.text.count("<circle") == 2 * epochs + 1
+    assert page.text.count("<use ") == 2 * epochs + 1
     assert ">loss, nats</text>" in page.text
     assert f"Training: {epochs} epoch{'' if epochs == 1 else 's'}" in page.text
     assert [text for text, classes in page.cells if classes == "best"] == [best]

@@ -1,7 +1,5 @@
 /** Requests to the server of this page. */
 
-const MAX_TRIES = 5;
-
 /** An error with a message for the user; `gone` if the server did not respond at all. */
 export class Failure extends Error {
   constructor(message, gone = false) {
@@ -43,14 +41,9 @@ export async function derive(path, file) {
 async function post(path, file, signal = null) {
   await checkReadable(file);
   const headers = { "Content-Type": "application/octet-stream" };
-  for (let tries = 1; ; tries += 1) {
-    const response = await send(path, { method: "POST", body: file, headers, signal });
-    if (response.ok) return response;
-    if (response.status !== 503 || tries === MAX_TRIES) throw new Failure(await reason(response));
-    const seconds = Number(response.headers.get("retry-after")) || 1;
-    await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
-    signal?.throwIfAborted();
-  }
+  const response = await send(path, { method: "POST", body: file, headers, signal });
+  if (!response.ok) throw new Failure(await reason(response));
+  return response;
 }
 
 function send(path, options = {}) {
