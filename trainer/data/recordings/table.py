@@ -43,7 +43,7 @@ SAMPLE_CHARACTERS = 2**20
 """Length of the text in which the delimiter and the header are looked for, and of the longest cell."""
 MAX_HEADER_LINE = 200
 MAX_ROWS = 100_000_000
-BATCH_ROWS = 200_000
+BATCH_ROWS = 50_000
 BROKEN = (csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 """Exceptions for tables that are damaged; Polars panics about some."""
 UNUSED = "\x1f"
