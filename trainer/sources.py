@@ -67,6 +67,8 @@ class Member:
     """Returns its content, in any thread while the source is open; raises `UserError` if it is damaged."""
     size_bytes: int | None = None
     """Of its content, which is never longer; None if it is known only by reading it."""
+    file: pathlib.Path | None = None
+    """The file itself, if it is one of this machine."""
 
     def content(self, most_bytes: int) -> bytes:
         """What `read` returns; raises `UserError` before it is read if there are more than `most_bytes`."""
@@ -134,7 +136,7 @@ def _file(path: pathlib.Path, name: str, origin: str) -> Member:
         size_bytes = path.stat().st_size
     except OSError:
         size_bytes = None  # reading it says why
-    return Member(name, origin, read, size_bytes)
+    return Member(name, origin, read, size_bytes, path)
 
 
 def _path(archive: str, member: str) -> str:

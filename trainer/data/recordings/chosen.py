@@ -1,26 +1,32 @@
 """Choose the tables of fixations among the files of a source, and the columns in them."""
 
 import dataclasses
+import pathlib
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
-from trainer.data.recordings import columns, tables
+from trainer.data.recordings import columns
 from trainer.data.recordings.columns import Columns
 from trainer.data.recordings.names import ImageNames
-from trainer.data.recordings.table import Table
+from trainer.data.recordings.table import MISSING, Head, read_head
 from trainer.errors import UserError
 from trainer.sources import Member
 
 TABLES_OF_SURFACES = ("fixations_on_surface_", "gaze_positions_on_surface_")
-"""Pupil Player's names of the tables of a surface begin so."""
+"""Prefixes of Pupil Player's tables of a surface."""
+MAX_BYTES = 4 * 2**30
+"""Largest table in an archive, unpacked."""
 Form = tuple[str, tuple[tuple[str, str], ...]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A table of fixations."""
+    """A table of fixations, and what its columns hold."""
 
-    table: Table
+    path: pathlib.Path
+    origin: str
+    """The table's name in messages."""
+    head: Head
     columns: Columns
     image: int | None
     """The image of all its rows; None if a column names each row's."""
@@ -28,64 +34,66 @@ class Source:
     @property
     def names(self) -> dict[str, str]:
         """What a column holds -> its name."""
-        return {role: self.table.header[position] for role, position in self.columns.index.items()}
+        return {role: self.head.header[position] for role, position in self.columns.index.items()}
 
     @property
     def unused(self) -> list[str]:
-        """The names of the columns that hold nothing that is known."""
+        """The names of the columns that are not used."""
         used = set(self.columns.index.values())
-        return [name for position, name in enumerate(self.table.header) if name and position not in used]
+        return [name for position, name in enumerate(self.head.header) if name and position not in used]
 
     @property
     def owner(self) -> str:
-        """The name of the table without what software adds for its content: perhaps that of an observer."""
-        path, _, file = self.table.origin.rpartition("/")
+        """The name of the table without suffixes such as `_fixations`: perhaps the name of an observer."""
+        path, _, file = self.origin.rpartition("/")
         stem = re.sub(r"[ _-]*(all[ _-]?gaze|fixations?|fix)$", "", file.split(".")[0], flags=re.IGNORECASE)
         return f"{path}/{stem}" if path else stem
 
     @property
     def form(self) -> Form:
-        """Equal for tables of the same form with the same columns."""
-        return self.table.form, tuple(sorted(self.names.items()))
+        """A value that is equal for tables of one form with the same columns."""
+        return self.head.form, tuple(sorted(self.names.items()))
 
 
 def open_tables(
-    members: Iterable[Member], named: dict[str, str], names: ImageNames, needed: bool
+    members: Sequence[Member], named: dict[str, str], names: ImageNames, needed: bool, unpacked: pathlib.Path
 ) -> tuple[list[Source], list[str]]:
-    """The tables of fixations among the files, and the names of those that hold none.
+    """Find the tables of fixations among the files, and the names of those that hold none.
 
     Args:
-        members: files for which `tables.is_table`.
-        named: the columns that the user names, as of `columns.parse_columns`.
+        members: files for which `table.is_table`.
+        named: the columns that the user names (see `recordings.parse_columns`).
         names: the images.
         needed: whether nothing else tells where people looked.
+        unpacked: an existing folder, for the tables of archives. They are needed there until they are read.
 
     Raises:
         UserError: a table cannot be read, or fixations are needed and none holds any.
     """
-
-    def is_header(cells: Sequence[str]) -> bool:
-        return columns.find_columns(cells, named).has_positions
-
     found, others, reasons = [], [], []
     letters = []  # texts that may be letters to the reader
-    for member in members:
+    for number, member in enumerate(members):
         is_text = member.path.lower().endswith((".txt", ".txt.gz"))
+        path = member.file
+        if path is None:
+            path = unpacked / str(number)
+            path.write_bytes(member.content(MAX_BYTES))
         try:
-            table = tables.open_table(member, is_header)
+            head = read_head(path, member.origin, named)
         except UserError as error:
             if not is_text:
                 raise
             letters.append(str(error))
             continue
-        source, reason = _source(table, member, named, names)
-        if source is not None:
-            found.append(source)
-        elif is_text and not is_header(table.header):
-            letters.append(reason)
-        else:
-            others.append(member.origin)
-            reasons.append(reason)
+        found_columns = columns.find_columns(head.header, named)
+        try:
+            found.append(_source(path, member, head, found_columns, named, names))
+        except _NoFixationsError as error:
+            if is_text and not found_columns.has_positions:
+                letters.append(str(error))
+            else:
+                others.append(member.origin)
+                reasons.append(str(error))
     reasons = reasons or letters
     if needed and not found and reasons:
         more = f" ({len(reasons) - 1} more tables have no fixations either)" if len(reasons) > 1 else ""
@@ -93,70 +101,76 @@ def open_tables(
     return found, others
 
 
-def _source(table: Table, member: Member, named: dict[str, str], names: ImageNames) -> tuple[Source | None, str]:
-    """The table of fixations, or why it is none."""
-    found = columns.find_columns(table.header, named)
-    shown = ", ".join(repr(name[:40]) for name in table.header[:12]) + (", ..." if len(table.header) > 12 else "")
+class _NoFixationsError(Exception):
+    """The reason why a table is none of fixations."""
+
+
+def _source(
+    path: pathlib.Path, member: Member, head: Head, found: Columns, named: dict[str, str], names: ImageNames
+) -> Source:
+    """Complete `found`, the columns of a table, by that of images; raises `_NoFixationsError`."""
+    header, origin = head.header, member.origin
+    shown = ", ".join(repr(name[:40]) for name in header[:12]) + (", ..." if len(header) > 12 else "")
     absent = [name for role, name in named.items() if role not in found.index]
     if {"image", "x", "y"} & named.keys() & (named.keys() - found.index.keys()):
-        return None, f"{table.origin} has no column {absent[0]!r}, which `columns` names; its columns are {shown}"
+        raise _NoFixationsError(
+            f"{origin} has no column {absent[0]!r}, which `columns` names; its columns are {shown}"
+        )
+    if not found.has_positions and columns.holds_samples(header):
+        raise _NoFixationsError(
+            f"{origin} holds single samples of the gaze, but no fixations; export fixations, or name the columns "
+            "of positions with `columns`, such as x=NAME,y=NAME"
+        )
     if not found.has_positions:
-        if columns.holds_samples(table.header):
-            return None, (
-                f"{table.origin} holds single samples of the gaze, but no fixations; export fixations, or name "
-                "the columns of positions with `columns`, such as x=NAME,y=NAME"
-            )
-        return None, (
-            f"{table.origin} has no columns of positions; its columns are {shown}; name them with `columns`, such "
-            "as image=NAME,x=NAME,y=NAME"
+        raise _NoFixationsError(
+            f"{origin} has no columns of positions; its columns are {shown}; name them with `columns`, such as "
+            "image=NAME,x=NAME,y=NAME"
         )
     if "image" in named:
-        return Source(table, found, None), ""
-    position = _image_column(table, found, names, named.keys() & found.index.keys() - {"trial"})
+        return Source(path, origin, head, found, None)
+    position = _image_column(head, found, names, named.keys() & found.index.keys() - {"trial"})
     if position is not None:
         found.index["image"] = position
-        return Source(table, found, None), ""
+        return Source(path, origin, head, found, None)
     found.index.pop("image", None)
     image = _image_of_path(member.path, names)
     if image is not None:
-        return Source(table, found, image), ""
+        return Source(path, origin, head, found, image)
     for role in named:
-        if role in found.index and _matches(table, found.index[role], names):
-            name = table.header[found.index[role]]
-            return None, (
-                f"{table.origin} has no column left for the image of each row: {name!r} is already taken by "
-                f"{role}; name another for {role} in `columns`, or leave {role} out"
+        if role in found.index and _matches(head, found.index[role], names):
+            raise _NoFixationsError(
+                f"{origin} has no column left for the image of each row: {header[found.index[role]]!r} is already "
+                f"taken by {role}; name another for {role} in `columns`, or leave {role} out"
             )
-    return None, (
-        f"{table.origin} has no column that names the image of each row; its columns are {shown}; name it with "
+    raise _NoFixationsError(
+        f"{origin} has no column that names the image of each row; its columns are {shown}; name it with "
         "`columns`, such as image=NAME, or give the table the name of its image"
     )
 
 
-def _matches(table: Table, position: int, names: ImageNames) -> int:
-    """How many cells of a column, of the table's first rows, name an image."""
-    return names.count({row[position] for row in table.sample if position < len(row)} - {""})
+def _matches(head: Head, position: int, names: ImageNames) -> int:
+    """Count the different cells of a column, of the table's first rows, that name an image."""
+    return names.count({*head.cells(position)} - {""})
 
 
-def _image_column(table: Table, found: Columns, names: ImageNames, named: Collection[str]) -> int | None:
+def _image_column(head: Head, found: Columns, names: ImageNames, named: Collection[str]) -> int | None:
     """The column of images: of those with a usual name the one that names most images, else any that does.
 
-    None of them is a column that the user names for what is in `named`.
+    A column that the user names for something else (`named`) is never taken.
     """
 
     def matches(position: int) -> int:
-        return _matches(table, position, names)
+        return _matches(head, position, names)
 
     by_user = {found.index[role] for role in named}
-    candidates = [position for position in columns.image_candidates(table.header) if position not in by_user]
-    usual = [position for position in candidates if not table.is_empty(position)]
+    candidates = [position for position in columns.image_candidates(head.header) if position not in by_user]
+    usual = [position for position in candidates if not head.sample or {*head.cells(position)} - {*MISSING}]
     if usual:
         best = max(usual, key=matches)  # the first of several
-        if matches(best) or not table.sample:
+        if matches(best) or not head.sample:
             return best
     taken = set(found.index.values()) - set(usual)
-    others = [position for position in range(len(table.header)) if position not in taken]
-    matching = [position for position in others if matches(position)]
+    matching = [position for position in range(len(head.header)) if position not in taken and matches(position)]
     if matching:
         return max(matching, key=matches)
     return usual[0] if usual else None

@@ -5,7 +5,7 @@ The names are facts about the exports (docs/data.md names the files that were re
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 PIXELS, FRACTION, DEGREES = "pixels", "fraction", "degrees"
 IMAGE, SCREEN = "image", "screen"
@@ -74,112 +74,62 @@ PAIRS = (
     Pair("x", "y"),
     Pair("start x", "start y"),  # REMoDNaV
 )
-"""In the order of preference. Names are as `plain` returns them."""
+"""Known pairs in the order of preference, with the names that `plain` returns."""
 SAMPLES = (
-    "gaze point x",
-    "gazepointx",
-    "bpogx",
-    "gaze x",
-    "gazex",
-    "gaze position x",
-    "left gaze x",
-    "gaze left x",
+    *("gaze point x", "gazepointx", "bpogx", "gaze x", "gazex"),
+    *("gaze position x", "left gaze x", "gaze left x"),
 )
 """Columns of single samples of the gaze, of which an eye tracker's software makes fixations."""
 
 ROLES = {
-    "image": (
-        *("image", "image name", "imagename", "image file", "image filename", "image path", "image id", "img"),
-        *("stimulus", "stimulus name", "stimulusname", "stimulus file", "stimulus id", "stim", "stim file"),
-        *("stim id", "presented stimulus name", "presented media name", "media name", "medianame", "media"),
-        *("picture", "picture name", "picture file", "pic", "photo", "surface", "surface name"),
-        *("filename", "file name", "file", "background", "item", "media id", "trial label"),
-        *("bild", "bildname", "afbeelding", "nom image"),
-    ),
-    "observer": (
-        *("observer", "observer id", "participant", "participant id", "participant name", "participantname"),
-        *("subject", "subject id", "subject nr", "subjectid", "subj", "subj id", "sub", "sub id"),
-        *(
-            "user",
-            "user id",
-            "user name",
-            "recording session label",
-            "respondent",
-            "viewer",
-            "worker",
-            "worker id",
-        ),
-        *("participant nr", "participant code", "code participant", "participant no", "participante", "sujet"),
-        *("versuchsperson", "versuchspersonen nr", "vp", "vp nr", "vp code", "vpn", "proband", "probanden nr"),
-        *("teilnehmer", "teilnehmer nr", "proefpersoon", "proefpersoon nr", "ppn", "deelnemer", "deelnemer nr"),
-        *("pid", "recording id", "recording name", "recordingname", "session id"),
-    ),
-    "trial": (
-        *(
-            "trial",
-            "trial id",
-            "trial index",
-            "trial number",
-            "trialid",
-            "trial nr",
-            "trial no",
-            "count trial sequence",
-        ),
-        *("recording name", "recordingname", "recording id", "section id", "session", "session id"),
-    ),
-    "duration": (
-        *(
-            "duration",
-            "fixation duration",
-            "fixationduration",
-            "fix duration",
-            "gaze event duration",
-            "fpogd",
-            "dur",
-        ),
-        *("eye movement event duration", "gazeeventduration", "current fix duration", "event duration"),
-        *("dauer", "fixationsdauer", "duur", "fixatieduur", "durée", "duree", "durée fixation"),
-    ),
-    "time": (
-        *("fpogs", "current fix start", "event start trial time", "fixation start", "start timestamp", "start"),
-        *("start time", "starttime", "onset", "time", "timestamp", "recording timestamp", "recordingtimestamp"),
-    ),
-    "fixation": (
-        *("fixation id", "fixationid", "fixation index", "fixationindex", "fixation number", "fixation"),
-        *("fixation nr", "fixation no", "fixationsnummer", "fixatienummer", "no fixation"),
-        *(
-            "fix index",
-            "eye movement type index",
-            "current fix index",
-            "fpogid",
-            "fix id",
-            "index",
-        ),
-    ),
-    "valid": (
-        *(
-            "fpogv",
-            "fixation detected on surface",
-            "fixation detected in reference image",
-            "on surf",
-            "on surface",
-        ),
-        *("fixation status", "valid", "is valid"),
-    ),
-    "event": (
-        *("eye movement type", "gazeeventtype", "category", "event type", "event", "trial type", "label", "type"),
-    ),
-    "split": ("split", "subset", "set", "partition", "fold"),
+    role: [name.strip() for name in names.split(",")]
+    for role, names in {
+        "image": """
+            image, image name, imagename, image file, image filename, image path, image id, img, stimulus,
+            stimulus name, stimulusname, stimulus file, stimulus id, stim, stim file, stim id,
+            presented stimulus name, presented media name, media name, medianame, media, picture, picture name,
+            picture file, pic, photo, surface, surface name, filename, file name, file, background, item,
+            media id, trial label, bild, bildname, afbeelding, nom image""",
+        "observer": """
+            observer, observer id, participant, participant id, participant name, participantname, subject,
+            subject id, subject nr, subjectid, subj, subj id, sub, sub id, user, user id, user name,
+            recording session label, respondent, viewer, worker, worker id, participant nr, participant code,
+            code participant, participant no, participante, sujet, versuchsperson, versuchspersonen nr, vp,
+            vp nr, vp code, vpn, proband, probanden nr, teilnehmer, teilnehmer nr, proefpersoon,
+            proefpersoon nr, ppn, deelnemer, deelnemer nr, pid, recording id, recording name, recordingname,
+            session id""",
+        "trial": """
+            trial, trial id, trial index, trial number, trialid, trial nr, trial no, count trial sequence,
+            recording name, recordingname, recording id, section id, session, session id""",
+        "duration": """
+            duration, fixation duration, fixationduration, fix duration, gaze event duration, fpogd, dur,
+            eye movement event duration, gazeeventduration, current fix duration, event duration, dauer,
+            fixationsdauer, duur, fixatieduur, durée, duree, durée fixation""",
+        "time": """
+            fpogs, current fix start, event start trial time, fixation start, start timestamp, start,
+            start time, starttime, onset, time, timestamp, recording timestamp, recordingtimestamp""",
+        "fixation": """
+            fixation id, fixationid, fixation index, fixationindex, fixation number, fixation, fixation nr,
+            fixation no, fixationsnummer, fixatienummer, no fixation, fix index, eye movement type index,
+            current fix index, fpogid, fix id, index""",
+        "valid": """
+            fpogv, fixation detected on surface, fixation detected in reference image, on surf, on surface,
+            fixation status, valid, is valid""",
+        "event": """
+            eye movement type, gazeeventtype, category, event type, event, trial type, label, type""",
+        "split": """
+            split, subset, set, partition, fold""",
+    }.items()
 }
-"""What a column holds -> its names in the order of preference, as `plain` returns them."""
+"""What a column holds -> its usual names in the order of preference, in the form that `plain` returns."""
 FIXATION_EVENT = "fix"
-"""What the kind of event of a fixation begins with, in lower case."""
+"""Prefix of the names of fixations in a column of events, in lower case."""
 TRUE, FALSE = ("1", "1.0", "true", "yes", "valid"), ("0", "0.0", "false", "no", "invalid", "not mapped")
-"""Values of a column `valid`."""
+"""Values of a column that says whether a row is valid, in lower case."""
 
 
 def plain(name: str) -> tuple[str, str]:
-    """A column's name in lower case, with single blanks between its words, and its unit; `x [px]` is (x, px)."""
+    """Split a column's name into its words, in lower case, and its unit: `Fix_X [px]` is (fix x, px)."""
     name = name.strip().strip('"').lower()
     unit = ""
     if match := re.fullmatch(r"(.+?)\s*[\[(]([^\])]*)[\])]\s*", name):
@@ -214,10 +164,13 @@ class Columns:
         return "x" in self.index and "y" in self.index
 
 
-def find_columns(header: Sequence[str], named: dict[str, str]) -> Columns:
-    """The columns of a table by their names, those of `named` first; of several with one name, the first.
+def find_columns(header: Sequence[str], named: Mapping[str, str]) -> Columns:
+    """Find the columns of a table by their names. Of several with one name the first is taken.
 
-    A name of `named` with a minus before it is that of a column whose values grow upwards (y).
+    Args:
+        header: the names of all columns.
+        named: what a column holds -> the name that the user gives it. It comes before the usual names. For y, a
+            minus before the name says that its values grow upwards.
     """
     exact: dict[str, int] = {}
     for position, name in reversed(list(enumerate(header))):
@@ -258,7 +211,7 @@ def find_columns(header: Sequence[str], named: dict[str, str]) -> Columns:
 
 
 def image_candidates(header: Sequence[str]) -> list[int]:
-    """Positions of all columns whose names are those of a column of images, in the order of preference."""
+    """Positions of the columns with a usual name for images, in the order of preference."""
     words = [plain(name)[0] for name in header]
     return [words.index(name) for name in ROLES["image"] if name in words]
 
@@ -273,7 +226,7 @@ def _unit(text: str) -> tuple[str, str]:
 
 
 def _find_pair(words: Sequence[tuple[str, str]]) -> tuple[Pair, int, int] | None:
-    """The preferred pair of columns. Of columns of one name, the one with a fraction of the image comes first."""
+    """The preferred pair of positions and their columns. Of columns of one name, fractions come first."""
     for pair in PAIRS:
         xs = {unit: position for position, (word, unit) in reversed(list(enumerate(words))) if word == pair.x}
         ys = {unit: position for position, (word, unit) in reversed(list(enumerate(words))) if word == pair.y}

@@ -1,13 +1,16 @@
-"""The dataset `custom`: images of one's own with maps, or with fixations in files of their own or in tables.
+"""Find the images of the dataset `custom`, with their maps, files of fixations, or tables of fixations.
 
-With tables (see `tables`) images lie in any folders; otherwise the folders of `roles` tell what a file is. What
-was understood is printed, and returned in sentences (see `understood`).
+Beside tables, images lie in any folders; otherwise the names of folders tell what a file is (see `roles`). What
+was understood is printed, and returned in sentences (see `report`).
 """
 
 import dataclasses
+import pathlib
+import tempfile
 from collections.abc import Sequence
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from trainer.artifacts import SPLITS, TEST
@@ -15,13 +18,12 @@ from trainer.config import FetchConfig
 from trainer.data import layout
 from trainer.data.gaze import Fixations, Gaze, Points
 from trainer.data.layout import Found, Item
-from trainer.data.recordings import chosen, positions, tables
+from trainer.data.recordings import chosen, positions, table
 from trainer.data.recordings import rows as own_rows
 from trainer.data.recordings.chosen import Source
 from trainer.data.recordings.images import check_maps, find_images, has_maps, read_pictures, turned_text
 from trainer.data.recordings.names import ImageNames
 from trainer.data.recordings.report import FIRST_ROWS, FirstRow, Report
-from trainer.data.recordings.rows import Ints, Rows
 from trainer.data.recordings.splits import (
     Picture,
     Usable,
@@ -39,8 +41,8 @@ from trainer.sources import Member
 Numbers = NDArray[np.int64]
 
 BLUR_SHARE = 1 / 30
-"""Blur by default, of the longer side of the median image. One degree of visual angle is 1/29 of the longer side
-in MIT1003 (35 of 1024 px) and 1/33 in OSIE (24 of 800 px)."""
+"""Default blur, as a share of the longer side of the median image. One degree of visual angle is 1/29 of it in
+MIT1003 (35 of 1024 px) and 1/33 in OSIE (24 of 800 px)."""
 MAX_BLUR_SHARE = 1 / 2
 """Blur above this share of the longer side of the median image is refused."""
 
@@ -54,11 +56,11 @@ def find_recordings(
 
     Args:
         members: the files of the source.
-        row: of the dataset `custom`.
+        row: the row of the dataset `custom`.
         source: its name in messages.
         config: the settings.
-        is_test_set: no image is trained on: the validation images are those of `splits.tested_items`. With
-            `test_share` they are split as the training set.
+        is_test_set: whether no image is trained on. The validation images are then chosen by
+            `splits.tested_items` or, with a `test_share`, split like a training set.
 
     Raises:
         UserError: see `layout`, `chosen` and `rows`; or an image is in both splits; or there are images for tests
@@ -67,28 +69,29 @@ def find_recordings(
     is_all_tested, training_split = is_test_set and not config.test_share, config.split
     if is_all_tested:  # the setting is that of the training sets
         config = dataclasses.replace(config, split="auto")
-    workbooks = [member for member in members if member.path.lower().endswith(tables.EXCEL)]
+    workbooks = [member for member in members if member.path.lower().endswith(table.EXCEL)]
     if workbooks:
-        raise tables.excel(workbooks[0].origin)
-    listed = [member for member in members if tables.is_table(member.path)]
-    others = [member for member in members if not tables.is_table(member.path)]
+        raise table.excel(workbooks[0].origin)
+    listed = [member for member in members if table.is_table(member.path)]
+    others = [member for member in members if not table.is_table(member.path)]
     report = Report()
     images = find_images(others, row, source, config.split, is_all_tested)
     report.remarks += images.notes
     items, labels = images.items, images.labels
     names = ImageNames([item.stimulus.path for item in items])
-    sources: list[Source] = []
-    named = parse_columns(config.columns)
+    named, found, by_column = parse_columns(config.columns), None, False
     if listed:
-        sources, report.other_tables = chosen.open_tables(listed, named, names, needed=not has_maps(items))
-    report.sources = sources
-    if sources:
-        found, by_column = _with_fixations(items, labels, sources, names, config, report)
-    else:
+        with tempfile.TemporaryDirectory(prefix="tables-") as unpacked:
+            report.sources, report.other_tables = chosen.open_tables(
+                listed, named, names, needed=not has_maps(items), unpacked=pathlib.Path(unpacked)
+            )
+            if report.sources:
+                found, by_column = _with_fixations(items, labels, names, config, report)
+    if found is None:
         check_maps(items, source)
         if named:
             raise UserError(f"columns is {config.columns!r}, but {source} has no table of fixations; leave it out")
-        found, by_column = Usable(items, labels, read_pictures([item.stimulus for item in items]), []), False
+        found = Usable(items, labels, read_pictures([item.stimulus for item in items]), [])
         check_column(config, by_column=False)
     split = "column" if by_column else "given" if images.by_folder else "shuffle"
     labelled = [item.stimulus.path for item, label in zip(found.items, found.labels, strict=True) if label == TEST]
@@ -129,30 +132,32 @@ def find_recordings(
 def _with_fixations(
     items: list[Item],
     labels: list[str],
-    sources: list[Source],
     names: ImageNames,
     config: FetchConfig,
     report: Report,
 ) -> tuple[Usable, bool]:
-    """The images with fixations in the tables; whether a column of these tells the splits."""
+    """The images that have fixations in the tables, and whether a column of these tells the splits."""
+    sources = report.sources
     if items[0].fixations is not None:
         raise UserError(
             f"there are fixations of {items[0].name} in {items[0].fixations.origin}, and in the table "
-            f"{sources[0].table.origin}; remove one of the two kinds"
+            f"{sources[0].origin}; remove one of the two kinds"
         )
     left_out = report.left_out
     rows = own_rows.once(own_rows.read_rows(sources, names, left_out), left_out)
-    frame, report.positions = positions.frame_of(config, [source.columns for source in sources], rows.x, rows.y)
-    report.remarks += positions.on_screen_hint([source.columns for source in sources], frame)
-    used = np.unique(rows.image)
+    geometry, report.positions = positions.geometry_of(
+        config, [source.columns for source in sources], rows["x"].to_numpy(), rows["y"].to_numpy()
+    )
+    report.remarks += positions.on_screen_hint([source.columns for source in sources], geometry)
+    used = np.unique(rows["image"].to_numpy())
     pictures = read_pictures([items[image].stimulus for image in used])
     sizes = np.zeros((len(items), 2), np.int64)
     sizes[used] = [picture.size for picture in pictures]
-    rows, points = own_rows.placed(rows, frame, sizes, left_out)
+    rows, points = own_rows.placed(rows, geometry, sizes, left_out)
     by_column = column_labels(rows, items, sources, config)
     labels = labels if by_column is None else by_column
     observers, n_observers = _observers(rows, sources, report)
-    gazes = _by_image(rows.image, points, observers)
+    gazes = _by_image(rows["image"].to_numpy(), points, observers)
     report.n_observers = n_observers
     report.first_rows = _first_rows(rows, points, items)
     without = [items[image].stimulus.path for image in range(len(items)) if image not in gazes]
@@ -175,8 +180,8 @@ def _fixations(item: Item, gaze: Gaze) -> Fixations:
     return Fixations(f"the fixations of {item.name}", lambda _size: gaze)
 
 
-def _by_image(images: Ints, points: Points, observers: Numbers | None) -> dict[int, Gaze]:
-    """Image -> its fixations, in the order of the rows."""
+def _by_image(images: NDArray[np.int32], points: Points, observers: Numbers | None) -> dict[int, Gaze]:
+    """The fixations of each image, in the order of the rows."""
     order = np.argsort(images, kind="stable")
     numbers, starts = np.unique(images[order], return_index=True)
     parts = np.split(order, starts[1:])
@@ -186,37 +191,32 @@ def _by_image(images: Ints, points: Points, observers: Numbers | None) -> dict[i
     }
 
 
-def _observers(rows: Rows, sources: Sequence[Source], report: Report) -> tuple[Numbers | None, int]:
-    """Each row's observer, counted from 0 in the order of their names, and their number; None if it is not told.
+def _observers(rows: pl.DataFrame, sources: Sequence[Source], report: Report) -> tuple[Numbers | None, int]:
+    """The observer of each row, counted from 0 by the order of names, and their number; None if it is not known.
 
-    Without a column of observers each of several tables is one, if some image is in more than one of them.
+    Without a column of observers, each table is one observer if some image is in more than one table.
     """
-    codes, labels = rows.codes["observer"], rows.labels["observer"]
+    column = "observer"
     if not any("observer" in source.columns.index for source in sources):
-        codes, labels = rows.codes[own_rows.OWNER], rows.labels[own_rows.OWNER]
-        pairs = np.unique(np.stack([rows.image, codes]), axis=1)
-        if len(np.unique(pairs[0])) == pairs.shape[1]:
+        column = "owner"
+        pairs = rows.select("image", column).unique()
+        if pairs["image"].n_unique() == len(pairs):
             return None, 0
         report.remarks.append("Without a column of observers, each table was taken as one observer.")
-    if n_unknown := np.count_nonzero(codes < 0):
+    if n_unknown := rows[column].null_count():
         report.remarks.append(f"{n_unknown:,} fixations have no observer, so observers are not told apart.")
         return None, 0
-    present = np.unique(codes)
-    ranked = sorted(present.tolist(), key=lambda code: labels[code])
-    numbers = np.zeros(len(labels), np.int64)
-    numbers[ranked] = np.arange(len(ranked))
-    return numbers[codes], len(ranked)
+    names = rows[column].unique().cast(pl.String).sort()
+    numbers = rows[column].cast(pl.String).cast(pl.Enum(names)).to_physical()
+    return numbers.cast(pl.Int64).to_numpy(), len(names)
 
 
-def _first_rows(rows: Rows, points: Points, items: Sequence[Item]) -> list[FirstRow]:
-    first = []
-    for index in range(min(FIRST_ROWS, len(rows))):
-        code = rows.codes["observer"][index]
-        observer = rows.labels["observer"][code] if code >= 0 else ""
-        pixel = int(points[index, 0]), int(points[index, 1])
-        name = items[rows.image[index]].stimulus.path
-        first.append(FirstRow(name, float(rows.x[index]), float(rows.y[index]), pixel, observer))
-    return first
+def _first_rows(rows: pl.DataFrame, points: Points, items: Sequence[Item]) -> list[FirstRow]:
+    first = rows.head(FIRST_ROWS).select("image", "x", "y", pl.col("observer").cast(pl.String).fill_null(""))
+    return [
+        FirstRow(items[image].stimulus.path, x, y, (int(pixel[0]), int(pixel[1])), observer)
+        for (image, x, y, observer), pixel in zip(first.rows(), points, strict=False)
+    ]
 
 
 # === Blur ===

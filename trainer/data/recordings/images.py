@@ -37,11 +37,11 @@ class Images:
 
 
 def find_images(members: Sequence[Member], row: Dataset, source: str, split: str, is_all_tested: bool) -> Images:
-    """The images among the files of a source.
+    """Find the images among the files of a source, and the files of their maps and fixations.
 
     Args:
         members: the files, without tables.
-        row: of the dataset `custom`.
+        row: the row of the dataset `custom`.
         source: its name in messages.
         split: `FetchConfig.split`.
         is_all_tested: only images in test/ are used, if there are any.
@@ -72,7 +72,7 @@ def find_images(members: Sequence[Member], row: Dataset, source: str, split: str
 def _with_maps(
     members: Sequence[Member], paths: Sequence[str], row: Dataset, source: str, is_all_tested: bool
 ) -> Images:
-    """The images at `paths` with their files of maps and fixations, as `row.split` of the settings says."""
+    """The images at `paths` with their files of maps and fixations, split by the setting in `row.split`."""
     labels, by_folder = folder_labels(paths, row.split)
     for_tests = [path for path, label in zip(paths, labels, strict=True) if label == TEST]
     if for_tests:  # only the images that are used need maps
@@ -103,7 +103,7 @@ def check_maps(items: Sequence[Item], source: str) -> None:
 
 
 def read_pictures(members: Sequence[Member]) -> list[Picture]:
-    """The headers of image files, in their order; raises `UserError` for one that is no image."""
+    """Read the headers of image files, in their order; raises `UserError` for a file that is no image."""
     n_threads = min(os.cpu_count() or 1, MAX_WORKERS)
     pictures = []
     with Tracker("read images", len(members), "images") as tracker, open_pool(n_threads) as pool:
@@ -126,7 +126,7 @@ def _read_picture(member: Member) -> Picture:
 
 
 def turned_text(found: Usable) -> list[str]:
-    """A sentence about images that viewers turn; none without such an image."""
+    """A list with a sentence about images that viewers turn; empty without such an image."""
     turned = [
         item.stimulus.path for item, picture in zip(found.items, found.pictures, strict=True) if picture.is_turned
     ]

@@ -9,10 +9,10 @@ from trainer.errors import UserError
 
 
 class ImageNames:
-    """The images of a source by their names.
+    """Finds the images of a source by their names.
 
     Args:
-        paths: of the images below the source; their positions are the results.
+        paths: the paths of the images below the source. Results are positions in this list.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:
@@ -24,7 +24,7 @@ class ImageNames:
                 self._by_name.setdefault(name, []).append(position)
 
     def find(self, label: str, origin: str) -> int | None:
-        """The image that `label` names, in any case of letters; None if there is none.
+        """The image that `label` names, whatever the case of its letters; None if there is none.
 
         Raises:
             UserError: several images have this name.
@@ -32,7 +32,7 @@ class ImageNames:
         return self.find_all([label], origin)[0]
 
     def find_all(self, labels: Sequence[str], origin: str) -> list[int | None]:
-        """The image that each label of a table names, as `find`.
+        """The image that each label of a table names; None for a label without an image.
 
         A label that is longer than what it shares with the path of an image names none if another label names
         that image better: face/a.png is not house/a.png where the table has house/a.png too.
@@ -57,7 +57,7 @@ class ImageNames:
         return images
 
     def _match(self, label: str) -> tuple[list[int], float]:
-        """The images that a label may mean, and how many names it shares with their paths; infinity if all."""
+        """The images that a label may mean, and how many parts of their paths it has; infinity for all."""
         whole = label.lstrip("/")
         for name in (*_ends(label), *_ends(_stem(label))):
             found = self._by_name.get(name)
@@ -70,21 +70,21 @@ class ImageNames:
 
     @property
     def only(self) -> int | None:
-        """The image, if there is only one."""
+        """The only image; None if there are several."""
         return 0 if len(self._paths) == 1 else None
 
     def only_in(self, folder: str) -> int | None:
-        """The image in a folder, without those below it, if there is only one."""
+        """The only image directly in a folder; None if there is none, or if there are several."""
         found = [position for position, path in enumerate(self._paths) if path.rpartition("/")[0] == folder]
         return found[0] if len(found) == 1 else None
 
     @property
     def example(self) -> str:
-        """The path of an image; there must be one."""
+        """The path of the first image."""
         return self._paths[0]
 
     def count(self, labels: Iterable[str]) -> int:
-        """How many of the labels name an image, or several."""
+        """Count the labels that name one or more images."""
         names = [[*_ends(_plain(label)), *_ends(_stem(_plain(label)))] for label in labels]
         return sum(any(name in self._by_name for name in ends) for ends in names)
 

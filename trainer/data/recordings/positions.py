@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclasses.dataclass(frozen=True)
-class Frame:
+class Geometry:
     """How positions become pixels of their image."""
 
     unit: str
@@ -26,12 +26,12 @@ class Frame:
     screen: tuple[int, int] | None
     """(height, width) of the screen in pixels; None if it is not known or positions are on the image."""
     place: str
-    """Where the image is on the screen, as `FetchConfig.image_on_screen`."""
+    """Where the image is on the screen, in the form of the setting `image_on_screen`."""
     pixels_per_degree: float
 
     @classmethod
-    def of(cls, config: FetchConfig, unit: str, upwards: bool) -> "Frame":
-        """The frame of the settings, for positions of `unit`."""
+    def of(cls, config: FetchConfig, unit: str, upwards: bool) -> "Geometry":
+        """The geometry by the settings, for positions in `unit`; raises `UserError` if a setting is missing."""
         screen = parse_screen_size(config.screen_size) if config.screen_size else None
         if unit == DEGREES and not config.pixels_per_degree:
             raise UserError(
@@ -64,7 +64,7 @@ class Frame:
         return (y - top) / scale_y, (x - left) / scale_x
 
     def _box(self, height: Floats, width: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-        """Top, left and scale (y, x) of images on the screen."""
+        """The top and left of images on the screen, pixels, and their scales there (y, x)."""
         one = np.ones_like(height)
         if match := re.fullmatch(r"(-?\d+),(-?\d+)(?:,(\d+)x(\d+))?", self.place):
             left, top = float(match[1]) * one, float(match[2]) * one
@@ -82,13 +82,13 @@ class Frame:
         return self.screen is not None or "," in self.place
 
     @property
-    def swapped(self) -> "Frame":
-        """The frame with height and width of the screen exchanged."""
+    def swapped(self) -> "Geometry":
+        """The geometry with the height and the width of the screen exchanged."""
         return dataclasses.replace(self, screen=self.screen and self.screen[::-1])
 
     @property
     def text(self) -> str:
-        """The frame as a sentence for people."""
+        """A description for people, such as `pixels of the image`."""
         area = "the image"
         if self.unit == PIXELS and "," in self.place:
             area = "the screen"
@@ -110,7 +110,7 @@ class Frame:
 
 
 def guess_unit(x: Floats, y: Floats) -> str:
-    """PIXELS, or FRACTION if nearly all positions are near 0..1. Without positions, PIXELS.
+    """Guess the unit of positions: FRACTION if nearly all are near 0..1, else PIXELS.
 
     Raises:
         UserError: the positions can only be degrees.
@@ -128,14 +128,14 @@ def guess_unit(x: Floats, y: Floats) -> str:
     return PIXELS
 
 
-def frame_of(config: FetchConfig, tables: Sequence[Columns], x: Floats, y: Floats) -> tuple[Frame, str]:
-    """What the positions mean, and a sentence that says why they were taken so.
+def geometry_of(config: FetchConfig, tables: Sequence[Columns], x: Floats, y: Floats) -> tuple[Geometry, str]:
+    """The geometry of the positions in all tables, and a sentence that says why they were taken so.
 
     Args:
         config: the settings.
         tables: the columns of each table.
-        x: (n,), of all tables.
-        y: (n,).
+        x: (n,), the positions in all tables, in their unit.
+        y: (n,), in their unit.
 
     Raises:
         UserError: tables have positions of different kinds, or the settings do not fit them.
@@ -161,15 +161,15 @@ def frame_of(config: FetchConfig, tables: Sequence[Columns], x: Floats, y: Float
             "the names of the columns say that positions are on the image, but screen_size is given; leave it "
             "out, or name other columns with `columns`"
         )
-    frame = Frame.of(config, unit, tables[0].upwards)
-    if frame.is_set:
+    geometry = Geometry.of(config, unit, tables[0].upwards)
+    if geometry.is_set:
         why = "as set" if unit == config.coordinates else f"the unit {why}, the screen as set"
-    return frame, f"Positions were taken as {frame.text} ({why})."
+    return geometry, f"Positions were taken as {geometry.text} ({why})."
 
 
-def on_screen_hint(tables: Sequence[Columns], frame: Frame) -> list[str]:
-    """A sentence for positions whose columns say that they are on the screen, unless the settings say so too."""
-    if all(table.on != SCREEN for table in tables) or frame.is_set:
+def on_screen_hint(tables: Sequence[Columns], geometry: Geometry) -> list[str]:
+    """A list with a warning if the columns say that positions are on the screen, and the settings do not."""
+    if all(table.on != SCREEN for table in tables) or geometry.is_set:
         return []
     return [
         "The columns' names say that positions are on the screen; they were taken as positions on the image, "

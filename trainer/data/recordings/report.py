@@ -17,7 +17,7 @@ SHOWN_FORMS = 5
 SHOWN_COLUMNS = 8
 FIRST_ROWS = 5
 LOG_WIDTH = 120
-"""Of lines where there is no terminal."""
+"""Length of printed lines where there is no terminal."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Report:
     n_images: dict[str, int] = dataclasses.field(default_factory=dict)
     left_out: LeftOut = dataclasses.field(default_factory=LeftOut)
     remarks: list[str] = dataclasses.field(default_factory=list)
-    """Further sentences."""
+    """Further sentences for people."""
 
     def sentences(self) -> list[str]:
-        """The report, the same for the same data."""
+        """The sentences of the report, which depend on the data and the settings alone."""
         notes = [*self._forms(), *self._unused()]
         if self.other_tables:
             notes.append(f"Tables without fixations, left out: {some(self.other_tables)}.")
@@ -82,13 +82,13 @@ class Report:
         sentences = []
         for sources in list(by_form.values())[:SHOWN_FORMS]:
             first = sources[0]
-            what = first.table.origin
+            what = first.origin
             if len(sources) > 1:
                 what = f"{len(sources):,} tables such as {what}"
             columns = ", ".join(f"{role} is {name!r}" for role, name in first.names.items())
             if first.image is not None:
                 columns += "; the image is that of the table's name"
-            sentences.append(f"{what} ({first.table.form}): {columns}.")
+            sentences.append(f"{what} ({first.head.form}): {columns}.")
         if len(by_form) > SHOWN_FORMS:
             sentences.append(f"{len(by_form) - SHOWN_FORMS} more forms of tables.")
         return sentences

@@ -1,78 +1,37 @@
-"""From tables of fixations to the fixations of each image, and what was left out on the way."""
+"""From tables of fixations to the fixations of each image, and what was left out on the way.
+
+Rows of fixations are a frame with the columns of `COLUMNS`.
+"""
 
 import dataclasses
-import functools
-import re
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from trainer.data.gaze import Points, inside
 from trainer.data.recordings import columns
 from trainer.data.recordings.chosen import Source
 from trainer.data.recordings.names import ImageNames
-from trainer.data.recordings.positions import Frame
-from trainer.data.recordings.table import MISSING, Table, Texts
+from trainer.data.recordings.positions import Geometry
+from trainer.data.recordings.table import NUMBERS, read_table
 from trainer.errors import UserError, some
 
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-SHARED = ("observer", "trial", "fixation", "split")
-"""Columns of texts whose labels the tables share."""
-OWNER = "owner"
-"""The code of a row's table, by `Source.owner`."""
+LABELS = ("observer", "trial", "fixation", "split", "owner")
+"""Columns of names. `owner` is that of the row's table (see `Source.owner`)."""
+COLUMNS = {
+    "image": pl.Int32(),
+    **dict.fromkeys(NUMBERS, pl.Float64()),
+    **dict.fromkeys(LABELS, pl.Categorical()),
+}
+"""Columns of rows of fixations: the position of the image, numbers, and labels; null for an empty cell."""
 NEARLY_ALL = 0.9
 """More than this share of fixations within images says that a screen is right."""
-MEASURED = ("time", "duration")
-"""Columns of numbers that are left unread if they hold anything else."""
-
-
-@dataclasses.dataclass
-class Rows:
-    """Rows of fixations: arrays of the same length, and the labels of their codes."""
-
-    image: Ints
-    """Position of the image."""
-    x: Floats
-    y: Floats
-    codes: dict[str, Ints]
-    """Each of SHARED, and OWNER -> position in `labels`, -1 for an empty cell."""
-    numbers: dict[str, Floats]
-    """Each of MEASURED; NaN for an empty cell."""
-    labels: dict[str, list[str]]
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def where(self, kept: Mask) -> "Rows":
-        """The rows of a mask."""
-        if kept.all():
-            return self
-        return Rows(
-            self.image[kept],
-            self.x[kept],
-            self.y[kept],
-            {role: values[kept] for role, values in self.codes.items()},
-            {role: values[kept] for role, values in self.numbers.items()},
-            self.labels,
-        )
-
-    @classmethod
-    def joined(cls, parts: Sequence["Rows"], labels: dict[str, list[str]]) -> "Rows":
-        """The rows of several tables."""
-        if len(parts) == 1:
-            return dataclasses.replace(parts[0], labels=labels)
-        return cls(
-            np.concatenate([part.image for part in parts]),
-            np.concatenate([part.x for part in parts]),
-            np.concatenate([part.y for part in parts]),
-            {role: np.concatenate([part.codes[role] for part in parts]) for role in (*SHARED, OWNER)},
-            {role: np.concatenate([part.numbers[role] for part in parts]) for role in MEASURED},
-            labels,
-        )
+PART_ROWS = 5_000_000
+"""Rows that are moved to pixels at once, to bound the memory."""
 
 
 @dataclasses.dataclass
@@ -82,7 +41,7 @@ class LeftOut:
     rows: dict[str, int] = dataclasses.field(default_factory=dict)
     """The reason -> their number, in the order in which they were found."""
     unknown: dict[str, int] = dataclasses.field(default_factory=dict)
-    """The name of an image that is not there -> the number of its rows."""
+    """The name of a missing image -> the number of its rows."""
     hint: str = ""
     """A sentence on what would leave fewer rows out."""
 
@@ -106,18 +65,16 @@ class LeftOut:
 # === Read ===
 
 
-def read_rows(sources: Sequence[Source], names: ImageNames, left_out: LeftOut) -> Rows:
+def read_rows(sources: Sequence[Source], names: ImageNames, left_out: LeftOut) -> pl.DataFrame:
     """The rows of all tables that hold a fixation of an image; the others are counted in `left_out`.
 
     Raises:
         UserError: a cell cannot be read, or no row is left.
     """
-    shared: dict[str, dict[str, int]] = {role: {} for role in (*SHARED, OWNER)}
-    parts = [_read_one(source, names, shared, left_out) for source in sources]
-    rows = Rows.joined(parts, {role: list(codes) for role, codes in shared.items()})
+    rows = pl.concat([_read_one(source, names, left_out) for source in sources])
     left_out.add_unknown()
-    if not len(rows):
-        what = f"{sources[0].table.origin} has" if len(sources) == 1 else f"the {len(sources)} tables have"
+    if rows.is_empty():
+        what = f"{sources[0].origin} has" if len(sources) == 1 else f"the {len(sources)} tables have"
         why = f": {left_out.text}" if left_out.rows else ", only a header"
         hint = f"; the source has images such as {names.example}" if left_out.unknown else ""
         raise UserError(
@@ -126,108 +83,67 @@ def read_rows(sources: Sequence[Source], names: ImageNames, left_out: LeftOut) -
     return rows
 
 
-def _read_one(source: Source, names: ImageNames, shared: dict[str, dict[str, int]], left_out: LeftOut) -> Rows:
-    index, table = source.columns.index, source.table
-    measured = [role for role in MEASURED if role in index and _is_numeric(table, index[role])]
-    labelled = [role for role in (*SHARED, "valid", "event", "image") if role in index]
-    values, ragged = table.read(
-        [index[role] for role in ("x", "y", *measured)], [index[role] for role in labelled]
-    )
-    left_out.add("with more or fewer cells than the header", ragged)
-    x, y = (cast("Floats", values[index[role]]) for role in ("x", "y"))
-    texts = {role: cast("Texts", values[index[role]]) for role in labelled}
-    image: Ints = np.full(len(x), source.image or 0, np.int32)
-    if source.image is None:
-        found = names.find_all(texts["image"].labels, table.origin)
-        image = np.array([*map(_found, found), -1], np.int32)[texts["image"].codes]
-    kept = _usable(source, x, y, texts, image, left_out)
-    codes = {role: np.full(kept.sum(), -1, np.int32) for role in SHARED}
-    for role in SHARED:
-        if role in texts:
-            same = _same_texts(texts[role])
-            codes[role] = _coded(same, functools.partial(_number_of, shared[role]))[kept]
-    owner = shared[OWNER].setdefault(source.owner, len(shared[OWNER]))  # may be empty
-    codes[OWNER] = np.full(kept.sum(), owner, np.int32)
-    nothing = np.full(kept.sum(), np.nan)
-    return Rows(
-        image[kept],
-        x[kept],
-        y[kept],
-        codes,
-        {role: cast("Floats", values[index[role]])[kept] if role in measured else nothing for role in MEASURED},
-        {},
-    )
+def _read_one(source: Source, names: ImageNames, left_out: LeftOut) -> pl.DataFrame:
+    rows, n_ragged = read_table(source.path, source.origin, source.head, source.columns.index)
+    left_out.add("with more or fewer cells than the header", n_ragged)
+    rows = _usable(rows, source, names, left_out)
+    rows = rows.with_columns(_same_labels(rows[role]) for role in LABELS if role in rows.columns)
+    rows = rows.with_columns(owner=pl.lit(source.owner, pl.Categorical()))
+    absent = [pl.lit(None, kind).alias(role) for role, kind in COLUMNS.items() if role not in rows.columns]
+    return rows.with_columns(absent).select(*COLUMNS)
 
 
-def _usable(source: Source, x: Floats, y: Floats, texts: dict[str, Texts], image: Ints, left_out: LeftOut) -> Mask:
-    """Which rows are a fixation of an image; the others are counted."""
-    kept = np.ones(len(x), bool)
+def _usable(rows: pl.DataFrame, source: Source, names: ImageNames, left_out: LeftOut) -> pl.DataFrame:
+    """The rows that are a fixation of an image, with its position; the others are counted."""
 
-    def keep(which: Mask, reason: str) -> None:
-        left_out.add(reason, np.count_nonzero(kept & ~which))
-        np.logical_and(kept, which, out=kept)
+    def keep(condition: pl.Expr, reason: str) -> None:
+        nonlocal rows
+        rows, n_dropped = _filtered(rows, rows.select(condition.fill_null(value=False)).to_series())
+        left_out.add(reason, n_dropped)
 
-    names = source.names
-    if "event" in texts:
-        is_fixation = _mask(texts["event"], lambda label: label.strip().lower().startswith(columns.FIXATION_EVENT))
-        if is_fixation.any():  # else the column is about something else
-            keep(is_fixation, f"that are no fixations (column {names['event']!r})")
-    if "valid" in texts:
-        words = {label.strip().lower() for label in texts["valid"].labels}
-        if words <= {*columns.TRUE, *columns.FALSE}:
-            valid = _mask(texts["valid"], lambda label: label.strip().lower() in columns.TRUE)
-            keep(valid, f"that are not valid (column {names['valid']!r})")
-    keep(~(np.isnan(x) | np.isnan(y)), "without a position")
-    keep(np.isfinite(x) & np.isfinite(y), "with an infinite position")
-    if source.image is None:
-        column = texts["image"]
-        keep(column.codes >= 0, "without the name of an image")
-        counts = np.bincount(column.codes[kept & (image < 0)], minlength=len(column.labels))
-        for position in np.flatnonzero(counts):
-            label = column.labels[position]
-            left_out.unknown[label] = left_out.unknown.get(label, 0) + int(counts[position])
-        np.logical_and(kept, image >= 0, out=kept)
-    return kept
+    def labels(role: str) -> list[str]:
+        return rows[role].drop_nulls().unique(maintain_order=True).to_list() if role in rows.columns else []
 
-
-def _same_texts(texts: Texts) -> Texts:
-    """The column without blanks around its labels and, if all are numbers, without decimals of zero."""
-    labels = [label.strip() for label in texts.labels]
-    if all(re.fullmatch(r"[+-]?\d+([.,]\d+)?", label) for label in labels if label):
-        labels = [re.sub(r"[.,]0+$", "", label) for label in labels]
-    return Texts(texts.codes, labels)
+    events, valid, images = labels("event"), labels("valid"), labels("image")
+    fixations = [each for each in events if each.lower().startswith(columns.FIXATION_EVENT)]
+    if fixations:  # else the column is about something else
+        keep(pl.col("event").is_in(fixations), f"that are no fixations (column {source.names['event']!r})")
+    if valid and all(each.lower() in (*columns.TRUE, *columns.FALSE) for each in valid):
+        true = [each for each in valid if each.lower() in columns.TRUE]
+        keep(pl.col("valid").is_in(true), f"that are not valid (column {source.names['valid']!r})")
+    keep(pl.col("x").is_not_null() & pl.col("y").is_not_null(), "without a position")
+    keep(pl.col("x").is_finite() & pl.col("y").is_finite(), "with an infinite position")
+    if source.image is not None:
+        return rows.with_columns(image=pl.lit(source.image, pl.Int32))
+    keep(pl.col("image").is_not_null(), "without the name of an image")
+    found = names.find_all(images, source.origin)
+    position = rows["image"].replace_strict(images, found, default=None, return_dtype=pl.Int32)
+    for label in rows["image"].filter(position.is_null()):
+        left_out.unknown[label] = left_out.unknown.get(label, 0) + 1
+    return _filtered(rows.with_columns(image=position), position.is_not_null())[0]
 
 
-def _number_of(numbers: dict[str, int], label: str) -> int:
-    """The number of a label; -1 for an empty one."""
-    return numbers.setdefault(label, len(numbers)) if label else -1
+def _filtered(rows: pl.DataFrame, kept: pl.Series) -> tuple[pl.DataFrame, int]:
+    """The rows of a mask, without a copy if these are all, and the number of the others."""
+    if kept.all():
+        return rows, 0
+    filtered = rows.filter(kept)
+    return filtered, len(rows) - len(filtered)
 
 
-def _coded(texts: Texts, code: Callable[[str], int]) -> Ints:
-    """The number of each row's label, -1 for an empty cell."""
-    return np.array([*map(code, texts.labels), -1], np.int32)[texts.codes]
-
-
-def _mask(texts: Texts, holds: Callable[[str], bool]) -> Mask:
-    return np.array([*map(holds, texts.labels), False], bool)[texts.codes]
-
-
-def _found(position: int | None) -> int:
-    return -1 if position is None else position
-
-
-def _is_numeric(table: Table, position: int) -> bool:
-    cells = [row[position].strip() for row in table.sample if position < len(row)]
-    try:
-        return all(cell in MISSING or float(cell.replace(",", ".")) is not None for cell in cells)
-    except ValueError:
-        return False
+def _same_labels(labels: pl.Series) -> pl.Series:
+    """The labels; if all are numbers, without decimals of zero."""
+    different = labels.drop_nulls().unique().cast(pl.String)
+    has_decimals = different.str.contains(r"[.,]0+$").any()
+    if not has_decimals or not different.str.contains(r"^[+-]?\d+([.,]\d+)?$").all():
+        return labels
+    return labels.cast(pl.String).str.replace(r"[.,]0+$", "").cast(pl.Categorical)
 
 
 # === Count each fixation once ===
 
 
-def once(rows: Rows, left_out: LeftOut) -> Rows:
+def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
     """The rows without repetitions, in their order.
 
     Of rows with the same content one is left. Of rows of one observer, trial and image the last is left if they
@@ -236,104 +152,84 @@ def once(rows: Rows, left_out: LeftOut) -> Rows:
     the last row. The same number elsewhere in a table is another fixation, because numbers may begin again. Times
     that differ nowhere within a trial are those of trials, and tell nothing.
     """
-    number, time = rows.codes["fixation"], rows.numbers["time"]
-    observer = np.where(rows.codes["observer"] >= 0, rows.codes["observer"], -2 - rows.codes[OWNER])
-    whose = _hash(rows.image, observer, rows.codes["trial"])
-    content = (_bits(rows.x), _bits(rows.y), _bits(time), _bits(rows.numbers["duration"]), number)
-    kept = _last(_hash(whose, *content))
-    left_out.add("that repeat another row in all columns", len(rows) - kept.sum())
-    rows, whose, number, time = rows.where(kept), whose[kept], number[kept], time[kept]
+    # Rows of a table that name no observer have one and the same.
+    rows = rows.with_columns(table=pl.when(pl.col("observer").is_null()).then(pl.col("owner")))
+    trial = ("image", "observer", "table", "trial")
+    rows, n_dropped = _filtered(rows, _hashes(rows, *trial, *NUMBERS, "fixation").is_last_distinct())
+    left_out.add("that repeat another row in all columns", n_dropped)
     # Times are those of one observer only if observers are told apart, by a column or by the tables' numbers.
-    has_time = ~np.isnan(time) & ((rows.codes["observer"] >= 0) | (number >= 0))
-    has_time &= _differ_within(whose[has_time], rows.where(has_time))
-    alone = _hash(np.arange(len(rows)), np.full(len(rows), -3))
-    kept = _last(np.where(has_time, _hash(whose, number, _bits(time)), alone))
-    marks = np.where(number >= 0, _hash(whose, number), alone)[kept]
-    is_last = np.append(marks[1:] != marks[:-1], np.ones(min(len(marks), 1), bool))
-    kept[kept] = is_last
+    is_told = pl.col("observer").is_not_null() | pl.col("fixation").is_not_null()
+    has_time = rows.select(pl.col("time").is_not_null() & is_told).to_series()
+    n_trials, n_times, n_positions = (
+        _hashes(rows, *trial, *more).filter(has_time).n_unique() for more in ((), ("time",), ("x", "y"))
+    )
+    n_again = 0
+    if n_times > n_trials or n_positions == n_trials:
+        is_last = _hashes(rows, *trial, "fixation", "time").is_last_distinct()
+        rows, n_again = _filtered(rows, is_last | ~has_time)
+    follows = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(-1)) for name in (*trial, "fixation"))
+    is_last = rows.select(pl.col("fixation").is_null() | ~follows).to_series()
+    rows, n_dropped = _filtered(rows, is_last)
     left_out.add(
         "that repeat a fixation (the same observer, trial and image, and time or number), of which the last is "
         "counted",
-        len(rows) - kept.sum(),
+        n_again + n_dropped,
     )
-    return rows.where(kept)
+    return rows.drop("table", "trial", "fixation", "time", "duration")
 
 
-def _differ_within(whose: NDArray[np.uint64], rows: Rows) -> bool:
-    """Whether some trial has two times, or none has two positions; `whose` has one number for each trial."""
-    n_trials = len(np.unique(whose))
-    has_times = len(np.unique(_hash(whose, _bits(rows.numbers["time"])))) > n_trials
-    return has_times or len(np.unique(_hash(whose, _bits(rows.x), _bits(rows.y)))) == n_trials
-
-
-def _bits(values: Floats) -> Ints:
-    return np.ascontiguousarray(values).view(np.int64)
-
-
-def _hash(*columns: Ints | NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """One number for each row's values, by the finaliser of SplitMix64; equal rows have equal numbers."""
-    mixed = np.zeros(len(columns[0]), np.uint64)
-    for column in columns:
-        mixed = mixed * np.uint64(0x9E3779B97F4A7C15) + column.astype(np.uint64)
-        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed ^= mixed >> np.uint64(31)
-    return mixed
-
-
-def _last(hashes: NDArray[np.uint64]) -> Mask:
-    """Which rows are the last of their number."""
-    _, first = np.unique(hashes[::-1], return_index=True)
-    kept = np.zeros(len(hashes), bool)
-    kept[len(hashes) - 1 - first] = True
-    return kept
+def _hashes(rows: pl.DataFrame, *names: str) -> pl.Series:
+    """A number of 64 bits for each row, the same for rows that are equal in the columns `names`."""
+    return rows.select(names).hash_rows()
 
 
 # === Move to pixels ===
 
 
-def placed(rows: Rows, frame: Frame, sizes: Points, left_out: LeftOut) -> tuple[Rows, Points]:
+def placed(
+    rows: pl.DataFrame, geometry: Geometry, sizes: Points, left_out: LeftOut
+) -> tuple[pl.DataFrame, Points]:
     """The rows inside of their images (see `gaze.inside`), and their (n, 2) pixels (y, x); the others are counted.
 
     Args:
         rows: the rows.
-        frame: what their positions mean.
+        geometry: what their positions mean.
         sizes: (images, 2) of (height, width), pixels.
         left_out: counts the rows outside. Its hint says so if exchanged x and y explain them.
 
     Raises:
         UserError: most positions are outside.
     """
-    own = sizes[rows.image]
-    points, is_inside = _pixels(rows, frame, own)
+    points, is_inside = _pixels(rows, geometry, sizes)
     n_outside = len(rows) - len(points)
-    exchanged = _exchanged(rows, frame, own, n_outside)
+    exchanged = _exchanged(rows, geometry, sizes, n_outside)
     if 2 * n_outside > len(rows):
         remedy = "set coordinates, or screen_size and image_on_screen"
-        if frame.is_set:
+        if geometry.is_set:
             remedy = "correct screen_size or image_on_screen"
-        if frame.screen and np.mean(_pixels(rows, frame.swapped, own)[1]) > NEARLY_ALL:
-            width, height = frame.screen
+        if geometry.screen and np.mean(_pixels(rows, geometry.swapped, sizes)[1]) > NEARLY_ALL:
+            width, height = geometry.screen
             remedy = f"did you swap the sides of screen_size? Write height x width: {height}x{width}"
         elif exchanged:
             remedy = exchanged
+        x, y = rows["x"].to_numpy(), rows["y"].to_numpy()
         raise UserError(
-            f"{n_outside:,} of {len(rows):,} fixations are outside of their images, taken as {frame.text}: x is "
-            f"{rows.x.min():.4g} to {rows.x.max():.4g}, y is {rows.y.min():.4g} to {rows.y.max():.4g}, the "
+            f"{n_outside:,} of {len(rows):,} fixations are outside of their images, taken as {geometry.text}: x "
+            f"is {x.min():.4g} to {x.max():.4g}, y is {y.min():.4g} to {y.max():.4g}, the "
             f"largest image is {sizes[:, 0].max()} x {sizes[:, 1].max()} pixels (height x width); {remedy}"
         )
     share = n_outside / len(rows)
     percent = f"{share:.0%}" if share >= 0.01 else "less than 1%"
     left_out.add(f"of {len(rows):,} outside of their images ({percent})", n_outside)
     left_out.hint = exchanged
-    return rows.where(is_inside), points
+    return _filtered(rows, pl.Series(is_inside))[0], points
 
 
-def _exchanged(rows: Rows, frame: Frame, sizes: Points, n_outside: int) -> str:
-    """What to do if nearly all rows outside would be inside with x and y exchanged, and no others outside."""
+def _exchanged(rows: pl.DataFrame, geometry: Geometry, sizes: Points, n_outside: int) -> str:
+    """A remedy if exchanging x and y would bring nearly all rows inside of their images; else empty."""
     if not n_outside:
         return ""
-    points, _ = _pixels(dataclasses.replace(rows, x=rows.y, y=rows.x), frame, sizes)
+    points, _ = _pixels(rows.rename({"x": "y", "y": "x"}), geometry, sizes)
     still_outside = len(rows) - len(points)
     if still_outside > (1 - NEARLY_ALL) * n_outside:
         return ""
@@ -343,6 +239,12 @@ def _exchanged(rows: Rows, frame: Frame, sizes: Points, n_outside: int) -> str:
     )
 
 
-def _pixels(rows: Rows, frame: Frame, sizes: Points) -> tuple[Points, Mask]:
-    """The pixels (y, x) of the rows inside of their images of `sizes`, and which rows these are."""
-    return inside(np.stack(frame.pixels(rows.x, rows.y, sizes), axis=1), sizes)
+def _pixels(rows: pl.DataFrame, geometry: Geometry, sizes: Points) -> tuple[Points, Mask]:
+    """The pixels (y, x) of the rows inside of their images, and which rows these are."""
+    parts = []
+    for part in rows.select("image", "x", "y").iter_slices(PART_ROWS):
+        own = sizes[part["image"].to_numpy()]
+        y_and_x = geometry.pixels(part["x"].to_numpy(), part["y"].to_numpy(), own)
+        parts.append(inside(np.stack(y_and_x, axis=1), own))
+    points, is_inside = zip(*parts, strict=True)
+    return np.concatenate(points), np.concatenate(is_inside)

@@ -1,9 +1,9 @@
-"""Split one's own images into training and validation, by a column, by folders or shuffled; none into both."""
+"""Split one's own images into training and validation: by a column, by folders or by a shuffle."""
 
 import dataclasses
 from collections.abc import Sequence
 
-import numpy as np
+import polars as pl
 
 from trainer.artifacts import SPLITS, TEST
 from trainer.config import FetchConfig
@@ -11,7 +11,6 @@ from trainer.data import layout
 from trainer.data.gaze import Size
 from trainer.data.layout import Item
 from trainer.data.recordings.chosen import Source
-from trainer.data.recordings.rows import Rows
 from trainer.data.roles import SPLIT_LABELS, folder_word
 from trainer.datasets import Dataset
 from trainer.errors import UserError
@@ -35,11 +34,11 @@ class Usable:
     """The split of each item: of its folder or of a column; empty if neither tells."""
     pictures: list[Picture]
     n_fixations: list[int]
-    """Of each item, if they are those of tables."""
+    """Number of fixations of each item; empty if tables have none."""
 
 
 def folder_labels(paths: Sequence[str], split: str) -> tuple[list[str], bool]:
-    """The split of each image by its folders, and whether these split the training from the validation.
+    """The split of each image by its folders, and whether folders divide training from validation images.
 
     Args:
         paths: of all images.
@@ -54,11 +53,12 @@ def folder_labels(paths: Sequence[str], split: str) -> tuple[list[str], bool]:
 
 
 def label_of(path: str) -> str:
-    """The split that the deepest folder of a file tells; empty if none does."""
+    """The split that the deepest folder of a path names; empty if none does."""
     return folder_word(path, SPLIT_LABELS)
 
 
 def check_column(config: FetchConfig, by_column: bool) -> None:
+    """Raise `UserError` if the setting asks for a column of splits, and there is none."""
     if config.split == "column" and not by_column:
         raise UserError(
             "split is column, but no table has a column of splits; name it with `columns`, such as split=NAME, or "
@@ -67,29 +67,25 @@ def check_column(config: FetchConfig, by_column: bool) -> None:
 
 
 def column_labels(
-    rows: Rows, items: Sequence[Item], sources: Sequence[Source], config: FetchConfig
+    rows: pl.DataFrame, items: Sequence[Item], sources: Sequence[Source], config: FetchConfig
 ) -> list[str] | None:
     """The split of each image by the column of splits; None if there is none that may be used."""
     if config.split not in ("auto", "column"):
         return None
-    known = [SPLIT_LABELS.get(label.strip().lower(), "") for label in rows.labels["split"]]
-    if not known or (config.split == "auto" and "" in known):  # perhaps a column about something else
-        check_column(config, by_column=False)
+    pairs = rows.select("image", pl.col("split").cast(pl.String)).unique().sort("image", "split").rows()
+    unknown = sorted({word for _, word in pairs if word and word.lower() not in SPLIT_LABELS})
+    if all(word is None for _, word in pairs) or (config.split == "auto" and unknown):
+        check_column(config, by_column=False)  # perhaps a column about something else
         return None
-    if "" in known:
-        raise UserError(
-            f"the column of splits has {rows.labels['split'][known.index('')]!r}; write train, val or test"
-        )
-    codes = np.array([*map([*SPLITS, TEST].index, known), -1])[rows.codes["split"]]
+    if unknown:
+        raise UserError(f"the column of splits has {unknown[0]!r}; write train, val or test")
     labels = [""] * len(items)
-    for image, code in np.unique(np.stack([rows.image, codes]), axis=1).T.tolist():
+    for image, word in pairs:
         name = items[image].stimulus.path
-        if code < 0:
-            raise UserError(
-                f"{name} has rows without a split in {sources[0].table.origin}; write train, val or test"
-            )
-        label = [*SPLITS, TEST][code]
-        if labels[image]:
+        if word is None:
+            raise UserError(f"{name} has rows without a split in {sources[0].origin}; write train, val or test")
+        label = SPLIT_LABELS[word.lower()]
+        if labels[image] not in ("", label):
             raise UserError(
                 f"{name} is in two splits by the tables, {labels[image]} and {label}; all rows of an image must "
                 "be in one"
@@ -99,7 +95,7 @@ def column_labels(
 
 
 def split_items(found: Usable, split: str, row: Dataset, source: str) -> dict[str, list[Item]]:
-    """The images of each split but those for tests. Shuffled by the names of the images, whatever their order."""
+    """The training and the validation images. A shuffle depends on the names of the images, not on their order."""
     if split == "shuffle":
         unlabelled = [item for item, label in zip(found.items, found.labels, strict=True) if label != TEST]
         ordered = sorted(unlabelled, key=lambda item: item.name)
@@ -117,10 +113,11 @@ def split_items(found: Usable, split: str, row: Dataset, source: str) -> dict[st
 def tested_items(found: Usable, split: str, source: str) -> tuple[dict[str, list[Item]], list[str]]:
     """The images of a test set, as validation images, and sentences about their choice.
 
-    They are those labelled test, else those for validation, else all.
+    The images labelled test are chosen; without any, those labelled validation; without any, all.
 
     Raises:
-        UserError: `split`, that of the training set, says that the images are labelled, and none is labelled test.
+        UserError: `split`, the setting of the training set, says that images are labelled, but none is labelled
+            test.
     """
     label = next((name for name in (TEST, "valid") if name in found.labels), "")
     if label == "valid" and split in ("folders", "column"):
@@ -138,6 +135,7 @@ def tested_items(found: Usable, split: str, source: str) -> tuple[dict[str, list
 
 
 def split_text(split: str) -> str:
+    """A sentence for people about a split."""
     return {
         "given": "Split by the folders train and val.",
         "column": "Split by a column of the tables.",

@@ -2,8 +2,7 @@
 
 import gzip
 
-import pyarrow as pa
-import pyarrow.parquet
+import polars as pl
 import pytest
 
 from tests.trainer.data.recordings.recorded import gaze_of, rows, understand, write_images, write_table
@@ -156,17 +155,16 @@ def test_text_of_every_encoding_and_form(content, tmp_path):
     assert gaze_of(tmp_path / "set") == {"ä.png": ([[2, 1]], None), "b.png": ([[4, 3]], None)}
 
 
-@pytest.mark.parametrize("dictionary", [False, True])
-def test_parquet(dictionary, tmp_path):
+@pytest.mark.parametrize("kind", [pl.String, pl.Categorical])
+def test_parquet(kind, tmp_path):
     write_images(tmp_path / "set", ("a.png", "b.png"))
-    names = pa.array(["a", "b", "b"])
     columns = {
-        "image": names.dictionary_encode() if dictionary else names,
-        "x": pa.array([1, 2, 3], pa.int16()),
-        "y": pa.array([5.5, None, 7.5], pa.float32()),
+        "image": pl.Series(["a", "b", "b"], dtype=kind),
+        "x": pl.Series([1, 2, 3], dtype=pl.Int16),
+        "y": pl.Series([5.5, None, 7.5], dtype=pl.Float32),
         "subject": [3, 4, 4],
     }
-    pa.parquet.write_table(pa.table(columns), tmp_path / "set" / "fixations.parquet")
+    pl.DataFrame(columns).write_parquet(tmp_path / "set" / "fixations.parquet")
     assert gaze_of(tmp_path / "set") == {"a.png": ([[5, 1]], [0]), "b.png": ([[7, 3]], [1])}
 
 

@@ -1,0 +1,66 @@
+"""Tables of text: quotes, cells of several lines, and commas in numbers."""
+
+import pytest
+
+from trainer.data.recordings.table import read_head, read_table
+from trainer.errors import UserError
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Reads a text: its header, its columns image, x and y, and how many rows were left out."""
+
+    def read(text):
+        path = tmp_path / "t.csv"
+        path.write_bytes(text.encode())
+        head = read_head(path, path.name, {})
+        frame, n_ragged = read_table(path, path.name, head, {"image": 0, "x": 1, "y": 2})
+        return head.header, frame.to_dict(as_series=False), n_ragged
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["512,345", "8,125", "1,024"], [512.345, 8.125, 1.024]),
+        (["512,3", "8", "1,024"], [512.3, 8, 1.024]),
+        (["512.5", "8", "7"], [512.5, 8, 7]),
+    ],
+)
+@pytest.mark.parametrize("delimiter", ["\t", ";"])
+def test_decimal_commas_are_read_beside_other_delimiters(cells, expected, delimiter, read):
+    lines = [delimiter.join(row) for row in (("image", "x", "y"), *(("a", cell, "1") for cell in cells))]
+    assert read("\n".join(lines))[1]["x"] == expected
+
+
+@pytest.mark.parametrize("n_before", [3, 2000])
+@pytest.mark.parametrize("delimiter", ["\t", ";"])
+def test_a_comma_that_may_separate_thousands_is_refused(delimiter, n_before, read):
+    rows = [("image", "x", "y"), *[("a", "512", "7")] * n_before, ("a", "1,024", "8")]
+    with pytest.raises(UserError, match=r"t\.csv has '1,024' in its column 'x', which may be a thousand"):
+        read("\n".join(map(delimiter.join, rows)))
+
+
+ROWS = ["image,x,y", "a,1,2", "b,3,4", "c,5,6", "d,7,8"]
+
+
+@pytest.mark.parametrize("closing", ["", 'e,9"'])
+def test_a_quote_that_is_not_closed_takes_no_rows(closing, read):
+    lines = [ROWS[0], ROWS[1], '"b,3,4', *ROWS[3:], closing]
+    with pytest.raises(UserError, match=r"t\.csv has a quote in line 3"):
+        read("\n".join(lines))
+    assert read("\n".join([*ROWS[:4], '"d,7,8']))[2] == 1
+
+
+def test_a_quote_within_a_cell_is_a_character(read):
+    assert read("\n".join([ROWS[0], 'a 12",1,2', *ROWS[2:]]))[1]["image"] == ['a 12"', "b", "c", "d"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_cells_and_names_of_columns_may_have_several_lines(end, read):
+    lines = ['"image', 'name",x,y', '"a', 'b",1,2', "c,3,4"]
+    header, values, ragged = read(end.join(lines))
+    assert header == ["image name", "x", "y"]
+    assert (values["x"], values["y"], ragged) == ([1, 3], [2, 4], 0)
+    assert values["image"] == [f"a{end}b", "c"]
