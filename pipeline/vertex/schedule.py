@@ -16,7 +16,6 @@ from pipeline import cloud
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import Value
 from pipeline.vertex import runs
-from pipeline.vertex.cron import check_cron
 from pipeline.vertex.submit import compose
 from trainer.errors import UserError, check, nearest
 
@@ -28,7 +27,7 @@ class Timing:
     """When a schedule starts runs."""
 
     expression: str
-    """Cron expression, of `cron.check_cron`."""
+    """Five fields of unix-cron, which Vertex AI checks: minute, hour, day of month, month, day of week."""
     zone: str
     """Time zone of the expression, by its name in the IANA database."""
     start: datetime.datetime | None = None
@@ -43,11 +42,9 @@ class Timing:
 def timing(expression: str, zone: str, start: str = "", end: str = "") -> Timing:
     """A timing from texts; `start` and `end` are ISO dates or times, in `zone` unless they name another offset.
 
-    Raises `UserError` if the expression is malformed or never comes, the zone is unknown, or a time is malformed
-    or over.
+    Raises `UserError` if the zone is unknown, or a time is malformed or over.
     """
     place = time_zone(zone)
-    check_cron(expression)
     result = Timing(" ".join(expression.split()), zone, _moment("start", start, place), _moment("end", end, place))
     if result.start and result.end:
         check(

@@ -91,7 +91,6 @@ def compose(
         given = layered(derived, environment.parameters, passed)
         # A template of the environment has its parameters as defaults, also those that a recipe replaced.
         values = {**{name: DEFAULTS[name] for name in environment.parameters}, **given}
-    checks.refuse_examples(values)
     chosen.check_values(values)
     if is_ours:
         _check_ours(environment, chosen, values, given)

@@ -42,7 +42,7 @@ def make_case(environment: Environment, passed: Mapping[str, Value]) -> tuple[Ca
     values = layered(defaults, environment.derived, environment.parameters, passed)
     plans: dict[str, TrainingPlan] = {}
     looks = (
-        *(checks.refuse_examples, parameters.validate, parameters.require_sources),
+        *(parameters.validate, parameters.require_sources),
         partial(submit.check_locations, environment),
         lambda values: plans.update(checks.plans(environment, values)),
     )
