@@ -158,7 +158,7 @@ class NumberedRegistry(abc.ABC):
 
     @abc.abstractmethod
     def _locked(self, name: str) -> AbstractContextManager[object]:
-        """Let only one process write the model at a time; a writer that was killed blocks nobody for good."""
+        """Keep other processes out while the model is written, where two at once would disturb each other."""
 
     @abc.abstractmethod
     def _write(

@@ -26,7 +26,7 @@ from trainer import recipes, storage
 from trainer.artifacts import REGISTRY
 from trainer.downloads.given import addresses_in
 from trainer.duration import format_duration
-from trainer.errors import check, check_choice
+from trainer.errors import UserError, check, check_choice
 from trainer.models import author
 
 RUN_ID = r"[a-z][a-z0-9-]{0,127}"
@@ -206,38 +206,32 @@ def notes(submission: Submission) -> list[str]:
 
 def send(submission: Submission) -> None:
     """Start the run. Raises `UserError` if Vertex AI refuses it, or if it is unknown whether it has started."""
+    from google.api_core.exceptions import Conflict
     from google.cloud.aiplatform_v1 import CreatePipelineJobRequest
 
+    environment, run = submission.environment, submission.run
     request = CreatePipelineJobRequest.from_json(json.dumps(submission.request))
-    link = cloud.run_link(submission.environment, submission.run)
-    service = runs.service_of(submission.environment)
-
-    def find() -> Any:
-        from google.api_core.exceptions import NotFound
-
-        try:
-            return runs.read(service, submission.environment, submission.run)
-        except NotFound:
-            return None
-
-    def find_ours() -> Any:
-        run = find()
-        return run if run is not None and _is_ours(run, submission) else None
-
+    link = cloud.run_link(environment, run)
+    service = runs.service_of(environment)
     with cloud.reported_errors():
         if not submission.is_new_id:
-            check(cloud.once(find) is None, f"run {submission.run} already exists: {link}")
-        cloud.once(
-            lambda: service.create_pipeline_job(request, timeout=cloud.TIMEOUT_S),
-            find_ours,
-            unknown=f"It is unknown whether run {submission.run} has started. Look at {link}, or submit again "
-            f"with --job-id {submission.run}, which never starts a second run",
-        )
+            check(not _exists(environment, run), f"run {run} already exists: {link}")
+        try:
+            cloud.retried(lambda: service.create_pipeline_job(request, timeout=cloud.TIMEOUT_S))
+        except Conflict:
+            pass  # The id is this run's alone, so an attempt whose reply was lost has started it.
+        except cloud.uncertain() as error:
+            raise UserError(
+                f"{cloud.explain(error)}. It is unknown whether run {run} has started. Look at {link}, or submit "
+                f"again with --job-id {run}, which never starts a second run"
+            ) from None
 
 
-def _is_ours(run: Any, submission: Submission) -> bool:
-    """Whether `run` is the run that the submission requests."""
-    job = submission.job
-    values = runs.parameters_of(run)
-    has_same_values = {**values, **job["runtimeConfig"]["parameterValues"]} == values
-    return has_same_values and bool(run.display_name == job["displayName"])
+def _exists(environment: Environment, run: str) -> bool:
+    from google.api_core.exceptions import NotFound
+
+    try:
+        cloud.retried(lambda: runs.read(runs.service_of(environment), environment, run))
+    except NotFound:
+        return False
+    return True

@@ -110,7 +110,7 @@ def _follow(environment: Environment, name: str, link: str, say: Callable[[str],
     try:
         while True:
             with cloud.reported_errors(f"the job continues, see {link}"):
-                job = cloud.once(lambda: service.get_custom_job(name=name, timeout=cloud.TIMEOUT_S))
+                job = cloud.retried(lambda: service.get_custom_job(name=name, timeout=cloud.TIMEOUT_S))
             state = str(job.state.name)
             if state != shown:
                 say(f"Job {_plain(state)}")

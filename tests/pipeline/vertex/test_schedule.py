@@ -135,15 +135,9 @@ def test_quota_is_asked_for_before_anything_is_scheduled(vertex, do, verb):
 
 
 @pytest.mark.parametrize("status", [DROP, 500, 503])
-def test_schedule_whose_response_was_lost_is_not_created_again(vertex, do, status):
-    vertex.fail(status, method="POST", after=True)
-    assert do("create", *MONDAYS)[0] == "Schedule:  msinet-prod (7000), active"
-    assert len(vertex.sent("POST")) == 1
-
-
-@pytest.mark.parametrize("status", [DROP, 500, 503])
-def test_request_that_may_arrive_late_is_not_repeated(vertex, do, status):
-    vertex.fail(status, method="POST")
+@pytest.mark.parametrize("after", [False, True], ids=["lost-before", "carried-out"])
+def test_request_that_may_have_arrived_is_not_repeated(vertex, do, status, after):
+    vertex.fail(status, method="POST", after=after)
     with pytest.raises(
         UserError, match=r"may still appear: look with `python -m pipeline schedule list --env prod`"
     ):
