@@ -10,17 +10,22 @@ import json
 import re
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Protocol
 
+from components import IMAGE
 from pipeline import cloud
 from pipeline.graph import parameters
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import DATA, DEFAULTS, STEPS, Value
 from pipeline.graph.titles import NAME
 from pipeline.graph.values import layered
+from pipeline.plan.plan import TrainingPlan
 from pipeline.registry.address import VERTEX
 from pipeline.registry.labels import OWNER
 from pipeline.vertex import checks, runs, template
+from pipeline.vertex.doctor import needs
+from pipeline.vertex.doctor.questions import MISSING, Api, ask
 from pipeline.vertex.template import Template
 from trainer import recipes, storage
 from trainer.artifacts import REGISTRY
@@ -161,11 +166,16 @@ def estimates(planned: Planned) -> list[str]:
     if chosen.name != NAME:
         return []
     values = {**chosen.defaults(), **planned.job["runtimeConfig"]["parameterValues"]}
+    return plan_lines(checks.plans(planned.environment, values))
+
+
+def plan_lines(plans: Mapping[str, TrainingPlan]) -> list[str]:
+    """One line for each plan, by the step that it is for: machines, time and cost."""
     return [
         f"{STEPS[step]}: {made.machines.workers} x {made.accelerator.name}, {made.machines.provisioning}, about "
         f"{format_duration(3600 * made.hours)}"
         + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
-        for step, made in checks.plans(planned.environment, values).items()
+        for step, made in plans.items()
     ]
 
 
@@ -185,6 +195,29 @@ def summary(planned: Planned, **first: str) -> list[str]:
         "Parameters": recipes.listed(changed) or "those of the template",
     }
     return [*(f"{name + ':':<12}{value}" for name, value in facts.items()), *estimates(planned)]
+
+
+def refuse_missing(planned: Planned) -> None:
+    """Raise `UserError` if an image or quota is missing for a run of our pipeline; what is unknown passes.
+
+    Without them a run fails only after its data is prepared, when Vertex AI refuses the training job.
+    """
+    chosen = Template(planned.job["pipelineSpec"])
+    if chosen.name != NAME:
+        return
+    plans = checks.plans(
+        planned.environment, {**chosen.defaults(), **planned.job["runtimeConfig"]["parameterValues"]}
+    )
+    kinds = dict.fromkeys(("cpu", *(plan.accelerator.image for plan in plans.values())))
+    executors = chosen.spec["deploymentSpec"]["executors"].values()
+    tasks = sorted({each["container"]["image"] for each in executors if IMAGE in str(each.get("container"))})
+    # The names of the images of training jobs follow from those of the tasks.
+    names = [task.replace(IMAGE, f"{IMAGE.removesuffix('cpu')}{kind}") for task in tasks for kind in kinds]
+    api = Api(planned.environment)
+    for finding in ask(
+        [*((name, partial(needs.check_image, api, name)) for name in names), *needs.about_quota(api, plans)]
+    ):
+        check(finding.state != MISSING, f"{finding.text}: {finding.remedy}")
 
 
 def notes(submission: Submission) -> list[str]:
