@@ -21,8 +21,6 @@ TIMEOUT_S = 60.0
 """Time limit of one request."""
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-REGIONAL = ("aiplatform",)
-"""Services with an address for each region."""
 SETTING_UP = "being provisioned"
 """In the refusals of a project that uses Vertex AI for the first time: "Service agents are being provisioned"."""
 
@@ -49,21 +47,19 @@ class Place(Protocol):
         """Address of the API; the location's public one if empty."""
 
 
-def address(place: Place, service: str, location: str = "") -> str:
-    """Address of a Google API such as `artifactregistry`, without its version.
+def address(place: Place, service: str) -> str:
+    """Address of a Google API without regions, such as `artifactregistry`; an http:// endpoint stands for all.
 
-    An http:// endpoint, as in tests, stands for all of them. `location` is that of the project if empty. Raises
-    `UserError` as `check_endpoint`.
+    Raises `UserError` for an endpoint that is neither Google's nor of this machine.
     """
     check_endpoint(place.endpoint)
     if _is_plain(place):
         return place.endpoint.rstrip("/")
-    region = f"{location or place.location}-" if service in REGIONAL else ""
-    return f"https://{region}{service}.googleapis.com"
+    return f"https://{service}.googleapis.com"
 
 
-def session(place: Place, token: str = "") -> Any:
-    """A session of the library requests that sends `token`, or else this machine's credentials, with each request.
+def session(place: Place) -> Any:
+    """A session of the library requests that sends this machine's credentials with each request.
 
     The project of `place` pays for requests of people who have not chosen another. Raises `UserError` at once if
     there are no credentials, or if they have expired.
@@ -71,8 +67,6 @@ def session(place: Place, token: str = "") -> Any:
     from google.auth.transport.requests import AuthorizedSession, Request
     from google.oauth2.credentials import Credentials
 
-    if token:
-        return AuthorizedSession(Credentials(token))  # type: ignore[no-untyped-call]
     with reported_errors():
         found = _credentials(place) or credentials.find(SCOPE)[0]
         if isinstance(found, Credentials) and not found.quota_project_id:
@@ -85,7 +79,7 @@ def session(place: Place, token: str = "") -> Any:
 def client(kind: Any, place: Place) -> Any:
     """A client of one of the API's services, such as `aiplatform_v1.PipelineServiceClient`.
 
-    Raises `UserError` as `check_endpoint`.
+    Raises `UserError` for an endpoint that is neither Google's nor of this machine.
     """
     from google.api_core.client_options import ClientOptions
 

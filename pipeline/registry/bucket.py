@@ -42,11 +42,11 @@ class BucketRegistry(NumberedRegistry):
 
     @property
     def address(self) -> str:
-        """As `NumberedRegistry`."""
+        """Path or address of the folder of all models."""
         return self.root
 
     def aliases(self, name: str) -> dict[str, int]:
-        """As `Registry`."""
+        """The number of the version that each alias names; see `Registry.aliases`."""
         return self._aliases(name)[0]
 
     @functools.cached_property
@@ -90,7 +90,7 @@ class BucketRegistry(NumberedRegistry):
         return next(entry.crc32c for entry in objects if entry.name == WEIGHTS)
 
     def _locked(self, name: str) -> AbstractContextManager[object]:
-        """As `NumberedRegistry`; nothing to do, since each write names the generation that it replaces."""
+        """Do nothing: each write names the generation that it replaces, so two writers do not mix."""
         return nullcontext()
 
     def _write(

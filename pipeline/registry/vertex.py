@@ -44,7 +44,7 @@ class VertexRegistry(Address):
     """The registry of a project in a location."""
 
     def versions(self, name: str) -> list[Version]:
-        """As `Registry`."""
+        """All versions of model `name`, oldest first; see `Registry.versions`."""
         with self._connected():
             entries = cloud.retried(lambda: self._entries(name))
             with ThreadPoolExecutor(READERS) as pool:
@@ -55,17 +55,17 @@ class VertexRegistry(Address):
         ]
 
     def aliases(self, name: str) -> dict[str, int]:
-        """As `Registry`."""
+        """The number of the version that each alias names; see `Registry.aliases`."""
         with self._connected():
             return _aliases(cloud.retried(lambda: self._entries(name)))
 
     def default(self, name: str) -> Version | None:
-        """As `Registry`; the version's folder is downloaded, and removed when this process ends."""
+        """The default version, or None; its folder is downloaded, and removed when this process ends."""
         version = self._default(name)
         return version and dataclasses.replace(version, model=staging.fetch(version.place))
 
     def _default(self, name: str) -> Version | None:
-        """As `default`, but nothing is downloaded."""
+        """The default version, or None; nothing is downloaded."""
         with self._connected():
             entries = cloud.retried(lambda: self._entries(name))
             entry = next((entry for entry in entries if DEFAULT in entry.version_aliases), None)
@@ -89,7 +89,7 @@ class VertexRegistry(Address):
         champion: int,
         evaluation: pathlib.Path | None = None,
     ) -> tuple[int, str]:
-        """As `Registry`."""
+        """Register a model folder; returns the version's number and alias. See `Registry.add`."""
         check_model(model)
         run = labels.label(record["lineage"]["run"])
         root = f"{staging.root(model, self.staging, FORM)}/{name}"
@@ -121,7 +121,7 @@ class VertexRegistry(Address):
         return int(entry.version_id), DEFAULT if DEFAULT in entry.version_aliases else CHALLENGER
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
-        """As `Registry`."""
+        """Let `alias` name `version`; see `Registry.set_alias`."""
         with self._connected():
             entries = cloud.retried(lambda: self._entries(name))
             numbers = [entry.version_id for entry in entries]
@@ -135,7 +135,10 @@ class VertexRegistry(Address):
             cloud.retried(lambda: self._client().merge_version_aliases(name=resource, version_aliases=[alias]))
 
     def check_writable(self, name: str) -> None:
-        """As `Registry`, except that the right to upload a model shows only when one is uploaded."""
+        """Raise `UserError` if the versions' folder cannot be written, or the default not be read.
+
+        Whether a model may be uploaded shows only when one is.
+        """
         container.check_available(self.serving)
         if self.staging:
             Folder(f"{self.staging.rstrip('/')}/{name}").check_writable()

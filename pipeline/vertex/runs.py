@@ -59,7 +59,7 @@ def latest(environment: Environment, pipeline: str, limit: int) -> list[Any]:
 
 
 def active(environment: Environment, pipeline: str) -> list[Any]:
-    """Those of the latest runs of a pipeline that have not ended, newest first; form as in `latest`."""
+    """The runs among the latest ones of a pipeline that have not ended, newest first, with only `LISTED`."""
     return [run for run in latest(environment, pipeline, SEARCHED) if state_of(run) not in STATUSES]
 
 

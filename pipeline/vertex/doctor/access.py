@@ -69,7 +69,7 @@ class Caller:
         self.api, self.member = api, member
 
     def held(self, resource: Resource, grant: Grant) -> set[str]:
-        """Those of the grant's permissions that the account has on a resource. Raises `UnansweredError`."""
+        """The grant's permissions that the account has on a resource. Raises `UnansweredError`."""
         wanted = list(grant.permissions)
         if resource.service == "storage":
             answer = self.api.get("storage", f"{resource.path}/iam/testPermissions", permissions=wanted)
@@ -86,7 +86,7 @@ class Other(Caller):
     """
 
     def held(self, resource: Resource, grant: Grant) -> set[str]:
-        """Those of the grant's permissions that are in the account's roles. Raises `UnansweredError`."""
+        """The grant's permissions that are in the account's roles. Raises `UnansweredError`."""
         roles = self._roles(resource) | self._roles(project(self.api.environment.project))
         return {each for role in roles for each in self._permissions(role)} & set(grant.permissions)
 

@@ -111,8 +111,6 @@ def test_terminal_without_the_signs_gets_others(vertex, project, tmp_path, monke
 def test_addresses_are_those_of_google(vertex):
     place = dataclasses.replace(vertex.environment, endpoint="")
     assert cloud.address(place, "storage") == "https://storage.googleapis.com"
-    assert cloud.address(place, "aiplatform") == "https://us-central1-aiplatform.googleapis.com"
-    assert cloud.address(place, "aiplatform", "europe-west4") == "https://europe-west4-aiplatform.googleapis.com"
 
 
 def test_command_that_mends_several_things_is_printed_once():
