@@ -2,8 +2,7 @@
 
 import re
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
@@ -14,16 +13,14 @@ from trainer.errors import UserError
 from trainer.storage import LOGIN
 
 CONSOLE = "https://console.cloud.google.com/vertex-ai"
-PAUSES_S = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-"""Pauses between attempts at a request."""
-SETTLED = 4
-"""After so many pauses, 15 s in all, a model or an evaluation whose response was lost has become visible."""
+RETRY_S = 60.0
+"""How long a request is repeated while the service fails or cannot be reached."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 32.0
+"""Longest pause before the second attempt, and before any; the pauses double, and are drawn at random."""
 TIMEOUT_S = 60.0
 """Time limit of one request."""
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-REGIONAL = ("aiplatform",)
-"""Services with an address for each region."""
 SETTING_UP = "being provisioned"
 """In the refusals of a project that uses Vertex AI for the first time: "Service agents are being provisioned"."""
 
@@ -50,21 +47,19 @@ class Place(Protocol):
         """Address of the API; the location's public one if empty."""
 
 
-def address(place: Place, service: str, location: str = "") -> str:
-    """Address of a Google API such as `artifactregistry`, without its version.
+def address(place: Place, service: str) -> str:
+    """Address of a Google API without regions, such as `artifactregistry`; an http:// endpoint stands for all.
 
-    An http:// endpoint, as in tests, stands for all of them. `location` is that of the project if empty. Raises
-    `UserError` as `check_endpoint`.
+    Raises `UserError` for an endpoint that is neither Google's nor of this machine.
     """
     check_endpoint(place.endpoint)
     if _is_plain(place):
         return place.endpoint.rstrip("/")
-    region = f"{location or place.location}-" if service in REGIONAL else ""
-    return f"https://{region}{service}.googleapis.com"
+    return f"https://{service}.googleapis.com"
 
 
-def session(place: Place, token: str = "") -> Any:
-    """A session of the library requests that sends `token`, or else this machine's credentials, with each request.
+def session(place: Place) -> Any:
+    """A session of the library requests that sends this machine's credentials with each request.
 
     The project of `place` pays for requests of people who have not chosen another. Raises `UserError` at once if
     there are no credentials, or if they have expired.
@@ -72,8 +67,6 @@ def session(place: Place, token: str = "") -> Any:
     from google.auth.transport.requests import AuthorizedSession, Request
     from google.oauth2.credentials import Credentials
 
-    if token:
-        return AuthorizedSession(Credentials(token))  # type: ignore[no-untyped-call]
     with reported_errors():
         found = _credentials(place) or credentials.find(SCOPE)[0]
         if isinstance(found, Credentials) and not found.quota_project_id:
@@ -83,24 +76,10 @@ def session(place: Place, token: str = "") -> Any:
     return AuthorizedSession(found)  # type: ignore[no-untyped-call]
 
 
-def connect(place: Place) -> None:
-    """Set the project and location of google-cloud-aiplatform; raises `UserError` as `check_endpoint`."""
-    from google.cloud import aiplatform
-
-    check_endpoint(place.endpoint)
-    aiplatform.init(
-        project=place.project,
-        location=place.location,
-        credentials=_credentials(place),
-        api_endpoint=place.endpoint or None,
-        api_transport="rest",
-    )
-
-
 def client(kind: Any, place: Place) -> Any:
     """A client of one of the API's services, such as `aiplatform_v1.PipelineServiceClient`.
 
-    Raises `UserError` as `check_endpoint`.
+    Raises `UserError` for an endpoint that is neither Google's nor of this machine.
     """
     from google.api_core.client_options import ClientOptions
 
@@ -140,69 +119,54 @@ def schedule_link(place: Place, schedule: str) -> str:
     return f"{CONSOLE}/locations/{place.location}/pipelines/schedules/{schedule}?project={place.project}"
 
 
-def transient() -> tuple[type[Exception], ...]:
-    """Errors after which the same request may succeed; Vertex AI may have carried it out nevertheless."""
+def uncertain() -> tuple[type[Exception], ...]:
+    """Errors after which it is unknown whether Vertex AI has carried out the request."""
     import requests  # type: ignore[import-untyped]
     from google.api_core import exceptions
     from google.auth.exceptions import TransportError
 
-    http = (requests.ConnectionError, requests.Timeout)
-    return (exceptions.ServerError, exceptions.TooManyRequests, exceptions.RetryError, TransportError, *http)
+    return (
+        exceptions.ServerError,
+        exceptions.RetryError,
+        TransportError,
+        requests.ConnectionError,
+        requests.Timeout,
+    )
 
 
-def once(
-    call: Callable[[], Result],
-    find: Callable[[], Result | None] = lambda: None,
-    *,
-    repeat_after: int | None = 1,
-    unknown: str = "",
-    pauses_s: Sequence[float] = (),
+def transient() -> tuple[type[Exception], ...]:
+    """Errors after which the same request may succeed: the `uncertain` ones, and "too many requests"."""
+    from google.api_core.exceptions import TooManyRequests
+
+    return (*uncertain(), TooManyRequests)
+
+
+def retried(
+    call: Callable[[], Result], *, retry_s: float | None = None, errors: tuple[type[Exception], ...] = ()
 ) -> Result:
-    """Make something happen exactly once: try, look whether it is there, try again.
+    """The result of `call`, which is repeated with growing pauses while it fails.
 
     Args:
-        call: Sends the request.
-        find: Returns the result of an attempt that succeeded although its response was lost; None if none did.
-        repeat_after: How many pauses to make before `call` is repeated. None for a request that must never arrive
-            twice: it is repeated only if each attempt was refused with "too many requests".
-        unknown: What to tell a user if the request may have succeeded, but `find` cannot tell.
-        pauses_s: Pauses between attempts; `PAUSES_S` if empty.
+        call: Sends a request that may arrive twice without harm.
+        retry_s: How long to repeat it, in seconds; `RETRY_S` if None.
+        errors: Errors after which to repeat it; the `transient` ones if empty.
 
-    Raises the error of the last attempt, or `UserError` with `unknown`.
+    Raises the last error when the time is over, and any other error at once.
     """
-    # In one piece although it is long, because each outcome of a call or a look decides on the next step.
-    from google.api_core.exceptions import Conflict, TooManyRequests
+    from google.api_core.exceptions import RetryError
+    from google.api_core.retry import Retry, if_exception_type
 
-    expected: tuple[type[Exception], ...] = (Conflict, *transient())
-    failure: Exception | None = None
-    is_missing = is_refused = True
-    for number, pause_s in enumerate((*(pauses_s or PAUSES_S), 0.0)):
-        may_repeat = is_refused if repeat_after is None else number >= repeat_after
-        if failure is None or (is_missing and may_repeat):
-            try:
-                return call()
-            except expected as error:
-                # The id is taken: by an earlier attempt that succeeded after the last look, or by something else.
-                if failure is None and isinstance(error, Conflict):
-                    raise
-                failure = error
-                is_refused = is_refused and isinstance(error, TooManyRequests)
-        if pause_s:
-            print(f"{brief(failure)}; trying again in {pause_s:g} s", file=sys.stderr, flush=True)
-            time.sleep(pause_s)
-        try:
-            if (result := find()) is not None:
-                return result
-        except transient():
-            is_missing = False
-            continue
-        is_missing = True
-        if isinstance(failure, Conflict):
-            raise failure
-    assert failure is not None
-    if unknown and not (is_refused if repeat_after is None else is_missing):
-        raise UserError(f"{explain(failure)}. {unknown}")
-    raise failure
+    rule = Retry(
+        if_exception_type(*(errors or transient())),
+        initial=FIRST_PAUSE_S,
+        maximum=LONGEST_PAUSE_S,
+        timeout=RETRY_S if retry_s is None else retry_s,
+        on_error=lambda error: print(f"{brief(error)}; trying again", file=sys.stderr, flush=True),
+    )
+    try:
+        return rule(call)()
+    except RetryError as error:
+        raise error.cause or error from None
 
 
 @contextmanager

@@ -24,7 +24,7 @@ LEVELS = [
     trainer.data trainer.models
     trainer.training trainer.evaluation trainer.prediction
     trainer.reports trainer.attention
-    trainer.api trainer.demo
+    trainer.api trainer.demo trainer.probe
     trainer.commands
     trainer.__main__
     pipeline.grants pipeline.endpoint

@@ -166,14 +166,14 @@ def test_on_vertex_ai_the_model_is_read_where_it_says(tmp_path):
 
 
 def test_version_is_uploaded_with_the_routes_of_the_model_that_is_served(server):
-    uploaded = container.upload_arguments("host/repository/msinet-serving:v1", "us-central1")
+    uploaded = container.specification("host/repository/msinet-serving:v1", "us-central1")
     name = SERVING.pairs("ENV")["MODEL_NAME"]
-    assert uploaded["serving_container_predict_route"] == f"/v1/models/{name}:predict"
-    health = f"http://127.0.0.1:{server.server_port}{uploaded['serving_container_health_route']}"
+    assert uploaded["predict_route"] == f"/v1/models/{name}:predict"
+    health = f"http://127.0.0.1:{server.server_port}{uploaded['health_route']}"
     with urllib.request.urlopen(health, timeout=60) as answer:
         assert answer.status == 200
     # AIP_HTTP_PORT is the first of them.
-    assert uploaded["serving_container_ports"] == [container.PORT]
+    assert uploaded["ports"] == [{"container_port": container.PORT}]
 
 
 @pytest.mark.parametrize(("model", "healthy"), [("msinet", True), ("other", False)])

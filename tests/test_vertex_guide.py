@@ -40,7 +40,7 @@ REFERENCE = Page("vertex-reference.md")
 PAGES = (GUIDE, REFERENCE)
 COMPLETED_BY = {"tensorboard": "training_service_account=trains@my-project-1.iam.gserviceaccount.com"}
 """A parameter that the reference says to set, in words, together with another one."""
-ASKED_BY_POST = r":testIamPermissions|:generateAccessToken|tokeninfo"
+ASKED_BY_POST = ":testIamPermissions$|:getIamPolicy$"
 
 
 @pytest.fixture(params=PAGES, ids=lambda page: page.name)

@@ -134,6 +134,7 @@ class FakeVertex:
 
     def _route(self, request):
         path = request.path.removeprefix(f"/v1/{PARENT}/").removeprefix(f"/v1/{NAMES}/")
+        path = path.removeprefix(f"/ui/{NAMES}/")  # where Google's client asks for operations
         for method, pattern, function in ROUTES:
             matched = pattern.fullmatch(path)
             if method == request.method and matched:
@@ -245,15 +246,17 @@ def vertex(bucket, monkeypatch):
     Its project has all that runs need (tests/vertex_project.py).
     """
     from pipeline import cloud
+    from pipeline.registry import vertex as registry
     from pipeline.vertex import runs
     from tests import vertex_models, vertex_pipelines, vertex_places, vertex_project, vertex_templates  # noqa: F401
 
-    monkeypatch.setattr(cloud, "PAUSES_S", (0.001,) * len(cloud.PAUSES_S))
-    monkeypatch.setattr(runs, "POLL_S", 0.0)
-
-    # The client asks another service, which has no setting for its address.
-    number = "google.cloud.aiplatform.utils.resource_manager_utils.get_project_number"
-    monkeypatch.setattr(number, lambda *args, **kwargs: PROJECT_NUMBER)
+    for module, values in (
+        (cloud, {"FIRST_PAUSE_S": 0.001, "LONGEST_PAUSE_S": 0.002, "RETRY_S": 0.5}),
+        (runs, {"POLL_S": 0.0, "OUTAGE_S": 0.5}),
+        (registry, {"SETTLED_S": 0.0, "POLL_S": 0.01}),
+    ):
+        for name, value in values.items():
+            monkeypatch.setattr(module, name, value)
     with Server(("127.0.0.1", 0), Handler) as server:
         server.vertex = vertex = FakeVertex()
         vertex.environment = environment(f"http://127.0.0.1:{server.server_port}", bucket.name)

@@ -1,6 +1,6 @@
-"""What is in the project of tests/vertex_project.py: buckets, repositories, networks, and custom jobs.
+"""What is in the project of tests/vertex_project.py: buckets, repositories, and custom jobs.
 
-Paths and replies are those of Google's discovery documents: storage, artifactregistry, compute and aiplatform v1.
+Paths and replies are those of Google's discovery documents: storage, artifactregistry and aiplatform v1.
 """
 
 from tests.vertex import NAMES, PARENT, PROJECT_NUMBER, ApiError, route
@@ -50,13 +50,6 @@ def get_object(server, request, name, path):
 # === Artifact Registry ===
 
 
-@route("GET", r"repositories/([^/:]+)")
-def get_repository(server, request, name):
-    needs(server, "artifactregistry")
-    found = looked_up(project_of(server).repositories, name)
-    return {"name": f"{PARENT}/repositories/{name}", "format": found["format"]}
-
-
 @route("GET", r"repositories/([^/]+)/packages/(.+)/tags/([^/]+)")
 def get_tag(server, request, name, package, tag):
     needs(server, "artifactregistry")
@@ -78,22 +71,6 @@ def repository_policy(server, request, name):
     needs(server, "artifactregistry")
     looked_up(project_of(server).repositories, name)
     return policy(server, request, f"repositories/{name}")
-
-
-# === What an environment may name besides ===
-
-
-@route("GET", r"/compute/v1/projects/(\d+)/global/networks/([^/]+)")
-def get_network(server, request, number, name):
-    needs(server, "compute")
-    peerings = looked_up(project_of(server).networks, name)
-    return {"name": name, "kind": "compute#network", "peerings": [{"name": each} for each in peerings]}
-
-
-@route("GET", r"((?:tensorboards|persistentResources)/[^/]+)")
-def get_other(server, request, path):
-    needs(server, "aiplatform")
-    return {"name": f"{PARENT}/{path}", **looked_up(project_of(server).others, path)}
 
 
 # === Jobs ===

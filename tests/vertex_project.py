@@ -1,18 +1,15 @@
-"""The project: its APIs, billing, accounts, policies and quota; tests/vertex_places.py has the rest.
+"""The project: its APIs, accounts, policies and quota; tests/vertex_places.py has the rest.
 
-Paths, requests and replies are those of Google's discovery documents: serviceusage v1, v1beta1, cloudbilling v1,
-cloudresourcemanager v3, iam v1, iamcredentials v1. The permissions of the roles are from Google's index of roles,
+Paths, requests and replies are those of Google's discovery documents: serviceusage v1, v1beta1,
+cloudresourcemanager v3, iam v1. The permissions of the roles are from Google's index of roles,
 as far as tests ask for them.
 """
 
 import dataclasses
-import re
 
 from tests.vertex import PROJECT, PROJECT_NUMBER, SERVICE_ACCOUNT, ApiError, route
 
 CALLER = "ann@example.org"
-TOKEN = "token-of-"
-"""Begins the access tokens of accounts; their addresses follow."""
 SERVICES = (
     *("aiplatform", "artifactregistry", "cloudbuild", "cloudresourcemanager", "compute", "iam"),
     *("iamcredentials", "logging", "storage"),
@@ -63,7 +60,6 @@ class Project:
     """What is in the project."""
 
     state: str = "ACTIVE"
-    billing: str = ""
     apis: set = dataclasses.field(default_factory=set)
     buckets: dict = dataclasses.field(default_factory=dict)
     """Name -> its location and the names of its objects."""
@@ -75,15 +71,12 @@ class Project:
     """Resource -> bindings."""
     quotas: dict = dataclasses.field(default_factory=dict)
     """Metric -> limits of regions; "" stands for all others. The rest of METRICS is 0, as in a new project."""
-    networks: dict = dataclasses.field(default_factory=dict)
-    others: dict = dataclasses.field(default_factory=dict)
-    """TensorBoards and persistent resources: path -> their fields."""
     denied: set = dataclasses.field(default_factory=set)
     """(member, permission) pairs that no role gives."""
     is_owner: bool = False
     """Whether the caller has all permissions, and may read policies."""
-    is_impersonable: bool = False
-    """Whether the caller may act as the accounts."""
+    may_read_policies: bool = False
+    """Whether the caller may read policies without being an owner."""
 
     def bind(self, resource, member, *roles):
         for role in roles:
@@ -99,7 +92,6 @@ def furnish(server):
     environment = server.environment
     bucket = environment.bucket.removeprefix("gs://").partition("/")[0]
     project = server.state["project"] = Project(
-        billing="billingAccounts/012345-567890-ABCDEF",
         apis=set(SERVICES),
         buckets={
             bucket: {"location": "US-CENTRAL1", "objects": ["salicon/images.zip"]},
@@ -114,7 +106,7 @@ def furnish(server):
             "templates": {"format": "KFP", "tags": {"msinet/v1"}},
         },
         quotas={each: {"": 64} for each in METRICS},
-        is_impersonable=True,
+        may_read_policies=True,
     )
     grant(project, f"user:{CALLER}", bucket, DEPLOYER_ON_PROJECT, "roles/artifactregistry.writer")
     grant(
@@ -134,12 +126,6 @@ def grant(project, member, bucket, on_project, on_repositories):
 # === Who asks, and what they may ===
 
 
-def member_of(request):
-    headers = {name.lower(): value for name, value in request.headers.items()}
-    token = headers.get("authorization", "").removeprefix("Bearer ")
-    return f"serviceAccount:{token.removeprefix(TOKEN)}" if token.startswith(TOKEN) else f"user:{CALLER}"
-
-
 def held(project, member, resource):
     roles = {
         binding["role"]
@@ -152,8 +138,8 @@ def held(project, member, resource):
 
 
 def tested(server, request, resource, permissions):
-    project, member = project_of(server), member_of(request)
-    if project.is_owner and member == f"user:{CALLER}":
+    project, member = project_of(server), f"user:{CALLER}"
+    if project.is_owner:
         return {"permissions": permissions}
     found = [each for each in permissions if each in held(project, member, resource)]
     return {"permissions": found} if found else {}
@@ -161,7 +147,7 @@ def tested(server, request, resource, permissions):
 
 def policy(server, request, resource):
     project = project_of(server)
-    if not project.is_owner:
+    if not (project.is_owner or project.may_read_policies):
         raise ApiError(403, f"Permission 'getIamPolicy' denied on resource {resource}")
     return {"version": 1, "etag": "BwX=", "bindings": project.policies.get(resource, [])}
 
@@ -183,17 +169,6 @@ def looked_up(kind, name):
 @route("GET", "/v1/userinfo")
 def user_info(server, request):
     return {"sub": "10769150350006150715113082367", "email": CALLER, "email_verified": True}
-
-
-@route("POST", r"/v1/projects/-/serviceAccounts/([^/:]+):generateAccessToken")
-def generate_token(server, request, email):
-    needs(server, "iamcredentials")
-    looked_up(project_of(server).accounts, email)
-    if not project_of(server).is_impersonable:
-        raise ApiError(403, "Permission 'iam.serviceAccounts.getAccessToken' denied on resource")
-    assert request.body["scope"]
-    assert re.fullmatch(r"\d+s", request.body["lifetime"])
-    return {"accessToken": TOKEN + email, "expireTime": "2026-03-02T10:05:00Z"}
 
 
 @route("GET", r"/v1/(roles/[\w.]+)")
@@ -221,13 +196,6 @@ def test_project(server, request):
 def project_policy(server, request):
     needs(server, "cloudresourcemanager")
     return policy(server, request, PROJECT_RESOURCE)
-
-
-@route("GET", f"/v1/projects/{PROJECT}/billingInfo")
-def billing(server, request):
-    account = project_of(server).billing
-    info = {"name": f"projects/{PROJECT}/billingInfo", "projectId": PROJECT}
-    return {**info, "billingAccountName": account, "billingEnabled": True} if account else info
 
 
 @route("GET", f"/v1/projects/{PROJECT}/services:batchGet")

@@ -18,7 +18,6 @@ COMMANDS = (
     "demo",
     "import-weights",
     "export",
-    "probe",
 )
 
 RESUMES = "interrupted; the same command resumes a training from its last checkpoint"

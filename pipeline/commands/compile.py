@@ -15,7 +15,6 @@ from pipeline.graph import compile as compiling
 from pipeline.graph import parameters
 from pipeline.graph.environment import load_environment
 from pipeline.graph.values import layered
-from pipeline.vertex import checks
 from trainer.errors import check, check_choice
 from trainer.parser import Parser
 
@@ -49,7 +48,6 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
                 parsed.output is not None,
                 f"{FILES[target]} is compiled for {target}.toml; name your file with --output",
             )
-            checks.refuse_example_environment(environment)
         environment = dataclasses.replace(environment, parameters=layered(environment.parameters, passed))
         parameters.validate({**environment.derived, **environment.parameters}, target)
         output = parsed.output or pathlib.Path(FILES[target])

@@ -1,8 +1,8 @@
 """\
-Ask Google Cloud for everything that a run on Vertex AI needs, and say what is missing and how to get it.
+Ask Google Cloud for what a run on Vertex AI needs, and say what is missing and how to get it.
 
-Nothing is changed: APIs, billing, permissions, buckets, data, images, the template and quota are only read.
-Parameters are those of the run that you plan, as for `submit`.
+Nothing is changed: APIs, roles, buckets, data, images and quota are only read. Parameters are those of the run
+that you plan, as for `submit`.
 
 --live runs one custom job on the accelerator, the only thing here that costs: it says its price and waits for
 `yes` (--yes does not wait). The job shows what cannot be seen from outside: user, limits, devices, mounts, and
@@ -13,16 +13,14 @@ is 1 if something is missing, and 0 otherwise.
 """
 
 import argparse
-import itertools
+import sys
 from collections.abc import Sequence
 
 from pipeline.commands.flags import add_environment, add_parameters, passed_parameters
 from pipeline.graph.environment import load_environment
-from pipeline.vertex.doctor import findings, live
-from pipeline.vertex.doctor.api import Api
-from pipeline.vertex.doctor.case import Case
-from pipeline.vertex.doctor.examine import Group, examine, make_case
-from pipeline.vertex.doctor.findings import MISSING, Finding
+from pipeline.vertex.doctor import live
+from pipeline.vertex.doctor.examine import Case, examine, make_case
+from pipeline.vertex.doctor.questions import MISSING, OK, UNKNOWN, Api, Finding, lines
 from trainer.parser import Parser
 
 HELP = "check what a run on Vertex AI needs: what is there, what is missing, and how to get it"
@@ -40,20 +38,29 @@ def configure(parser: Parser) -> None:
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     passed = passed_parameters(parsed, assignments)
     environment = load_environment(parsed.env)
+    # A terminal that shows ASCII only gets question marks for the signs.
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     case, settings = make_case(environment, passed)
     api = Api(environment)
-    seen: list[Finding] = []
-    for group in itertools.chain([settings], examine(case, api)):
-        seen += _shown(group)
+    seen = _shown(*settings)
+    for title, findings in examine(case, api):
+        seen += _shown(title, findings)
     if parsed.live and _is_wanted(case, parsed.yes):
-        seen += _shown(Group("Job on the accelerator", list(live.try_job(case))))
-    print(findings.summary(seen, f"start a run with `python -m pipeline submit --env {parsed.env}`"))
-    return int(any(finding.state == MISSING for finding in seen))
+        seen += _shown("Job on the accelerator", list(live.try_job(case)))
+    good, bad, open_ = ([finding.state for finding in seen].count(state) for state in (OK, MISSING, UNKNOWN))
+    following = (
+        "run the commands above from top to bottom, or let Terraform make what it can (docs/vertex.md), then run "
+        "this command again"
+    )
+    if not bad:
+        following = f"start a run with `python -m pipeline submit --env {parsed.env}`"
+    print(f"{good} found, {bad} missing, {open_} unknown: {following}")
+    return int(bool(bad))
 
 
-def _shown(group: Group) -> list[Finding]:
-    print(f"{group.title}\n" + "\n".join(findings.lines(group.findings)), flush=True)
-    return group.findings
+def _shown(title: str, findings: list[Finding]) -> list[Finding]:
+    print(f"{title}\n" + "\n".join(lines(findings)), flush=True)
+    return findings
 
 
 def _is_wanted(case: Case, is_agreed: bool) -> bool:

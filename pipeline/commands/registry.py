@@ -15,7 +15,6 @@ from pipeline.graph.parameters import PipelineConfig
 from pipeline.registry import shown
 from pipeline.registry.register import connect
 from pipeline.registry.versions import Version
-from pipeline.vertex import checks
 from trainer import generated
 from trainer.artifacts import DEFAULT, REGISTRY
 from trainer.errors import check
@@ -37,7 +36,6 @@ def configure(parser: Parser) -> None:
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     config = settings(PipelineConfig, parsed)
-    checks.refuse_examples({"registry": config.registry})
     registry, name = connect(config.registry), config.model_name
     versions = {version.number: version for version in registry.versions(name)}
     aliases = registry.aliases(name)

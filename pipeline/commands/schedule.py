@@ -16,7 +16,6 @@ from pipeline import cloud
 from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import checks, runs, schedule, submit
-from pipeline.vertex.doctor import before
 from trainer.errors import check
 from trainer.parser import Parser
 
@@ -91,7 +90,7 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
         _announce(plan, parsed.json)
         return 0
     checks.check_bucket(environment)
-    before.refuse_missing(plan)
+    submit.refuse_missing(plan)
     created = schedule.replace(plan, old) if old else schedule.create(plan)
     _describe(environment, created)
     return 0

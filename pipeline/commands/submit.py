@@ -19,7 +19,6 @@ from pipeline.commands.flags import add_environment, add_parameters, add_templat
 from pipeline.graph.environment import load_environment
 from pipeline.graph.titles import titles_of
 from pipeline.vertex import checks, runs, submit
-from pipeline.vertex.doctor import before
 from trainer.errors import check
 from trainer.parser import Parser
 
@@ -54,7 +53,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     print(f"Checking bucket {environment.bucket}, images and quota ...", file=sys.stderr, flush=True)
     with cloud.advised(f"`python -m pipeline doctor --env {parsed.env}` says what else a run needs"):
         checks.check_bucket(environment)
-        before.refuse_missing(submission)
+        submit.refuse_missing(submission)
         for line in submit.notes(submission):
             print(line)
         submit.send(submission)

@@ -1,8 +1,8 @@
 """A model registry in a bucket of Cloud Storage, which several machines may write.
 
 A version exists once its VERSION has content. The object is created empty, which claims the number, and gets its
-content last, only if nobody has touched it since. So readers never see half a version, two writers never share a
-number, and the claim of a killed writer is withdrawn, with its files, by the next one.
+content last. So readers never see half a version, and two writers never share a number. What a killed writer left
+is no version; its number is not used again, and its folder can be removed.
 """
 
 import dataclasses
@@ -11,12 +11,11 @@ import json
 import pathlib
 import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Self
 
 from pipeline.registry import staging
 from pipeline.registry.address import check_bucket
-from pipeline.registry.lock import Lock
 from pipeline.registry.numbered import DAMAGED, Models, NumberedRegistry
 from pipeline.registry.versions import Version, files_of
 from trainer import generations, records, storage
@@ -43,11 +42,11 @@ class BucketRegistry(NumberedRegistry):
 
     @property
     def address(self) -> str:
-        """As `NumberedRegistry`."""
+        """Path or address of the folder of all models."""
         return self.root
 
     def aliases(self, name: str) -> dict[str, int]:
-        """As `Registry`."""
+        """The number of the version that each alias names; see `Registry.aliases`."""
         return self._aliases(name)[0]
 
     @functools.cached_property
@@ -90,42 +89,39 @@ class BucketRegistry(NumberedRegistry):
         objects = storage.list_objects(model_at(place))
         return next(entry.crc32c for entry in objects if entry.name == WEIGHTS)
 
-    def _locked(self, name: str) -> Lock:
-        return Lock(f"{self.root}/{name}/.lock", self._client)
+    def _locked(self, name: str) -> AbstractContextManager[object]:
+        """Do nothing: each write names the generation that it replaces, so two writers do not mix."""
+        return nullcontext()
 
     def _write(
         self, name: str, model: pathlib.Path, evaluation: pathlib.Path | None, record: Mapping[str, Any]
     ) -> int:
-        earlier = self._files(name)
-        # Above the claims of killed writers too, one of which may only have been stopped.
-        number = max(earlier, default=0) + 1
+        number, claim = self._claim(name)
         place = self._place(name, number)
-        claim = generations.replace(f"{model_at(place)}/{VERSION}", b"", 0, self._client)
         try:
-            for left in (left for left, sizes in earlier.items() if is_claim(sizes)):
-                self._withdraw(self._place(name, left))
             staging.copy(place, model / SAVED_MODEL, files_of(model, evaluation), self._client)
             content = staging.content({"version": number, **record})
             generations.replace(f"{model_at(place)}/{VERSION}", content, claim, self._client)
         except BaseException:
-            with suppress(Exception):  # the next writer tries again
-                self._withdraw(place)
+            with suppress(Exception):  # what is left is no version
+                self._remove(place)
             raise
         return number
 
-    def _withdraw(self, place: str) -> None:
-        """Remove the claim and the files of a version, unless it is complete meanwhile."""
+    def _claim(self, name: str) -> tuple[int, int]:
+        """The next number, which no other writer can have now, and the generation of its empty VERSION."""
+        number = max(self._files(name), default=0) + 1
+        while True:
+            with suppress(ChangedError):
+                address = f"{model_at(self._place(name, number))}/{VERSION}"
+                return number, generations.replace(address, b"", 0, self._client)
+            number += 1
+
+    def _remove(self, place: str) -> None:
+        """Remove the files of a version that is being written, and VERSION last."""
         version = f"{model_at(place)}/{VERSION}"
-        content, generation = generations.read(version, self._client)
-        if content:
-            return
-        # From here on its writer cannot complete it.
-        with suppress(ChangedError):
-            generations.replace(version, b"", generation, self._client)
-            addresses = [address for address, _ in storage.find_objects(place) if address != version]
-            for address in (*addresses, version):
-                with suppress(storage.MissingError), storage.explained(address, write=True):
-                    storage.blob_at(address, self._client).delete(retry=storage.retry())
+        for address in (*(address for address, _ in storage.find_objects(place) if address != version), version):
+            storage.blob_at(address, self._client).delete(retry=storage.retry())
 
     def _point(self, name: str, version: int, choose: Callable[[Mapping[str, int]], str]) -> str:
         while True:

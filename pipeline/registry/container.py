@@ -34,20 +34,20 @@ def image_of(serving: str, location: str) -> str:
     return f"{host}-docker.pkg.dev/vertex-ai/prediction/{GOOGLES[serving]}:latest"
 
 
-def upload_arguments(serving: str, location: str) -> dict[str, Any]:
-    """The arguments of `aiplatform.Model.upload` that describe the container.
+def specification(serving: str, location: str) -> dict[str, Any]:
+    """The API's description of the container, a `ModelContainerSpec`.
 
     Google's needs its image alone. Of any other, Vertex AI has to know the routes and the port: these are the
     routes of TensorFlow Serving's REST API.
     """
-    image = {"serving_container_image_uri": image_of(serving, location)}
+    image = {"image_uri": image_of(serving, location)}
     if is_googles(serving):
         return image
     return {
         **image,
-        "serving_container_predict_route": f"/v1/models/{MODEL}:predict",
-        "serving_container_health_route": f"/v1/models/{MODEL}",
-        "serving_container_ports": [PORT],
+        "predict_route": f"/v1/models/{MODEL}:predict",
+        "health_route": f"/v1/models/{MODEL}",
+        "ports": [{"container_port": PORT}],
     }
 
 

@@ -34,11 +34,11 @@ class LocalRegistry(NumberedRegistry):
 
     @property
     def address(self) -> str:
-        """As `NumberedRegistry`."""
+        """Path or address of the folder of all models."""
         return str(self.root)
 
     def aliases(self, name: str) -> dict[str, int]:
-        """As `Registry`."""
+        """The number of the version that each alias names; see `Registry.aliases`."""
         return registry_layout.read_aliases(self.root / name, DAMAGED)
 
     def _models(self, name: str) -> Models:
@@ -62,7 +62,7 @@ class LocalRegistry(NumberedRegistry):
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
-        """As `NumberedRegistry`; removes the leftovers of killed writers."""
+        """Hold a lock of this file system on the model, and remove the leftovers of killed writers."""
         self._probe(name)
         folder = self.root / name
         folder.mkdir(parents=True, exist_ok=True)

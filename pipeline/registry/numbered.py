@@ -40,16 +40,16 @@ class NumberedRegistry(abc.ABC):
 
     @abc.abstractmethod
     def aliases(self, name: str) -> dict[str, int]:
-        """As `Registry`."""
+        """The number of the version that each alias names; see `Registry.aliases`."""
 
     def versions(self, name: str) -> list[Version]:
-        """As `Registry`."""
+        """All versions of model `name`, oldest first; see `Registry.versions`."""
         models = self._models(name)
         with ThreadPoolExecutor(READERS) as pool:
             return list(pool.map(lambda number: self._version(name, number, models), sorted(models)))
 
     def default(self, name: str) -> Version | None:
-        """As `Registry`. Raises `UserError` if the alias names a version that does not exist."""
+        """The default version, or None. Raises `UserError` if the alias names a version that does not exist."""
         version = self._default(name)
         return version and self._readable(version)
 
@@ -62,7 +62,7 @@ class NumberedRegistry(abc.ABC):
         champion: int,
         evaluation: pathlib.Path | None = None,
     ) -> tuple[int, str]:
-        """As `Registry`."""
+        """Register a model folder; returns the version's number and alias. See `Registry.add`."""
         check_model(model)
 
         def choose(aliases: Mapping[str, int]) -> str:
@@ -77,13 +77,13 @@ class NumberedRegistry(abc.ABC):
             return number, self._point(name, number, choose)
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
-        """As `Registry`."""
+        """Let `alias` name `version`; see `Registry.set_alias`."""
         self._version(name, version, self._models(name))
         with self._locked(name):
             self._point(name, version, lambda aliases: alias)
 
     def check_writable(self, name: str) -> None:
-        """As `Registry`."""
+        """Raise `UserError` if no version could be added; see `Registry.check_writable`."""
         self._probe(name)
         self._default(name)
 
@@ -106,7 +106,7 @@ class NumberedRegistry(abc.ABC):
         return Version(number, self._folder(place), place, self._record(place, remedy))
 
     def _default(self, name: str) -> Version | None:
-        """As `default`, but its files may not be on this machine."""
+        """The default version, or None; its files may not be on this machine."""
         number = self.aliases(name).get(DEFAULT)
         if number is None:
             return None
@@ -146,7 +146,7 @@ class NumberedRegistry(abc.ABC):
 
     @abc.abstractmethod
     def _readable(self, version: Version) -> Version:
-        """The same version with its files on this machine."""
+        """A version with its files on this machine."""
 
     @abc.abstractmethod
     def _record(self, place: str, remedy: str) -> dict[str, Any]:
@@ -158,7 +158,7 @@ class NumberedRegistry(abc.ABC):
 
     @abc.abstractmethod
     def _locked(self, name: str) -> AbstractContextManager[object]:
-        """Let only one process write the model at a time; a writer that was killed blocks nobody for good."""
+        """Keep other processes out while the model is written, where two at once would disturb each other."""
 
     @abc.abstractmethod
     def _write(

@@ -45,7 +45,7 @@ def check_shared(location: str, name: str) -> None:
 
 
 def fetched_of(data: Mapping[str, str]) -> dict[str, str]:
-    """Those of the folders, by name, that have a prepared dataset; a run may not need all."""
+    """The folders, by name, that have a prepared dataset; a run may not need all."""
     return {name: folder for name, folder in data.items() if pathlib.Path(folder, artifacts.MANIFEST).exists()}
 
 

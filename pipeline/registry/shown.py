@@ -46,7 +46,7 @@ def facts(name: str, version: Version, aliases: Mapping[str, int]) -> list[str]:
 
 
 def as_json(name: str, version: Version, aliases: Mapping[str, int]) -> dict[str, Any]:
-    """The same for programs: the version's whole record, with its name, number, aliases and place."""
+    """A version for programs: its whole record, with its name, number, aliases and place."""
     about = {"model": name, "version": version.number, "aliases": _aliases_of(version, aliases)}
     return {**about, "place": version.place, **version.record}
 

@@ -66,7 +66,7 @@ def write(
 
 
 def copy(place: str, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Path], client: Any) -> None:
-    """As `write`, by a `storage.client(write=True)` and without `version.json`.
+    """Copy a SavedModel, and the files of VERSION_EXTRA by name, to `place`, by a `storage.client(write=True)`.
 
     The graph is written last: until then a server that watches the folder finds nothing that it could load.
     """

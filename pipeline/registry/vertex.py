@@ -6,27 +6,37 @@ of our own (`staging.py`), from which the next run evaluates the default.
 
 import dataclasses
 import functools
+import os
 import pathlib
+import socket
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from pipeline import cloud
 from pipeline.registry import container, labels, staging
 from pipeline.registry.address import FORM, Address
-from pipeline.registry.lock import Lock
 from pipeline.registry.versions import NO_VERSION, Version, check_model, files_of
-from trainer import storage
+from trainer import generations, storage
 from trainer.artifacts import CHALLENGER, DEFAULT, SAVED_MODEL
-from trainer.errors import check
+from trainer.errors import UserError, check
 from trainer.folder import Folder
+from trainer.generations import ChangedError
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
 """Vertex AI has no schema for saliency. This one is the nearest, since a map is a regression of each pixel; the
 others are for classes, forecasts or texts."""
 READERS = 8
 """Threads that read `version.json` of several versions."""
+SETTLED_S = 15.0
+"""After this time a version whose upload was answered with an error is in the list, if there is one."""
+LOCK = ".registering"
+"""Name of the object that only one run at a time can have while it registers a version of a model."""
+ABANDONED_S = 600.0
+"""How long to wait for a process that has the lock; a registration takes a minute or two, without its files."""
+POLL_S = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,9 +44,9 @@ class VertexRegistry(Address):
     """The registry of a project in a location."""
 
     def versions(self, name: str) -> list[Version]:
-        """As `Registry`."""
+        """All versions of model `name`, oldest first; see `Registry.versions`."""
         with self._connected():
-            entries = cloud.once(lambda: self._entries(name))
+            entries = cloud.retried(lambda: self._entries(name))
             with ThreadPoolExecutor(READERS) as pool:
                 records = list(pool.map(functools.partial(_record, client=storage.client()), entries))
         return [
@@ -45,19 +55,19 @@ class VertexRegistry(Address):
         ]
 
     def aliases(self, name: str) -> dict[str, int]:
-        """As `Registry`."""
+        """The number of the version that each alias names; see `Registry.aliases`."""
         with self._connected():
-            return _aliases(cloud.once(lambda: self._entries(name)))
+            return _aliases(cloud.retried(lambda: self._entries(name)))
 
     def default(self, name: str) -> Version | None:
-        """As `Registry`; the version's folder is downloaded, and removed when this process ends."""
+        """The default version, or None; its folder is downloaded, and removed when this process ends."""
         version = self._default(name)
         return version and dataclasses.replace(version, model=staging.fetch(version.place))
 
     def _default(self, name: str) -> Version | None:
-        """As `default`, but nothing is downloaded."""
+        """The default version, or None; nothing is downloaded."""
         with self._connected():
-            entries = cloud.once(lambda: self._entries(name))
+            entries = cloud.retried(lambda: self._entries(name))
             entry = next((entry for entry in entries if DEFAULT in entry.version_aliases), None)
             if entry is None:
                 return None
@@ -79,7 +89,7 @@ class VertexRegistry(Address):
         champion: int,
         evaluation: pathlib.Path | None = None,
     ) -> tuple[int, str]:
-        """As `Registry`."""
+        """Register a model folder; returns the version's number and alias. See `Registry.add`."""
         check_model(model)
         run = labels.label(record["lineage"]["run"])
         root = f"{staging.root(model, self.staging, FORM)}/{name}"
@@ -89,30 +99,31 @@ class VertexRegistry(Address):
             """The version that this run has registered already; None if there is none."""
             return next((entry for entry in self._entries(name) if entry.labels.get(labels.RUN) == run), None)
 
+        def find_or_upload() -> Any:
+            try:
+                return find() or self._upload(name, artifacts, record, promote, champion)
+            except cloud.transient():
+                time.sleep(SETTLED_S)
+                raise
+
         with self._connected():
-            entry = cloud.once(find)
+            entry = cloud.retried(find)
             if entry is None:
                 container.warn(self.serving)
                 staging.write(
                     staging.place_of(artifacts), model / SAVED_MODEL, files_of(model, evaluation), record
                 )
                 # Two runs that end together would each find no model and make one, or no new default and be it.
-                with Lock(f"{root}/.lock", storage.client(write=True)):
-                    entry = cloud.once(
-                        lambda: self._upload(name, artifacts, record, promote, champion),
-                        find,
-                        repeat_after=cloud.SETTLED,
-                        unknown=f"It is unknown whether the version of run {run} was registered. Register it "
-                        "again: a run never gets a second version",
-                    )
-                    cloud.once(lambda: self._entries(name))  # raises if somebody else made a model of this name
-            cloud.once(lambda: self._attach(entry, record), repeat_after=cloud.SETTLED)
+                with locked(f"{root}/{LOCK}", storage.client(write=True)):
+                    entry = cloud.retried(find_or_upload)
+                    cloud.retried(lambda: self._entries(name))  # raises if somebody else made a model of this name
+            cloud.retried(lambda: self._attach(entry, record))
         return int(entry.version_id), DEFAULT if DEFAULT in entry.version_aliases else CHALLENGER
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
-        """As `Registry`."""
+        """Let `alias` name `version`; see `Registry.set_alias`."""
         with self._connected():
-            entries = cloud.once(lambda: self._entries(name))
+            entries = cloud.retried(lambda: self._entries(name))
             numbers = [entry.version_id for entry in entries]
             check(
                 str(version) in numbers,
@@ -121,10 +132,13 @@ class VertexRegistry(Address):
             )
             resource = f"{_parent(entries)}@{version}"
             # Idempotent; an alias of another version is moved.
-            cloud.once(lambda: self._client().merge_version_aliases(name=resource, version_aliases=[alias]))
+            cloud.retried(lambda: self._client().merge_version_aliases(name=resource, version_aliases=[alias]))
 
     def check_writable(self, name: str) -> None:
-        """As `Registry`, except that the right to upload a model shows only when one is uploaded."""
+        """Raise `UserError` if the versions' folder cannot be written, or the default not be read.
+
+        Whether a model may be uploaded shows only when one is.
+        """
         container.check_available(self.serving)
         if self.staging:
             Folder(f"{self.staging.rstrip('/')}/{name}").check_writable()
@@ -135,7 +149,6 @@ class VertexRegistry(Address):
     @contextmanager
     def _connected(self) -> Iterator[None]:
         with cloud.reported_errors():
-            cloud.connect(self)
             yield
 
     def _client(self) -> Any:
@@ -145,10 +158,10 @@ class VertexRegistry(Address):
 
     def _entries(self, name: str) -> list[Any]:
         """The versions of the only model with this display name, as the API describes them, oldest first."""
-        from google.cloud import aiplatform
-
-        models = aiplatform.Model.list(filter=f'display_name="{name}"')
-        names = ", ".join(sorted(model.resource_name for model in models))
+        client = self._client()
+        request = {"parent": cloud.parent_of(self), "filter": f'display_name="{name}"'}
+        models = list(client.list_models(request, timeout=cloud.TIMEOUT_S))
+        names = ", ".join(sorted(model.name.partition("@")[0] for model in models))
         check(
             len(models) < 2,
             f"{len(models)} models in {self.project}, {self.location} are called {name!r}: {names}; delete or "
@@ -161,26 +174,29 @@ class VertexRegistry(Address):
             f"the model {name!r} ({names}) was not made by this pipeline: its default version lacks the label "
             f"{'='.join(*labels.OWNER.items())}; choose another model_name",
         )
-        return sorted(self._client().list_model_versions(name=names), key=lambda entry: int(entry.version_id))
+        versions = client.list_model_versions(name=names, timeout=cloud.TIMEOUT_S)
+        return sorted(versions, key=lambda entry: int(entry.version_id))
 
     def _upload(self, name: str, artifacts: str, record: Mapping[str, Any], promote: bool, champion: int) -> Any:
-        from google.cloud import aiplatform
-
         entries = self._entries(name)
         # Another run may have moved the default after this model was compared with it.
         is_better = promote and _aliases(entries).get(DEFAULT, NO_VERSION) == champion
         # Vertex AI gives the first version of a model the alias `default` in any case.
-        uploaded = aiplatform.Model.upload(
-            **container.upload_arguments(self.serving, self.location),
-            artifact_uri=artifacts,
-            display_name=name,
-            parent_model=_parent(entries) if entries else None,
-            is_default_version=is_better,
-            version_aliases=[DEFAULT if is_better else CHALLENGER],
-            version_description=labels.describe(record),
-            labels=labels.of(record),
-        )
-        return uploaded.gca_resource
+        model = {
+            "display_name": name,
+            "artifact_uri": artifacts,
+            "container_spec": container.specification(self.serving, self.location),
+            "version_aliases": [DEFAULT if is_better else CHALLENGER],
+            "version_description": labels.describe(record),
+            "labels": labels.of(record),
+        }
+        request = {"parent": cloud.parent_of(self), "model": model}
+        if entries:
+            request["parent_model"] = _parent(entries)
+        client = self._client()
+        operation = client.upload_model(request, timeout=cloud.TIMEOUT_S)
+        uploaded = cloud.retried(operation.result)
+        return client.get_model(name=f"{uploaded.model}@{uploaded.model_version_id}", timeout=cloud.TIMEOUT_S)
 
     def _attach(self, entry: Any, record: Mapping[str, Any]) -> None:
         """Add one evaluation for each dataset to the version, unless it has that evaluation already."""
@@ -203,6 +219,37 @@ class VertexRegistry(Address):
             except BadRequest as error:
                 # Not worth a failed run: the description and `version.json` have the metrics too.
                 print(f"warning: Vertex AI refuses the evaluation on {dataset} ({cloud.brief(error)})")
+
+
+@contextmanager
+def locked(address: str, connected: Any) -> Iterator[None]:
+    """Let one process at a time enter the `with` block: the one that could create the object at `address`.
+
+    The object is removed at the end. One that a killed process left is taken over when this process has waited
+    ABANDONED_S for it. A process that is merely slow then continues beside this one.
+
+    Args:
+        address: gs://BUCKET/PATH.
+        connected: A `storage.client(write=True)`.
+    """
+    holder = f"process {os.getpid()} on {socket.gethostname()}"
+    seen, since, replaced = 0, time.monotonic(), 0
+    while True:
+        try:
+            own = generations.replace(address, holder.encode(), replaced, connected)
+            break
+        except ChangedError:
+            content, generation = generations.read(address, connected)
+        if generation != seen:
+            print(f"waiting until {content.decode(errors='replace')} releases {address}", flush=True)
+            seen, since = generation, time.monotonic()
+        replaced = generation if time.monotonic() - since > ABANDONED_S else 0
+        time.sleep(POLL_S)
+    try:
+        yield
+    finally:
+        with suppress(UserError):  # taken over, or out of reach
+            generations.remove(address, own, connected)
 
 
 def _aliases(entries: list[Any]) -> dict[str, int]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from pipeline import cloud
-from pipeline.graph.environment import GUIDE, KUBEFLOW_GUIDE, Environment
+from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import FINETUNE, Value, settings_of, steps_of
 from pipeline.plan.plan import TrainingPlan, data_size, make_plan, timeout_of
 from pipeline.plan.settings import LABEL, AcceleratorConfig, JobConfig
@@ -25,8 +25,6 @@ FORMS = {
     "image_tag": (TAG, "a tag of the images, such as latest or v1.2"),
 }
 """Key of an environment for Vertex AI -> pattern of its value if not empty, and how to write it."""
-EXAMPLE = re.compile(r"(?<![\w-])my-(project|bucket)(?![\w-])|@example\.com\b")
-"""Names in the files of configs/ and in the documentation that are examples."""
 CONTINENTS = {"US": "us-", "EU": "europe-", "ASIA": "asia-"}
 """Multi-region of Cloud Storage -> prefix of the names of its regions."""
 DUAL_REGIONS = {
@@ -41,9 +39,8 @@ DUAL_REGIONS = {
 
 
 def check_environment(environment: Environment) -> None:
-    """Raise `UserError` unless the environment is for Vertex AI, with well-formed values that are no examples."""
+    """Raise `UserError` unless the environment is for Vertex AI, with well-formed values."""
     environment.require_target("vertex")
-    refuse_example_environment(environment)
     for name, (form, title) in FORMS.items():
         value = getattr(environment, name)
         check(
@@ -55,24 +52,6 @@ def check_environment(environment: Environment) -> None:
             key[:1].isalpha() and bool(LABEL.fullmatch(key) and LABEL.fullmatch(value)),
             f"labels of environment {environment.name} have {key!r} = {value!r}; keys and values are at most 63 "
             "lower-case letters, digits, _ and -, and a key begins with a letter",
-        )
-
-
-def refuse_example_environment(environment: Environment) -> None:
-    """Raise `UserError` if a key or a parameter of the environment still has a name of the examples."""
-    fields = {**vars(environment), "notify": ", ".join(environment.notify), **environment.parameters}
-    guide = KUBEFLOW_GUIDE if environment.target == "kubeflow" else GUIDE
-    refuse_examples(fields, f" of environment {environment.name}", guide)
-
-
-def refuse_examples(values: Mapping[str, object], whose: str = "", guide: str = GUIDE) -> None:
-    """Raise `UserError` if one of `values`, by name, still has a name of the examples, such as my-project."""
-    for name, value in values.items():
-        found = isinstance(value, str) and EXAMPLE.search(value)
-        check(
-            not found,
-            f"{name}{whose} is {value!r}, which is an example; make an environment with the names of your own "
-            f"project (see {guide}), and choose it with --env, or ENV of `make`",
         )
 
 

@@ -17,8 +17,8 @@ STATUSES = {SUCCEEDED: 0, FAILED: 1, CANCELLED: 2}
 """The final states of a run -> the exit status."""
 INTERRUPTED = 130
 POLL_S = 10.0
-MORE_PAUSES = 26
-"""Further attempts, half a minute apart, to read the state of a run that is followed: 15 minutes in all."""
+OUTAGE_S = 900.0
+"""How long the state of a run that is followed may be out of reach."""
 SEARCHED = 100
 """Latest runs among which `active` looks: one page of the API."""
 LISTED = ("name", "state", "display_name", "create_time", "end_time", "schedule_name")
@@ -40,7 +40,7 @@ def find(environment: Environment, run: str) -> Any:
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,127}", run):
         raise UserError(f"run {run!r} is not a run id; `python -m pipeline runs list` lists them")
     with cloud.reported_errors():
-        return cloud.once(lambda: read(service_of(environment), environment, run))
+        return cloud.retried(lambda: read(service_of(environment), environment, run))
 
 
 def read(service: Any, environment: Environment, run: str) -> Any:
@@ -59,7 +59,7 @@ def latest(environment: Environment, pipeline: str, limit: int) -> list[Any]:
 
 
 def active(environment: Environment, pipeline: str) -> list[Any]:
-    """Those of the latest runs of a pipeline that have not ended, newest first; form as in `latest`."""
+    """The runs among the latest ones of a pipeline that have not ended, newest first, with only `LISTED`."""
     return [run for run in latest(environment, pipeline, SEARCHED) if state_of(run) not in STATUSES]
 
 
@@ -84,7 +84,7 @@ def _list(environment: Environment, expression: str, limit: int) -> list[Any]:
         return list(itertools.islice(jobs, limit))
 
     with cloud.reported_errors():
-        return cloud.once(read_pages)
+        return cloud.retried(read_pages)
 
 
 def cancel(environment: Environment, run: str) -> None:
@@ -94,8 +94,7 @@ def cancel(environment: Environment, run: str) -> None:
         raise UserError(f"run {run} has already ended ({state}); there is nothing to cancel")
     service = service_of(environment)
     with cloud.reported_errors():
-        # Idempotent.
-        cloud.once(lambda: service.cancel_pipeline_job(name=name_of(environment, run), timeout=cloud.TIMEOUT_S))
+        cloud.retried(lambda: service.cancel_pipeline_job(name=name_of(environment, run), timeout=cloud.TIMEOUT_S))
 
 
 def state_of(job: Any) -> str:
@@ -117,11 +116,10 @@ def follow(
     """
     states: dict[int, str] = {}
     service = service_of(environment)
-    pauses_s = (*cloud.PAUSES_S, *(cloud.PAUSES_S[-1:] * MORE_PAUSES))
     try:
         while True:
             with cloud.reported_errors(f"run {run} continues, see {cloud.run_link(environment, run)}"):
-                job = cloud.once(lambda: read(service, environment, run), pauses_s=pauses_s)
+                job = cloud.retried(lambda: read(service, environment, run), retry_s=OUTAGE_S)
             for line in changes(job, titles, states):
                 say(line)
             if (state := state_of(job)) in STATUSES:

@@ -1,7 +1,7 @@
 """Schedules of runs on Vertex AI. What can be checked here is checked before the first request.
 
-Vertex AI computes the time of the next run. Its API takes no id for a schedule,
-so a request to create one must not arrive twice: it is repeated only if Vertex AI refused it with 429.
+Vertex AI checks the times and computes the next one. Its API takes no id for a schedule, so a request to create
+one must not arrive twice: it is repeated only if Vertex AI refused it with 429.
 """
 
 import dataclasses
@@ -16,7 +16,6 @@ from pipeline import cloud
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import Value
 from pipeline.vertex import runs
-from pipeline.vertex.cron import check_cron
 from pipeline.vertex.submit import compose
 from trainer.errors import UserError, check, nearest
 
@@ -28,7 +27,7 @@ class Timing:
     """When a schedule starts runs."""
 
     expression: str
-    """Cron expression, of `cron.check_cron`."""
+    """Five fields of unix-cron, which Vertex AI checks: minute, hour, day of month, month, day of week."""
     zone: str
     """Time zone of the expression, by its name in the IANA database."""
     start: datetime.datetime | None = None
@@ -43,11 +42,9 @@ class Timing:
 def timing(expression: str, zone: str, start: str = "", end: str = "") -> Timing:
     """A timing from texts; `start` and `end` are ISO dates or times, in `zone` unless they name another offset.
 
-    Raises `UserError` if the expression is malformed or never comes, the zone is unknown, or a time is malformed
-    or over.
+    Raises `UserError` if the zone is unknown, or a time is malformed or over.
     """
     place = time_zone(zone)
-    check_cron(expression)
     result = Timing(" ".join(expression.split()), zone, _moment("start", start, place), _moment("end", end, place))
     if result.start and result.end:
         check(
@@ -140,7 +137,7 @@ def service_of(environment: Environment) -> Any:
 def named(environment: Environment, name: str = "") -> list[Any]:
     """The schedules with this name, oldest first; all schedules of pipeline runs if `name` is empty."""
     with cloud.reported_errors():
-        return cloud.once(lambda: _list(environment, name))
+        return cloud.retried(lambda: _list(environment, name))
 
 
 def _list(environment: Environment, name: str) -> list[Any]:
@@ -194,13 +191,12 @@ def future_limits(schedule: Any) -> dict[str, str]:
 
 def create(plan: SchedulePlan) -> Any:
     """Create a schedule and return it. Raises `UserError` if there is one with its name."""
-    schedules = named(plan.environment, plan.name)
     check(
-        not schedules,
+        not named(plan.environment, plan.name),
         f"schedule {plan.name!r} already exists, and runs of two schedules could overlap; change it with "
         "`python -m pipeline schedule replace`, or choose another --name",
     )
-    return _create(plan, schedules)
+    return _create(plan)
 
 
 def replace(plan: SchedulePlan, old: Any, say: Callable[[str], None] = print) -> Any:
@@ -208,7 +204,7 @@ def replace(plan: SchedulePlan, old: Any, say: Callable[[str], None] = print) ->
 
     `old` stays if the new one is refused. The new one is paused if `old` was.
     """
-    new = _create(plan, named(plan.environment, plan.name))
+    new = _create(plan)
     try:
         if runs.state_of(old) == PAUSED:
             pause(plan.environment, new)
@@ -227,26 +223,22 @@ def replace(plan: SchedulePlan, old: Any, say: Callable[[str], None] = print) ->
     return new
 
 
-def _create(plan: SchedulePlan, existing: list[Any]) -> Any:
-    """Create a schedule; `existing` are the schedules that have its name already."""
+def _create(plan: SchedulePlan) -> Any:
+    from google.api_core.exceptions import TooManyRequests
     from google.cloud.aiplatform_v1 import CreateScheduleRequest
 
     request = CreateScheduleRequest.from_json(json.dumps(plan.request))
     service = service_of(plan.environment)
-    names = {schedule.name for schedule in existing}
-
-    def find_new() -> Any:
-        schedules = _list(plan.environment, plan.name)
-        return next((schedule for schedule in schedules if schedule.name not in names), None)
-
     with cloud.reported_errors():
-        return cloud.once(
-            lambda: service.create_schedule(request, timeout=cloud.TIMEOUT_S),
-            find_new,
-            repeat_after=None,
-            unknown="The schedule may still appear: look with `python -m pipeline schedule list "
-            f"--env {plan.environment.name}` before you create it again",
-        )
+        try:
+            return cloud.retried(
+                lambda: service.create_schedule(request, timeout=cloud.TIMEOUT_S), errors=(TooManyRequests,)
+            )
+        except cloud.uncertain() as error:
+            raise UserError(
+                f"{cloud.explain(error)}. The schedule may still appear: look with `python -m pipeline schedule "
+                f"list --env {plan.environment.name}` before you create it again"
+            ) from None
 
 
 def pause(environment: Environment, schedule: Any) -> None:
@@ -279,12 +271,12 @@ def delete(environment: Environment, schedule: Any) -> None:
 def _bring_to(state: str, environment: Environment, schedule: Any, call: Callable[[], Any]) -> None:
     """Bring a schedule to `state` with `call`; do nothing if it is in that state already."""
 
-    def is_done() -> bool:
-        return _state(environment, schedule) == state
+    def attempt() -> None:
+        if _state(environment, schedule) != state:
+            call()
 
     with cloud.reported_errors(f"schedule {schedule.display_name!r}"):
-        if not cloud.once(is_done):
-            cloud.once(call, lambda: is_done() or None)
+        cloud.retried(attempt)
 
 
 def _state(environment: Environment, schedule: Any) -> str:

@@ -10,23 +10,28 @@ import json
 import re
 import secrets
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Protocol
 
+from components import IMAGE
 from pipeline import cloud
 from pipeline.graph import parameters
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import DATA, DEFAULTS, STEPS, Value
 from pipeline.graph.titles import NAME
 from pipeline.graph.values import layered
+from pipeline.plan.plan import TrainingPlan
 from pipeline.registry.address import VERTEX
 from pipeline.registry.labels import OWNER
 from pipeline.vertex import checks, runs, template
+from pipeline.vertex.doctor import needs
+from pipeline.vertex.doctor.questions import MISSING, Api, ask
 from pipeline.vertex.template import Template
 from trainer import recipes, storage
 from trainer.artifacts import REGISTRY
 from trainer.downloads.given import addresses_in
 from trainer.duration import format_duration
-from trainer.errors import check, check_choice
+from trainer.errors import UserError, check, check_choice
 from trainer.models import author
 
 RUN_ID = r"[a-z][a-z0-9-]{0,127}"
@@ -91,7 +96,6 @@ def compose(
         given = layered(derived, environment.parameters, passed)
         # A template of the environment has its parameters as defaults, also those that a recipe replaced.
         values = {**{name: DEFAULTS[name] for name in environment.parameters}, **given}
-    checks.refuse_examples(values)
     chosen.check_values(values)
     if is_ours:
         _check_ours(environment, chosen, values, given)
@@ -162,11 +166,16 @@ def estimates(planned: Planned) -> list[str]:
     if chosen.name != NAME:
         return []
     values = {**chosen.defaults(), **planned.job["runtimeConfig"]["parameterValues"]}
+    return plan_lines(checks.plans(planned.environment, values))
+
+
+def plan_lines(plans: Mapping[str, TrainingPlan]) -> list[str]:
+    """One line for each plan, by the step that it is for: machines, time and cost."""
     return [
         f"{STEPS[step]}: {made.machines.workers} x {made.accelerator.name}, {made.machines.provisioning}, about "
         f"{format_duration(3600 * made.hours)}"
         + ("" if made.cost_usd is None else f", about {made.cost_usd:.2f} USD")
-        for step, made in checks.plans(planned.environment, values).items()
+        for step, made in plans.items()
     ]
 
 
@@ -188,6 +197,29 @@ def summary(planned: Planned, **first: str) -> list[str]:
     return [*(f"{name + ':':<12}{value}" for name, value in facts.items()), *estimates(planned)]
 
 
+def refuse_missing(planned: Planned) -> None:
+    """Raise `UserError` if an image or quota is missing for a run of our pipeline; what is unknown passes.
+
+    Without them a run fails only after its data is prepared, when Vertex AI refuses the training job.
+    """
+    chosen = Template(planned.job["pipelineSpec"])
+    if chosen.name != NAME:
+        return
+    plans = checks.plans(
+        planned.environment, {**chosen.defaults(), **planned.job["runtimeConfig"]["parameterValues"]}
+    )
+    kinds = dict.fromkeys(("cpu", *(plan.accelerator.image for plan in plans.values())))
+    executors = chosen.spec["deploymentSpec"]["executors"].values()
+    tasks = sorted({each["container"]["image"] for each in executors if IMAGE in str(each.get("container"))})
+    # The names of the images of training jobs follow from those of the tasks.
+    names = [task.replace(IMAGE, f"{IMAGE.removesuffix('cpu')}{kind}") for task in tasks for kind in kinds]
+    api = Api(planned.environment)
+    for finding in ask(
+        [*((name, partial(needs.check_image, api, name)) for name in names), *needs.about_quota(api, plans)]
+    ):
+        check(finding.state != MISSING, f"{finding.text}: {finding.remedy}")
+
+
 def notes(submission: Submission) -> list[str]:
     """A line for each other run of the pipeline that has not ended, and what that means for this run."""
     environment, name = submission.environment, submission.job["pipelineSpec"]["pipelineInfo"]["name"]
@@ -207,38 +239,32 @@ def notes(submission: Submission) -> list[str]:
 
 def send(submission: Submission) -> None:
     """Start the run. Raises `UserError` if Vertex AI refuses it, or if it is unknown whether it has started."""
+    from google.api_core.exceptions import Conflict
     from google.cloud.aiplatform_v1 import CreatePipelineJobRequest
 
+    environment, run = submission.environment, submission.run
     request = CreatePipelineJobRequest.from_json(json.dumps(submission.request))
-    link = cloud.run_link(submission.environment, submission.run)
-    service = runs.service_of(submission.environment)
-
-    def find() -> Any:
-        from google.api_core.exceptions import NotFound
-
-        try:
-            return runs.read(service, submission.environment, submission.run)
-        except NotFound:
-            return None
-
-    def find_ours() -> Any:
-        run = find()
-        return run if run is not None and _is_ours(run, submission) else None
-
+    link = cloud.run_link(environment, run)
+    service = runs.service_of(environment)
     with cloud.reported_errors():
         if not submission.is_new_id:
-            check(cloud.once(find) is None, f"run {submission.run} already exists: {link}")
-        cloud.once(
-            lambda: service.create_pipeline_job(request, timeout=cloud.TIMEOUT_S),
-            find_ours,
-            unknown=f"It is unknown whether run {submission.run} has started. Look at {link}, or submit again "
-            f"with --job-id {submission.run}, which never starts a second run",
-        )
+            check(not _exists(environment, run), f"run {run} already exists: {link}")
+        try:
+            cloud.retried(lambda: service.create_pipeline_job(request, timeout=cloud.TIMEOUT_S))
+        except Conflict:
+            pass  # The id is this run's alone, so an attempt whose reply was lost has started it.
+        except cloud.uncertain() as error:
+            raise UserError(
+                f"{cloud.explain(error)}. It is unknown whether run {run} has started. Look at {link}, or submit "
+                f"again with --job-id {run}, which never starts a second run"
+            ) from None
 
 
-def _is_ours(run: Any, submission: Submission) -> bool:
-    """Whether `run` is the run that the submission requests."""
-    job = submission.job
-    values = runs.parameters_of(run)
-    has_same_values = {**values, **job["runtimeConfig"]["parameterValues"]} == values
-    return has_same_values and bool(run.display_name == job["displayName"])
+def _exists(environment: Environment, run: str) -> bool:
+    from google.api_core.exceptions import NotFound
+
+    try:
+        cloud.retried(lambda: runs.read(runs.service_of(environment), environment, run))
+    except NotFound:
+        return False
+    return True

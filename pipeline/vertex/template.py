@@ -78,7 +78,7 @@ class Template:
         return "; another version of this project compiled it: compile or publish the pipeline again"
 
     def cached(self, how: str) -> "Template":
-        """The same template with caching as compiled, on (except for NEVER_CACHED), or off; see `CACHING`."""
+        """A copy with caching as compiled, on (except for NEVER_CACHED), or off; see `CACHING`."""
         if how == "as-compiled":
             return self
         spec = copy.deepcopy(self.spec)

@@ -4,7 +4,8 @@ import dataclasses
 import urllib.parse
 
 import pytest
-from google.api_core.exceptions import Conflict, ServiceUnavailable, TooManyRequests
+import requests
+from google.api_core.exceptions import BadRequest, Conflict, Forbidden, ServiceUnavailable, TooManyRequests
 from google.cloud.aiplatform_v1 import ModelServiceClient
 
 from pipeline import cloud
@@ -14,24 +15,7 @@ from pipeline.registry.address import check_registry
 from pipeline.vertex import template
 from trainer.errors import UserError
 
-
-class Service:
-    """A service whose calls and looks end as listed; the last outcome stays. `log` has them in order."""
-
-    def __init__(self, calls, looks=(None,)):
-        self.log = []
-        self.outcomes = {"call": list(calls), "look": list(looks)}
-
-    def do(self, what):
-        self.log.append(what)
-        outcomes = self.outcomes[what]
-        outcome = outcomes.pop(0) if len(outcomes) > 1 else outcomes[0]
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-    def once(self, **options):
-        return cloud.once(lambda: self.do("call"), lambda: self.do("look"), **options)
+DOWN, FULL = ServiceUnavailable("down"), TooManyRequests("full")
 
 
 @pytest.fixture(autouse=True)
@@ -42,74 +26,43 @@ def pauses(monkeypatch):
     return made
 
 
-DOWN, FULL, TAKEN = ServiceUnavailable("down"), TooManyRequests("full"), Conflict("taken")
+def service(*outcomes):
+    """A request that ends as listed; the last outcome stays."""
+    left = list(outcomes)
+
+    def call():
+        outcome = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    return call
 
 
-@pytest.mark.parametrize(
-    ("calls", "looks", "log"),
-    [
-        (["made"], [None], "call"),
-        ([DOWN], [None, "made"], "call look call look"),  # the response was lost
-        ([DOWN, "made"], [DOWN, DOWN, None], "call look look look call"),  # not repeated before a look succeeds
-        ([DOWN, TAKEN], [None, "made"], "call look call look"),  # the id is taken by the first attempt
-    ],
-)
-def test_result_is_that_of_the_first_attempt_that_succeeded(calls, looks, log):
-    service = Service(calls, looks)
-    assert service.once() == "made"
-    assert " ".join(service.log) == log
+def test_request_is_repeated_while_that_may_help(pauses, capsys):
+    assert cloud.retried(service(DOWN, requests.ConnectionError("gone"), FULL, "made")) == "made"
+    assert len(pauses) == 3
+    assert capsys.readouterr().err.count("trying again") == 3
 
 
-@pytest.mark.parametrize(
-    ("calls", "looks", "log"),
-    [([TAKEN], ["other"], "call"), ([DOWN, TAKEN], [None, None], "call look call look")],
-)
-def test_id_that_something_else_has_taken_is_an_error(calls, looks, log):
-    service = Service(calls, looks)
-    with pytest.raises(Conflict):
-        service.once()
-    assert " ".join(service.log) == log
-
-
-def test_request_that_takes_time_to_show_is_repeated_after_15_seconds(pauses):
-    service = Service([DOWN, "made"])
-    assert service.once(repeat_after=cloud.SETTLED) == "made"
-    assert service.log == ["call", *["look"] * 4, "call"]
-    assert sum(pauses) == 15
-
-
-@pytest.mark.parametrize("look", [None, DOWN])
-def test_request_that_must_not_arrive_twice_is_sent_once(look):
-    service = Service([DOWN], [look])
-    with pytest.raises(UserError, match=r"the service failed: down \(503\).*. It may still appear"):
-        service.once(repeat_after=None, unknown="It may still appear")
-    assert service.log.count("call") == 1
-    assert service.log.count("look") == len(cloud.PAUSES_S) + 1
-
-
-@pytest.mark.parametrize(("outcomes", "calls"), [([FULL, FULL, "made"], 3), ([FULL, DOWN, "made"], 2)])
-def test_request_that_must_not_arrive_twice_is_repeated_only_if_it_did_nothing(outcomes, calls):
-    service = Service(outcomes)
-    try:
-        assert service.once(repeat_after=None) == "made"
-    except ServiceUnavailable:
-        assert calls == 2
-    assert service.log.count("call") == calls
-
-
-@pytest.mark.parametrize(("looks", "is_known"), [([None], True), ([None, DOWN], False)])
-def test_failure_says_so_if_the_outcome_is_unknown(looks, is_known):
-    service = Service([DOWN], looks)
-    with pytest.raises(ServiceUnavailable if is_known else UserError):
-        service.once(unknown="Look yourself")
-
-
-def test_error_that_stays_is_raised_after_all_pauses(pauses):
-    service = Service([DOWN])
+def test_last_error_is_raised_when_the_time_is_over(monkeypatch):
+    monkeypatch.setattr(cloud, "RETRY_S", 0.0)
     with pytest.raises(ServiceUnavailable):
-        service.once()
-    assert pauses == list(cloud.PAUSES_S)
-    assert service.log.count("call") == len(cloud.PAUSES_S) + 1
+        cloud.retried(service(DOWN))
+
+
+@pytest.mark.parametrize("error", [Conflict("taken"), Forbidden("no"), BadRequest("bad")])
+def test_refusal_is_final(error, pauses):
+    with pytest.raises(type(error)):
+        cloud.retried(service(error))
+    assert not pauses
+
+
+@pytest.mark.parametrize("error", [DOWN, requests.ConnectionError("gone")])
+def test_request_that_must_not_arrive_twice_is_repeated_only_if_it_did_nothing(error, pauses):
+    with pytest.raises(type(error)):
+        cloud.retried(service(FULL, FULL, error), errors=(TooManyRequests,))
+    assert len(pauses) == 2
 
 
 # === Where credentials go ===
@@ -140,7 +93,6 @@ def test_credentials_are_not_sent_to_other_machines(endpoint):
     message = r"^endpoint is '.*'; credentials are sent only to https://NAME.googleapis.com and to this machine"
     place = dataclasses.make_dataclass("Place", ["project", "location", "endpoint"])("p", "us-central1", endpoint)
     for use in (
-        lambda: cloud.connect(place),
         lambda: cloud.client(ModelServiceClient, place),
         lambda: cloud.address(place, "aiplatform"),
         lambda: check_registry(f"vertex://p/us-central1?{urllib.parse.urlencode({'endpoint': endpoint})}"),

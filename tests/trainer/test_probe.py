@@ -1,20 +1,19 @@
-"""The command that shows what a training depends on, tried here."""
+"""The module that shows what a training depends on, tried here."""
 
 import errno
 import json
 import os
 import pathlib
 import subprocess
-import sys
-import tempfile
+import types
 
 import pytest
 
-from trainer import machine, storage
+from trainer import machine, probe, storage
 from trainer.__main__ import _parser, main
 from trainer.artifacts import HISTORY
-from trainer.commands import probe
 from trainer.config import TrainConfig
+from trainer.errors import UserError
 from trainer.machine import BAD, GOOD, NOTE
 from trainer.settings_cli import settings
 from trainer.training.checks import check_training
@@ -78,80 +77,65 @@ def test_folder_that_cannot_be_written_is_bad(tmp_path):
     assert {name for name, state in found.items() if state == BAD} == set(machine.REQUIRED)
 
 
-def test_training_that_fails_is_in_the_report_and_in_the_exit_status(tmp_path, monkeypatch):
-    monkeypatch.setattr(probe, "_call", lambda arguments, variables: 134 if arguments[0] == "train" else 0)
-    with pytest.raises(SystemExit, match="error: a training cannot work here: training"):
-        main(["probe", "--folder", str(tmp_path / "new"), "--json"])
-    lines = (tmp_path / "new" / probe.REPORT).read_text().splitlines()
-    last = json.loads(lines[-1])
-    assert last == {
-        "name": "training",
-        "value": "`train` ended with status 134",
-        "state": "bad",
-        "means": "its messages are above",
-    }
+@pytest.fixture
+def call(monkeypatch):
+    """The commands of the step that are run, with their variables; `status` has how they end."""
+    calls, status = [], {}
+
+    def run(words, env):
+        arguments = words[3:]
+        calls.append((arguments, env))
+        if arguments[0] not in status:
+            checked(arguments)
+        return subprocess.CompletedProcess(words, status.get(arguments[0], 0))
+
+    monkeypatch.setattr(probe, "subprocess", types.SimpleNamespace(run=run))
+    return calls, status
 
 
-def test_image_is_drawn_without_the_accelerator_and_trained_on_with_it(tmp_path, monkeypatch):
-    calls = []
-    monkeypatch.setenv("PJRT_DEVICE", "TPU")
-
-    def call(arguments, variables):
-        calls.append((arguments, variables))
-        return 1 if arguments[0] == "train" else 0
-
-    monkeypatch.setattr(probe, "_call", call)
-    *_, fact = probe.probe(str(tmp_path), "v5e-1", "72x96")
-    assert fact.state == BAD
-    (fetch, without), (train, with_device) = calls
-    assert "PJRT_DEVICE" not in without
-    assert with_device["PJRT_DEVICE"] == "TPU"
-    assert "--accelerator=v5e-1" in train
-    assert not [flag for flag in fetch if "accelerator" in flag]
-
-
-def checked(arguments, variables):
+def checked(arguments):
     """Fetch for real, and check all that `train` checks before it loads TensorFlow (tests of it train)."""
     if arguments[0] == "fetch":
         main(arguments)
-        return 0
+        return
     parsed = _parser().parse_args(arguments)
     check_training(settings(TrainConfig, parsed), parsed.dataset_dir, parsed.output_dir, None, parsed.accelerator)
     output = pathlib.Path(parsed.output_dir)
     output.mkdir()
     (output / HISTORY).write_text('{"epoch": 1, "loss": 2.25}\n')
-    return 0
 
 
-def test_one_step_is_trained_and_the_report_is_put_in_the_bucket(bucket, tmp_path, monkeypatch, capsys):
+def report_of(bucket, tmp_path, monkeypatch):
+    """Run the module for a folder of the bucket; the facts of its report."""
     monkeypatch.setattr(storage, "MOUNT", tmp_path / "gcs")
-    monkeypatch.setattr(probe, "_call", checked)
-    address = f"gs://{bucket.name}/msinet/doctor/1"
-    main(["probe", "--folder", address, "--image-size", "24x32", "--accelerator", "cpu"])
-    report = bucket.blob(f"msinet/doctor/1/{probe.REPORT}").download_as_text().splitlines()
-    found = {fact["name"]: fact for fact in map(json.loads, report)}
-    assert found["training"]["value"].startswith("one step on 8 images, loss 2.250, ")
-    assert found["folder"]["value"] == f"{tmp_path}/gcs/{bucket.name}/msinet/doctor/1"
-    assert found["mkdir"]["value"] == "works"
+    arguments = ["--folder", f"gs://{bucket.name}/doctor/1", "--image-size", "24x32", "--accelerator", "cpu"]
+    try:
+        probe.main(arguments)
+    finally:
+        report = bucket.blob(f"doctor/1/{probe.REPORT}").download_as_text().splitlines()
+    return {fact["name"]: fact for fact in map(json.loads, report)}
+
+
+def test_one_step_is_trained_and_the_report_is_put_in_the_bucket(bucket, tmp_path, monkeypatch, capsys, call):
+    monkeypatch.setenv("PJRT_DEVICE", "TPU")
+    facts = report_of(bucket, tmp_path, monkeypatch)
+    assert facts["training"]["value"].startswith("one step on 8 images, loss 2.250, ")
+    assert facts["folder"]["value"] == f"{tmp_path}/gcs/{bucket.name}/doctor/1"
+    assert facts["mkdir"]["value"] == "works"
     assert "\ntraining: one step on 8 images, loss 2.250, " in capsys.readouterr().out
+    # Images are drawn without the accelerator, and trained on with it.
+    (fetch, without), (train, with_device) = call[0]
+    assert "PJRT_DEVICE" not in without
+    assert with_device["PJRT_DEVICE"] == "TPU"
+    assert "--accelerator=cpu" in train
+    assert not [flag for flag in fetch if "accelerator" in flag]
 
 
-def test_without_a_folder_a_temporary_one_is_tried_and_removed(tmp_path, monkeypatch, capfd):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", None)  # read the variable again
-    call = probe._call
-    monkeypatch.setattr(probe, "_call", lambda *given: (call if given[0][0] == "fetch" else checked)(*given))
-    main(["probe", "--image-size", "24x32", "--json"])
-    out, err = capfd.readouterr()
-    found = {fact["name"]: fact for fact in map(json.loads, out.splitlines())}
-    assert found["folder"]["value"].startswith(f"{tmp_path}/probe-")
-    assert found["training"]["value"].startswith("one step on 8 images, ")
-    assert not list(tmp_path.iterdir())
-    assert "8 training and 8 validation images of sample-points\n" in err
-    assert "next: " not in err
-
-
-def test_command_runs_in_a_process_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    *_, fact = probe.probe(str(tmp_path), "", "72x96")
-    assert fact.value == "`fetch` ended with status 1"
+def test_training_that_fails_is_an_error_after_the_report(bucket, tmp_path, monkeypatch, call):
+    call[1]["train"] = 134
+    with pytest.raises(UserError, match="training"):
+        report_of(bucket, tmp_path, monkeypatch)
+    report = bucket.blob(f"doctor/1/{probe.REPORT}").download_as_text().splitlines()
+    last = json.loads(report[-1])
+    assert (last["name"], last["state"]) == ("training", BAD)
+    assert "134" in last["value"]

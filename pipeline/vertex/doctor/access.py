@@ -1,81 +1,109 @@
-"""Who asks, and whether accounts have the permissions that a run needs."""
+"""Whether two accounts have the permissions that a run needs: yours, and the one that runs the pipeline."""
 
+import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+import re
+from collections.abc import Iterator
 
-from pipeline import cloud
-from pipeline.grants import BUCKET, Grant
-from pipeline.vertex.doctor.api import Api, UnansweredError, quoted
-from pipeline.vertex.doctor.case import Case, Resource, bucket, project
-from pipeline.vertex.doctor.findings import Finding, missing, ok, unknown
+from pipeline import grants
+from pipeline.grants import Grant
+from pipeline.vertex.doctor.needs import REPOSITORY
+from pipeline.vertex.doctor.questions import MISSING, OK, UNKNOWN, Api, Finding, UnansweredError, quoted
 
-SHOWN = 3
-"""At most so many permissions are named."""
 SOMEBODY = "user:YOUR_ADDRESS"
 """Stands for the caller in commands if their address is unknown."""
-TOKEN_LIFETIME = "300s"  # noqa: S105  a duration
-AGENT = "service-{}@gcp-sa-aiplatform.iam.gserviceaccount.com"
+AGENT = "serviceAccount:service-{}@gcp-sa-aiplatform.iam.gserviceaccount.com"
 """Vertex AI's own account in the project of a number (its page "Access control with IAM", "Service agents")."""
-READ = "storage.objects.get"
+READER = Grant("roles/storage.objectViewer", grants.BUCKET, ("storage.objects.get",))
+"""The role that Vertex AI's own account needs on a bucket of another project."""
 
 
-class Access(Protocol):
-    """Tells which permissions an account has."""
+@dataclasses.dataclass(frozen=True)
+class Resource:
+    """A cloud resource on which roles are granted.
 
-    member: str
-    """The account as policies write it."""
+    Attributes:
+        title: Its kind and name.
+        service: The API that knows it, such as `storage`.
+        path: What follows the address of the service, with the version of the API.
+        bind: The command of gcloud that grants a role on it, without member and role.
+    """
 
-    def held(self, resource: Resource, permissions: Sequence[str]) -> set[str]:
-        """Those of `permissions` that the account has on a resource."""
+    title: str
+    service: str
+    path: str
+    bind: str
 
 
-class Asked:
-    """The access of the identity of `api`: the services are asked as this identity."""
+def project(name: str) -> Resource:
+    """A project as a resource."""
+    bind = f"projects add-iam-policy-binding {name}"
+    return Resource(f"project {name}", "cloudresourcemanager", f"v3/projects/{name}", bind)
+
+
+def bucket(name: str) -> Resource:
+    """A bucket as a resource."""
+    bind = f"storage buckets add-iam-policy-binding gs://{name}"
+    return Resource(f"bucket gs://{name}", "storage", f"storage/v1/b/{quoted(name)}", bind)
+
+
+def service_account(email: str, project_name: str) -> Resource:
+    """A service account as a resource."""
+    bind = f"iam service-accounts add-iam-policy-binding {email} --project={project_name}"
+    return Resource(f"account {email}", "iam", f"v1/projects/-/serviceAccounts/{quoted(email)}", bind)
+
+
+def repositories(address: str) -> Iterator[Resource]:
+    """The repository at an address as a resource; none if it is not in Artifact Registry."""
+    if parts := re.fullmatch(REPOSITORY, address):
+        location, owner, name, _ = parts.groups()
+        path = f"v1/projects/{owner}/locations/{location}/repositories/{name}"
+        bind = f"artifacts repositories add-iam-policy-binding {name} --location={location} --project={owner}"
+        yield Resource(f"repository {name}", "artifactregistry", path, bind)
+
+
+class Caller:
+    """The account that asks; the services say which permissions it has."""
 
     def __init__(self, api: Api, member: str) -> None:
-        self.member, self._api = member, api
+        self.api, self.member = api, member
 
-    def held(self, resource: Resource, permissions: Sequence[str]) -> set[str]:
-        """Those of `permissions` that the identity has."""
+    def held(self, resource: Resource, grant: Grant) -> set[str]:
+        """The grant's permissions that the account has on a resource. Raises `UnansweredError`."""
+        wanted = list(grant.permissions)
         if resource.service == "storage":
-            path = f"{resource.path}/iam/testPermissions"
-            answer = self._api.get(resource.service, path, permissions=list(permissions))
+            answer = self.api.get("storage", f"{resource.path}/iam/testPermissions", permissions=wanted)
         else:
-            body = {"permissions": list(permissions)}
-            answer = self._api.post(resource.service, f"{resource.path}:testIamPermissions", body)
+            path = f"{resource.path}:testIamPermissions"
+            answer = self.api.post(resource.service, path, {"permissions": wanted})
         return set(answer.get("permissions", ()))
 
 
-class Read:
-    """The access of an account according to the policies of the resource and of its project.
+class Other(Caller):
+    """Another account, as the policies of the resource and of its project show it.
 
     Grants of folders and organisations, by groups and on conditions are not seen.
     """
 
-    def __init__(self, api: Api, email: str) -> None:
-        self.member, self._api = f"serviceAccount:{email}", api
-        self._project = project(api.environment.project)
-
-    def held(self, resource: Resource, permissions: Sequence[str]) -> set[str]:
-        """Those of `permissions` that the roles of the account have."""
-        roles = {*self._roles(resource), *self._roles(self._project)}
-        return {each for role in sorted(roles) for each in self._permissions(role)} & set(permissions)
+    def held(self, resource: Resource, grant: Grant) -> set[str]:
+        """The grant's permissions that are in the account's roles. Raises `UnansweredError`."""
+        roles = self._roles(resource) | self._roles(project(self.api.environment.project))
+        return {each for role in roles for each in self._permissions(role)} & set(grant.permissions)
 
     @functools.cache  # noqa: B019  lives as long as the command
     def _roles(self, resource: Resource) -> frozenset[str]:
         if resource.service == "storage":
-            policy = self._api.get(resource.service, f"{resource.path}/iam")
+            policy = self.api.get(resource.service, f"{resource.path}/iam")
         elif resource.service == "artifactregistry":
-            policy = self._api.get(resource.service, f"{resource.path}:getIamPolicy")
+            policy = self.api.get(resource.service, f"{resource.path}:getIamPolicy")
         else:
-            policy = self._api.post(resource.service, f"{resource.path}:getIamPolicy", {})
+            policy = self.api.post(resource.service, f"{resource.path}:getIamPolicy", {})
         bindings = [binding for binding in policy.get("bindings", ()) if "condition" not in binding]
         return frozenset(each["role"] for each in bindings if self.member in each.get("members", ()))
 
     @functools.cache  # noqa: B019
     def _permissions(self, role: str) -> frozenset[str]:
-        return frozenset(self._api.get("iam", f"v1/{role}").get("includedPermissions", ()))
+        return frozenset(self.api.get("iam", f"v1/{role}").get("includedPermissions", ()))
 
 
 def caller_of(api: Api) -> str:
@@ -87,96 +115,37 @@ def caller_of(api: Api) -> str:
             email = str(api.get("openidconnect", "v1/userinfo").get("email", ""))
         except UnansweredError:
             return SOMEBODY
-    if not email:
-        return SOMEBODY
-    return f"{'serviceAccount' if email.endswith('.gserviceaccount.com') else 'user'}:{email}"
+    kind = "serviceAccount" if email.endswith(".gserviceaccount.com") else "user"
+    return f"{kind}:{email}" if email else SOMEBODY
 
 
-def account_of(case: Case, api: Api) -> str:
-    """The account that runs the pipeline: that of the environment, or else Vertex AI's default one."""
-    if case.environment.service_account:
-        return case.environment.service_account
-    answer = api.get("cloudresourcemanager", f"v3/projects/{case.environment.project}")
-    # Vertex AI: "Use a custom service account"; a run without one has the default account of Compute Engine.
-    return f"{answer['name'].rpartition('/')[2]}-compute@developer.gserviceaccount.com"
-
-
-def access_of(account: str, api: Api) -> Access:
-    """The access of a service account: by impersonation if the caller may, else by reading policies."""
-    path = f"v1/projects/-/serviceAccounts/{quoted(account)}:generateAccessToken"
+def check_grant(account: Caller, resource: Resource, grant: Grant) -> Finding:
+    """Whether an account has the permissions on a resource that are used of a role."""
+    command = f"gcloud {resource.bind} --member={account.member} --role={grant.role}"
     try:
-        answer = api.post("iamcredentials", path, {"scope": [cloud.SCOPE], "lifetime": TOKEN_LIFETIME})
-        token = str(answer["accessToken"])
-    except (UnansweredError, KeyError):
-        return Read(api, account)
-    return Asked(Api(api.environment, token), f"serviceAccount:{account}")
-
-
-def check_access(access: Access, resource: Resource, needed: Sequence[Grant]) -> Iterable[Finding]:
-    """A finding if the account has all permissions on a resource, or else one for each role that it lacks."""
-    wanted = list(dict.fromkeys(permission for grant in needed for permission in grant.permissions))
-    try:
-        held = access.held(resource, wanted)
+        absent = sorted(set(grant.permissions) - account.held(resource, grant))
     except UnansweredError as error:
-        yield from _not_asked(access, resource, needed, error)
-        return
-    for grant in needed:
-        if absent := [each for each in grant.permissions if each not in held]:
-            text = f"lacks {_listed(absent)} on {resource.title}"
-            yield missing(text, resource.command(access.member, grant.role))
-    if held >= set(wanted):
-        what = f"all {len(wanted)} permissions" if len(wanted) > SHOWN else _listed(wanted)
-        yield ok(f"has {what} on {resource.title}")
+        if error.status != 403 or error.remedy:
+            raise
+        return Finding(UNKNOWN, f"{grant.role} on {resource.title}: you may not see it; this grants it", command)
+    if absent:
+        return Finding(MISSING, f"lacks {', '.join(absent)} on {resource.title}", command)
+    return Finding(OK, f"{grant.role} on {resource.title}")
 
 
-def _listed(permissions: Sequence[str]) -> str:
-    more = f" and {len(permissions) - SHOWN} more" if len(permissions) > SHOWN else ""
-    return ", ".join(permissions[:SHOWN]) + more
-
-
-def _not_asked(
-    access: Access, resource: Resource, needed: Sequence[Grant], error: UnansweredError
-) -> Iterable[Finding]:
-    reason = str(error)
-    is_hidden = error.status == 403 and isinstance(access, Read) and not error.disabled
-    if error.status == 404:
-        reason = "to be asked once these exist"
-    if is_hidden:
-        reason = "you may not see whether it has these; their owner can grant them, or run this"
-    for role in dict.fromkeys(grant.role for grant in needed):
-        command = resource.command(access.member, role) if is_hidden else ""
-        yield unknown(f"{role} on {resource.title}", command, reason)
-
-
-def check_service_agent(api: Api, name: str) -> Iterable[Finding]:
+def check_service_agent(api: Api, name: str) -> Finding:
     """Whether Vertex AI itself may read a bucket with registered versions, as it does when a version is uploaded.
 
     It may in its own project. Without the right in another one a run fails after its trainings.
     """
-    found = api.find("storage", bucket(BUCKET, name).path)
-    own = str(api.get("cloudresourcemanager", f"v3/projects/{api.environment.project}")["name"]).rpartition("/")[2]
-    if found is None or str(found.get("projectNumber", own)) == own:
-        return
-    agent = Read(api, AGENT.format(own))
-    if READ in agent.held(bucket(BUCKET, name), [READ]):
-        yield ok(f"Vertex AI's service agent may read bucket gs://{name} of another project")
-    else:
-        text = f"Vertex AI's service agent lacks {READ} on bucket gs://{name}, which is in another project"
-        yield missing(text, bucket(BUCKET, name).command(agent.member, "roles/storage.objectViewer"))
+    number = project_number(api)
+    if str(api.get("storage", bucket(name).path)["projectNumber"]) == number:
+        return Finding(OK, f"Vertex AI may read bucket gs://{name}, which is in its project")
+    found = check_grant(Other(api, AGENT.format(number)), bucket(name), READER)
+    return dataclasses.replace(found, text=f"Vertex AI's service agent {found.text}")
 
 
-def check_account(api: Api, email: str) -> Iterable[Finding]:
-    """Whether a service account exists and is enabled."""
-    project_name = api.environment.project
-    account = api.find("iam", f"v1/projects/-/serviceAccounts/{quoted(email)}")
-    if account is None:
-        # "terraform apply" makes it too, but not for an account of another name.
-        name = email.partition("@")[0]
-        command = f"gcloud iam service-accounts create {name} --project={project_name}"
-        yield missing(f"account {email} does not exist", command)
-        return
-    if account.get("disabled"):
-        command = f"gcloud iam service-accounts enable {email} --project={project_name}"
-        yield missing(f"account {email} is disabled", command)
-    else:
-        yield ok(f"account {email} exists")
+def project_number(api: Api) -> str:
+    """The number of the environment's project. Raises `UnansweredError`."""
+    answer = api.get("cloudresourcemanager", f"v3/projects/{api.environment.project}")
+    return str(answer["name"]).rpartition("/")[2]

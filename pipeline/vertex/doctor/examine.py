@@ -1,35 +1,66 @@
-"""Examines what a run on Vertex AI needs: asks for everything at the same time and prints it in groups."""
+"""Examines what a run on Vertex AI needs, one group of questions after the other."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from pipeline import grants
-from pipeline.grants import Grant
 from pipeline.graph import parameters
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import PARAMETERS, Value
 from pipeline.graph.values import layered
 from pipeline.plan.plan import TrainingPlan
+from pipeline.registry.address import VERTEX, Address
 from pipeline.vertex import checks, images, submit
-from pipeline.vertex.doctor import access, places, project, quota
-from pipeline.vertex.doctor.access import Access
-from pipeline.vertex.doctor.api import Api, UnansweredError
-from pipeline.vertex.doctor.asking import THREADS, Ask, answers, ask
-from pipeline.vertex.doctor.case import Case
-from pipeline.vertex.doctor.findings import Finding, missing, ok, unknown
-from trainer import storage
-from trainer.duration import format_duration
+from pipeline.vertex.doctor import access, needs
+from pipeline.vertex.doctor.access import Caller, Other, Resource
+from pipeline.vertex.doctor.questions import MISSING, OK, UNKNOWN, Api, Finding, Question, UnansweredError, ask
+from trainer import datasets, storage
+from trainer.config import FetchConfig
+from trainer.downloads.given import addresses_in
 from trainer.errors import UserError
+
+DEFAULT_ACCOUNT = "{}-compute@developer.gserviceaccount.com"
+"""Account of a run that names none, by the number of the project (Vertex AI: "Use a custom service account")."""
+Group = tuple[str, list[Finding]]
+"""A subject, and the findings about it."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Group:
-    """Findings about one subject."""
+class Case:
+    """The run that is examined: its environment, all its parameters, and the plans of its training steps."""
 
-    title: str
-    findings: list[Finding]
+    environment: Environment
+    values: Mapping[str, Value]
+    plans: Mapping[str, TrainingPlan]
+
+    @property
+    def staging(self) -> str:
+        """The bucket or folder with the versions that Vertex AI reads."""
+        registry = str(self.values["registry"])
+        return (registry.startswith(VERTEX) and Address.at(registry).staging) or self.environment.bucket
+
+    @property
+    def written(self) -> list[str]:
+        """The buckets that the run writes to."""
+        places = (self.environment.bucket, *map(str, map(self.values.get, ("checkpoint_dir", "registry"))))
+        return _buckets([*places, self.staging])
+
+    @property
+    def sources(self) -> list[tuple[str, str]]:
+        """What the run reads from Cloud Storage: parameters and addresses."""
+        found = [(name, str(self.values[name])) for name in ("base_model_uri", "initial_weights")]
+        for step in parameters.fetched_steps(self.values):
+            config = FetchConfig(**parameters.data_settings(step, self.values))
+            public = [place.address for place in datasets.DATASETS[config.dataset].places]
+            given = (addresses_in(config.source) or [config.source]) if config.source else public
+            found += [(f"{step}_source", address) for address in given]
+        return [(name, storage.unmounted(address)) for name, address in found if _buckets([address])]
+
+
+def _buckets(addresses: Iterable[str]) -> list[str]:
+    remote = [address for address in map(storage.unmounted, addresses) if storage.is_remote(address)]
+    return list(dict.fromkeys(storage.split(address)[0] for address in remote))
 
 
 def make_case(environment: Environment, passed: Mapping[str, Value]) -> tuple[Case, Group]:
@@ -41,110 +72,68 @@ def make_case(environment: Environment, passed: Mapping[str, Value]) -> tuple[Ca
     defaults = {name: parameter.default for name, parameter in PARAMETERS.items()}
     values = layered(defaults, environment.derived, environment.parameters, passed)
     plans: dict[str, TrainingPlan] = {}
-    looks = (
-        *(checks.refuse_examples, parameters.validate, parameters.require_sources),
-        partial(submit.check_locations, environment),
-        lambda values: plans.update(checks.plans(environment, values)),
-    )
-    errors = dict.fromkeys(error for look in looks if (error := _refusal(look, values)))
-    edit = f"correct environment {environment.name}, or the parameters of this command"
-    findings = [missing(error, edit) for error in errors]
-    for step, plan in plans.items():
-        cost = "" if plan.cost_usd is None else f", about {plan.cost_usd:.2f} USD"
-        machines = f"{plan.machines.workers} x {plan.accelerator.name}, {plan.machines.provisioning}"
-        title = parameters.STEPS[step]
-        findings.append(ok(f"{title}: {machines}, about {format_duration(3600 * plan.hours)}{cost}"))
-    return Case(environment, values, plans), Group("Settings", findings)
-
-
-def _refusal(look: Callable[[Mapping[str, Value]], object], values: Mapping[str, Value]) -> str:
-    """What `look` refuses in the values; empty if nothing."""
+    case = Case(environment, values, plans)
     try:
-        look(values)
+        parameters.validate(values)
+        parameters.require_sources(values)
+        submit.check_locations(environment, values)
+        plans |= checks.plans(environment, values)
     except UserError as error:
-        return str(error)
-    return ""
+        remedy = f"correct environment {environment.name}, or the parameters of this command"
+        return case, ("Settings", [Finding(MISSING, str(error), remedy)])
+    return case, ("Settings", [Finding(OK, line) for line in submit.plan_lines(plans)])
 
 
 def examine(case: Case, api: Api) -> Iterator[Group]:
-    """The groups, each as soon as all its questions and those of earlier groups are answered."""
-    with ThreadPoolExecutor(THREADS) as pool:
-        caller = pool.submit(access.caller_of, api)
-        account = pool.submit(_account, case, api)
-        asked = {
-            "Project": ask(pool, _about_project(case, api)),
-            "Places": ask(pool, _about_places(case, api)),
-            "Quota": ask(pool, quota.questions(api, case.plans)),
-        }
-        member, (email, theirs) = caller.result(), account.result()
-        you = access.Asked(api, member)
-        itself = member.partition(":")[2] if member.startswith("serviceAccount:") else ""
-        rights = ask(pool, _about_rights(case, you, grants.DEPLOYER, email, itself))
-        accounts = []
-        if email and theirs:
-            needed = (*grants.PIPELINE, *([grants.TENSORBOARD] if case.values.get("tensorboard") else []))
-            questions = [("the account itself", partial(access.check_account, api, email))]
-            accounts = ask(pool, [*questions, *_about_rights(case, theirs, needed, email, email)])
-        yield Group("Project", answers(asked["Project"]))
-        yield Group(f"Your account ({member.partition(':')[2]})", answers(rights))
-        yield Group(f"Account that runs the pipeline ({email})", answers(accounts) or [_no_account()])
-        yield Group("Buckets, data, images, template", answers(asked["Places"]))
-        yield Group("Quota", answers(asked["Quota"]))
-
-
-def _account(case: Case, api: Api) -> tuple[str, Access | None]:
-    """The address of the account that runs the pipeline and its access; none if it is not known."""
+    """The groups, each as soon as all its questions are answered."""
+    caller = Caller(api, access.caller_of(api))
+    _, _, itself = caller.member.partition("serviceAccount:")
+    yield "Project", ask([("APIs", partial(needs.check_apis, api))])
     try:
-        email = access.account_of(case, api)
-    except (UnansweredError, KeyError, AttributeError):
-        return "", None
-    return email, access.access_of(email, api)
+        account = case.environment.service_account or DEFAULT_ACCOUNT.format(access.project_number(api))
+    except (UnansweredError, KeyError):
+        account = ""
+    yield f"Your account ({caller.member})", ask(_rights(case, caller, grants.DEPLOYER, account, itself))
+    needed = (*grants.PIPELINE, *([grants.TENSORBOARD] if case.values.get("tensorboard") else []))
+    if account:
+        other = Other(api, f"serviceAccount:{account}")
+        yield f"Account that runs the pipeline ({account})", ask(_rights(case, other, needed, account, account))
+    else:
+        remedy = "set service_account in the environment"
+        yield "Account that runs the pipeline", [Finding(UNKNOWN, "its name could not be found out", remedy)]
+    yield "Buckets, data, images", ask(_places(case, api))
+    yield "Quota", ask(needs.about_quota(api, case.plans))
 
 
-def _no_account() -> Finding:
-    text = "the environment names no service_account, and the project's default one could not be found out"
-    return unknown(text, "set service_account in the environment")
-
-
-def _about_project(case: Case, api: Api) -> Iterator[Ask]:
-    names = (*project.APIS, *(project.WITH_NETWORK if _network(case) else ()))
-    yield "the project", partial(project.check_project, api)
-    yield "billing", partial(project.check_billing, api)
-    yield "APIs", partial(project.check_apis, api, names)
-
-
-def _about_rights(case: Case, who: Access, needed: Iterable[Grant], account: str, itself: str) -> Iterator[Ask]:
-    by_kind: dict[str, list[Grant]] = {}
+def _rights(
+    case: Case, who: Caller, needed: Iterable[grants.Grant], account: str, itself: str
+) -> Iterator[Question]:
+    """A question for each role on each resource; `account` runs the pipeline, and `itself` is that of `who`."""
+    environment = case.environment
+    written = case.written
+    public = _buckets(place.address for row in datasets.DATASETS.values() for place in row.places)
+    read = _buckets(address for _, address in case.sources)
+    resources: dict[str, Iterable[Resource]] = {
+        grants.PROJECT: [access.project(environment.project)],
+        grants.BUCKET: [access.bucket(name) for name in written],
+        grants.DATA: [access.bucket(name) for name in read if name not in (*written, *public)],
+        grants.IMAGES: list(access.repositories(environment.image_repository)),
+        grants.TEMPLATES: list(access.repositories(environment.template_repository)),
+        grants.ACCOUNT: [access.service_account(account, environment.project)] if account else [],
+        grants.ITSELF: [access.service_account(itself, environment.project)] if itself else [],
+    }
     for grant in needed:
-        by_kind.setdefault(grant.resource, []).append(grant)
-    for kind, group in by_kind.items():
-        for resource in case.resources(kind, account, itself):
-            yield f"permissions on {resource.title}", partial(access.check_access, who, resource, group)
+        for resource in resources[grant.resource]:
+            yield f"{grant.role} on {resource.title}", partial(access.check_grant, who, resource, grant)
 
 
-def _about_places(case: Case, api: Api) -> Iterator[Ask]:
-    for bucket in (*case.written, *case.read):
-        yield f"bucket gs://{bucket}", partial(places.check_bucket, api, bucket, bucket in case.written)
-    versions = storage.split(case.staging or case.environment.bucket)[0]
-    yield f"Vertex AI's access to gs://{versions}", partial(access.check_service_agent, api, versions)
+def _places(case: Case, api: Api) -> Iterator[Question]:
+    """A question for each bucket, source and image."""
+    for bucket in dict.fromkeys((*case.written, *_buckets(address for _, address in case.sources))):
+        yield f"bucket gs://{bucket}", partial(needs.check_bucket, api, bucket, bucket in case.written)
+    for bucket in _buckets([case.staging]):
+        yield f"Vertex AI's access to gs://{bucket}", partial(access.check_service_agent, api, bucket)
     for name, address in case.sources:
-        yield f"{name} {address}", partial(places.check_source, api, name, address)
-    for repository, form in ((case.images, "DOCKER"), (case.templates, "KFP")):
-        if repository:
-            question = partial(places.check_repository, api, repository, form)
-            yield f"repository {repository.name}", question
+        yield f"{name} {address}", partial(needs.check_source, api, name, address)
     for kind in images.KINDS:
-        yield f"image {kind}", partial(places.check_image, api, case.environment.image_of(kind))
-    yield "template", partial(places.check_template, api, case)
-    for parameter, check in (
-        ("tensorboard", places.check_tensorboard),
-        ("persistent_resource", places.check_persistent_resource),
-    ):
-        if name := str(case.values.get(parameter, "")):
-            yield f"{parameter} {name}", partial(check, api, name)
-    if network := _network(case):
-        yield f"network {network}", partial(places.check_network, api, network)
-
-
-def _network(case: Case) -> str:
-    return str(case.values.get("training_network", "")) or case.environment.network
+        yield f"image {kind}", partial(needs.check_image, api, case.environment.image_of(kind))

@@ -5,9 +5,8 @@ import pathlib
 import pytest
 import requests
 
-from pipeline.registry import lock, staging
+from pipeline.registry import staging
 from pipeline.registry.bucket import BucketRegistry
-from pipeline.registry.lock import Lock
 from pipeline.registry.register import check_shared, connect
 from pipeline.registry.versions import NO_VERSION
 from tests.gcs import answering, refusing
@@ -32,13 +31,6 @@ def stored(registry):
     return BucketFiles(registry.root)
 
 
-@pytest.fixture
-def hasty(monkeypatch):
-    """Locks of which one is taken for abandoned at once."""
-    monkeypatch.setattr(lock, "LEASE_S", 0.05)
-    monkeypatch.setattr(lock, "POLL_S", 0.02)
-
-
 def add(registry, model, run="msinet-1", champion=NO_VERSION):
     return registry.add("msinet", model, record(run), True, champion)
 
@@ -51,7 +43,7 @@ def test_two_processes_that_register_at_once_lose_nothing(registry, tmp_path):
 # === Writers that were killed or stopped ===
 
 
-def test_version_of_a_killed_writer_is_none_and_is_removed_by_the_next(registry, stored, model):
+def test_version_of_a_killed_writer_is_none(registry, stored, model):
     add(registry, model)
     for path in (CLAIM, "assets.extra/model.weights.h5", "saved_model.pb"):
         stored.write(f"msinet/2/{path}", b"" if path == CLAIM else b"half")
@@ -60,7 +52,7 @@ def test_version_of_a_killed_writer_is_none_and_is_removed_by_the_next(registry,
         find_model(f"{registry.root}/msinet@2")
     # A server that has seen the folder may have given up on it: its number is not used again.
     assert add(registry, model, "msinet-2", champion=1) == (3, DEFAULT)
-    assert not [path for path in stored.paths() if path.startswith("msinet/2/")]
+    assert [version.number for version in registry.versions("msinet")] == [1, 3]
 
 
 def test_files_that_others_have_put_there_are_left_alone(registry, stored, model):
@@ -69,46 +61,32 @@ def test_files_that_others_have_put_there_are_left_alone(registry, stored, model
     assert stored.read("msinet/4/saved_model.pb") == b"theirs"
 
 
-def test_lock_of_a_killed_writer_is_taken_over(registry, stored, model, hasty, capsys):
-    stored.write("msinet/.lock", b"process 7 on vm")
-    assert add(registry, model) == (1, DEFAULT)
-    assert capsys.readouterr().out == f"waiting until process 7 on vm releases {registry.root}/msinet/.lock\n"
-    assert stored.read("msinet/.lock") == b""
+def test_version_that_cannot_be_written_leaves_nothing(registry, stored, model, monkeypatch):
+    def broken(*arguments):
+        copy(*arguments)
+        raise UserError("the network is gone")
 
-
-def test_lock_of_a_living_writer_is_not_taken_over(registry, monkeypatch):
-    monkeypatch.setattr(lock, "LEASE_S", 0.4)
-    monkeypatch.setattr(lock, "POLL_S", 0.02)
-    monkeypatch.setattr(lock, "WAIT_S", 0.9)
-    address, client = f"{registry.root}/msinet/.lock", storage.client(write=True)
-    with (
-        Lock(address, client),
-        pytest.raises(UserError, match=r"\.lock has been held for .* minutes, now by process \d+ on .*; end it"),
-        Lock(address, client),
-    ):
-        pass
-
-
-def test_writer_that_was_stopped_for_too_long_registers_nothing(registry, stored, model, hasty, monkeypatch):
-    """The other one takes the lock over while this one copies; the claim of this one is then void."""
-    monkeypatch.setattr(Lock, "_renew", lambda lock: None)
     copy = staging.copy
+    monkeypatch.setattr(staging, "copy", broken)
+    with pytest.raises(UserError, match="the network is gone"):
+        add(registry, model)
+    assert stored.paths() == []
+
+
+def test_number_that_another_writer_claims_meanwhile_is_not_shared(registry, model, monkeypatch):
+    files = BucketRegistry._files
     others = []
 
-    def interrupted(*arguments):
-        monkeypatch.setattr(staging, "copy", copy)
-        others.append(add(BucketRegistry.at(registry.root), model, "msinet-2"))
-        copy(*arguments)
+    def late(self, name):
+        found = files(self, name)
+        if not others:
+            others.append(None)
+            others.append(add(BucketRegistry.at(self.root), model, "msinet-2"))
+        return found
 
-    monkeypatch.setattr(staging, "copy", interrupted)
-    with pytest.raises(
-        ChangedError, match=r"/1/assets\.extra/version\.json was changed by another process meanwh"
-    ):
-        add(registry, model)
-    assert others == [(2, DEFAULT)]
-    assert [version.record["lineage"]["run"] for version in registry.versions("msinet")] == ["msinet-2"]
-    assert not [path for path in stored.paths() if path.startswith("msinet/1/")]
-    assert add(registry, model) == (3, CHALLENGER)
+    monkeypatch.setattr(BucketRegistry, "_files", late)
+    assert registry._claim("msinet")[0] == 2
+    assert others[1] == (1, DEFAULT)
 
 
 def test_aliases_that_another_has_changed_meanwhile_are_read_again(registry, model):
@@ -151,7 +129,7 @@ def test_request_that_is_repeated_because_its_reply_was_lost_has_made_the_change
 
 def test_objects_that_are_replaced_are_never_cached(registry, bucket, model):
     add(registry, model)
-    for path in (".lock", "aliases.json", f"1/{CLAIM}"):
+    for path in ("aliases.json", f"1/{CLAIM}"):
         assert bucket.get_blob(f"models/msinet/{path}").cache_control == "no-store"
 
 

@@ -72,16 +72,23 @@ def test_first_version_is_uploaded_without_a_parent(vertex, registry, model, buc
 
 @pytest.mark.parametrize("earlier", [0, 1])
 def test_runs_that_end_together_register_one_after_the_other(vertex, registry, model, monkeypatch, earlier):
-    from google.cloud import aiplatform
-
     for number in range(earlier):
         add(registry, model, f"earlier-{number}")
-    upload = aiplatform.Model.upload
-    monkeypatch.setattr(aiplatform.Model, "upload", lambda **given: time.sleep(0.5) or upload(**given))
+    upload = VertexRegistry._upload
+    monkeypatch.setattr(VertexRegistry, "_upload", lambda *given: time.sleep(0.5) or upload(*given))
     with ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(add, registry, model, f"together-{index}", champion=earlier) for index in range(2)]
     assert sorted(run.result() for run in runs) == [(earlier + 1, DEFAULT), (earlier + 2, CHALLENGER)]
     assert registry.aliases("msinet") == {DEFAULT: earlier + 1, CHALLENGER: earlier + 2}
+
+
+def test_lock_that_a_killed_run_has_left_is_taken_over(vertex, registry, model, bucket, monkeypatch, capsys):
+    lock = bucket.blob("models/msinet/.registering")
+    lock.upload_from_string("process 7 on vm")
+    monkeypatch.setattr("pipeline.registry.vertex.ABANDONED_S", 0.05)
+    assert add(registry, model) == (1, DEFAULT)
+    assert f"waiting until process 7 on vm releases gs://{bucket.name}/{lock.name}" in capsys.readouterr().out
+    assert not lock.exists()
 
 
 def test_later_version_is_uploaded_below_the_first(vertex, registry, model):
@@ -372,7 +379,7 @@ def test_address_is_accepted_as_the_pipelines_registry():
 def test_serving_container_is_near_or_the_named_one(location, serving, image):
     registry = connect(f"vertex://proj/{location}?serving={serving}")
     assert isinstance(registry, VertexRegistry)
-    assert container.upload_arguments(registry.serving, location)["serving_container_image_uri"] == image
+    assert container.specification(registry.serving, location)["image_uri"] == image
 
 
 @pytest.mark.parametrize("address", [ADDRESS, f"{ADDRESS}?serving=gpu"])

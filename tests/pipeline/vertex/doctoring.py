@@ -1,19 +1,14 @@
 """What the tests of `doctor` share: what is found in the project on the server."""
 
 from pipeline.vertex.doctor import examine
-from pipeline.vertex.doctor.api import Api
-from pipeline.vertex.doctor.findings import OK
-from tests.vertex import PROJECT
-
-TENSORBOARD = f"projects/{PROJECT}/locations/us-central1/tensorboards/7"
-NETWORK = "projects/123456789/global/networks/main"
+from pipeline.vertex.doctor.questions import OK, Api
 
 
 def found(vertex, **parameters):
     """Every finding for a run with these parameters."""
-    case, settings = examine.make_case(vertex.environment, parameters)
-    groups = [settings, *examine.examine(case, Api(vertex.environment))]
-    return [finding for group in groups for finding in group.findings]
+    case, (_, findings) = examine.make_case(vertex.environment, parameters)
+    groups = examine.examine(case, Api(vertex.environment))
+    return [*findings, *(finding for _, group in groups for finding in group)]
 
 
 def only(findings, state):

@@ -1,11 +1,8 @@
 import dataclasses
 import json
-import socket
 
 import pytest
 
-from pipeline.__main__ import main
-from pipeline.graph.environment import CONFIGS, GUIDE
 from pipeline.vertex import checks
 from tests.gcs import answering, refusing
 from tests.vertex import environment
@@ -45,57 +42,6 @@ def test_environment_of_the_tests_is_complete():
 def test_key_that_vertex_would_refuse_is_named_with_the_environment(changes, message):
     with pytest.raises(UserError, match=message):
         checks.check_environment(dataclasses.replace(HERE, **changes))
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        "submit",
-        "submit --env vertex --dry-run accelerator=l4",
-        "schedule create --cron @daily",
-        "schedule list",
-        "publish",
-        "runs list",
-        "runs show --wait",
-        "registry list --registry vertex://my-project/us-central1",
-        "registry list --registry vertex://proj/us-central1?staging=gs://my-bucket/models",
-    ],
-)
-def test_example_values_are_refused_before_any_request(command, monkeypatch):
-    monkeypatch.setattr(socket.socket, "connect", lambda *arguments: pytest.fail("it connects"))
-    with pytest.raises(
-        UserError, match=r"which is an example; make an environment .*docs/vertex.md, step 3.*--env"
-    ):
-        main(command.split())
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"project": "my-project"}, "project of environment prod is 'my-project', which is an example"),
-        ({"bucket": "gs://my-bucket/mine"}, "bucket of environment prod is 'gs://my-bucket/mine', which is an"),
-        ({"service_account": "msinet@my-project.iam.gserviceaccount.com"}, "service_account of environment prod"),
-        ({"image_repository": "us-central1-docker.pkg.dev/my-project/m"}, "image_repository of environment prod"),
-        ({"template_repository": "https://us-kfp.pkg.dev/my-project/m"}, "template_repository of environment pro"),
-        ({"notify": ["me@lab.org", "you@example.com"]}, "notify of environment prod is 'me@lab.org, you@exam"),
-        ({"parameters": {"base_source": "gs://my-bucket/salicon"}}, "base_source of environment prod is 'gs:"),
-    ],
-)
-def test_each_example_value_of_an_environment_is_refused(changes, message):
-    with pytest.raises(UserError, match=message):
-        checks.check_environment(dataclasses.replace(HERE, **changes))
-
-
-@pytest.mark.parametrize("project", ["my-project-1", "not-my-project", "my-projects"])
-def test_project_that_is_called_nearly_like_the_example_is_accepted(project):
-    checks.check_environment(dataclasses.replace(HERE, project=project))
-
-
-def test_step_of_the_guide_that_errors_name_makes_an_environment():
-    page, step = GUIDE.split(", step ")
-    text = (CONFIGS.parent / page).read_text()
-    section = text[text.index(f"## {step}. ") : text.index(f"## {int(step) + 1}. ")]
-    assert "> configs/prod.toml" in section
 
 
 def test_empty_image_tag_is_refused():

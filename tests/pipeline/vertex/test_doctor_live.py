@@ -10,9 +10,8 @@ from pipeline.__main__ import main
 from pipeline.vertex.doctor import live
 from tests.vertex import DROP, SERVICE_ACCOUNT, write_config
 from tests.vertex_project import furnish
-from trainer import storage
-from trainer.__main__ import main as train_main
-from trainer.commands import probe
+from trainer import probe, storage
+from trainer.errors import UserError
 from trainer.machine import BAD, Fact
 
 L4 = ("base_accelerator=l4", "base_batch_size=0")
@@ -29,13 +28,13 @@ def job(vertex, tmp_path, monkeypatch):
     furnish(vertex).quotas["custom_model_training_nvidia_l4_gpus"] = {"": 1}
     trained = [Fact("training", "one step on 8 images, loss 2.250, 20 s with the start")]
     monkeypatch.setattr(storage, "MOUNT", tmp_path / "gcs")
-    monkeypatch.setattr(probe, "_training", lambda *arguments: trained[-1])
+    monkeypatch.setattr(probe, "train_a_step", lambda *arguments: trained[-1])
 
     def run(command):
-        assert command[:3] == ["python", "-m", "trainer"]
+        assert command[:3] == ["python", "-m", "trainer.probe"]
         try:
-            train_main(command[3:])
-        except SystemExit:
+            probe.main(command[3:])
+        except UserError:
             return "QUEUED", "PENDING", "RUNNING", "FAILED"
         return "QUEUED", "PENDING", "PENDING", "RUNNING", "SUCCEEDED"
 
@@ -104,7 +103,7 @@ def test_machine_that_cannot_train_is_a_finding(vertex, job, tmp_path, capsys):
 def test_job_without_a_report_refers_to_its_log(vertex, job, tmp_path, capsys):
     vertex.state["job"] = lambda command: ("PENDING", "FAILED")
     assert doctor(vertex, tmp_path, "--yes") == 1
-    assert "  ✗ the job ended as failed, and it wrote no report; its log says why\n" in capsys.readouterr().out
+    assert "  ✗ the job ended as failed, without a report (" in capsys.readouterr().out
 
 
 def test_job_that_is_refused_is_one_sentence(vertex, job, tmp_path):

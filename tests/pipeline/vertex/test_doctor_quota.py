@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.vertex.doctor.findings import MISSING, OK, UNKNOWN
+from pipeline.vertex.doctor.questions import MISSING, OK, UNKNOWN
 from tests.pipeline.vertex.doctoring import found, only
 
 L4 = {"base_accelerator": "l4", "base_batch_size": 0}

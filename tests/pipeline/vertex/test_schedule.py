@@ -95,6 +95,12 @@ def test_next_run_is_shown_in_the_zone_of_the_schedule_and_in_local_time(do, her
     assert lines == do("show")[: len(lines)]
 
 
+def test_times_that_are_no_times_are_refused_by_vertex(vertex, do):
+    with pytest.raises(UserError, match=r"cron 'TZ=UTC 0 25 \* \* 1' is not valid"):
+        do("create", "--cron", "0 25 * * 1")
+    assert not vertex.kept("schedules")
+
+
 def test_second_schedule_of_the_same_name_is_refused(vertex, do):
     do("create", *MONDAYS)
     with pytest.raises(UserError, match=r"schedule 'msinet-prod' already exists.*schedule replace"):
@@ -129,15 +135,9 @@ def test_quota_is_asked_for_before_anything_is_scheduled(vertex, do, verb):
 
 
 @pytest.mark.parametrize("status", [DROP, 500, 503])
-def test_schedule_whose_response_was_lost_is_not_created_again(vertex, do, status):
-    vertex.fail(status, method="POST", after=True)
-    assert do("create", *MONDAYS)[0] == "Schedule:  msinet-prod (7000), active"
-    assert len(vertex.sent("POST")) == 1
-
-
-@pytest.mark.parametrize("status", [DROP, 500, 503])
-def test_request_that_may_arrive_late_is_not_repeated(vertex, do, status):
-    vertex.fail(status, method="POST")
+@pytest.mark.parametrize("after", [False, True], ids=["lost-before", "carried-out"])
+def test_request_that_may_have_arrived_is_not_repeated(vertex, do, status, after):
+    vertex.fail(status, method="POST", after=after)
     with pytest.raises(
         UserError, match=r"may still appear: look with `python -m pipeline schedule list --env prod`"
     ):
@@ -316,17 +316,6 @@ def test_two_schedules_of_one_name_are_selected_by_id(vertex, do):
     ("arguments", "message"),
     [
         (["create"], "set the times with --cron, such as --cron '0 3 [*] [*] 1'"),
-        (["create", "--cron", "0 3 * *"], "has 4 fields; write five fields"),
-        (["create", "--cron", "0 25 * * 2"], r"hour is '25'; it must be from 0 to 23$"),
-        (["create", "--cron", "0 3 * 13 2"], "month is '13'; it must be from 1 to 12, or a name such as JAN"),
-        (["create", "--cron", "0 3 31 2 *"], "'0 3 31 2 [*]' never comes: no such month has 31 days"),
-        (["create", "--cron", "0 3 * * 5-1"], "day of the week is '5-1', from a later to an earlier one"),
-        (["create", "--cron", "*/0 3 * * 1"], "minute is '[*]/0'; a step is at least 1"),
-        (
-            ["create", "--cron", "0 3 * * mno"],
-            "day of the week is 'mno'; .*; did you mean 'mon'",
-        ),
-        (["create", "--cron", "0 3 * * ?"], "day of the week is '[?]'; write five fields"),
         (["create", "--cron", "0 3 * * 1", "--timezone", "Europe/Londn"], r"did you mean 'Europe/London'\?$"),
         (["create", *MONDAYS, "--start", "tomorrow"], "start is 'tomorrow'; write a date"),
         (["create", *MONDAYS, "--start", "2020-01-01"], "start is 2020-01-01.*, which is in the past"),
@@ -336,7 +325,6 @@ def test_two_schedules_of_one_name_are_selected_by_id(vertex, do):
         (["create", *MONDAYS, "base_epochs=0"], "epochs is 0; it must be at least 1"),
         (["create", *MONDAYS, "base_accelerator=a1000"], "a100"),
         (["create", *MONDAYS, "--cache", "maybe"], "caching is 'maybe'"),
-        (["replace", "--cron", "nonsense"], "has 1 fields"),
         (["replace", *MONDAYS, "--dry-run"], "--dry-run is for create"),
         (["create", *MONDAYS, "--json"], "--json is for --dry-run"),
         (["pause", "base_epochs=3"], "pause takes no parameters"),
