@@ -41,7 +41,7 @@ class Rule:
     role: str
     """`stimulus`, `map` or `fixations`."""
     reader: str = ""
-    """How to read a file with the fixations of all images: a name in `trainer/data/mat_sets.py`."""
+    """How to read a file with the fixations of all images: a name in `trainer/data/matlab.py`."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ from tests.fuzz.verdicts import ACCEPTED, REFUSED
 SEED = 1
 NUMBERS = range(8)
 LIMIT_S = 120
-TOGETHER = (("predict", "serve-bytes", "demo"), ("fetch", "import-weights"))
+TOGETHER = (("predict", "serve-bytes", "demo"), ("fetch",))
 """Targets that share a process; `our-files` takes longer to make ready than all of these."""
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy import ndimage
 
-from trainer.data import mat_files
+from trainer.data import matlab
 from trainer.data.gaze import MAX_POINT_SHARE, Fixations, Gaze, Points
 from trainer.data.layout import Item
 from trainer.data.roles import MOST_IMAGE_BYTES, POINTS
@@ -206,7 +206,7 @@ def read_gaze(source: Member | Fixations, size: tuple[int, int]) -> Gaze:
 
 def _read_file(member: Member, size: tuple[int, int]) -> Gaze:
     if member.path.lower().endswith(POINTS):
-        return mat_files.read(member, size)
+        return matlab.read(member, size)
     levels = _decode_map(member, size)
     if not is_points(levels):
         levels = _without_neighbours(levels)

@@ -97,9 +97,9 @@ def _read_sets(placed: Placed) -> dict[str, Fixations]:
             raise _two_files(files[place.key], member, "fixations of all images")
     if not readers:
         return {}
-    from trainer.data.mat_sets import READERS  # SciPy takes a moment to load
+    from trainer.data import matlab  # SciPy takes a moment to load
 
-    return READERS[readers.pop()](files)
+    return matlab.read_all(readers.pop(), files)
 
 
 def _two_files(first: Member, second: Member, what: str) -> UserError:

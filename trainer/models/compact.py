@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer import scratch
+from trainer import isolated, scratch
 from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS, WEIGHTS_SHA256
 from trainer.downloads import cache
 from trainer.errors import ContentError, PlaceError, UserError
@@ -70,12 +70,9 @@ def encode(arrays: Arrays) -> bytes:
 
 
 def decode(content: bytes) -> dict[str, npt.NDArray[np.float32]]:
-    """The weights in the content of COMPACT_WEIGHTS; raises `ValueError` or `KeyError` for any other content."""
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            members = {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
-        raise ValueError(str(error)) from None
+    """The weights in the content of COMPACT_WEIGHTS; any exception for any other content."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+        members = {name: archive[name] for name in archive.files}
     return {
         name: value * members[f"{name.rpartition('/')[0]}/{SCALE}"] if value.dtype == np.int8 else value
         for name, value in members.items()
@@ -91,20 +88,20 @@ def write(folder: pathlib.Path, arrays: Arrays, config: Mapping[str, Any]) -> No
 
 
 def read(folder: pathlib.Path, remedy: str = REMEDY) -> dict[str, npt.NDArray[np.float32]]:
-    """The weights of a model in compact form.
+    """The weights of a model in compact form, which this process has written.
 
     Raises:
         UserError: they or MODEL_CONFIG are missing, or they have another checksum; the message ends with `remedy`.
     """
-    _, content = _checked(folder, remedy)
-    return _decoded(folder, content, remedy)
+    return decode(_checked(folder, remedy)[1])
 
 
 def expanded(folder: pathlib.Path, remedy: str = REMEDY, **facts: str) -> pathlib.Path:
     """The folder of the same model with float32 WEIGHTS, as everything else reads it.
 
-    It is in the cache of downloads, and found there the next time. If there is no cache, or if nothing can be
-    written there, it is a temporary folder that is removed when this process ends.
+    It is in the cache of downloads, and found there the next time. Without a cache, or if nothing can be written
+    there, it is a temporary folder that is removed when this process ends. Several processes may expand a model at
+    once, since a file is replaced by an equal one.
 
     Args:
         folder: of a model in compact form.
@@ -119,8 +116,23 @@ def expanded(folder: pathlib.Path, remedy: str = REMEDY, **facts: str) -> pathli
     identity = json.dumps([LAYOUT, config], sort_keys=True).encode()
     place = _place(hashlib.sha256(identity).hexdigest()[:16])
     if not _is_whole(place):
-        _expand(_decoded(folder, content, remedy), config, place)
+        origin = str(folder / COMPACT_WEIGHTS)
+        weights: bytes = isolated.call(f"{__name__}.expand", content, file=origin, remedy=remedy)
+        try:
+            with replacing(place / WEIGHTS) as partial:
+                partial.write_bytes(weights)
+            write_json(place / MODEL_CONFIG, config)
+            write_json(place / RECORD, _record(place))
+        except UserError as error:
+            raise UserError(f"{error} with the environment variable {cache.VARIABLE}") from None
     return place
+
+
+def expand(content: bytes) -> bytes:
+    """The content of WEIGHTS, in float32, of a model whose COMPACT_WEIGHTS have this content."""
+    from trainer.models import keras_file  # which loads h5py
+
+    return keras_file.encode(decode(content))
 
 
 def _checked(folder: pathlib.Path, remedy: str) -> tuple[dict[str, Any], bytes]:
@@ -143,14 +155,6 @@ def _checked(folder: pathlib.Path, remedy: str) -> tuple[dict[str, Any], bytes]:
             f"{MODEL_CONFIG} says {expected[:12]}...: {remedy}"
         )
     return config, content
-
-
-def _decoded(folder: pathlib.Path, content: bytes, remedy: str) -> dict[str, npt.NDArray[np.float32]]:
-    try:
-        return decode(content)
-    except (ValueError, KeyError) as error:
-        path = folder / COMPACT_WEIGHTS
-        raise ContentError(f"{path} does not hold weights in compact form ({error}): {remedy}") from None
 
 
 # === Expanded models ===
@@ -190,16 +194,3 @@ def _is_whole(place: pathlib.Path) -> bool:
 def _record(place: pathlib.Path) -> dict[str, int]:
     status = (place / WEIGHTS).stat()
     return {"size_bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
-
-
-def _expand(arrays: Arrays, config: Mapping[str, Any], place: pathlib.Path) -> None:
-    """Write an expanded model; several processes may do so at once, since a file is replaced by an equal one."""
-    from trainer.models import keras_file  # which loads h5py
-
-    try:
-        with replacing(place / WEIGHTS) as partial:
-            partial.write_bytes(keras_file.encode(arrays))
-        write_json(place / MODEL_CONFIG, config)
-        write_json(place / RECORD, _record(place))
-    except UserError as error:
-        raise UserError(f"{error} with the environment variable {cache.VARIABLE}") from None

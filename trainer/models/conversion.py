@@ -33,7 +33,7 @@ def convert(
 
     If the weights are a graph that can be run here, its map of one image is compared with the network's. A model
     of this project keeps its configuration and its history. Weights of unknown origin can end the process, or take
-    all of its memory: `trainer.models.local_import` gives them a process of their own.
+    all of its memory: `trainer.models.local_import` calls this function in a worker.
 
     Args:
         local: the weights.
@@ -79,7 +79,7 @@ def compare(
     image = np.random.default_rng(0).integers(0, 256, (1, *image_size, 3)).astype(np.float32)
     try:
         theirs = graph.run(image)
-    except (tf.errors.OpError, ValueError, TypeError, LookupError, MemoryError) as error:
+    except (tf.errors.OpError, ValueError, TypeError, LookupError) as error:
         return None, f"{NOT_COMPARED}: its graph does not run here ({first_line(error)})"
     ours = network(image).numpy()
     if (theirs.shape, theirs.dtype) != (ours.shape, ours.dtype):

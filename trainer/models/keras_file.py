@@ -1,12 +1,11 @@
 """Keras' HDF5 files of weights: read the current layout and the legacy one, and write the current one.
 
-HDF5 can lead out of a file: to other files of the machine, by links and by datasets whose values are elsewhere,
-and to more memory than there is, by compression. Keras writes neither, so such files are refused.
+HDF5 can lead out of a file, to other files of the machine: by links, and by datasets whose values are elsewhere.
+Keras writes neither, so such files are refused.
 """
 
 import functools
 import io
-import math
 import pathlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,10 +19,6 @@ from trainer.models.arrays import Array
 
 LAYERS, VARS, NAME = "layers", "vars", "name"
 LAYER_NAMES, WEIGHT_NAMES, OF_MODEL = "layer_names", "weight_names", "model_weights"
-MOST_OBJECTS = 100_000
-"""Groups and datasets that are looked at. MSI-Net with an optimizer's state has a few hundred."""
-MOST_NAMES_BYTES = 10**7
-"""Size of an attribute with names."""
 
 
 def read(path: pathlib.Path) -> tuple[str, list[Array]]:
@@ -67,14 +62,14 @@ def _opened(path: pathlib.Path) -> Iterator[h5py.File]:
     try:
         with h5py.File(path) as file:
             yield file
-    except (OSError, KeyError, RuntimeError, ValueError, TypeError, AttributeError, MemoryError) as error:
+    except (OSError, KeyError, RuntimeError, ValueError, TypeError, AttributeError) as error:
         raise ContentError(
             f"{path} is damaged or not an HDF5 file of Keras ({first_line(error)}); copy it again"
         ) from None
 
 
 def _objects(file: h5py.File, path: pathlib.Path) -> dict[str, h5py.Group | h5py.Dataset]:
-    """Path -> each group and each dataset, in the order of their paths; an object with two paths has the first."""
+    """Path -> group or dataset, all of a file, sorted by path; an object with two paths has the first."""
     found: dict[str, h5py.Group | h5py.Dataset] = {"": file["/"]}
     seen, pending = {h5py.h5o.get_info(file.id).addr}, [""]
     while pending:
@@ -91,8 +86,6 @@ def _objects(file: h5py.File, path: pathlib.Path) -> dict[str, h5py.Group | h5py
             if (address := h5py.h5o.get_info(item.id).addr) in seen:
                 continue
             seen.add(address)
-            if len(seen) > MOST_OBJECTS:
-                raise ContentError(f"{path} has more than {MOST_OBJECTS:,} groups and arrays; it is no MSI-Net")
             found[inner] = item
             if isinstance(item, h5py.Group):
                 pending.append(inner)
@@ -128,7 +121,7 @@ def _current(objects: dict[str, h5py.Group | h5py.Dataset], path: pathlib.Path) 
 
 
 def _has_floats(item: h5py.Group | h5py.Dataset, path: pathlib.Path) -> bool:
-    """Whether this is an array of floats; raises `ContentError` if its values are elsewhere or compressed."""
+    """Whether this is an array of floats; raises `ContentError` if its values are elsewhere."""
     if not isinstance(item, h5py.Dataset) or item.shape is None or item.dtype.kind != "f":
         return False
     stored = item.id.get_create_plist()
@@ -136,11 +129,6 @@ def _has_floats(item: h5py.Group | h5py.Dataset, path: pathlib.Path) -> bool:
         raise ContentError(
             f"{path} has the values of {item.name} in another file, and only what is in the file itself is read; "
             "write the weights again, with their values"
-        )
-    if stored.get_nfilters():
-        raise ContentError(
-            f"{path} has {item.name} compressed, and how much it unpacks to is not known; write it again without, "
-            f"as `h5repack --filter=NONE {path.name} NEW` does"
         )
     return True
 
@@ -156,17 +144,11 @@ def _role(dataset: h5py.Dataset) -> str:
 
 
 def _names(group: h5py.Group, attribute: str) -> list[str]:
-    """The names in an attribute; those that Keras writes all have the size of the longest."""
-    stored = group.attrs.get_id(attribute)
-    size_bytes = math.prod(stored.shape) * stored.dtype.itemsize
-    if size_bytes and (stored.dtype.kind != "S" or size_bytes > MOST_NAMES_BYTES):
-        raise ValueError(f"{attribute} is not a list of names")
+    """The names in an attribute."""
     return [name.decode() for name in np.atleast_1d(group.attrs[attribute]).flat]
 
 
 def _name(attributes: h5py.AttributeManager) -> str:
-    """A layer's name; it is of any length, hence of a type that has no storage of its own."""
-    if attributes.get_id(NAME).shape != ():
-        raise ValueError(f"{NAME} is not one name")
+    """A layer's name."""
     value = attributes[NAME]
     return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,4 +1,4 @@
-"""Make a model's folder of local weights in a process of its own. Loads no TensorFlow here.
+"""Make a model's folder of local weights in the worker of `trainer.isolated`. Loads no TensorFlow here.
 
 A graph or a file of unknown origin can end the process that reads it, or take all of its memory. And a training
 that imports weights configures TensorFlow, which must not have started before.
@@ -6,45 +6,54 @@ that imports weights configures TensorFlow, which must not have started before.
 
 import pathlib
 
+from trainer import isolated
 from trainer.artifacts import MODEL_CONFIG
 from trainer.files import replacing
-from trainer.models import apart
-from trainer.models.apart import Limits
+from trainer.isolated import Limits
 from trainer.models.local_weights import Imported, LocalWeights
 
-LIMITS = Limits(seconds=900, memory_bytes=6 * 10**9, usual_bytes=2 * 10**9)
-"""For small images. An import takes half a minute on two cores."""
-PIXEL = Limits(seconds=1e-3, memory_bytes=10_000, usual_bytes=4_000)
-"""More for each pixel. The network takes 4 kB, and some five maps are predicted."""
+MEMORY_BYTES, PIXEL_BYTES = 6 * 10**9, 10_000
+"""Memory for an import with small images, and more for each pixel. An import takes 2 GB, and 4 kB for a pixel."""
+SECONDS, PIXEL_SECONDS = 900, 1e-3
+"""Processor time, likewise. An import takes one minute; some five maps are predicted."""
 REMEDY = "it does not hold the weights of MSI-Net alone; get them from where they were published"
 
 
 def import_local(
     local: LocalWeights, source: str, output: pathlib.Path, dataset: str, image_size: tuple[int, int]
 ) -> Imported:
-    """What `trainer.models.conversion.convert` does, at `output`, where nothing is left after an error.
+    """Import weights as `trainer.models.conversion.convert` does; nothing is left at `output` after an error.
 
     Raises:
         ContentError: as `convert`; or the import takes more time or memory than MSI-Net's, or crashes.
         UserError: the output exists or cannot be written.
     """
-    limits = LIMITS.plus(PIXEL, image_size[0] * image_size[1])
-    with replacing(output, last=MODEL_CONFIG) as folder:
-        return apart.call(
-            _convert,
-            *(local, source, folder, dataset, image_size),
-            limits=limits,
-            doing=f"the import of {source}",
-            remedy=REMEDY,
-        )
+    n_pixels = image_size[0] * image_size[1]
+    limits = Limits(SECONDS + PIXEL_SECONDS * n_pixels, MEMORY_BYTES + PIXEL_BYTES * n_pixels)
+    try:
+        with replacing(output, last=MODEL_CONFIG) as folder:
+            imported: Imported = isolated.call(
+                f"{__name__}.convert_here",
+                *(local, source, folder, dataset, image_size),
+                file=source,
+                remedy=REMEDY,
+                limits=limits,
+            )
+    finally:
+        isolated.end()  # the worker has TensorFlow in its memory
+    return imported
 
 
-def _convert(
+def convert_here(
     local: LocalWeights, source: str, folder: pathlib.Path, dataset: str, image_size: tuple[int, int]
 ) -> Imported:
+    """Load TensorFlow in this process, without GPUs, and import weights with it."""
     from trainer.loading import load_tensorflow
 
     load_tensorflow()
+    import tensorflow as tf
+
     from trainer.models.conversion import convert
 
+    tf.config.set_visible_devices([], "GPU")  # a training would find its memory taken
     return convert(local, source, folder, dataset, image_size)

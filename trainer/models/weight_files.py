@@ -92,7 +92,7 @@ def _explained(prefix: pathlib.Path) -> Iterator[None]:
     """Translate the errors of a checkpoint that is read inside the block."""
     try:
         yield
-    except (tf.errors.OpError, ValueError, IndexError, RuntimeError, MemoryError, DecodeError) as error:
+    except (tf.errors.OpError, ValueError, IndexError, RuntimeError, DecodeError) as error:
         raise ContentError(
             f"{prefix} is damaged or not a checkpoint ({first_line(error)}); copy its .index and .data files again"
         ) from None

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from tests.fuzz.verdicts import Input
 
-NAMES = ("predict", "fetch", "import-weights", "serve-bytes", "demo", "our-files")
+NAMES = ("predict", "fetch", "serve-bytes", "demo", "our-files")
 
 
 class Target(Protocol):

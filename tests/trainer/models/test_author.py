@@ -1,7 +1,6 @@
 """The author's weights by one word, from archives as his code writes them, on a server that plays Google Drive."""
 
 import json
-import multiprocessing
 import os
 import pathlib
 import re
@@ -9,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-from multiprocessing import forkserver
 
 import httpx
 import numpy as np
@@ -26,13 +24,13 @@ from tests.narrow import narrowed, quick_trainings
 from tests.narrow_tasks import sitecustomize
 from tests.prepared import write_prepared
 from tests.small_sources import zipped
-from trainer import datasets, scratch
+from trainer import datasets, isolated, scratch
 from trainer.__main__ import main
 from trainer.artifacts import MODEL_CONFIG, WEIGHTS
 from trainer.errors import UserError
 from trainer.files import read_json
 from trainer.model import build_model
-from trainer.models import apart, author, author_files, weight_files, weight_sources
+from trainer.models import author, author_files, weight_files, weight_sources
 from trainer.models.find import find_model
 from trainer.models.load import load_model
 
@@ -55,16 +53,13 @@ def cached(monkeypatch, tmp_path):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def imported_in_forks():
-    """Import in forks of one process that has loaded TensorFlow, since that takes seconds."""
-    forks = multiprocessing.get_context("forkserver")
-    forks.set_forkserver_preload(["__main__", "trainer.models.conversion"])
+def one_worker():
+    """Import in one worker that keeps TensorFlow, since to load it takes seconds."""
+    isolated.end()  # one that other tests have begun has the network at its full width
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(apart, "PROCESSES", forks)
-        # One that other tests have started has the network at its full width.
-        forkserver._forkserver._stop()  # type: ignore[attr-defined]
+        patch.setattr(isolated, "end", lambda: None)
         yield
-        forkserver._forkserver._stop()  # type: ignore[attr-defined]
+    isolated.end()
 
 
 @pytest.fixture(scope="module")

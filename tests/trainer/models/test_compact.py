@@ -175,7 +175,7 @@ def replace(folder):
         ),
         (truncate, r"copy/weights.int8.npz is damaged, or it is the file of another model"),
         (forget, r"copy/config.json has no weights_sha256, the checksum of weights.int8.npz: export it again"),
-        (replace, r"copy/weights.int8.npz does not hold weights in compact form \(.*\): export it again"),
+        (replace, r"copy/weights.int8.npz cannot be read \(.*\): export it again"),
         (lambda folder: (folder / MODEL_CONFIG).unlink(), r"copy/config.json does not exist: export it again"),
         (
             lambda folder: (folder / MODEL_CONFIG).write_text("[]"),

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 
 import numpy as np
@@ -13,7 +14,7 @@ from tests import reference_graph
 from tests import weight_files as written
 from tests.gcs import upload
 from tests.prepared import write_prepared
-from trainer import datasets, storage
+from trainer import datasets, isolated, storage
 from trainer.__main__ import main
 from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, VERSION_EXTRA, WEIGHTS, Manifest
 from trainer.config import TrainConfig
@@ -173,12 +174,10 @@ def test_a_crash_of_the_import_leaves_nothing(tmp_path, monkeypatch):
     (tmp_path / "patch").mkdir()
     (tmp_path / "patch" / "sitecustomize.py").write_text(CRASH)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(tmp_path / "patch"), str(pathlib.Path.cwd()))))
+    isolated.end()  # the next one reads the variable
     with pytest.raises(SystemExit) as ended:
         main(["import-weights", str(path), "--output-dir", str(tmp_path / "model")])
-    assert ended.value.code == (
-        f"error: the import of {path} crashed (SIGSEGV): it does not hold the weights of MSI-Net alone; get them "
-        "from where they were published"
-    )
+    assert re.match(rf"error: {path} crashes what reads it \(SIGSEGV\)", ended.value.code)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["patch", "x.h5"]
 
 

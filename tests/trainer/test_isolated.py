@@ -1,0 +1,331 @@
+"""The worker: results and errors come back, limits hold, threads share it, and nothing is left behind."""
+
+import io
+import json
+import os
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+
+import h5py
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from trainer import isolated
+from trainer.data import matlab
+from trainer.errors import ContentError, UserError
+from trainer.isolated import Limits
+from trainer.models import compact
+from trainer.sources import Member
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    """Each test begins and ends without a worker."""
+    isolated.end()
+    yield
+    isolated.end()
+
+
+def value_of(expression, limits=None):
+    return isolated.call("builtins.eval", expression, file="x.mat", remedy="do it again", limits=limits)
+
+
+def run(code, limits=None):
+    return isolated.call("builtins.exec", code, file="x.mat", remedy="do it again", limits=limits)
+
+
+def doubled(number):
+    """Twice the number, and the worker's process."""
+    return value_of(f"2 * {number!r}, __import__('os').getpid()")
+
+
+ENDLESS = "while True: pass"
+
+
+def is_running(pid):
+    """Whether a process exists; one that has ended and that nobody waited for does not."""
+    status = subprocess.run(("ps", "-o", "stat=", "-p", str(pid)), capture_output=True, text=True).stdout
+    return bool(status.strip()) and "Z" not in status
+
+
+def ends(pid):
+    end = time.monotonic() + 60
+    while is_running(pid) and time.monotonic() < end:
+        time.sleep(0.1)
+    return not is_running(pid)
+
+
+# === Results and errors ===
+
+
+def test_results_and_errors_come_back_from_one_process():
+    value, pid = doubled(21)
+    assert (value, pid != os.getpid()) == (42, True)
+    with pytest.raises(UserError, match=r"^no$"):
+        run("from trainer.errors import UserError; raise UserError('no')")
+    with pytest.raises(FileNotFoundError) as caught:
+        run("open('/nowhere/at/all')")
+    assert caught.value.filename == "/nowhere/at/all"
+    assert doubled("a") == ("aa", pid)
+
+
+def test_any_other_error_names_the_file_and_keeps_its_traceback():
+    with pytest.raises(ContentError, match=r"^x\.mat cannot be read \(KeyError: 'a'\): do it again") as caught:
+        run("{}['a']")
+    assert "Traceback" in caught.value.__notes__[0]
+    assert doubled(1)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "limits", "message"),
+    [
+        ("import signal; signal.raise_signal(signal.SIGSEGV)", None, r"x\.mat crashes .*SIGSEGV"),
+        ("import os; os.abort()", None, r"x\.mat crashes .*SIGABRT"),
+        (ENDLESS, Limits(seconds=0.5), r"x\.mat takes more than 0\.5 s"),
+        ("import itertools; sum(itertools.count())", Limits(seconds=0.5), r"x\.mat takes more than 0\.5 s"),
+        pytest.param(
+            *("[bytes(10**7) for _ in range(10**6)]", Limits(memory_bytes=5 * 10**8)),
+            r"x\.mat takes more than 0\.5 GB of memory",
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such limit"),
+        ),
+        ("open('file', 'wb').write(bytes(10**6))", Limits(written_bytes=10**5), r"x\.mat unpacks to more than 0"),
+    ],
+)
+def test_a_crash_and_each_limit_name_the_file(code, limits, message, tmp_path):
+    with pytest.raises(ContentError, match=message):
+        run(code.replace("'file'", repr(str(tmp_path / "file"))), limits)
+    assert doubled(1)[0] == 2
+
+
+def test_an_end_from_outside_does_not_blame_the_content():
+    with pytest.raises(UserError, match=r"x\.mat was ended from outside \(SIGKILL\)") as caught:
+        run("import os; os.kill(os.getpid(), 9)")
+    assert not isinstance(caught.value, ContentError)
+
+
+def test_a_worker_that_ended_between_two_calls_is_replaced():
+    _, pid = doubled(1)
+    os.kill(pid, signal.SIGKILL)
+    assert ends(pid)
+    assert doubled(1) != (2, pid)
+
+
+# === Threads, and the end ===
+
+
+def test_threads_share_one_worker_and_get_their_own_results():
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(doubled, range(200)))
+    assert [value for value, _ in results] == [2 * number for number in range(200)]
+    assert len({pid for _, pid in results}) == 1
+
+
+def test_a_fork_begins_a_worker_of_its_own():
+    script = """
+import os, warnings
+from trainer import isolated
+warnings.simplefilter("ignore")
+ask = lambda: isolated.call("os.getpid", file="x")
+first = ask()
+if not os.fork():
+    other = ask()
+    isolated.end()
+    os._exit(first == other)
+_, status = os.wait()
+assert not status and ask() == first
+"""
+    subprocess.run((sys.executable, "-c", script), check=True)
+
+
+def test_ctrl_c_ends_the_call_and_the_worker(tmp_path):
+    def press():
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press).start()
+    with pytest.raises(KeyboardInterrupt):
+        run(f"import os; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n{ENDLESS}", Limits(60))
+    assert not is_running(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.parametrize("how", ["returns", "killed"])
+def test_no_worker_outlives_its_process(how):
+    """Neither after the end of a script without `if __name__`, nor after SIGKILL in the middle of a call."""
+    code = "import os; print(os.getpid(), flush=True)" + ("\nwhile True: pass" if how == "killed" else "")
+    script = f"from trainer import isolated\nisolated.call('builtins.exec', {code!r}, file='x')"
+    with subprocess.Popen(
+        (sys.executable, "-c", script),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as caller:
+        pid = int(next(caller.stdout))
+        if how == "killed":
+            caller.kill()
+    assert ends(pid)
+
+
+# === Small files that unpack to much ===
+
+
+def element(kind, content):
+    return struct.pack("<II", kind, len(content)) + content + bytes(-len(content) % 8)
+
+
+def deflated(head, block, n):
+    """A stream of `head` and `n` times `block`, which is compressed once; it has no end."""
+    deflater = zlib.compressobj(9)
+    first = deflater.compress(head) + deflater.flush(zlib.Z_FULL_FLUSH)
+    return first + (deflater.compress(block) + deflater.flush(zlib.Z_FULL_FLUSH)) * n
+
+
+def mat(mx_class, size, head, block, n):
+    """A MATLAB file with one compressed variable `s`, which holds `head` and `n` times `block`."""
+    first = element(6, struct.pack("<II", mx_class, 0)) + element(5, struct.pack("<2i", *size)) + element(1, b"s")
+    whole = struct.pack("<II", 14, len(first) + len(head) + len(block) * n) + first + head
+    packed = deflated(whole, block, n)
+    header = b"MATLAB 5.0 MAT-file".ljust(124) + struct.pack("<H", 0x0100) + b"IM"
+    return header + struct.pack("<II", 15, len(packed)) + packed
+
+
+def huge_matrix():
+    """A MATLAB file of PASCAL-S with an array of 4 TB that unpacks from nothing."""
+    content = io.BytesIO()
+    with h5py.File(content, "w", userblock_size=512) as file:
+        huge = file.create_dataset("huge", (3, 2**37), "f8", chunks=(3, 1024))
+        file.create_dataset("fixCell", (1, 1), h5py.ref_dtype)[0, 0] = huge.ref
+    return content.getvalue()
+
+
+def read_mat(content):
+    matlab.read(Member("x.mat", "x.mat", lambda: content), (48, 64))
+
+
+def read_pascals(content):
+    matlab.read_all("pascals", {"pascalfix.mat": Member("x.mat", "x.mat", lambda: content)})
+
+
+def read_parquet(content):
+    """A table reader, as one for the worker may be."""
+    isolated.call(f"{__name__}.decoded_parquet", content, file="x.mat")
+
+
+def decoded_parquet(content):
+    return pyarrow.parquet.read_table(io.BytesIO(content)).to_pydict()
+
+
+def parquet(n_rows, length):
+    """A table of text whose rows all refer to one long name."""
+    rows = pyarrow.array(np.zeros(n_rows, np.int32))
+    table = pyarrow.table({"name": pyarrow.DictionaryArray.from_arrays(rows, pyarrow.array(["x" * length]))})
+    content = io.BytesIO()
+    pyarrow.parquet.write_table(table, content, store_schema=False)
+    return content.getvalue()
+
+
+def read_compact(content):
+    return isolated.call("trainer.models.compact.expand", content, file="x.mat")
+
+
+def npy(shape, dtype, values=b""):
+    """An array of numpy that says of itself what it likes."""
+    head = f"{{'descr': {dtype!r}, 'fortran_order': False, 'shape': {shape}}}".encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head + values
+
+
+def npz(array):
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("a/kernel.npy", array)
+    return content.getvalue()
+
+
+def packed_npz(n_bytes):
+    """Compact weights of so many zeros, compressed."""
+    head, block = npy((n_bytes,), "|i1"), bytes(10**7)
+    packed = deflated(head, block, n_bytes // len(block))[2:]  # without zlib's header
+    sizes = struct.pack("<III", 0, len(packed), len(head) + n_bytes)
+    name = b"a/kernel.npy"
+    local = (
+        struct.pack("<4s5H", b"PK\3\4", 20, 0, 8, 0, 0) + sizes + struct.pack("<HH", len(name), 0) + name + packed
+    )
+    entry = struct.pack("<4s6H", b"PK\1\2", 20, 20, 0, 8, 0, 0) + sizes
+    entry += struct.pack("<5HII", len(name), 0, 0, 0, 0, 0, 0) + name
+    return local + entry + struct.pack("<4s4HIIH", b"PK\5\6", 0, 0, 1, 1, len(entry), len(local), 0)
+
+
+CELL = element(14, b"")
+HOSTILE = {
+    "100 M letters": (
+        read_mat,
+        lambda: mat(4, (1, 10**8), struct.pack("<II", 4, 2 * 10**8), "日".encode("utf-16-le") * 10**6, 100),
+    ),
+    "25 M cells": (read_mat, lambda: mat(1, (1, 25 * 10**6), b"", CELL * 10**6, 25)),
+    "200 M fields": (
+        read_mat,
+        lambda: mat(
+            *(2, (1, 1), element(5, struct.pack("<i", 1)) + struct.pack("<II", 1, 2 * 10**8), b"a" * 10**6, 200)
+        ),
+    ),
+    "HDF5 of 4 TB": (read_pascals, huge_matrix),
+    "Parquet of 5 GB": (read_parquet, lambda: parquet(2000, 2_500_000)),
+    "Parquet of 45 M rows": (read_parquet, lambda: parquet(45 * 10**6, 10)),
+    "compact of 4 GB": (read_compact, lambda: packed_npz(4 * 10**9)),
+    "compact of 4 TB": (read_compact, lambda: npz(npy((2**42,), "|i1"))),
+    "compact of dates": (read_compact, lambda: npz(npy((1,), "<M8[s]", bytes(8)))),
+    "compact of nonsense": (read_compact, lambda: npz(npy("(1,,", "|i1"))),
+    "compact of objects": (read_compact, lambda: npz(npy((1,), "|O"))),
+}
+"""Inputs of the review of 2026-11-23, and their like: what reads each, and what makes it."""
+
+
+def measure():
+    """Read all of HOSTILE; prints a JSON object: name -> seconds, bytes of memory, message."""
+    measured = {}
+    for name, (read, make) in HOSTILE.items():
+        content = make()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        try:
+            read(content)
+            message = "accepted"
+        except UserError as error:
+            message = str(error)
+        isolated.end()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        measured[name] = seconds, after.ru_maxrss * 1024, message
+    print(json.dumps(measured))
+
+
+@pytest.fixture(scope="module")
+def measured():
+    """The result of `measure` in a process whose only child is the worker."""
+    code = f"from {__name__} import measure; measure()"
+    done = subprocess.run((sys.executable, "-c", code), stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit memory")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_small_files_that_unpack_to_much_are_refused_in_10_s_and_2_gb(name, measured):
+    seconds, memory_bytes, message = measured[name]
+    assert message.startswith("x.mat ")
+    assert seconds < 10
+    assert memory_bytes < 2e9
+
+
+def test_compact_weights_that_are_sound_are_expanded():
+    content = compact.encode({"a/kernel": np.ones((1, 1, 2, 3), np.float32)})
+    with h5py.File(io.BytesIO(read_compact(content))) as file:
+        np.testing.assert_array_equal(file["layers/conv2d/vars/0"], np.ones((1, 1, 2, 3)))

@@ -1,0 +1,322 @@
+"""Read the fixations in MATLAB files, in the forms of the datasets' authors.
+
+SciPy and h5py read them in the worker of `trainer.isolated`. The functions up to the first heading run in this
+process, and send it the bytes of a file; all others run there.
+"""
+
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import h5py  # type: ignore[import-untyped]
+import numpy as np
+from numpy.typing import NDArray
+from scipy.io import loadmat
+
+from trainer import isolated
+from trainer.data.gaze import MAX_POINT_SHARE, Fixations, Gaze, Size
+from trainer.errors import UserError
+from trainer.sources import Member
+
+MOST_BYTES = 2**28
+"""Size of the largest file that is read; those of the authors have some 10 MB."""
+OSIE_SIZE = (600, 800)
+"""(height, width) of OSIE's images, pixels."""
+CROWD_SIZE = (768, 1024)
+"""(height, width) of the images of Saliency in crowd, pixels."""
+REMEDY = "download or export it again"
+
+Points = NDArray[np.float64]
+"""(n, 2) of (y, x), pixels counted from 0; any numbers."""
+Observers = NDArray[np.int64] | None
+"""(n,): the observer of each point, counted from 0; None if observers are not told apart."""
+
+
+@dataclass(frozen=True)
+class _File:
+    """A MATLAB file in memory."""
+
+    origin: str
+    """Its name in messages."""
+    content: bytes
+
+
+def read(member: Member, size: Size) -> Gaze:
+    """The fixations of one image, from a file of SALICON, CAT2000, DUT-OMRON, or of OSIE's mouse tracking.
+
+    Args:
+        member: the file.
+        size: (h, w) of the image, pixels.
+
+    Raises:
+        UserError: the file is damaged, has another form, or is of an image of another size.
+    """
+    gaze: Gaze = isolated.call(f"{__name__}.read_one", _file(member), size, file=member.origin, remedy=REMEDY)
+    return gaze
+
+
+def read_all(reader: str, files: Mapping[str, Member]) -> dict[str, Fixations]:
+    """The fixations of all images of a dataset.
+
+    Args:
+        reader: a name in `READERS`.
+        files: name in lower case -> file.
+
+    Returns:
+        Name of an image without its ending -> its fixations.
+
+    Raises:
+        UserError: a file is damaged, has another form, or refers to other files.
+    """
+    contents = {name: _file(member) for name, member in files.items()}
+    origin = " and ".join(member.origin for member in files.values())
+    found: dict[str, Fixations] = isolated.call(
+        f"{__name__}.read_set", reader, contents, file=origin, remedy=REMEDY
+    )
+    return found
+
+
+def _file(member: Member) -> _File:
+    return _File(member.origin, member.content(MOST_BYTES))
+
+
+# === The fixations of one image ===
+
+
+def read_one(file: _File, size: Size) -> Gaze:
+    """The result of `read`; errors about the form of the file are a `ValueError`, or SciPy's own."""
+    content = _variables(file, "gaze", "fixLocs", "s", "fixations")
+    if "fixLocs" in content:
+        return _of_matrix(content["fixLocs"], file, size)
+    if "s" in content:
+        return _of_list(content["s"], file, size)
+    if "fixations" in content:
+        return _of_samples(content["fixations"], file, size)
+    return _of_observers(content["gaze"], size)
+
+
+def _variables(file: _File, *names: str) -> dict[str, Any]:
+    """The variables `names` that a file has, at least one."""
+    found = loadmat(io.BytesIO(file.content), variable_names=names)
+    content = {name: value for name, value in found.items() if name in names}
+    if not content:
+        raise ValueError(f"it has no variable named {' or '.join(names)}")
+    return content
+
+
+def _of_observers(structs: Any, size: Size) -> Gaze:
+    """Read SALICON's variable: one struct for each observer, whose `fixations` are (x, y), counted from 1."""
+    observers = [_columns(points, 2) for points in structs["fixations"].ravel()]
+    points = np.concatenate(observers)[:, ::-1]
+    whose = np.repeat(np.arange(len(observers)), [len(each) for each in observers])
+    # One element may be one observer, or all.
+    return Gaze.inside(np.trunc(points) - 1, whose if len(observers) > 1 else None, size)
+
+
+def _of_matrix(matrix: Any, file: _File, size: Size) -> Gaze:
+    """Read CAT2000's variable: a matrix (h, w) that is not 0 at the fixations."""
+    values = _numbers(matrix)
+    if values.shape != size:
+        raise _other_size(file, values.shape, size)
+    marked = values > 0
+    if np.isnan(values).any():
+        raise ValueError("a matrix with elements that are no numbers")
+    if np.count_nonzero(marked) >= MAX_POINT_SHARE * values.size:
+        raise ValueError(f"{np.count_nonzero(marked)} of {values.size} pixels are fixated, as in a density")
+    return Gaze(np.argwhere(marked), None)
+
+
+def _of_list(rows: Any, file: _File, size: Size) -> Gaze:
+    """Read DUT-OMRON's variable: rows (a, b, number).
+
+    Sorted by number, the first row is (width, height), and the others are (x, y), counted from 0. Numbers above 0
+    are those of the observers (pysaliency, external_datasets/dut_omrom.py), who may have others in other images.
+    """
+    values = _columns(rows, 3)
+    values = values[np.argsort(values[:, 2], kind="stable")]
+    width, height = values[0, :2]
+    if not _fits((height, width), size):
+        raise _other_size(file, (height, width), size)
+    return Gaze.inside(values[1:, 1::-1], _counted(values[1:, 2]), size)
+
+
+def _of_samples(struct: Any, file: _File, size: Size) -> Gaze:
+    """Read OSIE's mouse tracking: a struct of `coord`, rows (y, x) counted from 1, and `subj`, their observers.
+
+    The rows are the positions of a moving cursor, some 120 for each observer, and no fixations. A pixel counts
+    once for each observer: in the authors' maps it counts once for all (their `computeMouseFixationMaps.m`).
+    """
+    if not _fits(OSIE_SIZE, size):
+        raise _other_size(file, OSIE_SIZE, size)
+    points, subjects = (_columns(struct[name].item(), n) for name, n in (("coord", 2), ("subj", 1)))
+    samples = np.concatenate([subjects, points], axis=1)
+    samples = samples[np.sort(np.unique(samples, axis=0, return_index=True)[1])]
+    return Gaze.inside(np.trunc(samples[:, 1:]) - 1, _counted(samples[:, 0]), size)
+
+
+def _columns(values: Any, n: int) -> NDArray[np.float64]:
+    """A matrix (m, n); an empty one may have any shape."""
+    matrix = _numbers(values)
+    if not matrix.size:
+        return np.zeros((0, n))
+    if matrix.ndim != 2 or matrix.shape[1] != n:
+        raise ValueError(f"a matrix of {' x '.join(map(str, matrix.shape))}, which has not {n} columns")
+    return matrix
+
+
+def _numbers(values: Any) -> NDArray[np.float64]:
+    """An array of real numbers or of NaN; `ValueError` for texts, structs, complex and infinite numbers."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise ValueError("something else than real numbers")
+    real = array.astype(np.float64)
+    if np.isinf(real).any():
+        raise ValueError("an infinite number")
+    return real
+
+
+def _counted(observers: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The observers (n,), counted from 0 in the order of their numbers; `ValueError` for NaN."""
+    if np.isnan(observers).any():
+        raise ValueError("an observer whose number is none")
+    return np.unique(observers, return_inverse=True)[1].astype(np.int64)
+
+
+def _fits(stated: tuple[float, float], size: Size) -> bool:
+    """Whether the size (h, w) that a file states is that of the image; rounding may change a side by one pixel."""
+    return all(abs(side - actual) <= 1 for side, actual in zip(stated, size, strict=True))
+
+
+def _other_size(file: _File, shape: tuple[float, ...], size: Size) -> UserError:
+    return UserError(
+        f"{file.origin} is of an image of {' x '.join(f'{side:g}' for side in shape)} pixels (height x width), "
+        f"but its image is {size[0]} x {size[1]}; replace one of the two"
+    )
+
+
+# === The fixations of all images of a dataset ===
+
+
+def read_set(reader: str, files: Mapping[str, _File]) -> dict[str, Fixations]:
+    """The result of `read_all`; errors about the form of a file are a `ValueError`, or the library's own."""
+    return READERS[reader](files)
+
+
+def _fixations(points: Points, observers: Observers, expected: Size | None, origin: str) -> Fixations:
+    return Fixations(origin, partial(_in_image, points, observers, expected, origin))
+
+
+def _in_image(points: Points, observers: Observers, expected: Size | None, origin: str, size: Size) -> Gaze:
+    """The fixations in an image of `size` (h, w); `UserError` if another size is expected."""
+    if expected and not _fits(expected, size):
+        raise UserError(
+            f"{origin} are of an image of {expected[0]} x {expected[1]} pixels (height x width), but its image is "
+            f"{size[0]} x {size[1]}; take the images as the authors publish them"
+        )
+    return Gaze.inside(points, observers, size)
+
+
+def _read_osie(files: Mapping[str, _File], size: Size = OSIE_SIZE) -> dict[str, Fixations]:
+    """Read `fixations.mat` of OSIE and of Saliency in crowd, whose images all have one size (h, w).
+
+    It has one cell for each image, with its name `img` and its `subjects`, each with `fix_x` and `fix_y`, pixels
+    from 0.
+    """
+    (file,) = files.values()
+    found: dict[str, Fixations] = {}
+    for cell in _variables(file, "fixations")["fixations"].ravel():
+        image = _content(cell)
+        name = str(_content(image["img"]))
+        stem = name.rpartition(".")[0]
+        if not stem or stem in found:
+            raise ValueError(f"two images or none are named {name!r}")
+        observers = [_osie_points(_content(subject)) for subject in image["subjects"].ravel()]
+        whose = np.repeat(np.arange(len(observers)), [len(points) for points in observers])
+        origin = f"the fixations of {name} in {file.origin}"
+        found[stem] = _fixations(np.concatenate(observers), whose, size, origin)
+    return found
+
+
+def _osie_points(subject: Any) -> Points:
+    columns = [_numbers(subject[name]).ravel() for name in ("fix_y", "fix_x")]
+    return np.stack(columns, axis=-1)
+
+
+def _content(cell: Any) -> Any:
+    """The value inside of nested cells and structs of one element."""
+    while isinstance(cell, np.ndarray) and cell.size == 1:
+        cell = cell.ravel()[0]
+    return cell
+
+
+def _read_pascals(files: Mapping[str, _File]) -> dict[str, Fixations]:
+    """Read `pascalFix.mat`, and `pascalSize.mat` if it is there; an image's name is its number, from "1".
+
+    `fixCell` refers to one matrix for each image, whose columns in MATLAB are y, x and the observer, counted from
+    1 (pysaliency, external_datasets/pascal_s.py). `sizeData` has the height and the width of each image.
+    """
+    if "pascalfix.mat" not in files:
+        raise UserError("pascalSize.mat is there without pascalFix.mat; add that file of the authors")
+    file = files["pascalfix.mat"]
+    matrices = _read_hdf5(file, "fixCell", _matrices)
+    sizes: list[Size | None] = [None] * len(matrices)
+    if "pascalsize.mat" in files:
+        height_width = _read_hdf5(files["pascalsize.mat"], "sizeData", _sizes)
+        if len(height_width) != len(matrices):
+            raise UserError(
+                f"{files['pascalsize.mat'].origin} has the sizes of {len(height_width)} images, but {file.origin} "
+                f"has the fixations of {len(matrices)}; download both again"
+            )
+        sizes = [*height_width]
+    found = {}
+    for index, ((points, observers), size) in enumerate(zip(matrices, sizes, strict=True)):
+        origin = f"the fixations of image {index + 1} in {file.origin}"
+        found[str(index + 1)] = _fixations(points, observers, size, origin)
+    return found
+
+
+def _matrices(hdf5: h5py.File, cells: h5py.Dataset) -> list[tuple[Points, Observers]]:
+    """The points and the observers in each of the matrices to which the cells refer."""
+    matrices = []
+    for number, reference in enumerate(np.asarray(cells).ravel(), 1):
+        values = _inside(hdf5[reference])
+        matrix = np.zeros((3, 0)) if "MATLAB_empty" in values.attrs else _numbers(values)
+        if matrix.ndim != 2 or len(matrix) < 2:
+            raise ValueError(f"image {number} has a matrix of {matrix.shape[::-1]}, not of columns y and x")
+        observers = _counted(matrix[2]) if len(matrix) > 2 else None
+        matrices.append((np.trunc(matrix[:2].T) - 1, observers))
+    return matrices
+
+
+def _sizes(_: h5py.File, data: h5py.Dataset) -> list[Size]:
+    values = _numbers(data)
+    if values.ndim != 2 or len(values) != 2 or np.isnan(values).any():
+        raise ValueError(f"a matrix of {values.shape[::-1]}, not of columns height and width")
+    return [(int(height), int(width)) for height, width in values.T]
+
+
+def _read_hdf5(file: _File, name: str, reading: Callable[[h5py.File, h5py.Dataset], list[Any]]) -> list[Any]:
+    """The result of `reading` for the variable `name` of a file of MATLAB 7.3, which is HDF5."""
+    with h5py.File(io.BytesIO(file.content), "r") as hdf5:
+        if not isinstance(hdf5.get(name, getlink=True), h5py.HardLink):
+            raise ValueError(f"it has no variable {name} of its own")
+        return reading(hdf5, _inside(hdf5[name]))
+
+
+def _inside(data: Any) -> h5py.Dataset:
+    """The array itself; HDF5 would read one from any other file of this machine that it names."""
+    if not isinstance(data, h5py.Dataset):
+        raise ValueError(f"{data.name} is not a matrix")
+    if data.external or data.is_virtual:
+        raise ValueError(f"{data.name} is in another file")
+    return data
+
+
+READERS: dict[str, Callable[[Mapping[str, _File]], dict[str, Fixations]]] = {
+    "osie": _read_osie,
+    "crowd": partial(_read_osie, size=CROWD_SIZE),
+    "pascals": _read_pascals,
+}
+"""`Rule.reader` -> what reads the files of this reader."""
