@@ -13,9 +13,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 UV_INSTALLED := $(VENV)/.uv
 UV := $(BIN)/python requirements/uv.py
-# The TPU compiler that needs no TPU; it has an environment of its own, since TensorFlow asks for an older libtpu.
+# The TPU compiler that needs no TPU: the libtpu of the tpu image, by the jax of its time, in an environment of its own.
 COMPILER := .venv-check-tpu
-COMPILER_PINS := jax==0.10.2 libtpu==0.0.51
+COMPILER_PINS := jax==0.5.3 libtpu==0.0.10
 # The TensorFlow of Google's serving containers, for Python 3.11 at the latest; its gRPC messages ask for a second one.
 SERVING := .venv-serving
 SERVING_PINS := tensorflow-cpu==2.15.1 tensorflow-serving-api==2.15.1
@@ -157,7 +157,7 @@ requirements: $(UV_INSTALLED) ## Write the pins of requirements/*.txt from pypro
 	$(call pin,tpu) $(only_x86) --extra tpu
 	echo uv | $(call pin,uv,-) --universal
 	@# These two checks are for Linux x86-64 alone. tensorflow-cpu is the `tensorflow` that the API needs.
-	printf '%s\n' $(COMPILER_PINS) | $(call pin,tpu-check,-) $(only_x86) --constraints requirements/cpu.txt
+	printf '%s\n' $(COMPILER_PINS) | $(call pin,tpu-check,-) $(only_x86) --constraints requirements/tpu.txt
 	printf '%s\n' $(SERVING_PINS) | $(call pin,serving,-) $(only_x86) --excludes <(echo tensorflow)
 	printf '%s\n' pip-audit zizmor | $(call pin,audit,-) --universal
 

@@ -20,6 +20,9 @@ HERMETIC = {
     "TPU_LOG_DIR": "disabled",
     "TPU_MIN_LOG_LEVEL": "3",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_WORKER_ID": "0",
 }
 """There is no TPU: no metadata server, no device that only one process can use, and no log folder."""
 BYTES = {"f32": 4, "bf16": 2}
@@ -41,24 +44,20 @@ def main() -> int:
 def compile_text(text: str, topology: str) -> dict[str, float]:
     """Compile HLO text for every chip of `topology` (such as 2x4), and return its counts."""
     import numpy as np
-    from jax._src.interpreters import mlir
-    from jax._src.lib import _jax, xla_client
-    from jax._src.lib.mlir import ir
+    from jax._src.lib import xla_client, xla_extension
     from jax.experimental import topologies
 
     bounds: dict[str, Any] = {"chips_per_host_bounds": (1, 1, 1)} if topology == "1x1" else {}
     slice_ = topologies.get_topology_desc(topology_name=f"v5e:{topology}", platform="tpu", **bounds)
     # StableHLO has no copy of a variable; a reshape to the same shape is equivalent.
     text = re.sub(r"(= \S+ )copy\(", r"\1reshape(", text)
-    module = xla_client.hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
-    with mlir.make_ir_context():
-        program = ir.Module.parse(_jax.mlir.hlo_to_stablehlo(module))
+    module = xla_extension.hlo_module_from_text(text).as_serialized_hlo_module_proto()
+    program = xla_extension.mlir.xla_computation_to_mlir_module(xla_client.XlaComputation(module))
     chips = len(slice_.devices)
     options = xla_client.CompileOptions()
     options.num_replicas, options.num_partitions = chips, 1
     options.device_assignment = xla_client.DeviceAssignment.create(np.arange(chips).reshape(chips, 1))
-    devices = _jax.DeviceList(tuple(slice_.devices))
-    compiled = slice_.devices[0].client.compile(program, devices, options)
+    compiled = slice_.devices[0].client.compile(program, options)
     costs, memory = compiled.cost_analysis(), compiled.get_compiled_memory_stats()
     costs = costs[0] if isinstance(costs, list) else costs
     return {
