@@ -34,7 +34,7 @@ LONG = (
     "trainer/training/test_train.py",
     "trainer/training/test_step.py",
     "components/test_components.py",
-    "fuzz/test_sample.py",
+    "test_bad_samples.py",
     "trainer/models/test_importing.py",
     "trainer/data/test_batches.py",
     "trainer/models/test_saved_model.py",
