@@ -45,7 +45,6 @@ LONG = (
     "pipeline/vertex/test_submit.py",
     "trainer/evaluation/test_compare.py",
     "trainer/test_demo_server.py",
-    "test_vertex_guide.py",
 )
 """Test files that take more than ten seconds, the longest first; a file that is not here only begins later."""
 
