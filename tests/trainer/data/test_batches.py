@@ -143,14 +143,14 @@ def rewritten(tmp_path, numbers, size=(32, 40)):
 )
 def test_missing_and_repeated_images_are_damage(tmp_path, numbers, message):
     folder = rewritten(tmp_path, numbers)
-    with pytest.raises(UserError, match=message + ".*; prepare the dataset again"):
+    with pytest.raises(UserError, match=message):
         Split.load(folder, Manifest.load(folder), "train")
 
 
 def test_records_of_another_size_are_damage(tmp_path):
     folder = rewritten(tmp_path, [0, 1, 2])
     other = dataclasses.replace(Manifest.load(folder), image_size=(32, 48))
-    with pytest.raises(UserError, match=r"prepared is incomplete or damaged .*prepare the dataset again"):
+    with pytest.raises(UserError, match=r"prepared is incomplete or damaged"):
         Split.load(folder, other, "train")
 
 
