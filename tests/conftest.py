@@ -77,7 +77,17 @@ def pytest_collection_finish():
     """Leave the modules out of the search for garbage, which went through all their objects again and again."""
     gc.collect()
     gc.freeze()
+    # Python searches all objects when a quarter as many are new as the last such search left. That was before the
+    # modules were left out: without another one, no network of a test would be found for millions of objects.
+    gc.collect()
     gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def no_garbage_between_files():
+    """Free what the tests of a file leave: networks, their optimizers and graphs are in cycles."""
+    yield
+    gc.collect()
 
 
 def names_of_callers(context=0):
