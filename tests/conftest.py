@@ -39,6 +39,7 @@ LONG = (
     "trainer/data/test_batches.py",
     "trainer/models/test_saved_model.py",
     "test_serving.py",
+    "test_docs.py",
     "test_install.py",
     "trainer/evaluation/test_evaluate.py",
     "trainer/models/test_weights.py",
