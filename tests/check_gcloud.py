@@ -4,7 +4,9 @@ It is told that servers on loopback are Google's. They answer as the APIs descri
 think of a request, only they know.
 """
 
+import json
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -14,6 +16,7 @@ import time
 import pytest
 
 from tests import vertex_models  # noqa: F401 - routes
+from tests.guide import GCLOUD, PAGES
 from tests.https import STORAGE, answered_by
 from tests.pipeline.vertex import test_images
 from tests.test_images import BUILD
@@ -223,3 +226,23 @@ def test_commands_of_the_guide_to_serving_are_accepted(environment, vertex):
         "ports": [{"containerPort": 8080}],
     }
     assert vertex.sent("POST", "endpoints/7:rawPredict")
+
+
+# === What is written down ===
+
+
+def test_commands_of_the_documentation_are_parsed(tmp_path, monkeypatch):
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
+    lines = [words for page in PAGES for words in page.commands if words[0] == "gcloud"]
+    assert len(lines) > 20
+    # Its parser checks the form of a project's id, and takes the word after --recursive for its value.
+    moved = [sorted(words, key="--recursive".__eq__) for words in lines]
+    commands = [shlex.join(words).replace("$PROJECT", "my-project-1").replace("'", "") for words in moved]
+    mistake = "gcloud ai models list --regoin=us-central1"
+    path = tmp_path / "commands.json"
+    path.write_text(json.dumps([{"command_string": command} for command in [*commands, mistake]]))
+    # A command of its developers, which parses others without running them.
+    lint = [GCLOUD, "meta", "lint-gcloud-commands", f"--commands-file={path}", "--quiet"]
+    finished = subprocess.run(lint, capture_output=True, text=True, timeout=120, check=True)
+    refused = {each["command_string"]: each for each in json.loads(finished.stdout) if not each["success"]}
+    assert list(refused) == [mistake], refused

@@ -1,63 +1,187 @@
-"""What is written down exists: commands, flags, files, pins; and nothing of the machine it was written on."""
+"""What the documentation says can be done: its commands parse, its links lead somewhere, its table is the code's.
 
+The quick ones of its commands run, and so do its blocks of Python.
+"""
+
+import contextlib
 import functools
+import io
 import pathlib
 import re
+import shlex
+import shutil
 import subprocess
-import sys
-import tomllib
 
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
+from pipeline.__main__ import WITH_ASSIGNMENTS
+from pipeline.__main__ import parse as parse_pipeline
+from pipeline.commands.flags import passed_parameters
 from pipeline.graph.parameters import PARAMETERS
-from trainer.artifacts import COMPACT_WEIGHTS
+from tests import dataset_page
+from tests.guide import BLOCK, PAGES, ROOT
+from tests.narrow import narrowed
+from tests.test_makefile import make
+from tests.trainer import predictable
+from trainer.__main__ import _parser, main
+from trainer.artifacts import ALIASES, COMPACT_WEIGHTS, MODEL_CONFIG, VERSION_EXTRA
+from trainer.data.roles import place_all
+from trainer.datasets import DATASETS
+from trainer.files import write_json
 from trainer.models import pretrained
+from trainer.sources import Member
 
-ROOT = pathlib.Path(__file__).parent.parent
-PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
-    *sorted((ROOT / "docs").rglob("*.md")),
-]
-OTHER_PAGES = [ROOT / name for name in ("CHANGELOG.md", "examples/README.md", "tests/golden/README.md")]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-MACHINES = ("cpu", "gpu", "tpu")
-SETS = (*MACHINES, "dev")
-LINUX = {"sys_platform": "linux", "platform_machine": "x86_64"}
-LINUX_ON_ARM = {"sys_platform": "linux", "platform_machine": "aarch64"}
-MAC = {"sys_platform": "darwin", "platform_machine": "arm64"}
-PLATFORMS = {
-    "cpu": (LINUX, LINUX_ON_ARM, MAC),
-    "gpu": (LINUX,),
-    "tpu": (LINUX,),
-    "dev": (LINUX, LINUX_ON_ARM, MAC),
-}
-MAKE_OPTIONS = {"TARGET", "ENV", "RUN_DIR", "RESUME", "ARGS", "GPU"}
+QUICK = ("predict", "datasets")
+"""Commands of `trainer` that run here, with a narrow model."""
+KFP = "kfp --endpoint http://localhost:8080 run create "
 
 
-def documented():
-    """(page, line) of every line of code in the documentation, commands over several lines joined."""
-    for page in PAGES:
-        text = page.read_text()
-        fenced = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-        inline = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
-        for block in [*fenced, *inline]:
-            for line in block.replace("\\\n", " ").splitlines():
-                yield page.relative_to(ROOT), line.partition(" #")[0].strip()
+def names(page):
+    return page.name
 
 
-def commands(pattern):
-    found = [(page, line, match) for page, line in documented() for match in re.finditer(pattern, line)]
-    assert found, f"no page has a command like {pattern}"
-    return found
+# === Commands ===
+
+
+def parse(words):
+    """Parse `python -m trainer ...` or `python -m pipeline ...`; an error or an exit if it is wrong."""
+    _, _, module, *arguments = words
+    if module == "trainer":
+        _parser().parse_args(arguments)
+        return
+    parsed, assignments = parse_pipeline(arguments)
+    if parsed.command in WITH_ASSIGNMENTS:
+        given = passed_parameters(parsed, assignments)
+        assert given.keys() >= {each.partition("=")[0] for each in assignments}
 
 
 @functools.cache
-def help_of(*module_and_command):
-    arguments = [sys.executable, "-m", *module_and_command, "--help"]
-    finished = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    return finished.stdout if finished.returncode == 0 else ""
+def lines_of_make(*arguments):
+    """The lines that `make` would run."""
+    finished = make("--dry-run", *arguments)
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout.splitlines()
+
+
+@functools.cache
+def help_of(module, command):
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), pytest.raises(SystemExit):
+        parse(["python", "-m", module, command, "--help"])
+    return printed.getvalue()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_commands_of_the_blocks_are_parsed(page):
+    for words in page.commands:
+        if words[:3] in (["python", "-m", "trainer"], ["python", "-m", "pipeline"]):
+            parse(words)
+        elif words[0] == "python" and words[1].endswith(".py"):
+            assert (ROOT / words[1]).is_file(), words
+        elif words[0] == "make":
+            for line in lines_of_make(*words[1:]):
+                if " -m trainer" in line or " -m pipeline" in line:
+                    parse(shlex.split(line))
+        elif shlex.join(words).startswith(KFP):
+            assert {word.partition("=")[0] for word in words if re.match(r"\w+=", word)} <= PARAMETERS.keys()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_commands_in_sentences_exist_and_have_their_flags(page):
+    for span in page.spans:
+        if found := re.match(r"python -m (trainer|pipeline) ([a-z][a-z-]*)(.*)", span):
+            module, command, rest = found.groups()
+            text = help_of(module, command)
+            for flag in re.findall(r"(?<!\S)--[a-z][a-z-]*", rest):
+                assert re.search(rf"{flag}(?![a-z-])", text), span
+        elif found := re.match(r"python -m ((?:benchmarks|tests)[\w.]*)", span):
+            assert (ROOT / f"{found[1].replace('.', '/')}.py").is_file(), span
+        elif span.startswith("make "):
+            lines_of_make(*shlex.split(span)[1:])
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A working directory as after a training: the examples, `model`, and the registry with it."""
+    folder = tmp_path_factory.mktemp("work")
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    model = folder / "models" / "msinet" / "1" / VERSION_EXTRA
+    with narrowed():
+        predictable.write_model(model, predictable.network(3))
+        facts = {"dataset": "osie", "source": "gs://data/osie", "image_size": predictable.SIZE}
+        write_json(model / MODEL_CONFIG, facts)
+        write_json(folder / "models" / "msinet" / ALIASES, {"default": 1})
+        (folder / "model").symlink_to(model)
+        yield folder
+
+
+def quick_commands():
+    """Each command that runs here, once."""
+    found = [words for page in PAGES for words in page.commands if words[:3] == ["python", "-m", "trainer"]]
+    return dict.fromkeys(shlex.join(words) for words in found if words[3] in QUICK and "mymodel" not in words)
+
+
+@pytest.mark.parametrize("command", quick_commands())
+def test_quick_commands_run(command, work, monkeypatch, capsys):
+    monkeypatch.chdir(work)
+    main(shlex.split(command)[3:])
+    assert capsys.readouterr().out
+
+
+def test_blocks_of_python_run(work, monkeypatch, capsys):
+    monkeypatch.chdir(work)
+    (page,) = (page for page in PAGES if page.name == "docs/python.md")
+    exec("\n".join(text for language, text in BLOCK.findall(page.text) if language == "python"), {})
+    assert [line.partition(": ")[0] for line in capsys.readouterr().out.splitlines()] == ["button", "photo"]
+
+
+# === Links and tables ===
+
+
+@functools.cache
+def anchors(path):
+    """The anchors that GitHub gives to the headings of a page, and those that its HTML names."""
+    prose = BLOCK.sub("", path.read_text())
+    titles = re.findall(r"^#+ (.+)$", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", prose), re.MULTILINE)
+    headings = {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+    return headings | set(re.findall(r'<\w+ (?:id|name)="([^"]+)"', prose))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_links_between_pages_lead_somewhere(page):
+    for link in re.findall(r"""(?:\]\(|(?:href|src)=["'])([^)\s"']+)""", page.prose):
+        path, _, anchor = link.partition("#")
+        target = page.path.parent / path if path else page.path
+        if "://" not in link:
+            assert target.exists(), link
+            assert not anchor or target.suffix != ".md" or anchor in anchors(target.resolve()), link
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_files_that_contributors_are_sent_to_exist(name):
+    paths = set(re.findall(r"`((?:trainer|pipeline|components|tests)/[\w/.]*)`", (ROOT / name).read_text()))
+    assert len(paths) > 10
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_table_and_sections_of_the_datasets_are_those_of_the_rows():
+    text = dataset_page.PAGE.read_text()
+    written = dataset_page.BLOCK.search(text)[0]
+    assert written == dataset_page.sections(), "write it with `python -m tests.dataset_page`"
+    for name, row in DATASETS.items():
+        if row.places:
+            assert f"| [{name}]({row.homepage}) | {row.n_train:,}, {row.n_valid:,} |" in text
+
+
+@pytest.mark.parametrize("name", [name for name, row in DATASETS.items() if row.places])
+def test_tree_of_each_dataset_names_files_that_it_reads(name):
+    paths = [line.split()[0] for line in dataset_page.tree(DATASETS[name])]
+    paths = [path.replace("SPLIT", "train").replace("CATEGORY", "Action") for path in paths]
+    placed, _ = place_all([Member(path, path, bytes) for path in paths], DATASETS[name])
+    assert len(placed) == len(paths) >= 2
+
+
+# === What is in the repository ===
 
 
 def tracked_files():
@@ -65,122 +189,6 @@ def tracked_files():
     if listed.returncode:
         pytest.skip("not a git checkout, so nothing says which files are the project's")
     return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
-
-
-def requirements(name):
-    """Each requirement of requirements/NAME.txt; every one must be a plain pin with hashes."""
-    text = (ROOT / "requirements" / f"{name}.txt").read_text().replace("\\\n", "")
-    found = []
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            assert re.fullmatch(
-                r"[a-z0-9-]+==[0-9][0-9a-z.+]*( ; [^#]+?)?(\s+--hash=sha256:[0-9a-f]{64})+", line
-            ), line
-            found.append(Requirement(line.partition("--hash")[0]))
-    return found
-
-
-def pins(name, platform=LINUX, python="3.11"):
-    """Version of each package that requirements/NAME.txt has for a platform."""
-    machine = {**platform, "python_version": python, "python_full_version": f"{python}.0"}
-    kept = [each for each in requirements(name) if each.marker is None or each.marker.evaluate(machine)]
-    return {each.name: str(each.specifier).removeprefix("==") for each in kept}
-
-
-def required(extra, platform, python):
-    """The requirements in pyproject.toml for a platform, with one extra and the extras that it includes."""
-    machine = {**platform, "python_version": python, "python_full_version": f"{python}.0"}
-    extras = PROJECT["optional-dependencies"]
-    lines = [*map(Requirement, PROJECT["dependencies"] + extras[extra])]
-    included = [name for line in lines if line.name == PROJECT["name"] for name in line.extras]
-    lines += [Requirement(line) for name in included for line in extras[name]]
-    others = [line for line in lines if line.name != PROJECT["name"]]
-    return [line for line in others if line.marker is None or line.marker.evaluate(machine)]
-
-
-# === Commands ===
-
-
-def test_documented_make_commands_exist():
-    targets = set(re.findall(r"^([a-z][a-z-]*):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    for page, line, match in commands(r"(?:^|&& |\$ )make ((?:[a-z-]+(?: |$))+)"):
-        unknown = set(match[1].split()) - targets
-        assert not unknown, f"{page}: {line}"
-
-
-def test_documented_run_parameters_exist():
-    for page, line, _ in commands(r"make run-pipeline\b.*="):
-        names = set(re.findall(r"(\w+)=", line.partition("make run-pipeline")[2]))
-        assert names <= set(PARAMETERS) | MAKE_OPTIONS, f"{page}: {line}"
-
-
-def test_documented_module_commands_and_flags_exist():
-    for page, line, match in commands(r"python -m (trainer|pipeline)(?: ([a-z][a-z-]*))?([^|;&]*)"):
-        module, command, rest = match.groups()
-        text = help_of(module, command) if command else help_of(module)
-        assert text, f"{page}: {line}: there is no such command"
-        for flag in re.findall(r"(?<!\S)(--[a-z][a-z-]*)", rest):
-            assert re.search(rf"{flag}(?![a-z-])", text), f"{page}: {line}: it has no {flag}"
-        if module == "pipeline" and command == "run":
-            assert set(re.findall(r"(?<!\S)(\w+)=", rest)) <= set(PARAMETERS), f"{page}: {line}"
-
-
-def test_documented_scripts_and_modules_exist():
-    for page, line in documented():
-        for script in re.findall(r"(?:^|\s)(?:\S*/)?python ((?!-)\S+\.py)", line):
-            assert (ROOT / script).is_file(), f"{page}: {line}"
-        for module in re.findall(r"python -m ((?:benchmarks|tests)[\w.]*)", line):
-            assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), f"{page}: {line}"
-
-
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
-def test_files_that_contributors_are_sent_to_exist(page):
-    paths = set(re.findall(r"`((?:trainer|pipeline|components|tests)/[\w/.]*)`", (ROOT / page).read_text()))
-    assert len(paths) > 10
-    assert [path for path in paths if not (ROOT / path).exists()] == []
-
-
-def test_guides_use_plain_words():
-    guides = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    rare = r"\b(to be had|telephones?|anew|likewise|certainly|goes on where|what is no|is no image|processors?)\b"
-    for page in guides:
-        if page.name not in ("log.md", "results.md"):
-            found = re.search(rare, page.read_text(), re.IGNORECASE)
-            assert not found, f"{page.relative_to(ROOT)}: {found[0]}"
-
-
-def prose(page):
-    """The text of a page without its blocks of code."""
-    return re.sub(r"^ *(```|~~~).*?^ *\1", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
-
-
-@functools.cache
-def anchors(page):
-    """The anchors that GitHub gives to the headings of a page, and those that its HTML names."""
-    titles = re.findall(r"^#+ (.+)$", re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", prose(page)), re.MULTILINE)
-    headings = {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
-    return headings | set(re.findall(r'<\w+ (?:id|name)="([^"]+)"', prose(page)))
-
-
-@pytest.mark.parametrize("page", [*PAGES, *OTHER_PAGES], ids=lambda page: str(page.relative_to(ROOT)))
-def test_links_between_pages_lead_somewhere(page):
-    for link in re.findall(r"""(?:\]\(|(?:href|src)=["'])([^)\s"']+)""", prose(page)):
-        path, _, anchor = link.partition("#")
-        target = page.parent / path if path else page
-        if "://" not in link:
-            assert target.exists(), link
-            assert not anchor or target.suffix != ".md" or anchor in anchors(target.resolve()), link
-
-
-# === Files ===
-
-
-def test_golden_files_are_there():
-    named = re.findall(r"^## (\S+\.npz)", (ROOT / "tests/golden/README.md").read_text(), re.MULTILINE)
-    assert {"msinet_reference.npz", "metrics_reference.npz"} <= set(named)
-    for name in named:
-        assert (ROOT / "tests/golden" / name).stat().st_size > 10_000
-    assert (ROOT / "pipeline.yaml").stat().st_size > 10_000
 
 
 def test_tracked_files_name_no_machine_and_no_registry():
@@ -201,52 +209,7 @@ def test_tracked_files_name_no_machine_and_no_registry():
 
 
 def test_no_data_and_no_weights_are_tracked():
-    big = {path.relative_to(ROOT).as_posix(): path.stat().st_size for path in tracked_files()}
-    assert not [name for name in big if re.search(r"\.(h5|zip|gz|mat|tfrecord|pb)$", name)]
+    sizes = {path.relative_to(ROOT).as_posix(): path.stat().st_size for path in tracked_files()}
+    assert not [name for name in sizes if re.search(r"\.(h5|zip|gz|mat|tfrecord|pb)$", name)]
     shipped = (pretrained.FOLDER / COMPACT_WEIGHTS).relative_to(ROOT).as_posix()
-    assert not [name for name, size in big.items() if size > (26_000_000 if name == shipped else 6_000_000)]
-
-
-# === Pins ===
-
-
-@pytest.mark.parametrize("python", ["3.11", "3.12", "3.13"])
-@pytest.mark.parametrize("name", SETS)
-def test_pins_satisfy_the_project(name, python):
-    for platform in PLATFORMS[name]:
-        pinned = pins(name, platform, python)
-        for requirement in required(name, platform, python):
-            version = pinned.get(canonicalize_name(requirement.name))
-            assert version is not None, f"{requirement.name} is not pinned: run `make requirements`"
-            assert requirement.specifier.contains(version), f"{requirement} is pinned at {version}"
-
-
-@pytest.mark.parametrize("name", MACHINES)
-def test_each_set_has_one_tensorflow(name):
-    for platform in PLATFORMS[name]:
-        pinned = pins(name, platform)
-        versions = [version for each, version in pinned.items() if re.fullmatch(r"tensorflow(-cpu|-tpu)?", each)]
-        assert versions == ["2.19.1" if name == "tpu" else "2.20.0"]
-
-
-def test_tools_bring_no_tensorflow_of_their_own():
-    assert not [each.name for each in requirements("dev") if each.name.startswith("tensorflow")]
-
-
-def test_sets_agree_on_every_version():
-    cpu = pins("cpu")
-    for name in ("gpu", "dev"):  # an older TensorFlow drives TPUs, and asks for older packages
-        other = pins(name)
-        shared = cpu.keys() & other.keys()
-        assert len(shared) > 50
-        assert {each: other[each] for each in shared} == {each: cpu[each] for each in shared}
-
-
-@pytest.mark.parametrize("name", ["uv", "tpu-check", "serving", "audit"])
-def test_the_other_sets_are_pinned_with_hashes(name):
-    assert requirements(name)
-
-
-@pytest.mark.parametrize("name", MACHINES)
-def test_machines_get_no_development_tools(name):
-    assert not {"pytest", "ruff", "mypy"} & set(pins(name))
+    assert not [name for name, size in sizes.items() if size > (26_000_000 if name == shipped else 6_000_000)]

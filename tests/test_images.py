@@ -13,14 +13,12 @@ import tomllib
 
 import pytest
 import yaml
-from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from pipeline.__main__ import parse
 from pipeline.graph.environment import Environment, load_environment
-from pipeline.vertex.images import KINDS, MINUTES
+from pipeline.vertex.images import KINDS
 from tests.images import DOCKERFILE, SEARCH_PATHS, environment_of, stages
-from trainer import artifacts
 from trainer.accelerators import ACCELERATORS
 
 ROOT = DOCKERFILE.parent.parent
@@ -55,18 +53,6 @@ def test_every_variant_has_a_stage_and_pins():
         assert (ROOT / "requirements" / f"{variant}.txt").is_file()
 
 
-def test_images_do_without_the_demos_packages():
-    extras = PYPROJECT["project"]["optional-dependencies"]
-    names = {Requirement(line).name for line in extras["demo"]}
-
-    def pinned(variant):
-        pins = (ROOT / "requirements" / f"{variant}.txt").read_text()
-        return names & set(re.findall(r"^([a-z0-9-]+)==", pins, re.MULTILINE))
-
-    assert pinned("dev") == names
-    assert not any(map(pinned, VARIANTS))
-
-
 def test_there_is_an_image_for_every_accelerator():
     assert {each.chip.image for each in ACCELERATORS.values()} == set(VARIANTS)
 
@@ -93,33 +79,6 @@ def test_what_is_installed_is_checked_by_its_hash_and_built_by_what_is_pinned():
     assert all("--no-build-isolation" in each for each in installed[1:])
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_what_builds_packages_is_installed_first_with_its_hashes(variant, tmp_path):
-    shutil.copy(ROOT / "requirements" / f"{variant}.txt", tmp_path / "requirements.txt")
-    choose, first, _ = STAGES["base"].of("RUN")[0].split("&&")
-    subprocess.run(["sh", "-c", choose], cwd=tmp_path, check=True)
-    assert first.split()[-1] == "build.txt"
-    pins = (tmp_path / "build.txt").read_text()
-    assert re.findall("^([a-z-]+)==", pins, re.MULTILINE) == ["setuptools", "wheel"]
-    assert pins.count("--hash=sha256:") == 4
-    assert not pins.rstrip("\n").endswith("\\")
-
-
-def test_variables_are_declared_in_the_stage_that_uses_them():
-    for stage in STAGES.values():
-        declared = set(ARGUMENTS) if stage.base.startswith("$") else set()
-        assert set(re.findall(r"\$\{?(\w+)\}?", stage.base)) <= declared
-        known = {"PATH"} | (set() if stage.name == "base" else set(STAGES["base"].pairs("ENV")))
-        for name, arguments in stage.instructions:
-            # What is within single quotes or after `\$` is not the builder's.
-            used = set(re.findall(r"(?<!\\)\$\{?([A-Z_]+)\}?", re.sub(r"'[^']*'", "", arguments)))
-            assert used <= known, f"{stage.name}: {name} {arguments}"
-            if name == "ARG":
-                known.add(arguments.partition("=")[0])
-            if name == "ENV":
-                known |= set(stage.pairs("ENV"))
-
-
 @pytest.mark.parametrize(("variant", "user"), [("cpu", "1000"), ("gpu", "1000"), ("tpu", "0")])
 def test_runs_as_another_user_than_root_unless_the_chips_belong_to_root(variant, user):
     instructions = [each for stage in image_of(variant) for each in stage.instructions]
@@ -130,16 +89,6 @@ def test_runs_as_another_user_than_root_unless_the_chips_belong_to_root(variant,
     # Whatever writes to the image comes before.
     assert not {"RUN", "COPY", "ADD"} & set(names[names.index("USER") :])
     assert any("useradd" in arguments and "--uid 1000" in arguments for arguments in STAGES["final"].of("RUN"))
-
-
-def test_tasks_bring_their_own_command_and_none_shows_help(tmp_path):
-    # An entry point would come before the command of a pipeline's task.
-    assert not [stage.name for stage in STAGES.values() if stage.of("ENTRYPOINT")]
-    (command,) = STAGES["final"].of("CMD")
-    program, *arguments = yaml.safe_load(command)
-    assert program == "python"
-    finished = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "train" in finished.stdout
 
 
 def test_tpu_variables_are_those_of_the_pjrt_runtime_and_the_library_is_where_they_say():
@@ -181,36 +130,7 @@ def test_pinned_cudnn_convolves_on_every_gpu_of_the_table():
             assert CAPABILITIES[row.chip.vertex_type] >= oldest, f"{row.name} has no kernels in cuDNN {pinned}"
 
 
-def test_labels_and_code_carry_the_commit(monkeypatch):
-    assert STAGES["final"].pairs("LABEL")["org.opencontainers.image.revision"] == "${COMMIT}"
-    for name, value in environment_of("cpu", commit="0123456789ab").items():
-        monkeypatch.setenv(name, value)
-    assert artifacts.code_version.__wrapped__().endswith("+0123456789ab")
-
-
-def test_libraries_say_nothing_of_a_home_folder_that_cannot_be_written(tmp_path):
-    given = {"PATH": os.environ["PATH"], "HOME": "/proc/none"} | environment_of("cpu")
-    assert given["MPLCONFIGDIR"].startswith("/tmp/")
-    given["MPLCONFIGDIR"] = str(tmp_path / "matplotlib")
-    command = [sys.executable, "-c", "import matplotlib; print(matplotlib.get_configdir())"]
-    finished = subprocess.run(command, env=given, capture_output=True, text=True, check=True)
-    assert (finished.stdout.strip(), finished.stderr) == (given["MPLCONFIGDIR"], "")
-
-
-def test_build_without_a_commit_is_refused():
-    check = STAGES["final"].of("RUN")[0]
-    for commit, status in (("", 1), ("0123456789ab", 0)):
-        finished = subprocess.run(["sh", "-c", check], env={"COMMIT": commit}, capture_output=True, text=True)
-        assert finished.returncode == status
-        assert ("--build-arg COMMIT=" in finished.stderr) == bool(status)
-
-
 # === What is in it ===
-
-
-def test_every_package_is_copied():
-    find = PYPROJECT["tool"]["setuptools"]["packages"]["find"]
-    assert {pattern.removesuffix("*") for pattern in find["include"]} <= set(copied())
 
 
 def test_only_what_is_copied_is_sent_to_the_builder():
@@ -219,6 +139,11 @@ def test_only_what_is_copied_is_sent_to_the_builder():
     allowed = {line[1:].rstrip("/") for line in lines if line.startswith("!")}
     assert allowed == {source.split("/")[0] for source in copied()}
     assert not {line.rstrip("/").rpartition("/")[2] for line in lines if not line.startswith("!")} & allowed
+
+
+def test_every_package_is_copied():
+    find = PYPROJECT["tool"]["setuptools"]["packages"]["find"]
+    assert {pattern.removesuffix("*") for pattern in find["include"]} <= set(copied())
 
 
 @pytest.fixture
@@ -234,7 +159,7 @@ def image_folder(tmp_path):
     return tmp_path
 
 
-def test_what_is_copied_is_enough_to_compile_and_to_train(image_folder):
+def test_what_is_copied_is_enough_to_compile(image_folder):
     def run(*arguments):
         variables = os.environ | environment_of("cpu", "0123456789ab") | {"PYTHONDONTWRITEBYTECODE": "1"}
         command = [sys.executable, *arguments]
@@ -247,10 +172,6 @@ def test_what_is_copied_is_enough_to_compile_and_to_train(image_folder):
     assert where[1].endswith("+0123456789ab")
     run("-m", "pipeline", "compile", "--target", "vertex", "--output", "compiled.yaml")
     assert "msinet-cpu" in (image_folder / "compiled.yaml").read_text()
-    run(
-        "-c",
-        "import trainer.training.train, trainer.evaluation.evaluate, trainer.reports.report",
-    )
 
 
 # === Cloud Build ===
@@ -258,35 +179,6 @@ def test_what_is_copied_is_enough_to_compile_and_to_train(image_folder):
 
 def steps(prefix):
     return [step for step in BUILD["steps"] if step["id"].startswith(prefix)]
-
-
-def test_build_uses_each_substitution_and_no_other():
-    used = set(re.findall(r"\$\{(_[A-Z_]+)\}", yaml.safe_dump(BUILD["steps"])))
-    assert used == set(BUILD["substitutions"])
-
-
-def test_build_arguments_are_the_dockerfiles():
-    declared = {name.partition("=")[0] for name in STAGES["final"].of("ARG")} | {"BUILDKIT_INLINE_CACHE"}
-    for step in steps("build-"):
-        arguments = step["args"]
-        # Only BuildKit leaves out the stages of the other variants, which cannot be built with these pins.
-        assert step["env"] == ["DOCKER_BUILDKIT=1"]
-        if step["id"] == "build-serving":
-            assert stages((ROOT / arguments[-1] / "Dockerfile").read_text())[1]["final"]
-            continue
-        given = dict(arguments[i + 1].split("=") for i, each in enumerate(arguments) if each == "--build-arg")
-        assert set(given) == declared
-        assert step["id"] == f"build-{given['VARIANT']}"
-        assert ROOT / arguments[arguments.index("--file") + 1] == DOCKERFILE
-        assert arguments[-1] == "."
-
-
-def test_build_asks_for_no_machine_that_a_new_project_is_refused_and_its_log_can_be_shown():
-    # "Quotas and limits" of Cloud Build: 5 CPUs in a region. A larger machine is an argument of `make images`.
-    assert "machineType" not in BUILD["options"]
-    # "Builds specify where to store logs": of these, gcloud shows what is on Cloud Storage.
-    assert BUILD["options"]["logging"] == "GCS_ONLY"
-    assert int(BUILD["timeout"].removesuffix("s")) >= 2 * 60 * MINUTES
 
 
 def test_images_are_named_as_an_environment_names_them():

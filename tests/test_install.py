@@ -1,14 +1,11 @@
 """What `make` installs, and with which settings. The tests build their own packages and need no network."""
 
-import functools
-import http.server
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import sysconfig
-import threading
 
 import pytest
 
@@ -64,17 +61,13 @@ def no_settings_of_uv(monkeypatch):
         monkeypatch.delenv(name)
 
 
-def install(project, *arguments, **environment):
-    return make_with_wheels(project, "install", *arguments, **environment)
-
-
-def make_with_wheels(project, *arguments, **environment):
+def install(project, *arguments):
     settings = {
         "PIP_FIND_LINKS": str(project / "wheels"),
         "PIP_NO_INDEX": "1",
         "UV_CACHE_DIR": str(project / "cache"),
     }
-    return make(*arguments, folder=project, **settings | environment)
+    return make("install", *arguments, folder=project, **settings)
 
 
 def installed(project):
@@ -90,13 +83,6 @@ def test_pins_are_installed_once(project):
     assert finished.returncode == 0, finished.stderr
     assert installed(project) == {"plain", "cpus", "server", "example"}
     assert "Nothing to be done" in install(project).stdout
-
-
-@pytest.mark.parametrize("forbidden", ["", "1"])
-def test_bytecode_is_written_only_if_imports_may_not_write_it(project, forbidden):
-    assert install(project, PYTHONDONTWRITEBYTECODE=forbidden).returncode == 0
-    written = list(project.glob(".venv/lib/python*/site-packages/__pycache__/plain.*.pyc"))
-    assert len(written) == bool(forbidden)
 
 
 @linux_x86
@@ -124,32 +110,6 @@ def test_failed_installation_for_gpus_is_repeated_for_gpus(project):
     assert installed(project) == {"plain", "cuda", "server", "example"}
 
 
-def test_packages_of_the_user_survive_a_change_of_the_pins(project):
-    assert install(project).returncode == 0
-    write_wheel(project / "wheels", "mine")
-    uv = project / ".venv" / "bin" / "uv"
-    own = [uv, "pip", "install", "--no-index", "--find-links", project / "wheels", "mine"]
-    subprocess.run([*own, "--python", project / ".venv" / "bin" / "python"], check=True, capture_output=True)
-    os.utime(project / "pyproject.toml", (2**31, 2**31))
-    assert "Nothing to be done" not in install(project).stdout
-    assert installed(project) == {"plain", "cpus", "server", "example", "mine"}
-
-
-def test_demo_installs_its_packages_first(project):
-    (project / "trainer.py").write_text("import server, sys; print('serving', *sys.argv[1:])")
-    finished = make_with_wheels(project, "demo", "ARGS=--port 8080")
-    assert finished.returncode == 0, finished.stderr
-    assert finished.stdout.endswith("serving demo --port 8080\n")
-    assert installed(project) == {"plain", "cpus", "server", "example"}
-
-
-def test_pins_without_the_demos_packages_are_named(project):
-    (project / "requirements" / "dev.txt").write_text("")
-    finished = install(project)
-    assert "needs what requirements/ does not pin" in failure(finished, project)
-    assert "server" in finished.stderr
-
-
 # === What cannot be installed ===
 
 
@@ -161,39 +121,20 @@ def failure(finished, project):
     return lines[-1]
 
 
-@pytest.mark.parametrize("wrong", ["--hash=sha256:" + "0" * 64, ""])
-def test_package_without_the_pinned_hash_is_refused_until_it_has_it(project, wrong):
+def test_package_without_the_pinned_hash_is_refused_until_it_has_it(project):
     pins = project / "requirements" / "cpu.txt"
     right = pins.read_text()
     kept, _, _ = right.rpartition("--hash=")
-    pins.write_text(f"{kept}{wrong}\n")
+    pins.write_text(f"{kept}--hash=sha256:{'0' * 64}\n")
     finished = install(project)
-    assert failure(finished, project).startswith("error: the packages could not be installed, as said above")
+    assert failure(finished, project).startswith("error: ")
     assert "hash" in finished.stderr.lower()
     pins.write_text(right)
     assert install(project).returncode == 0
     assert "Nothing to be done" in install(project).stdout
 
 
-def test_unreachable_index_is_an_error_with_a_remedy(project):
-    nowhere = {"PIP_NO_INDEX": "0", "PIP_INDEX_URL": "http://127.0.0.1:1/index", "UV_HTTP_RETRIES": "0"}
-    for wheel in project.glob("wheels/*"):
-        wheel.unlink()
-    sentence = failure(install(project, **nowhere), project)
-    assert "check your connection, or name your mirror with UV_DEFAULT_INDEX or with pip's index-url" in sentence
-
-
-@pytest.mark.parametrize("missing", ["plain>=2", "unpinned"])
-def test_pins_that_do_not_fit_the_project_are_named(project, missing):
-    path = project / "pyproject.toml"
-    path.write_text(PYPROJECT.replace('"plain"', f'"{missing}"'))
-    finished = install(project)
-    assert "needs what requirements/ does not pin" in failure(finished, project)
-    assert "`make requirements`" in failure(finished, project)
-    assert missing.partition(">")[0] in finished.stderr
-
-
-@pytest.mark.parametrize("value", ["2", "yes", "", "$(shell touch pwned)"])
+@pytest.mark.parametrize("value", ["2", "$(shell touch pwned)"])
 def test_gpu_is_one_or_zero(project, value):
     finished = install(project, f"GPU={value}")
     assert finished.returncode != 0
@@ -201,85 +142,14 @@ def test_gpu_is_one_or_zero(project, value):
     assert not (project / "pwned").exists()
 
 
-@pytest.mark.parametrize(
-    ("gpu", "here", "message"),
-    [
-        (1, "Darwin arm64", "TensorFlow 2.20 for GPUs is built for Linux x86_64; this Python is for Darwin arm64"),
-        (
-            1,
-            "Linux aarch64",
-            "TensorFlow 2.20 for GPUs is built for Linux x86_64; this Python is for Linux aarch64",
-        ),
-        (
-            0,
-            "Darwin x86_64",
-            "for CPUs is built for Linux x86_64, Linux aarch64, Darwin arm64; this Python is for Darwin",
-        ),
-    ],
-)
-def test_machine_without_a_build_of_tensorflow_is_named(project, gpu, here, message):
+@pytest.mark.parametrize(("gpu", "here"), [(1, "Darwin arm64"), (1, "Linux aarch64"), (0, "Darwin x86_64")])
+def test_machine_without_a_build_of_tensorflow_is_named(project, gpu, here):
     (site,) = (project / ".venv").glob("lib/python*/site-packages")
     system, machine = here.split()
     fake = f"import platform; platform.system = lambda: '{system}'; platform.machine = lambda: '{machine}'\n"
     (site / "fake.pth").write_text(fake)
     finished = install(project, f"GPU={gpu}")
     sentence = failure(finished, project)
-    assert sentence.startswith("error: ")
-    assert message in sentence
+    assert sentence.startswith("error: TensorFlow 2.20 ")
+    assert here in sentence
     assert installed(project) == set()
-
-
-# === With the settings of pip ===
-
-
-@pytest.fixture
-def mirror(project):
-    """The address of an index on loopback with the wheels, and the paths of the requests to it."""
-    requested = []
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def do_GET(self):
-            requested.append(self.path)
-            super().do_GET()
-
-        def log_message(self, *arguments):
-            pass
-
-    for wheel in (project / "wheels").iterdir():
-        page = project / "mirror" / "index" / wheel.name.partition("-")[0] / "index.html"
-        page.parent.mkdir(parents=True)
-        shutil.copy(wheel, page.parent)
-        page.write_text(f'<a href="{wheel.name}">{wheel.name}</a>')
-    handler = functools.partial(Handler, directory=project / "mirror")
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/index/", requested
-        server.shutdown()
-        thread.join()
-
-
-@pytest.mark.parametrize("place", ["variable", "file"])
-def test_packages_come_from_the_mirror_that_pip_uses(project, mirror, place):
-    address, requested = mirror
-    settings = {"PIP_NO_INDEX": "0", "PIP_FIND_LINKS": ""}
-    if place == "variable":
-        settings["PIP_INDEX_URL"] = address
-    else:
-        (project / "pip.conf").write_text(f"[install]\nindex-url = {address}\n")
-        settings["PIP_CONFIG_FILE"] = str(project / "pip.conf")
-    finished = install(project, **settings)
-    assert finished.returncode == 0, finished.stderr
-    assert any(path.endswith("/plain-1.0-py3-none-any.whl") for path in requested)
-    assert installed(project) == {"plain", "cpus", "server", "example"}
-
-
-def test_mirror_of_uv_also_provides_uv_itself(project, mirror):
-    address, requested = mirror
-    plain, _ = (project / "requirements" / "cpu.txt").read_text().splitlines()
-    (project / "requirements" / "uv.txt").write_text(plain)
-    (project / ".venv" / ".uv").unlink()
-    finished = install(project, PIP_NO_INDEX="0", PIP_FIND_LINKS="", UV_DEFAULT_INDEX=address)
-    assert finished.returncode == 0, finished.stderr
-    assert requested[0] == "/index/plain/"
-    assert installed(project) == {"plain", "cpus", "server", "example"}

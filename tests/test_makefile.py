@@ -5,7 +5,6 @@ What is installed is in test_install.py.
 
 import os
 import pathlib
-import re
 import shlex
 import shutil
 import subprocess
@@ -38,17 +37,6 @@ def pipeline_arguments(*arguments, command="run-pipeline", **environment):
     return shlex.split(line.partition("-m pipeline")[2])
 
 
-@pytest.mark.parametrize(
-    "value", ["$(shell touch run)", "${shell touch run}", "a'$(shell touch run)'b", "$$(touch run)"]
-)
-def test_value_of_a_parameter_is_not_run(value, tmp_path):
-    shutil.copy(ROOT / "Makefile", tmp_path)
-    finished = make("help", f"base_source={value}", folder=tmp_path)
-    assert finished.returncode == 0, finished.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["Makefile"]
-    assert pipeline_arguments(f"base_source={value}") == ["run", f"base_source={value}"]
-
-
 def test_help_has_every_command_with_those_for_users_first():
     lines = make("help").stdout.splitlines()
     shown = [line.split()[0] for line in lines if line.startswith("  ")]
@@ -57,11 +45,6 @@ def test_help_has_every_command_with_those_for_users_first():
     )
     assert sorted(shown) == sorted(declared.split()[1:])
     assert shown[:3] == ["demo", "run-pipeline", "install"]
-
-
-def test_other_variables_of_the_command_line_still_reach_the_commands(tmp_path):
-    (tmp_path / "Makefile").write_text((ROOT / "Makefile").read_text() + "\nshow:\n\t@echo $$UV_DEFAULT_INDEX\n")
-    assert make("show", "UV_DEFAULT_INDEX=here", folder=tmp_path).stdout == "here\n"
 
 
 @pytest.fixture
@@ -100,18 +83,7 @@ def test_every_parameter_reaches_the_pipeline_by_its_name():
 
 @pytest.mark.parametrize(
     "value",
-    [
-        "",
-        "gs://bucket/two words",
-        "it's",
-        "a  b",
-        '"quoted" $HOME `id`',
-        "$(shell id)",
-        "100%",
-        "a\\b",
-        "x=y",
-        "*",
-    ],
+    ["", "gs://bucket/two  words", "it's", '"quoted" $HOME `id`', "$(shell touch run)", "100%", "a\\b"],
 )
 def test_values_arrive_as_they_were_given(value):
     # make doubles nothing and expands nothing: the shell must not either.
@@ -125,14 +97,6 @@ def test_schedule_has_its_times_and_parameters():
 
 def test_variables_of_the_shell_choose_nothing():
     assert pipeline_arguments(ENV="prod", TARGET="vertex", ARGS="--wait", base_epochs="3") == ["run"]
-
-
-def test_help_lists_every_target():
-    rules = re.findall(r"^([a-z][a-z-]*):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    finished = make()
-    listed = re.findall(r"^  ([a-z-]+) {2,}\S", finished.stdout, re.MULTILINE)
-    assert "run-pipeline" in listed
-    assert listed == rules
 
 
 def test_nothing_is_installed_again_until_the_pins_change(project):

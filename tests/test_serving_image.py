@@ -51,23 +51,11 @@ def server():
         thread.join()
 
 
-def test_base_is_a_release_that_loads_the_export():
-    assert SERVING.base == "${BASE}"
-    version = re.fullmatch(r"tensorflow/serving:(\d+)\.(\d+)\.\d+", ARGUMENTS["BASE"])
-    assert (int(version[1]), int(version[2])) >= (2, 15)
-    assert {stage.base for name, stage in STAGES.items() if name != "serving"} == {"serving"}
-
-
 def test_runs_as_another_user_than_root():
     assert SERVING.of("USER") == ["1000"]
     assert not any(stage.of("USER") for name, stage in STAGES.items() if name != "serving")
     names = [name for name, _ in SERVING.instructions]
     assert not {"RUN", "COPY", "ADD"} & set(names[names.index("USER") :])
-
-
-def test_what_is_built_without_a_target_has_no_model():
-    assert not STAGES["final"].instructions
-    assert all(each.startswith("--from=model ") for each in STAGES["built-in"].of("COPY"))
 
 
 def test_bounds_are_a_file_that_the_server_is_given():
@@ -186,13 +174,3 @@ def test_health_is_that_of_the_model(server, model, healthy):
         "MODEL_NAME": model,
     }
     assert (subprocess.run(command, env=variables, capture_output=True, timeout=60).returncode == 0) == healthy
-
-
-def test_guide_builds_and_runs_what_is_here():
-    builds = re.findall(r"^docker build .*$", GUIDE, re.MULTILINE)
-    assert len(builds) == 2
-    for command in builds:
-        assert command.endswith(" images/serving")
-        target = re.search(r"--target (\S+)", command)
-        assert target is None or target[1] in STAGES
-    assert 'model=models/msinet/$VERSION" images/serving' in builds[1]

@@ -30,6 +30,7 @@ from tests.narrow_tasks import sitecustomize as narrow_tasks
 from tests.reference_graph import frozen, weights_of, write_graph
 from tests.tiny import write_salicon
 from trainer import artifacts, files, generated
+from trainer.__main__ import main
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.evaluation.contestants import find_contestants
@@ -120,16 +121,16 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, wor
     assert not first.stderr
 
 
-def test_comparison_that_the_run_prints_works(first, workplace):
+def test_comparison_that_the_run_prints_works(first, workplace, monkeypatch, capsys):
     """With a narrow model in place of `pretrained`; the test set has no centre bias of its own."""
     (line,) = [line for line in first.stdout.splitlines() if line.startswith("Compare:")]
-    python, *arguments = shlex.split(line.removeprefix("Compare:"))
-    assert (python, *arguments[:5]) == ("python", "-m", "trainer", "compare", "pretrained", "msinet@1")
+    words = shlex.split(line.removeprefix("Compare:"))
+    assert words[:6] == ["python", "-m", "trainer", "compare", "pretrained", "msinet@1"]
     (base,) = (workplace / "runs" / "first").glob("msinet-*/train-model/model")
-    arguments[arguments.index("pretrained")] = str(base)
-    compared = run(workplace, sys.executable, *arguments)
-    assert compared.returncode == 0, compared.stderr
-    assert "evaluate salicon-test: 3/3 images" in compared.stdout
+    monkeypatch.chdir(workplace)
+    with narrowed():
+        main([str(base) if word == "pretrained" else word for word in words[3:]])
+    assert "evaluate salicon-test: 3/3 images" in capsys.readouterr().out
 
 
 def test_run_folder_has_its_reports(first, workplace):
@@ -238,15 +239,14 @@ def test_step_that_ends_without_a_reason_is_reported_by_its_last_lines():
     assert StepView("Fine-tuning", lines=deque(["epoch 1", "Killed"])).failure().endswith("epoch 1\nKilled")
 
 
-def test_finished_run_shows_its_result_again_and_does_nothing_else(first, workplace):
-    folder = workplace / "runs" / "first"
-    log = (folder / LOG).read_bytes()
-    again = run(workplace, *RESUME, "runs/first")
-    assert again.returncode == 0
-    assert "Run runs/first has finished" in again.stdout
-    result = first.stdout[first.stdout.index("Report:") :]
-    assert again.stdout.endswith(result)
-    assert (folder / LOG).read_bytes() == log
+def test_finished_run_shows_its_result_again_and_does_nothing_else(first, workplace, monkeypatch):
+    monkeypatch.chdir(workplace)
+    log = (workplace / "runs" / "first" / LOG).read_bytes()
+    console = Console(file=io.StringIO(), width=160)
+    assert execute_run(prepare_run("", "", "runs/first", {}), console) == 0
+    assert "Run runs/first has finished" in printed(console)
+    assert printed(console).endswith(first.stdout[first.stdout.index("Report:") :])
+    assert (workplace / "runs" / "first" / LOG).read_bytes() == log
     assert len(LocalRegistry(workplace / "models").versions("msinet")) == 1
 
 
@@ -263,19 +263,23 @@ def test_folder_of_a_run_is_shown_as_it_is_called(tmp_path, monkeypatch):
     assert printed(console).startswith("Run [draft] run has finished")
 
 
-def test_failed_attempt_shows_nothing_of_the_previous_one(first, workplace):
+def test_failed_attempt_says_why_and_shows_nothing_of_the_previous_one(first, workplace, tmp_path):
     folder = workplace / "runs" / "again"
     shutil.copytree(workplace / "runs" / "first", folder)
-    failed = run(workplace, *RESUME, "runs/again", "base_batch_size=999")
+    (tmp_path / "notes.txt").touch()
+    failed = run(workplace, *RESUME, "runs/again", f"base_source={tmp_path}")
     assert failed.returncode == 1
-    assert re.search(r"(?m)^Base training: plan failed: .*999", failed.stdout)
+    (reason,) = re.findall(r"(?m)^Base training: data failed: (.*)$", failed.stdout)
+    assert failed.stdout.count(reason) == 1
+    assert "Log:        runs/again/log.txt" in failed.stdout
+    assert "Resume:     make run-pipeline RESUME=runs/again" in failed.stdout
+    assert "Traceback" not in failed.stdout + failed.stderr
     assert not re.search("(?m)^(KLD|Report:|The candidate)", failed.stdout)
-    # The data was not fetched again, so its pages remain.
-    kept = {"data_base.html", "data_finetune.html", "data_test.html"}
-    assert {path.name for path in folder.glob("*.html")} == kept
-    assert (folder / "data_base.html").read_bytes() == (workplace / "runs/first/data_base.html").read_bytes()
-    with pytest.raises(UserError, match=r"the run .*again has no evaluation yet; finish it with"):
+    # The other data was not fetched again, so its pages remain.
+    assert {path.name for path in folder.glob("*.html")} == {"data_finetune.html", "data_test.html"}
+    with pytest.raises(UserError, match=r"again has no evaluation"):
         find_contestants([str(folder), str(workplace / "runs" / "first")])
+    assert Run.load(folder).parameters["base_source"] == str(tmp_path)
 
 
 def test_other_parameters_make_a_finished_run_unfinished(first, workplace, monkeypatch):
@@ -315,63 +319,44 @@ def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
     assert not (workplace / "runs" / "tuned" / "curve_base.html").exists()
 
 
-def test_missing_base_model_is_refused_before_anything_starts(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pretrained, "FOLDER", tmp_path / "missing")
-    for name in ("base_model_uri", "initial_weights"):
-        with pytest.raises(
-            UserError, match=rf"^{name} is 'pretrained': this installation has no model pretrained"
-        ):
-            prepare_run("", "", "", {name: "pretrained"})
-    with pytest.raises(UserError, match=r"base_model_uri is 'lost\.pb': lost\.pb does not exist; give"):
-        prepare_run("", "", "", {"base_model_uri": "lost.pb"})
-    pathlib.Path("README.md").touch()
-    with pytest.raises(UserError, match=r"base_model_uri is 'README\.md': README\.md cannot be read as weights"):
-        prepare_run("", "", "", {"base_model_uri": "README.md"})
-    assert prepare_run("", "", "", {"base_model_uri": "gs://bucket/msi-net"}).environment == "sample"
-    only = {"base_model_uri": "gs://bucket/msi-net", "finetune_source": "sample"}
-    assert prepare_run("local", "", "", only).parameters["base_model_uri"] == "gs://bucket/msi-net"
-    with pytest.raises(UserError, match="base_source is 'nowhere': source nowhere does not exist; give a folder"):
-        prepare_run("local", "", "", {**only, "base_source": "nowhere", "evaluate_base": True})
-
-
-def test_accelerator_other_than_cpu_is_refused_before_anything_starts(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(
-        UserError, match="fine-tuning: accelerator is 'l4', but a local run trains on this machine"
-    ):
-        prepare_run("sample", "", "", {"finetune_accelerator": "l4"})
-
-
-def test_profile_without_a_folder_is_refused_before_anything_starts(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match=r"profile_steps is 1-2, .* `python -m trainer train --profile-steps 1-2"):
-        prepare_run("sample", "", "", {"profile_steps": "1-2"})
-
-
-def test_unusable_registry_is_refused_before_anything_starts(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("parameters", "named"),
+    [
+        ({"base_model_uri": "lost.pb"}, r"base_model_uri is 'lost\.pb'"),
+        ({"base_model_uri": "file"}, "base_model_uri is 'file'"),
+        ({"base_source": "nowhere"}, "base_source is 'nowhere'"),
+        ({"finetune_accelerator": "l4"}, "fine-tuning: accelerator is 'l4'"),
+        ({"profile_steps": "1-2"}, "profile_steps is 1-2"),
+        ({"registry": "file"}, "file/msinet"),
+        ({"registry": "file/models"}, "file/models/msinet"),
+        ({"registry": "gs://nowhere-at-all/models"}, "no bucket 'nowhere-at-all'"),
+        ({"model_name": "mine"}, "'mine' has no version 3"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_starts(parameters, named, bucket, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pathlib.Path("file").touch()
-    for registry in ("file", "file/models"):
-        with pytest.raises(UserError, match=rf"cannot write {registry}/msinet/aliases\.json: .*Not a directory"):
-            prepare_run("sample", "", "", {"registry": registry})
-    assert prepare_run("sample", "", "", {"registry": "new"}).parameters["registry"] == "new"
     files.write_json(pathlib.Path("models/mine/aliases.json"), {DEFAULT: 3})
     pathlib.Path("models/mine/7").mkdir()
-    with pytest.raises(
-        UserError, match=r"model 'mine' has no version 3 in models \(versions: 7\).*set-default VERSION"
-    ):
-        prepare_run("sample", "", "", {"model_name": "mine"})
+    with pytest.raises(UserError, match=named):
+        prepare_run("sample", "", "", parameters)
     assert {path.name for path in tmp_path.iterdir()} == {"file", "models"}
 
 
-def test_bucket_as_registry_is_tried_before_anything_starts(bucket, tmp_path, monkeypatch):
+def test_missing_pretrained_model_is_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    location = f"gs://{bucket.name}/models"
-    assert prepare_run("sample", "", "", {"registry": location}).parameters["registry"] == location
+    monkeypatch.setattr(pretrained, "FOLDER", tmp_path / "missing")
+    for name in ("base_model_uri", "initial_weights"):
+        with pytest.raises(UserError, match=f"^{name} is 'pretrained'"):
+            prepare_run("", "", "", {name: "pretrained"})
+
+
+def test_registries_that_can_be_written_are_left_empty(bucket, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for registry in ("new", f"gs://{bucket.name}/models"):
+        assert prepare_run("sample", "", "", {"registry": registry}).parameters["registry"] == registry
     assert not list(bucket.list_blobs())
-    with pytest.raises(UserError, match="there is no bucket 'nowhere-at-all'"):
-        prepare_run("sample", "", "", {"registry": "gs://nowhere-at-all/models"})
+    assert not list(tmp_path.iterdir())
 
 
 def wait_for(path, pattern):
@@ -470,21 +455,6 @@ def test_model_below_the_centre_bias_fails_the_run_with_that_reason(first, workp
     assert (workplace / "runs" / "bad" / "report.html").stat().st_size > 1000
     assert "Traceback" not in failed.stdout + failed.stderr
     assert LocalRegistry(workplace / "models").versions("bad") == []
-
-
-def test_users_mistake_in_a_task_is_the_reason_without_a_traceback(workplace, moved):
-    (workplace / "other").mkdir()
-    (workplace / "other" / "notes.txt").touch()
-    failed = run(workplace, *command("runs/lost", workplace / "other", moved))
-    assert failed.returncode == 1
-    (reason,) = re.findall(r"(?m)^Base training: data failed: (.*)$", failed.stdout)
-    assert failed.stdout.count(reason) == 1
-    assert "Log:        runs/lost/log.txt" in failed.stdout
-    assert "Resume:     make run-pipeline RESUME=runs/lost" in failed.stdout
-    assert "Traceback" not in failed.stdout + failed.stderr
-    stored = Run.load(workplace / "runs" / "lost")
-    assert stored.parameters["base_epochs"] == EPOCHS
-    assert json.loads((workplace / "runs" / "lost" / "run.json").read_text())["environment"] == "local"
 
 
 def test_every_failed_step_is_named_at_the_end(tmp_path):

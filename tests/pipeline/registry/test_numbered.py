@@ -165,7 +165,7 @@ def test_better_model_whose_rival_was_replaced_says_so(registry, model, tmp_path
 
 
 def test_lineage_of_a_folder_that_is_no_prepared_data_names_it(model, tmp_path):
-    with pytest.raises(UserError, match="not a prepared dataset"):
+    with pytest.raises(UserError, match="prepared dataset"):
         lineage("run", {"base": str(tmp_path)}, str(model))
 
 

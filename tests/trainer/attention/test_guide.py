@@ -7,7 +7,7 @@ import shlex
 import pytest
 import yaml
 
-from tests.guide import DOCS, Page
+from tests.guide import ROOT, Page
 from tests.trainer.attention.pages import needs_browser
 from trainer.__main__ import main
 from trainer.attention.page import is_page
@@ -15,9 +15,8 @@ from trainer.attention.requirements import MEASURES, parse
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
-GUIDE = Page("check.md")
-ROOT = DOCS.parent
-COMMANDS = [shlex.split(command) for command in GUIDE.commands if command.startswith("python -m ")]
+GUIDE = Page("docs/check.md")
+COMMANDS = [words for words in GUIDE.commands if words[:2] == ["python", "-m"]]
 WORKFLOW = ROOT / "docs" / "check" / "attention.yml"
 
 

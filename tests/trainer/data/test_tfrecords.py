@@ -95,7 +95,7 @@ def test_a_missing_or_damaged_shard_is_named(tmp_path):
     shard = folder / "train-00000-of-00001.tfrecord"
     content = shard.read_bytes()
     shard.write_bytes(content[: len(content) // 2])
-    with pytest.raises(UserError, match=rf"{shard.name} is incomplete or damaged .*prepare the dataset again"):
+    with pytest.raises(UserError, match=rf"{shard.name} is incomplete or damaged"):
         list(tfrecords.read(folder, "train"))
     shard.unlink()
     for _ in range(2):
@@ -134,9 +134,9 @@ def changed(**fields):
 @pytest.mark.parametrize(
     ("records", "message"),
     [
-        ([], r"the shards of train in .* hold 0 images, and the manifest says 1; prepare the dataset again"),
+        ([], r"the shards of train in .* hold 0 images, and the manifest says 1"),
         ([example(), example(1)], r"hold 2 images, and the manifest says 1"),
-        ([b"no record"], r"00000-of-00001.tfrecord is incomplete or damaged \(.*\); prepare the dataset again"),
+        ([b"no record"], r"00000-of-00001.tfrecord is incomplete or damaged"),
         ([b""], "is incomplete or damaged"),
         ([changed(stimulus=np.zeros((8, 8, 3), np.uint8))], "is incomplete or damaged"),
         ([changed(density=np.zeros((24, 31), np.uint8))], "is incomplete or damaged"),

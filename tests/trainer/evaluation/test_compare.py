@@ -215,7 +215,7 @@ def test_dataset_dir_evaluates_the_models_again(models, datasets, capsys):
             "is a model without scores; evaluate all models on the same images with --dataset-dir DIR",
         ),
         (["good", "bad", "--confidence", "95"], "--confidence is 95; it must be between 0 and 1"),
-        (["good", "bad", "--dataset-dir", "."], "is not a prepared dataset"),
+        (["good", "bad", "--dataset-dir", "."], "prepared dataset"),
     ],
 )
 def test_error_is_one_line_and_writes_nothing(arguments, message, models, tmp_path, monkeypatch):

@@ -205,7 +205,7 @@ def test_candidate_worse_than_the_centre_bias_is_written_and_then_refused(good, 
     ("case", "message"),
     [
         ("no data set", "no dataset to evaluate on"),
-        ("not prepared", "is not a prepared dataset"),
+        ("not prepared", "prepared dataset"),
         ("no images", "has no validation images"),
         ("output exists", "exists already"),
         ("no model", "no-model"),

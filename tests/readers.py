@@ -1,0 +1,352 @@
+"""What reads other people's files, and files that it reads: for tests/test_bad_samples.py and `make fuzz`.
+
+A reader is given one file, sound or damaged. It returns if it accepts the file, and raises `RefusedError` with its
+sentence if it refuses it; any other exception is a traceback that a user would have seen.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import io
+import pathlib
+import shutil
+import socket
+import uuid
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+from scipy import io as mat
+
+from tests import reference_graph, small_sources, weight_files
+from tests.golden.inputs import image
+from tests.narrow import narrowed, unexported
+from tests.trainer import predictable
+from tests.trainer.demo import serving
+from trainer.artifacts import MODEL_CONFIG, WEIGHTS
+from trainer.data import tfrecords
+from trainer.errors import UserError
+from trainer.files import write_json
+from trainer.models import saved_model
+from trainer.models.conversion import convert
+from trainer.models.local_weights import LocalWeights
+from trainer.models.trained import Trained
+from trainer.prediction import predictor
+from trainer.training.checkpoints import Checkpoints, Progress
+from trainer.training.step import Network
+
+PICTURES = ("photo.jpg", "photo.png", "photo.webp", "photo.gif", "photo.tif", "photo.bmp")
+FORMATS = {"jpg": "JPEG", "tif": "TIFF"}
+SIZE = small_sources.SIZE
+"""(height, width) of the pictures, pixels."""
+SERVED = ("photo.jpg", "photo.png", "photo.bmp")
+"""Pictures that an exported model reads."""
+PATIENCE_S = 1
+"""Seconds that the client of a damaged request waits for its answer."""
+
+
+OWN = (
+    "data/manifest.json",
+    "data/valid-*.tfrecord",
+    "evaluation/evaluation.json",
+    "evaluation/per_image.csv",
+    "checkpoints/*.npz",
+    "models/*/aliases.json",
+    "models/*/version.json",
+)
+"""Files of this project that are damaged."""
+
+
+class RefusedError(Exception):
+    """The file was refused; the message is what the user is told."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reader:
+    """What reads a file, with sound ones: name -> content."""
+
+    sound: dict[str, bytes]
+    read: Callable[[str, bytes], None]
+    """Reads content under the name of a sound file."""
+
+
+@contextlib.contextmanager
+def opened(name: str, folder: pathlib.Path) -> Iterator[Reader]:
+    """The reader of this name, which writes below an empty folder; its networks are narrow."""
+    with narrowed(), unexported(), pytest.MonkeyPatch.context() as patch:
+        # A command loads its model each time.
+        patch.setattr(predictor, "Predictor", functools.cache(predictor.Predictor))
+        with READERS[name](folder) as reader:
+            yield reader
+
+
+def command(main: Callable[[list[str]], Any], *arguments: object) -> None:
+    """Run a command in this process."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            status = main(list(map(str, arguments)))
+    except SystemExit as left:
+        status = left.code
+    if isinstance(status, str):
+        raise RefusedError(status)
+    if status:
+        raise RefusedError(said.getvalue())
+
+
+def trainer(*arguments: object) -> None:
+    from trainer.__main__ import main
+
+    command(main, *arguments)
+
+
+def pictures() -> dict[str, bytes]:
+    """A small picture in each format."""
+    written = {}
+    for name in PICTURES:
+        buffer = io.BytesIO()
+        ending = name.rpartition(".")[2]
+        Image.fromarray(image(1, 1, *SIZE)[0]).save(buffer, FORMATS.get(ending, ending.upper()))
+        written[name] = buffer.getvalue()
+    return written
+
+
+def _new(folder: pathlib.Path) -> pathlib.Path:
+    made = folder / uuid.uuid4().hex
+    made.mkdir(parents=True)
+    return made
+
+
+def _put(folder: pathlib.Path, name: str, content: bytes) -> pathlib.Path:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def _model(folder: pathlib.Path) -> pathlib.Path:
+    """The folder of a narrow model with seeded weights."""
+    predictable.write_model(folder / "model", predictable.network(3))
+    write_json(folder / "model" / MODEL_CONFIG, {"image_size": SIZE})
+    return folder / "model"
+
+
+@contextlib.contextmanager
+def _predict(folder: pathlib.Path) -> Iterator[Reader]:
+    model = _model(folder)
+
+    def read(name: str, content: bytes) -> None:
+        here = _new(folder)
+        trainer("predict", _put(here, name, content), "--model", model, "--output-dir", here / "maps")
+
+    yield Reader(pictures(), read)
+
+
+@contextlib.contextmanager
+def _fetch(folder: pathlib.Path) -> Iterator[Reader]:
+    """Archives, a picture, a MATLAB file and a table, each in a source whose other files are sound."""
+    osie = small_sources.files(small_sources.write_tree(folder / "osie", 3))
+    small_sources.write_tar(folder / "set.tar.gz", osie)
+    points = np.zeros((1, 1), [("fixations", "O")])
+    points[0, 0]["fixations"] = small_sources.POINTS[:, ::-1] + 1
+    matlab = io.BytesIO()
+    mat.savemat(matlab, {"gaze": points}, do_compression=True)
+    table = "image,x,y\n" + "".join(
+        f"{index}.png,{x},{y}\n" for index in (1, 2, 3) for y, x in small_sources.POINTS
+    )
+    stimuli = {name: content for name, content in osie.items() if name.startswith("stimuli/")}
+    salicon = {}
+    for split, index in (("train", 1), ("train", 2), ("val", 3)):
+        salicon[f"images/{split}/{index}.png"] = osie[f"stimuli/{index}.png"]
+        salicon[f"maps/{split}/{index}.png"] = osie[f"fixation/{index}.png"]
+        salicon[f"fixations/{split}/{index}.mat"] = matlab.getvalue()
+    sources: dict[str, tuple[str, dict[str, bytes], str]] = {
+        "2.png": ("osie", osie, "stimuli/2.png"),
+        "2.mat": ("salicon", salicon, "fixations/train/2.mat"),
+        "fixations.csv": ("custom", stimuli, "fixations.csv"),
+    }
+
+    def read(name: str, content: bytes) -> None:
+        here = _new(folder)
+        if name in sources:
+            dataset, others, place = sources[name]
+            for other, sound in others.items():
+                _put(here / "set", other, sound)
+            _put(here / "set", place, content)
+            source = here / "set"
+        else:
+            dataset, source = "osie", _put(here, name, content)
+        trainer(
+            *("fetch", "--dataset", dataset, "--source", source, "--output-dir", here / "data", "--cache-dir", ""),
+            *("--image-size", "x".join(map(str, SIZE)), "--allow-partial-data", "true"),
+        )
+
+    sound = {
+        "set.zip": small_sources.zipped(osie),
+        "set.tar.gz": (folder / "set.tar.gz").read_bytes(),
+        "2.png": osie["stimuli/2.png"],
+        "2.mat": matlab.getvalue(),
+        "fixations.csv": table.encode(),
+    }
+    yield Reader(sound, read)
+
+
+@contextlib.contextmanager
+def _import_weights(folder: pathlib.Path) -> Iterator[Reader]:
+    """What `import-weights` does in its own process, without the process."""
+    network = predictable.network(3)
+    arrays = reference_graph.weights_of(network)
+    graph = reference_graph.frozen(weights=arrays)
+    network.save_weights(folder / "x.weights.h5")
+    layers: dict[str, tuple[Any, ...]] = {}
+    for name, value in arrays.items():
+        layer = name.rpartition("/")[0].replace("/", "_")
+        layers[layer] = (*layers.get(layer, ()), value)
+    weight_files.write_legacy(folder / "legacy.h5", layers)
+    names, values = list(arrays), list(arrays.values())
+    tf.raw_ops.SaveV2(
+        prefix=str(folder / "x.ckpt"), tensor_names=names, shape_and_slices=[""] * len(names), tensors=values
+    )
+    checkpoint = {path.name: path.read_bytes() for path in folder.glob("x.ckpt*")}
+    sound = {name: (folder / name).read_bytes() for name in ("x.weights.h5", "legacy.h5")}
+
+    def read(name: str, content: bytes) -> None:
+        here = _new(folder)
+        for other, whole in checkpoint.items() if name in checkpoint else ():
+            _put(here, other, whole)
+        path = _put(here, name, content)
+        if name in checkpoint:
+            path = here / "x.ckpt"
+        with _refusing():
+            convert(LocalWeights(path, None, "0"), str(path), here / "model", "salicon", SIZE)
+
+    yield Reader({**sound, "x.pb": graph.SerializeToString(), **checkpoint}, read)
+
+
+@contextlib.contextmanager
+def _serve_bytes(folder: pathlib.Path) -> Iterator[Reader]:
+    """The signature of exported models that takes pictures; with a sound one in the same batch."""
+    servable = saved_model._Servable(Trained(predictable.network(3)), SIZE)
+    sound = {name: pictures()[name] for name in SERVED}
+
+    def read(name: str, content: bytes) -> None:
+        maps = servable.serve_bytes(tf.constant([sound["photo.png"], content]))["saliency_bytes"].numpy()
+        assert maps[0], "the sound picture in the same batch has no map"
+        if not maps[1]:
+            raise RefusedError("error: an empty map")
+
+    yield Reader(sound, read)
+
+
+@contextlib.contextmanager
+def _demo(folder: pathlib.Path) -> Iterator[Reader]:
+    """The page's server on loopback: pictures that are posted, and the bytes of a request."""
+    with serving(predictor.Predictor(_model(folder))) as address:
+        host, _, port = address.removeprefix("http://").partition(":")
+
+        def request(content: bytes) -> bytes:
+            head = f"POST /map HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Type: image/png\r\nConnection: close\r\n"
+            return f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content
+
+        def read(name: str, content: bytes) -> None:
+            if name == "request":
+                status = _status(host, int(port), content, PATIENCE_S)
+            else:
+                status = _status(host, int(port), request(content))
+            assert status < 500, f"the server answers {status}"
+            if status >= 400:
+                raise RefusedError(f"error {status}")
+
+        sound = pictures()
+        yield Reader({**sound, "request": request(sound["photo.png"])}, read)
+
+
+def _status(host: str, port: int, request: bytes, patience_s: float | None = None) -> int:
+    """The status that answers a request; 400 if the connection is closed, as it may be for what is no HTTP."""
+    received = b""
+    with socket.create_connection((host, port), patience_s) as connection, contextlib.suppress(OSError):
+        connection.sendall(request)
+        with contextlib.suppress(TimeoutError):
+            while part := connection.recv(2**16):
+                received += part
+        connection.settimeout(None)
+        connection.shutdown(socket.SHUT_WR)  # to end before makes the server drop the request
+        while part := connection.recv(2**16):
+            received += part
+    return int(received.split(maxsplit=2)[1]) if received.startswith(b"HTTP/1.1 ") else 400
+
+
+@contextlib.contextmanager
+def _own(folder: pathlib.Path) -> Iterator[Reader]:
+    """Files that this project has written: of data, an evaluation, a registry and a checkpoint."""
+    from pipeline.__main__ import main
+
+    whole, model = folder / "whole", _model(folder)
+    predictable.write_dataset(whole / "data", predictable.network(1), n_valid=3)
+    evaluation = whole / "evaluation"
+    data = ("--dataset-dir", whole / "data", "--allow-partial-data", "true")
+    trainer("evaluate", "--model", model, *data, "--output-dir", evaluation)
+    version = whole / "models" / "msinet" / "1" / "assets.extra"
+    version.mkdir(parents=True)
+    shutil.copy(model / MODEL_CONFIG, version)
+    (version / WEIGHTS).symlink_to(model / WEIGHTS)
+    write_json(version / "version.json", {"version": 1, "created": "2026-01-01T00:00:00+00:00", "metrics": {}})
+    write_json(version.parent.parent / "aliases.json", {"default": 1})
+    with _checkpoints(whole / "checkpoints") as checkpoints:
+        checkpoints.restore()
+        checkpoints.keep_best()
+        checkpoints.save(
+            Progress(1, 0, 0.1, 2.5, best_epoch=1, best_loss=0.7, history=[{"epoch": 1, "loss": 0.5}])
+        )
+
+    def read(name: str, content: bytes) -> None:
+        part = name.partition("/")[0]
+        here = _new(folder)
+        shutil.copytree(whole / part, here / part, symlinks=True)
+        _put(here, name, content)
+        if part == "data":
+            with _refusing():
+                list(tfrecords.read(here / part, "valid"))
+        elif part == "evaluation":
+            trainer("compare", here / part, evaluation)
+        elif part == "models":
+            with _refusing():
+                command(main, "registry", "show", "1", "--registry", here / part)
+        else:
+            with _refusing(), _checkpoints(here / part) as checkpoints:
+                checkpoints.restore()
+
+    files = small_sources.files(whole)
+    yield Reader({name: files[name] for pattern in OWN for name in files if fnmatch(name, pattern)}, read)
+
+
+def _checkpoints(folder: pathlib.Path) -> Checkpoints:
+    model = keras.Sequential([keras.Input((5,)), keras.layers.Dense(3, name="dense")])
+    optimizer = keras.optimizers.Adam(1e-2)
+    optimizer.build(model.trainable_variables)
+    return Checkpoints(folder, Network(model, optimizer), {"learning_rate": 1e-3})
+
+
+@contextlib.contextmanager
+def _refusing() -> Iterator[None]:
+    """Errors of users inside the block are refusals, and so is a lack of memory, which a worker reports."""
+    try:
+        yield
+    except (UserError, OSError, MemoryError) as error:
+        raise RefusedError(f"error: {error}") from None
+
+
+READERS: dict[str, Callable[[pathlib.Path], contextlib.AbstractContextManager[Reader]]] = {
+    "predict": _predict,
+    "fetch": _fetch,
+    "import-weights": _import_weights,
+    "serve-bytes": _serve_bytes,
+    "demo": _demo,
+    "our-files": _own,
+}
