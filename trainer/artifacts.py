@@ -13,9 +13,8 @@ import os
 import pathlib
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
-from typing import Annotated, Any
+from typing import Any
 
-from trainer import records
 from trainer.config import wrong_image_size
 from trainer.errors import ContentError, UserError
 from trainer.files import checked_json, read_json, write_json
@@ -96,7 +95,7 @@ class Manifest:
     dataset: str
     source: str
     fingerprint: str
-    image_size: Annotated[tuple[int, int], wrong_image_size]
+    image_size: tuple[int, int]
     """(height, width) of the shards' images, pixels."""
     counts: dict[str, int]
     """Number of images in each split."""
@@ -156,7 +155,7 @@ class Manifest:
                 f"{path} has schema {fields.get('schema')}, this version reads {SCHEMA}: {PREPARE_AGAIN}"
             )
         manifest: Manifest = checked_json(fields, str(path), PREPARE_AGAIN, cls)
-        if wrong := _wrong_splits(manifest):
+        if wrong := _wrong_splits(manifest) or wrong_image_size(manifest.image_size):
             raise ContentError(f"{path} is damaged ({wrong}): {PREPARE_AGAIN}")
         return manifest
 
@@ -205,12 +204,17 @@ def images(folder: str | os.PathLike[str], splits: Collection[str]) -> list[tupl
         raise UserError(f"{path} cannot be read ({error!r}): {PREPARE_AGAIN}") from None
 
 
-def latest_attempt(run: pathlib.Path) -> pathlib.Path | None:
-    """The folder of the last attempt at a local run; None if no task of it has started.
+@dataclasses.dataclass(frozen=True)
+class _Attempts:
+    """What RUN_FILE says of the attempts at a run."""
 
-    RUN_FILE lists the attempts that existed when the run was started last as `earlier`.
-    """
-    earlier = read_json(run / RUN_FILE, f"{run} is not a run", records.Earlier).get("earlier", ())
+    earlier: list[str] = dataclasses.field(default_factory=list)
+    """Names of the folders of the attempts that existed when the run was started last."""
+
+
+def latest_attempt(run: pathlib.Path) -> pathlib.Path | None:
+    """The folder of the last attempt at a local run; None if no task of it has started."""
+    earlier = read_json(run / RUN_FILE, f"{run} is not a run", _Attempts).earlier
     return max((attempt for attempt in run.glob(RUN_ATTEMPTS) if attempt.name not in earlier), default=None)
 
 
