@@ -1,12 +1,11 @@
-"""The settings of one's own recordings (the dataset `custom`): their forms. Standard library only."""
+"""The settings of one's own recordings (the dataset `custom`): their forms."""
 
 import dataclasses
-import math
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from trainer.errors import UserError, check, check_choice
+from trainer.errors import UserError, check
 
 CUSTOM = "custom"
 """The dataset that is somebody's own recordings."""
@@ -21,24 +20,14 @@ SETTINGS = ("columns", "coordinates", "screen_size", "image_on_screen", "blur_px
 def check_settings(settings: Any) -> None:
     """Raise `UserError` if a setting of a `FetchConfig` is malformed, or needs another that is not given."""
     parse_columns(settings.columns)
-    check_choice("coordinates", settings.coordinates, COORDINATES)
-    check_choice("split", settings.split, SPLITS)
-    for name in ("blur_px", "pixels_per_degree"):
-        value = getattr(settings, name)
-        check(math.isfinite(value) and value >= 0, f"{name} is {value:g}; it must be at least 0")
     check(
         settings.coordinates != "degrees" or settings.pixels_per_degree > 0,
         "coordinates is degrees, but pixels_per_degree is not given; set it to the pixels of one degree",
     )
     if settings.screen_size:
         parse_screen_size(settings.screen_size)
-    place = settings.image_on_screen
     check(
-        re.fullmatch(r"center|fit|-?\d+,-?\d+(,[1-9]\d*x[1-9]\d*)?", place) is not None,
-        f"image_on_screen is {place!r}; write center, fit, X,Y or X,Y,HEIGHTxWIDTH",
-    )
-    check(
-        place != "fit" or bool(settings.screen_size),
+        settings.image_on_screen != "fit" or bool(settings.screen_size),
         "image_on_screen is fit, but screen_size is not given; set it, such as 1080x1920",
     )
 
