@@ -1,4 +1,4 @@
-"""What may load what: the pipeline is light, the trainer knows no pipeline, and shared tables need nothing.
+"""What may load what: the pipeline is light, the trainer knows no pipeline, and `--help` loads nothing slow.
 
 Each check runs in a fresh process, since this one has long loaded everything.
 """

@@ -62,5 +62,5 @@ def _near(x: tf.Tensor) -> tf.Tensor:
 
 
 def _far(x: tf.Tensor) -> tf.Tensor:
-    """The same at a distance of 1 to 2."""
+    """The kernel at a distance of 1 to 2 pixels."""
     return ((SHARPNESS * x - 5 * SHARPNESS) * x + 8 * SHARPNESS) * x - 4 * SHARPNESS

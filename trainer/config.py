@@ -22,7 +22,7 @@ CACHES = ("auto", "memory", "disk")
 SAMPLE = "sample"
 """The source that means: generate the sample dataset."""
 NO_FILE = ("imagenet", "none")
-"""Initial weights that are neither a file nor an address."""
+"""Values of `initial_weights` that name neither a file nor an address."""
 PRETRAINED = "pretrained"
 """Name of the trained model that comes with this package, in the folder trainer/pretrained."""
 PREDICT_FORMATS = {
@@ -38,7 +38,7 @@ BESIDE_FORMATS = {
     "npy": "-attention.npy",
     "overlay": "-attention.png",
 }
-"""The same for a result next to its image, which must not have the name of another image."""
+"""Output format of `predict` -> end of the names of results beside the images, unlike any image's."""
 MEGAPIXEL = 10**6
 GATE_ON = ("finetune", "test")
 EXPORT_FORMATS = ("saved-model", "int8")
@@ -136,7 +136,7 @@ def parse_image_size(text: str) -> tuple[int, int]:
 
 
 def wrong_image_size(size: Sequence[int]) -> str:
-    """What is wrong with (height, width) as an input size of the network, for people; empty if nothing is."""
+    """Explain why (height, width) cannot be an input size of the network; empty if it can."""
     if max(size) > MAX_INPUT_PX:
         return f"a side of the network's input has {MAX_INPUT_PX:,} pixels at most, for which it takes gigabytes"
     if any(side % 8 or side < 8 for side in size):
@@ -167,7 +167,7 @@ def parse_profile_steps(text: str) -> tuple[int, int] | None:
 
 @dataclasses.dataclass(frozen=True)
 class FetchConfig:
-    """How one dataset becomes prepared shards."""
+    """Settings of `fetch`, which turns one dataset into prepared shards."""
 
     TITLE: ClassVar[str] = "dataset"
     dataset: str = setting("salicon", "Name of a dataset in trainer/datasets.py.")
@@ -260,17 +260,17 @@ class FetchConfig:
 
     @property
     def accepts_partial(self) -> bool:
-        """Whether the numbers of images may differ from trainer/datasets.py; the sample dataset's always do."""
+        """Whether the numbers of images may differ from trainer/datasets.py, as those of the sample dataset do."""
         return self.allow_partial_data or self.source == SAMPLE
 
     def n_kept_apart(self, n_valid: int) -> int:
-        """How many of `n_valid` validation images `test_share` keeps apart: the nearest whole number."""
+        """Number of the `n_valid` validation images that `test_share` makes a test set, rounded to the nearest."""
         return round(n_valid * self.test_share)
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
-    """One training step; the defaults are the paper's (Kroner et al. 2020, section 3.4)."""
+    """Settings of one training; the defaults are the paper's (Kroner et al. 2020, section 3.4)."""
 
     TITLE: ClassVar[str] = "training"
     recipe: str = setting(
@@ -354,7 +354,7 @@ class TrainConfig:
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateConfig:
-    """How a candidate is compared with the current default model."""
+    """Settings of the gate, which compares a candidate with the current default model."""
 
     TITLE: ClassVar[str] = "gate"
     gate: str = setting(
@@ -386,7 +386,7 @@ class EvaluateConfig:
 
 @dataclasses.dataclass(frozen=True)
 class HeldOutConfig:
-    """A test set: images that are neither trained on nor choose an epoch."""
+    """Settings of a test set: held-out images that neither train nor choose an epoch."""
 
     TITLE: ClassVar[str] = "test set"
     test_dataset: str = setting(
@@ -409,13 +409,13 @@ class HeldOutConfig:
 
 
 def with_recipe(config: TrainConfig, fine_tuning: bool, given: Collection[str] = ()) -> TrainConfig:
-    """The settings with those of their recipe; the same if they have them already.
+    """Put the settings of a recipe in place of the defaults in `config`.
 
     Args:
-        config: the settings.
+        config: the settings, with the name of the recipe.
         fine_tuning: whether the training starts from a model.
-        given: names of the settings that a person gave, as far as this is known; those with another value than
-            their default were given in any case.
+        given: names of the settings that a person is known to have given; whatever differs from its default counts
+            as given too.
 
     Raises:
         UserError: a setting was given that the recipe sets to another value.
@@ -446,7 +446,7 @@ def with_batch(config: TrainConfig, batch_size: int) -> TrainConfig:
 
 @dataclasses.dataclass(frozen=True)
 class PredictConfig:
-    """What `predict` writes for each image."""
+    """Settings of the results that `predict` writes for each image."""
 
     TITLE: ClassVar[str] = "images and results"
     format: str = setting(
@@ -467,7 +467,7 @@ class PredictConfig:
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """The formats, each once; of PREDICT_FORMATS."""
+        """The chosen keys of PREDICT_FORMATS, each once."""
         return tuple(dict.fromkeys(name.strip() for name in self.format.split(","))) if self.format else ()
 
     @property
@@ -481,7 +481,7 @@ PREDICT_DEFAULTS = PredictConfig()
 
 @dataclasses.dataclass(frozen=True)
 class PageConfig:
-    """How `check` shows a web page."""
+    """Settings of the browser in which `check` shows a web page."""
 
     TITLE: ClassVar[str] = "pages"
     viewport_width: int = setting(1280, "Width of the browser's window, pixels.", ge=100, le=8192)

@@ -1,4 +1,4 @@
-"""Instruction sets of this machine's CPU, as Linux reports them. Standard library only."""
+"""Instruction sets of this machine's CPU, as Linux reports them."""
 
 import pathlib
 

@@ -1,4 +1,4 @@
-"""The settings of one's own recordings (the dataset `custom`): their forms."""
+"""The settings of the user's own recordings (the dataset `custom`): how they are written."""
 
 import dataclasses
 import re
@@ -8,13 +8,13 @@ from typing import Any
 from trainer.errors import UserError, check
 
 CUSTOM = "custom"
-"""The dataset that is somebody's own recordings."""
+"""Name of the dataset that is the user's own recordings."""
 COORDINATES = ("auto", "pixels", "fraction", "degrees")
 SPLITS = ("auto", "shuffle", "folders", "column")
 COLUMNS = ("image", "x", "y", "observer", "trial", "duration", "time", "fixation", "valid", "event", "split")
-"""What a column can hold."""
+"""The roles that a column of a table can have."""
 SETTINGS = ("columns", "coordinates", "screen_size", "image_on_screen", "blur_px", "pixels_per_degree", "split")
-"""Fields of `FetchConfig` that describe one's own recordings."""
+"""Fields of `FetchConfig` that describe the user's own recordings."""
 
 
 def check_settings(settings: Any) -> None:
@@ -54,7 +54,7 @@ def parse_screen_size(text: str) -> tuple[int, int]:
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """What a column holds -> its name, of a text such as `image=stimulus,x=gx,y=gy`.
+    """Parse a text such as `image=stimulus,x=gx,y=gy`: role in COLUMNS -> name of the column.
 
     Raises:
         UserError: the text is malformed, or names something unknown.

@@ -33,7 +33,7 @@ class Predicting(TypedDict, total=False):
 
 
 class _Origin(TypedDict, total=False):
-    """What every MODEL_CONFIG may say of a model's origin."""
+    """The origin of a model, which every MODEL_CONFIG may have."""
 
     source: str
     dataset: str
@@ -111,7 +111,7 @@ class Decision(TypedDict):
 
 
 class _Decided(TypedDict):
-    """What was decided, and on which models."""
+    """The decision of an evaluation, and the models that it is about."""
 
     passed_baseline: bool
     reason: str
@@ -229,6 +229,6 @@ class PredictedImage(TypedDict, total=False):
 
 
 class Predicted(TypedDict):
-    """What `predict --json` writes."""
+    """The file that `predict --json` writes."""
 
     images: list[PredictedImage]

@@ -1,4 +1,4 @@
-"""Names and texts of others, as a message, a terminal or a log may show them. Standard library only."""
+"""Names and texts of others, as a message, a terminal or a log may show them."""
 
 import unicodedata
 

@@ -45,7 +45,7 @@ class AcceleratorConfig:
 
     @property
     def chosen(self) -> str:
-        """Name of the accelerator of this training step."""
+        """Name of the accelerator of this training."""
         return self.step_accelerator or self.accelerator
 
     @property
@@ -61,7 +61,7 @@ LABEL = re.compile(r"[a-z0-9_-]{0,63}")
 
 @dataclasses.dataclass(frozen=True)
 class JobConfig:
-    """How Vertex AI runs the training jobs; other targets ignore these settings."""
+    """Settings of the training jobs on Vertex AI; other targets ignore them."""
 
     TITLE: ClassVar[str] = "training jobs on Vertex AI"
     timeout_hours: float = setting(
