@@ -19,7 +19,7 @@ USAGE_STATUS = 2
 class UserError(Exception):
     """A mistake that the user can correct. The message says what is wrong, with names or numbers, and what to do.
 
-    What others wrote into it, such as names of files, cannot control a terminal.
+    Names of files and other texts in it cannot control a terminal.
     """
 
     def __init__(self, message: str) -> None:
