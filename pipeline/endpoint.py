@@ -1,4 +1,4 @@
-"""Which addresses a token may be sent to. Standard library only: builds check their environment without more."""
+"""Addresses that a token may be sent to."""
 
 import re
 

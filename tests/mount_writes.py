@@ -43,7 +43,7 @@ def write_files(folder):
         with files.replacing(report) as partial:
             partial.write_text(text)
     files.write_json(folder / "settings.json", {"seed": 1})
-    assert (report.read_text(), files.read_json(folder / "settings.json", "")) == ("new", {"seed": 1})
+    assert (report.read_text(), files.read_json(folder / "settings.json", "", dict)) == ("new", {"seed": 1})
     files.check_place(folder / "not" / "made" / "yet")
 
 

@@ -1,4 +1,4 @@
-"""What may load what: the pipeline is light, the trainer knows no pipeline, and shared tables need nothing.
+"""What may load what: the pipeline is light, the trainer knows no pipeline, and `--help` loads nothing slow.
 
 Each check runs in a fresh process, since this one has long loaded everything.
 """
@@ -69,7 +69,7 @@ for module in pkgutil.walk_packages({package}.__path__, "{package}."):
 def test_help_and_the_comparison_of_accelerators_need_neither_tensorflow_nor_the_cloud(command):
     modules, _ = modules_after(f"from pipeline.__main__ import main\n{command}")
     assert "pipeline.commands.plan" in modules
-    assert not loaded(modules, "tensorflow", "keras", "numpy", "kfp", "google.cloud.aiplatform")
+    assert not loaded(modules, "tensorflow", "keras", "numpy", "kfp", "google.cloud.aiplatform", "pydantic")
 
 
 def test_trainer_loads_no_pipeline_library():

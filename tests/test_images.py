@@ -214,16 +214,15 @@ def test_build_begins_with_a_check_that_it_makes_the_images_that_the_environment
 
     def run(**given):
         program = re.sub(r"\$\{(\w+)\}", lambda found: (values | given)[found[1]], check["args"][1])
-        # As in that image: without any package.
-        path = f"import sys; sys.path.insert(0, '.')\n{program}"
-        command = [sys.executable, "-I", "-S", "-c", path]
+        command = [sys.executable, "-I", "-S", "-c", program]  # as in that image: without any package
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
 
     assert run().returncode == 0, run().stderr
     for name in ("_TAG", "_IMAGE_REPOSITORY"):
         wrong = run(**{name: "other"})
         assert wrong.returncode == 1
-        assert environment.image in wrong.stderr
+        assert environment.image_repository in wrong.stderr
+        assert environment.image_tag in wrong.stderr
         assert "other" in wrong.stderr
 
 

@@ -9,7 +9,7 @@ LEVELS = [
     for line in """
     trainer.text trainer.duration
     trainer.errors trainer.credentials trainer.metric_table trainer.progress
-    trainer.scratch trainer.schema trainer.names trainer.isolated
+    trainer.scratch trainer.names trainer.isolated
     trainer.losses trainer.recordings trainer.recipes
     trainer.array_files
     trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files trainer.tracing trainer.pool

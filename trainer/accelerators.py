@@ -1,4 +1,4 @@
-"""The accelerators for training: machines, chips, figures and prices. Standard library only.
+"""The accelerators for training: machines, chips, figures and prices.
 
 Peaks are figures for dense matrices from the NVIDIA T4, V100, L4, A100 and H100 data sheets and from the TPU v5e
 page of Google's documentation. Machines, regions and combinations are from Vertex AI's pages on custom training
@@ -32,7 +32,7 @@ PROVISIONING = (STANDARD, SPOT, FLEX_START)
 
 @dataclasses.dataclass(frozen=True)
 class Chip:
-    """Properties of one chip, for any number of them. For `cpu` the chip is the whole machine."""
+    """One kind of chip; a machine may have several. For `cpu` the chip is the whole machine."""
 
     title: str
     image: str
@@ -45,11 +45,11 @@ class Chip:
     flops: Mapping[str, float]
     """Peak FLOP/s by precision, for the precisions that the chip supports."""
     bandwidth_bytes_s: float
-    """Of its memory; infinite if `flops` was measured and includes memory traffic."""
+    """Memory bandwidth, bytes per second; infinite if `flops` was measured and includes memory traffic."""
     precision: str
     """Precision that `auto` selects."""
     per_replica_batch: int
-    """Default: learns as fast per epoch as batches of one (docs/log.md), and large enough for a TPU."""
+    """Default images per step and replica: learns as fast per epoch as batches of one (docs/log.md)."""
     regions: tuple[str, ...]
     """Regions where Vertex AI trains on it; empty for all."""
     flex_start: bool = False
@@ -166,7 +166,7 @@ class Accelerator:
     flex_start_usd: float | None = None
     """Vertex AI's Flex-start price per hour, fee included; None if unknown."""
     on_demand: bool = True
-    """Whether it is available without Spot or Flex-start."""
+    """Whether the machine is available without Spot or Flex-start."""
     tpu_topology: str = ""
 
     @property
@@ -181,7 +181,7 @@ class Accelerator:
 
     @property
     def provisioning(self) -> tuple[str, ...]:
-        """Ways in which Vertex AI provides it; of PROVISIONING."""
+        """The ways of PROVISIONING in which Vertex AI offers the machine."""
         return tuple(
             name
             for name, offered in zip(PROVISIONING, (self.on_demand, True, self.chip.flex_start), strict=True)

@@ -16,7 +16,11 @@ def write_array(path: pathlib.Path, array: npt.NDArray[Any]) -> None:
 
 
 def read_map(path: pathlib.Path, remedy: str) -> npt.NDArray[np.float32]:
-    """A map, (h, w) without negative numbers; raises `ContentError` that ends with `remedy` for any other file."""
+    """Read a map, (h, w), finite and not negative.
+
+    Raises:
+        ContentError: the file is missing or holds something else; the message ends with `remedy`.
+    """
     try:
         with path.open("rb") as file:
             array = np.lib.format.read_array(file, allow_pickle=False)
@@ -29,7 +33,7 @@ def read_map(path: pathlib.Path, remedy: str) -> npt.NDArray[np.float32]:
 
 
 class _Stream:
-    """A file that NumPy does not take for one, so that it leaves the writing to Python, 16 MB at a time."""
+    """Wraps a file so that NumPy does not recognise it and has Python write it, 16 MB at a time."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.write = file.write

@@ -1,4 +1,4 @@
-"""Names and schemas of the files inside artifacts. Standard library only.
+"""Names and schemas of the files inside artifacts.
 
 A *prepared dataset* is a folder with `MANIFEST`, `IMAGES`, `CENTER_BIAS` and the shards of each split.
 A *model* is a folder with `SAVED_MODEL`, `WEIGHTS`, `MODEL_CONFIG` and `HISTORY`.
@@ -13,9 +13,8 @@ import os
 import pathlib
 import subprocess
 from collections.abc import Collection, Iterable, Mapping
-from typing import Annotated, Any
+from typing import Any
 
-from trainer import records
 from trainer.config import wrong_image_size
 from trainer.errors import ContentError, UserError
 from trainer.files import checked_json, read_json, write_json
@@ -27,11 +26,11 @@ IMAGES = "images.csv"
 """One line for each image: its split, its name, and a digest of its stimulus, the same for the same pixels."""
 SPLITS = ("train", "valid")
 TEST = "test"
-"""The only split of a test set, whose images are neither trained on nor choose an epoch."""
+"""The only split of a test set: held-out images that neither train nor choose an epoch."""
 SPLIT_NAMES = {"train": "training", "valid": "validation", TEST: "test"}
 """Split -> its name in sentences."""
 TEST_SUFFIX = "-test"
-"""Follows a test set's name wherever its scores are kept, so that they are never those of validation images."""
+"""Suffix of a test set's name in stored scores, so that nobody takes them for validation scores."""
 
 SAVED_MODEL = "saved_model"
 WEIGHTS = "model.weights.h5"
@@ -39,7 +38,7 @@ MODEL_CONFIG = "config.json"
 MODEL_REMEDY = "give the folder of a model that `train` wrote"
 """End of a message about a folder without WEIGHTS or with a damaged MODEL_CONFIG."""
 COMPACT_WEIGHTS = "weights.int8.npz"
-"""Weights of a model in compact form, in place of WEIGHTS; its folder has MODEL_CONFIG too, and nothing else."""
+"""Weights of a model in compact form, in place of WEIGHTS; its folder has only MODEL_CONFIG besides."""
 WEIGHTS_SHA256 = "weights_sha256"
 """Key of the MODEL_CONFIG of a model in compact form: SHA-256 of its COMPACT_WEIGHTS, 64 hex digits."""
 HISTORY = "history.jsonl"
@@ -56,7 +55,6 @@ EVALUATION = "evaluation.json"
 PER_IMAGE = "per_image.csv"
 PREDICTIONS = "predictions"
 """Folder of the images in the report."""
-"""Name, without the suffix, of the page to share that a run of the pipeline adds to its evaluation."""
 
 RUN_FILE = "run.json"
 """File in the folder of a local run of the pipeline."""
@@ -86,7 +84,7 @@ class SourceObject:
     size_bytes: int
     crc32c: str
     sha256: str = ""
-    """Of the content, 64 hex digits, if it was downloaded; else empty."""
+    """SHA-256 of the content of a downloaded file, 64 hex digits; empty for others."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +94,7 @@ class Manifest:
     dataset: str
     source: str
     fingerprint: str
-    image_size: Annotated[tuple[int, int], wrong_image_size]
+    image_size: tuple[int, int]
     """(height, width) of the shards' images, pixels."""
     counts: dict[str, int]
     """Number of images in each split."""
@@ -122,14 +120,14 @@ class Manifest:
     citation: str = ""
     """The publication to cite; empty if unknown."""
     test_share: float = 0.0
-    """Share of the validation images that is kept apart as a test set, which it is if `is_test_set`."""
+    """Share of the validation images that is held out as a test set: this dataset itself if `is_test_set`."""
     notes: list[str] = dataclasses.field(default_factory=list)
-    """What was understood of the source, and what was left out and why; sentences for people."""
+    """Sentences for people: how the source was understood, and what was left out and why."""
     schema: int = SCHEMA
 
     @property
     def is_test_set(self) -> bool:
-        """Whether it was prepared to be tested on, and has no training images."""
+        """Whether the dataset is a test set, which has no training images."""
         return TEST in self.counts
 
     @property
@@ -156,13 +154,13 @@ class Manifest:
                 f"{path} has schema {fields.get('schema')}, this version reads {SCHEMA}: {PREPARE_AGAIN}"
             )
         manifest: Manifest = checked_json(fields, str(path), PREPARE_AGAIN, cls)
-        if wrong := _wrong_splits(manifest):
+        if wrong := _wrong_splits(manifest) or wrong_image_size(manifest.image_size):
             raise ContentError(f"{path} is damaged ({wrong}): {PREPARE_AGAIN}")
         return manifest
 
 
 def _wrong_splits(manifest: Manifest) -> str:
-    """What is wrong with the splits of a manifest, for people; empty if nothing is."""
+    """Explain why the splits of a manifest contradict each other; empty if they do not."""
     splits = set(manifest.counts)
     if splits not in ({TEST}, set(SPLITS)) or splits != set(manifest.shards):
         return f"its counts are of {sorted(splits)} and its shards of {sorted(manifest.shards)}"
@@ -170,9 +168,9 @@ def _wrong_splits(manifest: Manifest) -> str:
 
 
 def prepared_by_name(folders: Iterable[str | os.PathLike[str]]) -> dict[str, pathlib.Path]:
-    """Dataset name -> folder of the prepared dataset; of a test set `NAME-test`.
+    """Return the folders of prepared datasets by name: that of the dataset, with `-test` for a test set.
 
-    A second one of the same name is `NAME-2`.
+    A second dataset of the same name is `NAME-2`.
     """
     by_name: dict[str, pathlib.Path] = {}
     for folder in folders:
@@ -205,12 +203,17 @@ def images(folder: str | os.PathLike[str], splits: Collection[str]) -> list[tupl
         raise UserError(f"{path} cannot be read ({error!r}): {PREPARE_AGAIN}") from None
 
 
-def latest_attempt(run: pathlib.Path) -> pathlib.Path | None:
-    """The folder of the last attempt at a local run; None if no task of it has started.
+@dataclasses.dataclass(frozen=True)
+class _Attempts:
+    """The part of RUN_FILE about the attempts at a run."""
 
-    RUN_FILE lists the attempts that existed when the run was started last as `earlier`.
-    """
-    earlier = read_json(run / RUN_FILE, f"{run} is not a run", records.Earlier).get("earlier", ())
+    earlier: list[str] = dataclasses.field(default_factory=list)
+    """Names of the folders of the attempts that existed when the run was started last."""
+
+
+def latest_attempt(run: pathlib.Path) -> pathlib.Path | None:
+    """The folder of the last attempt at a local run; None if no task of it has started."""
+    earlier = read_json(run / RUN_FILE, f"{run} is not a run", _Attempts).earlier
     return max((attempt for attempt in run.glob(RUN_ATTEMPTS) if attempt.name not in earlier), default=None)
 
 

@@ -41,10 +41,10 @@ def _resize_rows(map: tf.Tensor, places: tf.Tensor, weights: tf.Tensor) -> tf.Te
 
 
 def taps(length: tf.Tensor, whole: tf.Tensor, start: tf.Tensor, kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Source places and weights of `kept` values, from `start` on, of a line resized from `length` to `whole`.
+    """Source indices and weights of `kept` values, from `start` on, of a line resized from `length` to `whole`.
 
     Returns:
-        Places in the line, (4, kept) int32, and the weights of the values there, (4, kept) float32.
+        Indices in the line, (4, kept) int32, and the weights of the values there, (4, kept) float32.
     """
     step = tf.math.divide_no_nan(tf.cast(length - 1, tf.float32), tf.cast(whole - 1, tf.float32))
     at = tf.cast(tf.range(start, start + kept), tf.float32) * step
@@ -62,5 +62,5 @@ def _near(x: tf.Tensor) -> tf.Tensor:
 
 
 def _far(x: tf.Tensor) -> tf.Tensor:
-    """The same at a distance of 1 to 2."""
+    """The kernel at a distance of 1 to 2 pixels."""
     return ((SHARPNESS * x - 5 * SHARPNESS) * x + 8 * SHARPNESS) * x - 4 * SHARPNESS

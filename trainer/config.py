@@ -1,4 +1,4 @@
-"""Every setting of the trainer: its default, its meaning and its range. Standard library only.
+"""Every setting of the trainer: its default, its meaning and its range.
 
 Defaults are defined in these dataclasses alone; command-line flags and pipeline parameters of the same names are
 derived from them.
@@ -6,9 +6,10 @@ derived from them.
 
 import dataclasses
 import math
+import operator
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypedDict, TypeVar, Unpack
 
 from trainer import recipes, recordings
 from trainer.errors import UserError, check, check_choice, look_up
@@ -21,7 +22,7 @@ CACHES = ("auto", "memory", "disk")
 SAMPLE = "sample"
 """The source that means: generate the sample dataset."""
 NO_FILE = ("imagenet", "none")
-"""Initial weights that are neither a file nor an address."""
+"""Values of `initial_weights` that name neither a file nor an address."""
 PRETRAINED = "pretrained"
 """Name of the trained model that comes with this package, in the folder trainer/pretrained."""
 PREDICT_FORMATS = {
@@ -37,7 +38,7 @@ BESIDE_FORMATS = {
     "npy": "-attention.npy",
     "overlay": "-attention.png",
 }
-"""The same for a result next to its image, which must not have the name of another image."""
+"""Output format of `predict` -> end of the names of results beside the images, unlike any image's."""
 MEGAPIXEL = 10**6
 GATE_ON = ("finetune", "test")
 EXPORT_FORMATS = ("saved-model", "int8")
@@ -50,12 +51,56 @@ OPTIMIZATION = "loss, optimizer and learning rate"
 AUGMENTATION = "augmentation"
 
 
-def setting(default: Any, help: str, group: str = "") -> Any:
-    """A dataclass field with its default and the sentence that describes it to a user.
+class Range(TypedDict, total=False):
+    """The values that a setting may have. A number with a bound is finite."""
 
-    `group` is the title under which helps show its flag; by default that of its class, in `TITLE`.
+    gt: float
+    ge: float
+    lt: float
+    le: float
+    choices: Collection[str]
+    pattern: str
+    """Regular expression of a whole text."""
+    form: str
+    """Words for `pattern`, which follow "write" in a message."""
+
+
+COMPARISONS = {
+    "gt": ("above", operator.gt),
+    "ge": ("at least", operator.ge),
+    "lt": ("below", operator.lt),
+    "le": ("at most", operator.le),
+}
+"""Bound of a `Range` -> its words, and what compares a value with it."""
+
+
+def setting(default: Any, help: str, group: str = "", **limits: Unpack[Range]) -> Any:
+    """A dataclass field with its default, the sentence that describes it to a user, and its range.
+
+    `group` is the title under which helps show its flag; by default that of its class, in `TITLE`. The class has
+    to call `check_ranges`.
     """
-    return dataclasses.field(default=default, metadata={"help": help, "group": group})
+    return dataclasses.field(default=default, metadata={"help": help, "group": group, "range": limits})
+
+
+def check_ranges(config: Any) -> None:
+    """Check each setting of a dataclass against its range.
+
+    Raises:
+        UserError: with the name, the value and the range of the first setting that is outside of its range.
+    """
+    for field in dataclasses.fields(config):
+        name, value, limits = field.name, getattr(config, field.name), field.metadata["range"]
+        if "choices" in limits:
+            check_choice(name, value, limits["choices"])
+        if "pattern" in limits and re.fullmatch(limits["pattern"], value) is None:
+            raise UserError(f"{name} is {value!r}; write {limits['form']}")
+        bounds = [(*COMPARISONS[key], limits[key]) for key in COMPARISONS if key in limits]
+        is_finite = not bounds or abs(value) < math.inf
+        if not (is_finite and all(holds(value, bound) for _, holds, bound in bounds)):
+            shown = f"{value:g}" if isinstance(value, float) else value
+            allowed = " and ".join(f"{words} {bound:g}" for words, _, bound in bounds)
+            raise UserError(f"{name} is {shown}; it must be {allowed}{'' if is_finite else ', and finite'}")
 
 
 def group_of(config: Any, field: "dataclasses.Field[Any]") -> str:
@@ -91,7 +136,7 @@ def parse_image_size(text: str) -> tuple[int, int]:
 
 
 def wrong_image_size(size: Sequence[int]) -> str:
-    """What is wrong with (height, width) as an input size of the network, for people; empty if nothing is."""
+    """Explain why (height, width) cannot be an input size of the network; empty if it can."""
     if max(size) > MAX_INPUT_PX:
         return f"a side of the network's input has {MAX_INPUT_PX:,} pixels at most, for which it takes gigabytes"
     if any(side % 8 or side < 8 for side in size):
@@ -120,23 +165,9 @@ def parse_profile_steps(text: str) -> tuple[int, int] | None:
     return first, last
 
 
-def _check_number(name: str, value: float, minimum: float, exclusive: bool = False) -> None:
-    enough = value > minimum if exclusive else value >= minimum
-    bound = f"above {minimum:g}" if exclusive else f"at least {minimum:g}"
-    check(math.isfinite(value) and enough, f"{name} is {value:g}; it must be {bound}")
-
-
-def _check_share(name: str, value: float, most: float) -> None:
-    check(0 <= value <= most, f"{name} is {value:g}; it must be at least 0 and at most {most:g}")
-
-
-def _check_below_one(name: str, value: float, example: float) -> None:
-    check(0 <= value < 1, f"{name} is {value:g}; it must be at least 0 and below 1, such as {example:g}")
-
-
 @dataclasses.dataclass(frozen=True)
 class FetchConfig:
-    """How one dataset becomes prepared shards."""
+    """Settings of `fetch`, which turns one dataset into prepared shards."""
 
     TITLE: ClassVar[str] = "dataset"
     dataset: str = setting("salicon", "Name of a dataset in trainer/datasets.py.")
@@ -153,13 +184,17 @@ class FetchConfig:
     private_sources: bool = setting(
         False, "Also fetch from http:// addresses, and from machines of private networks."
     )
-    max_examples: int = setting(0, "Use at most this many images of each split, for quick trials; 0 uses all.")
+    max_examples: int = setting(
+        0, "Use at most this many images of each split, for quick trials; 0 uses all.", ge=0
+    )
     test_share: float = setting(
         0.0,
         "Share of the validation images, at least 0 and below 1, that is kept apart as a test set: it neither "
         "trains nor chooses an epoch, and a test set is this share alone. All data of a run has the same share, "
         "so that its test set may be of the data that is trained on. Recordings with images labelled test are "
         "refused: they have a test set. 0 for none.",
+        ge=0,
+        lt=1,
     )
     columns: str = setting(
         "",
@@ -173,6 +208,7 @@ class FetchConfig:
         "custom: unit of the positions in tables: pixels, fraction (0 to 1), degrees (from the centre; needs "
         "pixels_per_degree), or auto: by the columns' names and values.",
         group=RECORDINGS,
+        choices=recordings.COORDINATES,
     )
     screen_size: str = setting(
         "",
@@ -185,17 +221,21 @@ class FetchConfig:
         "custom: where an image is on the screen: center (at its own size), fit (enlarged to fill the screen, "
         "centred), X,Y (its upper left corner, pixels) or X,Y,HEIGHTxWIDTH (with its size there).",
         group=RECORDINGS,
+        pattern=r"center|fit|-?\d+,-?\d+(,[1-9]\d*x[1-9]\d*)?",
+        form="center, fit, X,Y or X,Y,HEIGHTxWIDTH",
     )
     blur_px: float = setting(
         0.0,
         "custom: standard deviation of the Gaussian that turns fixations into a density, in pixels of the images; "
         "0 for one degree if pixels_per_degree is given, else 1/30 of the median image's longer side.",
         group=RECORDINGS,
+        ge=0,
     )
     pixels_per_degree: float = setting(
         0.0,
         "custom: pixels of one degree of visual angle, in the images and, of positions, on the screen.",
         group=RECORDINGS,
+        ge=0,
     )
     split: str = setting(
         "auto",
@@ -204,11 +244,11 @@ class FetchConfig:
         "if there are both, else shuffle. Images labelled test, in a column or by a folder test/, are only tested "
         "on, unless it is shuffle.",
         group=RECORDINGS,
+        choices=recordings.SPLITS,
     )
 
     def __post_init__(self) -> None:
-        _check_number("max_examples", self.max_examples, 0)
-        _check_below_one("test_share", self.test_share, 0.5)
+        check_ranges(self)
         if self.image_size:
             parse_image_size(self.image_size)
         recordings.check_settings(self)
@@ -220,41 +260,48 @@ class FetchConfig:
 
     @property
     def accepts_partial(self) -> bool:
-        """Whether the numbers of images may differ from trainer/datasets.py; the sample dataset's always do."""
+        """Whether the numbers of images may differ from trainer/datasets.py, as those of the sample dataset do."""
         return self.allow_partial_data or self.source == SAMPLE
 
     def n_kept_apart(self, n_valid: int) -> int:
-        """How many of `n_valid` validation images `test_share` keeps apart: the nearest whole number."""
+        """Number of the `n_valid` validation images that `test_share` makes a test set, rounded to the nearest."""
         return round(n_valid * self.test_share)
 
 
 @dataclasses.dataclass(frozen=True)
 class TrainConfig:
-    """One training step; the defaults are the paper's (Kroner et al. 2020, section 3.4)."""
+    """Settings of one training; the defaults are the paper's (Kroner et al. 2020, section 3.4)."""
 
     TITLE: ClassVar[str] = "training"
     recipe: str = setting(
         recipes.PAPER,
         f"Set of settings of the trainings. {recipes.described()}. A setting of a recipe cannot be given as well. "
         "In a form that gives every setting, as in the console, one with its default value becomes the recipe's.",
+        choices=recipes.RECIPES,
     )
-    epochs: int = setting(10, "Passes over the training set.")
-    batch_size: int = setting(1, "Images per step, over all replicas; 0 for the default of the accelerator.")
+    epochs: int = setting(10, "Passes over the training set.", ge=1)
+    batch_size: int = setting(1, "Images per step, over all replicas; 0 for the default of the accelerator.", ge=0)
     accumulation: int = setting(
-        1, "Parts into which each device splits its images of a step to save memory; computed one after another."
+        1,
+        "Parts into which each device splits its images of a step to save memory; computed one after another.",
+        ge=1,
     )
-    learning_rate: float = setting(1e-5, "Learning rate of Adam for a batch of one.", group=OPTIMIZATION)
+    learning_rate: float = setting(1e-5, "Learning rate of Adam for a batch of one.", group=OPTIMIZATION, gt=0)
     learning_rate_scaling: str = setting(
         "auto",
         "How the learning rate grows with the batch size: none, sqrt (its square root), linear, capped (linear up "
         "to 64, then with the square root), or auto: capped if batch_size is 0, else none.",
         group=OPTIMIZATION,
+        choices=LEARNING_RATE_SCALING,
     )
-    warmup_epochs: float = setting(0.0, "Epochs over which the learning rate rises from 0.", group=OPTIMIZATION)
+    warmup_epochs: float = setting(
+        0.0, "Epochs over which the learning rate rises from 0.", group=OPTIMIZATION, ge=0
+    )
     schedule: str = setting(
         "constant",
         "Learning rate after the warm-up: constant, or cosine (falls to 0 at the end).",
         group=OPTIMIZATION,
+        choices=SCHEDULES,
     )
     flip: bool = setting(
         False,
@@ -269,12 +316,16 @@ class TrainConfig:
         group=AUGMENTATION,
     )
     patience: int = setting(
-        0, "Stop after this many epochs without a better validation loss; 0 never stops early.", group=OPTIMIZATION
+        0,
+        "Stop after this many epochs without a better validation loss; 0 never stops early.",
+        group=OPTIMIZATION,
+        ge=0,
     )
-    seed: int = setting(42, "Seed of the initial weights and of the order of the images.")
+    seed: int = setting(42, "Seed of the initial weights and of the order of the images.", ge=0)
     precision: str = setting(
         "auto",
         "float32, bfloat16, float16 (with loss scaling), or auto: the fastest one of the hardware.",
+        choices=PRECISIONS,
     )
     initial_weights: str = setting(
         "imagenet",
@@ -282,8 +333,10 @@ class TrainConfig:
         "comes with this package), author:salicon (the whole network, downloaded from its author), none, or a "
         "file of VGG16 or of the whole network in any format that `python -m trainer import-weights` reads; a "
         "base model replaces them.",
+        pattern=r"(?s:.*\S.*)",
+        form="imagenet, pretrained, none, or a file of weights",
     )
-    checkpoint_minutes: float = setting(10.0, "Longest time between two checkpoints, in minutes.")
+    checkpoint_minutes: float = setting(10.0, "Longest time between two checkpoints, in minutes.", gt=0)
     deterministic: bool = setting(
         True,
         "Use only operations that give the same bits in every run.",
@@ -291,32 +344,17 @@ class TrainConfig:
     profile_steps: str = setting("", "Steps to profile for TensorBoard, such as 10-20; empty for none.")
 
     def __post_init__(self) -> None:
-        look_up("recipe", self.recipe, recipes.RECIPES)
-        _check_number("epochs", self.epochs, 1)
-        _check_number("batch_size", self.batch_size, 0)
-        _check_number("accumulation", self.accumulation, 1)
-        _check_number("learning_rate", self.learning_rate, 0, exclusive=True)
-        check_choice("learning_rate_scaling", self.learning_rate_scaling, LEARNING_RATE_SCALING)
-        _check_number("warmup_epochs", self.warmup_epochs, 0)
+        check_ranges(self)
         check(
             self.warmup_epochs < self.epochs,
             f"warmup_epochs is {self.warmup_epochs:g}; it must be below epochs, which is {self.epochs}",
         )
-        check_choice("schedule", self.schedule, SCHEDULES)
-        _check_number("patience", self.patience, 0)
-        _check_number("seed", self.seed, 0)
-        _check_number("checkpoint_minutes", self.checkpoint_minutes, 0, exclusive=True)
-        check_choice("precision", self.precision, PRECISIONS)
         parse_profile_steps(self.profile_steps)
-        check(
-            bool(self.initial_weights),
-            "initial_weights is empty; set it to imagenet, pretrained, none, or a file of weights",
-        )
 
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateConfig:
-    """How a candidate is compared with the current default model."""
+    """Settings of the gate, which compares a candidate with the current default model."""
 
     TITLE: ClassVar[str] = "gate"
     gate: str = setting(
@@ -325,30 +363,30 @@ class EvaluateConfig:
         f"{', '.join(metrics_that_need(DENSITY))}, or if the deciding dataset has fixations "
         f"{', '.join(metrics_that_need(FIXATIONS))}; "
         "`always` promotes every candidate, `never` none.",
+        choices=(*METRICS, "always", "never"),
     )
-    gate_margin: float = setting(0.0, "Minimum gain of the candidate in the gate's metric.")
+    gate_margin: float = setting(0.0, "Minimum gain of the candidate in the gate's metric.", ge=0)
     gate_confidence: float = setting(
         0.95,
         "Confidence level of that gain: its confidence interval, over the images on which both models were "
         "evaluated, must lie above gate_margin; 0 compares the means alone.",
+        ge=0,
+        lt=1,
     )
-
     gate_on: str = setting(
         "finetune",
         "Images on which the gate decides: finetune (the validation images of the fine-tuning data; in `evaluate` "
         "those of the first --dataset-dir), or test (the images of test_dataset).",
+        choices=GATE_ON,
     )
 
     def __post_init__(self) -> None:
-        check_choice("gate_on", self.gate_on, GATE_ON)
-        check_choice("gate", self.gate, (*METRICS, "always", "never"))
-        _check_number("gate_margin", self.gate_margin, 0)
-        _check_below_one("gate_confidence", self.gate_confidence, 0.95)
+        check_ranges(self)
 
 
 @dataclasses.dataclass(frozen=True)
 class HeldOutConfig:
-    """A test set: images that are neither trained on nor choose an epoch."""
+    """Settings of a test set: held-out images that neither train nor choose an epoch."""
 
     TITLE: ClassVar[str] = "test set"
     test_dataset: str = setting(
@@ -371,13 +409,13 @@ class HeldOutConfig:
 
 
 def with_recipe(config: TrainConfig, fine_tuning: bool, given: Collection[str] = ()) -> TrainConfig:
-    """The settings with those of their recipe; the same if they have them already.
+    """Put the settings of a recipe in place of the defaults in `config`.
 
     Args:
-        config: the settings.
+        config: the settings, with the name of the recipe.
         fine_tuning: whether the training starts from a model.
-        given: names of the settings that a person gave, as far as this is known; those with another value than
-            their default were given in any case.
+        given: names of the settings that a person is known to have given; whatever differs from its default counts
+            as given too.
 
     Raises:
         UserError: a setting was given that the recipe sets to another value.
@@ -408,7 +446,7 @@ def with_batch(config: TrainConfig, batch_size: int) -> TrainConfig:
 
 @dataclasses.dataclass(frozen=True)
 class PredictConfig:
-    """What `predict` writes for each image."""
+    """Settings of the results that `predict` writes for each image."""
 
     TITLE: ClassVar[str] = "images and results"
     format: str = setting(
@@ -416,25 +454,20 @@ class PredictConfig:
         "Formats to write, separated by commas: png (grey, 8 bits), png16 (16 bits), npy (float32, 0..1), overlay "
         "(heat colours over the image). Empty for png in a folder for the results, and overlay next to an image.",
     )
-    opacity: float = setting(0.88, "Opacity of the overlay's brightest colour, 0 to 1.")
-    batch_size: int = setting(8, "Images per batch of the network.")
+    opacity: float = setting(0.88, "Opacity of the overlay's brightest colour, 0 to 1.", ge=0, le=1)
+    batch_size: int = setting(8, "Images per batch of the network.", ge=1)
     most_megapixels: float = setting(
-        100.0, "Largest image; each megapixel takes 15 MB of memory, of a TIFF with floats 24 MB."
+        100.0, "Largest image; each megapixel takes 15 MB of memory, of a TIFF with floats 24 MB.", gt=0
     )
 
     def __post_init__(self) -> None:
+        check_ranges(self)
         for name in self.formats:
             look_up("format", name, PREDICT_FORMATS)
-        check(0 <= self.opacity <= 1, f"opacity is {self.opacity:g}; use a number from 0 to 1")
-        check(self.batch_size >= 1, f"batch_size is {self.batch_size}; use 1 or more")
-        check(
-            0 < self.most_megapixels < math.inf,
-            f"most_megapixels is {self.most_megapixels:g}; use a number above 0 that is not infinite",
-        )
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """The formats, each once; of PREDICT_FORMATS."""
+        """The chosen keys of PREDICT_FORMATS, each once."""
         return tuple(dict.fromkeys(name.strip() for name in self.format.split(","))) if self.format else ()
 
     @property
@@ -448,21 +481,16 @@ PREDICT_DEFAULTS = PredictConfig()
 
 @dataclasses.dataclass(frozen=True)
 class PageConfig:
-    """How `check` shows a web page."""
+    """Settings of the browser in which `check` shows a web page."""
 
     TITLE: ClassVar[str] = "pages"
-    viewport_width: int = setting(1280, "Width of the browser's window, pixels.")
-    viewport_height: int = setting(800, "Height of the browser's window, pixels.")
+    viewport_width: int = setting(1280, "Width of the browser's window, pixels.", ge=100, le=8192)
+    viewport_height: int = setting(800, "Height of the browser's window, pixels.", ge=100, le=8192)
     full_page: bool = setting(False, "Take the whole page, not only what the window shows.")
-    timeout_s: float = setting(60.0, "Seconds that a page may take, with the start of the browser.")
+    timeout_s: float = setting(60.0, "Seconds that a page may take, with the start of the browser.", gt=0, le=3600)
     sandbox: bool = setting(
         True, "Run the page in the browser's sandbox; do without only for a page that you trust, where it must be."
     )
 
     def __post_init__(self) -> None:
-        for name in ("viewport_width", "viewport_height"):
-            value = getattr(self, name)
-            check(100 <= value <= 8192, f"{name} is {value}; use a number of pixels from 100 to 8,192")
-        check(
-            0 < self.timeout_s <= 3600, f"timeout_s is {self.timeout_s:g}; use seconds, above 0 and at most 3,600"
-        )
+        check_ranges(self)

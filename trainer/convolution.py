@@ -20,7 +20,7 @@ chip: bool | None = None
 """Whether the step runs on a GPU or a TPU, which compile TensorFlow's own operations; None: if this machine has
 one. Set it to compile a step for a chip that this machine does not have."""
 MIN_CHANNELS = 16
-"""With fewer channels, matrix products of shifted maps are slower than oneDNN's gradient."""
+"""Fewest channels at which matrix products of shifted maps are faster than oneDNN's gradient."""
 
 
 def convolve(x: Any, kernel: Any, dilation: int = 1, training: bool = False) -> Any:
@@ -56,7 +56,7 @@ def _by_tensorflow(x: Any, kernel: Any, dilation: int) -> Any:
 
 
 def _is_faster(shape: Any, kernel_shape: Any) -> bool:
-    """Whether the own gradient with respect to the kernel is faster than TensorFlow's."""
+    """Whether our gradient with respect to the kernel is faster than TensorFlow's."""
     rows, columns, channels, filters = kernel_shape
     is_static = shape[1] is not None and shape[2] is not None
     return bool(is_static and (rows > 1 or columns > 1) and min(channels, filters) >= MIN_CHANNELS)

@@ -1,4 +1,4 @@
-"""Instruction sets of this machine's CPU, as Linux reports them. Standard library only."""
+"""Instruction sets of this machine's CPU, as Linux reports them."""
 
 import pathlib
 
@@ -6,9 +6,9 @@ from trainer.errors import check
 
 CPU_INFO = pathlib.Path("/proc/cpuinfo")
 REQUIRED = "avx"
-"""TensorFlow's packages for x86 CPUs are built with it."""
+"""Instruction set that TensorFlow's packages for x86 CPUs are built with."""
 FAST = "avx2"
-"""oneDNN has slower kernels for older CPUs, on which this project has not been tested."""
+"""Instruction set without which oneDNN has slower kernels; this project has not been tested there."""
 
 
 def instruction_sets(cpu_info: pathlib.Path | None = None) -> frozenset[str]:

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 ON_GOOGLE = ("KUBERNETES_SERVICE_HOST", "CLOUD_ML_JOB_ID", "AIP_", "K_SERVICE", "CLOUD_RUN_JOB")
-"""Beginnings of variables of the containers of GKE, Vertex AI and Cloud Run."""
+"""Prefixes of environment variables in the containers of GKE, Vertex AI and Cloud Run."""
 PRODUCT_NAME = pathlib.Path("/sys/class/dmi/id/product_name")
-"""It begins with `Google` on a machine of Compute Engine."""
+"""File whose content begins with `Google` on a machine of Compute Engine."""
 BRIEF = {"GCE_METADATA_TIMEOUT": "1", "GCE_METADATA_DETECT_RETRIES": "1"}
 """google-auth's limits for the search for a metadata server: one try of one second."""
 

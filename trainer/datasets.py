@@ -1,4 +1,4 @@
-"""The datasets of this project. Standard library only.
+"""The datasets of this project.
 
 Sizes, splits and ground truth are those of the reference implementation (alexanderkroner/saliency, data.py and
 config.py). Each dataset is read in the form in which its authors publish it, which its row describes, and from
@@ -10,9 +10,9 @@ import dataclasses
 from trainer.errors import look_up
 
 DRIVE = "drive:"
-"""Begin of the address of a file on Google Drive, which its id follows."""
+"""Prefix of the address of a file on Google Drive; the file's id follows."""
 NOT_STATED = "Not stated. Ask the authors."
-"""The licence of a dataset if none was found that its authors state."""
+"""The licence of a dataset whose authors state none that was found."""
 
 
 OWN_SHARE = (4, 5)
@@ -28,39 +28,39 @@ class Place:
     name: str
     """Name of the file below the source; an archive's stem may tell what it holds."""
     sha256: str = ""
-    """Of its content, 64 hex digits; empty until somebody has seen it."""
+    """SHA-256 of the file's content, 64 hex digits; empty until somebody has downloaded it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """What some files of the authors' form hold."""
+    """The role of some files in the authors' form."""
 
     path: str
-    """End of their paths, in any case. `{name}` is the image's name, and `{folder}` and `{split}` are those parts
-    of the path that tell its folder and its split; each stands for a part without a slash."""
+    """End of the files' paths, in any case. `{name}`, `{folder}` and `{split}` stand for parts without a slash:
+    the image's name, its folder and its split."""
     role: str
     """`stimulus`, `map` or `fixations`."""
     reader: str = ""
-    """How to read a file with the fixations of all images: a name in `trainer/data/matlab.py`."""
+    """Name in `trainer/data/matlab.py` of the reader of a file with the fixations of all images."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-    """A dataset."""
+    """One row of the table of datasets."""
 
     image_size: tuple[int, int]
     """(height, width) of the network's input, pixels."""
     n_train: int
-    """0 as n_valid: any number is complete."""
+    """Number of training images; if it and `n_valid` are 0, any number of images is complete."""
     n_valid: int
     blur_sigma_px: float = 16.0
     """Standard deviation, in original pixels, of the Gaussian that turns points into a density, if the maps are
     points; 16 px is the reference's default."""
     split: str = "shuffle"
-    """`given`: by folders train/ and val/; `shuffle`: of the sorted paths with seed 42; `shuffle_per_category`:
-    the same shuffle in each folder of images."""
+    """How images are split: `given`, by folders train/ and val/; `shuffle`, by shuffling the sorted paths with
+    seed 42; or `shuffle_per_category`, by such a shuffle in each folder of images."""
     places: tuple[Place, ...] = ()
-    """Where the authors publish it."""
+    """The files in which the authors publish the dataset."""
     licence: str = ""
     """Terms of use, as its authors state them, or NOT_STATED."""
     citation: str = ""
@@ -72,13 +72,13 @@ class Dataset:
     map_suffix: str = ""
     """Suffix of a map's stem, which follows the stem of its image."""
     fixation_suffix: str = ""
-    """The same for fixations."""
+    """Suffix of the stem of a file of fixations, which follows the stem of its image."""
     part: str = ""
-    """Which part of its archives it is, if another dataset is in the same: they then have other fingerprints."""
+    """Name of this dataset's part of its archives, if they hold several; part of its fingerprint."""
 
     @property
     def any_count(self) -> bool:
-        """Whether it is complete with any number of images."""
+        """Whether the dataset is complete with any number of images."""
         return self.n_train + self.n_valid == 0
 
     @property

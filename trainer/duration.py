@@ -1,4 +1,4 @@
-"""Durations and the time as text for people. Standard library only."""
+"""Durations and the time as text for people."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-"""Errors that a user can cause and correct, and the checks that raise them. Standard library only."""
+"""Errors that a user can cause and correct, and the checks that raise them."""
 
 import difflib
 import signal
@@ -17,9 +17,9 @@ USAGE_STATUS = 2
 
 
 class UserError(Exception):
-    """A mistake that the user can correct. The message: what is wrong, with names or numbers, and what to do.
+    """A mistake that the user can correct. The message says what is wrong, with names or numbers, and what to do.
 
-    What others wrote into it, such as names of files, cannot control a terminal.
+    Names of files and other texts in it cannot control a terminal.
     """
 
     def __init__(self, message: str) -> None:
@@ -43,7 +43,7 @@ class GateError(UserError):
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM in the context `terminable`."""
+    """Raised in the context `terminable` when the process gets SIGTERM."""
 
 
 def first_line(error: Exception) -> str:
@@ -110,7 +110,7 @@ def check(condition: bool, message: str) -> None:
 
 
 def nearest(name: str, choices: Iterable[str]) -> str:
-    """`; did you mean 'x'?` with the choice closest to `name`, ignoring case; empty if none is close."""
+    """Suggest the choice closest to `name` in any case, as `; did you mean 'x'?`; empty if none is close."""
     folded = {choice.casefold(): choice for choice in choices}
     # In a name of two characters, one may be wrong.
     close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5 if len(name) == 2 else 0.6)
@@ -118,7 +118,7 @@ def nearest(name: str, choices: Iterable[str]) -> str:
 
 
 def look_up(what: str, name: str, rows: Mapping[str, Row]) -> Row:
-    """`rows[name]`; raises `UserError` with the nearest known name if there is no such row."""
+    """Return `rows[name]`; raise `UserError` with the nearest known name if there is no such row."""
     try:
         return rows[name]
     except KeyError:

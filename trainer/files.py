@@ -1,6 +1,8 @@
-"""Write files completely or not at all, and read JSON. Standard library only."""
+"""Write files completely or not at all, and read JSON."""
 
+import dataclasses
 import errno
+import functools
 import json
 import os
 import pathlib
@@ -11,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from trainer import schema, scratch
+from trainer import scratch
 from trainer.errors import ContentError, PlaceError, UserError
 
 MOUNT = pathlib.Path("/gcs")
@@ -20,6 +22,8 @@ UNFINISHED = ".unfinished"
 """File in a folder whose contents are still being copied, or whose copy was interrupted."""
 MOST_JSON_BYTES = 2**28
 """The largest file that is read as JSON: what has no end, such as a device, is refused there."""
+SHOWN = 60
+"""Characters of a value that are shown in a message."""
 
 
 def write_json(path: pathlib.Path, value: Any, private: bool = False) -> None:
@@ -30,13 +34,14 @@ def write_json(path: pathlib.Path, value: Any, private: bool = False) -> None:
         partial.write_text(json.dumps(value, indent=2) + "\n")
 
 
-def read_json(path: pathlib.Path, remedy: str, kind: Any = dict[str, Any]) -> Any:
+def read_json(path: pathlib.Path, remedy: str, kind: Any) -> Any:
     """The JSON in `path`.
 
     Args:
         path: the file.
         remedy: end of the error message.
-        kind: what the file holds, as `trainer.schema` takes it; those of this project are in `trainer.records`.
+        kind: type of what the file holds, for pydantic. A dataclass is made from it; anything else is returned as
+            it is in the file, with the keys that `kind` does not name.
 
     Raises:
         ContentError: the file is missing, cannot be read, is too large, is not JSON, or holds something else.
@@ -54,7 +59,7 @@ def read_json(path: pathlib.Path, remedy: str, kind: Any = dict[str, Any]) -> An
 
 
 def parse_json(content: bytes, place: str, remedy: str, kind: Any) -> Any:
-    """The same, of what was read from `place`."""
+    """The JSON in `content`, which was read from `place`; otherwise as `read_json`."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -63,11 +68,28 @@ def parse_json(content: bytes, place: str, remedy: str, kind: Any) -> Any:
 
 
 def checked_json(value: Any, place: str, remedy: str, kind: Any) -> Any:
-    """The same, of what was parsed already."""
+    """The parsed JSON `value`, which was read from `place`; otherwise as `read_json`."""
+    from pydantic import ValidationError  # 0.1 s, which `--help` does not need
+
+    is_made = dataclasses.is_dataclass(kind)
     try:
-        return schema.read(value, kind)
-    except schema.MismatchError as error:
-        raise ContentError(f"{place} is damaged ({error}): {remedy}") from None
+        # Strict, such as no "1" for 1, since the value itself is returned; only dataclasses need conversions.
+        made = _type_adapter(kind).validate_python(value, strict=not is_made)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"])) or "the whole"
+        raise ContentError(
+            f"{place} is damaged ({key}: {first['msg']}, not {ascii(first['input'])[:SHOWN]}): {remedy}"
+        ) from None
+    return made if is_made else value
+
+
+@functools.cache
+def _type_adapter(kind: Any) -> Any:
+    """The pydantic.TypeAdapter of a type, which takes a millisecond to make."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 def is_mounted(path: str | os.PathLike[str]) -> bool:

@@ -1,4 +1,4 @@
-"""Memory and time of a training step on a chip, by a roofline model. Standard library only.
+"""Memory and time of a training step on a chip, by a roofline model.
 
 XLA counted operations, memory traffic and memory of the whole training step when it compiled the step for a TPU
 v5e at 240 x 320 with 32 images per chip (`make check-tpu`, docs/benchmarks.md). All counts are proportional to the

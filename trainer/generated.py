@@ -1,4 +1,4 @@
-"""What a model of the sample set, and scores on it, say about themselves: they come from generated shapes."""
+"""Notices about models that were trained on the sample set of generated shapes, and about scores on it."""
 
 import itertools
 import os
@@ -25,7 +25,7 @@ NEXT = "train on real data: docs/datasets.md lists public datasets, docs/data.md
 
 
 def is_sample(facts: Mapping[str, Any] | None) -> bool:
-    """Whether a model, by the content of its MODEL_CONFIG, or a dataset, by its manifest, is of the sample set.
+    """Whether the content of a MODEL_CONFIG or of a manifest names the sample set as its source.
 
     The data of a model's last training decides.
     """
@@ -33,12 +33,12 @@ def is_sample(facts: Mapping[str, Any] | None) -> bool:
 
 
 def observers(manifest: Mapping[str, Any]) -> str:
-    """Who looked at the images of a dataset, by its manifest: `people`, or nobody."""
+    """Words for those who looked at the images of a dataset, by its manifest."""
     return "generated observers" if is_sample(manifest) else "people"
 
 
 def of_model(config: Mapping[str, Any] | None, subject: str = "This model") -> str:
-    """What `subject` must say of its training, by the content of its MODEL_CONFIG; empty if nothing.
+    """Notice about the training of `subject`, a model with this MODEL_CONFIG; empty if none is needed.
 
     A model that was trained on real data mentions a base model of the sample set.
     """
@@ -53,7 +53,7 @@ def of_model(config: Mapping[str, Any] | None, subject: str = "This model") -> s
 
 
 def training(config: Mapping[str, Any] | None) -> str:
-    """What a model of the sample set was, after "was": MARK, or a fine-tuned model of real data."""
+    """Say how a model of the sample set was trained, in words that follow "was"."""
     return MARK if all(map(is_sample, trainings(config))) else f"last trained on {SHAPES}"
 
 
@@ -76,12 +76,12 @@ def dataset(config: Mapping[str, Any]) -> str:
 
 
 def origin(config: Mapping[str, Any] | None) -> str:
-    """What a model was trained on, such as "trained on A, then on B"; empty if unknown."""
+    """Say what a model was trained on, such as "trained on A, then on B"; empty if unknown."""
     return f"trained on {', then on '.join(names)}" if (names := datasets(config)) else ""
 
 
 def of_folder(folder: str | os.PathLike[str], subject: str = "This model") -> str:
-    """As `of_model`, for the folder of a model."""
+    """Notice about the model in a folder, as `of_model` makes it."""
     path = pathlib.Path(folder) / MODEL_CONFIG
     return (
         of_model(read_json(path, "name the folder of a whole model", ModelConfig), subject)
@@ -91,7 +91,7 @@ def of_folder(folder: str | os.PathLike[str], subject: str = "This model") -> st
 
 
 def of_evaluation(content: Mapping[str, Any]) -> list[str]:
-    """What a reader of an evaluation, the content of EVALUATION, must know first."""
+    """Notices for readers of an evaluation, by the content of its EVALUATION."""
     models = [of_model(config, SUBJECTS[model]) for model, config in content["model_configs"].items()]
     datasets = content["datasets"]
     of_sample = [name for name, result in datasets.items() if is_sample(result["manifest"])]

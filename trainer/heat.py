@@ -14,15 +14,15 @@ from trainer.config import PREDICT_DEFAULTS
 
 HEAT = matplotlib.colormaps["inferno"]
 CHANGE = matplotlib.colormaps["managua"]
-"""For signed values; dark at 0."""
+"""Colour map of signed values, dark at 0."""
 HEAT_STOPS = [to_hex(HEAT(stop)) for stop in np.linspace(0, 1, 9)]
 """The colour map for a CSS gradient."""
 OPACITY = PREDICT_DEFAULTS.opacity
 """Opacity of the map's largest value over its stimulus."""
 DIMMED = 0.62
-"""The stimulus under a map keeps this part of its brightness."""
+"""Share of its brightness that the stimulus keeps under a map."""
 VALUES = np.linspace(0, 1, 256)
-"""Of the levels of a heat map."""
+"""Value in 0..1 of each level of a heat map."""
 BAND_PIXELS = 2**16
 """Pixels in a band of rows."""
 
@@ -61,7 +61,10 @@ def blend(
 def tint(
     stimulus: npt.NDArray[np.uint8], density: npt.NDArray[np.floating], opacity: float = OPACITY
 ) -> npt.NDArray[np.uint8]:
-    """As `blend`, over the stimulus in its own colours: the opacity grows in proportion to the map's values."""
+    """Draw a map in heat colours over its stimulus, which keeps its own colours; otherwise as `blend`.
+
+    The opacity grows in proportion to the map's values.
+    """
     return blend_levels(stimulus, _heat_levels(density), VALUES**2, HEAT(VALUES), opacity, dimming=0)
 
 
@@ -88,7 +91,7 @@ def blend_change(image: npt.NDArray[np.uint8], change: npt.NDArray[np.floating])
 
 
 def furthest(change: npt.NDArray[np.floating]) -> float:
-    """How far a signed map goes from 0; above 0 for a map without a change."""
+    """Largest absolute value of a signed map; a number above 0 for a map of zeros."""
     return max(float(np.abs(change).max()), 1e-12)
 
 

@@ -16,7 +16,7 @@ from trainer.cpu import check_cpu
 
 LOADING = "loading TensorFlow"
 ERRORS_ALONE = "2"
-"""TF_CPP_MIN_LOG_LEVEL: 0 is everything, 1 warnings and errors, 2 errors."""
+"""Value of TF_CPP_MIN_LOG_LEVEL: 0 for everything, 1 for warnings and errors, 2 for errors."""
 STDERR = 2
 """File descriptor of the standard error."""
 TPU_LOCKED_BYTES = 68_719_476_736_000
@@ -45,13 +45,13 @@ def load_tensorflow() -> None:
 
 
 def announce(work: str) -> None:
-    """Say on stderr what is waited for; to be called before work of seconds that shows no progress."""
+    """Say on stderr what takes a while; to be called before seconds of work that shows no progress."""
     print(f"{work} ...", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def quiet_libraries() -> Iterator[None]:
-    """Drop what C++ libraries write to stderr inside the block, which Python cannot filter; not if it fails."""
+    """Drop what C++ libraries write to stderr inside the block, unless it fails; Python cannot filter that."""
     sys.stderr.flush()
     kept = os.dup(STDERR)
     with tempfile.TemporaryFile() as written:
@@ -92,7 +92,7 @@ def raise_locked_memory() -> None:
 
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Modules stay, so looking for garbage among them is in vain; it takes a quarter of the loading time."""
+    """Disable garbage collection inside the block: it takes a quarter of an import's time and finds nothing."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -20,7 +20,7 @@ GOOD, BAD, NOTE = "good", "bad", "note"
 DEVICES = ("nvidia[0-9]*", "accel*", "vfio/*")
 """Device files of GPUs and TPUs, below /dev."""
 REQUIRED = ("mkdir", "write", "read", "rename a file", "remove")
-"""What the trainer must be able to do in the folder of a run; it does without the rest."""
+"""Operations on files that the trainer needs in the folder of a run; it does without the others."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The evaluation metrics, one row each. Standard library only.
+"""The evaluation metrics, one row each.
 
 A new metric is one row here and one function in `trainer/metrics.py`. Scores, the gate, reports and the pipeline's
 labels follow from the rows.
@@ -20,7 +20,7 @@ class Metric:
     """One metric."""
 
     label: str
-    """Its name in the literature."""
+    """Name of the metric in the literature."""
     meaning: str
     """A few words for reports."""
     higher_is_better: bool
@@ -32,7 +32,7 @@ class Metric:
     highest: float = math.inf
     """Highest possible score."""
     function: str = ""
-    """Name of its function in `trainer/metrics.py`; empty if that is the metric's own name."""
+    """Name of the function in `trainer/metrics.py`; empty if it is that of the row."""
 
 
 METRICS = {

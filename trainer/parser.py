@@ -18,7 +18,7 @@ FILES, FOLDERS = ("FILE", "HTML", "PATH", "IMAGE", "DESIGN", "MODEL", "SOURCE"),
 
 
 def called_as(command: str, package: str) -> str:
-    """How to call this program, for usage lines: the installed `command`, or `python -m` and the package."""
+    """The call of this program in usage lines: the installed `command`, or `python -m PACKAGE`."""
     return command if pathlib.Path(sys.argv[0]).stem == command else f"python -m {package}"
 
 
@@ -92,7 +92,7 @@ class Parser(argparse.ArgumentParser):
         yield from left
 
     def _is_word(self, text: str) -> bool:
-        """Whether `text`, after a switch, is its value: nothing else can follow there, but for other arguments."""
+        """Whether `text` after a switch is its value."""
         return text.lower() in WORDS or not (
             text.startswith("-") or self._get_positional_actions() or (self._takes and "=" in text)
         )

@@ -1,4 +1,4 @@
-"""Threads that map a function in order, and no further ahead than the results are taken. Standard library only."""
+"""Threads that map a function in order, and no further ahead than the results are taken."""
 
 import collections
 import os
@@ -24,7 +24,7 @@ def open_pool(n_threads: int | None = None) -> Iterator[ThreadPoolExecutor]:
 def map_ahead(
     pool: ThreadPoolExecutor, function: Callable[[Item], Result], items: Iterable[Item], max_pending: int
 ) -> Iterator[Result]:
-    """Like `map`, in threads and in order; at most `max_pending` items are in work or wait to be fetched."""
+    """Map a function over items in threads, in order; at most `max_pending` results are computed ahead."""
     pending: collections.deque[Future[Result]] = collections.deque()
     for item in items:
         pending.append(pool.submit(function, item))

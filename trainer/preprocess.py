@@ -61,7 +61,10 @@ def restore_map(map: Any, size: Size) -> Any:
 
 
 def resize_back(map: Any, size: Size) -> Any:
-    """Like `restore_map`, but float32 on the map's own scale, neither clipped nor rounded."""
+    """Resize a predicted map to the size of its image in float32, neither scaled, clipped nor rounded.
+
+    Shapes are those of `restore_map`.
+    """
     return _like(map, _overfill(map, size))
 
 

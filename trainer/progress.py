@@ -14,7 +14,7 @@ from trainer.text import visible
 LOG_EVERY_S, LOG_AT_LEAST_EVERY_S = 5.0, 30.0
 """Shortest and longest time between two lines in a log."""
 LOG_SHARE = 0.05
-"""Between these, the share of the time until now that passes between two lines."""
+"""Time between two lines as a share of the time so far, between the shortest and the longest."""
 
 
 class Tracker:
@@ -73,7 +73,7 @@ class Tracker:
         return min(max(LOG_EVERY_S, LOG_SHARE * (now - self._started)), LOG_AT_LEAST_EVERY_S)
 
     def _left(self, now: float) -> str:
-        """`about 9 min left`, by the speed after the first advance, which includes preparations; or nothing."""
+        """Estimate such as `about 9 min left`; empty before the second advance: the first has preparations."""
         if self._total is None or self._first is None or self._done <= self._first[1]:
             return ""
         n_left = self._total - self._done + self._later

@@ -1,4 +1,4 @@
-"""The recipes: names for sets of training settings. Standard library only."""
+"""The recipes: names for sets of training settings."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ class Recipe:
 
     summary: str
     base: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Of a training that starts from an encoder, or from nothing."""
+    """Settings of a training that starts from an encoder, or from nothing."""
     finetune: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Of a training that starts from a model."""
+    """Settings of a training that starts from a model."""
 
     def settings(self, fine_tuning: bool) -> Mapping[str, Any]:
-        """Those of one training."""
+        """Return the settings of a fine-tuning or of a base training."""
         return self.finetune if fine_tuning else self.base
 
 
@@ -61,7 +61,7 @@ RECIPES = {
 
 
 def described() -> str:
-    """All recipes with their settings, as sentences of a help text."""
+    """Describe all recipes and their settings for a help text."""
     return "; ".join(f"{name}: {recipe.summary}{_steps(recipe)}" for name, recipe in RECIPES.items())
 
 
@@ -72,7 +72,7 @@ def _steps(recipe: Recipe) -> str:
 
 
 def listed(settings: Mapping[str, Any]) -> str:
-    """Settings as one writes them as parameters."""
+    """Write settings as parameters, such as `epochs=3 flip=true`."""
     return " ".join(f"{name}={_written(value)}" for name, value in settings.items())
 
 

@@ -1,44 +1,33 @@
-"""The settings of one's own recordings (the dataset `custom`): their forms. Standard library only."""
+"""The settings of the user's own recordings (the dataset `custom`): how they are written."""
 
 import dataclasses
-import math
 import re
 from collections.abc import Sequence
 from typing import Any
 
-from trainer.errors import UserError, check, check_choice
+from trainer.errors import UserError, check
 
 CUSTOM = "custom"
-"""The dataset that is somebody's own recordings."""
+"""Name of the dataset that is the user's own recordings."""
 COORDINATES = ("auto", "pixels", "fraction", "degrees")
 SPLITS = ("auto", "shuffle", "folders", "column")
 COLUMNS = ("image", "x", "y", "observer", "trial", "duration", "time", "fixation", "valid", "event", "split")
-"""What a column can hold."""
+"""The roles that a column of a table can have."""
 SETTINGS = ("columns", "coordinates", "screen_size", "image_on_screen", "blur_px", "pixels_per_degree", "split")
-"""Fields of `FetchConfig` that describe one's own recordings."""
+"""Fields of `FetchConfig` that describe the user's own recordings."""
 
 
 def check_settings(settings: Any) -> None:
     """Raise `UserError` if a setting of a `FetchConfig` is malformed, or needs another that is not given."""
     parse_columns(settings.columns)
-    check_choice("coordinates", settings.coordinates, COORDINATES)
-    check_choice("split", settings.split, SPLITS)
-    for name in ("blur_px", "pixels_per_degree"):
-        value = getattr(settings, name)
-        check(math.isfinite(value) and value >= 0, f"{name} is {value:g}; it must be at least 0")
     check(
         settings.coordinates != "degrees" or settings.pixels_per_degree > 0,
         "coordinates is degrees, but pixels_per_degree is not given; set it to the pixels of one degree",
     )
     if settings.screen_size:
         parse_screen_size(settings.screen_size)
-    place = settings.image_on_screen
     check(
-        re.fullmatch(r"center|fit|-?\d+,-?\d+(,[1-9]\d*x[1-9]\d*)?", place) is not None,
-        f"image_on_screen is {place!r}; write center, fit, X,Y or X,Y,HEIGHTxWIDTH",
-    )
-    check(
-        place != "fit" or bool(settings.screen_size),
+        settings.image_on_screen != "fit" or bool(settings.screen_size),
         "image_on_screen is fit, but screen_size is not given; set it, such as 1080x1920",
     )
 
@@ -65,7 +54,7 @@ def parse_screen_size(text: str) -> tuple[int, int]:
 
 
 def parse_columns(text: str) -> dict[str, str]:
-    """What a column holds -> its name, of a text such as `image=stimulus,x=gx,y=gy`.
+    """Parse a text such as `image=stimulus,x=gx,y=gy`: role in COLUMNS -> name of the column.
 
     Raises:
         UserError: the text is malformed, or names something unknown.

@@ -1,25 +1,36 @@
-"""What the JSON files of this project hold, for `trainer.files.read_json`. Standard library only.
+"""The contents of this project's JSON files, for `trainer.files.read_json`.
 
-Each is a TypedDict of the keys that a reader needs or, with `total=False`, may find; a file may have more.
+Each is a TypedDict of the keys that a reader needs or may find. A file may have more keys, as one of another
+version has; they are kept where the content goes into another file, such as a model's into its evaluation.
 """
 
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, NotRequired
+
+from typing_extensions import TypedDict  # pydantic takes that of `typing` from Python 3.12 on
 
 from trainer.config import wrong_image_size
 
 
-def _wrong_version(number: int) -> str:
-    return "" if number > 0 else "and versions count from 1"
+class _InputSize:
+    """Has pydantic check a size, but takes no 0.1 s to import it where no file is read, as for `--help`."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        from pydantic_core.core_schema import no_info_after_validator_function
+
+        return no_info_after_validator_function(_valid_size, handler(source))
 
 
-def _wrong_length(sides: list[int]) -> str:
-    return "" if len(sides) == 2 else "not a height and a width"
+def _valid_size(size: list[int]) -> list[int]:
+    if wrong := wrong_image_size(size) if len(size) == 2 else "not a height and a width":
+        raise ValueError(wrong)
+    return size
 
 
-ImageSize = Annotated[list[int], _wrong_length, wrong_image_size]
+ImageSize = Annotated[list[int], _InputSize]
 """Height and width of the network's input, pixels."""
-Aliases = dict[str, Annotated[int, _wrong_version]]
-"""ALIASES: alias -> version."""
+Aliases = dict[str, int]
+"""Content of ALIASES: alias -> version."""
 
 # === MODEL_CONFIG ===
 
@@ -31,7 +42,7 @@ class Predicting(TypedDict, total=False):
 
 
 class _Origin(TypedDict, total=False):
-    """What every reader of a MODEL_CONFIG may find."""
+    """The origin of a model, which every MODEL_CONFIG may have."""
 
     source: str
     dataset: str
@@ -43,7 +54,7 @@ class _Origin(TypedDict, total=False):
 
 
 class ModelConfig(_Origin, total=False):
-    """Of any model, one of an earlier version too."""
+    """MODEL_CONFIG of any model, of one of an earlier version too."""
 
     image_size: ImageSize
     best_epoch: int
@@ -51,16 +62,31 @@ class ModelConfig(_Origin, total=False):
 
 
 class SizedConfig(_Origin):
-    """Of a model that predicts at its own size."""
+    """MODEL_CONFIG of a model that predicts at its own size."""
 
     image_size: ImageSize
 
 
 class BaseConfig(_Origin):
-    """Of a model that a training starts from."""
+    """MODEL_CONFIG of a model that a training starts from."""
 
     best_epoch: int
     identity: dict[str, Any]
+
+
+# === HISTORY ===
+
+
+class Epoch(TypedDict):
+    """A line of HISTORY: one epoch of a training."""
+
+    epoch: int
+    steps: int
+    loss: float
+    valid_loss: float
+    seconds: float
+    images_per_s: float
+    best: bool
 
 
 # === EVALUATION ===
@@ -73,7 +99,7 @@ class Scores(TypedDict):
 
 
 class Result(Scores):
-    """The same with all that is shown of them."""
+    """The scores on one dataset, with all that a report shows of them."""
 
     manifest: dict[str, Any]
     has_fixations: bool
@@ -84,28 +110,23 @@ class Result(Scores):
 
 
 class Measured(Scores, total=False):
-    """The same with the images that they were measured on; without them it is of an earlier version."""
+    """The scores on one dataset, and the images that they were measured on, which earlier versions left out."""
 
     folder: str
     manifest: dict[str, Any]
     center_bias: list[Any]
 
 
-class _Compared(TypedDict):
-    """The scores on each dataset."""
+class Compared(TypedDict):
+    """EVALUATION of a model that is compared with others."""
 
     datasets: dict[str, Measured]
-
-
-class Compared(_Compared, total=False):
-    """Of a model that is compared with others."""
-
-    model_folders: dict[str, str]
-    code_version: str
+    model_folders: NotRequired[dict[str, str]]
+    code_version: NotRequired[str]
 
 
 class Decision(TypedDict):
-    """Of a model that is registered."""
+    """EVALUATION of a model that is registered."""
 
     datasets: dict[str, Scores]
     decides: str
@@ -114,7 +135,7 @@ class Decision(TypedDict):
 
 
 class _Decided(TypedDict):
-    """What was decided, and on which models."""
+    """The decision of an evaluation, and the models that it is about."""
 
     passed_baseline: bool
     reason: str
@@ -122,20 +143,13 @@ class _Decided(TypedDict):
 
 
 class Outcome(_Decided):
-    """Of a run that has ended."""
+    """EVALUATION of a run that has ended."""
 
     datasets: dict[str, Scores]
 
 
-class _Dated(TypedDict, total=False):
-    """When and in which run it was made; one of an earlier version does not say so."""
-
-    run: str
-    date: str
-
-
-class Evaluation(_Decided, _Dated):
-    """Of a report."""
+class Evaluation(_Decided):
+    """EVALUATION as a report shows it."""
 
     datasets: dict[str, Result]
     decides: str
@@ -145,6 +159,8 @@ class Evaluation(_Decided, _Dated):
     gate_confidence: float
     shown_confidence: float
     code_version: str
+    run: NotRequired[str]
+    date: NotRequired[str]
 
 
 # === Versions and runs ===
@@ -179,23 +195,13 @@ class Version(TypedDict, total=False):
     lineage: Lineage
 
 
-class Earlier(TypedDict, total=False):
-    """RUN_FILE, to find the latest attempt."""
-
-    earlier: list[str]
-
-
-class Run(Earlier):
+class Run(TypedDict):
     """RUN_FILE: a run of the pipeline on this machine."""
 
     environment: str
     parameters: dict[str, str | int | float | bool]
-
-
-class StoredRun(Run, total=False):
-    """The same, which may say that it has ended."""
-
-    finished: bool
+    finished: NotRequired[bool]
+    earlier: NotRequired[list[str]]
 
 
 class Output(TypedDict):
@@ -205,14 +211,14 @@ class Output(TypedDict):
 
 
 class Registered(TypedDict):
-    """What kfp records of the task that registers a model."""
+    """The outputs of the task that registers a model."""
 
     version: int | float | str
     alias: str
 
 
 class TaskRecord(TypedDict):
-    """Kfp's record of that task."""
+    """Kfp's record of the task that registers a model."""
 
     parameterValues: Registered
 
@@ -224,9 +230,9 @@ class MarkedRegion(TypedDict):
     """An entry of the list that the demo's page saves; in pixels of its picture, from the top left."""
 
     picture: str
-    """Which picture it was marked on: A or B."""
+    """The picture that it was marked on: A or B."""
     region: str
-    """Its name."""
+    """The region's name."""
     x: float
     y: float
     width: float
@@ -234,10 +240,10 @@ class MarkedRegion(TypedDict):
 
 
 class WrittenRegion(TypedDict):
-    """An entry in what `predict --json` writes."""
+    """A region in what `predict --json` writes."""
 
     region: str
-    """Its text, as `--region` has it."""
+    """The region as `--region` takes it."""
 
 
 class PredictedImage(TypedDict, total=False):
@@ -247,6 +253,6 @@ class PredictedImage(TypedDict, total=False):
 
 
 class Predicted(TypedDict):
-    """What `predict --json` writes."""
+    """The file that `predict --json` writes."""
 
     images: list[PredictedImage]

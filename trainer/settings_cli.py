@@ -32,7 +32,7 @@ def output_path(text: str) -> str:
 
 
 def output_dir(text: str) -> str:
-    """Like `output_path`, for a folder."""
+    """Type of a flag that names a folder to write; otherwise as `output_path`."""
     output_path(text)
     if pathlib.Path(text).is_file():
         raise UserError(f"{text} is a file; name a folder")
@@ -40,12 +40,12 @@ def output_dir(text: str) -> str:
 
 
 def output_dir_or_address(text: str) -> str:
-    """Like `output_dir`, for a folder that may also be on Cloud Storage."""
+    """Type of a flag that names a folder to write, here or on Cloud Storage; otherwise as `output_dir`."""
     return text if "://" in text else output_dir(text)
 
 
 def output_file(text: str) -> str:
-    """Like `output_path`, for a file or STDOUT."""
+    """Type of a flag that names a file to write, or STDOUT; otherwise as `output_path`."""
     output_path(text)
     if pathlib.Path(text).is_dir():
         raise UserError(f"{text} is a folder; name a file in it")

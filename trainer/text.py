@@ -1,4 +1,4 @@
-"""Names and texts of others, as a message, a terminal or a log may show them. Standard library only."""
+"""Names and texts of others, as a message, a terminal or a log may show them."""
 
 import unicodedata
 
@@ -21,7 +21,7 @@ def shown(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """A text of lines, in which characters that control a terminal are spelled as in Python's source."""
+    """A text of lines in which characters that control a terminal are escaped as in Python's source."""
     if text.isprintable():
         return text
     return "".join(

@@ -24,6 +24,7 @@ from trainer.config import (
     FetchConfig,
     HeldOutConfig,
     TrainConfig,
+    check_ranges,
     group_of,
     setting,
     with_recipe,
@@ -69,7 +70,12 @@ class PipelineConfig:
     """Settings of the pipeline as a whole."""
 
     TITLE: ClassVar[str] = "model, registry and checkpoints"
-    model_name: str = setting(MODEL_NAME, "Name of the model in the registry.")
+    model_name: str = setting(
+        MODEL_NAME,
+        "Name of the model in the registry.",
+        pattern="[A-Za-z0-9_-]*[A-Za-z0-9][A-Za-z0-9_-]*",
+        form="a name of letters, digits, - and _, since it names a folder",
+    )
     registry: str = setting(
         "",
         "Model registry: a folder, gs://BUCKET/FOLDER, or vertex://PROJECT/LOCATION?serving=IMAGE; empty for "
@@ -92,11 +98,7 @@ class PipelineConfig:
     )
 
     def __post_init__(self) -> None:
-        without_dashes = self.model_name.replace("-", "").replace("_", "")
-        check(
-            without_dashes.isascii() and without_dashes.isalnum(),
-            f"model_name is {self.model_name!r}; it names a folder, so use only letters, digits, - and _",
-        )
+        check_ranges(self)
         check_registry(self.registry)
         check(
             "://" not in self.checkpoint_dir or self.checkpoint_dir.startswith("gs://"),

@@ -57,9 +57,8 @@ class Run:
     @classmethod
     def load(cls, folder: pathlib.Path) -> "Run":
         """Read the run in `folder`; raises `UserError` if there is none, or if it has other parameters."""
-        content = files.read_json(
-            folder / RUN_FILE, f"{folder} is not a run; name one below {RUNS}/", records.StoredRun
-        )
+        remedy = f"{folder} is not a run; name one below {RUNS}/"
+        content = files.read_json(folder / RUN_FILE, remedy, records.Run)
         earlier = tuple(content.get("earlier", ()))
         try:
             parameters_then = {

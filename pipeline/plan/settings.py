@@ -1,14 +1,13 @@
 """Settings of the training machines and of the training jobs; both become pipeline parameters."""
 
 import dataclasses
-import math
 import re
 from typing import ClassVar
 
 from trainer import accelerators
 from trainer.accelerators import PROVISIONING, Accelerator
-from trainer.config import setting
-from trainer.errors import UserError, check, check_choice
+from trainer.config import check_ranges, setting
+from trainer.errors import UserError, check
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,17 +21,17 @@ class AcceleratorConfig:
         "accepts cpu only, and trains on the devices of this machine.",
     )
     step_accelerator: str = setting("", "Accelerator of this training alone; empty for `accelerator`.")
-    workers: int = setting(1, "Number of machines that train together; more than one only with GPUs.")
+    workers: int = setting(1, "Number of machines that train together; more than one only with GPUs.", ge=1)
     provisioning: str = setting(
         "standard",
         "standard; spot: cheaper, but Google may reclaim the machine, and training then resumes from its last "
         "checkpoint; or flex-start: waits for capacity (L4, A100 and H100).",
+        choices=PROVISIONING,
     )
 
     def __post_init__(self) -> None:
         row = self.row
-        check(self.workers >= 1, f"workers is {self.workers}; it must be at least 1")
-        check_choice("provisioning", self.provisioning, PROVISIONING)
+        check_ranges(self)
         check(
             self.provisioning in row.provisioning,
             f"{row.name} ({row.machine_type}) is not offered as {self.provisioning}; set provisioning to "
@@ -46,7 +45,7 @@ class AcceleratorConfig:
 
     @property
     def chosen(self) -> str:
-        """Name of the accelerator of this training step."""
+        """Name of the accelerator of this training."""
         return self.step_accelerator or self.accelerator
 
     @property
@@ -58,48 +57,50 @@ class AcceleratorConfig:
 MAX_FLEX_START_HOURS = 168
 """Vertex AI stops a Flex-start job after seven days."""
 LABEL = re.compile(r"[a-z0-9_-]{0,63}")
-PATTERNS = {
-    "persistent_resource": (r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", "the id of a persistent resource, such as gpus-1"),
-    "tensorboard": (
-        r"projects/[^/]+/locations/[^/]+/tensorboards/[^/]+",
-        "projects/PROJECT/locations/LOCATION/tensorboards/ID",
-    ),
-    "training_service_account": (r"[^@\s]+@[^@\s]+", "an e-mail address"),
-    "training_network": (r"projects/\d+/global/networks/[^/]+", "projects/NUMBER/global/networks/NAME"),
-}
-"""Pattern and description of each setting that names a cloud resource, if it is not empty."""
 
 
 @dataclasses.dataclass(frozen=True)
 class JobConfig:
-    """How Vertex AI runs the training jobs; other targets ignore these settings."""
+    """Settings of the training jobs on Vertex AI; other targets ignore them."""
 
     TITLE: ClassVar[str] = "training jobs on Vertex AI"
     timeout_hours: float = setting(
         0.0,
         "Stop a training job after this many hours; 0 for six times the estimate of its plan, at least 3 hours.",
+        ge=0,
     )
-    max_wait_hours: float = setting(24.0, "Hours that flex-start waits for capacity; 0 waits without limit.")
+    max_wait_hours: float = setting(24.0, "Hours that flex-start waits for capacity; 0 waits without limit.", ge=0)
     restart_training: bool = setting(
         True, "Restart a job if its machine is lost; it resumes from its last checkpoint."
     )
-    persistent_resource: str = setting("", "Id of a persistent resource to train on; none if empty.")
-    tensorboard: str = setting("", "Full resource name of the Vertex AI TensorBoard to log to; none if empty.")
+    persistent_resource: str = setting(
+        "",
+        "Id of a persistent resource to train on; none if empty.",
+        pattern=r"([a-z]([a-z0-9-]{0,61}[a-z0-9])?)?",
+        form="the id of a persistent resource, such as gpus-1",
+    )
+    tensorboard: str = setting(
+        "",
+        "Full resource name of the Vertex AI TensorBoard to log to; none if empty.",
+        pattern=r"(projects/[^/]+/locations/[^/]+/tensorboards/[^/]+)?",
+        form="projects/PROJECT/locations/LOCATION/tensorboards/ID",
+    )
     training_service_account: str = setting(
-        "", "Service account of the training jobs; Vertex AI's default if empty."
+        "",
+        "Service account of the training jobs; Vertex AI's default if empty.",
+        pattern=r"([^@\s]+@[^@\s]+)?",
+        form="an e-mail address",
     )
     training_network: str = setting(
-        "", "Full resource name of the VPC network to peer the training with; none if empty."
+        "",
+        "Full resource name of the VPC network to peer the training with; none if empty.",
+        pattern=r"(projects/\d+/global/networks/[^/]+)?",
+        form="projects/NUMBER/global/networks/NAME",
     )
     training_labels: str = setting("", "Labels of the training jobs, as key=value,key=value.")
 
     def __post_init__(self) -> None:
-        timeout, wait = self.timeout_hours, self.max_wait_hours
-        check(math.isfinite(timeout) and timeout >= 0, f"timeout_hours is {timeout:g}; it must be at least 0")
-        check(math.isfinite(wait) and wait >= 0, f"max_wait_hours is {wait:g}; it must be at least 0")
-        for name, (pattern, form) in PATTERNS.items():
-            value = getattr(self, name)
-            check(not value or bool(re.fullmatch(pattern, value)), f"{name} is {value!r}; write {form}")
+        check_ranges(self)
         check(
             not self.tensorboard or bool(self.training_service_account),
             "tensorboard is set, but training_service_account is empty; set it to the account that writes the "

@@ -20,7 +20,7 @@ LOCAL = "local"
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """Where jobs run: platform (vertex, kubeflow or local), Vertex AI region, and image names."""
+    """The platform that runs jobs (vertex, kubeflow or local), its Vertex AI region, and its image names."""
 
     platform: str
     location: str
@@ -38,7 +38,7 @@ class Folders:
     job_dir: str
     """URI of the workspace."""
     checkpoint_dir: str
-    """Empty for a folder next to the model."""
+    """Folder of the checkpoints; empty for a folder next to the model."""
     initial_weights_fingerprint: str
     """Digest of the file of initial weights; the job refuses any other file. Empty if they are not a file."""
 

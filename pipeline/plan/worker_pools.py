@@ -49,7 +49,7 @@ def accelerator_type(plan: TrainingPlan) -> str:
 
 
 def accelerator_limit(plan: TrainingPlan) -> str:
-    """How many of this resource, as text for kfp; `0` for a CPU."""
+    """Number of the accelerators that the pod requests, as text for kfp; `0` for a CPU."""
     return str(plan.accelerator.chips if plan.accelerator.resource_name else 0)
 
 

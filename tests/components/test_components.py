@@ -358,7 +358,7 @@ def test_job_of_a_plan_trains_and_its_model_is_collected_without_a_copy(tmp_path
     uri = collect_training.python_func("projects/1/customJobs/2", workspace, model, curve)
     assert uri == model.uri == f"{workspace.path}/model"
     assert list(pathlib.Path(workspace.path, "model.checkpoints").glob("*.npz"))
-    assert files.read_json(pathlib.Path(model.uri) / artifacts.MODEL_CONFIG, "")["dataset"] == DATASET
+    assert files.read_json(pathlib.Path(model.uri) / artifacts.MODEL_CONFIG, "", dict)["dataset"] == DATASET
     assert model.metadata["best_epoch"] == 1
     assert "<html" in pathlib.Path(curve.path).read_text().lower()
 

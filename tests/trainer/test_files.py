@@ -258,4 +258,4 @@ def test_full_local_disk_is_named_for_an_output_on_a_mounted_bucket(mount):
 
 def test_json_that_has_no_end_is_refused():
     with pytest.raises(ContentError, match=r"^/dev/zero has more than 268,435,456 bytes: remedy$"):
-        files.read_json(pathlib.Path("/dev/zero"), "remedy")
+        files.read_json(pathlib.Path("/dev/zero"), "remedy", dict)

@@ -1,11 +1,9 @@
-"""Reads the regions of a JSON file: one that the demo's page saves, or that `predict --json` writes."""
+"""Read the regions of a JSON file: one that the demo's page saves, or that `predict --json` writes."""
 
 import os
 import pathlib
-from typing import Any
 
-from trainer import schema
-from trainer.errors import ContentError, check
+from trainer.errors import check
 from trainer.files import read_json
 from trainer.prediction.regions import Region, parse_region
 from trainer.records import MarkedRegion, Predicted, WrittenRegion
@@ -20,23 +18,18 @@ def read_regions(path: str | os.PathLike[str]) -> list[Region]:
     Raises:
         UserError: it cannot be read, is another file, or has no regions.
     """
-    content = read_json(pathlib.Path(path), REMEDY, Any)
-    place = printable(str(path))
-    try:
-        regions = _marked(content) if isinstance(content, list) else _predicted(content)
-    except schema.MismatchError as error:
-        raise ContentError(f"{place} is not a file of regions ({error}): {REMEDY}") from None
-    check(bool(regions), f"{place} has no regions: {REMEDY}")
+    content = read_json(pathlib.Path(path), REMEDY, list[MarkedRegion] | Predicted)
+    regions = _marked(content) if isinstance(content, list) else _predicted(content)
+    check(bool(regions), f"{printable(str(path))} has no regions: {REMEDY}")
     return regions
 
 
-def _marked(content: list[Any]) -> list[Region]:
-    entries: list[MarkedRegion] = schema.read(content, list[MarkedRegion])
+def _marked(entries: list[MarkedRegion]) -> list[Region]:
     first = [entry for entry in entries if entry["picture"] == entries[0]["picture"]]
     return [parse_region("{region}:{x!r},{y!r},{width!r},{height!r}".format_map(entry)) for entry in first]
 
 
-def _predicted(content: Any) -> list[Region]:
-    images = schema.read(content, Predicted)["images"]
-    first: list[WrittenRegion] = next((image["regions"] for image in images if image.get("regions")), [])
+def _predicted(content: Predicted) -> list[Region]:
+    regions = (image["regions"] for image in content["images"] if image.get("regions"))
+    first: list[WrittenRegion] = next(regions, [])
     return [parse_region(each["region"]) for each in first]

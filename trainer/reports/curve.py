@@ -1,6 +1,5 @@
 """The page of a training run: its loss curve, its epochs and its settings."""
 
-import json
 import os
 import pathlib
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ import numpy as np
 
 from trainer import artifacts, files, generated, records
 from trainer.duration import format_duration, now
-from trainer.errors import UserError
+from trainer.errors import check
 from trainer.reports import charts, pages, trainings
 
 
@@ -66,12 +65,6 @@ def _head(settings: Mapping[str, Any]) -> pages.Facts:
 
 
 def _read_history(path: pathlib.Path) -> list[dict[str, Any]]:
-    try:
-        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
-    except FileNotFoundError:
-        rows = []
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON lines ({error}); train the model again") from None
-    if not rows:
-        raise UserError(f"{path} has no epoch; name the folder of a trained model")
-    return rows
+    lines = path.read_bytes().splitlines() if path.is_file() else []
+    check(bool(lines), f"{path} has no epoch; name the folder of a trained model")
+    return [files.parse_json(line, str(path), "train the model again", records.Epoch) for line in lines]

@@ -14,11 +14,11 @@ import sys
 import zipfile
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import IO, Any, Self, TypedDict
+from typing import IO, Any, Self
 
 import numpy as np
+from pydantic import TypeAdapter
 
-from trainer import schema
 from trainer.errors import UserError
 from trainer.folder import Folder
 from trainer.storage import unmounted
@@ -58,7 +58,8 @@ class Progress:
         return self.epoch >= epochs or 0 < patience <= self.epoch - self.best_epoch
 
 
-class _State(TypedDict):
+@dataclasses.dataclass(frozen=True)
+class _State:
     """Content of `STATE`."""
 
     format: int
@@ -136,16 +137,9 @@ class Checkpoints:
             for copy, variable in zip(self._copies[group], variables, strict=True):
                 np.copyto(copy, _view(variable))
         arrays = {**self._copies, "best": self._best}
-        state = json.dumps(
-            {
-                "format": FORMAT,
-                "identity": self._identity,
-                "progress": dataclasses.asdict(progress),
-                "counts": {group: len(arrays[group]) for group in arrays},
-            }
-        )
+        state = _State(FORMAT, self._identity, progress, {group: len(arrays[group]) for group in arrays})
         name = f"after-epoch-{progress.epoch:04d}-step-{progress.step:06d}.npz"
-        self._writing = self._thread.submit(self._write, name, state, arrays)
+        self._writing = self._thread.submit(self._write, name, json.dumps(dataclasses.asdict(state)), arrays)
 
     def _write(self, name: str, state: str, arrays: Arrays) -> None:
         self._owner.check()
@@ -240,14 +234,14 @@ class Checkpoints:
         with self.folder.read(name) as file:
             try:
                 with zipfile.ZipFile(file) as archive:
-                    state = json.loads(archive.read(STATE))
-                    version = state["format"]
+                    content = json.loads(archive.read(STATE))
+                    version = content["format"]
                     if version == FORMAT:
-                        state = schema.read(state, _State)
-                    arrays = {
-                        group: [_array(archive, _member(group, index)) for index in range(state["counts"][group])]
-                        for group in (*self._copies, "best")
-                    }
+                        state: _State = TypeAdapter(_State).validate_python(content)
+                        arrays = {
+                            group: [_array(archive, _member(group, index)) for index in range(state.counts[group])]
+                            for group in (*self._copies, "best")
+                        }
             except Exception as error:  # zipfile, zlib, NumPy and JSON raise different errors for damaged bytes
                 size = file.seek(0, os.SEEK_END)
                 reason = " ".join(str(error).split()) or type(error).__name__
@@ -259,8 +253,8 @@ class Checkpoints:
                 f"{self.folder.path(name)} has format {version}, this version reads {FORMAT}; use the "
                 "version that wrote it, or another folder"
             )
-        self._check_identity(state["identity"])
-        return state["progress"], arrays
+        self._check_identity(state.identity)
+        return state.progress, arrays
 
     def _check_identity(self, identity: dict[str, Any]) -> None:
         keys = sorted(identity.keys() | self._identity.keys())

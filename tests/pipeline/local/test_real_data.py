@@ -50,7 +50,7 @@ def test_few_real_images_from_a_bucket_make_a_version_that_beats_the_centre_bias
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert LocalRegistry(tmp_path / "models").aliases("msinet") == {"default": 1}
     (path,) = (tmp_path / "run").glob(f"msinet-*/evaluate-model/evaluation/{artifacts.EVALUATION}")
-    evaluation = files.read_json(path, "")
+    evaluation = files.read_json(path, "", dict)
     assert list(evaluation["datasets"]) == ["fixationadd1000", "salicon"]
     mouse = evaluation["datasets"]["salicon"]["models"]["candidate"]
     assert set(mouse) == set(METRICS)

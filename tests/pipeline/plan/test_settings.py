@@ -33,15 +33,10 @@ def test_accelerator_of_one_training_overrides_that_of_both():
     ("settings", "message"),
     [
         ({"accelerator": "v5e-3"}, "unknown accelerator 'v5e-3'; did you mean 'v5e-"),
-        ({"workers": 0}, "workers is 0; it must be at least 1"),
         ({"workers": 2}, "workers is 2, but cpu trains on one machine; set it to 1, or choose GPUs"),
         (
             {"accelerator": "v5e-4", "workers": 2},
             "workers is 2, but v5e-4 trains on one machine; set it to 1, or choose v5e-4 or v5e-8 for more chips",
-        ),
-        (
-            {"provisioning": "spto"},
-            "provisioning is 'spto'; choose one of standard, spot, flex-start; did you mean",
         ),
         (
             {"accelerator": "h100-4"},
@@ -70,29 +65,11 @@ def test_settings_of_a_job_are_accepted():
     )
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"timeout_hours": -1.0}, "timeout_hours is -1; it must be at least 0"),
-        ({"timeout_hours": float("nan")}, "timeout_hours is nan; it must be at least 0"),
-        ({"max_wait_hours": -1.0}, "max_wait_hours is -1; it must be at least 0"),
-        ({"persistent_resource": "GPUs"}, "persistent_resource is 'GPUs'; write the id of"),
-        ({"tensorboard": "board"}, "tensorboard is 'board'; write projects/PROJECT/locations/LOCATION/tensorb"),
-        (
-            {"tensorboard": "projects/p/locations/l/tensorboards/1"},
-            "tensorboard is set, but training_service_account is empty",
-        ),
-        ({"training_service_account": "me"}, "training_service_account is 'me'; write an e-mail address"),
-        ({"training_network": "default"}, "training_network is 'default'; write projects/NUMBER/global/networks"),
-        (
-            {"training_labels": "Team=Vision"},
-            "training_labels has 'Team=Vision'; write key=value, each at most 63 lower-case letters",
-        ),
-    ],
-)
-def test_setting_of_a_job_that_vertex_ai_would_reject_is_refused(settings, message):
-    with pytest.raises(UserError, match=message):
-        JobConfig(**settings)
+def test_setting_of_a_job_that_vertex_ai_would_reject_is_refused():
+    with pytest.raises(UserError, match="tensorboard is set, but training_service_account is empty"):
+        JobConfig(tensorboard="projects/p/locations/l/tensorboards/1")
+    with pytest.raises(UserError, match="training_labels has 'Team=Vision'; write key=value"):
+        JobConfig(training_labels="Team=Vision")
 
 
 def test_labels_are_read():

@@ -60,10 +60,12 @@ import os, sys
 from pipeline.registry.folder import LocalRegistry
 from trainer.errors import reported
 
+registry = LocalRegistry.at(sys.argv[1])
+registry.default("msinet")  # loads packages, which the other user may not be able to read
 os.setegid(65534)
 os.seteuid(65534)
 with reported():
-    getattr(LocalRegistry.at(sys.argv[1]), sys.argv[2])("msinet", *map(eval, sys.argv[3:]))
+    getattr(registry, sys.argv[2])("msinet", *map(eval, sys.argv[3:]))
 """
 
 

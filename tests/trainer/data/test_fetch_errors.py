@@ -80,14 +80,7 @@ def test_an_unknown_dataset(refused, tree):
         fetch.fingerprint("salcon", str(tree))
 
 
-def test_settings_out_of_range():
-    with pytest.raises(UserError, match="max_examples is -1; it must be at least 0"):
-        FetchConfig(max_examples=-1)
-    for share, shown in ((-0.1, "-0.1"), (1.0, "1"), (float("nan"), "nan")):
-        with pytest.raises(
-            UserError, match=rf"^test_share is {shown}; it must be at least 0 and below 1, such as 0.5"
-        ):
-            FetchConfig(test_share=share)
+def test_image_size_that_the_network_cannot_halve():
     with pytest.raises(UserError, match=r"100x320: .* divisible by 8; the nearest size is 96x320"):
         FetchConfig(image_size="100x320")
 

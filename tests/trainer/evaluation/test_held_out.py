@@ -86,7 +86,7 @@ def test_the_baseline_is_the_centre_bias_of_the_training_images(models, data, on
 
 def test_models_with_other_training_data_are_compared_on_the_same_test_images(models, data, on_test, tmp_path):
     other = shutil.copytree(data["salicon"], tmp_path / "other")
-    manifest = files.read_json(other / artifacts.MANIFEST, "")
+    manifest = files.read_json(other / artifacts.MANIFEST, "", dict)
     files.write_json(other / artifacts.MANIFEST, manifest | {"fingerprint": "ffff0000"})
     evaluate(EvaluateConfig(), models["bad"], data | {"salicon": other}, tmp_path / "again")
     contestants = find_contestants([str(on_test[0]), str(tmp_path / "again")])
@@ -194,7 +194,7 @@ def test_command_fetches_the_test_set_at_the_size_of_the_first_dataset(models, d
     with contextlib.suppress(GateError):  # noise has no salient places
         main([*command, *tested, *output, "--allow-partial-data", "true"])
     assert "Test images of osie: 3; 95% confidence intervals" in capsys.readouterr().out
-    evaluation = files.read_json(tmp_path / "out" / "evaluation" / artifacts.EVALUATION, "")
+    evaluation = files.read_json(tmp_path / "out" / "evaluation" / artifacts.EVALUATION, "", dict)
     assert evaluation["decides"] == "osie-test"
     assert evaluation["datasets"]["osie-test"]["manifest"]["image_size"] == list(predictable.SIZE)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]

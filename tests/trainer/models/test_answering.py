@@ -141,7 +141,7 @@ def test_word_wins_over_a_folder_of_its_name_which_a_path_names(capsys):
 
 
 def test_expanded_model_says_its_name(capsys):
-    config = read_json(find_model("pretrained") / MODEL_CONFIG, "")
+    config = read_json(find_model("pretrained") / MODEL_CONFIG, "", dict)
     assert config["name"] == "pretrained"
     assert OSIE.items() <= config.items()
 

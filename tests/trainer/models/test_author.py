@@ -226,7 +226,7 @@ def test_the_first_use_imports_and_the_second_needs_no_network(internet, network
     check_demo((tmp_path / "photo.png").read_bytes())
     assert len(internet.requests) == asked
     model = find_model("author:osie")
-    config = read_json(model / MODEL_CONFIG, "")
+    config = read_json(model / MODEL_CONFIG, "", dict)
     assert (config["dataset"], config["image_size"]) == ("osie", [240, 320])
     assert config["imported"]["source"] == "author:osie"
     image = np.random.default_rng(1).integers(0, 256, (1, 48, 64, 3)).astype(np.float32)
@@ -250,7 +250,7 @@ def test_a_download_that_ends_early_goes_on_with_the_same_command(internet, grap
     publish(internet, "osie", archive)
     main(command)
     assert internet.asked()[-1]["Range"] == "bytes=500000-"
-    assert read_json(tmp_path / "model" / MODEL_CONFIG, "")["image_size"] == [240, 320]
+    assert read_json(tmp_path / "model" / MODEL_CONFIG, "", dict)["image_size"] == [240, 320]
 
 
 def test_a_file_over_its_quota_is_said_before_tensorflow_is_loaded(internet, cached, tmp_path):
@@ -377,6 +377,8 @@ def test_a_training_starts_from_them(internet, network, graph, tmp_path):
             main([*common, "--output-dir", str(tmp_path / name), flag, "author:osie"])
         for ours, theirs in zip(load_model(tmp_path / name).network.weights, network.weights, strict=True):
             np.testing.assert_allclose(ours.numpy(), theirs.numpy(), atol=1e-6)
-    assert read_json(tmp_path / "base" / MODEL_CONFIG, "")["base_model"]["imported"]["source"] == "author:osie"
-    identity = read_json(tmp_path / "initial" / MODEL_CONFIG, "")["identity"]
+    assert (
+        read_json(tmp_path / "base" / MODEL_CONFIG, "", dict)["base_model"]["imported"]["source"] == "author:osie"
+    )
+    identity = read_json(tmp_path / "initial" / MODEL_CONFIG, "", dict)["identity"]
     assert identity["initial_weights_fingerprint"] == weight_sources.fingerprint("author:osie")

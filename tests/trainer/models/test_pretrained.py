@@ -70,7 +70,7 @@ def test_it_is_whole_and_small_enough_for_a_repository(arrays):
 
 
 def test_its_configuration_has_what_models_and_people_need():
-    config = read_json(pretrained.FOLDER / MODEL_CONFIG, "")
+    config = read_json(pretrained.FOLDER / MODEL_CONFIG, "", dict)
     assert {"dataset", "source", "fingerprint", "image_size", "identity", "best_epoch", WEIGHTS_SHA256} <= set(
         config
     )
@@ -138,8 +138,8 @@ def test_evaluate_takes_it_and_its_report_names_it(tmp_path, capsys):
     with contextlib.suppress(SystemExit):  # noise is no photograph: the model may stay below the centre bias
         main(command)
     assert SAID in capsys.readouterr().err
-    evaluation = read_json(tmp_path / "evaluation" / "evaluation.json", "")
-    config = read_json(pretrained.FOLDER / MODEL_CONFIG, "")
+    evaluation = read_json(tmp_path / "evaluation" / "evaluation.json", "", dict)
+    config = read_json(pretrained.FOLDER / MODEL_CONFIG, "", dict)
     assert evaluation["model_configs"]["candidate"] == {**config, "name": "pretrained"}
     report = (tmp_path / "report.html").read_text()
     assert "pretrained" in report
@@ -187,7 +187,7 @@ def test_it_is_the_base_model_in_the_lineage_of_what_is_trained_from_it(tmp_path
 def test_import_keeps_its_configuration(capsys):
     main(["import-weights", "pretrained", "--output-dir", "model"])
     assert "46 arrays with 24,934,209 weights" in capsys.readouterr().out
-    assert read_json(pathlib.Path("model", MODEL_CONFIG), "")["name"] == "pretrained"
+    assert read_json(pathlib.Path("model", MODEL_CONFIG), "", dict)["name"] == "pretrained"
 
 
 def test_run_of_the_pipeline_from_it_needs_no_base_data(tmp_path):

@@ -271,6 +271,12 @@ def test_curve_shows_every_epoch_and_marks_the_best(epochs, best, tmp_path):
     assert len(page.cells) == 5 * epochs
 
 
+def test_damaged_history_is_named(tmp_path):
+    (history(tmp_path, 1) / artifacts.HISTORY).write_text('{"epoch": 1}\n')
+    with pytest.raises(UserError, match=r"history.jsonl is damaged \(steps: "):
+        write_curve(tmp_path, tmp_path / "curve.html")
+
+
 def test_curve_says_what_was_trained_on_generated_shapes(tmp_path):
     config = {"dataset": "sample-maps", "source": "sample", "settings": {"epochs": 3}, "identity": {"epochs": 3}}
     (tmp_path / artifacts.MODEL_CONFIG).write_text(json.dumps(config | {"code_version": "1.2.3+abc"}))

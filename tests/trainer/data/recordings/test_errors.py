@@ -231,14 +231,9 @@ def test_splits_that_are_not_told(refused):
         ({"columns": "img=a"}, "columns names 'img'; .* image, x, y"),
         ({"columns": "x=a,x=b,y=c"}, "columns names x twice: a and b"),
         ({"columns": "x=a"}, "columns is 'x=a'"),
-        ({"coordinates": "cm"}, "coordinates is 'cm'"),
         ({"coordinates": "degrees"}, "coordinates is degrees, but pixels_per_degree"),
         ({"screen_size": "1920"}, "screen_size is '1920'; .* 1080x1920"),
-        ({"image_on_screen": "left"}, "image_on_screen is 'left'; .*HEIGHTxWIDTH"),
         ({"image_on_screen": "fit"}, "image_on_screen is fit, but screen_size"),
-        ({"blur_px": -1.0}, "blur_px is -1"),
-        ({"pixels_per_degree": float("nan")}, "pixels_per_degree is nan"),
-        ({"split": "random"}, "split is 'random'"),
     ],
 )
 def test_settings_that_are_malformed(settings, message):
