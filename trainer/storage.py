@@ -225,7 +225,7 @@ def _say_waiting(error: Exception) -> None:
     global _said_at
     if time.monotonic() - _said_at > RETRY_S:
         _said_at = time.monotonic()
-        text = f"Cloud Storage does not answer ({_in_short(error)}); trying again for up to {RETRY_S:.0f} s"
+        text = f"Cloud Storage does not answer ({in_short(error)}); trying again for up to {RETRY_S:.0f} s"
         print(text, file=sys.stderr, flush=True)
 
 
@@ -401,21 +401,21 @@ def explained(source: str, write: bool = False) -> Iterator[None]:
     ) as error:
         cause = error.cause if isinstance(error, exceptions.RetryError) else error
         raise UnreachableError(
-            f"cannot reach Cloud Storage for {source} ({_in_short(cause)}); check the network"
+            f"cannot reach Cloud Storage for {source} ({in_short(cause)}); check the network"
         ) from None
     except (requests.exceptions.RequestException, AttributeError, KeyError, TypeError, ValueError) as error:
         if str(error).startswith("Bucket names"):
             raise UserError(f"{source} cannot be read: {str(error).rstrip('.')}; check the address") from None
         # The client takes whatever JSON arrives for an answer, and that of a captive portal is none.
         raise UnreachableError(
-            f"what answers for {source} is not Cloud Storage ({_in_short(error)}); check the network: a proxy or "
+            f"what answers for {source} is not Cloud Storage ({in_short(error)}); check the network: a proxy or "
             "a page to log in may be between"
         ) from None
     except exceptions.GoogleAPICallError as error:
         raise UserError(f"Cloud Storage refuses {source}: {error.message}; check the address") from None
 
 
-def _in_short(error: Exception) -> str:
+def in_short(error: Exception) -> str:
     """The innermost cause of a network error; libraries wrap it several times, with addresses and retries."""
     inner = error
     while isinstance(cause := getattr(inner, "reason", None) or next(iter(inner.args), None), Exception):

@@ -13,7 +13,7 @@ from pipeline.registry.address import VERTEX, Address
 from pipeline.vertex.doctor.api import quoted
 from trainer import datasets, storage
 from trainer.config import FetchConfig
-from trainer.downloads.given import addresses_in
+from trainer.downloads.addresses import addresses_in
 
 IMAGES = r"(?P<location>[a-z0-9-]+)-docker\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)(/(?P<folder>.+))?"
 TEMPLATES = r"https://(?P<location>[a-z0-9-]+)-kfp\.pkg\.dev/(?P<project>[^/]+)/(?P<repository>[^/]+)"
