@@ -21,7 +21,7 @@ from typing import IO, cast
 from trainer import storage
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
-from trainer.local_files import local_path
+from trainer.files import local_path
 from trainer.names import ARCHIVES, check_name, is_archive, is_junk
 from trainer.progress import Tracker
 from trainer.text import printable

@@ -23,8 +23,8 @@ from trainer import credentials, scratch
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
 from trainer.files import MOUNT as MOUNT
-from trainer.local_files import checksum, list_local, local_path
-from trainer.names import check_name, is_archive, is_junk
+from trainer.files import checksum, local_path
+from trainer.names import ARCHIVES, check_name, is_archive, is_junk
 from trainer.progress import Tracker
 from trainer.text import printable, shown
 
@@ -68,7 +68,7 @@ def list_objects(source: str) -> list[SourceObject]:
     Raises:
         UserError: the source is empty, does not exist, or may not be read.
     """
-    objects = _list_remote(source) if is_remote(source) else list_local(local_path(source))
+    objects = _list_remote(source) if is_remote(source) else _list_local(local_path(source))
     return sorted(objects, key=lambda entry: entry.name)
 
 
@@ -176,6 +176,71 @@ def download_for_now(source: str, objects: list[SourceObject]) -> pathlib.Path:
     folder = scratch.folder_for_now()
     download(source, objects, folder)
     return folder
+
+
+# === Local files ===
+
+
+def paths_at(path: pathlib.Path) -> dict[str, pathlib.Path]:
+    """The files of a folder by their names below it, or one archive, without hidden files; links are followed.
+
+    Raises:
+        UserError: there are none, or one is no regular file or cannot be read.
+    """
+    shown_path = printable(str(path))
+    with _readable():
+        is_folder, exists = path.is_dir(), path.exists()
+    if not exists:
+        hint = "; of several sources each must be an address" if " " in str(path) else ""
+        raise UserError(
+            f"source {shown_path} does not exist; give a folder, an archive, a gs:// address, or `sample`{hint}"
+        )
+    if not is_folder and not (path.is_file() and is_archive(path.name)):
+        raise UserError(
+            f"source {shown_path} is neither a folder nor an archive ({', '.join(ARCHIVES)}); put a table and its "
+            "images into one folder, and give the folder"
+        )
+    with _readable():
+        paths = dict(_walk(path)) if is_folder else {path.name: path}
+    if not paths:
+        raise UserError(f"source {shown_path} is an empty folder; put the dataset's archives or folders into it")
+    return paths
+
+
+def _list_local(path: pathlib.Path) -> list[SourceObject]:
+    paths = paths_at(path)
+    with _readable(), ThreadPoolExecutor(WORKERS) as pool:
+        checksums = list(pool.map(checksum, paths.values()))
+        sizes = [file.stat().st_size for file in paths.values()]
+    return [SourceObject(*facts) for facts in zip(paths, sizes, checksums, strict=True)]
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Translate `OSError` of a local file to `UserError`."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot read {printable(str(error.filename))} ({error.strerror})") from None
+
+
+def _walk(folder: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
+    """The files below a folder: their names, and their paths."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for parent, folders, names in os.walk(folder, onerror=fail, followlinks=True):
+        folders[:] = [name for name in folders if not is_junk(name)]
+        for path in (pathlib.Path(parent, name) for name in names if not is_junk(name)):
+            if not path.is_file():
+                raise UserError(
+                    f"{printable(str(path))} is no regular file, or a link to none; remove it, or get its content "
+                    "(such as with `datalad get` or `git annex get`)"
+                )
+            name = path.relative_to(folder).as_posix()
+            check_name(name, str(folder), "rename it")
+            yield name, path
 
 
 # === Cloud Storage ===
