@@ -13,7 +13,6 @@ from trainer import storage
 from trainer.datasets import DRIVE
 from trainer.downloads.addresses import drive_link, place_of, without_queries
 from trainer.downloads.offers import ChangedError, CutError, NoAnswerError, Offer, name_of, read_offer
-from trainer.pool import map_ahead, open_pool
 from trainer.text import shown
 
 TIMEOUT_S = (15.0, 60.0)
@@ -208,20 +207,9 @@ class Bucket:
         yield start, self._chunks(offer, start)
 
     def _chunks(self, offer: Offer, start: int) -> Iterator[bytes]:
-        """Ranges of the object, several at a time, in their order."""
-        size, generation = offer.size_bytes or 0, int(offer.etag or 0) or None
-        client = storage.client()
-        bucket, name = storage.split(self.address)
-
-        def read(begin: int) -> bytes:
-            blob = client.bucket(bucket).blob(name, generation=generation)
-            end = min(begin + storage.CHUNK_BYTES, size) - 1
-            content: bytes = blob.download_as_bytes(start=begin, end=end, checksum=None, retry=storage.retry())
-            return content
-
+        generation = int(offer.etag or 0) or None
         try:
-            with storage.explained(self.address), open_pool(storage.WORKERS) as pool:
-                yield from map_ahead(pool, read, range(start, size, storage.CHUNK_BYTES), storage.WORKERS)
+            yield from storage.read_parts(self.address, offer.size_bytes or 0, start, generation)
         except storage.MissingError:
             raise ChangedError from None
 
