@@ -1,6 +1,7 @@
 """Archives on web servers, on Google Drive and on Cloud Storage: what is offered, and its bytes."""
 
 import contextlib
+import dataclasses
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from typing import Protocol
@@ -104,7 +105,7 @@ class Web:
             position = start if is_rest else 0
             answered = read_offer(response.headers, offer.name)
             if answered.size_bytes is not None:
-                answered = Offer(**{**vars(answered), "size_bytes": position + answered.size_bytes})
+                answered = dataclasses.replace(answered, size_bytes=position + answered.size_bytes)
             if answered.contradicts(offer):
                 raise ChangedError
             yield position, _chunks(response)
