@@ -3,13 +3,13 @@
 import pytest
 
 from tests import site as sites
-from trainer.downloads import web
+from trainer.downloads import servers
 
 
 @pytest.fixture
 def site(monkeypatch):
     """A web server on loopback; the pauses between attempts are short."""
-    monkeypatch.setattr(web, "PAUSES_S", (0.001,) * 5)
+    monkeypatch.setattr(servers, "PAUSE_S", 0.001)
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     with sites.running() as running:

@@ -29,5 +29,5 @@ def leave(kind, place):
     with process:
         process.kill()
     assert (path / "half").exists()
-    scratch._swept.discard(place)  # as in a process that starts now
+    scratch._sweep.cache_clear()  # as in a process that starts now
     return path

@@ -15,7 +15,7 @@ LEVELS = [
     trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files trainer.tracing trainer.pool
     trainer.records trainer.footprint trainer.cpu
     trainer.artifacts
-    trainer.local_files trainer.parser
+    trainer.parser
     trainer.storage trainer.loading trainer.settings_cli trainer.generated
     trainer.generations trainer.downloads trainer.sources
     trainer.machine trainer.folder trainer.bicubic trainer.convolution trainer.pooling

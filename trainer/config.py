@@ -182,7 +182,7 @@ class FetchConfig:
         False, "Accept other numbers of images than in trainer/datasets.py; not needed for the sample dataset."
     )
     private_sources: bool = setting(
-        False, "Also fetch from http:// addresses, and from machines of private networks."
+        False, "Also fetch from http:// addresses, whose content anybody on the way can change."
     )
     max_examples: int = setting(
         0, "Use at most this many images of each split, for quick trials; 0 uses all.", ge=0

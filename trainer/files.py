@@ -10,7 +10,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from trainer import scratch
@@ -59,7 +59,7 @@ def read_json(path: pathlib.Path, remedy: str, kind: Any) -> Any:
 
 
 def parse_json(content: bytes, place: str, remedy: str, kind: Any) -> Any:
-    """The JSON in `content`, which was read from `place`; otherwise as `read_json`."""
+    """The JSON in bytes that were read from `place`; arguments and errors are those of `read_json`."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -68,7 +68,7 @@ def parse_json(content: bytes, place: str, remedy: str, kind: Any) -> Any:
 
 
 def checked_json(value: Any, place: str, remedy: str, kind: Any) -> Any:
-    """The parsed JSON `value`, which was read from `place`; otherwise as `read_json`."""
+    """A JSON value that was parsed already; arguments and errors are those of `read_json`."""
     from pydantic import ValidationError  # 0.1 s, which `--help` does not need
 
     is_made = dataclasses.is_dataclass(kind)
@@ -90,6 +90,24 @@ def _type_adapter(kind: Any) -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(kind)
+
+
+def local_path(path: str) -> pathlib.Path:
+    """The path that a user wrote, with `~` expanded; `~user` of an unknown user is a plain name, as in shells."""
+    with suppress(RuntimeError):
+        return pathlib.Path(path).expanduser()
+    return pathlib.Path(path)
+
+
+def checksum(path: pathlib.Path) -> str:
+    """CRC32C of the file, 8 hex digits, as Cloud Storage computes it."""
+    import google_crc32c  # here, so that settings can be read without any package
+
+    crc: Any = google_crc32c.Checksum()  # type: ignore[no-untyped-call]
+    with path.open("rb") as file:
+        while chunk := file.read(2**20):
+            crc.update(chunk)
+    return str(crc.digest().hex())
 
 
 def is_mounted(path: str | os.PathLike[str]) -> bool:
@@ -129,8 +147,8 @@ def replacing(path: str | os.PathLike[str], last: str = "", flushed: bool = True
         path: the output.
         last: the file, relative to a folder, by which readers know that the folder is whole. Where a folder cannot
             be renamed, its files are copied and this one comes last.
-        flushed: whether the output is on the disk before it is at `path`, so that a machine that stops leaves all
-            of it or nothing; False for one of many files that the same command makes again.
+        flushed: whether the content is on the disk before it is at `path`, so that a machine that stops leaves no
+            empty files; False for one of many files that the same command makes again.
 
     Raises:
         PlaceError: nothing can be written there; raised before the caller has written anything.
@@ -154,8 +172,6 @@ def replacing(path: str | os.PathLike[str], last: str = "", flushed: bool = True
                 _flush(partial)
         with _explained(path, PlaceError):
             _move(partial, path, last)
-            if flushed and not mounted:
-                _flush_entry(path.parent)
 
 
 def _try(folder: pathlib.Path) -> None:
@@ -166,24 +182,11 @@ def _try(folder: pathlib.Path) -> None:
 
 
 def _flush(path: pathlib.Path) -> None:
-    """Have the system write a file, or a folder and all files below it, to the disk."""
-    for below in path.rglob("*") if path.is_dir() else ():
-        _flush_entry(below)
-    _flush_entry(path)
-
-
-def _flush_entry(path: pathlib.Path) -> None:
-    try:
-        file = os.open(path, os.O_RDONLY)
-    except PermissionError:  # a folder that may be written and not read
-        return
-    try:
-        os.fsync(file)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some file systems cannot flush folders
-            raise
-    finally:
-        os.close(file)
+    """Have the system write a file, or all files below a folder, to the disk."""
+    for below in path.rglob("*") if path.is_dir() else (path,):
+        if below.is_file():
+            with below.open("rb") as file:
+                os.fsync(file.fileno())
 
 
 def remove(path: pathlib.Path) -> None:
@@ -265,7 +268,7 @@ def _copy_folder(source: pathlib.Path, target: pathlib.Path, last: str) -> None:
         if leftover.name != UNFINISHED:
             remove(leftover)
     files = sorted(path.relative_to(source) for path in source.rglob("*") if path.is_file())
-    files.sort(key=pathlib.Path(last).__eq__)
+    files.sort(key=lambda file: file == pathlib.Path(last))
     try:
         with Tracker(f"copy to {target}", len(files), "files") as tracker:
             for file in files:

@@ -6,8 +6,6 @@ from trainer.errors import UserError
 from trainer.text import printable
 
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
-MOST_BYTES, MOST_PART_BYTES = 2000, 255
-"""Of a path, and of a part of it between slashes; more does not fit into the file systems of Linux and macOS."""
 
 
 def is_archive(name: str) -> bool:
@@ -40,9 +38,4 @@ def _reason(name: str) -> str:
     categories = {unicodedata.category(character) for character in name} if not name.isprintable() else set()
     if "Cs" in categories:
         return "is not UTF-8"
-    if "Cc" in categories:
-        return "has control characters"
-    parts = [len(part.encode()) for part in name.split("/")]
-    if max(parts) > MOST_PART_BYTES or sum(parts) + len(parts) > MOST_BYTES:
-        return f"is too long (at most {MOST_PART_BYTES} bytes for a part, and {MOST_BYTES:,} for all)"
-    return ""
+    return "has control characters" if "Cc" in categories else ""

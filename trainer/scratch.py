@@ -1,12 +1,6 @@
-"""Temporary folders of a process; if it is killed, the next one removes them. Standard library only.
-
-The process that makes a folder locks the file `HELD` in it, and the system ends the lock with the process,
-however it ends and whatever its id was. The name of a folder tells the machine too, because a file system may
-keep the locks of its machines apart: what another one left is removed only after `OTHERS_S` without a change.
-"""
+"""Temporary folders, whose names tell their process, so that the next one removes what a killed one has left."""
 
 import atexit
-import fcntl
 import functools
 import hashlib
 import os
@@ -15,34 +9,39 @@ import re
 import shutil
 import socket
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 
 PARTIAL, FETCH, TEST_SET = ".partial-", ".fetch-", ".test-set-"
 """Beginnings of the names of folders that are next to an output."""
 HIDDEN = (PARTIAL, FETCH, TEST_SET)
 LOCAL = "msinet-"
-"""The same in the system's folder for temporary files."""
-NAME = re.compile(rf"(?:{'|'.join(map(re.escape, (*HIDDEN, LOCAL)))})([0-9a-f]{{8}})-\w{{8}}")
-"""Name of a folder; group 1 is the machine."""
-HELD = ".held"
+"""Beginning of the names of folders in the system's folder for temporary files."""
+NAME = re.compile(rf"(?:{'|'.join(map(re.escape, (*HIDDEN, LOCAL)))})([0-9a-f]{{8}})-(\d+)-\w{{8}}")
+"""Name of a folder; group 1 is the machine, group 2 the process."""
 OTHERS_S = 24 * 3600.0
+"""How long a folder of another machine must be unchanged to count as left over."""
 BOOT = pathlib.Path("/proc/sys/kernel/random/boot_id")
-
-_swept: set[pathlib.Path] = set()
-_sweeping = threading.Lock()
+PROCESSES = pathlib.Path("/proc/self/ns/pid")
 
 
 @functools.cache
 def machine() -> str:
-    """Eight letters for this machine since its last start, the same in all containers on it."""
+    """Identity of the machine since its last start, and of the container: there a process id names one process."""
     try:
-        identity = BOOT.read_text()
+        return f"{BOOT.read_text().strip()}/{PROCESSES.readlink()}"
     except OSError:  # not Linux
-        identity = socket.gethostname()
-    return hashlib.sha256(identity.encode()).hexdigest()[:8]
+        return socket.gethostname()
+
+
+def is_running(process: int) -> bool:
+    """Whether a process of this machine and container runs; True if that cannot be known."""
+    try:
+        os.kill(process, 0)
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
+    return True
 
 
 @contextmanager
@@ -51,86 +50,43 @@ def folder(kind: str, parent: str | os.PathLike[str] | None = None) -> Iterator[
 
     Args:
         kind: one of HIDDEN, or LOCAL.
-        parent: an existing folder; None for the system's folder for temporary files, of LOCAL alone.
+        parent: an existing folder; None for the system's folder for temporary files, with LOCAL alone.
 
     Raises:
         OSError: nothing can be written there.
     """
     place = pathlib.Path(tempfile.gettempdir() if parent is None else parent).absolute()
     _sweep(place)
-    path, held = _made(place, kind)
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
-        os.close(held)
+    prefix = f"{kind}{_digest()}-{os.getpid()}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as path:
+        yield pathlib.Path(path)
 
 
 def folder_for_now() -> pathlib.Path:
     """A new temporary folder that is removed when this process ends."""
-    stack = ExitStack()
-    atexit.register(stack.close)
-    place = stack.enter_context(folder(LOCAL)) / "files"  # without HELD, since what is here is listed
-    place.mkdir()
-    return place
+    made = folder(LOCAL)
+    atexit.register(made.__exit__, None, None, None)
+    return made.__enter__()
 
 
 def remove_leftovers(place: pathlib.Path) -> None:
-    """Remove the folders in `place` whose processes have ended; those of living ones stay."""
+    """Remove the folders in `place` whose processes have ended; those of other machines after an unchanged day."""
     with suppress(OSError):  # `place` may not be listed
         for path in place.iterdir():
-            if match := NAME.fullmatch(path.name):
-                _remove_if_left(path, match[1] == machine())
+            if (match := NAME.fullmatch(path.name)) and not path.is_symlink():
+                is_own = match[1] == _digest()
+                if not is_running(int(match[2])) if is_own else time.time() - _changed_s(path) > OTHERS_S:
+                    shutil.rmtree(path, ignore_errors=True)
 
 
+@functools.cache
 def _sweep(place: pathlib.Path) -> None:
-    """`remove_leftovers`, once in a process: a folder may get thousands of outputs."""
-    with _sweeping:
-        if place in _swept:
-            return
-        _swept.add(place)
+    """Do what `remove_leftovers` does, once in a process: a folder may get thousands of outputs."""
     remove_leftovers(place)
 
 
-def _made(place: pathlib.Path, kind: str) -> tuple[pathlib.Path, int]:
-    """A new folder, and its open `HELD`."""
-    while True:
-        path = pathlib.Path(tempfile.mkdtemp(prefix=f"{kind}{machine()}-", dir=place))
-        held = None
-        # Another process may take the folder for a leftover until it is locked.
-        with suppress(FileNotFoundError, BlockingIOError):
-            held = os.open(path / HELD, os.O_RDWR | os.O_CREAT, 0o600)
-            _lock(held)
-            if os.path.samestat(os.fstat(held), (path / HELD).stat()):
-                return path, held
-        if held is not None:
-            os.close(held)
-
-
-def _lock(file: int) -> bool:
-    """Lock an open file, unless its file system has no locks; raises `BlockingIOError` if another has it."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:
-        return False
-    return True
-
-
-def _remove_if_left(path: pathlib.Path, is_of_this_machine: bool) -> None:
-    """Remove a folder unless its process is alive, or may be, or is another user's."""
-    with suppress(OSError):
-        try:
-            held = os.open(path / HELD, os.O_RDWR | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            path.rmdir()  # if it is empty; its process, if it is alive, makes another
-            return
-        try:
-            if _lock(held) and (is_of_this_machine or time.time() - _changed_s(path) > OTHERS_S):
-                shutil.rmtree(path, ignore_errors=True)
-        finally:
-            os.close(held)
+def _digest() -> str:
+    return hashlib.sha256(machine().encode()).hexdigest()[:8]
 
 
 def _changed_s(path: pathlib.Path) -> float:

@@ -7,7 +7,6 @@ import gzip
 import lzma
 import pathlib
 import posixpath
-import shutil
 import stat
 import tarfile
 import threading
@@ -16,12 +15,12 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from typing import IO, cast
+from typing import IO, NoReturn, cast
 
 from trainer import storage
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
-from trainer.local_files import local_path
+from trainer.files import local_path
 from trainer.names import ARCHIVES, check_name, is_archive, is_junk
 from trainer.progress import Tracker
 from trainer.text import printable
@@ -41,10 +40,6 @@ DAMAGED = (
 TAR_END = bytes(512)
 GZIP = b"\x1f\x8b"
 """How a gzip file begins."""
-MOST_MEMBER_BYTES = 2**33
-"""Of the content of one member of an archive; the largest files that are read are tables."""
-MOST_BETWEEN_BYTES = 2**26
-"""Of a tarball between the contents of two members, and behind the last one."""
 
 
 class DamagedError(UserError):
@@ -66,12 +61,12 @@ class Member:
     read: Callable[[], bytes]
     """Returns its content, in any thread while the source is open; raises `UserError` if it is damaged."""
     size_bytes: int | None = None
-    """Of its content, which is never longer; None if it is known only by reading it."""
+    """Size of the content, which is never longer; None if it is known only by reading it."""
     file: pathlib.Path | None = None
     """The file itself, if it is one of this machine."""
 
     def content(self, most_bytes: int) -> bytes:
-        """What `read` returns; raises `UserError` before it is read if there are more than `most_bytes`."""
+        """The file's content; raises `UserError` before it is read if there are more than `most_bytes`."""
         if self.size_bytes is not None and self.size_bytes > most_bytes:
             raise UserError(
                 f"{self.origin} has {self.size_bytes:,} bytes, more than a file of its kind needs (at most "
@@ -105,9 +100,14 @@ def opened(source: str, objects: list[SourceObject], scratch: pathlib.Path) -> I
 
 @contextmanager
 def opened_files(files: Mapping[str, pathlib.Path], scratch: pathlib.Path) -> Iterator[list[Member]]:
-    """As `opened`, of local files: their names below the source, and where they are.
+    """The members of local files while they are open, sorted by path.
 
-    Tarballs in `scratch` are removed when they are unpacked, to free space.
+    Args:
+        files: their names below the source, and where they are.
+        scratch: an existing folder for unpacked tarballs. Tarballs in it are removed when they are unpacked.
+
+    Raises:
+        UserError: as `opened`.
     """
     with ExitStack() as archives:
         members: list[Member] = []
@@ -148,7 +148,7 @@ def _path(archive: str, member: str) -> str:
 def _safe_name(name: str, archive: str) -> str:
     """The member's normalised name; `UserError` if it would be unpacked outside the target folder."""
     normal = posixpath.normpath(name.replace("\\", "/"))
-    if "\0" in normal or normal.startswith(("/", "../")) or normal == ".." or normal[1:2] == ":":
+    if "\0" in normal or normal.startswith(("/", "../")) or normal in ("..", ".") or normal[1:2] == ":":
         raise UserError(
             f"{archive} has a member {name!r}, whose path leads out of the archive; do not trust it, pack it again"
         )
@@ -157,30 +157,16 @@ def _safe_name(name: str, archive: str) -> str:
     return normal
 
 
-def _check_member(name: str, size_bytes: int, archive: str, room_bytes: int = MOST_MEMBER_BYTES) -> None:
-    """Raise `UserError` for a file without a name, or one that unpacks to more than there is room for."""
-    if name == ".":
-        raise UserError(f"{archive} has a file whose name is empty; pack the archive again")
-    if size_bytes > MOST_MEMBER_BYTES:
-        raise UserError(
-            f"{archive} has a file {printable(name)} that unpacks to {size_bytes / 1e9:,.3g} GB, more than the "
-            f"{MOST_MEMBER_BYTES / 1e9:.3g} that are read; do not trust it, or pack the archive without it"
-        )
-    if size_bytes > room_bytes:
-        raise UserError(
-            f"{archive} has a file {printable(name)} that unpacks to {size_bytes / 1e9:,.3g} GB, but the disk has "
-            f"room for {room_bytes / 1e9:,.3g} GB more; free some, or write to another disk"
-        )
-
-
-def _refuse_special(name: str, archive: str, kind: str) -> None:
-    raise UserError(f"{archive} has a member {name!r} that is a {kind}; pack it again with plain files only")
+def _refuse_special(name: str, archive: str) -> NoReturn:
+    raise UserError(
+        f"{archive} has a member {name!r} that is a link or a device; pack it again with plain files only"
+    )
 
 
 # === ZIP ===
 
 UTF8_FLAG = 0x800
-"""Of the bits of a member that say how it is packed (APPNOTE 4.4.4)."""
+"""Flag bit of a member: its name is UTF-8 (APPNOTE 4.4.4)."""
 
 
 @contextmanager
@@ -211,14 +197,13 @@ def _opened_zip(path: pathlib.Path, origin: str) -> Iterator[list[Member]]:
         members = []
         for info in archive.infolist():
             given = _name_of(info)
-            name = _safe_name(given, origin)
-            if stat.S_ISLNK(info.external_attr >> 16):
-                _refuse_special(given, origin, "symbolic link")
             if given.endswith("/"):
                 continue
-            _check_member(name, info.file_size, origin)
+            name = _safe_name(given, origin)
             if is_junk(name):
                 continue
+            if stat.S_ISLNK(info.external_attr >> 16):
+                _refuse_special(given, origin)
             members.append(Member(_path(origin, name), f"{name} in {origin}", reader(info), info.file_size))
         yield members
 
@@ -240,54 +225,41 @@ def _damaged(origin: str, error: Exception, archive: str) -> DamagedError:
 
 
 def _unpack_tar(path: pathlib.Path, origin: str, folder: pathlib.Path) -> list[Member]:
-    members = []
+    """Unpack the files of a tarball into `folder`; of members with one name the last counts, as for tar."""
+    members: dict[str, Member] = {}
     total_mb = round(path.stat().st_size / storage.MEGABYTE)
+    folder.mkdir(parents=True, exist_ok=True)
     with path.open("rb") as raw, Tracker(f"unpack {origin}", total_mb, "MB") as tracker:
         shown_mb = 0
-        for name, target in _unpacked(raw, origin, folder):
-            members.append(_file(target, _path(origin, name), f"{name} in {origin}"))
+        for name in _unpacked(raw, origin, folder):
+            members[name] = _file(folder / name, _path(origin, name), f"{name} in {origin}")
             tracker.advance(raw.tell() // storage.MEGABYTE - shown_mb)
             shown_mb = raw.tell() // storage.MEGABYTE
-    return members
+    return list(members.values())
 
 
-def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
-    """Unpack the files one by one; yields name and path of each."""
+def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[str]:
+    """Unpack the files one by one; yields the name of each below `folder`."""
     is_gzip = not origin.lower().endswith(".tar")
     with ExitStack() as stack:
         # tarfile's own gzip streams accept truncated files and wrong checksums; GzipFile refuses both.
         try:
-            stream = _Bounded(_unzipped(raw, stack) if is_gzip else raw, origin)
-            archive = stack.enter_context(tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|"))
-            for info in archive:
-                stream.allow(info.size)
-                name = _safe_name(info.name, origin)
-                if not (info.isreg() or info.isdir()):
-                    _refuse_special(info.name, origin, "link" if info.islnk() or info.issym() else "device")
-                if info.issparse():  # its holes fill the disk, and no dataset has any
-                    _refuse_special(info.name, origin, "sparse file")
-                if info.isdir():
+            stream = _unzipped(raw, stack) if is_gzip else raw
+            for info in (archive := stack.enter_context(tarfile.open(fileobj=stream, mode="r|"))):
+                name = _safe_name(info.name, origin) if not info.isdir() else ""
+                if not name or is_junk(name):
                     continue
-                _check_member(name, info.size, origin, storage.room_bytes(folder.parent))
-                if is_junk(name):
-                    continue
-                target = folder / name
-                if target.exists():
-                    raise UserError(f"{origin} has two members named {name!r}; pack it again with one of them")
-                content = archive.extractfile(info)
-                assert content is not None
-                try:
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    file = target.open("wb")
-                except OSError as error:
+                if not info.isreg():
+                    _refuse_special(info.name, origin)
+                room = storage.room_bytes(folder)
+                if info.size > room:
                     raise UserError(
-                        f"{origin} has a member {name[:80]!r} that cannot be unpacked here ({error.strerror}); "
-                        "pack it again with another name"
-                    ) from None
-                with file:
-                    shutil.copyfileobj(content, file, 2**20)
-                yield name, target
-            stream.allow(0)
+                        f"{origin} has a file {printable(name)} that unpacks to {info.size / 1e9:,.3g} GB, but "
+                        f"the disk has room for {room / 1e9:,.3g} GB more; free some, or write to another disk"
+                    )
+                info.name = name
+                archive.extract(info, folder, set_attrs=False, filter="data")
+                yield name
             if is_gzip:  # the rest, to verify the final checksum
                 while stream.read(2**20):
                     pass
@@ -295,6 +267,8 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[tup
                 _check_end(raw)
         except DAMAGED as error:
             raise _damaged(origin, error, origin) from None
+        except OSError as error:
+            raise UserError(f"cannot unpack {origin} to {folder} ({error.strerror or error})") from None
 
 
 def _unzipped(raw: IO[bytes], stack: ExitStack) -> IO[bytes]:
@@ -303,31 +277,6 @@ def _unzipped(raw: IO[bytes], stack: ExitStack) -> IO[bytes]:
     if stream.peek(len(GZIP)).startswith(GZIP):
         stream = stack.enter_context(gzip.GzipFile(fileobj=stream, mode="rb"))
     return cast("IO[bytes]", stream)
-
-
-class _Bounded:
-    """A stream of which tarfile may read so much: headers, and what is behind the last member, may be endless too.
-
-    Python collects the header of a long name, and the map of a sparse file, in memory.
-    """
-
-    def __init__(self, stream: IO[bytes], origin: str) -> None:
-        self._stream, self._origin = stream, origin
-        self._left = MOST_BETWEEN_BYTES
-
-    def allow(self, size_bytes: int) -> None:
-        """Let a content of so many bytes be read, and then the next header."""
-        self._left = size_bytes + MOST_BETWEEN_BYTES
-
-    def read(self, size: int) -> bytes:
-        content = self._stream.read(size)
-        self._left -= len(content)
-        if self._left < 0:
-            raise UserError(
-                f"{self._origin} unpacks to more than its files: over {MOST_BETWEEN_BYTES // storage.MEGABYTE} MB "
-                "are not their contents; do not trust it, pack it again"
-            )
-        return content
 
 
 def _check_end(raw: IO[bytes]) -> None:

@@ -15,7 +15,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import IO, Any
 
@@ -23,8 +23,9 @@ from trainer import credentials, scratch
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
 from trainer.files import MOUNT as MOUNT
-from trainer.local_files import checksum, list_local, local_path
-from trainer.names import check_name, is_archive, is_junk
+from trainer.files import checksum, local_path
+from trainer.names import ARCHIVES, check_name, is_archive, is_junk
+from trainer.pool import map_ahead, open_pool
 from trainer.progress import Tracker
 from trainer.text import printable, shown
 
@@ -33,11 +34,10 @@ RETRY_S = 60.0
 """How long transient failures are retried."""
 WORKERS = 8
 CHUNK_BYTES = 32 * 2**20
-"""Larger objects are downloaded in pieces of this size, several at a time."""
+"""Larger objects are downloaded in parts of this size, several at a time."""
 MEGABYTE = 10**6
 LEFT_BYTES = 100 * MEGABYTE
 """Free space that unpacked archives and downloads leave on the disk."""
-POLL_S = 0.5
 LOGIN = (
     "log in with `gcloud auth application-default login` (with --impersonate-service-account=ACCOUNT if you work "
     "as another account)"
@@ -68,7 +68,7 @@ def list_objects(source: str) -> list[SourceObject]:
     Raises:
         UserError: the source is empty, does not exist, or may not be read.
     """
-    objects = _list_remote(source) if is_remote(source) else list_local(local_path(source))
+    objects = _list_remote(source) if is_remote(source) else _list_local(local_path(source))
     return sorted(objects, key=lambda entry: entry.name)
 
 
@@ -126,56 +126,148 @@ def download(source: str, objects: list[SourceObject], folder: pathlib.Path) -> 
     Raises:
         UserError: an object is gone, may not be read, or its checksum differs from the listed one.
     """
-    _check_as_files(source, [entry.name for entry in objects])
-    for entry in objects:
-        (folder / entry.name).parent.mkdir(parents=True, exist_ok=True)
+    for name in (entry.name for entry in objects):
+        if posixpath.normpath(name) != name or name.startswith(("/", "../")):
+            raise UserError(f"{source} has an object named {printable(name)!r}, which leads out of it; rename it")
+    folder.mkdir(parents=True, exist_ok=True)
     total_bytes, room = sum(entry.size_bytes for entry in objects), room_bytes(folder)
     if total_bytes > room:
         raise UserError(
             f"{source} has {total_bytes / 1e9:,.3g} GB, but the disk of {folder} has room for {room / 1e9:,.3g} "
             "GB; free some, or write to another disk"
         )
-    total_mb = round(total_bytes / MEGABYTE)
-    shown_mb = 0
-    with (
-        explained(source),
-        ThreadPoolExecutor(1) as background,
-        Tracker(f"download {source}", total_mb, "MB") as tracker,
-    ):
+    with _local_errors("write"), Tracker(f"download {source}", round(total_bytes / MEGABYTE), "MB") as tracker:
+        for entry in objects:
+            (folder / entry.name).parent.mkdir(parents=True, exist_ok=True)
         done_bytes = 0
-        for group in _groups(objects):
-            transfer = background.submit(_transfer, source, group, folder)
-            while wait([transfer], timeout=POLL_S).not_done:
-                arrived_bytes = done_bytes + sum(_written_bytes(folder / entry.name) for entry in group)
-                tracker.advance(round(arrived_bytes / MEGABYTE) - shown_mb)
-                shown_mb = round(arrived_bytes / MEGABYTE)
-            transfer.result()
-            done_bytes += sum(entry.size_bytes for entry in group)
-        tracker.advance(total_mb - shown_mb)
-    _verify(source, objects, folder)
+        for n_bytes in _copied(source, objects, folder):
+            before, done_bytes = done_bytes, done_bytes + n_bytes
+            tracker.advance(round(done_bytes / MEGABYTE) - round(before / MEGABYTE))
+    for entry in objects:
+        actual = checksum(folder / entry.name)
+        if actual != entry.crc32c:
+            raise UserError(
+                f"{entry.name} of {source} arrived with checksum {actual}, listed is {entry.crc32c}: "
+                "it changed meanwhile or was damaged in transit; try again"
+            )
 
 
-def _check_as_files(source: str, names: Sequence[str]) -> None:
-    """Raise `UserError` for names of objects that cannot all be those of files below one folder."""
-    known = set(names)
-    for name in names:
-        if posixpath.normpath(name) != name or name.startswith(("/", "../")):
-            raise UserError(f"{source} has an object named {printable(name)!r}, which leads out of it; rename it")
-        above = next((each for each in _folders_of(name) if each in known), None)
-        if above:
-            raise UserError(f"{source} has an object {above!r} and one below it, {name!r}; rename one of them")
+def _copied(source: str, objects: Sequence[SourceObject], folder: pathlib.Path) -> Iterator[int]:
+    """Copy the objects, several or several parts of one at a time; yields numbers of bytes as they are written."""
+    bucket, path = split(source)
+    root, connected = f"{REMOTE}{bucket}/{_root(path)}", client()
+
+    def copy(entry: SourceObject) -> int:
+        blob_at(root + entry.name, connected).download_to_filename(str(folder / entry.name), retry=retry())
+        return entry.size_bytes
+
+    small = [entry for entry in objects if entry.size_bytes <= CHUNK_BYTES]
+    with explained(source), open_pool(WORKERS) as pool:
+        yield from map_ahead(pool, copy, small, 2 * WORKERS)
+    for entry in objects:
+        if entry.size_bytes > CHUNK_BYTES:
+            with (folder / entry.name).open("wb") as file:
+                for chunk in read_parts(root + entry.name, entry.size_bytes):
+                    yield file.write(chunk)
 
 
-def _folders_of(name: str) -> Iterator[str]:
-    while name := posixpath.dirname(name):
-        yield name
+def read_parts(address: str, size_bytes: int, start: int = 0, generation: int | None = None) -> Iterator[bytes]:
+    """The content of the object at a `gs://` address from byte `start` on; several parts are read at a time.
+
+    Args:
+        address: gs://BUCKET/PATH.
+        size_bytes: of the whole object.
+        start: number of bytes to leave out.
+        generation: the state of the object to read; None for the current one.
+
+    Raises:
+        MissingError: the object does not exist in this state.
+        UserError: it may not be read.
+    """
+    bucket, path = split(address)
+    connected = client()
+
+    def read(begin: int) -> bytes:
+        end = min(begin + CHUNK_BYTES, size_bytes) - 1
+        blob = connected.bucket(bucket).blob(path, generation=generation)
+        # The checksum that Cloud Storage sends is that of the whole object.
+        content: bytes = blob.download_as_bytes(start=begin, end=end, checksum=None, retry=retry())
+        return content
+
+    with explained(address), open_pool(WORKERS) as pool:
+        yield from map_ahead(pool, read, range(start, size_bytes, CHUNK_BYTES), WORKERS)
 
 
 def download_for_now(source: str, objects: list[SourceObject]) -> pathlib.Path:
-    """Download to a `scratch.folder_for_now`; see `download`."""
+    """Download objects, as `download` does, to a new folder that is removed when this process ends."""
     folder = scratch.folder_for_now()
     download(source, objects, folder)
     return folder
+
+
+# === Local files ===
+
+
+def paths_at(path: pathlib.Path) -> dict[str, pathlib.Path]:
+    """The files of a folder by their names below it, or one archive, without hidden files; links are followed.
+
+    Raises:
+        UserError: there are none, or one is no regular file or cannot be read.
+    """
+    shown_path = printable(str(path))
+    with _local_errors("read"):
+        is_folder, exists = path.is_dir(), path.exists()
+    if not exists:
+        hint = "; of several sources each must be an address" if " " in str(path) else ""
+        raise UserError(
+            f"source {shown_path} does not exist; give a folder, an archive, a gs:// address, or `sample`{hint}"
+        )
+    if not is_folder and not (path.is_file() and is_archive(path.name)):
+        raise UserError(
+            f"source {shown_path} is neither a folder nor an archive ({', '.join(ARCHIVES)}); put a table and its "
+            "images into one folder, and give the folder"
+        )
+    with _local_errors("read"):
+        paths = dict(_walk(path)) if is_folder else {path.name: path}
+    if not paths:
+        raise UserError(f"source {shown_path} is an empty folder; put the dataset's archives or folders into it")
+    return paths
+
+
+def _list_local(path: pathlib.Path) -> list[SourceObject]:
+    paths = paths_at(path)
+    with _local_errors("read"), ThreadPoolExecutor(WORKERS) as pool:
+        checksums = list(pool.map(checksum, paths.values()))
+        sizes = [file.stat().st_size for file in paths.values()]
+    return [SourceObject(*facts) for facts in zip(paths, sizes, checksums, strict=True)]
+
+
+@contextmanager
+def _local_errors(verb: str) -> Iterator[None]:
+    """Translate `OSError` of a local file to `UserError`."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"cannot {verb} {printable(str(error.filename))} ({error.strerror})") from None
+
+
+def _walk(folder: pathlib.Path) -> Iterator[tuple[str, pathlib.Path]]:
+    """The files below a folder: their names, and their paths."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for parent, folders, names in os.walk(folder, onerror=fail, followlinks=True):
+        folders[:] = [name for name in folders if not is_junk(name)]
+        for path in (pathlib.Path(parent, name) for name in names if not is_junk(name)):
+            if not path.is_file():
+                raise UserError(
+                    f"{printable(str(path))} is no regular file, or a link to none; remove it, or get its content "
+                    "(such as with `datalad get` or `git annex get`)"
+                )
+            name = path.relative_to(folder).as_posix()
+            check_name(name, str(folder), "rename it")
+            yield name, path
 
 
 # === Cloud Storage ===
@@ -225,7 +317,7 @@ def _say_waiting(error: Exception) -> None:
     global _said_at
     if time.monotonic() - _said_at > RETRY_S:
         _said_at = time.monotonic()
-        text = f"Cloud Storage does not answer ({_in_short(error)}); trying again for up to {RETRY_S:.0f} s"
+        text = f"Cloud Storage does not answer ({in_short(error)}); trying again for up to {RETRY_S:.0f} s"
         print(text, file=sys.stderr, flush=True)
 
 
@@ -321,51 +413,6 @@ def _nothing_at(address: str) -> UserError:
     return UserError(f"there is nothing at {address}; `gcloud storage ls {REMOTE}{bucket}` lists the bucket")
 
 
-def _groups(objects: list[SourceObject]) -> Iterator[list[SourceObject]]:
-    """Large objects one by one, since they are downloaded in pieces, and the others in groups of 100."""
-    small = [entry for entry in objects if entry.size_bytes <= CHUNK_BYTES]
-    yield from ([entry] for entry in objects if entry.size_bytes > CHUNK_BYTES)
-    yield from (small[start : start + 100] for start in range(0, len(small), 100))
-
-
-def _transfer(source: str, objects: list[SourceObject], folder: pathlib.Path) -> None:
-    from google.cloud.storage import transfer_manager
-
-    bucket_name, path = split(source)
-    bucket = client().bucket(bucket_name)
-    pairs = [(bucket.blob(_root(path) + entry.name), str(folder / entry.name)) for entry in objects]
-    # Threads suffice: only checksums are computed, without holding the interpreter's lock.
-    threads = {"max_workers": WORKERS, "worker_type": transfer_manager.THREAD}
-    options = {"retry": retry()}
-    if objects[0].size_bytes <= CHUNK_BYTES:
-        transfer_manager.download_many(pairs, download_kwargs=options, raise_exception=True, **threads)
-        return
-    for blob, target in pairs:
-        blob.reload(retry=retry())  # gets the size, and the checksum that the downloaded file must have
-        transfer_manager.download_chunks_concurrently(
-            blob, target, chunk_size=CHUNK_BYTES, download_kwargs=options, **threads
-        )
-
-
-def _written_bytes(path: pathlib.Path) -> int:
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return 0
-    # Pieces are written into a sparse file, which can have its full length from the start.
-    return min(status.st_size, status.st_blocks * 512)
-
-
-def _verify(source: str, objects: list[SourceObject], folder: pathlib.Path) -> None:
-    for entry in objects:
-        actual = checksum(folder / entry.name)
-        if actual != entry.crc32c:
-            raise UserError(
-                f"{entry.name} of {source} arrived with checksum {actual}, listed is {entry.crc32c}: "
-                "it changed meanwhile or was damaged in transit; try again"
-            )
-
-
 @contextmanager
 def explained(source: str, write: bool = False) -> Iterator[None]:
     """Turn errors of Cloud Storage about `source` into a `UserError` that says what to do."""
@@ -401,21 +448,21 @@ def explained(source: str, write: bool = False) -> Iterator[None]:
     ) as error:
         cause = error.cause if isinstance(error, exceptions.RetryError) else error
         raise UnreachableError(
-            f"cannot reach Cloud Storage for {source} ({_in_short(cause)}); check the network"
+            f"cannot reach Cloud Storage for {source} ({in_short(cause)}); check the network"
         ) from None
     except (requests.exceptions.RequestException, AttributeError, KeyError, TypeError, ValueError) as error:
         if str(error).startswith("Bucket names"):
             raise UserError(f"{source} cannot be read: {str(error).rstrip('.')}; check the address") from None
         # The client takes whatever JSON arrives for an answer, and that of a captive portal is none.
         raise UnreachableError(
-            f"what answers for {source} is not Cloud Storage ({_in_short(error)}); check the network: a proxy or "
+            f"what answers for {source} is not Cloud Storage ({in_short(error)}); check the network: a proxy or "
             "a page to log in may be between"
         ) from None
     except exceptions.GoogleAPICallError as error:
         raise UserError(f"Cloud Storage refuses {source}: {error.message}; check the address") from None
 
 
-def _in_short(error: Exception) -> str:
+def in_short(error: Exception) -> str:
     """The innermost cause of a network error; libraries wrap it several times, with addresses and retries."""
     inner = error
     while isinstance(cause := getattr(inner, "reason", None) or next(iter(inner.args), None), Exception):

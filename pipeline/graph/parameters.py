@@ -300,8 +300,7 @@ def fetched_steps(values: Mapping[str, Value]) -> dict[str, str]:
 def require_sources(values: Mapping[str, Value]) -> None:
     """Raise `UserError` unless every dataset that the run needs has a source, which may be fetched."""
     # Here, so that settings can be read without any package.
-    from trainer.downloads.addresses import Rule
-    from trainer.downloads.given import ROW_HTTP, checked_addresses
+    from trainer.downloads.addresses import checked_addresses
 
     for step in fetched_steps(values):
         config = FetchConfig(**data_settings(step, {**DEFAULTS, **values}))
@@ -309,7 +308,7 @@ def require_sources(values: Mapping[str, Value]) -> None:
             bool(config.source or datasets.get(config.dataset).places),
             f"{config.dataset} has no public place; set {step}_source to a folder, an archive or an address",
         )
-        checked_addresses(config.source, Rule(config.private_sources, ROW_HTTP))
+        checked_addresses(config.source, config.private_sources)
 
 
 def _with_defaults(config: type, step: str, values: Mapping[str, Value]) -> dict[str, Any]:

@@ -16,10 +16,11 @@ from pipeline.registry.register import connect
 from trainer import artifacts, files, records, scratch
 from trainer.artifacts import RUN_FILE
 from trainer.config import PRETRAINED, SAMPLE
-from trainer.downloads.given import addresses_in
+from trainer.downloads.addresses import addresses_in
 from trainer.errors import UserError, check
-from trainer.local_files import local_path, paths_at
+from trainer.files import local_path
 from trainer.models import weight_sources
+from trainer.storage import paths_at
 
 RUNS = pathlib.Path("runs")
 CACHE = f".msinet-cache/schema-{artifacts.SCHEMA}"

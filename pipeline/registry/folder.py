@@ -14,7 +14,7 @@ from pipeline.registry.versions import Version, dated, files_of
 from trainer import artifacts, files, records, scratch
 from trainer.artifacts import ALIASES, REGISTRY
 from trainer.errors import UserError
-from trainer.local_files import checksum
+from trainer.files import checksum
 from trainer.models import registry_layout
 from trainer.models.registry_layout import VERSION, model_in
 

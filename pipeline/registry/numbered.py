@@ -19,7 +19,7 @@ from pipeline.registry.versions import NO_VERSION, Version, check_model
 from trainer import artifacts
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import ContentError, check
-from trainer.local_files import checksum
+from trainer.files import checksum
 from trainer.models.registry_layout import NEEDED, VERSION, listed, model_at
 
 READERS = 8

@@ -29,7 +29,7 @@ from pipeline.vertex.doctor.questions import MISSING, Api, ask
 from pipeline.vertex.template import Template
 from trainer import recipes, storage
 from trainer.artifacts import REGISTRY
-from trainer.downloads.given import addresses_in
+from trainer.downloads.addresses import addresses_in
 from trainer.duration import format_duration
 from trainer.errors import UserError, check, check_choice
 from trainer.models import author

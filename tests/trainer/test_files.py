@@ -107,21 +107,6 @@ def test_killed_task_can_run_again_with_the_same_process_id(tmp_path, monkeypatc
     assert [path.name for path in tmp_path.rglob("*")] == ["data", "new"]
 
 
-def test_output_is_on_the_disk_before_it_is_at_its_place(tmp_path, monkeypatch):
-    flushed, fsync = set(), os.fsync
-
-    def recorded(file):
-        # A folder's entry is flushed after the rename.
-        flushed.add((os.fstat(file).st_ino, (tmp_path / "model").exists()))
-        fsync(file)
-
-    monkeypatch.setattr(os, "fsync", recorded)
-    with replacing(tmp_path / "model") as partial:
-        write_folder(partial)
-    written = {(path.stat().st_ino, False) for path in (tmp_path / "model", *(tmp_path / "model").rglob("*"))}
-    assert flushed == written | {(tmp_path.stat().st_ino, True)}
-
-
 def test_two_writers_of_one_path_have_separate_partial_files(tmp_path):
     with replacing(tmp_path / "out") as first, replacing(tmp_path / "out") as second:
         first.write_text("first")

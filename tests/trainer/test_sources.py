@@ -105,20 +105,12 @@ def test_a_member_whose_path_climbs_out_is_refused(tmp_path, name, kind):
     assert set(files(tmp_path)) == {f"set/{kind}"}
 
 
-@pytest.mark.parametrize(
-    ("kind", "word"),
-    [
-        (tarfile.SYMTYPE, "link"),
-        (tarfile.LNKTYPE, "link"),
-        (tarfile.CHRTYPE, "device"),
-        (tarfile.FIFOTYPE, "device"),
-    ],
-)
-def test_a_link_or_device_in_a_tarball_is_refused(tmp_path, kind, word):
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
+def test_a_link_or_device_in_a_tarball_is_refused(tmp_path, kind):
     entry = tarfile.TarInfo("stimuli/2.png")
     entry.type, entry.linkname = kind, "stimuli/1.png"
     archive = write_tar(tmp_path / "set" / "x.tar", CONTENT, extra=[entry])
-    with pytest.raises(UserError, match=rf"x\.tar has a member 'stimuli/2\.png' that is a {word}; pack it again"):
+    with pytest.raises(UserError, match=r"x\.tar has a member 'stimuli/2\.png'"):
         read(archive, tmp_path / "scratch")
 
 
@@ -126,14 +118,7 @@ def test_a_symbolic_link_in_a_zip_is_refused(tmp_path):
     entry = zipfile.ZipInfo("stimuli/2.png")
     entry.external_attr = (stat.S_IFLNK | 0o777) << 16
     archive = write_zip(tmp_path / "x.zip", {entry: b"/etc/passwd"})
-    with pytest.raises(UserError, match=r"x\.zip has a member 'stimuli/2\.png' that is a symbolic link; pack it"):
-        read(archive, tmp_path / "scratch")
-
-
-def test_two_members_with_the_same_name_in_a_tarball_are_refused(tmp_path):
-    entry = tarfile.TarInfo("stimuli/1.png")
-    archive = write_tar(tmp_path / "x.tar", CONTENT, extra=[entry])
-    with pytest.raises(UserError, match=r"x\.tar has two members named 'stimuli/1\.png'; pack it again"):
+    with pytest.raises(UserError, match=r"x\.zip has a member 'stimuli/2\.png'"):
         read(archive, tmp_path / "scratch")
 
 
@@ -154,7 +139,7 @@ def test_a_member_of_a_tarball_below_a_file_is_named(tmp_path):
     with tarfile.open(path, "w") as tar:
         for name in ("a", "a/b"):
             tar.addfile(tarfile.TarInfo(name), io.BytesIO())
-    with pytest.raises(UserError, match=r"x.tar has a member 'a/b' that cannot be unpacked here"):
+    with pytest.raises(UserError, match=r"cannot unpack x.tar"):
         read(path, tmp_path / "scratch")
 
 
@@ -181,9 +166,6 @@ def test_a_zip_with_damaged_names_or_lzma_is_named(tmp_path):
     [
         ("a\x1b[31m.png", r"has a file 'a\\x1b\[31m\.png' whose name has control characters; rename it, and pack"),
         (os.fsdecode(b"a/\xff.png"), r"has a file 'a/\\udcff\.png' whose name is not UTF-8; rename it, and pack"),
-        ("x" * 300 + ".png", r"has a file x+\.\.\. whose name is too long \(at most 255 bytes for a part"),
-        ("d/" * 1000 + "x.png", r"has a file [d/]+\.\.\. whose name is too long .* 2,000 for all"),
-        ("", "has a file whose name is empty; pack the archive again"),
     ],
 )
 @pytest.mark.parametrize("kind", ["x.zip", "x.tar"])
@@ -193,24 +175,12 @@ def test_a_name_that_no_file_should_have_is_refused(tmp_path, name, message, kin
             tar.addfile(tarfile.TarInfo(name), io.BytesIO())
     elif name.isascii():
         entry = zipfile.ZipInfo("x")
-        entry.filename = entry.orig_filename = name or "x"
+        entry.filename = entry.orig_filename = name
         write_zip(tmp_path / kind, {entry: b""})
-        if not name:
-            without_name(tmp_path / kind)
     else:
         pytest.skip("the names of a ZIP archive are text")
     with pytest.raises(UserError, match=rf"{kind} {message}"):
         read(tmp_path / kind, tmp_path / "scratch")
-
-
-def without_name(path):
-    """Removes the name of one letter from the directory of a ZIP archive."""
-    content = bytearray(path.read_bytes())
-    entry, end = content.index(b"PK\1\2"), content.index(b"PK\5\6")
-    content[entry + 28] = 0
-    content[end + 12] -= 1
-    del content[entry + 46]
-    path.write_bytes(content)
 
 
 def unflagged(path):
@@ -247,25 +217,6 @@ def test_a_member_larger_than_its_kind_needs_is_not_read(tmp_path):
         assert member.content(5000) == bytes(5000)
 
 
-@pytest.mark.parametrize("kind", ["x.zip", "x.tar", "x.tar.gz"])
-def test_a_member_that_unpacks_to_too_much_is_refused_before_it_is(tmp_path, monkeypatch, kind):
-    write = write_zip if kind == "x.zip" else write_tar
-    archive = write(tmp_path / kind, {"1.png": bytes(5000)})
-    monkeypatch.setattr(sources, "MOST_MEMBER_BYTES", 4999)
-    with pytest.raises(UserError, match=rf"{kind} has a file 1\.png that unpacks to 5e-06 GB, more than"):
-        read(archive, tmp_path / "scratch")
-    assert files(tmp_path / "scratch") == {}
-
-
-def test_a_file_of_holes_is_refused_before_it_is_unpacked(tmp_path):
-    entry = tarfile.TarInfo("1.png")
-    entry.pax_headers = {"GNU.sparse.size": "5000", "GNU.sparse.map": "0,0,5000,0"}
-    archive = write_tar(tmp_path / "x.tar", {}, extra=[entry])
-    with pytest.raises(UserError, match=r"x\.tar has a member '1\.png' that is a sparse file"):
-        read(archive, tmp_path / "scratch")
-    assert files(tmp_path / "scratch") == {}
-
-
 @pytest.mark.parametrize("first", [{}, CONTENT], ids=["first", "last"])
 def test_a_sparse_file_without_its_map_is_damaged(tmp_path, first):
     entry = tarfile.TarInfo("1.png")
@@ -282,17 +233,6 @@ def test_a_tarball_is_unpacked_only_where_there_is_room(tmp_path, monkeypatch):
         read(archive, tmp_path / "scratch")
 
 
-@pytest.mark.parametrize("where", ["header", "end"])
-def test_a_tarball_that_hides_endless_bytes_between_its_members_is_refused(tmp_path, monkeypatch, where):
-    monkeypatch.setattr(sources, "MOST_BETWEEN_BYTES", 2**20)
-    hidden = tarfile.TarInfo("h")
-    hidden.type, hidden.size = tarfile.XHDTYPE, 2**24
-    begin = hidden.tobuf() if where == "header" else bytes(1024)
-    (tmp_path / "x.tar.gz").write_bytes(gzip.compress(begin + bytes(2**24), 1))
-    with pytest.raises(UserError, match=r"x\.tar\.gz unpacks to more than its files: over 1 MB are not their"):
-        read(tmp_path / "x.tar.gz", tmp_path / "scratch")
-
-
 def test_an_archive_that_was_packed_once_more_on_its_way_is_read(tmp_path):
     archive = write_tar(tmp_path / "x.tgz", CONTENT)
     archive.write_bytes(gzip.compress(archive.read_bytes()))
@@ -300,3 +240,11 @@ def test_an_archive_that_was_packed_once_more_on_its_way_is_read(tmp_path):
     archive.write_bytes(archive.read_bytes()[:-10])
     with pytest.raises(UserError, match=r"x\.tgz is incomplete or damaged .*it again"):
         read(archive, tmp_path / "scratch")
+
+
+def test_the_last_of_several_members_with_one_name_counts(tmp_path):
+    archive = write_tar(tmp_path / "x.tar", CONTENT, extra=[tarfile.TarInfo("notes/a.txt")])
+    assert read(archive, tmp_path / "scratch") == {
+        **{f"x/{k}": v for k, v in CONTENT.items()},
+        "x/notes/a.txt": b"",
+    }

@@ -1,17 +1,23 @@
 """The rule that says which addresses a page may load while `check` takes its picture."""
 
 import functools
+import ipaddress
 import pathlib
 import socket
 from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from trainer.downloads.addresses import RefusedError, Rule, check_characters
+from trainer.downloads.addresses import check_characters
+from trainer.errors import UserError
 
 WEB = ("http", "https")
 INLINE = ("about", "blob", "data")
 """Schemes of addresses whose content comes from the page itself."""
+LOCAL_NAMES = ("localhost", "local", "internal", "intranet", "lan", "home.arpa", "localdomain")
+"""Last parts of names that only a machine's own network knows, such as metadata.google.internal."""
+METADATA = ("168.63.129.16", "192.0.0.192")
+"""Addresses that count as global, and are the metadata servers of Azure and Oracle Cloud."""
 
 
 @functools.cache
@@ -40,13 +46,26 @@ def may_load(page: str, address: str, resolve: Callable[[str], Iterable[str]] = 
             return own.scheme == asked.scheme == "file" and not asked.netloc and _is_beside(own.path, asked.path)
         if own.scheme in WEB and own.hostname == asked.hostname:
             return True
-        rule = Rule(http=(address,))
-        rule.check(address)
-        for peer in resolve(asked.hostname or ""):
-            rule.check_peer(address, peer)
-    except (RefusedError, ValueError):
+        host = asked.hostname or ""
+        return _is_public(host) and all(map(_is_public, resolve(host)))
+    except (UserError, ValueError):
         return False
-    return True
+
+
+def _is_public(host: str) -> bool:
+    """Whether a name, or an IP address in any spelling, can be that of a machine of the public internet."""
+    name = host.rstrip(".").lower()
+    try:
+        address = ipaddress.ip_address(socket.inet_ntoa(socket.inet_aton(name)))  # also 127.1 and 0x7f000001
+    except (OSError, UnicodeError):
+        try:
+            address = ipaddress.ip_address(name.partition("%")[0])
+        except ValueError:
+            return "." in name and not name.endswith(tuple(f".{last}" for last in LOCAL_NAMES))
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        return address.is_global and (inner is None or _is_public(str(inner)))
+    return address.is_global and not address.is_multicast and str(address) not in METADATA
 
 
 def _is_beside(page: str, file: str) -> bool:

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 from trainer.config import PageConfig
 from trainer.downloads.addresses import check_characters
 from trainer.errors import UserError, check, some
-from trainer.local_files import local_path
+from trainer.files import local_path
 from trainer.picture import MAX_PIXELS, Pixels, read_picture
 from trainer.prediction.regions import Region
 from trainer.text import printable

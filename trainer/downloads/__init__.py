@@ -1,1 +1,1 @@
-"""Archives at public addresses: what their servers say of them, their download and the cache."""
+"""Archives at public addresses: what their servers say about them, their download and the cache."""

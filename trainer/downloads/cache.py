@@ -6,16 +6,22 @@ An interrupted download stays there, and the next one goes on with it, whatever 
 import contextlib
 import dataclasses
 import datetime
-import fcntl
 import hashlib
 import os
 import pathlib
+import time
 from collections.abc import Iterable, Iterator
-from typing import IO, Any, Protocol
+from typing import Any
 
-from trainer.downloads.offers import ChangedError, NoAnswerError, Offer
+from filelock import FileLock, Timeout
+
+from trainer.downloads import servers
+from trainer.downloads.offers import ChangedError, CutError, NoAnswerError, Offer
+from trainer.downloads.servers import Server
 from trainer.errors import ContentError, UserError
 from trainer.files import read_json, write_json
+from trainer.progress import Tracker
+from trainer.storage import MEGABYTE, room_bytes
 
 VARIABLE = "MSINET_CACHE"
 """Environment variable with the folder; empty for none."""
@@ -26,35 +32,19 @@ ATTEMPTS = 3
 """Attempts at a file that changes while it is downloaded."""
 
 
-class Remote(Protocol):
-    """An archive at an address."""
-
-    address: str
-
-    @property
-    def shown(self) -> str:
-        """The address for messages."""
-
-    def offer(self) -> Offer:
-        """What its server says of it."""
-
-    def transfer(self, path: pathlib.Path, offer: Offer) -> None:
-        """Receive the rest of it behind what `path` has; raises `ChangedError` if it is another by now."""
-
-
 @dataclasses.dataclass(frozen=True)
 class _Facts:
     """What is known of a downloaded archive."""
 
     offer: Offer
-    """What its server said of it before."""
+    """What its server said about it when it was downloaded."""
     size_bytes: int
     crc32c: str
     sha256: str
     time: str
     """When it was downloaded, ISO 8601."""
     mtime_ns: int
-    """Of the file, by which a change is noticed."""
+    """Modification time of the file, by which a change is noticed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +56,7 @@ class Download(_Facts):
 
 @dataclasses.dataclass(frozen=True)
 class _Kept(_Facts):
-    """RECORD: a `Download`, with the name of its file and the address for people."""
+    """Content of the file RECORD: a download, the name of its file, and the address for people."""
 
     path: str
     address: str
@@ -76,7 +66,7 @@ def cache_folder(chosen: str | None = None) -> pathlib.Path | None:
     """The folder of the cache: `chosen`, else the one that the environment names; None for no cache.
 
     Raises:
-        UserError: it is in the home folder of nobody who is known here.
+        UserError: it is in the home folder of a user who is unknown here.
     """
     named = os.environ.get(VARIABLE) if chosen is None else chosen
     folder = DEFAULT if named is None else named
@@ -104,17 +94,17 @@ def forget(downloads: Iterable[Download]) -> None:
             (each.path.parent / RECORD).unlink(missing_ok=True)
 
 
-def fetch(root: pathlib.Path, remote: Remote, sha256: str = "") -> Download:
-    """The archive at an address: from the folder `root` if it has the state that its server offers, else new.
+def fetch(root: pathlib.Path, server: Server, sha256: str = "") -> Download:
+    """The archive of a server: from the folder `root` if it has the state that is offered, else downloaded.
 
-    If its server does not answer, a copy in `root` is used, and a line says so.
+    If the server does not answer, a copy in `root` is used, and a line says so.
 
     Raises:
         UserError: it cannot be downloaded, has another SHA-256 than `sha256` (if given), or cannot be written.
     """
-    folder = _folder(root, remote.address)
-    with usable(root), locked(folder, f"another process downloads {remote.shown}"):
-        return _fetch(folder, remote, sha256)
+    folder = _folder(root, server.address)
+    with usable(root), locked(folder, f"another process downloads {server.shown}"):
+        return _fetch(folder, server, sha256)
 
 
 @contextlib.contextmanager
@@ -129,7 +119,7 @@ def usable(root: pathlib.Path) -> Iterator[None]:
         ) from None
 
 
-def instead(kept: Download | None, error: NoAnswerError) -> Download:
+def copy_for(kept: Download | None, error: NoAnswerError) -> Download:
     """The copy, used for a server that does not answer, with a line that says so; raises `error` without one."""
     if kept is None:
         raise error
@@ -137,59 +127,100 @@ def instead(kept: Download | None, error: NoAnswerError) -> Download:
     return kept
 
 
-def _fetch(folder: pathlib.Path, remote: Remote, sha256: str) -> Download:
+def _fetch(folder: pathlib.Path, server: Server, sha256: str) -> Download:
     kept = _kept(folder)
     try:
-        offer = remote.offer()
+        offer = server.offer()
     except NoAnswerError as error:
-        kept = instead(kept, error)
-        _check_sha256(kept, remote, sha256)
+        kept = copy_for(kept, error)
+        _check_sha256(kept, server, sha256)
         return kept
     for _ in range(ATTEMPTS):
         if kept and dataclasses.replace(kept.offer, name=offer.name) == offer:
-            _check_sha256(kept, remote, sha256)
+            _check_sha256(kept, server, sha256)
             print(f"{offer.name} is in the cache: {kept.path}", flush=True)
             if not (sha256 or offer.has_state):
                 print(f"its server gives nothing by which a change shows; remove {folder} to fetch it again")
             return dataclasses.replace(kept, offer=offer)
         with contextlib.suppress(ChangedError):
-            return _download(folder, remote, offer, sha256)
-        (folder / PARTIAL).unlink(missing_ok=True)
-        offer = remote.offer()
-    raise NoAnswerError(f"{remote.shown} changes while it is downloaded; try again later")
+            return _download(folder, server, offer, sha256)
+        _discard(folder)
+        offer = server.offer()
+    raise NoAnswerError(f"{server.shown} changes while it is downloaded; try again later")
 
 
-def _download(folder: pathlib.Path, remote: Remote, offer: Offer, sha256: str) -> Download:
+def _download(folder: pathlib.Path, server: Server, offer: Offer, sha256: str) -> Download:
     partial, record = folder / PARTIAL, folder / PARTIAL_RECORD
     is_resumed = partial.exists() and _offer_of(record) == offer
     if not is_resumed:
         partial.unlink(missing_ok=True)
         write_json(record, dataclasses.asdict(offer))
     size = "" if offer.size_bytes is None else f", {offer.size_bytes / 1e6:,.1f} MB"
-    print(f"download {offer.name} from {remote.shown}{size}", flush=True)
-    try:
-        remote.transfer(partial, offer)
-        found = _finished(partial, folder / offer.name, offer)
-        _check(found, remote, sha256, is_resumed)
-    except (NoAnswerError, ChangedError):
-        _tidy(folder)
-        raise
-    except UserError:
-        if not partial.exists():
-            _tidy(folder)
-        raise
-    for name in (RECORD, *_archives(folder)):
-        (folder / name).unlink(missing_ok=True)
+    print(f"download {offer.name} from {server.shown}{size}", flush=True)
+    _receive(server, offer, partial)
+    found = _finished(partial, folder / offer.name, offer)
+    if (offer.crc32c and found.crc32c != offer.crc32c) or (sha256 and found.sha256 != sha256):
+        _discard(folder)
+        if is_resumed:  # what an earlier process began is tried once more from its beginning
+            raise ChangedError
+        _check_sha256(found, server, sha256)
+        raise NoAnswerError(
+            f"{offer.name} of {server.shown} arrived with checksum {found.crc32c}, its server says "
+            f"{offer.crc32c}: it was damaged in transit; try again"
+        )
+    for path in folder.iterdir():
+        if path.name not in (PARTIAL, LOCK):
+            path.unlink()
     partial.replace(found.path)
-    write_json(folder / RECORD, {**dataclasses.asdict(found), "path": offer.name, "address": remote.shown})
-    record.unlink()
+    write_json(folder / RECORD, {**dataclasses.asdict(found), "path": offer.name, "address": server.shown})
     return found
 
 
-def _archives(folder: pathlib.Path) -> list[str]:
-    """Names of the archives of earlier downloads."""
-    others = {RECORD, PARTIAL, PARTIAL_RECORD, LOCK}
-    return [path.name for path in folder.iterdir() if path.name not in others]
+def _receive(server: Server, offer: Offer, partial: pathlib.Path) -> None:
+    """Write the offered file to `partial`, from where an earlier transfer ended."""
+    for attempt in range(servers.ATTEMPTS):
+        try:
+            _transfer(server, offer, partial)
+            return
+        except CutError as error:
+            cause = error
+            if attempt < servers.ATTEMPTS - 1:
+                time.sleep(servers.PAUSE_S * 2**attempt)
+    raise NoAnswerError(
+        f"{server.shown} was not received: {cause}; what has arrived is kept, and the same command goes on"
+    )
+
+
+def _transfer(server: Server, offer: Offer, partial: pathlib.Path) -> None:
+    """Make one attempt at `_receive`; raises `CutError` if the file did not arrive completely."""
+    done = partial.stat().st_size if partial.exists() else 0
+    if done and done == offer.size_bytes:
+        return
+    with server.receive(offer, done) as (start, chunks), partial.open("ab") as file:
+        file.truncate(start)
+        total_mb = None
+        if offer.size_bytes is not None:
+            _check_room(server, offer, partial, offer.size_bytes - start)
+            total_mb = round(offer.size_bytes / MEGABYTE)
+        shown_mb = start // MEGABYTE
+        with Tracker(f"download {offer.name}", total_mb, "MB", shown_mb) as tracker:
+            for chunk in chunks:
+                file.write(chunk)
+                tracker.advance(file.tell() // MEGABYTE - shown_mb)
+                shown_mb = file.tell() // MEGABYTE
+        arrived = file.tell()
+    if offer.size_bytes not in (None, arrived):
+        raise CutError(f"the connection ended after {arrived} of {offer.size_bytes} bytes")
+
+
+def _check_room(server: Server, offer: Offer, partial: pathlib.Path, coming_bytes: int) -> None:
+    room = room_bytes(partial.parent)
+    if coming_bytes > room:
+        _discard(partial.parent)
+        raise UserError(
+            f"{offer.name} of {server.shown} takes {coming_bytes / 1e9:.3g} GB more, but {partial.parent} has "
+            f"room for {room / 1e9:.3g}; free some, or set {VARIABLE} to a folder elsewhere"
+        )
 
 
 def _finished(partial: pathlib.Path, path: pathlib.Path, offer: Offer) -> Download:
@@ -203,46 +234,24 @@ def _finished(partial: pathlib.Path, path: pathlib.Path, offer: Offer) -> Downlo
         while chunk := file.read(2**20):
             crc.update(chunk)
             sha.update(chunk)
-        os.fsync(file.fileno())
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return Download(offer, status.st_size, crc.digest().hex(), sha.hexdigest(), now, status.st_mtime_ns, path)
 
 
-def _check(found: Download, remote: Remote, sha256: str, is_resumed: bool) -> None:
-    """Raise `NoAnswerError` for a file with other checksums than it must have, and remove it.
-
-    A file that an earlier process began is tried once more from its beginning: `ChangedError`.
-    """
-    crc32c = found.offer.crc32c
-    if (not crc32c or found.crc32c == crc32c) and (not sha256 or found.sha256 == sha256):
-        return
-    (found.path.parent / PARTIAL).unlink()
-    if is_resumed:
-        raise ChangedError
-    if crc32c and found.crc32c != crc32c:
-        raise NoAnswerError(
-            f"{found.offer.name} of {remote.shown} arrived with checksum {found.crc32c}, its server says "
-            f"{crc32c}: it was damaged in transit; try again"
-        )
-    _check_sha256(found, remote, sha256)
-
-
-def _check_sha256(found: Download, remote: Remote, sha256: str) -> None:
+def _check_sha256(found: Download, server: Server, sha256: str) -> None:
     if sha256 and found.sha256 != sha256:
         found.path.unlink(missing_ok=True)
         raise NoAnswerError(
-            f"{found.offer.name} of {remote.shown} has SHA-256 {found.sha256}, and trainer/datasets.py says "
+            f"{found.offer.name} of {server.shown} has SHA-256 {found.sha256}, and trainer/datasets.py says "
             f"{sha256}: it is another file than the one that was seen; ask its authors, or pass its address as "
             "source to take it as it is"
         )
 
 
-def _tidy(folder: pathlib.Path) -> None:
-    """Remove the record of a download of which nothing has arrived."""
-    partial = folder / PARTIAL
-    if not partial.exists() or not partial.stat().st_size:
-        partial.unlink(missing_ok=True)
-        (folder / PARTIAL_RECORD).unlink(missing_ok=True)
+def _discard(folder: pathlib.Path) -> None:
+    """Remove what has arrived of a download."""
+    (folder / PARTIAL).unlink(missing_ok=True)
+    (folder / PARTIAL_RECORD).unlink(missing_ok=True)
 
 
 def _folder(root: pathlib.Path, address: str) -> pathlib.Path:
@@ -271,36 +280,18 @@ def _kept(folder: pathlib.Path) -> Download | None:
 
 @contextlib.contextmanager
 def locked(folder: pathlib.Path, other: str) -> Iterator[None]:
-    """Makes the folder and keeps other processes from it; at the end removes it if nothing is in it.
+    """Make the folder, and keep other processes from it during the block.
 
-    If another process has it, a line says what `other` says of that one. The system ends the lock with the
-    process, however it ends.
+    If another process has it, a line says what `other` says of that one.
     """
-    with _lock(folder, other):
-        try:
-            yield
-        finally:
-            if [path.name for path in folder.iterdir()] == [LOCK]:
-                (folder / LOCK).unlink()
-                with contextlib.suppress(OSError):  # another process has made its own lock there
-                    folder.rmdir()
-
-
-def _lock(folder: pathlib.Path, other: str) -> IO[str]:
-    """The open file of the lock, once this process has it."""
-    while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            file = (folder / LOCK).open("w")
-        except FileNotFoundError:  # the folder was removed just now
-            continue
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"{other}; waiting for it", flush=True)
-            fcntl.flock(file, fcntl.LOCK_EX)
-        # The process that had the lock may have removed it: then it keeps nobody from the folder.
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), (folder / LOCK).stat()):
-                return file
-        file.close()
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        print(f"{other}; waiting for it", flush=True)
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()

@@ -1,4 +1,4 @@
-"""What a server says of a file without sending it, and the errors of those who do not send it."""
+"""What a server says about a file without sending it, and the errors of servers that do not send one."""
 
 import base64
 import binascii
@@ -13,40 +13,36 @@ from trainer.errors import UserError
 from trainer.names import ARCHIVES, is_archive
 from trainer.text import shown
 
-LONGEST_NAME = 200
-"""Bytes; file systems take 255."""
-MOST_DIGITS = 20
-
 
 class NoAnswerError(UserError):
-    """A server that cannot be reached, or that does not say or send what it is asked for."""
+    """A server cannot be reached, or does not say or send what it is asked for."""
 
 
 class ChangedError(Exception):
-    """A file that is no longer the one that its server offered."""
+    """A file is no longer the one that its server offered."""
 
 
 class CutError(Exception):
-    """A transfer that ended early; the message is the cause."""
+    """A transfer ended early; the message is the cause."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Offer:
-    """What a server says of a file."""
+    """What a server says about a file."""
 
     name: str
     """A plain file name with the suffix of an archive."""
     size_bytes: int | None
     """None if the server does not say."""
     crc32c: str = ""
-    """Of the content, 8 hex digits; servers other than Google's do not say it."""
+    """Checksum of the content, 8 hex digits; only Google's servers say it."""
     etag: str = ""
-    """The server's label of this state of the file, or a generation on Cloud Storage."""
+    """The server's label of this state of the file, or its generation on Cloud Storage."""
     last_modified: str = ""
 
     @property
     def validator(self) -> str:
-        """For the header If-Range: what stands for this very content; empty if nothing does."""
+        """Value for the header If-Range, which stands for this very content; empty if nothing does."""
         return self.last_modified if self.etag.startswith("W/") else self.etag or self.last_modified
 
     @property
@@ -61,20 +57,18 @@ class Offer:
         return SourceObject(self.name, size, self.crc32c or self.etag or self.last_modified)
 
     def contradicts(self, other: "Offer") -> bool:
-        """Whether the two cannot be of the same state of a file."""
+        """Whether the two cannot describe the same state of a file."""
         fields = ("size_bytes", "crc32c", "etag", "last_modified")
         pairs = [(getattr(self, name), getattr(other, name)) for name in fields]
-        return any(
-            first != second for first, second in pairs if first not in (None, "") and second not in (None, "")
-        )
+        return any(mine != its for mine, its in pairs if mine not in (None, "") and its not in (None, ""))
 
 
 def read_offer(headers: Mapping[str, str], name: str) -> Offer:
-    """The offer in the headers of an answer that has the whole file as its body."""
+    """The offer in the headers of an answer whose body is the whole file."""
     length = headers.get("Content-Length", "")
     return Offer(
         name,
-        int(length) if length.isascii() and length.isdigit() and len(length) < MOST_DIGITS else None,
+        int(length) if length.isascii() and length.isdigit() else None,
         _crc32c(headers.get("x-goog-hash", "")),
         shown(headers.get("ETag", "")),
         shown(headers.get("Last-Modified", "")),
@@ -99,35 +93,12 @@ def name_of(headers: Mapping[str, str], address: str, *urls: str) -> str:
         UserError: it is not a plain name of an archive.
     """
     message = email.message.Message()
-    message["Content-Disposition"] = shown_raw(headers.get("Content-Disposition", ""))
-    try:
-        given = message.get_filename("")
-    except (TypeError, ValueError):  # Python raises whatever odd parameters lead it to
-        given = ""
-    if not given.isprintable():  # from 3.13 on it takes some of them
-        given = ""
+    message["Content-Disposition"] = headers.get("Content-Disposition", "")
     names = [posixpath.basename(urllib.parse.unquote(urllib.parse.urlsplit(url).path)) for url in urls]
-    name = given or next((each for each in names if is_archive(each)), names[0])
-    return checked_name(name, address)
-
-
-def shown_raw(text: str) -> str:
-    """A header's text without characters that a header cannot have."""
-    return "".join(character for character in text if character.isprintable())
-
-
-def checked_name(name: str, address: str) -> str:
-    """`name`; raises `UserError` unless it is a plain file name with the suffix of an archive."""
-    is_plain = name.isprintable() and not name.startswith(".") and not set(name) & set("/\\:")
-    if not is_plain or len(name.encode()) > LONGEST_NAME:
+    name = message.get_filename("") or next((each for each in names if is_archive(each)), names[0])
+    if not is_archive(name) or not name.isprintable() or name.startswith(".") or set(name) & set("/\\:"):
         raise UserError(
-            f"{address} has a file named {shown(name)!r}, which is no plain name; download it yourself, "
-            "and pass its path"
-        )
-    if not is_archive(name):
-        what = f"is named {shown(name)!r}" if name else "has no file name"
-        raise UserError(
-            f"{address}: what is there {what}, which is not the name of an archive "
-            f"({', '.join(ARCHIVES)}); give the address of an archive"
+            f"{address}: its file name {shown(name)!r} is not the plain name of an archive "
+            f"({', '.join(ARCHIVES)}); give the address of an archive, or download it and pass its path"
         )
     return name

@@ -1,4 +1,4 @@
-"""The addresses that a source names, what their servers say of them, and their archives."""
+"""The archives that a source or a dataset names by addresses: what their servers say, and their download."""
 
 import collections
 import dataclasses
@@ -11,12 +11,9 @@ from trainer import storage
 from trainer.artifacts import SourceObject
 from trainer.datasets import DRIVE, Dataset, Place
 from trainer.downloads import cache
-from trainer.downloads.addresses import RefusedError, Rule, place_of
-from trainer.downloads.bucket import Bucket
-from trainer.downloads.drive import Drive
-from trainer.downloads.given import ROW_HTTP, checked_addresses
+from trainer.downloads.addresses import checked_addresses, place_of
 from trainer.downloads.offers import NoAnswerError
-from trainer.downloads.web import Web
+from trainer.downloads.servers import Bucket, Drive, Server, Web
 from trainer.errors import UserError
 from trainer.names import is_archive
 
@@ -46,7 +43,8 @@ class Origin:
     """The archives at the addresses of one source."""
 
     places: tuple[Place, ...]
-    rule: Rule
+    allow_http: bool = False
+    """Whether servers may lead to addresses without https."""
     row: Published | None = None
     """What is published at these places; None for addresses that a user gives."""
     by_hand: str = ""
@@ -58,63 +56,65 @@ class Origin:
         return " ".join(place.address if self.row else place_of(place.address) for place in self.places)
 
 
-def origin_of(source: str, row: Dataset, private: bool = False) -> Origin | None:
+def origin_of(source: str, row: Dataset, allow_http: bool = False) -> Origin | None:
     """The archives that a source names by their addresses; None for a local path or a folder of a bucket.
 
     Args:
         source: as `FetchConfig.source`; empty for the places of the row.
         row: the dataset.
-        private: whether http and addresses of private networks are allowed.
+        allow_http: as `FetchConfig.private_sources`.
 
     Raises:
         UserError: an address that is not fetched.
     """
     if not source:
-        return public(row, private)
-    rule = Rule(private, ROW_HTTP)
-    addresses = checked_addresses(source, rule)
+        return public(row, allow_http)
+    addresses = checked_addresses(source, allow_http)
     is_folder = len(addresses) == 1 and storage.is_remote(source) and not is_archive(source)
-    return Origin(tuple(Place(each, "") for each in addresses), rule) if addresses and not is_folder else None
+    if not addresses or is_folder:
+        return None
+    return Origin(tuple(Place(each, "") for each in addresses), allow_http)
 
 
-def public(row: Published, private: bool = False, by_hand: str = "") -> Origin:
+def public(row: Published, allow_http: bool = False, by_hand: str = "") -> Origin:
     """The archives at the public places of a dataset, or of what else is published; `UserError` if it has none."""
     if not row.places:
         raise UserError("recordings of your own have no public place; give their folder, archive or address")
-    return Origin(row.places, Rule(private, ROW_HTTP), row, by_hand)
+    return Origin(row.places, allow_http, row, by_hand)
 
 
 def kept(place: Place, root: pathlib.Path) -> cache.Download | None:
-    """What the cache `root` has of a public place."""
-    return cache.find(root, _remote(place, Rule(http=ROW_HTTP)).address)
+    """The archive of a public place in the cache `root`, if it is there."""
+    return cache.find(root, _server(place).address)
 
 
-def _remotes(origin: Origin) -> list[tuple[Place, cache.Remote]]:
-    return [(place, _remote(place, origin.rule)) for place in origin.places]
+def _servers(origin: Origin) -> list[tuple[Place, Server]]:
+    return [(place, _server(place, origin.allow_http)) for place in origin.places]
 
 
-def _remote(place: Place, rule: Rule) -> cache.Remote:
+def _server(place: Place, allow_http: bool = False) -> Server:
     if place.address.startswith(storage.REMOTE):
         return Bucket(place.address)
-    kind = Drive if place.address.startswith(DRIVE) else Web
-    return kind(place.address, rule, place.name)
+    if place.address.startswith(DRIVE):
+        return Drive(place.address, place.name)
+    return Web(place.address, place.name, allow_http)
 
 
 def offers(origin: Origin, root: pathlib.Path | None) -> list[SourceObject]:
-    """What the servers say of the archives, without sending them, for a fingerprint.
+    """What the servers say about the archives without sending them, for a fingerprint.
 
-    Of a server that does not answer, this is what it said of the copy in the cache `root`, if there is one.
+    If a server does not answer, this is what it said about the copy in the cache `root`, if there is one.
 
     Raises:
         UserError: there is neither.
     """
     said = []
     with _by_hand(origin):
-        for place, remote in _remotes(origin):
+        for place, server in _servers(origin):
             try:
-                offer = remote.offer()
+                offer = server.offer()
             except NoAnswerError as error:
-                kept = cache.instead(cache.find(root, remote.address) if root else None, error)
+                kept = cache.copy_for(cache.find(root, server.address) if root else None, error)
                 offer = dataclasses.replace(kept.offer, name=place.name or kept.offer.name)
             said.append(offer.object)
     _check_names([each.name for each in said], origin)
@@ -127,12 +127,12 @@ def fetch(origin: Origin, root: pathlib.Path) -> list[cache.Download]:
     Raises:
         UserError: one cannot be downloaded; what other archives it has stays there.
     """
-    if origin.row and not all(cache.find(root, remote.address) for _, remote in _remotes(origin)):
+    if origin.row and not all(cache.find(root, server.address) for _, server in _servers(origin)):
         for name, text in (("Licence", origin.row.licence), ("Please cite", origin.row.citation)):
             if text:
                 print(f"{name}: {text}", flush=True)
     with _by_hand(origin):
-        found = [cache.fetch(root, remote, place.sha256) for place, remote in _remotes(origin)]
+        found = [cache.fetch(root, server, place.sha256) for place, server in _servers(origin)]
     _check_names([each.offer.name for each in found], origin)
     return found
 
@@ -151,7 +151,7 @@ def _by_hand(origin: Origin) -> Iterator[None]:
     """Add to an error about a public place what a person can do."""
     try:
         yield
-    except (NoAnswerError, RefusedError, storage.UnreachableError, storage.MissingError) as error:
+    except (NoAnswerError, storage.UnreachableError, storage.MissingError) as error:
         if origin.row is None:
             raise
         names = ", ".join(place.name for place in origin.places)

@@ -10,8 +10,8 @@ from trainer import artifacts, files, generated, records, storage
 from trainer.errors import UserError
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import PerImage
+from trainer.files import local_path
 from trainer.loading import load_tensorflow
-from trainer.local_files import local_path
 from trainer.models.find import find_model
 
 KINDS = (

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from trainer import scratch, sources
 from trainer.downloads import cache, places
-from trainer.downloads.drive import link
+from trainer.downloads.addresses import drive_link
 from trainer.errors import ContentError, UserError, check, some
 from trainer.models import author
 from trainer.models.author import AuthorWeights
@@ -31,7 +31,7 @@ def fetched(source: str) -> cache.Download:
     (place,) = row.places
     kept = places.kept(place, root())
     by_hand = (
-        f"or unpack {place.name} by hand ({link(place.address)}), and give the path of its graph instead of "
+        f"or unpack {place.name} by hand ({drive_link(place.address)}), and give the path of its graph instead of "
         f"{source}"
     )
     return kept or places.fetch(places.public(row, by_hand=by_hand), root())[0]

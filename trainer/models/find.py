@@ -19,8 +19,7 @@ from trainer.artifacts import (
 )
 from trainer.config import PRETRAINED
 from trainer.errors import UserError, nearest
-from trainer.files import read_json
-from trainer.local_files import local_path
+from trainer.files import local_path, read_json
 from trainer.models import author, compact, pretrained, registry_layout
 from trainer.models.author_model import find_author_model
 from trainer.models.registry_layout import KEPT, NEEDED, listed, model_at, model_in, number_of

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainer.errors import UserError
-from trainer.local_files import checksum, local_path
+from trainer.files import checksum, local_path
 from trainer.text import printable
 
 KINDS = (

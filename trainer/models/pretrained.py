@@ -6,7 +6,7 @@ from trainer import storage
 from trainer.artifacts import COMPACT_WEIGHTS, WEIGHTS
 from trainer.config import PRETRAINED
 from trainer.errors import UserError
-from trainer.local_files import local_path
+from trainer.files import local_path
 from trainer.models import compact
 
 FOLDER = pathlib.Path(__file__).parents[1] / PRETRAINED

@@ -15,8 +15,7 @@ from trainer import datasets, scratch, storage
 from trainer.artifacts import COMPACT_WEIGHTS, WEIGHTS, SourceObject
 from trainer.config import NO_FILE, PRETRAINED, parse_image_size
 from trainer.errors import UserError
-from trainer.files import is_taken
-from trainer.local_files import checksum
+from trainer.files import checksum, is_taken
 from trainer.models import author, author_files
 from trainer.models.find import find_model, nearest_model
 from trainer.models.local_weights import (

@@ -13,7 +13,7 @@ from typing import Any
 from trainer import storage
 from trainer.config import BESIDE_FORMATS
 from trainer.errors import UserError, first_line
-from trainer.local_files import local_path
+from trainer.files import local_path
 from trainer.names import is_junk
 from trainer.picture import SUFFIXES
 from trainer.text import printable

@@ -10,7 +10,6 @@ import dataclasses
 import datetime
 import json
 import os
-import pathlib
 import secrets
 import socket
 import threading
@@ -20,6 +19,7 @@ from typing import Self
 
 from trainer.errors import UserError
 from trainer.folder import Folder
+from trainer.scratch import is_running, machine
 from trainer.training.exits import JOB
 
 OWNER = "owner.json"
@@ -28,24 +28,14 @@ INTERVAL_S = 20.0
 DEAD_S = 120.0
 """Several intervals, and longer than a mounted bucket may show an old file (gcsfuse's metadata cache: 60 s)."""
 POLL_S = 2.0
-PROCESSES = pathlib.Path("/proc/self/ns/pid")
-BOOT = pathlib.Path("/proc/sys/kernel/random/boot_id")
-
-
-def machine() -> str:
-    """The machine, since its last start, and the container: where a number of a process stands for one process."""
-    try:
-        return f"{BOOT.read_text().strip()}/{PROCESSES.readlink()}"
-    except OSError:  # not Linux
-        return socket.gethostname()
 
 
 @dataclasses.dataclass(frozen=True)
 class Claim:
-    """Content of the file."""
+    """Content of the file OWNER."""
 
     job: str
-    """Number of the custom job on Vertex AI; empty elsewhere."""
+    """Id of the custom job on Vertex AI; empty elsewhere."""
     host: str
     machine: str
     process: int
@@ -56,14 +46,14 @@ class Claim:
 
     @classmethod
     def of_this_process(cls) -> Self:
-        """A new claim."""
+        """Make a new claim for this process."""
         now = datetime.datetime.now(datetime.UTC).isoformat(" ", "seconds")
         job, token = os.environ.get(JOB, ""), secrets.token_hex(8)
         return cls(job, socket.gethostname(), machine(), os.getpid(), now, token)
 
     @classmethod
     def parse(cls, content: bytes | None) -> Self | None:
-        """The claim in a file; None if there is no file, or if it is incomplete."""
+        """Read the claim in the content of a file; None if there is no file, or if it is incomplete."""
         try:
             return cls(**json.loads(content or b""))
         except (ValueError, TypeError):
@@ -71,20 +61,14 @@ class Claim:
 
     @property
     def content(self) -> bytes:
-        """The file."""
+        """Content of the file OWNER with this claim."""
         return json.dumps(dataclasses.asdict(self), indent=2).encode()
 
     def has_ended_before(self, other: Self) -> bool:
         """Whether this owner has certainly ended, since `other` runs in this process."""
         if self.job and self.job == other.job:
             return True
-        if self.machine != other.machine:
-            return False
-        try:
-            os.kill(self.process, 0)
-        except OSError as error:
-            return isinstance(error, ProcessLookupError)
-        return False
+        return self.machine == other.machine and not is_running(self.process)
 
     def __str__(self) -> str:
         job = f"custom job {self.job}, " if self.job else ""

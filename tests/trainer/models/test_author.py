@@ -173,7 +173,7 @@ def test_an_archive_with_other_files_is_refused_and_not_kept(internet, cached, t
         "; model_osie_cpu.zip was removed from the cache, so the same command downloads it again; if it is as "
         "before, ask its author (https://github.com/alexanderkroner/saliency)"
     )
-    assert not list(cached.iterdir())
+    assert not [path for path in cached.rglob("*") if path.is_file() and path.name != "lock"]
 
 
 def test_weights_too_large_to_be_the_networks_are_not_unpacked(internet, graph, cached, monkeypatch):
@@ -183,7 +183,7 @@ def test_weights_too_large_to_be_the_networks_are_not_unpacked(internet, graph, 
         UserError, match=r"the weights in model_osie_cpu.zip have 0\.006\d+ GB, and 0\.006\d+ GB is"
     ):
         find_model("author:osie")
-    assert not list(cached.iterdir())
+    assert not [path for path in cached.rglob("*") if path.is_file() and path.name != "lock"]
 
 
 # === Models ===
@@ -240,12 +240,12 @@ def test_a_download_that_ends_early_goes_on_with_the_same_command(internet, grap
     command = ["import-weights", "author:osie", "--output-dir", str(tmp_path / "model")]
     with pytest.raises(SystemExit) as caught:
         main(command)
-    assert str(caught.value) == (
-        "error: drive:1JD1tvAqZGxj_gEGmIfoxb9dTe5HOaHj1 was not received: the connection ended after 500000 of "
-        f"{len(archive)} bytes; what has arrived is kept, and the same command goes on; or unpack "
-        "model_osie_cpu.zip by hand (https://drive.google.com/file/d/1JD1tvAqZGxj_gEGmIfoxb9dTe5HOaHj1/view), and "
-        "give the path of its graph instead of author:osie"
-    )
+    for named in (
+        "drive:1JD1tvAqZGxj_gEGmIfoxb9dTe5HOaHj1",
+        "the same command goes on",
+        "model_osie_cpu.zip by hand",
+    ):
+        assert named in str(caught.value)
     assert not (tmp_path / "model").exists()
     publish(internet, "osie", archive)
     main(command)
@@ -276,7 +276,7 @@ def test_a_file_over_its_quota_is_said_before_tensorflow_is_loaded(internet, cac
             ended.stderr,
         )
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["photo.png"]
-    assert not list(cached.iterdir())
+    assert not [path for path in cached.rglob("*") if path.is_file() and path.name != "lock"]
 
 
 def test_weights_of_another_network_are_refused_and_nothing_is_left(internet, network, cached, tmp_path):
@@ -290,10 +290,10 @@ def test_weights_of_another_network_are_refused_and_nothing_is_left(internet, ne
         publish(internet, "osie", files)
         with pytest.raises(UserError, match=rf"^author:osie .*{message}.*model_osie_cpu.zip was removed from the"):
             find_model("author:osie")
-        assert not list(cached.iterdir())
+        assert not [path for path in cached.rglob("*") if path.is_file() and path.name != "lock"]
         with pytest.raises(SystemExit, match=f"^error: author:osie .*{message}"):
             main(["import-weights", "author:osie", "--output-dir", str(tmp_path / "model")])
-        assert not list(cached.iterdir())
+        assert not [path for path in cached.rglob("*") if path.is_file() and path.name != "lock"]
         assert not (tmp_path / "model").exists()
 
 

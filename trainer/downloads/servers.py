@@ -1,0 +1,231 @@
+"""Archives on web servers, on Google Drive and on Cloud Storage: what is offered, and its bytes."""
+
+import contextlib
+import dataclasses
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+import requests  # type: ignore[import-untyped]
+import urllib3
+from requests.adapters import HTTPAdapter  # type: ignore[import-untyped]
+
+from trainer import storage
+from trainer.datasets import DRIVE
+from trainer.downloads.addresses import drive_link, place_of, without_queries
+from trainer.downloads.offers import ChangedError, CutError, NoAnswerError, Offer, name_of, read_offer
+from trainer.text import shown
+
+TIMEOUT_S = (15.0, 60.0)
+"""Longest wait for a connection, and for its next bytes."""
+ATTEMPTS = 3
+PAUSE_S = 1.0
+"""Pause before the second attempt; each further one is twice as long."""
+BUSY = (408, 425, 429, 500, 502, 503, 504)
+"""Statuses of servers that may answer the next attempt."""
+CHUNK_BYTES = 2**18
+DRIVE_PAGE = "https://drive.google.com/uc?export=download&id="
+AGENT = "Mozilla/5.0 (compatible; msinet-pipelines)"
+"""Name by which servers know this program; Google Drive has other pages for unknown ones."""
+
+
+class Server(Protocol):
+    """A server with an archive."""
+
+    @property
+    def address(self) -> str:
+        """Address of the archive, which is its key in the cache."""
+
+    @property
+    def shown(self) -> str:
+        """The address for messages."""
+
+    def offer(self) -> Offer:
+        """Ask what the server says about the archive.
+
+        Raises:
+            NoAnswerError: the server cannot be reached, or offers no archive.
+        """
+
+    def receive(self, offer: Offer, start: int) -> contextlib.AbstractContextManager[tuple[int, Iterator[bytes]]]:
+        """Open a transfer of the offered file from byte `start` on.
+
+        Yields:
+            The position of the first byte, 0 if the server cannot begin elsewhere, and the chunks.
+
+        Raises:
+            ChangedError: the server has another state of the file by now.
+            CutError: the transfer ended early; also while the chunks are read.
+            NoAnswerError: as in `offer`.
+        """
+
+
+class Web:
+    """A web server with an archive."""
+
+    def __init__(self, address: str, name: str = "", allow_http: bool = False) -> None:
+        """Set `name` of the archive, empty for the server's, and whether redirects may lead to http."""
+        self.address = address
+        self._name = name
+        self._allow_http = allow_http
+        self._session = requests.Session()
+        # The bytes of the file, not packed on the way.
+        self._session.headers.update({"User-Agent": AGENT, "Accept-Encoding": "identity"})
+        retries = urllib3.Retry(
+            ATTEMPTS - 1,
+            backoff_factor=PAUSE_S,
+            status_forcelist=BUSY,
+            raise_on_status=False,
+            retry_after_max=60,
+        )
+        for scheme in ("https://", "http://"):
+            self._session.mount(scheme, HTTPAdapter(max_retries=retries))
+
+    @property
+    def shown(self) -> str:
+        """The address for messages."""
+        return place_of(self.address)
+
+    def offer(self) -> Offer:
+        """What the headers of the server's answer say; the file itself is not read."""
+        with self._answer({}) as response:
+            name = self._name or name_of(response.headers, self.shown, self.address, response.url)
+            return read_offer(response.headers, name)
+
+    @contextlib.contextmanager
+    def receive(self, offer: Offer, start: int) -> Iterator[tuple[int, Iterator[bytes]]]:
+        """Open a transfer of the offered file from byte `start` on, as in `Server`."""
+        headers = {}
+        if start and offer.validator:
+            headers = {"Range": f"bytes={start}-", "If-Range": offer.validator}
+        with self._answer(headers) as response:
+            is_rest = response.status_code == 206
+            if is_rest and not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
+                raise ChangedError
+            position = start if is_rest else 0
+            answered = read_offer(response.headers, offer.name)
+            if answered.size_bytes is not None:
+                answered = dataclasses.replace(answered, size_bytes=position + answered.size_bytes)
+            if answered.contradicts(offer):
+                raise ChangedError
+            yield position, _chunks(response)
+
+    @contextlib.contextmanager
+    def _answer(self, headers: Mapping[str, str]) -> Iterator[requests.Response]:
+        """The server's answer with a file as its body, which is not read yet."""
+        try:
+            response = self._ask(headers)
+        except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
+            raise NoAnswerError(
+                f"{self.shown} does not answer: {without_queries(storage.in_short(error))}"
+            ) from None
+        with response:
+            host = shown(urllib.parse.urlsplit(response.url).hostname or "")
+            if response.status_code == 416:
+                raise ChangedError
+            if response.status_code not in (200, 206):
+                raise NoAnswerError(
+                    f"{self.shown}: {host} answers {response.status_code} {shown(response.reason)}"
+                )
+            if self.address.startswith("https://") and not (self._allow_http or _is_https(response)):
+                raise NoAnswerError(f"{self.shown} leads to an address without https; it is not followed")
+            if _is_page(response):
+                raise self._page_error(response)
+            yield response
+
+    def _ask(self, headers: Mapping[str, str]) -> requests.Response:
+        return self._get(self.address, headers)
+
+    def _get(self, url: str, headers: Mapping[str, str]) -> requests.Response:
+        return self._session.get(url, headers=dict(headers), stream=True, timeout=TIMEOUT_S)
+
+    def _page_error(self, _: requests.Response) -> NoAnswerError:
+        return NoAnswerError(
+            f"{self.shown} answers with a web page instead of an archive: it wants a login, the network does, or "
+            "this is the address of a page; open it in a browser"
+        )
+
+
+class Drive(Web):
+    """Google Drive with an archive: `drive:` and the file's id, which its link has after /d/ or id=."""
+
+    def __init__(self, address: str, name: str = "") -> None:
+        super().__init__(DRIVE_PAGE + address.removeprefix(DRIVE), name)
+        self._shown = address
+
+    @property
+    def shown(self) -> str:
+        """The address for messages."""
+        return self._shown
+
+    def _ask(self, headers: Mapping[str, str]) -> requests.Response:
+        """The answer with the file; a large one is behind a page of confirmation, which gdown reads."""
+        from gdown.download import get_url_from_gdrive_confirmation
+        from gdown.exceptions import FileURLRetrievalError
+
+        response = self._get(self.address, {})
+        if response.status_code != 200 or not _is_page(response):
+            return response
+        with response:
+            try:
+                url = get_url_from_gdrive_confirmation(" ".join(response.text.splitlines()))
+            except FileURLRetrievalError:  # `_page_error` says why
+                return response
+        return self._get(url, headers)
+
+    def _page_error(self, response: requests.Response) -> NoAnswerError:
+        if any(word in response.text.lower() for word in ("too many users", "quota")):
+            said = "was downloaded too often today, and is over its quota; try again tomorrow, or download it"
+        else:
+            said = "is not shared with everybody, or does not exist; look at it"
+        return NoAnswerError(
+            f"{self.shown} on Google Drive {said} in a browser, logged in: {drive_link(self.shown)}"
+        )
+
+
+class Bucket:
+    """Cloud Storage with an archive at a `gs://` address."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    @property
+    def shown(self) -> str:
+        """The address for messages."""
+        return self.address
+
+    def offer(self) -> Offer:
+        """What Cloud Storage says of the object; raises `UserError` as `storage.list_objects`."""
+        try:
+            found, generation = storage.find_archive(self.address)
+        except storage.UnreachableError as error:
+            raise NoAnswerError(str(error)) from None
+        return Offer(found.name, found.size_bytes, found.crc32c, etag=generation)
+
+    @contextlib.contextmanager
+    def receive(self, offer: Offer, start: int) -> Iterator[tuple[int, Iterator[bytes]]]:
+        """Open a transfer of the offered generation from byte `start` on, as in `Server`."""
+        yield start, self._chunks(offer, start)
+
+    def _chunks(self, offer: Offer, start: int) -> Iterator[bytes]:
+        generation = int(offer.etag or 0) or None
+        try:
+            yield from storage.read_parts(self.address, offer.size_bytes or 0, start, generation)
+        except storage.MissingError:
+            raise ChangedError from None
+
+
+def _chunks(response: requests.Response) -> Iterator[bytes]:
+    try:
+        yield from response.raw.stream(CHUNK_BYTES, decode_content=False)
+    except urllib3.exceptions.HTTPError as error:
+        raise CutError(storage.in_short(error)) from None
+
+
+def _is_https(response: requests.Response) -> bool:
+    return all(each.url.startswith("https://") for each in (*response.history, response))
+
+
+def _is_page(response: requests.Response) -> bool:
+    is_html = response.headers.get("Content-Type", "").lower().startswith("text/html")
+    return is_html and "Content-Disposition" not in response.headers
