@@ -4,8 +4,8 @@
 
 This script lowers TensorFlow's step (network, loss, gradients, all-reduce over the chips, Adam; uint8 input) to
 HLO. `tpu_compiler.py` compiles that for TPU v5e with the libtpu of the tpu image, in a separate environment with
-the jax of its time, which describes the chips to it. A case takes seven minutes of processor time. The default cases
-have the accelerator table's batch on one, four and eight chips.
+the jax of its time, which describes the chips to it. A case takes seven minutes of processor time. The default
+cases have the accelerator table's batch on one, four and eight chips.
 
 Where the optimizer would let the strategy reduce a gradient, the step has XLA's all-reduce over all chips:
 TPUStrategy's own operation (CrossReplicaSum) can only be lowered on the host of a TPU.

@@ -7,6 +7,7 @@ import gzip
 import lzma
 import pathlib
 import posixpath
+import shutil
 import stat
 import tarfile
 import threading
@@ -159,7 +160,8 @@ def _safe_name(name: str, archive: str) -> str:
 
 def _refuse_special(name: str, archive: str) -> NoReturn:
     raise UserError(
-        f"{archive} has a member {name!r} that is a link or a device; pack it again with plain files only"
+        f"{archive} has a member {name!r} that is a link, a device or a sparse file; pack it again with plain "
+        "files only"
     )
 
 
@@ -249,7 +251,7 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[str
                 name = _safe_name(info.name, origin) if not info.isdir() else ""
                 if not name or is_junk(name):
                     continue
-                if not info.isreg():
+                if not info.isreg() or info.issparse():  # the holes of a sparse file fill the disk
                     _refuse_special(info.name, origin)
                 room = storage.room_bytes(folder)
                 if info.size > room:
@@ -257,8 +259,10 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[str
                         f"{origin} has a file {printable(name)} that unpacks to {info.size / 1e9:,.3g} GB, but "
                         f"the disk has room for {room / 1e9:,.3g} GB more; free some, or write to another disk"
                     )
-                info.name = name
-                archive.extract(info, folder, set_attrs=False, filter="data")
+                place = folder / name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with cast("IO[bytes]", archive.extractfile(info)) as content, place.open("wb") as file:
+                    shutil.copyfileobj(content, file)
                 yield name
             if is_gzip:  # the rest, to verify the final checksum
                 while stream.read(2**20):

@@ -226,6 +226,15 @@ def test_a_sparse_file_without_its_map_is_damaged(tmp_path, first):
         read(archive, tmp_path / "scratch")
 
 
+def test_a_sparse_file_is_refused_because_its_holes_fill_the_disk(tmp_path):
+    entry = tarfile.TarInfo("1.png")
+    entry.pax_headers = {"GNU.sparse.map": "0,1", "GNU.sparse.size": str(10**12)}
+    entry.size = 1
+    archive = write_tar(tmp_path / "x.tar", CONTENT, extra=[entry])
+    with pytest.raises(UserError, match=r"'1\.png' .* sparse"):
+        read(archive, tmp_path / "scratch")
+
+
 def test_a_tarball_is_unpacked_only_where_there_is_room(tmp_path, monkeypatch):
     archive = write_tar(tmp_path / "x.tar", {"1.png": bytes(5000)})
     monkeypatch.setattr(storage, "LEFT_BYTES", 10**18)
