@@ -3,11 +3,13 @@
 import io
 import json
 import os
+import pathlib
 import resource
 import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import zipfile
@@ -16,12 +18,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import h5py
 import numpy as np
-import pyarrow
-import pyarrow.parquet
+import polars
 import pytest
 
 from trainer import isolated
 from trainer.data import matlab
+from trainer.data.recordings import table
 from trainer.errors import ContentError, UserError
 from trainer.isolated import Limits
 from trainer.models import compact
@@ -217,20 +219,19 @@ def read_pascals(content):
 
 
 def read_parquet(content):
-    """A table reader, as one for the worker may be."""
-    isolated.call(f"{__name__}.decoded_parquet", content, file="x.mat")
-
-
-def decoded_parquet(content):
-    return pyarrow.parquet.read_table(io.BytesIO(content)).to_pydict()
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "x.mat.parquet")
+        path.write_bytes(content)
+        head = table.read_head(path, path.name, {})
+        table.read_table(path, path.name, head, {"image": 0, "x": 1, "y": 2})
 
 
 def parquet(n_rows, length):
-    """A table of text whose rows all refer to one long name."""
-    rows = pyarrow.array(np.zeros(n_rows, np.int32))
-    table = pyarrow.table({"name": pyarrow.DictionaryArray.from_arrays(rows, pyarrow.array(["x" * length]))})
+    """A table of fixations whose rows all refer to one image with a long name."""
     content = io.BytesIO()
-    pyarrow.parquet.write_table(table, content, store_schema=False)
+    names = polars.repeat("x" * length, n_rows)
+    rows = polars.select(image=names, x=polars.repeat(1, n_rows), y=polars.repeat(2, n_rows))
+    rows.write_parquet(content, row_group_size=50)  # at once, they would unpack here
     return content.getvalue()
 
 
@@ -280,7 +281,6 @@ HOSTILE = {
     ),
     "HDF5 of 4 TB": (read_pascals, huge_matrix),
     "Parquet of 5 GB": (read_parquet, lambda: parquet(2000, 2_500_000)),
-    "Parquet of 45 M rows": (read_parquet, lambda: parquet(45 * 10**6, 10)),
     "compact of 4 GB": (read_compact, lambda: packed_npz(4 * 10**9)),
     "compact of 4 TB": (read_compact, lambda: npz(npy((2**42,), "|i1"))),
     "compact of dates": (read_compact, lambda: npz(npy((1,), "<M8[s]", bytes(8)))),
@@ -320,7 +320,7 @@ def measured():
 @pytest.mark.parametrize("name", HOSTILE)
 def test_small_files_that_unpack_to_much_are_refused_in_10_s_and_2_gb(name, measured):
     seconds, memory_bytes, message = measured[name]
-    assert message.startswith("x.mat ")
+    assert message.startswith("x.mat")
     assert seconds < 10
     assert memory_bytes < 2e9
 

@@ -1,7 +1,7 @@
 """Read tables: text with any usual delimiter, encoding and decimal point, lines above its header, and Parquet.
 
-`read_head` finds the header of a file, and `read_table` reads some of its columns. Both take and return plain
-values, so that they can run in another process.
+`read_head` finds the header of a file, and `read_table` reads some of its columns. Both let the worker of
+`trainer.isolated` do it: 2 kB of Parquet can unpack to 5 GB.
 """
 
 import codecs
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 import polars as pl
 
+from trainer import isolated
 from trainer.data.recordings.columns import find_columns
 from trainer.errors import UserError, first_line
 from trainer.sources import DAMAGED
@@ -44,6 +45,9 @@ SAMPLE_CHARACTERS = 2**20
 MAX_HEADER_LINE = 200
 MAX_ROWS = 100_000_000
 BATCH_ROWS = 50_000
+SLOWEST_BYTES_S, MEMORY_FACTOR = 500_000, 20
+"""Bytes of a file that are read in a second at least, and bytes of memory for each of them."""
+REMEDY = "export it again"
 BROKEN = (csv.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 """Exceptions for tables that are damaged; Polars panics about some."""
 UNUSED = "\x1f"
@@ -88,6 +92,14 @@ def read_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Head
     Raises:
         UserError: the file is empty, no table, or damaged.
     """
+    head: Head = isolated.call(
+        f"{__name__}.parse_head", path, origin, dict(named), file=origin, remedy=REMEDY, limits=_limits(path)
+    )
+    return head
+
+
+def parse_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Head:
+    """Find the header of a table in this process; arguments and errors are those of `read_head`."""
     try:
         if origin.lower().endswith(PARQUET):
             return _parquet_head(path, origin)
@@ -117,6 +129,26 @@ def read_table(
     Raises:
         UserError: a cell of x or y is no number, or the table is damaged or too large.
     """
+    arguments = path, origin, head, dict(columns)
+    frame, n_ragged = isolated.call(
+        f"{__name__}.parse_table", *arguments, file=origin, remedy=REMEDY, limits=_limits(path)
+    )
+    return frame, n_ragged
+
+
+def _limits(path: pathlib.Path) -> isolated.Limits:
+    """What reading a table may take: more than any sound one of the size of the file needs."""
+    n_bytes = path.stat().st_size
+    return isolated.Limits(
+        seconds=30 + n_bytes / SLOWEST_BYTES_S,
+        memory_bytes=isolated.Limits.memory_bytes + MEMORY_FACTOR * n_bytes,
+    )
+
+
+def parse_table(
+    path: pathlib.Path, origin: str, head: Head, columns: Mapping[str, int]
+) -> tuple[pl.DataFrame, int]:
+    """Read columns of a table in this process; arguments, result and errors are those of `read_table`."""
     parts, n_rows, n_ragged = [], 0, 0
     no_numbers: set[str] = set()
     try:
