@@ -58,7 +58,7 @@ class Member:
     path: str
     """Path below the source; for a member of an archive it begins with the archive's stem."""
     origin: str
-    """Its name in messages."""
+    """The name of the file in messages."""
     read: Callable[[], bytes]
     """Returns its content, in any thread while the source is open; raises `UserError` if it is damaged."""
     size_bytes: int | None = None

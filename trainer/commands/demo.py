@@ -12,7 +12,7 @@ from trainer.settings_cli import add_model
 
 HELP = "try a model on a local web page"
 PACKAGES = ("starlette", "uvicorn")
-"""Those of the extra `demo`, which the training images do not install."""
+"""Packages of the extra `demo`, which the training images do not install."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -22,19 +22,19 @@ class Gaze:
     """The fixations of one image."""
 
     points: Points
-    """In pixels of the image, with repeats."""
+    """(n, 2) of (y, x) in pixels of the image, with repeats."""
     observers: NDArray[np.int64] | None
     """(n,): the observer of each point, counted from 0; None if observers are not told apart."""
     n_outside: int = 0
     """Fixations that the source has, but that are outside of the image."""
     n_blinks: int = 0
-    """Those whose position is no number (NaN), as eye trackers write blinks."""
+    """Fixations whose position is no number (NaN), as eye trackers write blinks."""
     is_pictured: bool = False
     """Whether a picture marks the fixated pixels, which shows no repeats."""
 
     @classmethod
     def inside(cls, points: NDArray[Any], observers: NDArray[np.int64] | None, size: Size) -> "Gaze":
-        """Those of the `points` (n, 2), any numbers, that are in an image of `size`; see `inside`."""
+        """Keep the points (n, 2), any numbers, that are in an image of `size`, and count the others."""
         values = np.asarray(points, np.float64)
         pixels, is_inside = inside(values, np.array(size))
         kept = None if observers is None else observers[is_inside]

@@ -38,8 +38,8 @@ class Found:
     """The images of a source."""
 
     items: dict[str, list[Item]]
-    """Of each split: sorted by name if the split is given, else in the order of the seeded shuffle. TEST has what
-    is kept apart, if anything is (see `keep_apart`)."""
+    """Split -> its images, sorted by name if the split is given, else in the order of the seeded shuffle. TEST has
+    what is kept apart, if anything is (see `keep_apart`)."""
     notes: list[str]
     """What was understood of the source, and what was left out; sentences for people."""
 
@@ -274,7 +274,7 @@ def tested_count(counts: Mapping[str, int], row: Dataset) -> int:
 
 
 def check_test_count(items: dict[str, list[Item]], row: Dataset, source: str, allow_partial_data: bool) -> None:
-    """The same as `check_counts` for a test set, or for the images of which it is a share."""
+    """Raise `UserError` if a test set, or the images of which it is a share, lack images; see `check_counts`."""
     count, expected = (
         tested_count(counts, row) for counts in (_counts(items), {"train": row.n_train, "valid": row.n_valid})
     )

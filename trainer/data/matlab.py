@@ -39,7 +39,7 @@ class _File:
     """A MATLAB file in memory."""
 
     origin: str
-    """Its name in messages."""
+    """The name of the file in messages."""
     content: bytes
 
 

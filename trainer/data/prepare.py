@@ -36,12 +36,12 @@ class _Prepared:
     """One prepared image."""
 
     origin: str
-    """Of the map, in messages."""
+    """Name of the map in messages."""
     stimulus: str
     """Origin of the stimulus."""
     name: str
     digest: str
-    """Of the stimulus, as in `artifacts.IMAGES`."""
+    """Digest of the stimulus's pixels, as in `artifacts.IMAGES`."""
     record: bytes
     ground_truth: str
     has_fixations: bool

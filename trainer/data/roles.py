@@ -46,7 +46,7 @@ IGNORED = "output"
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif")
 POINTS = ".mat"
 MOST_IMAGE_BYTES = 720_000_000
-"""Of the file of an image: 4 for each pixel of the largest one that is decoded, as in `predict`."""
+"""Size of the largest file of an image: 4 bytes for each pixel of the largest one that is decoded."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Place:
     name: str
     """Path of the file below its folder (and below train/ or val/ if the split is given)."""
     key: str
-    """The same for all files of an image."""
+    """Equal for all files of an image."""
     reader: str = ""
     """`Rule.reader`: if it is set, the file holds the fixations of many images."""
 

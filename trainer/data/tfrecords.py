@@ -50,7 +50,7 @@ class Example:
     fixations: NDArray[np.int64]
     """(n, 2) of (y, x) in original pixels, with repeats; n is 0 if only a density is known."""
     fixations_prepared: NDArray[np.int64]
-    """The same points in pixels of the prepared frame."""
+    """`fixations` in pixels of the prepared image, (n, 2) of (y, x)."""
     observers: NDArray[np.int64] = dataclasses.field(default_factory=lambda: np.zeros(0, np.int64))
     """(n,): the observer of each point, counted from 0; of length 0 if observers are not told apart."""
 

@@ -29,7 +29,7 @@ from trainer.pool import map_ahead, open_pool
 from trainer.progress import Tracker
 
 MOST_IMAGES = 500
-"""Of more held-out images, these are chosen at random."""
+"""Number of held-out images that are scored; if there are more, they are chosen at random."""
 FITTED_ON = 40
 """Number of images for the choices."""
 MOST_CASES = {LEAVE_ONE_OUT: observers.MOST_LEFT_OUT, SPLIT_HALF: observers.N_SPLITS}

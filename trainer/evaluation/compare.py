@@ -30,7 +30,7 @@ class Difference(Gain):
     p_adjusted: float
     """The p-value, corrected for the number of comparisons (Holm)."""
     significance: str
-    """As `wording.significance`, but by `p_adjusted`; for two models both agree."""
+    """The words of `wording.significance` for `p_adjusted`."""
 
 
 @dataclasses.dataclass(frozen=True)

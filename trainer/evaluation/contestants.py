@@ -51,7 +51,7 @@ class Contestant:
     measured: dict[str, Measured]
     """Dataset -> evaluation; empty for a model that was not evaluated."""
     facts: dict[str, Any]
-    """Its origin, for people."""
+    """Where the model comes from, for people."""
 
     @property
     def notice(self) -> str:

@@ -41,7 +41,7 @@ def center_bias_folder(folders: Mapping[str, Path], manifests: Mapping[str, Mani
 
 
 def trained_on(folders: Iterable[Path], model_config: Mapping[str, Any] | None) -> list[Path]:
-    """Those of the prepared datasets that a model may have been trained on.
+    """Find the prepared datasets that a model may have been trained on.
 
     Args:
         folders: prepared datasets; test sets do not count.

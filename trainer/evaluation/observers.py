@@ -28,7 +28,7 @@ LONGER_SIDE_PX = 160
 """Size at which observers are scored. The blurs are 1.6 px or more there, so that rounding fixations to pixels
 changes little; each metric takes a sixteenth of the time that it takes at 480 x 640."""
 MOST_LEFT_OUT = 10
-"""Of more observers, these are chosen at random for each image."""
+"""Number of observers that are left out one by one; of more, they are chosen at random for each image."""
 N_SPLITS = 2
 
 BLURS = tuple(0.01 * 1.25**step for step in range(10))

@@ -26,21 +26,21 @@ class Answering:
     """A model that answers."""
 
     name: str
-    """As `find_model` takes it."""
+    """What a user may write for the model, such as `msinet@2`."""
     folder: pathlib.Path
-    """With WEIGHTS and MODEL_CONFIG."""
+    """The folder with WEIGHTS and MODEL_CONFIG."""
     version: str = ""
-    """Which of the registry it is; empty for a model that was asked for."""
+    """The version of the registry; empty for a model that was asked for."""
     reason: str = ""
-    """Why it answers in the place of a registered one, for the terminal; empty if it does not."""
+    """Why the model answers in place of a registered one, for the terminal; empty if it does not."""
 
     def __str__(self) -> str:
-        """Its name, what it was trained on, and why it answers."""
+        """The model's name, what it was trained on, and why it answers."""
         return self._described(self.version, self.reason)
 
     @property
     def description(self) -> str:
-        """Its name and what it was trained on, for readers who do not know this working directory."""
+        """The model's name and training data, for readers who do not know this working directory."""
         return self._described(self.version)
 
     @property

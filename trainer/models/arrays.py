@@ -14,7 +14,7 @@ class Array:
     name: str
     """The name in the file."""
     shape: tuple[int, ...]
-    """As the file declares it, which may be more than any memory holds."""
+    """The shape that the file declares, which may be larger than any memory."""
     read: Callable[[], np.ndarray]
     """The values. Raises `ContentError` if they are damaged, or not within the file."""
     called: str

@@ -32,7 +32,7 @@ REMEDY = "export it again with `python -m trainer export --format int8`"
 EXPANDED, RECORD = "models", "expanded.json"
 """Folder in the cache of downloads with one folder for each expanded model, and the file there that comes last."""
 LAYOUT = 1
-"""Of expanded models; those of another layout are not used."""
+"""Version of the folders of expanded models; folders of another version are not used."""
 
 Arrays = Mapping[str, npt.NDArray[np.float32]]
 """`layer/kernel` -> (k, k, in, out) and `layer/bias` -> (out)."""

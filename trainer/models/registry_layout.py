@@ -38,7 +38,7 @@ def model_in(version: pathlib.Path) -> pathlib.Path:
 
 
 def model_at(version: str) -> str:
-    """The same for a version's address."""
+    """The address that the trainer reads of a version at an address."""
     return f"{version.rstrip('/')}/{VERSION_EXTRA}"
 
 
@@ -55,7 +55,7 @@ def version_numbers(folder: pathlib.Path) -> list[int]:
 
 
 def listed_numbers(sizes: Mapping[str, int]) -> list[int]:
-    """The same from the path and size of all files below that folder.
+    """The versions in a folder, in ascending order, by the path and size of all files below it.
 
     Versions without weights, and those that are being written, are left out.
     """
