@@ -13,8 +13,8 @@ from trainer.errors import UserError
 from trainer.storage import LOGIN
 
 CONSOLE = "https://console.cloud.google.com/vertex-ai"
-RETRY_S = 60.0
-"""How long a request is repeated while the service fails or cannot be reached."""
+RETRY_S = 150.0
+"""How long a request is repeated while the service fails or cannot be reached: twice, if it does not answer."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 32.0
 """Longest pause before the second attempt, and before any; the pauses double, and are drawn at random."""
 TIMEOUT_S = 60.0
@@ -131,6 +131,7 @@ def uncertain() -> tuple[type[Exception], ...]:
         TransportError,
         requests.ConnectionError,
         requests.Timeout,
+        TimeoutError,  # of an operation that has not ended
     )
 
 
@@ -178,7 +179,7 @@ def reported_errors(subject: str = "") -> Iterator[None]:
 
     try:
         yield
-    except (exceptions.GoogleAPIError, GoogleAuthError, requests.RequestException) as error:
+    except (exceptions.GoogleAPIError, GoogleAuthError, requests.RequestException, TimeoutError) as error:
         is_refused = isinstance(error, (exceptions.Forbidden, exceptions.NotFound, exceptions.TooManyRequests))
         kind = RefusedError if is_refused else UserError
         raise kind(f"{subject}: {explain(error)}" if subject else explain(error)) from None

@@ -30,8 +30,8 @@ STDERR = 2
 """File descriptor of the standard error."""
 BEGIN = "import sys; sys.path[:] = sys.argv[2:]; from trainer import isolated; isolated.serve(int(sys.argv[1]))"
 """What the worker runs: `serve`, with the search path of this process."""
-ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
-"""Each of its threads would take memory of the limit at once."""
+ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "RUST_BACKTRACE": "0"}
+"""Each thread of OpenBLAS would take memory of the limit at once; a panic of Polars is said in a sentence."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,20 +130,28 @@ class _Worker:
     def ask(self, request: _Call) -> _Answer | int:
         """The answer to a call; the exit status of a worker that ended instead."""
         with self._lock:
-            process, connection = self._begun()
-            try:
-                connection.send(request)
-                answer: _Answer = connection.recv()
-            except (EOFError, ConnectionError):
-                status = process.wait()
-                self._end()
-                return status
-            except BaseException:  # such as Ctrl-C, after which an answer would be that to another call
-                self._end()
-                raise
-            if answer.is_full:
-                self._end()
+            is_new = self._process is None
+            answer = self._exchange(request)
+            is_full = answer == -signal.SIGABRT if isinstance(answer, int) else answer.is_full
+            if is_full and not is_new:  # perhaps of what earlier calls have left in its memory
+                answer = self._exchange(request)
             return answer
+
+    def _exchange(self, request: _Call) -> _Answer | int:
+        process, connection = self._begun()
+        try:
+            connection.send(request)
+            answer: _Answer = connection.recv()
+        except (EOFError, ConnectionError):
+            status = process.wait()
+            self._end()
+            return status
+        except BaseException:  # such as Ctrl-C, after which an answer would be that to another call
+            self._end()
+            raise
+        if answer.is_full:
+            self._end()
+        return answer
 
     def end(self) -> None:
         with self._lock:

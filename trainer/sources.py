@@ -46,7 +46,7 @@ GZIP = b"\x1f\x8b"
 class DamagedError(UserError):
     """An archive that cannot be read; `archive` is its name."""
 
-    def __init__(self, message: str, archive: str) -> None:
+    def __init__(self, message: str, archive: str = "") -> None:
         super().__init__(message)
         self.archive = archive
 

@@ -103,7 +103,8 @@ class BucketRegistry(NumberedRegistry):
             content = staging.content({"version": number, **record})
             generations.replace(f"{model_at(place)}/{VERSION}", content, claim, self._client)
         except BaseException:
-            with suppress(Exception):  # what is left is no version
+            with suppress(Exception):  # what is left is no version; a complete one is left alone
+                generations.replace(f"{model_at(place)}/{VERSION}", b"", claim, self._client)
                 self._remove(place)
             raise
         return number

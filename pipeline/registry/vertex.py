@@ -34,8 +34,10 @@ SETTLED_S = 15.0
 """After this time a version whose upload was answered with an error is in the list, if there is one."""
 LOCK = ".registering"
 """Name of the object that only one run at a time can have while it registers a version of a model."""
-ABANDONED_S = 600.0
-"""How long to wait for a process that has the lock; a registration takes a minute or two, without its files."""
+UPLOAD_S = 240.0
+"""How long an upload is waited for, and for how long uploads are started. One takes a minute or two."""
+ABANDONED_S = 900.0
+"""How long to wait for a process that has the lock; one that works gives it back sooner, see UPLOAD_S."""
 POLL_S = 1.0
 
 
@@ -115,7 +117,7 @@ class VertexRegistry(Address):
                 )
                 # Two runs that end together would each find no model and make one, or no new default and be it.
                 with locked(f"{root}/{LOCK}", storage.client(write=True)):
-                    entry = cloud.retried(find_or_upload)
+                    entry = cloud.retried(find_or_upload, retry_s=UPLOAD_S)
                     cloud.retried(lambda: self._entries(name))  # raises if somebody else made a model of this name
             cloud.retried(lambda: self._attach(entry, record))
         return int(entry.version_id), DEFAULT if DEFAULT in entry.version_aliases else CHALLENGER
@@ -195,7 +197,14 @@ class VertexRegistry(Address):
             request["parent_model"] = _parent(entries)
         client = self._client()
         operation = client.upload_model(request, timeout=cloud.TIMEOUT_S)
-        uploaded = cloud.retried(operation.result)
+        started = time.monotonic()
+        while not cloud.retried(operation.done):
+            check(
+                time.monotonic() - started < UPLOAD_S,
+                f"the upload of {artifacts} has not ended after {UPLOAD_S:g} s; register it again",
+            )
+            time.sleep(POLL_S)
+        uploaded = operation.result()
         return client.get_model(name=f"{uploaded.model}@{uploaded.model_version_id}", timeout=cloud.TIMEOUT_S)
 
     def _attach(self, entry: Any, record: Mapping[str, Any]) -> None:
@@ -216,6 +225,9 @@ class VertexRegistry(Address):
             )
             try:
                 client.import_model_evaluation(parent=version, model_evaluation=evaluation)
+            except cloud.transient():
+                time.sleep(SETTLED_S)  # until an evaluation whose reply was lost is in the list
+                raise
             except BadRequest as error:
                 # Not worth a failed run: the description and `version.json` have the metrics too.
                 print(f"warning: Vertex AI refuses the evaluation on {dataset} ({cloud.brief(error)})")

@@ -249,10 +249,18 @@ def send(submission: Submission) -> None:
     with cloud.reported_errors():
         if not submission.is_new_id:
             check(not _exists(environment, run), f"run {run} already exists: {link}")
+        attempts = 0
+
+        def create() -> None:
+            nonlocal attempts
+            attempts += 1
+            service.create_pipeline_job(request, timeout=cloud.TIMEOUT_S)
+
         try:
-            cloud.retried(lambda: service.create_pipeline_job(request, timeout=cloud.TIMEOUT_S))
+            cloud.retried(create)
         except Conflict:
-            pass  # The id is this run's alone, so an attempt whose reply was lost has started it.
+            # An attempt whose reply was lost has started it, unless somebody else chose the same --job-id.
+            check(submission.is_new_id or attempts > 1, f"run {run} already exists: {link}")
         except cloud.uncertain() as error:
             raise UserError(
                 f"{cloud.explain(error)}. It is unknown whether run {run} has started. Look at {link}, or submit "

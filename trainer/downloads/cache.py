@@ -19,7 +19,7 @@ from trainer.downloads import servers
 from trainer.downloads.offers import ChangedError, CutError, NoAnswerError, Offer
 from trainer.downloads.servers import Server
 from trainer.errors import ContentError, UserError
-from trainer.files import read_json, write_json
+from trainer.files import read_json, remove, write_json
 from trainer.progress import Tracker
 from trainer.storage import MEGABYTE, room_bytes
 
@@ -170,7 +170,7 @@ def _download(folder: pathlib.Path, server: Server, offer: Offer, sha256: str) -
         )
     for path in folder.iterdir():
         if path.name not in (PARTIAL, LOCK):
-            path.unlink()
+            remove(path)
     partial.replace(found.path)
     write_json(folder / RECORD, {**dataclasses.asdict(found), "path": offer.name, "address": server.shown})
     return found
@@ -207,6 +207,8 @@ def _transfer(server: Server, offer: Offer, partial: pathlib.Path) -> None:
             for chunk in chunks:
                 file.write(chunk)
                 tracker.advance(file.tell() // MEGABYTE - shown_mb)
+                if offer.size_bytes is None and shown_mb != file.tell() // MEGABYTE:
+                    _check_room(server, offer, partial, len(chunk))
                 shown_mb = file.tell() // MEGABYTE
         arrived = file.tell()
     if offer.size_bytes not in (None, arrived):

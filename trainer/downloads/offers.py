@@ -95,7 +95,11 @@ def name_of(headers: Mapping[str, str], address: str, *urls: str) -> str:
     message = email.message.Message()
     message["Content-Disposition"] = headers.get("Content-Disposition", "")
     names = [posixpath.basename(urllib.parse.unquote(urllib.parse.urlsplit(url).path)) for url in urls]
-    name = message.get_filename("") or next((each for each in names if is_archive(each)), names[0])
+    try:
+        given = message.get_filename("")
+    except (TypeError, ValueError):  # Python raises whatever odd parameters lead it to
+        given = ""
+    name = given or next((each for each in names if is_archive(each)), names[0])
     if not is_archive(name) or not name.isprintable() or name.startswith(".") or set(name) & set("/\\:"):
         raise UserError(
             f"{address}: its file name {shown(name)!r} is not the plain name of an archive "

@@ -52,7 +52,7 @@ class Case:
         found = [(name, str(self.values[name])) for name in ("base_model_uri", "initial_weights")]
         for step in parameters.fetched_steps(self.values):
             config = FetchConfig(**parameters.data_settings(step, self.values))
-            public = [place.address for place in datasets.DATASETS[config.dataset].places]
+            public = [place.address for place in datasets.get(config.dataset).places]
             given = (addresses_in(config.source) or [config.source]) if config.source else public
             found += [(f"{step}_source", address) for address in given]
         return [(name, storage.unmounted(address)) for name, address in found if _buckets([address])]

@@ -108,8 +108,10 @@ def check_quota(api: Api, metric: str, count: int) -> Finding:
     if limit is None:
         return Finding(UNKNOWN, f"{subject}: Google names no limit; the plan takes {count}", link)
     if limit >= count:
-        return Finding(OK, f"{subject} is {limit}, the plan takes {count}")
-    text = f"{subject} is {limit}, but the plan takes {count}; ask for more, which takes hours or days"
+        return Finding(
+            OK, f"{subject} is {'unlimited' if limit == math.inf else f'{limit:g}'}, the plan takes {count}"
+        )
+    text = f"{subject} is {limit:g}, but the plan takes {count}; ask for more, which takes hours or days"
     return Finding(MISSING, text, link)
 
 

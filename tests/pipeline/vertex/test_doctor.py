@@ -182,7 +182,7 @@ def test_data_that_only_the_account_may_read_is_unknown(vertex, project):
     ("parameters", "text"),
     [
         ({"base_accelerator": "l5"}, "unknown accelerator 'l5'; did you mean 'l4'"),
-        ({"base_source": "ftp://h.org/salicon.zip"}, "addresses that begin with ftp:// are not fetched"),
+        ({"base_source": "ftp://h.org/salicon.zip"}, "ftp://h.org/salicon.zip' is no address that can be fetched"),
         ({"base_source": "data/salicon"}, "which machines on Vertex AI cannot access"),
         ({"base_accelerator": "v5e-1", "base_batch_size": 512}, "base training: "),
         ({"timeout_hours": 0.5}, "but timeout_hours is 0.5"),

@@ -76,7 +76,7 @@ def open_tables(
         is_text = member.path.lower().endswith((".txt", ".txt.gz"))
         path = member.file
         if path is None:
-            path = unpacked / str(number)
+            path = unpacked / f"{number}{pathlib.PurePosixPath(member.path).suffix}"
             path.write_bytes(member.content(MAX_BYTES))
         try:
             head = read_head(path, member.origin, named)

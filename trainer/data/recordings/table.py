@@ -84,8 +84,8 @@ def read_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Head
     """Find the header of a table.
 
     Args:
-        path: a local file.
-        origin: its name in messages and, by its suffix, its kind.
+        path: a local file; its suffix tells its kind.
+        origin: its name in messages.
         named: the columns that the user names (see `recordings.parse_columns`). The header is the first line with
             columns of positions.
 
@@ -101,7 +101,7 @@ def read_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Head
 def parse_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Head:
     """Find the header of a table in this process; arguments and errors are those of `read_head`."""
     try:
-        if origin.lower().endswith(PARQUET):
+        if path.suffix.lower() == PARQUET:
             return _parquet_head(path, origin)
         return _text_head(path, origin, named)
     except csv.Error as error:
@@ -241,18 +241,23 @@ def _not_a_number(origin: str, head: Head, column: str, cell: str) -> UserError:
 def _parquet_head(path: pathlib.Path, origin: str) -> Head:
     try:
         frame = pl.read_parquet(path, n_rows=SAMPLE_ROWS, glob=False)
+        sample = frame.select(_texts(column).fill_null("") for column in frame).rows()
     except BROKEN as error:
         raise UserError(
             f"{origin} is not a Parquet file, or damaged ({first_line(error)}); export it again"
         ) from None
-    sample = frame.select(_texts(column).fill_null("") for column in frame).rows()
     return Head(frame.columns, "Parquet", [list(row) for row in sample])
 
 
 def _texts(column: pl.Series) -> pl.Series:
-    """The cells of a column as texts; null in columns of dates and lists, in which Polars panics about some."""
-    if column.dtype.is_temporal() or column.dtype.is_nested():
+    """The cells of a column as texts: dates as their numbers, since Polars panics about some; null for lists."""
+    if column.dtype.is_nested():
         return pl.Series(column.name, [None] * len(column), pl.String)
+    if column.dtype == pl.Binary:  # which may hold no text
+        texts = [None if cell is None else cell.decode(errors="replace") for cell in column]
+        column = pl.Series(column.name, texts, pl.String)
+    elif column.dtype.is_temporal():
+        column = column.to_physical()
     return column.cast(pl.String).str.strip_chars()
 
 
@@ -283,14 +288,14 @@ def _text_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Hea
 
 
 def _open(path: pathlib.Path, origin: str, encoding: str) -> TextIO:
-    if origin.lower().endswith(".gz"):
+    if path.suffix.lower() == ".gz":
         return cast("TextIO", gzip.open(path, "rt", encoding=encoding, errors="replace", newline=""))
     return path.open(encoding=encoding, errors="replace", newline="")
 
 
 def _encoding(path: pathlib.Path, origin: str) -> str:
     """The encoding of a text: UTF-16 by its first bytes, else UTF-8 if all of it is, else Latin-1."""
-    with gzip.open(path) if origin.lower().endswith(".gz") else path.open("rb") as file:
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
         begin = file.read(400)
         if begin.startswith(EXCEL_PREFIXES):
             raise excel(origin)
@@ -354,13 +359,17 @@ def _has_plain_lines(path: pathlib.Path, head: Head) -> bool:
     if head.encoding != "utf-8-sig":
         return False
     with path.open("rb") as file:
-        part = file.read(2**20)
-        if part.startswith(b"\x1f\x8b") or part.count(b"\r") > part.count(b"\r\n") + part.endswith(b"\r"):
-            return False  # compressed, or with lines that end with a carriage return alone
-        while part:
+        if file.read(2) == b"\x1f\x8b":
+            return False  # compressed
+        file.seek(0)
+        last = b""
+        while part := file.read(2**20):
+            ends = last + part
+            if ends.count(b"\r") > ends.count(b"\r\n") + ends.endswith(b"\r"):
+                return False  # with lines that end with a carriage return alone
             if b'"' in part or UNUSED.encode() in part:
                 return False
-            part = file.read(2**20)
+            last = part[-1:]
     return True
 
 
