@@ -6,6 +6,8 @@ It has the same layers with 1.6 instead of 24.9 million parameters. No layer has
 
 import contextlib
 import functools
+import os
+import pathlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,8 +15,9 @@ import keras
 import pytest
 import tensorflow as tf
 
+from tests.narrow_tasks import sitecustomize
 from tests.narrow_tasks.sitecustomize import WIDTHS
-from trainer import model
+from trainer import isolated, model
 from trainer.artifacts import Manifest
 from trainer.config import TrainConfig
 from trainer.models import saved_model
@@ -28,11 +31,14 @@ SHALLOW = {**WIDTHS, "VGG16_BLOCKS": ((16,), (32,), (64,), (128,), (128,))}
 
 @contextlib.contextmanager
 def narrowed(widths: dict[str, Any] = WIDTHS) -> Iterator[None]:
-    """`trainer.model.build_model` makes the narrow network inside the block."""
+    """`trainer.model.build_model` makes the narrow network inside the block, and in the worker of imports too."""
     with pytest.MonkeyPatch.context() as patch:
         for name, width in widths.items():
             patch.setattr(model, name, width)
+        patch.setenv("PYTHONPATH", str(pathlib.Path(sitecustomize.__file__).parent), prepend=os.pathsep)
+        isolated.end()
         yield
+        isolated.end()
 
 
 class _Compiled:

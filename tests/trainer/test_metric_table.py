@@ -1,5 +1,6 @@
 """The table of metrics: every row has its function, and a new row reaches every result."""
 
+import dataclasses
 import inspect
 import json
 
@@ -32,6 +33,8 @@ def test_new_metric_is_one_row_and_one_function(models, datasets, tmp_path, monk
     assert PROTOCOLS  # their metrics are the rows at their import, which must not be that of the new row
     monkeypatch.setattr(metrics, "mae", mae, raising=False)
     monkeypatch.setitem(METRICS, "mae", Metric("MAE", "mean absolute error", False, (DENSITY,)))
+    (gate,) = [field for field in dataclasses.fields(EvaluateConfig) if field.name == "gate"]
+    monkeypatch.setitem(gate.metadata["range"], "choices", METRICS)
     output = tmp_path / "evaluation"
     prepared = {"it": datasets["fixationadd1000"]}
     evaluate(EvaluateConfig(gate="mae"), models["good"], prepared, output, models["bad"])

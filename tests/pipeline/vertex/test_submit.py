@@ -229,7 +229,7 @@ def test_refused_run_names_the_command_that_finds_what_is_missing(
 ):
     path, template = write_config(prod, tmp_path), tmp_path / "small.yaml"
     template.write_text(yaml.safe_dump(small()))
-    vertex.fail(status, times=99, method="POST")
+    vertex.fail(status, times=9999, method="POST")
     with pytest.raises(UserError) as raised:
         main(["submit", "--env", path, "--template", str(template)])
     assert (f"`python -m pipeline doctor --env {path}` says what else" in str(raised.value)) is names_doctor
