@@ -26,13 +26,17 @@ def find(name: str) -> pathlib.Path | None:
     models/pretrained.
 
     Raises:
-        UserError: as `compact.expanded`, or this installation has no such model.
+        UserError: this installation has no such model, the folder may not be entered, or its model in compact form
+            cannot be expanded.
     """
     if name == PRETRAINED:
         if not is_there():
             raise UserError(f"this installation has no model {PRETRAINED}, because {FOLDER} is missing; {REMEDY}")
         return compact.expanded(FOLDER, REMEDY, name=PRETRAINED)
     folder = local_path(name)
-    if not name or storage.is_remote(name) or (folder / WEIGHTS).is_file():
-        return None
+    try:
+        if not name or storage.is_remote(name) or (folder / WEIGHTS).is_file():
+            return None
+    except PermissionError as error:
+        raise UserError(f"cannot read {name} ({error.strerror}); give yourself the right to enter it") from None
     return compact.expanded(folder) if (folder / COMPACT_WEIGHTS).is_file() else None
