@@ -47,7 +47,7 @@ class VertexRegistry(Address):
 
     def versions(self, name: str) -> list[Version]:
         """All versions of model `name`, oldest first; see `Registry.versions`."""
-        with self._connected():
+        with cloud.reported_errors():
             entries = cloud.retried(lambda: self._entries(name))
             with ThreadPoolExecutor(READERS) as pool:
                 records = list(pool.map(functools.partial(_record, client=storage.client()), entries))
@@ -58,7 +58,7 @@ class VertexRegistry(Address):
 
     def aliases(self, name: str) -> dict[str, int]:
         """The number of the version that each alias names; see `Registry.aliases`."""
-        with self._connected():
+        with cloud.reported_errors():
             return _aliases(cloud.retried(lambda: self._entries(name)))
 
     def default(self, name: str) -> Version | None:
@@ -68,7 +68,7 @@ class VertexRegistry(Address):
 
     def _default(self, name: str) -> Version | None:
         """The default version, or None; nothing is downloaded."""
-        with self._connected():
+        with cloud.reported_errors():
             entries = cloud.retried(lambda: self._entries(name))
             entry = next((entry for entry in entries if DEFAULT in entry.version_aliases), None)
             if entry is None:
@@ -108,7 +108,7 @@ class VertexRegistry(Address):
                 time.sleep(SETTLED_S)
                 raise
 
-        with self._connected():
+        with cloud.reported_errors():
             entry = cloud.retried(find)
             if entry is None:
                 container.warn(self.serving)
@@ -124,7 +124,7 @@ class VertexRegistry(Address):
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
         """Let `alias` name `version`; see `Registry.set_alias`."""
-        with self._connected():
+        with cloud.reported_errors():
             entries = cloud.retried(lambda: self._entries(name))
             numbers = [entry.version_id for entry in entries]
             check(
@@ -147,11 +147,6 @@ class VertexRegistry(Address):
         self._default(name)
 
     # === Vertex AI ===
-
-    @contextmanager
-    def _connected(self) -> Iterator[None]:
-        with cloud.reported_errors():
-            yield
 
     def _client(self) -> Any:
         from google.cloud.aiplatform_v1 import ModelServiceClient
