@@ -7,6 +7,7 @@ tests/vertex_*.py.
 import dataclasses
 import http.server
 import json
+import math
 import re
 import socket
 import threading
@@ -39,6 +40,8 @@ NOW = "2026-03-02T10:00:00Z"
 """The time at which everything here happens."""
 DROP = 0
 """As the status of a failure: the connection ends without a response."""
+ALWAYS = math.inf
+"""As the times of a failure: every request fails, however many are sent."""
 ROUTES: list[tuple[str, re.Pattern[str], Any]] = []
 
 
@@ -67,7 +70,7 @@ class Failure:
     """How the next `times` requests of `method` to a path with `path` in it fail; they take effect if `after`."""
 
     status: int
-    times: int
+    times: float
     method: str
     path: str
     message: str

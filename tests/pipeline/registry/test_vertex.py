@@ -15,7 +15,7 @@ from pipeline.registry.register import connect
 from pipeline.registry.versions import NO_VERSION
 from pipeline.registry.vertex import METRICS_SCHEMA, VertexRegistry
 from tests.pipeline.registry.test_both import add, record
-from tests.vertex import DROP, LOCATION, PARENT, PROJECT, SERVING
+from tests.vertex import ALWAYS, DROP, LOCATION, PARENT, PROJECT, SERVING
 from trainer import artifacts
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
@@ -307,7 +307,7 @@ def test_run_that_registers_again_finds_its_version(vertex, registry, model, buc
 
 
 def test_permanent_failure_is_reported(vertex, registry, model):
-    vertex.fail(503, times=99)
+    vertex.fail(503, times=ALWAYS)
     with pytest.raises(UserError, match="503"):
         add(registry, model)
 

@@ -10,7 +10,7 @@ import yaml
 
 from pipeline.__main__ import main
 from pipeline.vertex import schedule
-from tests.vertex import DROP, NAMES, PARENT, SERVICE_ACCOUNT, environment, write_config
+from tests.vertex import ALWAYS, DROP, NAMES, PARENT, SERVICE_ACCOUNT, environment, write_config
 from tests.vertex_pipelines import small
 from trainer.errors import UserError
 
@@ -152,7 +152,7 @@ def test_too_many_requests_are_waited_for(vertex, do):
 
 
 def test_too_many_requests_for_long_are_an_error(vertex, do):
-    vertex.fail(429, times=9999, method="POST")
+    vertex.fail(429, times=ALWAYS, method="POST")
     with pytest.raises(UserError, match=r"too many requests, or no quota: .*raise the quota"):
         do("create", *MONDAYS)
     assert not vertex.kept("schedules")

@@ -16,7 +16,7 @@ from pipeline.graph.compile import write_pipeline
 from pipeline.graph.environment import load_environment
 from pipeline.graph.parameters import STEPS
 from pipeline.vertex import runs, submit
-from tests.vertex import DROP, PARENT, SERVICE_ACCOUNT, SERVING, write_config
+from tests.vertex import ALWAYS, DROP, PARENT, SERVICE_ACCOUNT, SERVING, write_config
 from tests.vertex_pipelines import PENDING, small
 from trainer.errors import UserError
 
@@ -141,8 +141,8 @@ def test_missing_image_or_quota_is_one_sentence_before_anything_costs(
 
 
 def test_what_cannot_be_asked_before_a_run_does_not_stop_it(vertex, tmp_path):
-    vertex.fail(403, times=99, method="GET", path="/v1beta1/", message="serviceusage.quotas.get denied")
-    vertex.fail(503, times=99, method="GET", path="/repositories/")
+    vertex.fail(403, times=ALWAYS, method="GET", path="/v1beta1/", message="serviceusage.quotas.get denied")
+    vertex.fail(503, times=ALWAYS, method="GET", path="/repositories/")
     assert main(["submit", "--env", write_config(vertex.environment, tmp_path)]) == 0
     assert len(created(vertex)) == 1
 
@@ -207,7 +207,7 @@ def test_transient_failure_is_retried_for_the_same_run(vertex, submission, statu
     ],
 )
 def test_refusal_is_final_and_says_what_to_do(vertex, submission, status, message, expected):
-    vertex.fail(status, times=9, method="POST", message=message)
+    vertex.fail(status, times=ALWAYS, method="POST", message=message)
     with pytest.raises(UserError, match=expected):
         submit.send(submission)
     assert len(created(vertex)) == 1
@@ -216,7 +216,7 @@ def test_refusal_is_final_and_says_what_to_do(vertex, submission, status, messag
 
 def test_project_that_is_being_set_up_is_said_to_be(vertex, submission):
     message = "Service agents are being provisioned (...). So please try again in a few minutes."
-    vertex.fail(400, times=9, method="POST", message=message)
+    vertex.fail(400, times=ALWAYS, method="POST", message=message)
     with pytest.raises(UserError, match=r"still setting up this project: .*; try again in a few minutes$"):
         submit.send(submission)
 
@@ -229,7 +229,7 @@ def test_refused_run_names_the_command_that_finds_what_is_missing(
 ):
     path, template = write_config(prod, tmp_path), tmp_path / "small.yaml"
     template.write_text(yaml.safe_dump(small()))
-    vertex.fail(status, times=9999, method="POST")
+    vertex.fail(status, times=ALWAYS, method="POST")
     with pytest.raises(UserError) as raised:
         main(["submit", "--env", path, "--template", str(template)])
     assert (f"`python -m pipeline doctor --env {path}` says what else" in str(raised.value)) is names_doctor
@@ -245,7 +245,7 @@ def test_refused_run_names_the_command_that_finds_what_is_missing(
     ],
 )
 def test_permanent_failure_ends_in_an_error_and_no_run(vertex, submission, status, expected):
-    vertex.fail(status, times=9999, method="POST")
+    vertex.fail(status, times=ALWAYS, method="POST")
     with pytest.raises(UserError, match=expected):
         submit.send(submission)
     assert len(created(vertex)) > 5
@@ -259,7 +259,7 @@ def test_run_whose_response_was_lost_counts_as_submitted(vertex, submission):
 
 
 def test_unknown_outcome_is_reported_with_a_way_to_find_out(vertex, submission):
-    vertex.fail(DROP, times=999)
+    vertex.fail(DROP, times=ALWAYS)
     with pytest.raises(
         UserError, match=rf"unknown whether .* Look at .*--job-id {submission.run}, which never starts a second"
     ):
@@ -578,7 +578,7 @@ def test_following_survives_failed_requests(vertex, prod, small_file, status, ca
 
 
 def test_following_ends_after_an_outage_and_says_that_the_run_continues(vertex, prod, small_file):
-    vertex.fail(503, times=999, method="GET")
+    vertex.fail(503, times=ALWAYS, method="GET")
     with pytest.raises(UserError, match=r"run small-\S+ continues, see https://console.*the service failed"):
         followed(vertex, prod, small_file, ("SUCCEEDED", {}))
 
