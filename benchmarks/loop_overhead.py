@@ -20,10 +20,10 @@ from trainer.artifacts import Manifest
 from trainer.config import FetchConfig, TrainConfig, with_batch
 from trainer.data import batches
 from trainer.data.fetch import fetch_dataset
-from trainer.training import precision, strategy
+from trainer.training import step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
+from trainer.training.exits import Stop
 from trainer.training.loop import Data, Loop
-from trainer.training.preemption import Stop
 from trainer.training.tensorboard import Board
 from trainer.training.train import make_deterministic, make_network
 
@@ -57,7 +57,7 @@ def main() -> int:
 def _loop(config: TrainConfig, folder: pathlib.Path, manifest: Manifest) -> Loop:
     make_deterministic()
     devices = strategy.connect()
-    resolved = precision.resolve(config.precision, devices)
+    resolved = step.resolve(config.precision, devices)
     network = make_network(config, manifest, resolved, None)
     data = Data.load(folder / "data", manifest)
     checkpoints = Checkpoints(folder / "state", network, {})

@@ -30,8 +30,8 @@ import tensorflow as tf
 from trainer import model as current
 from trainer.accelerators import STEP_FLOP
 from trainer.config import parse_image_size
-from trainer.training import precision, step, strategy
-from trainer.training.optimizer import EPSILON
+from trainer.training import step, strategy
+from trainer.training.step import EPSILON
 from trainer.training.train import make_deterministic
 
 PRODUCT = "matrix product"
@@ -44,15 +44,15 @@ def main() -> int:
     parser.add_argument("forms", nargs="*", metavar="NAME=FILE")
     parser.add_argument("--image-size", default="72x96")
     parser.add_argument("--batch-size", type=int, default=4)
-    parser.add_argument("--precision", default="auto", choices=("auto", *sorted(precision.POLICIES)))
+    parser.add_argument("--precision", default="auto", choices=("auto", *sorted(step.POLICIES)))
     parser.add_argument("--repeats", type=int, default=10)
     arguments = parser.parse_args()
     make_deterministic()
     size, count = parse_image_size(arguments.image_size), arguments.batch_size
-    resolved = precision.resolve(arguments.precision, strategy.connect("cpu"))
+    resolved = step.resolve(arguments.precision, strategy.connect("cpu"))
     modules = {name: _load(name, path) for name, path in (form.split("=", 1) for form in arguments.forms)}
     steps = {PRODUCT: _product(STEP_FLOP * count * size[0] * size[1] / (240 * 320), resolved)} | {
-        name: _step(module, size, count, precision.POLICIES[resolved])
+        name: _step(module, size, count, step.POLICIES[resolved])
         for name, module in (modules | {"this": current}).items()
     }
     rng = np.random.default_rng(0)

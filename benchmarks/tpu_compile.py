@@ -31,8 +31,8 @@ from trainer import accelerators, convolution
 from trainer.config import parse_image_size
 from trainer.errors import UserError
 from trainer.model import build_model
-from trainer.training import precision, step
-from trainer.training.optimizer import EPSILON
+from trainer.training import step
+from trainer.training.step import EPSILON
 
 CHIP = accelerators.get("v5e-1").chip
 CHIPS = {row.tpu_topology: row.chips for row in accelerators.ACCELERATORS.values() if row.image == "tpu"}
@@ -131,7 +131,7 @@ def _print(row: dict[str, Any], as_json: bool) -> None:
 def lower(case: Case) -> str:
     """HLO text of one training step on each chip, as TensorFlow passes it to XLA."""
     convolution.chip = True
-    model = build_model(case.image_size, precision.POLICIES[case.precision])
+    model = build_model(case.image_size, step.POLICIES[case.precision])
     optimizer = keras.optimizers.Adam(1e-5, epsilon=EPSILON)
     optimizer.build(model.trainable_variables)
     chips = CHIPS[case.topology]

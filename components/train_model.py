@@ -34,7 +34,7 @@ def train_model(
     base_model: dsl.Input[dsl.Model] = None,
 ) -> str:
     """Train on `dataset`, from the weights of `base_model` if there is one, and return the model's URI."""
-    from pipeline.plan.places import checkpoint_folder
+    from pipeline.plan.step import checkpoint_folder
     from trainer.config import TrainConfig, config_of
     from trainer.errors import reported
     from trainer.reports.curve import write_curve

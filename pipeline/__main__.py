@@ -5,8 +5,8 @@ import importlib
 import sys
 from types import ModuleType
 
+from trainer.cli import add_command, program
 from trainer.errors import reported
-from trainer.parser import add_command, program
 
 COMMANDS = ("run", "doctor", "images", "submit", "schedule", "runs", "publish", "compile", "plan", "registry")
 WITH_ASSIGNMENTS = ("run", "doctor", "submit", "schedule", "compile")

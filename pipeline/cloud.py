@@ -7,10 +7,30 @@ from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from pipeline import grants
-from pipeline.endpoint import check_endpoint
 from trainer import credentials
-from trainer.errors import UserError
+from trainer.errors import UserError, check
 from trainer.storage import LOGIN
+
+# MERGED, docstring was: """Addresses that a token may be sent to."""
+
+TRUSTED = (
+    r"(?:https://)?(?:[a-z0-9-]+\.)+googleapis\.com(?::443)?/?"
+    r"|(?:https?://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/?"
+)
+"""Addresses that a token may be sent to."""
+
+
+def check_endpoint(endpoint: str) -> None:
+    """Raise `UserError` unless the address of an API is empty, Google's, or one of this machine.
+
+    Whoever sets the parameters of a run could else have its account's token sent to a server of their own.
+    """
+    check(
+        not endpoint or re.fullmatch(TRUSTED, endpoint) is not None,
+        f"endpoint is {endpoint!r}; credentials are sent only to https://NAME.googleapis.com and to this machine "
+        "(localhost, 127.0.0.1, [::1])",
+    )
+
 
 CONSOLE = "https://console.cloud.google.com/vertex-ai"
 RETRY_S = 150.0

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from trainer import scratch
+from trainer import files
 
 MAKE = """
 import sys, time
@@ -29,5 +29,5 @@ def leave(kind, place):
     with process:
         process.kill()
     assert (path / "half").exists()
-    scratch._sweep.cache_clear()  # as in a process that starts now
+    files._sweep.cache_clear()  # as in a process that starts now
     return path

@@ -7,7 +7,7 @@ import os
 import pathlib
 import sys
 
-from pipeline.registry.folder import LocalRegistry
+from pipeline.registry.numbered import LocalRegistry
 from pipeline.registry.versions import NO_VERSION
 from trainer import artifacts, files
 from trainer.errors import PlaceError, reported

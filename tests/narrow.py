@@ -22,7 +22,7 @@ from trainer.artifacts import Manifest
 from trainer.config import TrainConfig
 from trainer.models import saved_model
 from trainer.training import loop, train
-from trainer.training.compiled import Compiled
+from trainer.training.loop import Compiled
 from trainer.training.step import Network
 
 SHALLOW = {**WIDTHS, "VGG16_BLOCKS": ((16,), (32,), (64,), (128,), (128,))}

@@ -5,7 +5,7 @@ import os
 import signal
 import time
 
-from pipeline.registry.bucket import BucketRegistry
+from pipeline.registry.numbered import BucketRegistry
 from pipeline.registry.versions import NO_VERSION
 from trainer import artifacts
 from trainer.artifacts import DEFAULT

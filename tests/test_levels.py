@@ -7,18 +7,19 @@ ROOT = pathlib.Path(__file__).parent.parent
 LEVELS = [
     line.split()
     for line in """
-    trainer.text trainer.duration
+    trainer.text
     trainer.errors trainer.credentials trainer.metric_table trainer.progress
-    trainer.scratch trainer.names trainer.isolated
-    trainer.losses trainer.recordings trainer.recipes
+    trainer.names trainer.isolated
+    trainer.losses trainer.recipes
     trainer.array_files
     trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files trainer.tracing trainer.pool
-    trainer.records trainer.footprint trainer.cpu
+
+    trainer.machine
     trainer.artifacts
-    trainer.parser
-    trainer.storage trainer.loading trainer.settings_cli trainer.generated
+
+    trainer.storage trainer.cli trainer.loading trainer.generated
     trainer.generations trainer.downloads trainer.sources
-    trainer.machine trainer.folder trainer.bicubic trainer.convolution trainer.pooling
+    trainer.folder trainer.convolution
     trainer.layers trainer.preprocess trainer.picture trainer.heat
     trainer.model
     trainer.data trainer.models
@@ -27,7 +28,7 @@ LEVELS = [
     trainer.api trainer.demo trainer.probe
     trainer.commands
     trainer.__main__
-    pipeline.grants pipeline.endpoint
+    pipeline.grants
     pipeline.cloud
     pipeline.plan pipeline.registry
     components

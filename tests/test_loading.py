@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from tests.prepared import write_prepared
-from trainer import artifacts, cpu, files, loading
+from trainer import artifacts, files, loading, machine
 from trainer.errors import UserError
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
@@ -291,7 +291,9 @@ def test_garbage_is_not_collected_while_it_is_loaded():
 
 def test_cpu_without_avx_is_an_error_before_tensorflow_would_end_the_process(tmp_path):
     (tmp_path / "cpuinfo").write_text("model name\t: old\nflags\t\t: fpu sse4_2 popcnt\n")
-    finished = load(tmp_path, f"import pathlib, trainer.cpu as p; p.CPU_INFO = pathlib.Path('{tmp_path}/cpuinfo')")
+    finished = load(
+        tmp_path, f"import pathlib, trainer.machine as p; p.CPU_INFO = pathlib.Path('{tmp_path}/cpuinfo')"
+    )
     assert finished.returncode == 1
     assert "TensorFlow needs a CPU with AVX instructions" in finished.stderr
     assert "imported" not in finished.stdout
@@ -305,18 +307,20 @@ def test_cpu_without_avx_is_an_error_before_tensorflow_would_end_the_process(tmp
 def test_other_cpus_are_accepted(tmp_path, content):
     if content is not None:
         (tmp_path / "cpuinfo").write_text(content)
-    assert not cpu.check_cpu(tmp_path / "cpuinfo")
+    assert not machine.check_cpu(tmp_path / "cpuinfo")
 
 
 def test_cpu_without_avx2_is_accepted_with_a_warning(tmp_path):
     (tmp_path / "cpuinfo").write_text("flags\t: fpu avx\n")
-    finished = load(tmp_path, f"import pathlib, trainer.cpu as p; p.CPU_INFO = pathlib.Path('{tmp_path}/cpuinfo')")
+    finished = load(
+        tmp_path, f"import pathlib, trainer.machine as p; p.CPU_INFO = pathlib.Path('{tmp_path}/cpuinfo')"
+    )
     assert finished.stdout.startswith("imported")
     assert finished.stderr.startswith("this machine's CPU has no AVX2")
 
 
 def test_flags_are_whole_words_of_their_line(tmp_path):
     (tmp_path / "cpuinfo").write_text("model name\t: avx\nflags\t\t: sse avx512f\n")
-    assert cpu.instruction_sets(tmp_path / "cpuinfo") == {"sse", "avx512f"}
+    assert machine.instruction_sets(tmp_path / "cpuinfo") == {"sse", "avx512f"}
     with pytest.raises(UserError, match="AVX"):
-        cpu.check_cpu(tmp_path / "cpuinfo")
+        machine.check_cpu(tmp_path / "cpuinfo")

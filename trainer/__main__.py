@@ -4,8 +4,8 @@ import contextlib
 import importlib
 import sys
 
+from trainer.cli import Parser, add_command, program
 from trainer.errors import reported, terminable
-from trainer.parser import Parser, add_command, program
 
 COMMANDS = (
     "datasets",

@@ -11,9 +11,80 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, TypedDict, TypeVar, Unpack
 
-from trainer import recipes, recordings
+from trainer import recipes
 from trainer.errors import UserError, check, check_choice, look_up
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
+
+# MERGED, docstring was: """The settings of the user's own recordings (the dataset `custom`): how they are written."""
+
+CUSTOM = "custom"
+"""Name of the dataset that is the user's own recordings."""
+COORDINATES = ("auto", "pixels", "fraction", "degrees")
+SPLITS = ("auto", "shuffle", "folders", "column")
+COLUMNS = ("image", "x", "y", "observer", "trial", "duration", "time", "fixation", "valid", "event", "split")
+"""The roles that a column of a table can have."""
+SETTINGS = ("columns", "coordinates", "screen_size", "image_on_screen", "blur_px", "pixels_per_degree", "split")
+"""Fields of `FetchConfig` that describe the user's own recordings."""
+
+
+def check_settings(settings: Any) -> None:
+    """Raise `UserError` if a setting of a `FetchConfig` is malformed, or needs another that is not given."""
+    parse_columns(settings.columns)
+    check(
+        settings.coordinates != "degrees" or settings.pixels_per_degree > 0,
+        "coordinates is degrees, but pixels_per_degree is not given; set it to the pixels of one degree",
+    )
+    if settings.screen_size:
+        parse_screen_size(settings.screen_size)
+    check(
+        settings.image_on_screen != "fit" or bool(settings.screen_size),
+        "image_on_screen is fit, but screen_size is not given; set it, such as 1080x1920",
+    )
+
+
+def check_used(configs: Sequence[Any]) -> None:
+    """Raise `UserError` if a `FetchConfig` describes one's own recordings, but none has the dataset `custom`."""
+    if any(config.dataset == CUSTOM for config in configs):
+        return
+    for config in configs:
+        for field in dataclasses.fields(config):
+            if field.name in SETTINGS and getattr(config, field.name) != field.default:
+                raise UserError(
+                    f"{field.name} describes recordings of your own (dataset {CUSTOM}), but the dataset is "
+                    f"{config.dataset}; leave it out"
+                )
+
+
+def parse_screen_size(text: str) -> tuple[int, int]:
+    """(height, width) in pixels of a text such as `1080x1920`; raises `UserError` if it is malformed."""
+    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
+    if match is None:
+        raise UserError(f"screen_size is {text!r}; write height x width in pixels, such as 1080x1920")
+    return int(match[1]), int(match[2])
+
+
+def parse_columns(text: str) -> dict[str, str]:
+    """Parse a text such as `image=stimulus,x=gx,y=gy`: role in COLUMNS -> name of the column.
+
+    Raises:
+        UserError: the text is malformed, or names something unknown.
+    """
+    if re.search(rf";\s*({'|'.join(COLUMNS)})\s*=", text):
+        raise UserError(f"columns is {text!r}; separate the pairs with commas")
+    named: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        role, equals, name = (piece.strip() for piece in part.partition("="))
+        if not equals or not name:
+            raise UserError(f"columns is {text!r}; write pairs such as image=stimulus,x=gx,y=gy")
+        if role not in COLUMNS:
+            raise UserError(f"columns names {role!r}; what a column may hold is: {', '.join(COLUMNS)}")
+        if role in named:
+            raise UserError(f"columns names {role} twice: {named[role]} and {name}; keep one")
+        named[role] = name
+    if ("x" in named) != ("y" in named):
+        raise UserError(f"columns is {text!r}; name both x and y, or neither")
+    return named
+
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 LEARNING_RATE_SCALING = ("auto", "none", "sqrt", "linear", "capped")
@@ -208,7 +279,7 @@ class FetchConfig:
         "custom: unit of the positions in tables: pixels, fraction (0 to 1), degrees (from the centre; needs "
         "pixels_per_degree), or auto: by the columns' names and values.",
         group=RECORDINGS,
-        choices=recordings.COORDINATES,
+        choices=COORDINATES,
     )
     screen_size: str = setting(
         "",
@@ -244,17 +315,17 @@ class FetchConfig:
         "if there are both, else shuffle. Images labelled test, in a column or by a folder test/, are only tested "
         "on, unless it is shuffle.",
         group=RECORDINGS,
-        choices=recordings.SPLITS,
+        choices=SPLITS,
     )
 
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.image_size:
             parse_image_size(self.image_size)
-        recordings.check_settings(self)
+        check_settings(self)
         check(
-            (self.dataset, self.source) != (recordings.CUSTOM, SAMPLE),
-            f"{recordings.CUSTOM} is recordings of your own, but their source is {SAMPLE!r}; give their folder, "
+            (self.dataset, self.source) != (CUSTOM, SAMPLE),
+            f"{CUSTOM} is recordings of your own, but their source is {SAMPLE!r}; give their folder, "
             "archive or address",
         )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO
 
-from trainer import files, generations, scratch, storage
+from trainer import files, generations, storage
 from trainer.errors import UserError
 from trainer.generations import ChangedError
 
@@ -33,7 +33,7 @@ class Folder:
     def remove_leftovers(self) -> None:
         """Remove the leftovers of interrupted writes. No other process may be writing here."""
         if not self._remote:  # an object exists only once it is complete
-            for path in pathlib.Path(self.address).glob(f"{scratch.PARTIAL}*"):
+            for path in pathlib.Path(self.address).glob(f"{files.PARTIAL}*"):
                 files.remove(path)
 
     def names(self) -> list[str]:

@@ -6,10 +6,9 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from trainer.artifacts import MODEL_CONFIG
+from trainer.artifacts import MODEL_CONFIG, ModelConfig
 from trainer.config import SAMPLE
 from trainer.files import read_json
-from trainer.records import ModelConfig
 
 SUBJECTS = {"candidate": "The candidate", "champion": "The current default"}
 """Models of an evaluation -> their names in sentences."""

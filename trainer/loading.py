@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from trainer.cpu import check_cpu
+from trainer.machine import check_cpu
 
 LOADING = "loading TensorFlow"
 ERRORS_ALONE = "2"

@@ -1,60 +1,104 @@
-"""Facts about this machine that a training depends on: its user, limits, devices and mounts, and its files.
+"""What Linux reports of this machine: the instruction sets of its CPU, and the memory that is available or in use."""
 
-On Vertex AI none of them can be seen from outside the container.
-"""
-
-import dataclasses
-import getpass
 import os
 import pathlib
-import platform
 import resource
-import shutil
 import subprocess
-from collections.abc import Callable, Iterator
 
-from trainer import loading
+from trainer.errors import check
 
-GOOD, BAD, NOTE = "good", "bad", "note"
-"""A fact is as it should be; training cannot work; or it is worth knowing."""
-DEVICES = ("nvidia[0-9]*", "accel*", "vfio/*")
-"""Device files of GPUs and TPUs, below /dev."""
-REQUIRED = ("mkdir", "write", "read", "rename a file", "remove")
-"""Operations on files that the trainer needs in the folder of a run; it does without the others."""
+CPU_INFO = pathlib.Path("/proc/cpuinfo")
+EXTENSION = "avx"
+"""Instruction set that TensorFlow's packages for x86 CPUs are built with."""
+FAST = "avx2"
+"""Instruction set without which oneDNN has slower kernels; this project has not been tested there."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Fact:
-    """One fact, and what it means for a training."""
+def instruction_sets(cpu_info: pathlib.Path | None = None) -> frozenset[str]:
+    """Instruction sets that the CPU reports; empty if it reports none, as on ARM or a Mac.
 
-    name: str
-    value: str
-    state: str = GOOD
-    means: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.value}" + (f" ({self.means})" if self.means else "")
-
-
-def facts(folder: pathlib.Path) -> Iterator[Fact]:
-    """All facts about this machine that need no TensorFlow; files are tried in `folder`, which is made."""
-    yield Fact("machine", f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}")
-    yield user()
-    yield locked_memory()
-    yield devices()
-    yield from mounts()
-    yield Fact("folder", str(folder))
-    yield from file_operations(folder)
-
-
-def user() -> Fact:
-    """The user of this process."""
+    Args:
+        cpu_info: file in the format of CPU_INFO, read instead of it.
+    """
     try:
-        name = getpass.getuser()
-    except (KeyError, OSError):  # a container need not know its user by name
-        name = "without a name"
-    means = "root" if not os.getuid() else "not root: it changes only files and devices that are open to it"
-    return Fact("user", f"{os.getuid()}:{os.getgid()} ({name})", means=means)
+        lines = (cpu_info or CPU_INFO).read_text().splitlines()
+    except OSError:  # not Linux
+        return frozenset()
+    fields = (line.partition(":") for line in lines)
+    return next((frozenset(names.split()) for key, _, names in fields if key.strip() == "flags"), frozenset())
+
+
+def check_cpu(cpu_info: pathlib.Path | None = None) -> str:
+    """A warning about a CPU on which TensorFlow is slow; empty for newer ones.
+
+    Args:
+        cpu_info: file in the format of CPU_INFO, read instead of it.
+
+    Raises:
+        UserError: if TensorFlow would end the process by a signal, without a useful message.
+    """
+    names = instruction_sets(cpu_info)
+    check(
+        not names or EXTENSION in names,
+        "TensorFlow needs a CPU with AVX instructions, and this machine's CPU has none; use a machine with a "
+        "newer CPU (Intel and AMD CPUs have had AVX since 2011)",
+    )
+    if not names or FAST in names:
+        return ""
+    return (
+        "this machine's CPU has no AVX2 instructions: TensorFlow runs, but training takes several times as long; "
+        "use a newer CPU (most have had AVX2 since 2015), or a GPU"
+    )
+
+
+PROC = pathlib.Path("/proc")
+CGROUPS = pathlib.Path("/sys/fs/cgroup")
+
+
+def available_bytes(proc: pathlib.Path = PROC, cgroups: pathlib.Path = CGROUPS) -> int:
+    """Bytes that can be allocated now without swapping and without an out-of-memory kill.
+
+    The minimum of the machine's MemAvailable and of the free memory of each control group above this process: its
+    limit minus its use. Inactive file pages do not count as use, because the kernel drops them on demand. Control
+    groups of versions 1 and 2 are read, also in a container that sees its own group as the root. On a machine
+    without procfs the result is half of its memory.
+
+    Args:
+        proc: where procfs is mounted.
+        cgroups: where the control groups are mounted.
+    """
+    if not (proc / "meminfo").exists():
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    room = [_fields(proc / "meminfo")["MemAvailable:"] * 1024]
+    for folder in _memory_groups((proc / "self" / "cgroup").read_text(), cgroups):
+        room += _left(folder, "memory.max", "memory.current", "inactive_file")
+        room += _left(folder, "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+    return max(0, min(room))
+
+
+def _memory_groups(own: str, cgroups: pathlib.Path) -> list[pathlib.Path]:
+    """Folders of the groups of `own`, the content of /proc/self/cgroup, and of all groups above them."""
+    folders = []
+    for line in own.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers or "memory" in controllers.split(","):
+            root = cgroups / ("memory" if controllers else "")
+            group = root / path.lstrip("/")
+            folders += [folder for folder in (group, *group.parents) if folder.is_relative_to(root)]
+    return folders
+
+
+def _left(folder: pathlib.Path, limit: str, usage: str, droppable: str) -> list[int]:
+    """Free memory of one group in bytes; empty if the group does not exist or has no limit."""
+    if not (folder / limit).exists() or (maximum := (folder / limit).read_text().strip()) == "max":
+        return []
+    used = int((folder / usage).read_text()) - _fields(folder / "memory.stat").get(droppable, 0)
+    return [int(maximum) - used]
+
+
+def _fields(path: pathlib.Path) -> dict[str, int]:
+    """Parse lines of a name, a number and possibly a unit."""
+    return {words[0]: int(words[1]) for line in path.read_text().splitlines() if (words := line.split())}
 
 
 def resident_bytes(pid: int) -> int:
@@ -67,61 +111,3 @@ def resident_bytes(pid: int) -> int:
         return int(listed.stdout or 0) * 1024
     except (FileNotFoundError, ProcessLookupError):
         return 0
-
-
-def locked_memory() -> Fact:
-    """The limit of locked memory, through which a TPU's driver transfers data."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    limits = " of ".join("unlimited" if limit < 0 else f"{limit} bytes" for limit in (soft, hard))
-    if not loading.locked_memory_is_low():
-        return Fact("locked memory", limits)
-    means = "enough for CPUs and GPUs; a TPU needs more"
-    if not loading.is_for_tpu():
-        return Fact("locked memory", limits, means=means)
-    loading.raise_locked_memory()
-    is_low = loading.locked_memory_is_low()
-    outcome = "this process may not raise it" if is_low else "the training raises it, which works here"
-    return Fact("locked memory", limits, NOTE if is_low else GOOD, f"{means}; {outcome}")
-
-
-def devices() -> Fact:
-    """The device files of GPUs and TPUs, with their modes."""
-    paths = sorted(path for pattern in DEVICES for path in pathlib.Path("/dev").glob(pattern))
-    shown = [f"{path} {path.stat().st_mode & 0o777:o}" for path in paths]
-    closed = [path.name for path in paths if not os.access(path, os.R_OK | os.W_OK)]
-    means = f"this user may not open {', '.join(closed)}" if closed else ""
-    return Fact("devices", ", ".join(shown) or "none of GPUs or TPUs", NOTE if closed else GOOD, means)
-
-
-def mounts(table: pathlib.Path = pathlib.Path("/proc/mounts")) -> Iterator[Fact]:
-    """Each FUSE mount, such as Vertex AI's of Cloud Storage, with its options."""
-    lines = table.read_text().splitlines() if table.exists() else []
-    found = [line.split() for line in lines]
-    fuse = [Fact("mount", f"{place} {kind} {options}") for _, place, kind, options, *_ in found if "fuse" in kind]
-    yield from fuse or [
-        Fact("mount", "no FUSE mount", NOTE, "in a job of Vertex AI, Cloud Storage is mounted by FUSE")
-    ]
-
-
-def file_operations(folder: pathlib.Path) -> Iterator[Fact]:
-    """Whether each operation on files works below `folder`."""
-    place = folder / f"probe-{os.getpid()}"
-    operations: dict[str, Callable[[], object]] = {
-        "mkdir": lambda: (place / "folder").mkdir(parents=True),
-        "write": lambda: (place / "folder" / "file").write_bytes(b"written"),
-        "read": lambda: (place / "folder" / "file").read_bytes(),
-        "rename a file": lambda: (place / "folder" / "file").replace(place / "folder" / "renamed"),
-        "rename a folder": lambda: (place / "folder").replace(place / "moved"),
-        "chmod": lambda: place.chmod(0o755),
-        "utime": lambda: os.utime(place),
-        "remove": lambda: shutil.rmtree(place),
-    }
-    for name, operation in operations.items():
-        try:
-            operation()
-        except OSError as error:
-            is_required = name in REQUIRED
-            means = "a training cannot write there" if is_required else "not needed"
-            yield Fact(name, f"{error.strerror or error}", BAD if is_required else NOTE, means)
-        else:
-            yield Fact(name, "works")

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import IO, Any
 
-from trainer import credentials, scratch
+from trainer import credentials, files
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
 from trainer.files import MOUNT as MOUNT
@@ -200,7 +200,7 @@ def read_parts(address: str, size_bytes: int, start: int = 0, generation: int | 
 
 def download_for_now(source: str, objects: list[SourceObject]) -> pathlib.Path:
     """Download objects, as `download` does, to a new folder that is removed when this process ends."""
-    folder = scratch.folder_for_now()
+    folder = files.folder_for_now()
     download(source, objects, folder)
     return folder
 

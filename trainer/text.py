@@ -1,5 +1,6 @@
 """Names and texts of others, as a message, a terminal or a log may show them."""
 
+import datetime
 import unicodedata
 
 SHOWN = 200
@@ -28,3 +29,19 @@ def visible(text: str) -> str:
         c.encode("unicode_escape").decode() if c not in "\n\t" and unicodedata.category(c) in HIDDEN else c
         for c in text
     )
+
+
+# MERGED, docstring was: """Durations and the time as text for people."""
+
+
+def format_duration(seconds: float) -> str:
+    """`65 s`, `7 min` or `3 h 25 min`: seconds up to two minutes, minutes from there."""
+    if round(seconds) < 120:
+        return f"{round(seconds)} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def now() -> str:
+    """The date and time in UTC, such as `2026-01-31 12:05 UTC`."""
+    return f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC"

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from pipeline.commands.flags import add_parameters, passed_parameters
 from pipeline.graph import compile as compiling
 from pipeline.graph import parameters
-from pipeline.graph.environment import load_environment
-from pipeline.graph.values import layered
+from pipeline.graph.environment import layered, load_environment
+from trainer.cli import Parser
 from trainer.errors import check, check_choice
-from trainer.parser import Parser
 
 HELP = "write pipeline.yaml and pipeline-kubeflow.yaml"
 FILES = {"vertex": "pipeline.yaml", "kubeflow": "pipeline-kubeflow.yaml"}

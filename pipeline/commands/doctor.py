@@ -21,7 +21,7 @@ from pipeline.graph.environment import load_environment
 from pipeline.vertex.doctor import live
 from pipeline.vertex.doctor.examine import Case, examine, make_case
 from pipeline.vertex.doctor.questions import MISSING, OK, UNKNOWN, Api, Finding, lines
-from trainer.parser import Parser
+from trainer.cli import Parser
 
 HELP = "check what a run on Vertex AI needs: what is there, what is missing, and how to get it"
 

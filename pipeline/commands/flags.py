@@ -4,9 +4,8 @@ import argparse
 from collections.abc import Sequence
 
 from pipeline.graph.parameters import PARAMETERS, Value, convert
+from trainer.cli import Parser, add_flag
 from trainer.errors import UserError
-from trainer.parser import Parser
-from trainer.settings_cli import add_flag
 
 
 def add_environment(parser: argparse.ArgumentParser, default: str = "vertex") -> None:

@@ -16,11 +16,10 @@ from pipeline.plan import plan
 from pipeline.plan.plan import TrainingPlan
 from pipeline.plan.settings import AcceleratorConfig
 from trainer import accelerators, datasets
+from trainer.cli import Parser, add_settings, settings
 from trainer.config import FetchConfig, TrainConfig
-from trainer.duration import format_duration
 from trainer.errors import check, nearest
-from trainer.parser import Parser
-from trainer.settings_cli import add_settings, settings
+from trainer.text import format_duration
 
 HELP = "compare the accelerators: time, cost, and which fit"
 DATA = ("dataset", "image_size")

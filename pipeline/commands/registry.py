@@ -12,15 +12,13 @@ import sys
 from collections.abc import Sequence
 
 from pipeline.graph.parameters import PipelineConfig
-from pipeline.registry import shown
 from pipeline.registry.register import connect
-from pipeline.registry.versions import Version
+from pipeline.registry.versions import Version, as_json, facts, table
 from trainer import generated
 from trainer.artifacts import DEFAULT, REGISTRY
+from trainer.cli import Parser, add_settings, settings
 from trainer.errors import check
 from trainer.models.registry_layout import number_of
-from trainer.parser import Parser
-from trainer.settings_cli import add_settings, settings
 
 HELP = "list model versions, show one, or set the default"
 
@@ -45,9 +43,9 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.action == "show":
         number = number_of(f"model {name!r}", chosen or DEFAULT, list(versions), aliases)
         if parsed.json:
-            print(json.dumps(shown.as_json(name, versions[number], aliases), indent=2))
+            print(json.dumps(as_json(name, versions[number], aliases), indent=2))
         else:
-            print("\n".join(shown.facts(name, versions[number], aliases)))
+            print("\n".join(facts(name, versions[number], aliases)))
         _tell(versions[number])
         return 0
     if parsed.action == "set-default":
@@ -57,9 +55,9 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         aliases = registry.aliases(name)
         _tell(versions[number])
     if parsed.json:
-        print(json.dumps([shown.as_json(name, version, aliases) for version in versions.values()], indent=2))
+        print(json.dumps([as_json(name, version, aliases) for version in versions.values()], indent=2))
     else:
-        print("\n".join(shown.table(name, versions.values(), aliases)))
+        print("\n".join(table(name, versions.values(), aliases)))
     return 0
 
 

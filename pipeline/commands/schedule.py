@@ -16,8 +16,8 @@ from pipeline import cloud
 from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import checks, runs, schedule, submit
+from trainer.cli import Parser
 from trainer.errors import check
-from trainer.parser import Parser
 
 HELP = "schedule runs on Vertex AI"
 ACTIONS = ("create", "list", "show", "pause", "resume", "replace", "delete")

@@ -19,8 +19,8 @@ from pipeline.commands.flags import add_environment, add_parameters, add_templat
 from pipeline.graph.environment import load_environment
 from pipeline.graph.titles import titles_of
 from pipeline.vertex import checks, runs, submit
+from trainer.cli import Parser
 from trainer.errors import check
-from trainer.parser import Parser
 
 HELP = "start a run on Vertex AI"
 

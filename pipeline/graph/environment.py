@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components import IMAGE
-from pipeline.endpoint import check_endpoint
-from pipeline.graph.parameters import Value, convert
-from pipeline.plan.fit import check_outside_pod
+from pipeline.cloud import check_endpoint
+from pipeline.graph.parameters import FINETUNE, PARAMETERS, STEPS, Value, convert
+from pipeline.plan.plan import check_outside_pod
 from pipeline.registry.address import VERTEX
-from pipeline.registry.labels import OWNER
-from trainer.errors import UserError, check, check_choice, nearest
+from pipeline.registry.versions import OWNER
+from trainer.config import SAMPLE, TrainConfig
+from trainer.errors import UserError, check, check_choice, look_up, nearest
+from trainer.recipes import PAPER, RECIPES
 
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 GUIDE = "docs/vertex.md, step 3"
@@ -200,3 +202,55 @@ def _environment(name: str, content: dict[str, Any]) -> Environment:
             check(isinstance(item, str), f"{key} has {item!r}; it must be {description}")
     converted = {key: convert(key, value) for key, value in parameters.items()}
     return Environment(name=name, parameters=converted, **content)
+
+
+# MERGED, docstring was: """Values of a run's parameters: those of its environment, then those that a user passes. The source `sample` brings the settings of configs/sample.toml: those of real data are for thousands of images. A recipe replaces the settings that came before it. """
+
+SAMPLE_FILE = str(CONFIGS / f"{SAMPLE}.toml")
+BASE = {name for name, parameter in PARAMETERS.items() if parameter.step == "base"}
+"""Parameters of base training."""
+
+
+def layered(*layers: Mapping[str, Value]) -> dict[str, Value]:
+    """The values of all layers; a later layer overrides those before it.
+
+    A layer that chooses the sample dataset as the source of a step also sets the sample's other settings of this
+    step, except those that the layer or a recipe sets. A layer that chooses a recipe takes this recipe's settings
+    out of earlier layers. Settings of the same layer or a later one stay, and `parameters.validate` refuses those
+    that contradict the recipe.
+
+    A layer with parameters of base training asks for one: the `base_model_uri` of earlier layers, with which they
+    would have no effect, does not hold.
+    """
+    values: dict[str, Value] = {}
+    for layer in layers:
+        of_recipe = _recipe_settings(str({**values, **layer}.get("recipe", PAPER)))
+        if "recipe" in layer:
+            values = {name: value for name, value in values.items() if name not in of_recipe}
+        for step in STEPS:
+            source = f"{step}_source"
+            if layer.get(source) == SAMPLE != values.get(source):
+                values |= {name: value for name, value in sample_settings(step).items() if name not in of_recipe}
+        if values.get("base_model_uri") and not BASE.isdisjoint(layer):
+            values["base_model_uri"] = ""
+        values |= layer
+    return values
+
+
+def _recipe_settings(recipe: str) -> set[str]:
+    """Names of the parameters that a recipe sets, of any training step; raises `UserError` if it is unknown."""
+    row = look_up("recipe", recipe, RECIPES)
+    return {
+        name
+        for step in STEPS
+        for name, parameter in PARAMETERS.items()
+        if parameter.config is TrainConfig
+        and parameter.step in ("", step)
+        and parameter.field in row.settings(fine_tuning=step == FINETUNE)
+    }
+
+
+def sample_settings(step: str) -> dict[str, Value]:
+    """The parameters with which `step` trains on the sample dataset; base training has those of both steps too."""
+    values = load_environment(SAMPLE_FILE).parameters
+    return {name: value for name, value in values.items() if (PARAMETERS[name].step or "base") == step}

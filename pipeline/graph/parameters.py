@@ -10,13 +10,15 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pipeline.plan.fit import check_platform
+from pipeline.plan.plan import check_platform
 from pipeline.plan.settings import AcceleratorConfig, JobConfig
 from pipeline.registry import container
 from pipeline.registry.address import VERTEX, Address, check_registry
-from trainer import datasets, recordings
+from trainer import datasets
 from trainer.artifacts import MODEL_NAME
+from trainer.cli import boolean
 from trainer.config import (
+    CUSTOM,
     NO_FILE,
     PRETRAINED,
     SAMPLE,
@@ -25,13 +27,13 @@ from trainer.config import (
     HeldOutConfig,
     TrainConfig,
     check_ranges,
+    check_used,
     group_of,
     setting,
     with_recipe,
 )
 from trainer.errors import UserError, check, nearest
 from trainer.models import author
-from trainer.parser import boolean
 
 Value = bool | int | float | str
 
@@ -241,7 +243,7 @@ def validate(values: Mapping[str, Value], platform: str = "", given: Mapping[str
     _validate_test_set({**DEFAULTS, **values})
     _validate_weights(values)
     steps = [*STEPS, *([TEST] if values.get("test_dataset") else [])]
-    recordings.check_used([FetchConfig(**data_settings(step, {**DEFAULTS, **values})) for step in steps])
+    check_used([FetchConfig(**data_settings(step, {**DEFAULTS, **values})) for step in steps])
     registry = str(values.get("registry", ""))
     if platform and registry.startswith(VERTEX):
         container.check_available(Address.at(registry).serving)
@@ -274,7 +276,7 @@ def _validate_test_set(values: Mapping[str, Value]) -> None:
         raise UserError(f"test set: {error}") from None
     place = held_out.test_dataset, held_out.test_source.rstrip("/")
     # Fetching such a test set fails, before anything is trained, unless images are labelled test.
-    is_own = held_out.test_dataset == recordings.CUSTOM
+    is_own = held_out.test_dataset == CUSTOM
     is_apart = values["test_share"] or (is_own and values["split"] in ("folders", "column"))
     labelled = "or split=folders or split=column if images of it are labelled test, " if is_own else ""
     for step, title in steps_of(values).items() if not is_apart else ():
@@ -300,7 +302,7 @@ def fetched_steps(values: Mapping[str, Value]) -> dict[str, str]:
 def require_sources(values: Mapping[str, Value]) -> None:
     """Raise `UserError` unless every dataset that the run needs has a source, which may be fetched."""
     # Here, so that settings can be read without any package.
-    from trainer.downloads.addresses import checked_addresses
+    from trainer.downloads.servers import checked_addresses
 
     for step in fetched_steps(values):
         config = FetchConfig(**data_settings(step, {**DEFAULTS, **values}))

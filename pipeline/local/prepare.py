@@ -8,15 +8,14 @@ import sys
 from collections.abc import Mapping
 
 from pipeline.graph import parameters
-from pipeline.graph.environment import load_environment
+from pipeline.graph.environment import layered, load_environment
 from pipeline.graph.parameters import Value
-from pipeline.graph.values import layered
 from pipeline.registry.address import VERTEX, Address
 from pipeline.registry.register import connect
-from trainer import artifacts, files, records, scratch
+from trainer import artifacts, files
 from trainer.artifacts import RUN_FILE
 from trainer.config import PRETRAINED, SAMPLE
-from trainer.downloads.addresses import addresses_in
+from trainer.downloads.servers import addresses_in
 from trainer.errors import UserError, check
 from trainer.files import local_path
 from trainer.models import weight_sources
@@ -59,7 +58,7 @@ class Run:
     def load(cls, folder: pathlib.Path) -> "Run":
         """Read the run in `folder`; raises `UserError` if there is none, or if it has other parameters."""
         remedy = f"{folder} is not a run; name one below {RUNS}/"
-        content = files.read_json(folder / RUN_FILE, remedy, records.Run)
+        content = files.read_json(folder / RUN_FILE, remedy, artifacts.Run)
         earlier = tuple(content.get("earlier", ()))
         try:
             parameters_then = {
@@ -90,7 +89,7 @@ class Run:
         for name in SHOWN.values():
             (self.folder / name).unlink(missing_ok=True)
         for task in self.folder.glob(f"{artifacts.RUN_ATTEMPTS}/*"):
-            scratch.remove_leftovers(task)
+            files.remove_leftovers(task)
         attempts = sorted(path.name for path in self.folder.glob(artifacts.RUN_ATTEMPTS))
         return dataclasses.replace(self, earlier=tuple(attempts))
 
@@ -103,7 +102,7 @@ class Run:
     def cached_output(self, key: str, name: str) -> pathlib.Path | None:
         """Path of a cached task's output, in an earlier attempt or run; None if it was removed."""
         for record in (self.folder.parent / CACHE).glob(f"{key}*.json"):
-            path = pathlib.Path(files.read_json(record, "remove it", dict[str, records.Output])[name]["uri"])
+            path = pathlib.Path(files.read_json(record, "remove it", dict[str, artifacts.Output])[name]["uri"])
             return path if path.exists() else None
         return None
 

@@ -21,9 +21,9 @@ from pipeline.graph.parameters import Value, steps_of
 from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run
 from pipeline.local.progress import ANSI, Progress
 from pipeline.registry.address import VERTEX
-from trainer import artifacts, files, generated, records, scratch
+from trainer import artifacts, files, generated
 from trainer.config import PRETRAINED, SAMPLE
-from trainer.downloads.addresses import without_queries
+from trainer.downloads.servers import without_queries
 from trainer.errors import UserError
 from trainer.text import visible
 
@@ -91,7 +91,7 @@ def _run_worker(folder: pathlib.Path, progress: Progress) -> int:
     command = [sys.executable, "-m", "pipeline.local.worker", str(folder)]
     # kfp leaves a folder in the temporary folder for each task.
     with (
-        scratch.folder(scratch.LOCAL) as temporary,
+        files.folder(files.LOCAL) as temporary,
         subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -163,7 +163,7 @@ def _print_end(run: Run, console: Console) -> int:
             f"run {_shown(run.folder)} has finished, but its outputs ({artifacts.RUN_ATTEMPTS}) were removed; "
             "start a new run, or pass a changed parameter to run this one again"
         )
-    registered = files.read_json(uploaded, "run the pipeline again", records.TaskRecord)["parameterValues"]
+    registered = files.read_json(uploaded, "run the pipeline again", artifacts.TaskRecord)["parameterValues"]
     _print_fact(console, "Registered", f"{run.model_name} version {registered['version']} ({registered['alias']})")
     _print_fact(console, "Run folder", _shown(run.folder))
     for name, value in _next_steps(run, registered, _evaluation(run)).items():
@@ -214,7 +214,7 @@ def _evaluation(run: Run) -> dict[str, Any] | None:
     path = run.output("evaluate-model", f"evaluation/{artifacts.EVALUATION}")
     if path is None:
         return None
-    outcome: dict[str, Any] = files.read_json(path, "run the pipeline again", records.Outcome)
+    outcome: dict[str, Any] = files.read_json(path, "run the pipeline again", artifacts.Outcome)
     return outcome
 
 

@@ -8,13 +8,80 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from pipeline.plan import fit
 from pipeline.plan.settings import MAX_FLEX_START_HOURS, AcceleratorConfig
-from trainer import accelerators, datasets, footprint
+from trainer import accelerators, datasets
 from trainer.accelerators import FLEX_START, Accelerator
 from trainer.config import SAMPLE, FetchConfig, TrainConfig, parse_image_size
-from trainer.duration import format_duration
 from trainer.errors import UserError, check
+from trainer.text import format_duration
+
+# MERGED, docstring was: """Checks whether a training step fits a platform, a region and an accelerator."""
+
+SCRATCH = ("/gcs", "/s3", "/minio")
+"""Folders of a Kubeflow pod in which the launcher keeps its copies of artifacts. Each is an emptyDir, which is
+lost with the pod (kubeflow/pipelines 2.17.0,
+backend/src/v2/compiler/argocompiler/container.go:476-496)."""
+
+
+def check_platform(platform: str, machines: AcceleratorConfig, training: TrainConfig) -> None:
+    """Raise `UserError` if `platform` (vertex, kubeflow or local) does not support these settings.
+
+    Called where settings enter: by `parameters.validate` before a run starts here, and by the plan, because the
+    console and Kubeflow start runs without it.
+    """
+    check(
+        platform != "kubeflow" or machines.workers == 1,
+        f"workers is {machines.workers}, but on Kubeflow a training step is one pod; set it to 1 and "
+        "choose an accelerator with more chips",
+    )
+    check(
+        platform != "local" or machines.chosen == "cpu",
+        f"accelerator is {machines.chosen!r}, but a local run trains on this machine; set it to cpu, or "
+        "run on Vertex AI or Kubeflow",
+    )
+    profiled = training.profile_steps
+    check(
+        platform == "vertex" or not profiled,
+        f"profile_steps is {profiled}, but only a run on Vertex AI has a folder of TensorBoard logs for the "
+        "profile; remove it and profile with "
+        f"`python -m trainer train --profile-steps {profiled} --logs-dir DIR`, or run on Vertex AI",
+    )
+
+
+def check_location(row: Accelerator, location: str) -> None:
+    """Raise `UserError` unless Vertex AI offers `row` for training in `location`; an empty location passes."""
+    regions = row.chip.regions
+    check(
+        not location or not regions or location in regions,
+        f"{row.name} is not available for training in {location}; it is in {', '.join(regions)}",
+    )
+
+
+def resolve_precision(row: Accelerator, precision: str) -> str:
+    """The precision that `auto` stands for on `row`, or `precision` itself.
+
+    Raises `UserError` if the chip does not support it.
+    """
+    resolved = row.chip.precision if precision == "auto" else precision
+    supported = row.chip.flops
+    check(
+        resolved in supported,
+        f"{row.name} ({row.chip.title}) has no {resolved}; set precision to {' or '.join(supported)}",
+    )
+    return resolved
+
+
+def check_outside_pod(name: str, address: str) -> None:
+    """Raise `UserError` if parameter `name` is empty or names a folder that ends with the pod."""
+    lost = "which is lost with the pod"
+    remedy = f"set {name} to gs://NAME/FOLDER, or to a folder of a volume (docs/kubeflow.md)"
+    check(bool(address), f"{name} is empty: its default is a folder {lost}; {remedy}")
+    if "://" in address:
+        return
+    check(address.startswith("/"), f"{name} is {address!r}, a folder {lost}; {remedy}")
+    root = next((root for root in SCRATCH if f"{address}/".startswith(f"{root}/")), "")
+    check(not root, f"{name} is {address!r}, but on Kubeflow {root} is a folder {lost}; {remedy}")
+
 
 ASSUMED_COUNTS = (800, 200)
 """Images for training and validation where any number is complete; the pipeline's own plan counts them."""
@@ -95,25 +162,25 @@ class TrainingPlan:
     def memory_bytes(self) -> float:
         """Estimated memory use of one chip, which computes one part of its batch at a time."""
         part = self.batch_per_replica // self.training.accumulation
-        return footprint.memory_bytes(part, self.data.image_size, self.precision)
+        return accelerators.memory_bytes(part, self.data.image_size, self.precision)
 
     @property
     def usable_memory_bytes(self) -> float:
         """Memory of one chip that a training can use."""
-        return footprint.usable_bytes(self.accelerator.chip)
+        return accelerators.usable_bytes(self.accelerator.chip)
 
     @property
     def seconds_per_step(self) -> float:
         """Estimated time of one training step."""
         chip, size = self.accelerator.chip, self.data.image_size
-        return footprint.step_seconds(chip, self.batch_per_replica, size, self.precision)
+        return accelerators.step_seconds(chip, self.batch_per_replica, size, self.precision)
 
     @property
     def hours(self) -> float:
         """Estimated billed time: the start of the machines, training and validation."""
-        valid_steps = math.ceil(self.data.valid_images / self.batch_size) * footprint.FORWARD_SHARE
+        valid_steps = math.ceil(self.data.valid_images / self.batch_size) * accelerators.FORWARD_SHARE
         epoch_s = (self.steps_per_epoch + valid_steps) * self.seconds_per_step
-        return (footprint.START_SECONDS + self.training.epochs * epoch_s) / 3600
+        return (accelerators.START_SECONDS + self.training.epochs * epoch_s) / 3600
 
     @property
     def cost_usd(self) -> float | None:
@@ -136,8 +203,8 @@ class TrainingPlan:
         hourly = "unknown" if price is None else f"{price:.2f} USD per hour for one {row.machine_type}"
         elsewhere = f" Prices in {self.location} differ." if self.has_other_prices else ""
         return (
-            *footprint.basis(row, self.precision),
-            f"The time includes {footprint.START_SECONDS / 60:.0f} minutes for the start (an assumption). It "
+            *accelerators.basis(row, self.precision),
+            f"The time includes {accelerators.START_SECONDS / 60:.0f} minutes for the start (an assumption). It "
             "excludes waiting for data, checkpoints, and the exchange of gradients between machines.",
             f"Price ({provisioning}): {hourly}. {accelerators.PRICE_SOURCE}{elsewhere}",
         )
@@ -165,10 +232,10 @@ def make_plan(
         UserError: if something does not fit.
     """
     row = machines.row
-    fit.check_platform(platform, machines, training)
-    fit.check_location(row, location if platform == "vertex" else "")
+    check_platform(platform, machines, training)
+    check_location(row, location if platform == "vertex" else "")
     parse_image_size("x".join(map(str, data.image_size)))
-    precision = fit.resolve_precision(row, training.precision)
+    precision = resolve_precision(row, training.precision)
     batch_size = _batch_size(machines, training, data, precision)
     return TrainingPlan(
         machines=machines,
@@ -184,11 +251,11 @@ def _batch_size(machines: AcceleratorConfig, training: TrainConfig, data: DataSi
     """The global batch size, the default if the settings have none; raises `UserError` if it does not fit."""
     row, parts, size = machines.row, training.accumulation, data.image_size
     replicas = machines.workers * row.chips
-    batch_size = training.batch_size or footprint.default_batch(
+    batch_size = training.batch_size or accelerators.default_batch(
         row.chip, replicas, parts, data.images, size, precision
     )
-    footprint.check_shares(batch_size, replicas, parts, data.images, row.name)
-    footprint.check_memory(row.name, row.chip, batch_size, replicas, parts, size, precision)
+    accelerators.check_shares(batch_size, replicas, parts, data.images, row.name)
+    accelerators.check_memory(row.name, row.chip, batch_size, replicas, parts, size, precision)
     return batch_size
 
 

@@ -1,16 +1,99 @@
 """One training step as a job: its plan, its command line, and its results."""
 
 import dataclasses
+import math
 import pathlib
+import secrets
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pipeline.plan import fit, worker_pools
+from pipeline.plan import plan
 from pipeline.plan import plan as planning
-from pipeline.plan.plan import DataSize
+from pipeline.plan.plan import DataSize, TrainingPlan, check_outside_pod
 from pipeline.plan.settings import AcceleratorConfig, JobConfig, parse_labels
-from trainer import artifacts, files, footprint, records
+from trainer import accelerators, artifacts, files
+from trainer.accelerators import FLEX_START, SPOT
+from trainer.artifacts import checkpoints_of
 from trainer.config import TrainConfig, with_recipe
-from trainer.errors import check
+from trainer.errors import UserError, check
+from trainer.folder import PROBE, Folder
+
+# MERGED, docstring was: """The machines of a training plan, in the form that Vertex AI custom jobs and Kubeflow pods request them."""
+
+NODE_LABELS = {SPOT: "cloud.google.com/gke-spot", FLEX_START: "cloud.google.com/gke-flex-start"}
+"""Label of the GKE nodes of each provisioning other than standard."""
+RESERVED_CPU = ((1, 0.06), (1, 0.01), (2, 0.005), (math.inf, 0.0025))
+"""Shares of a node's cores that GKE reserves: of the first, the second, the next two, and all others."""
+RESERVED_MEMORY = ((4, 0.25), (4, 0.2), (8, 0.1), (112, 0.06), (math.inf, 0.02))
+"""Shares of a node's memory that GKE reserves: of the first 4 GiB, the next 4, 8 and 112, and the rest. Both
+tables and the threshold for evictions: Google Kubernetes Engine, "About GKE node sizing"."""
+EVICTION_GIB = 0.1
+SYSTEM_PODS = 1
+"""Cores and GiB left for the pods that GKE runs on each node: logs, metrics, drivers. An assumption."""
+KERNEL = 0.025
+"""Share of the machine's memory that its kernel takes, so that the node never has it. An assumption."""
+
+
+def worker_pool_specs(
+    plan: TrainingPlan, image: str, command: Sequence[str], args: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The worker pools of the custom job, for `CustomTrainingJobOp`.
+
+    Pool 0 is the leader alone, and pool 1 all other machines. No pool is empty: the launcher would drop it. There
+    is no pool of Reduction Servers: an image needs Google's plugin for NCCL to use them (Vertex AI's page on
+    distributed training).
+    """
+    container = {"image_uri": image, "command": list(command), "args": list(args)}
+    others = plan.machines.workers - 1
+    return [
+        {"machine_spec": plan.accelerator.machine_spec, "replica_count": replicas, "container_spec": container}
+        for replicas in ([1, others] if others else [1])
+    ]
+
+
+def scheduling_strategy(plan: TrainingPlan) -> str:
+    """The custom job's `scheduling.strategy`: STANDARD, SPOT or FLEX_START."""
+    return plan.machines.provisioning.upper().replace("-", "_")
+
+
+def accelerator_type(plan: TrainingPlan) -> str:
+    """Name of the resource that the pod requests; empty for a CPU."""
+    return plan.accelerator.resource_name
+
+
+def accelerator_limit(plan: TrainingPlan) -> str:
+    """Number of the accelerators that the pod requests, as text for kfp; `0` for a CPU."""
+    return str(plan.accelerator.chips if plan.accelerator.resource_name else 0)
+
+
+def cpu(plan: TrainingPlan) -> str:
+    """Cores that the pod requests: those of the machine, less what its node needs for itself."""
+    cores = plan.accelerator.vcpus
+    return str(math.floor(cores - _reserved(cores, RESERVED_CPU) - SYSTEM_PODS))
+
+
+def memory(plan: TrainingPlan) -> str:
+    """Memory that the pod requests and may use: that of the machine, less what its node needs for itself."""
+    size = plan.accelerator.host_memory_gb  # Compute Engine writes GB for 2**30 bytes
+    left = (1 - KERNEL) * size - _reserved(size, RESERVED_MEMORY) - EVICTION_GIB - SYSTEM_PODS
+    return f"{math.floor(left)}Gi"
+
+
+def _reserved(amount: float, shares: Sequence[tuple[float, float]]) -> float:
+    """The sum of a share of each part of `amount`; `shares` has the parts' sizes and their shares."""
+    total = 0.0
+    for size, share in shares:
+        part = min(amount, size)
+        total += share * part
+        amount -= part
+    return total
+
+
+def node_selector(plan: TrainingPlan) -> dict[str, str]:
+    """Labels that the GKE node of the pod must have."""
+    label = NODE_LABELS.get(plan.machines.provisioning)
+    return {**plan.accelerator.node_selector, **({label: "true"} if label else {})}
+
 
 MODEL_FOLDER = "model"
 """Folder of the model in the workspace of a training step."""
@@ -100,19 +183,19 @@ def plan_step(
     image = target.image_pattern.format(plan.accelerator.image)
     arguments = _arguments(step, config, folders, machines.chosen)
     return Outputs(
-        worker_pool_specs=worker_pools.worker_pool_specs(plan, image, COMMAND, arguments),
-        strategy=worker_pools.scheduling_strategy(plan),
+        worker_pool_specs=worker_pool_specs(plan, image, COMMAND, arguments),
+        strategy=scheduling_strategy(plan),
         timeout=f"{round(3600 * timeout_hours)}s",
         max_wait_duration=f"{round(3600 * job.max_wait_hours)}s",
         labels=parse_labels(job.training_labels),
         job_dir=folders.job_dir,
         image=image,
         accelerator=machines.chosen,
-        accelerator_type=worker_pools.accelerator_type(plan),
-        accelerator_limit=worker_pools.accelerator_limit(plan),
-        cpu=worker_pools.cpu(plan),
-        memory=worker_pools.memory(plan),
-        node_selector=worker_pools.node_selector(plan),
+        accelerator_type=accelerator_type(plan),
+        accelerator_limit=accelerator_limit(plan),
+        cpu=cpu(plan),
+        memory=memory(plan),
+        node_selector=node_selector(plan),
     )
 
 
@@ -129,10 +212,10 @@ def _describe_local(machines: AcceleratorConfig, config: TrainConfig, data: Data
     Raises:
         UserError: if the step fits no device.
     """
-    fit.check_platform(LOCAL, machines, config)
+    plan.check_platform(LOCAL, machines, config)
     batch = config.batch_size
     if batch:
-        footprint.check_shares(batch, 1, config.accumulation, data.images)
+        accelerators.check_shares(batch, 1, config.accumulation, data.images)
     steps = (
         f"{data.images // batch} steps per epoch of batch {batch}" if batch else "the default batch of its devices"
     )
@@ -162,4 +245,46 @@ def read_model_config(workspace: str, gcp_resources: str) -> dict[str, Any]:
     """
     config = pathlib.Path(workspace) / MODEL_FOLDER / artifacts.MODEL_CONFIG
     check(config.is_file(), f"the training job wrote no model to {config.parent}; see the log of {gcp_resources}")
-    return dict(files.read_json(config, "train again", records.ModelConfig))
+    return dict(files.read_json(config, "train again", artifacts.ModelConfig))
+
+
+# MERGED, docstring was: """Where a training step keeps what must outlive its machine: on Kubeflow, outside of the pod. Line numbers are those of kubeflow/pipelines 2.17.0, below backend/src/v2/. """
+
+
+def check_places(platform: str, registry: str, checkpoint_dir: str) -> None:
+    """Raise `UserError` if a run on `platform` would lose its versions or checkpoints, or cannot save."""
+    if platform == "kubeflow":
+        check_outside_pod("registry", registry)
+        check_outside_pod("checkpoint_dir", checkpoint_dir)
+    if checkpoint_dir:
+        check_writable("checkpoint_dir", checkpoint_dir)
+
+
+def check_writable(name: str, address: str) -> None:
+    """Raise `UserError` unless this process can write and remove a file at `address`, the value of `name`."""
+    try:
+        # Another run may check at the same time.
+        Folder(address).check_writable(f"{PROBE}-{secrets.token_hex(4)}")
+    except UserError as error:
+        raise UserError(f"{name} is {address!r}, where nothing can be written: {error}") from None
+
+
+def checkpoint_folder(checkpoint_dir: str, step: str, uri: str, path: str) -> str:
+    """Folder or address of the checkpoints of a training step, for a training in this process.
+
+    On Kubeflow they are below the id of the run, which is in the address of the task's own output:
+    ROOT/PIPELINE/RUN/TASK/SALT/NAME (metadata/client.go:420, driver/driver.go:775,786). The driver makes this
+    address before the first attempt, so that all retries of the pod receive the same. It is not in the cache key.
+    A parameter with `{{$.pipeline_job_uuid}}` would be: the driver replaces it before it computes the key
+    (driver/resolve.go:440, cacheutils/cache.go:196,205), and no later run would find the training in the cache.
+
+    Args:
+        checkpoint_dir: parameter of this name; empty for a folder next to `path`.
+        step: base or finetune.
+        uri: address of the model that the task writes; equal to `path` on this machine.
+        path: its path.
+    """
+    if not checkpoint_dir:
+        return checkpoints_of(path)
+    run = [uri.split("/")[-4]] if "://" in uri else []
+    return "/".join([checkpoint_dir.rstrip("/"), *run, step])

@@ -5,7 +5,7 @@ import re
 import urllib.parse
 from typing import Self
 
-from pipeline.endpoint import check_endpoint
+from pipeline.cloud import check_endpoint
 from pipeline.registry import container
 from trainer.errors import check
 

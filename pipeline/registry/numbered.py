@@ -9,18 +9,30 @@ TensorFlow Serving can read <root>/<name> directly.
 """
 
 import abc
+import dataclasses
+import fcntl
+import functools
+import json
+import os
 import pathlib
-from collections.abc import Callable, Collection, Mapping
+import re
+import shutil
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from typing import Any, Self
 
-from pipeline.registry.versions import NO_VERSION, Version, check_model
-from trainer import artifacts
-from trainer.artifacts import CHALLENGER, DEFAULT
-from trainer.errors import ContentError, check
-from trainer.files import checksum
-from trainer.models.registry_layout import NEEDED, VERSION, listed, model_at
+from pipeline.registry import staging
+from pipeline.registry.address import check_bucket
+from pipeline.registry.versions import NO_VERSION, Version, check_model, dated, files_of
+from trainer import artifacts, files, generations, storage
+from trainer.artifacts import ALIASES, CHALLENGER, DEFAULT, REGISTRY, SAVED_MODEL, VERSION_EXTRA, WEIGHTS
+from trainer.errors import ContentError, UserError, check
+from trainer.files import checksum, parse_json
+from trainer.folder import Folder
+from trainer.generations import ChangedError
+from trainer.models import registry_layout
+from trainer.models.registry_layout import NEEDED, VERSION, is_claim, listed, model_at, model_in
 
 READERS = 8
 """Threads that read the records of several versions."""
@@ -180,3 +192,225 @@ def _is_of_same_run(registered: Mapping[str, Any], record: Mapping[str, Any]) ->
     ours, theirs = (entry.get("lineage", {}) for entry in (record, registered))
     is_same_run = any(ours.get(key) and ours[key] == theirs.get(key) for key in ("run", "folder"))
     return is_same_run and registered.get("metrics") == record["metrics"]
+
+
+# MERGED, docstring was: """A model registry in a bucket of Cloud Storage, which several machines may write. A version exists once its VERSION has content. The object is created empty, which claims the number, and gets its content last. So readers never see half a version, and two writers never share a number. What a killed writer left is no version; its number is not used again, and its folder can be removed. """
+
+FILE_OF_VERSION = re.compile(r"(\d+)/(.+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class BucketRegistry(NumberedRegistry):
+    """A registry at a `gs://` address."""
+
+    root: str
+
+    @classmethod
+    def at(cls, location: str) -> Self:
+        """The registry at gs://BUCKET/FOLDER; raises `UserError` for a malformed address."""
+        check_bucket("registry", location)
+        return cls(location.rstrip("/"))
+
+    @property
+    def address(self) -> str:
+        """Path or address of the folder of all models."""
+        return self.root
+
+    def aliases(self, name: str) -> dict[str, int]:
+        """The number of the version that each alias names; see `Registry.aliases`."""
+        return self._aliases(name)[0]
+
+    @functools.cached_property
+    def _client(self) -> Any:
+        return storage.client(write=True)
+
+    def _aliases(self, name: str) -> tuple[dict[str, int], int]:
+        """The aliases, and the generation of their object."""
+        address = f"{self.root}/{name}/{ALIASES}"
+        content, generation = generations.read(address, self._client)
+        return parse_json(content, address, DAMAGED, artifacts.Aliases) if generation else {}, generation
+
+    def _files(self, name: str) -> dict[int, dict[str, int]]:
+        """Number of each version, also of those that are being written -> name of a file below it -> its size."""
+        prefix = f"{storage.split(self.root)[1]}/{name}/".removeprefix("/")
+        found: dict[int, dict[str, int]] = {}
+        for blob in storage.list_blobs(self.root, prefix, connected=self._client):
+            if match := FILE_OF_VERSION.fullmatch(blob.name.removeprefix(prefix)):
+                found.setdefault(int(match[1]), {})[match[2]] = blob.size
+        return found
+
+    def _models(self, name: str) -> Models:
+        return {
+            number: {path.removeprefix(f"{VERSION_EXTRA}/") for path in sizes}
+            for number, sizes in self._files(name).items()
+            if not is_claim(sizes)
+        }
+
+    def _folder(self, place: str) -> pathlib.Path:
+        return staging.mounted(place)
+
+    def _readable(self, version: Version) -> Version:
+        return dataclasses.replace(version, model=staging.fetch(version.place))
+
+    def _record(self, place: str, remedy: str) -> dict[str, Any]:
+        address = f"{model_at(place)}/{VERSION}"
+        return dict(parse_json(storage.read_object(address, self._client), address, remedy, artifacts.Version))
+
+    def _checksum(self, place: str) -> str:
+        objects = storage.list_objects(model_at(place))
+        return next(entry.crc32c for entry in objects if entry.name == WEIGHTS)
+
+    def _locked(self, name: str) -> AbstractContextManager[object]:
+        """Do nothing: each write names the generation that it replaces, so two writers do not mix."""
+        return nullcontext()
+
+    def _write(
+        self, name: str, model: pathlib.Path, evaluation: pathlib.Path | None, record: Mapping[str, Any]
+    ) -> int:
+        number, claim = self._claim(name)
+        place = self._place(name, number)
+        try:
+            staging.copy(place, model / SAVED_MODEL, files_of(model, evaluation), self._client)
+            content = staging.content({"version": number, **record})
+            generations.replace(f"{model_at(place)}/{VERSION}", content, claim, self._client)
+        except BaseException:
+            with suppress(Exception):  # what is left is no version; a complete one is left alone
+                generations.replace(f"{model_at(place)}/{VERSION}", b"", claim, self._client)
+                self._remove(place)
+            raise
+        return number
+
+    def _claim(self, name: str) -> tuple[int, int]:
+        """The next number, which no other writer can have now, and the generation of its empty VERSION."""
+        number = max(self._files(name), default=0) + 1
+        while True:
+            with suppress(ChangedError):
+                address = f"{model_at(self._place(name, number))}/{VERSION}"
+                return number, generations.replace(address, b"", 0, self._client)
+            number += 1
+
+    def _remove(self, place: str) -> None:
+        """Remove the files of a version that is being written, and VERSION last."""
+        version = f"{model_at(place)}/{VERSION}"
+        for address in (*(address for address, _ in storage.find_objects(place) if address != version), version):
+            storage.blob_at(address, self._client).delete(retry=storage.retry())
+
+    def _point(self, name: str, version: int, choose: Callable[[Mapping[str, int]], str]) -> str:
+        while True:
+            aliases, generation = self._aliases(name)
+            alias = choose(aliases)
+            content = json.dumps({**aliases, alias: version}, indent=2) + "\n"
+            with suppress(ChangedError):
+                generations.replace(f"{self.root}/{name}/{ALIASES}", content.encode(), generation, self._client)
+                return alias
+
+    def _probe(self, name: str) -> None:
+        Folder(f"{self.root}/{name}").check_writable()
+
+
+# MERGED, docstring was: """A model registry in a folder of this machine or of a mounted volume."""
+
+LOCK = ".lock"
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalRegistry(NumberedRegistry):
+    """A registry in a folder."""
+
+    root: pathlib.Path
+
+    @classmethod
+    def at(cls, location: str) -> Self:
+        """The registry in the folder `location`; in `models` in the working directory if that is empty."""
+        return cls(pathlib.Path(location or REGISTRY))
+
+    @property
+    def address(self) -> str:
+        """Path or address of the folder of all models."""
+        return str(self.root)
+
+    def aliases(self, name: str) -> dict[str, int]:
+        """The number of the version that each alias names; see `Registry.aliases`."""
+        return registry_layout.read_aliases(self.root / name, DAMAGED)
+
+    def _models(self, name: str) -> Models:
+        def names(number: int) -> set[str]:
+            folder = model_in(self.root / name / str(number))
+            return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+
+        return {number: names(number) for number in registry_layout.version_numbers(self.root / name)}
+
+    def _folder(self, place: str) -> pathlib.Path:
+        return model_in(pathlib.Path(place))
+
+    def _readable(self, version: Version) -> Version:
+        return version
+
+    def _record(self, place: str, remedy: str) -> dict[str, Any]:
+        return dict(files.read_json(self._folder(place) / VERSION, remedy, artifacts.Version))
+
+    def _checksum(self, place: str) -> str:
+        return checksum(self._folder(place) / artifacts.WEIGHTS)
+
+    @contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        """Hold a lock of this file system on the model, and remove the leftovers of killed writers."""
+        self._probe(name)
+        folder = self.root / name
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = _open_lock(folder)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            except OSError as error:  # such as a network file system without locks, or read-only for this user
+                raise UserError(
+                    f"{folder / LOCK} cannot be locked ({error.strerror}); keep the registry on another file "
+                    "system, or in a bucket"
+                ) from None
+            unfinished = (path.parent for path in folder.glob(f"*/{files.UNFINISHED}"))
+            for leftover in (*folder.glob(f"{files.PARTIAL}*"), *unfinished):
+                with suppress(OSError):  # another user's
+                    files.remove(leftover)
+            yield
+        finally:
+            os.close(lock)
+
+    def _write(
+        self, name: str, model: pathlib.Path, evaluation: pathlib.Path | None, record: Mapping[str, Any]
+    ) -> int:
+        number = max(self._models(name), default=0) + 1
+        with files.replacing(self._place(name, number), last=f"{artifacts.VERSION_EXTRA}/{VERSION}") as partial:
+            shutil.copytree(model / artifacts.SAVED_MODEL, partial)
+            extra = model_in(partial)
+            extra.mkdir(exist_ok=True)
+            for file in files_of(model, evaluation).values():
+                shutil.copy(file, extra)
+            files.write_json(extra / VERSION, dated({"version": number, **record}))
+        return number
+
+    def _point(self, name: str, version: int, choose: Callable[[Mapping[str, int]], str]) -> str:
+        aliases = self.aliases(name)
+        alias = choose(aliases)
+        files.write_json(self.root / name / ALIASES, {**aliases, alias: version})
+        return alias
+
+    def _probe(self, name: str) -> None:
+        folder = self.root / name
+        files.check_place(folder / ALIASES)
+        if (folder / LOCK).exists():
+            os.close(_open_lock(folder))
+
+
+def _open_lock(folder: pathlib.Path) -> int:
+    """The open file that a writer of a name locks. Whoever came first owns it, and others may only read it."""
+    path = folder / LOCK
+    try:
+        try:
+            return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except PermissionError:
+            return os.open(path, os.O_RDONLY)  # sufficient, except on NFS
+    except OSError as error:
+        raise UserError(
+            f"{path}, which another user made, cannot be opened ({error.strerror}); have that user give you the "
+            "right to read and write the folder (chmod)"
+        ) from None

@@ -5,11 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pipeline.registry.address import VERTEX
-from pipeline.registry.bucket import BucketRegistry
-from pipeline.registry.folder import LocalRegistry
+from pipeline.registry.numbered import BucketRegistry, LocalRegistry
 from pipeline.registry.versions import NO_VERSION, Registry
 from pipeline.registry.vertex import VertexRegistry
-from trainer import artifacts, files, records
+from trainer import artifacts, files
 from trainer.config import EvaluateConfig
 from trainer.errors import check
 from trainer.storage import REMOTE, unmounted
@@ -69,7 +68,7 @@ def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
             step: {name: getattr(manifest, name) for name in DATA_FACTS} for step, manifest in manifests.items()
         },
         "model": files.read_json(
-            pathlib.Path(model) / artifacts.MODEL_CONFIG, "train the model again", records.ModelConfig
+            pathlib.Path(model) / artifacts.MODEL_CONFIG, "train the model again", artifacts.ModelConfig
         ),
     }
 
@@ -120,7 +119,7 @@ def register(
         facts: The model's `lineage`.
     """
     folder = pathlib.Path(evaluation)
-    results = files.read_json(folder / artifacts.EVALUATION, "evaluate the model first", records.Decision)
+    results = files.read_json(folder / artifacts.EVALUATION, "evaluate the model first", artifacts.Decision)
     record = {
         "metrics": {dataset: result["models"]["candidate"] for dataset, result in results["datasets"].items()},
         "decided_on": results["decides"],

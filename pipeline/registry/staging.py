@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pipeline.registry.versions import dated
-from trainer import artifacts, records, storage
+from trainer import artifacts, storage
 from trainer.errors import check
 from trainer.files import parse_json
 from trainer.models.registry_layout import VERSION, model_at, model_in
@@ -91,7 +91,7 @@ def record(place: str, client: Any) -> dict[str, Any] | None:
     except storage.MissingError:
         return None
     address = f"{model_at(place)}/{VERSION}"
-    return dict(parse_json(content, address, f"restore it, or remove {place}", records.Version))
+    return dict(parse_json(content, address, f"restore it, or remove {place}", artifacts.Version))
 
 
 def fetch(place: str) -> pathlib.Path:

@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from pipeline import cloud
-from pipeline.registry import container, labels, staging
+from pipeline.registry import container, staging, versions
 from pipeline.registry.address import FORM, Address
-from pipeline.registry.versions import NO_VERSION, Version, check_model, files_of
+from pipeline.registry.versions import NO_VERSION, OWNER, Version, check_model, files_of
 from trainer import generations, storage
 from trainer.artifacts import CHALLENGER, DEFAULT, SAVED_MODEL
 from trainer.errors import UserError, check
@@ -93,13 +93,13 @@ class VertexRegistry(Address):
     ) -> tuple[int, str]:
         """Register a model folder; returns the version's number and alias. See `Registry.add`."""
         check_model(model)
-        run = labels.label(record["lineage"]["run"])
+        run = versions.label(record["lineage"]["run"])
         root = f"{staging.root(model, self.staging, FORM)}/{name}"
         artifacts = staging.artifacts_of(f"{root}/{run}", is_numbered=not container.is_googles(self.serving))
 
         def find() -> Any:
             """The version that this run has registered already; None if there is none."""
-            return next((entry for entry in self._entries(name) if entry.labels.get(labels.RUN) == run), None)
+            return next((entry for entry in self._entries(name) if entry.labels.get(versions.RUN) == run), None)
 
         def find_or_upload() -> Any:
             try:
@@ -167,9 +167,9 @@ class VertexRegistry(Address):
         if not models:
             return []
         check(
-            labels.OWNER.items() <= dict(models[0].labels).items(),
+            OWNER.items() <= dict(models[0].labels).items(),
             f"the model {name!r} ({names}) was not made by this pipeline: its default version lacks the label "
-            f"{'='.join(*labels.OWNER.items())}; choose another model_name",
+            f"{'='.join(*OWNER.items())}; choose another model_name",
         )
         versions = client.list_model_versions(name=names, timeout=cloud.TIMEOUT_S)
         return sorted(versions, key=lambda entry: int(entry.version_id))
@@ -184,8 +184,8 @@ class VertexRegistry(Address):
             "artifact_uri": artifacts,
             "container_spec": container.specification(self.serving, self.location),
             "version_aliases": [DEFAULT if is_better else CHALLENGER],
-            "version_description": labels.describe(record),
-            "labels": labels.of(record),
+            "version_description": versions.describe(record),
+            "labels": versions.of(record),
         }
         request = {"parent": cloud.parent_of(self), "model": model}
         if entries:

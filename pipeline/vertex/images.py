@@ -11,7 +11,7 @@ import subprocess
 
 from pipeline.graph import environment as environments
 from pipeline.graph.environment import Environment
-from pipeline.vertex import checks, publish
+from pipeline.vertex import checks, template
 from trainer.errors import check, check_choice
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -36,7 +36,7 @@ def check_buildable(environment: Environment, machine: str) -> None:
     """Raise `UserError` unless a build could make and publish the images of `environment`; asks no service."""
     check_choice("machine", machine, MACHINES)
     checks.check_environment(environment)
-    publish.check_repository(environment.template_repository)
+    template.check_repository(environment.template_repository)
     path = _file_of(environment)
     check(
         path.is_file() and environments.load_environment(environment.name) == environment,

@@ -9,8 +9,8 @@ from typing import Any
 from pipeline import cloud
 from pipeline.graph.environment import Environment
 from pipeline.graph.titles import titles_of
-from trainer.duration import format_duration
 from trainer.errors import UserError
+from trainer.text import format_duration
 
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
 STATUSES = {SUCCEEDED: 0, FAILED: 1, CANCELLED: 2}

@@ -16,23 +16,22 @@ from typing import Any, Protocol
 from components import IMAGE
 from pipeline import cloud
 from pipeline.graph import parameters
-from pipeline.graph.environment import Environment
+from pipeline.graph.environment import Environment, layered
 from pipeline.graph.parameters import DATA, DEFAULTS, STEPS, Value
 from pipeline.graph.titles import NAME
-from pipeline.graph.values import layered
 from pipeline.plan.plan import TrainingPlan
 from pipeline.registry.address import VERTEX
-from pipeline.registry.labels import OWNER
+from pipeline.registry.versions import OWNER
 from pipeline.vertex import checks, runs, template
 from pipeline.vertex.doctor import needs
 from pipeline.vertex.doctor.questions import MISSING, Api, ask
 from pipeline.vertex.template import Template
 from trainer import recipes, storage
 from trainer.artifacts import REGISTRY
-from trainer.downloads.addresses import addresses_in
-from trainer.duration import format_duration
+from trainer.downloads.servers import addresses_in
 from trainer.errors import UserError, check, check_choice
 from trainer.models import author
+from trainer.text import format_duration
 
 RUN_ID = r"[a-z][a-z0-9-]{0,127}"
 MOUNTED = f"{storage.MOUNT}/"

@@ -18,7 +18,7 @@ from trainer import __main__ as trainer
 from trainer.accelerators import ACCELERATORS
 from trainer.artifacts import Manifest
 from trainer.config import TrainConfig, with_recipe
-from trainer.training import schedule, train
+from trainer.training import step, train
 from trainer.training.strategy import Cluster, Devices
 
 OTHER = TrainConfig(
@@ -171,5 +171,5 @@ def test_default_batch_and_its_learning_rate_are_those_of_the_plan_on_every_targ
         changes = {"batch_size": 0, "accumulation": accumulation}
         config, named, plan = reached(target, accelerator, changes)
         trained = resolved(config, named, accelerator, data)
-        assert (trained.batch_size, schedule.peak(trained)) == (batch_size, pytest.approx(rate))
+        assert (trained.batch_size, step.peak(trained)) == (batch_size, pytest.approx(rate))
         assert target == "local" or f"| Batch | {batch_size} images per step" in plan

@@ -9,7 +9,7 @@ from google.api_core.exceptions import BadRequest, Conflict, Forbidden, ServiceU
 from google.cloud.aiplatform_v1 import ModelServiceClient
 
 from pipeline import cloud
-from pipeline.endpoint import check_endpoint
+from pipeline.cloud import check_endpoint
 from pipeline.graph.environment import Environment
 from pipeline.registry.address import check_registry
 from pipeline.vertex import template

@@ -1,6 +1,6 @@
 import pytest
 
-from trainer.duration import format_duration
+from trainer.text import format_duration
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 
 from trainer import artifacts, metrics
 from trainer.config import EvaluateConfig
+from trainer.evaluation.ceiling import PROTOCOLS
 from trainer.evaluation.evaluate import evaluate
-from trainer.evaluation.observers import PROTOCOLS
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, Metric, metrics_that_need
 from trainer.reports.report import write_report
 

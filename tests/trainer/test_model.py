@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests import rounding
 from tests.golden.weights import set_golden_weights
-from trainer import pooling
+from trainer import layers
 from trainer.layers import Pixels, convolve_doubled, convolve_phases
 from trainer.losses import kld
 from trainer.model import VGG16_BLOCKS, build_model, encoder_layer
@@ -106,10 +106,10 @@ def test_both_gradients_of_the_pooling_are_one(stride, size, monkeypatch):
     x = tf.constant(rng.integers(0, 4, (2, *size, 3)), tf.float32)  # with equal pixels in many windows
 
     def gradient(own):
-        monkeypatch.setattr(pooling, "own_gradient", own)
+        monkeypatch.setattr(layers, "own_gradient", own)
         with tf.GradientTape() as tape:
             tape.watch(x)
-            y = pooling.max_pool(x, stride)
+            y = layers.max_pool(x, stride)
             weighted = y * np.random.default_rng(1).standard_normal(y.shape).astype(np.float32)
         return tape.gradient(weighted, x)
 

@@ -5,10 +5,9 @@ from typing import ClassVar
 
 import pytest
 
+from trainer.cli import Parser, add_settings, settings
 from trainer.config import setting
 from trainer.errors import UsageError
-from trainer.parser import Parser
-from trainer.settings_cli import add_settings, settings
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,23 +9,23 @@ import types
 
 import pytest
 
-from trainer import machine, probe, storage
+from trainer import probe, storage
 from trainer.__main__ import _parser, main
 from trainer.artifacts import HISTORY
+from trainer.cli import settings
 from trainer.config import TrainConfig
 from trainer.errors import UserError
-from trainer.machine import BAD, GOOD, NOTE
-from trainer.settings_cli import settings
+from trainer.probe import BAD, GOOD, NOTE
 from trainer.training.checks import check_training
 
 
 def test_user_limits_and_devices_are_those_of_this_process(tmp_path):
-    found = {fact.name: fact for fact in machine.facts(tmp_path)}
+    found = {fact.name: fact for fact in probe.facts(tmp_path)}
     assert found["user"].value.startswith(f"{os.getuid()}:{os.getgid()} (")
     shell = subprocess.run(["bash", "-c", "ulimit -l"], capture_output=True, text=True, check=True).stdout.strip()
     soft = found["locked memory"].value.partition(" of ")[0]
     assert soft == ("unlimited" if shell == "unlimited" else f"{int(shell) * 1024} bytes")
-    assert [name for name in machine.REQUIRED if found[name].state != GOOD] == []
+    assert [name for name in probe.REQUIRED if found[name].state != GOOD] == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -45,7 +45,7 @@ def test_limit_of_locked_memory_is_explained(monkeypatch, limit, raised, device,
     monkeypatch.setattr(
         "resource.setrlimit", lambda which, new: limits.__setitem__(0, new[0]) if raised else refuse()
     )
-    fact = machine.locked_memory()
+    fact = probe.locked_memory()
     assert fact.state == state
     assert fact.means.endswith(means)
     assert fact.value == ("unlimited of unlimited" if limit < 0 else "65536 bytes of 65536 bytes")
@@ -54,9 +54,9 @@ def test_limit_of_locked_memory_is_explained(monkeypatch, limit, raised, device,
 def test_fuse_mounts_are_shown_with_their_options(tmp_path):
     table = tmp_path / "mounts"
     table.write_text("proc /proc proc rw 0 0\ngcsfuse /gcs fuse.gcsfuse rw,nosuid,user_id=0,allow_other 0 0\n")
-    (fact,) = machine.mounts(table)
+    (fact,) = probe.mounts(table)
     assert fact.value == "/gcs fuse.gcsfuse rw,nosuid,user_id=0,allow_other"
-    (fact,) = machine.mounts(tmp_path / "none")
+    (fact,) = probe.mounts(tmp_path / "none")
     assert (fact.value, fact.state) == ("no FUSE mount", NOTE)
 
 
@@ -66,15 +66,15 @@ def refuse(*arguments):
 
 def test_operations_that_the_trainer_does_without_are_notes(tmp_path, monkeypatch):
     monkeypatch.setattr(pathlib.Path, "chmod", refuse)
-    found = {fact.name: fact for fact in machine.file_operations(tmp_path)}
+    found = {fact.name: fact for fact in probe.file_operations(tmp_path)}
     assert str(found["chmod"]) == "chmod: Operation not permitted (not needed)"
     assert {fact.state for name, fact in found.items() if name != "chmod"} == {GOOD}
 
 
 def test_folder_that_cannot_be_written_is_bad(tmp_path):
     (tmp_path / "file").touch()
-    found = {fact.name: fact.state for fact in machine.file_operations(tmp_path / "file")}
-    assert {name for name, state in found.items() if state == BAD} == set(machine.REQUIRED)
+    found = {fact.name: fact.state for fact in probe.file_operations(tmp_path / "file")}
+    assert {name for name, state in found.items() if state == BAD} == set(probe.REQUIRED)
 
 
 @pytest.fixture

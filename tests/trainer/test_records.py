@@ -11,17 +11,25 @@ import shutil
 import pytest
 
 from pipeline.local.prepare import Run
-from pipeline.registry.folder import LocalRegistry
+from pipeline.registry.numbered import LocalRegistry
 from tests.prepared import write_prepared
 from trainer import artifacts, files
-from trainer.artifacts import ALIASES, EVALUATION, MANIFEST, MODEL_CONFIG, RUN_FILE, VERSION_EXTRA, Manifest
+from trainer.artifacts import (
+    ALIASES,
+    EVALUATION,
+    MANIFEST,
+    MODEL_CONFIG,
+    RUN_FILE,
+    VERSION_EXTRA,
+    Manifest,
+    ModelConfig,
+)
 from trainer.config import TrainConfig
 from trainer.errors import ContentError, UserError
 from trainer.evaluation.contestants import find_contestants
 from trainer.generated import of_folder
 from trainer.models.find import find_model, image_size_of
 from trainer.models.registry_layout import VERSION
-from trainer.records import ModelConfig
 from trainer.training.checks import check_training
 from trainer.training.lineage import lineage
 

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from tests.leftovers import leave, living
-from trainer import scratch
-from trainer.scratch import FETCH, LOCAL, OTHERS_S, PARTIAL, TEST_SET, folder, remove_leftovers
+from trainer import files
+from trainer.files import FETCH, LOCAL, OTHERS_S, PARTIAL, TEST_SET, folder, remove_leftovers
 
 
 @pytest.mark.parametrize("kind", [PARTIAL, FETCH, TEST_SET, LOCAL])
@@ -21,7 +21,7 @@ def test_next_process_removes_what_a_killed_one_left_and_nothing_else(kind, tmp_
     process, held = living(PARTIAL, tmp_path)
     with process:
         assert set(tmp_path.iterdir()) == {held, *others}, f"{left} is still there"
-        scratch._sweep.cache_clear()
+        files._sweep.cache_clear()
         with folder(kind, tmp_path) as made:
             assert set(tmp_path.iterdir()) == {held, made, *others}
         assert (held / "half").exists()
@@ -33,7 +33,7 @@ def test_next_process_removes_what_a_killed_one_left_and_nothing_else(kind, tmp_
 @pytest.mark.parametrize(("age_s", "stays"), [(0, True), (OTHERS_S - 60, True), (OTHERS_S + 60, False)])
 def test_what_another_machine_left_stays_for_a_day(tmp_path, monkeypatch, age_s, stays):
     left = leave(FETCH, tmp_path)
-    monkeypatch.setattr(scratch, "machine", lambda: "another")
+    monkeypatch.setattr(files, "machine", lambda: "another")
     for path in (*left.iterdir(), left):
         os.utime(path, (time.time() - age_s,) * 2)
     remove_leftovers(tmp_path)

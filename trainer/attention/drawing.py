@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from trainer.attention.check import Checked, Measured
-from trainer.attention.designs import Design
+from trainer.attention.page import Design
 from trainer.attention.requirements import SHARE, Verdict, shown
 from trainer.files import replacing
 from trainer.heat import tint

@@ -25,12 +25,9 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from trainer.config import PageConfig, PredictConfig
-from trainer.errors import UsageError, UserError, check
-from trainer.loading import load_tensorflow
-from trainer.parser import Parser
-from trainer.settings_cli import (
+from trainer.cli import (
     STDOUT,
+    Parser,
     add_model,
     add_region,
     add_settings,
@@ -39,6 +36,9 @@ from trainer.settings_cli import (
     settings,
     summarize,
 )
+from trainer.config import PageConfig, PredictConfig
+from trainer.errors import UsageError, UserError, check
+from trainer.loading import load_tensorflow
 from trainer.text import printable
 
 if TYPE_CHECKING:
@@ -124,8 +124,7 @@ def _execute(parsed: argparse.Namespace) -> dict[str, Any]:
 def _regions(parsed: argparse.Namespace) -> "tuple[list[Region], list[Element]]":
     """The rectangles and the elements to measure; all have names of their own."""
     from trainer.attention.page import parse_element
-    from trainer.prediction.region_file import read_regions
-    from trainer.prediction.regions import check_names, parse_region
+    from trainer.prediction.regions import check_names, parse_region, read_regions
 
     regions = [parse_region(text) for text in parsed.region]
     regions += read_regions(parsed.regions) if parsed.regions else []
@@ -143,10 +142,9 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     """Check a design; returns the content of --json."""
     from rich.console import Console
 
-    from trainer.attention import tables
-    from trainer.attention.check import as_json, run
-    from trainer.attention.designs import read_all
+    from trainer.attention.check import as_json, run, verdicts_table, write_junit
     from trainer.attention.drawing import name_pictures, write_pictures
+    from trainer.attention.page import read_all
     from trainer.attention.requirements import DROP, all_requirements
     from trainer.models.answering import find_answering
 
@@ -167,8 +165,8 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     checked = run(Predictor(answering.folder), designs, requirements)
     write_pictures(paths, checked)
     if parsed.junit:
-        tables.write_junit(parsed.junit, checked, {"model": answering.name, "notice": notice})
-    Console().print(tables.verdicts_table(checked))
+        write_junit(parsed.junit, checked, {"model": answering.name, "notice": notice})
+    Console().print(verdicts_table(checked))
     for verdict in checked.failed:
         print(verdict.sentence)
     where = f"; see {printable(parsed.output_dir)}" if paths else ""

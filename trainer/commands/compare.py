@@ -16,10 +16,10 @@ import argparse
 import dataclasses
 from typing import Any
 
+from trainer.cli import output_file, summarize
 from trainer.errors import check
 from trainer.loading import announce
 from trainer.metric_table import METRICS
-from trainer.settings_cli import output_file, summarize
 
 HELP = "compare models, and test which one is significantly better"
 

@@ -11,8 +11,8 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from trainer import datasets
+from trainer.cli import add_cache_dir
 from trainer.datasets import DATASETS, Dataset
-from trainer.settings_cli import add_cache_dir
 
 if TYPE_CHECKING:
     from trainer.downloads.cache import Download
@@ -75,12 +75,12 @@ def _print_one(name: str, row: Dataset, root: pathlib.Path | None) -> None:
 
 
 def _record(row: Dataset, root: pathlib.Path | None) -> None:
-    from trainer import scratch
+    from trainer import files
     from trainer.downloads import places
-    from trainer.downloads.record import record, table
+    from trainer.downloads.cache import record, table
 
     path = table()
-    with scratch.folder(scratch.LOCAL) as folder:
+    with files.folder(files.LOCAL) as folder:
         found = places.fetch(places.public(row), root or folder)
     sums = {place.address: each.sha256 for place, each in zip(row.places, found, strict=True)}
     for address in record(path, sums):

@@ -6,9 +6,9 @@ The page is served on 127.0.0.1 unless you give --host. Images are not stored an
 import argparse
 import importlib.util
 
+from trainer.cli import add_model
 from trainer.errors import check
 from trainer.loading import load_tensorflow
-from trainer.settings_cli import add_model
 
 HELP = "try a model on a local web page"
 PACKAGES = ("starlette", "uvicorn")

@@ -3,12 +3,11 @@
 import argparse
 import pathlib
 
-from trainer import recordings, scratch
-from trainer.config import EvaluateConfig, FetchConfig, HeldOutConfig
+from trainer import files
+from trainer.cli import Parser, add_model, add_settings, output_dir, output_file, settings
+from trainer.config import SETTINGS, EvaluateConfig, FetchConfig, HeldOutConfig, check_used
 from trainer.errors import check
 from trainer.loading import announce
-from trainer.parser import Parser
-from trainer.settings_cli import add_model, add_settings, output_dir, output_file, settings
 
 HELP = "evaluate a model, compared with baselines"
 
@@ -34,9 +33,7 @@ def configure(parser: Parser) -> None:
     )
     add_settings(parser, EvaluateConfig)
     add_settings(parser, HeldOutConfig)
-    add_settings(
-        parser, FetchConfig, ("allow_partial_data", "private_sources", "test_share", *recordings.SETTINGS)
-    )
+    add_settings(parser, FetchConfig, ("allow_partial_data", "private_sources", "test_share", *SETTINGS))
 
 
 def execute(parsed: argparse.Namespace) -> None:
@@ -62,7 +59,7 @@ def execute(parsed: argparse.Namespace) -> None:
     check_output(parsed.output_dir)
     # Next to the output, because that disk has room.
     place = next(parent for parent in pathlib.Path(parsed.output_dir).absolute().parents if parent.exists())
-    with scratch.folder(scratch.TEST_SET, place) as folder:
+    with files.folder(files.TEST_SET, place) as folder:
         data = parsed.dataset_dir
         if held_out.test_dataset:
             data = [*data, _fetch(held_out, parsed, f"{folder}/prepared")]
@@ -93,6 +90,6 @@ def _fetch(held_out: HeldOutConfig, parsed: argparse.Namespace, folder: str) -> 
         source=held_out.test_source,
         image_size="x".join(map(str, trained.image_size)),
     )
-    recordings.check_used([config])
+    check_used([config])
     fetch_dataset(config, folder, test_of=held_out.test_dataset)
     return folder

@@ -9,10 +9,10 @@ import dataclasses
 import pathlib
 from typing import Any
 
+from trainer.cli import add_model, output_path
 from trainer.config import EXPORT_FORMATS, SIGNATURES
 from trainer.errors import UserError
 from trainer.loading import load_tensorflow
-from trainer.settings_cli import add_model, output_path
 
 SAVED_MODEL, COMPACT = EXPORT_FORMATS
 HELP = "export a model for servers, or in compact form"
@@ -86,13 +86,13 @@ def execute(parsed: argparse.Namespace) -> None:
 
 def _export_compact(model: Any, size: tuple[int, int], path: pathlib.Path, folder: pathlib.Path) -> None:
     """Write the compact form of the model in `folder`, and print what the 8 bits change."""
-    from trainer import records
+    from trainer import artifacts
     from trainer.artifacts import MODEL_CONFIG
     from trainer.files import read_json
     from trainer.models import trained
     from trainer.models.compact_export import IMAGES, write_compact
 
-    config = read_json(folder / MODEL_CONFIG, "give the folder of a whole model", records.ModelConfig)
+    config = read_json(folder / MODEL_CONFIG, "give the folder of a whole model", artifacts.ModelConfig)
     if model.flips != trained.flips(config):
         config["settings"] = {**config.get("settings", {}), "flip_prediction": model.flips}
     largest, mean = write_compact(model.network, size, path, config)

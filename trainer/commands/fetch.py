@@ -4,12 +4,11 @@ import argparse
 import shlex
 from typing import TYPE_CHECKING
 
-from trainer import datasets, recordings
-from trainer.config import PRETRAINED, FetchConfig
+from trainer import datasets
+from trainer.cli import Parser, add_cache_dir, add_settings, output_dir, output_file, settings
+from trainer.config import CUSTOM, PRETRAINED, FetchConfig, check_used
 from trainer.loading import announce
-from trainer.parser import Parser
 from trainer.recipes import SMALL
-from trainer.settings_cli import add_cache_dir, add_settings, output_dir, output_file, settings
 from trainer.text import visible
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def configure(parser: Parser) -> None:
 
 def execute(parsed: argparse.Namespace) -> None:
     config = settings(FetchConfig, parsed)
-    recordings.check_used([config])
+    check_used([config])
     datasets.get(config.dataset)
     from trainer.data.fetch import fetch_dataset
 
@@ -56,13 +55,13 @@ def _print_end(manifest: "Manifest", parsed: argparse.Namespace) -> None:
     """Print notes, what was written, and the next command."""
     from trainer.reports.pages import counts
 
-    if manifest.dataset != recordings.CUSTOM:  # whose notes were printed before
+    if manifest.dataset != CUSTOM:  # whose notes were printed before
         print("".join(f"note: {visible(note)}\n" for note in manifest.notes), end="")
     written = f"{counts(manifest.counts)} images of {manifest.dataset}"
     if parsed.preview:
         written += f"; preview: {parsed.preview}"
     folder = f"--dataset-dir {shlex.quote(parsed.output_dir)}"
-    start = f" --base-model {PRETRAINED} --recipe {SMALL}" if manifest.dataset == recordings.CUSTOM else ""
+    start = f" --base-model {PRETRAINED} --recipe {SMALL}" if manifest.dataset == CUSTOM else ""
     following = f"train {folder} --output-dir model{start}"
     if manifest.is_test_set:
         following = f"evaluate --model MODEL --dataset-dir TRAINED {folder} --output-dir evaluation"

@@ -12,9 +12,9 @@ weights that the author publishes for this dataset (MIT License) are downloaded 
 
 import argparse
 
+from trainer.cli import output_dir
 from trainer.config import FetchConfig
 from trainer.datasets import DATASETS
-from trainer.settings_cli import output_dir
 from trainer.text import visible
 
 HELP = "convert published weights to a model"

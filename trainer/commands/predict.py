@@ -18,12 +18,20 @@ import sys
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from trainer.cli import (
+    Parser,
+    add_model,
+    add_region,
+    add_settings,
+    output_dir,
+    output_file,
+    settings,
+    summarize,
+)
 from trainer.config import PREDICT_DEFAULTS, PredictConfig
 from trainer.errors import check, interrupted_status, some
 from trainer.files import local_path
 from trainer.loading import announce, load_tensorflow
-from trainer.parser import Parser
-from trainer.settings_cli import add_model, add_region, add_settings, output_dir, output_file, settings, summarize
 from trainer.text import printable
 
 if TYPE_CHECKING:

@@ -4,9 +4,8 @@ import argparse
 import shlex
 
 from trainer.artifacts import checkpoints_of
+from trainer.cli import MODEL, Parser, add_settings, output_dir, output_dir_or_address, output_file, settings
 from trainer.config import CACHES, TrainConfig, with_recipe
-from trainer.parser import Parser
-from trainer.settings_cli import MODEL, add_settings, output_dir, output_dir_or_address, output_file, settings
 
 HELP = "train on a prepared dataset"
 

@@ -13,9 +13,10 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from trainer import machine
 from trainer.artifacts import PREPARE_AGAIN, Manifest
 from trainer.config import CACHES
-from trainer.data import memory, tfrecords
+from trainer.data import tfrecords
 from trainer.errors import UserError, check_choice
 from trainer.progress import LOG_EVERY_S, Tracker
 from trainer.tracing import without_autograph
@@ -85,7 +86,7 @@ class Split:
 def _allocate(split: str, n_bytes: int, cache: str, reserve_bytes: int) -> NDArray[np.uint8]:
     """(n_bytes,) uint8 in memory, or in an unnamed temporary file; a line says which, if it is worth one."""
     check_choice("cache", cache, CACHES)
-    available = memory.available_bytes()
+    available = machine.available_bytes()
     size = f"{split}: {n_bytes / 1e9:.1f} GB of decoded images"
     room = f"{available / 1e9:.1f} GB of memory are available"
     if cache == "memory" and n_bytes > available:

@@ -11,15 +11,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from trainer import datasets, scratch, sources, storage
+from trainer import datasets, files, sources, storage
 from trainer.artifacts import MANIFEST, SPLITS, TEST, Manifest, SourceObject, code_version
-from trainer.config import SAMPLE, FetchConfig, parse_image_size
+from trainer.config import CUSTOM, SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample
 from trainer.downloads import cache, places
 from trainer.errors import UserError
 from trainer.files import is_mounted, is_taken, replacing
 from trainer.loading import load_tensorflow
-from trainer.recordings import CUSTOM
 from trainer.sources import Member
 from trainer.text import visible
 
@@ -217,4 +216,4 @@ def _digest(objects: Iterable[SourceObject], part: str) -> str:
 def _scratch(output: pathlib.Path) -> AbstractContextManager[pathlib.Path]:
     """A temporary folder for downloads, next to the output, because that disk has room for data."""
     # On a mounted bucket every unpacked file would be uploaded.
-    return scratch.folder(scratch.LOCAL) if is_mounted(output) else scratch.folder(scratch.FETCH, output.parent)
+    return files.folder(files.LOCAL) if is_mounted(output) else files.folder(files.FETCH, output.parent)

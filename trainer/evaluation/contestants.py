@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from trainer import artifacts, files, generated, records, storage
+from trainer import artifacts, files, generated, storage
 from trainer.errors import UserError
 from trainer.evaluation import per_image
 from trainer.evaluation.per_image import PerImage
@@ -122,7 +122,7 @@ def _evaluation_of(run: pathlib.Path) -> pathlib.Path:
 
 def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path | None = None) -> Contestant:
     """The candidate of an evaluation folder; its model is in `model`, or else where the evaluation says."""
-    content = files.read_json(folder / artifacts.EVALUATION, REMEDY, records.Compared)
+    content = files.read_json(folder / artifacts.EVALUATION, REMEDY, artifacts.Compared)
     tables = per_image.read(folder / artifacts.PER_IMAGE, REMEDY)
     try:
         measured = {

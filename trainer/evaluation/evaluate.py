@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from trainer import artifacts, files, records
+from trainer import artifacts, files
 from trainer.config import EvaluateConfig
-from trainer.duration import now
 from trainer.errors import UserError
 from trainer.evaluation import confidence, gate, held_out, per_image, wording
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, PerImage
 from trainer.loading import load_tensorflow
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
+from trainer.text import now
 
 PICTURES_PER_GROUP = 3
 NAMES = {CANDIDATE: "candidate", CHAMPION: "current default"}
@@ -202,7 +202,7 @@ def _conclude(
 def _model_config(folder: Path) -> Any:
     """The content of the model folder's MODEL_CONFIG; None without one."""
     path = pathlib.Path(folder) / artifacts.MODEL_CONFIG
-    return files.read_json(path, "train the model again", records.ModelConfig) if path.exists() else None
+    return files.read_json(path, "train the model again", artifacts.ModelConfig) if path.exists() else None
 
 
 # === Pictures ===

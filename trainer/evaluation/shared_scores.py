@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from trainer import artifacts, files, generated, records
+from trainer import artifacts, files, generated
 from trainer.errors import UserError
 from trainer.evaluation import held_out, wording
 from trainer.evaluation.contestants import Contestant, Measured
@@ -167,7 +167,7 @@ def _size_notes(contestants: Sequence[Contestant], image_size: tuple[int, int]) 
         path = contestant.model / artifacts.MODEL_CONFIG if contestant.model else None
         if path is None or not path.is_file():
             continue
-        trained = tuple(files.read_json(path, REMEDY, records.ModelConfig).get("image_size", image_size))
+        trained = tuple(files.read_json(path, REMEDY, artifacts.ModelConfig).get("image_size", image_size))
         if trained != image_size:
             notes.append(
                 f"{contestant.label} was trained at {wording.size(trained)} pixels, but this data has "

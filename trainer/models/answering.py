@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainer import generated, storage
-from trainer.artifacts import MODEL_CONFIG, MODEL_NAME, REGISTRY
+from trainer.artifacts import MODEL_CONFIG, MODEL_NAME, REGISTRY, ModelConfig
 from trainer.config import PRETRAINED
 from trainer.errors import UserError
 from trainer.files import read_json
 from trainer.models import pretrained, registry_layout
 from trainer.models.find import find_model
-from trainer.records import ModelConfig
 
 REGISTERED = pathlib.Path(REGISTRY, MODEL_NAME)
 PHOTOGRAPHS = "Trained on photographs; take its maps of pages with text as a hint."

@@ -8,9 +8,9 @@ import pathlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from trainer import scratch, sources
+from trainer import files, sources
 from trainer.downloads import cache, places
-from trainer.downloads.addresses import drive_link
+from trainer.downloads.servers import drive_link
 from trainer.errors import ContentError, UserError, check, some
 from trainer.models import author
 from trainer.models.author import AuthorWeights
@@ -44,7 +44,7 @@ def root() -> pathlib.Path:
 
 @functools.cache
 def _for_now() -> pathlib.Path:
-    return scratch.folder_for_now()
+    return files.folder_for_now()
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def opened(source: str) -> Iterator[LocalWeights]:
         UserError: as `fetched`; or the archive is such a one.
     """
     archive, row = fetched(source), author.get(source)
-    with scratch.folder(scratch.LOCAL) as folder:
+    with files.folder(files.LOCAL) as folder:
         try:
             path = _unpacked(archive, row, folder)
             yield LocalWeights(path, None, fingerprint_of_files(str(path)))

@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from trainer import isolated, scratch
-from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS, WEIGHTS_SHA256
+from trainer import files, isolated
+from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS, WEIGHTS_SHA256, ModelConfig
 from trainer.downloads import cache
 from trainer.errors import ContentError, PlaceError, UserError
 from trainer.files import check_place, read_json, replacing, write_json
-from trainer.records import ModelConfig
 
 LEVELS = 127
 """Integers above 0 of a quantized kernel, and as many below."""
@@ -177,7 +176,7 @@ def _place(key: str) -> pathlib.Path:
 @functools.cache
 def _temporary(key: str) -> pathlib.Path:
     """A folder for as long as this process lives, the same for the same key."""
-    return scratch.folder_for_now()
+    return files.folder_for_now()
 
 
 def _is_whole(place: pathlib.Path) -> bool:

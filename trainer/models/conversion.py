@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer.artifacts import HISTORY, MODEL_CONFIG, code_version
+from trainer.artifacts import HISTORY, MODEL_CONFIG, SizedConfig, code_version
 from trainer.errors import ContentError, first_line
 from trainer.files import read_json
 from trainer.model import build_model
@@ -18,7 +18,6 @@ from trainer.models.frozen_graph import Graph
 from trainer.models.local_weights import Imported, LocalWeights
 from trainer.models.saved_model import write_model
 from trainer.models.weights import Matched
-from trainer.records import SizedConfig
 
 TOLERANCE = 1e-4
 """Maximum difference allowed between maps of the source's own graph and of the imported network, on 0..1. Another

@@ -15,6 +15,7 @@ from trainer.artifacts import (
     REGISTRY,
     VERSION_EXTRA,
     WEIGHTS,
+    SizedConfig,
     SourceObject,
 )
 from trainer.config import PRETRAINED
@@ -23,7 +24,6 @@ from trainer.files import local_path, read_json
 from trainer.models import author, compact, pretrained, registry_layout
 from trainer.models.author_model import find_author_model
 from trainer.models.registry_layout import KEPT, NEEDED, listed, model_at, model_in, number_of
-from trainer.records import SizedConfig
 
 NEITHER = f"is neither a model (it has no {WEIGHTS}) nor a registered name"
 HOW_TO_GET_ONE = "make one with `make run-pipeline`, which registers it, or name a model's folder"

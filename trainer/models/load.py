@@ -5,14 +5,13 @@ import pathlib
 
 import keras
 
-from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS
+from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS, ModelConfig
 from trainer.errors import UserError
 from trainer.files import read_json
 from trainer.model import build_model
 from trainer.models import trained, weight_files, weights
 from trainer.models.arrays import Array
 from trainer.models.trained import Trained
-from trainer.records import ModelConfig
 
 
 def load_model(folder: str | os.PathLike[str]) -> Trained:

@@ -17,10 +17,10 @@ from trainer.artifacts import (
     PER_IMAGE,
     VERSION_EXTRA,
     WEIGHTS,
+    Aliases,
 )
 from trainer.errors import UserError
 from trainer.files import read_json
-from trainer.records import Aliases
 
 VERSION = "version.json"
 """Record of a version: metrics and lineage."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Self
 
-from trainer import datasets, scratch, storage
+from trainer import datasets, files, storage
 from trainer.artifacts import COMPACT_WEIGHTS, WEIGHTS, SourceObject
 from trainer.config import NO_FILE, PRETRAINED, parse_image_size
 from trainer.errors import UserError
@@ -52,7 +52,7 @@ def opened(source: str) -> Iterator[LocalWeights]:
     if (model := _model(source, remote)) is not None:
         yield LocalWeights(model / WEIGHTS, model, _fingerprint_of_model(model))
     elif remote:
-        with scratch.folder(scratch.LOCAL) as folder:
+        with files.folder(files.LOCAL) as folder:
             storage.download(remote.place, remote.weights, folder)
             yield LocalWeights(folder / remote.name, None, remote.fingerprint)
     else:

@@ -2,13 +2,18 @@
 
 import dataclasses
 import math
+import os
+import pathlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from trainer.artifacts import MarkedRegion, Predicted, WrittenRegion
 from trainer.errors import UserError, check
+from trainer.files import read_json
+from trainer.text import printable
 
 FORM = (
     "NAME:X,Y,WIDTH,HEIGHT, either in pixels from the top left (logo:20,10,200,80) or all four in percent "
@@ -147,3 +152,31 @@ def measure(map: npt.NDArray[np.floating], regions: Sequence[Region]) -> list[Me
 def _pixels(start: float, length: float, whole: int) -> slice:
     first = min(round(start), whole - 1)
     return slice(first, min(whole, max(first + 1, round(start + length))))
+
+
+# MERGED, docstring was: """Read the regions of a JSON file: one that the demo's page saves, or that `predict --json` writes."""
+
+REMEDY = "give the JSON file of regions that the demo's page saves, or that `predict --region ... --json` writes"
+
+
+def read_regions(path: str | os.PathLike[str]) -> list[Region]:
+    """Read the regions of the first picture in a file that has some, in the order of the file.
+
+    Raises:
+        UserError: it cannot be read, is another file, or has no regions.
+    """
+    content = read_json(pathlib.Path(path), REMEDY, list[MarkedRegion] | Predicted)
+    regions = _marked(content) if isinstance(content, list) else _predicted(content)
+    check(bool(regions), f"{printable(str(path))} has no regions: {REMEDY}")
+    return regions
+
+
+def _marked(entries: list[MarkedRegion]) -> list[Region]:
+    first = [entry for entry in entries if entry["picture"] == entries[0]["picture"]]
+    return [parse_region("{region}:{x!r},{y!r},{width!r},{height!r}".format_map(entry)) for entry in first]
+
+
+def _predicted(content: Predicted) -> list[Region]:
+    regions = (image["regions"] for image in content["images"] if image.get("regions"))
+    first: list[WrittenRegion] = next(regions, [])
+    return [parse_region(each["region"]) for each in first]

@@ -4,15 +4,15 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainer import artifacts, files, records, scratch
-from trainer.duration import now
+from trainer import artifacts, files
 from trainer.evaluation import wording
 from trainer.evaluation.compare import Result
 from trainer.evaluation.contestants import REMEDY, Contestant
 from trainer.evaluation.per_image import CENTER_BIAS
 from trainer.evaluation.shared_scores import Files, Shared, draw
 from trainer.metric_table import METRICS
-from trainer.reports import charts, gallery, pages, pictures, score_rows, trainings
+from trainer.reports import charts, gallery, pages, score_rows
+from trainer.text import now
 
 COLORS = (charts.BLUE, charts.ORANGE, "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 """Colours of the models, by Okabe and Ito; a seventh model has the first colour again."""
@@ -38,7 +38,7 @@ def write_comparison(
     heading, head = f"{' and '.join(others)} against {first}", _head(results)
     notices = [text for each in contestants if (text := each.notice)]
     sets = []
-    with scratch.folder(scratch.LOCAL) as folder:
+    with files.folder(files.LOCAL) as folder:
         for name, result in results.items():
             drawn = draw(contestants, shared[name], result.differing, folder / name)
             sets.append(_describe_set(name, result, shared[name], colors, drawn))
@@ -55,7 +55,7 @@ def write_comparison(
         models=pages.grid(
             {each.label: [("named", each.name), *each.facts.items()] for each in contestants},
         ),
-        settings=pages.grid(trainings.columns({each.label: _config(each) for each in contestants})),
+        settings=pages.grid(pages.columns({each.label: _config(each) for each in contestants})),
     )
 
 
@@ -72,7 +72,7 @@ def _head(results: Mapping[str, Result]) -> pages.Facts:
 def _config(contestant: Contestant) -> Mapping[str, Any] | None:
     """Read a model's MODEL_CONFIG; None if there is none."""
     path = contestant.model / artifacts.MODEL_CONFIG if contestant.model else None
-    return files.read_json(path, REMEDY, records.ModelConfig) if path and path.is_file() else None
+    return files.read_json(path, REMEDY, artifacts.ModelConfig) if path and path.is_file() else None
 
 
 def _describe_set(
@@ -104,6 +104,6 @@ def _describe_set(
             result.metric,
             gallery.DIFFERENCE,
             list(colors)[:2],
-            pictures.PANELS,
+            gallery.PANELS,
         ),
     }

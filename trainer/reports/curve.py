@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from trainer import artifacts, files, generated, records
-from trainer.duration import format_duration, now
+from trainer import artifacts, files, generated
 from trainer.errors import check
-from trainer.reports import charts, pages, trainings
+from trainer.reports import charts, pages
+from trainer.text import format_duration, now
 
 
 def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> None:
@@ -21,7 +21,7 @@ def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> 
     valid = [row["valid_loss"] for row in history]
     seconds = sum(row["seconds"] for row in history)
     config = folder / artifacts.MODEL_CONFIG
-    settings = files.read_json(config, "train the model again", records.ModelConfig) if config.exists() else {}
+    settings = files.read_json(config, "train the model again", artifacts.ModelConfig) if config.exists() else {}
     pages.write(
         html,
         "curve.html.jinja",
@@ -47,7 +47,7 @@ def write_curve(model: str | os.PathLike[str], html: str | os.PathLike[str]) -> 
             for i, row in enumerate(history)
         ],
         legend=[(charts.GREY, "training"), (charts.BLUE, "validation"), (charts.ORANGE, "best epoch")],
-        settings=pages.grid(trainings.columns({"This training": settings or None})),
+        settings=pages.grid(pages.columns({"This training": settings or None})),
     )
 
 
@@ -67,4 +67,4 @@ def _head(settings: Mapping[str, Any]) -> pages.Facts:
 def _read_history(path: pathlib.Path) -> list[dict[str, Any]]:
     lines = path.read_bytes().splitlines() if path.is_file() else []
     check(bool(lines), f"{path} has no epoch; name the folder of a trained model")
-    return [files.parse_json(line, str(path), "train the model again", records.Epoch) for line in lines]
+    return [files.parse_json(line, str(path), "train the model again", artifacts.Epoch) for line in lines]

@@ -1,15 +1,57 @@
 """The images of a page: their pictures, why they are shown, and their scores in every metric, to sort them by."""
 
+import base64
 import dataclasses
+import io
 import math
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
 from trainer.evaluation.per_image import PerImage
+from trainer.heat import blend, colored
 from trainer.metric_table import METRICS
-from trainer.picture import Pixels
-from trainer.reports import pictures
+from trainer.picture import Pixels, open_header
+
+# MERGED, docstring was: """Images for the HTML pages, as data URIs: photographs, maps, and maps over their images."""
+
+QUALITY = 72
+"""Quality of the WebP images, at which a page of thirty stays near a megabyte."""
+PANELS = {"stimulus": "Stimulus", "density": "Ground truth"}
+"""Picture that no model made -> label."""
+
+
+def load_panels(files: Mapping[str, pathlib.Path], labels: Mapping[str, str]) -> dict[str, Pixels]:
+    """Read the stimulus of one image and its maps over the darkened stimulus: label -> (h, w, 3) RGB.
+
+    Args:
+        files: `stimulus`, and names of maps -> PNG file; may be empty.
+        labels: Name -> label, if it is not the name itself.
+    """
+    images = {name: np.asarray(open_header(file.read_bytes())) for name, file in files.items()}
+    return {
+        labels.get(name, name): pixels if name == "stimulus" else blend(images["stimulus"], pixels / 255)
+        for name, pixels in images.items()
+    }
+
+
+def heat(density: npt.NDArray[np.floating], width: int = 640) -> str:
+    """Draw a map (h, w) in heat colours, its maximum the brightest, `width` pixels wide, as a data URI."""
+    scaled = np.asarray(density, float) / max(float(density.max()), 1e-12)
+    image = Image.fromarray(colored(scaled))
+    return image_uri(np.asarray(image.resize((width, round(width * image.height / image.width)))))
+
+
+def image_uri(image: npt.NDArray[np.uint8]) -> str:
+    """Encode an image (h, w, 3) as a data URI."""
+    buffer = io.BytesIO()
+    Image.fromarray(image).save(buffer, "WEBP", quality=QUALITY)
+    return f"data:image/webp;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
 
 DASH = "\N{EN DASH}"
 """Text for a score that an image does not have."""
@@ -52,7 +94,7 @@ def describe(
     scores = {example.image: _scores(table, models, example.image) for example in examples}
     examples = sorted(examples, key=lambda example: _rank(scores[example.image].get(metric), metric, order))
     measured = [name for name in METRICS if any(name in of for of in scores.values())]
-    panels = {example.image: pictures.load_panels(example.files, labels) for example in examples}
+    panels = {example.image: load_panels(example.files, labels) for example in examples}
     return {
         "metrics": [
             {"name": name, "label": METRICS[name].label, "higher": METRICS[name].higher_is_better}
@@ -69,7 +111,7 @@ def describe(
                 "why": example.why,
                 "scores": scores[example.image],
                 "text": text(scores[example.image], metric, list(models.values())),
-                "panels": {label: pictures.image_uri(pixels) for label, pixels in panels[example.image].items()},
+                "panels": {label: image_uri(pixels) for label, pixels in panels[example.image].items()},
                 "ratio": _ratio(panels[example.image]),
             }
             for example in examples

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from trainer import artifacts, generated
 from trainer.array_files import read_map
-from trainer.duration import now
 from trainer.evaluation import wording
 from trainer.heat import blend
-from trainer.reports import pages, pictures
+from trainer.reports import gallery, pages
+from trainer.text import now
 
 PREVIEW_IMAGES = {"train": 15, "valid": 10, "test": 15}
 
@@ -62,7 +62,7 @@ def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str])
         splits=splits,
         center_bias=""
         if manifest.is_test_set
-        else pictures.heat(read_map(folder / artifacts.CENTER_BIAS, artifacts.PREPARE_AGAIN)),
+        else gallery.heat(read_map(folder / artifacts.CENTER_BIAS, artifacts.PREPARE_AGAIN)),
         notes=manifest.notes,
         has_dots=manifest.has_fixations,
         facts=pages.manifest_facts(dataclasses.asdict(manifest) | {"notes": []}),
@@ -89,9 +89,9 @@ def _thumbnails(folder: pathlib.Path, split: str, manifest: artifacts.Manifest) 
                 "stem": pathlib.PurePosixPath(example.name).stem,
                 "width": width,
                 "height": height,
-                "stimulus": pictures.image_uri(example.stimulus[box]),
+                "stimulus": gallery.image_uri(example.stimulus[box]),
                 "dots": _dots(example.fixations_prepared - (top, left)),
-                "overlay": pictures.image_uri(blend(example.stimulus[box], density)),
+                "overlay": gallery.image_uri(blend(example.stimulus[box], density)),
             }
         )
     return thumbnails

@@ -5,12 +5,73 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from trainer import artifacts, files, generated, records
+import numpy as np
+
+from trainer import artifacts, files, generated
 from trainer.evaluation import gate, held_out, per_image, wording
 from trainer.evaluation.confidence import Gain
-from trainer.evaluation.per_image import CANDIDATE, CHAMPION, PerImage
+from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
-from trainer.reports import ceiling_rows, charts, gallery, pages, pictures, score_rows, trainings, verdict
+from trainer.reports import charts, gallery, pages, score_rows
+
+# MERGED, docstring was: """The result of an evaluation in one headline and one sentence."""
+
+THAN = {
+    wording.BETTER: "significantly better than",
+    wording.WORSE: "significantly worse than",
+    wording.NOT_SIGNIFICANT: "not significantly different from",
+    wording.SAME: "the same as",
+}
+"""Significance -> words that compare the candidate in a sentence."""
+OTHERS = {CENTER_BIAS: "the centre bias", CHAMPION: "the current default"}
+
+
+def headline(content: Mapping[str, Any], registers: bool) -> tuple[str, str]:
+    """Return tone and headline of the decision, which has no effect unless the candidate is registered."""
+    if not content["passed_baseline"]:
+        return "bad", "Worse than the centre bias"
+    if gate.is_undecided(content, registers):
+        return "plain", "Not compared with a default model"
+    if content["promote"]:
+        return "good", "Becomes the default" if registers else "Would become the default"
+    return "plain", "Not promoted"
+
+
+def sentence(content: Mapping[str, Any], table: PerImage) -> str:
+    """Say how good the candidate is on the images that decide, in the metric of the gate, and its worst image.
+
+    Args:
+        content: content of the EVALUATION file.
+        table: The scores on these images.
+    """
+    name, level = content["decides"], content["shown_confidence"]
+    result, metric = content["datasets"][name], gate.metric_of(content["gate"])
+    means, row = result["models"], METRICS[metric]
+    interval = score_rows.interval(metric, result["intervals"][CANDIDATE][metric])
+    gains = {CENTER_BIAS: table.gains(CANDIDATE, CENTER_BIAS, level)[metric]}
+    if CHAMPION in means:
+        gains[CHAMPION] = Gain(**result["gains"][metric])
+    comparisons = [
+        f"{_than(gain)} that of {OTHERS[model]} ({_number(means[model][metric])})" for model, gain in gains.items()
+    ]
+    scores = table.scores[CANDIDATE][metric]
+    worst = int((np.nanargmin if row.higher_is_better else np.nanargmax)(scores))
+    return (
+        f"On {result['n_images']:,} {wording.images_of(name)}, the candidate's {row.label} is "
+        f"{_number(means[CANDIDATE][metric])}{f' ({interval})' if interval else ''}, {' and '.join(comparisons)}; "
+        f"the worst image is {table.images[worst]} ({_number(scores[worst])})."
+    )
+
+
+def _than(gain: Gain) -> str:
+    if gain.low is None and gain.mean:
+        return "better than" if gain.mean > 0 else "worse than"
+    return THAN[wording.significance(gain)]
+
+
+def _number(score: float) -> str:
+    return f"{round(score, 3) + 0.0:.3f}".replace("-", wording.MINUS)
+
 
 MODELS = {
     "candidate": ("Candidate", charts.BLUE),
@@ -19,7 +80,7 @@ MODELS = {
     "uniform": ("Uniform", ""),
 }
 """Name in the evaluation -> label and colour; a model without a colour is not in the charts."""
-PANELS = pictures.PANELS | {model: label for model, (label, _) in MODELS.items()}
+PANELS = gallery.PANELS | {model: label for model, (label, _) in MODELS.items()}
 """Name of a picture in the evaluation -> label on the page."""
 GROUPS = {"best": "Best", "median": "Median", "worst": "Worst", "gains": "Largest gain", "losses": "Largest loss"}
 """Group of pictures in the evaluation -> the reason why they are shown."""
@@ -40,8 +101,8 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
         "report.html.jinja",
         title=title(content),
         head=head(folder, content),
-        headline=verdict.headline(content, registers),
-        sentence=verdict.sentence(content, tables[decides]),
+        headline=headline(content, registers),
+        sentence=sentence(content, tables[decides]),
         reason=" ".join([gate.reason_of(content, registers), *([gate.REGISTERS_NOTHING] if is_alone else [])]),
         notices=generated.of_evaluation(content),
         percent=wording.percent(content["shown_confidence"]),
@@ -50,7 +111,7 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
             {name: pages.manifest_facts(result["manifest"]) for name, result in content["datasets"].items()}
         ),
         settings=pages.grid(
-            trainings.columns({MODELS[model][0]: of for model, of in content["model_configs"].items()})
+            pages.columns({MODELS[model][0]: of for model, of in content["model_configs"].items()})
         ),
         rule=_rule(content),
     )
@@ -59,7 +120,7 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
 def _read(folder: pathlib.Path) -> tuple[dict[str, Any], dict[str, PerImage]]:
     """Read the content of an evaluation folder, and the scores on each dataset."""
     remedy = f"{folder} is not an evaluation; make one with `python -m trainer evaluate`"
-    content = files.read_json(folder / artifacts.EVALUATION, remedy, records.Evaluation)
+    content = files.read_json(folder / artifacts.EVALUATION, remedy, artifacts.Evaluation)
     return content, per_image.read(folder / artifacts.PER_IMAGE, remedy)
 
 
@@ -135,11 +196,11 @@ def _ceiling(
     """
     if ceiling is None or "absent" in ceiling:
         return ceiling
-    rows = ceiling_rows.describe(ceiling)
-    return ceiling_rows.draw(rows, labels) | {
+    rows = score_rows.describe(ceiling)
+    return score_rows.draw(rows, labels) | {
         "who": who,
         "scope": wording.ceiling_scope(ceiling),
-        "note": " ".join(ceiling_rows.notes(rows, ceiling, level)),
+        "note": " ".join(score_rows.notes(rows, ceiling, level)),
     }
 
 

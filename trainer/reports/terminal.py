@@ -12,7 +12,7 @@ from trainer import generated
 from trainer.evaluation import gate, wording
 from trainer.evaluation.compare import Result
 from trainer.evaluation.per_image import CENTER_BIAS, Scores
-from trainer.reports import ceiling_rows, score_rows
+from trainer.reports import score_rows
 
 MODELS = {
     "candidate": "candidate",
@@ -55,7 +55,7 @@ def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float, who:
     if "absent" in ceiling:
         console.print(Text(f"No ceiling of {who}: {ceiling['absent']}"), soft_wrap=True)
         return
-    rows = ceiling_rows.describe(ceiling)
+    rows = score_rows.describe(ceiling)
     cells = {
         row["metric"]: [row["start"], row["end"], *map(wording.share, row["shares"].values())] for row in rows
     }
@@ -63,7 +63,7 @@ def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float, who:
     title = f"Share of the way from the centre bias to {who}; {wording.percent(level)} confidence intervals"
     _print(console, title, columns, cells)
     console.print(Text(f"Scored on held-out observers of {wording.ceiling_scope(ceiling)}."), soft_wrap=True)
-    for note in ceiling_rows.notes(rows, ceiling, level):
+    for note in score_rows.notes(rows, ceiling, level):
         console.print(Text(note), soft_wrap=True)
 
 

@@ -6,12 +6,11 @@ import pathlib
 from typing import Any
 
 from trainer import accelerators, storage
-from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS, Manifest
+from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS, BaseConfig, Manifest, ModelConfig
 from trainer.config import NO_FILE, TrainConfig, with_recipe
 from trainer.errors import UserError, check
 from trainer.files import is_taken, read_json
 from trainer.models import weight_sources
-from trainer.records import BaseConfig, ModelConfig
 
 Path = str | os.PathLike[str]
 

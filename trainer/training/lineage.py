@@ -5,10 +5,9 @@ import os
 import pathlib
 from typing import Any
 
-from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, Manifest, code_version
+from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, BaseConfig, Manifest, code_version
 from trainer.config import TrainConfig
 from trainer.files import read_json
-from trainer.records import BaseConfig
 
 CHANGEABLE = (
     *("recipe", "epochs", "patience", "checkpoint_minutes", "precision", "accumulation", "profile_steps"),

@@ -18,8 +18,8 @@ from contextlib import suppress
 from typing import Self
 
 from trainer.errors import UserError
+from trainer.files import is_running, machine
 from trainer.folder import Folder
-from trainer.scratch import is_running, machine
 from trainer.training.exits import JOB
 
 OWNER = "owner.json"

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import pathlib
 import re
 import shutil
 import zlib
@@ -14,24 +15,99 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from trainer import accelerators, footprint
-from trainer.artifacts import HISTORY, MODEL_CONFIG, Manifest
+from trainer import accelerators, machine
+from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest
 from trainer.config import TrainConfig, with_batch, with_recipe
-from trainer.data import memory
-from trainer.errors import UserError, first_line
+from trainer.errors import UserError, check, first_line
 from trainer.files import replacing
 from trainer.model import build_model
+from trainer.models import weight_files, weight_sources
+from trainer.models.arrays import Array
+from trainer.models.load import assign_arrays, load_weights
 from trainer.models.saved_model import write_model
-from trainer.training import exits, initial, precision, strategy
+from trainer.training import exits, step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.checks import check_output, check_training
+from trainer.training.exits import watched
 from trainer.training.lineage import lineage
 from trainer.training.loop import Data, Loop
-from trainer.training.optimizer import build_optimizer
-from trainer.training.preemption import watched
-from trainer.training.step import Network
+from trainer.training.step import Network, build_optimizer
 from trainer.training.strategy import Devices
 from trainer.training.tensorboard import Board
+
+# MERGED, docstring was: """The initial weights of a network."""
+
+
+def initial_model(
+    config: TrainConfig, image_size: tuple[int, int], policy: str, base_model: str | os.PathLike[str] | None
+) -> keras.Model:
+    """A network with its initial weights.
+
+    They come from the base model if there is one, else from `config.initial_weights`: a VGG16 encoder (the other
+    layers Glorot-uniform, as in the reference), a whole network, or none (He-normal kernels in all layers, because
+    without an encoder the network does not learn from Glorot-uniform kernels; docs/log.md).
+
+    Args:
+        config: the settings.
+        image_size: (H, W) of the input in pixels.
+        policy: Keras precision policy.
+        base_model: folder of a model whose weights to start from.
+
+    Raises:
+        UserError: if weights are missing, cannot be downloaded, or belong to another network.
+    """
+    source = config.initial_weights
+    from_scratch = source == "none" and base_model is None
+    initializer = "he_normal" if from_scratch else "glorot_uniform"
+    model = build_model(image_size, policy, initializer, config.seed)
+    if base_model is not None:
+        load_weights(model, pathlib.Path(base_model) / WEIGHTS)
+    elif source == "imagenet":
+        assign_arrays(model, _imagenet(), "ImageNet's VGG16")
+    elif not from_scratch:
+        with weight_sources.opened(source) as weights:
+            assign_arrays(model, weight_files.read(weights.path).arrays, source)
+    return model
+
+
+def fingerprint(config: TrainConfig, base_model: str | os.PathLike[str] | None, expected: str = "") -> str:
+    """Digest of the weight file that `initial_model` reads; empty if it reads none.
+
+    Args:
+        config: the settings.
+        base_model: folder of a model whose weights to start from.
+        expected: required digest; empty for any.
+
+    Raises:
+        UserError: if weights are missing, or if their digest is not `expected`.
+    """
+    if base_model is not None:
+        return ""
+    source = config.initial_weights
+    digest = weight_sources.fingerprint_of_initial(source)
+    check(
+        not expected or digest == expected,
+        f"the weights at {source} changed since the run was planned (their digest was {expected}, now it is "
+        f"{digest or 'none'}); run the pipeline again",
+    )
+    return digest
+
+
+def _imagenet() -> list[Array]:
+    try:
+        network = keras.applications.VGG16(include_top=False, weights="imagenet")
+    except Exception as error:  # Keras passes on any error of its download and of h5py, even plain Exception
+        raise UserError(
+            f"Keras could not download the ImageNet weights of VGG16: {first_line(error)}. Without a network "
+            "connection, set initial_weights to the path of vgg16_weights_tf_dim_ordering_tf_kernels_notop.h5, or "
+            "to none"
+        ) from None
+    return [
+        Array.of(f"{layer.name}/{variable.name}", variable.numpy())
+        for layer in network.layers
+        for variable in layer.weights
+    ]
+
 
 LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError)
 """Errors that TensorFlow raises when a machine is lost."""
@@ -77,9 +153,9 @@ def train(
     manifest = check_training(config, dataset, output, base_model, accelerator)
     config = with_recipe(config, fine_tuning=base_model is not None)
     devices = _connect(config, accelerator)
-    resolved = precision.resolve(config.precision, devices)
+    resolved = step.resolve(config.precision, devices)
     config = _with_batch(config, manifest, devices, resolved, accelerator)
-    digest = initial.fingerprint(config, base_model, initial_weights_fingerprint)
+    digest = fingerprint(config, base_model, initial_weights_fingerprint)
     origin = lineage(config, manifest, resolved, base_model, digest)
     check_output(output, origin["identity"])
     _check_agreement(devices, origin["identity"])
@@ -129,7 +205,7 @@ def make_network(config: TrainConfig, manifest: Manifest, resolved: str, base_mo
     Raises:
         UserError: as `initial.initial_model`.
     """
-    model = initial.initial_model(config, manifest.image_size, precision.POLICIES[resolved], base_model)
+    model = initial_model(config, manifest.image_size, step.POLICIES[resolved], base_model)
     steps = manifest.counts["train"] // config.batch_size
     optimizer = build_optimizer(config, model, steps, resolved)
     return Network(model, optimizer)
@@ -162,15 +238,15 @@ def _with_batch(
     """The settings with the batch size in use, checked against data and devices."""
     images, replicas = manifest.counts["train"], devices.replicas
     chip = devices.chip or accelerators.UNNAMED[devices.kind]
-    batch_size = config.batch_size or footprint.default_batch(
+    batch_size = config.batch_size or accelerators.default_batch(
         chip, replicas, config.accumulation, images, manifest.image_size, resolved
     )
     config = with_batch(config, batch_size)
-    footprint.check_shares(config.batch_size, replicas, config.accumulation, images, accelerator)
+    accelerators.check_shares(config.batch_size, replicas, config.accumulation, images, accelerator)
     if devices.kind == "cpu":  # the system would kill a process that takes more memory, without an error message
-        machine = dataclasses.replace(accelerators.CPU, memory_bytes=memory.available_bytes() / replicas)
+        this = dataclasses.replace(accelerators.CPU, memory_bytes=machine.available_bytes() / replicas)
         batch = (config.batch_size, replicas, config.accumulation)
-        footprint.check_memory("this machine", machine, *batch, manifest.image_size, resolved)
+        accelerators.check_memory("this machine", this, *batch, manifest.image_size, resolved)
     return config
 
 
@@ -245,11 +321,11 @@ def _out_of_memory(
 ) -> str:
     share = config.batch_size // devices.replicas
     part = share // config.accumulation
-    largest = footprint.largest_batch(devices.chip, manifest.image_size, resolved) if devices.chip else part
+    largest = accelerators.largest_batch(devices.chip, manifest.image_size, resolved) if devices.chip else part
     fits = min(largest, part // 2)  # the estimate may be too high; half is a guess
     remedy = (
         f"{fits} may fit: set batch_size to {fits * devices.replicas * config.accumulation}, or accumulation to "
-        f"{footprint.parts(share, fits)} for the same batch"
+        f"{accelerators.parts(share, fits)} for the same batch"
         if fits
         else "prepare smaller images, or use a device with more memory"
     )

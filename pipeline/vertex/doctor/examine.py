@@ -6,9 +6,8 @@ from functools import partial
 
 from pipeline import grants
 from pipeline.graph import parameters
-from pipeline.graph.environment import Environment
+from pipeline.graph.environment import Environment, layered
 from pipeline.graph.parameters import PARAMETERS, Value
-from pipeline.graph.values import layered
 from pipeline.plan.plan import TrainingPlan
 from pipeline.registry.address import VERTEX, Address
 from pipeline.vertex import checks, images, submit
@@ -17,7 +16,7 @@ from pipeline.vertex.doctor.access import Caller, Other, Resource
 from pipeline.vertex.doctor.questions import MISSING, OK, UNKNOWN, Api, Finding, Question, UnansweredError, ask
 from trainer import datasets, storage
 from trainer.config import FetchConfig
-from trainer.downloads.addresses import addresses_in
+from trainer.downloads.servers import addresses_in
 from trainer.errors import UserError
 
 DEFAULT_ACCOUNT = "{}-compute@developer.gserviceaccount.com"

@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipeline import cloud
-from pipeline.plan import worker_pools
+from pipeline.plan import step
 from pipeline.plan.plan import TrainingPlan
-from pipeline.registry.labels import OWNER
+from pipeline.registry.versions import OWNER
 from pipeline.vertex.doctor.examine import Case
 from pipeline.vertex.doctor.questions import MISSING, OK, Finding
-from trainer import footprint, storage
+from trainer import accelerators, storage
 from trainer.errors import UserError, check
-from trainer.machine import BAD, Fact
-from trainer.probe import REPORT
+from trainer.probe import BAD, REPORT, Fact
 
 COMMAND = ["python", "-m", "trainer.probe"]
 RUN_S = 120.0
@@ -34,7 +33,7 @@ def choose(case: Case) -> TrainingPlan:
 
 def offer(plan: TrainingPlan) -> str:
     """A sentence with the machine, the time and the price of the job."""
-    seconds = footprint.START_SECONDS + RUN_S
+    seconds = accelerators.START_SECONDS + RUN_S
     hourly = plan.accelerator.usd_per_hour(plan.machines.provisioning)
     price = "a price that is not known here" if hourly is None else f"about {hourly * seconds / 3600:.2f} USD"
     machine = f"{plan.accelerator.machine_type}, {plan.machines.provisioning}"
@@ -85,10 +84,10 @@ def _job(case: Case, folder: str) -> dict[str, Any]:
     arguments = [f"--folder={folder}", f"--accelerator={plan.accelerator.name}"]
     image = case.environment.image_of(plan.accelerator.image)
     specification = {
-        "worker_pool_specs": worker_pools.worker_pool_specs(plan, image, COMMAND, arguments)[:1],
+        "worker_pool_specs": step.worker_pool_specs(plan, image, COMMAND, arguments)[:1],
         "scheduling": {
             "timeout": f"{TIMEOUT_S}s",
-            "strategy": worker_pools.scheduling_strategy(plan),
+            "strategy": step.scheduling_strategy(plan),
             "disable_retries": True,
         },
         "service_account": str(case.values["training_service_account"]),

@@ -1,9 +1,8 @@
 import pytest
 
 from pipeline.__main__ import main
-from pipeline.graph.environment import Environment, load_environment
+from pipeline.graph.environment import Environment, layered, load_environment, sample_settings
 from pipeline.graph.parameters import STEPS, steps_of, validate
-from pipeline.graph.values import layered, sample_settings
 from pipeline.local.prepare import prepare_run
 from pipeline.vertex.template import load
 from tests.vertex import LOCATION, PROJECT

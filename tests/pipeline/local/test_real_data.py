@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pipeline.registry.folder import LocalRegistry
+from pipeline.registry.numbered import LocalRegistry
 from tests.gcs import upload
 from trainer import artifacts, files
 from trainer.metric_table import DENSITY, METRICS, metrics_that_need

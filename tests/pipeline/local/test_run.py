@@ -22,7 +22,7 @@ from pipeline.graph.parameters import DATA, STEPS
 from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run, prepare_run
 from pipeline.local.progress import ANSI, Progress, StepView
 from pipeline.local.run import LOG, execute_run, print_stopped
-from pipeline.registry.folder import LocalRegistry
+from pipeline.registry.numbered import LocalRegistry
 from tests.consoles import printed
 from tests.leftovers import leave
 from tests.narrow import narrowed
@@ -34,10 +34,10 @@ from trainer.__main__ import main
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.evaluation.contestants import find_contestants
+from trainer.files import FETCH
 from trainer.loading import LOADING
 from trainer.model import build_model
 from trainer.models import pretrained, weight_sources
-from trainer.scratch import FETCH
 
 TIMEOUT_S = 600
 TEMPORARY = "temporary"

@@ -4,8 +4,8 @@ import pathlib
 
 import pytest
 
-from pipeline.plan.fit import check_outside_pod
-from pipeline.plan.places import check_places, check_writable, checkpoint_folder
+from pipeline.plan.plan import check_outside_pod
+from pipeline.plan.step import check_places, check_writable, checkpoint_folder
 from trainer.errors import UserError
 
 RUN, SALT = "0b3a7c52-6a5c-4c39-9d5e-1f1b1f4f8a01", "5d6ff1de-9c0b-4c36-8a0c-7d3c7e9b2a02"

@@ -12,7 +12,7 @@ from pipeline.plan.plan import (
     timeout_of,
 )
 from pipeline.plan.settings import AcceleratorConfig
-from trainer import footprint
+from trainer import accelerators
 from trainer.accelerators import ACCELERATORS
 from trainer.config import FetchConfig, TrainConfig
 from trainer.errors import UserError
@@ -168,7 +168,7 @@ def test_misfit_is_refused_with_numbers_and_a_remedy(accelerator, changes, messa
 
 def test_largest_batch_fits_and_the_next_does_not():
     row = ACCELERATORS["v5e-4"]
-    largest = footprint.largest_batch(row.chip, (240, 320), "bfloat16")
+    largest = accelerators.largest_batch(row.chip, (240, 320), "bfloat16")
     assert planned("v5e-4", batch_size=4 * largest).batch_per_replica == largest
     with pytest.raises(UserError, match=f"set batch_size to at most {4 * largest}, or accumulation to 2$"):
         planned("v5e-4", batch_size=4 * (largest + 1))

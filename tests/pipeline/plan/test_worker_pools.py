@@ -8,7 +8,7 @@ from google.protobuf import json_format
 
 from pipeline.plan.plan import DataSize, make_plan
 from pipeline.plan.settings import AcceleratorConfig
-from pipeline.plan.worker_pools import (
+from pipeline.plan.step import (
     accelerator_limit,
     accelerator_type,
     cpu,

@@ -6,7 +6,7 @@ import pytest
 import requests
 
 from pipeline.registry import staging
-from pipeline.registry.bucket import BucketRegistry
+from pipeline.registry.numbered import BucketRegistry
 from pipeline.registry.register import check_shared, connect
 from pipeline.registry.versions import NO_VERSION
 from tests.gcs import answering, refusing

@@ -11,7 +11,7 @@ import tempfile
 import pytest
 
 from pipeline.__main__ import main
-from pipeline.registry.folder import LocalRegistry
+from pipeline.registry.numbered import LocalRegistry
 from pipeline.registry.register import connect
 from pipeline.registry.versions import NO_VERSION
 from trainer import generated
@@ -57,7 +57,7 @@ def test_leftovers_of_a_killed_writer_are_removed(registry, model):
 
 AS_ANOTHER_USER = """
 import os, sys
-from pipeline.registry.folder import LocalRegistry
+from pipeline.registry.numbered import LocalRegistry
 from trainer.errors import reported
 
 registry = LocalRegistry.at(sys.argv[1])

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from pipeline.registry import labels
+from pipeline.registry import versions
 from trainer import generated
 from trainer.datasets import DATASETS
 from trainer.metric_table import METRICS
@@ -23,14 +23,14 @@ def record(**lineage):
 
 @pytest.mark.parametrize("run", ["msinet-1", "Ärger/Über Nacht", "x" * 200, ""])
 def test_labels_keep_to_googles_rules(run):
-    made = labels.of(record(run=run))
+    made = versions.of(record(run=run))
     assert all(re.fullmatch(KEY, key) for key in made)
     assert all(re.fullmatch(VALUE, value) for value in made.values())
 
 
 def test_labels_have_run_code_and_data():
     first, second, third, *_ = DATASETS
-    assert labels.of(record()) == {
+    assert versions.of(record()) == {
         "managed_by": "msinet-pipelines",
         "run": "msinet-2026-01-01",
         "code": "0-1-0-5f2a-dirty",
@@ -41,7 +41,7 @@ def test_labels_have_run_code_and_data():
 
 
 def test_description_says_why_and_from_what():
-    first, made, base, *others = labels.describe(record()).splitlines()
+    first, made, base, *others = versions.describe(record()).splitlines()
     assert first == "It is better."
     assert made == "Run Msinet-2026.01.01, code 0.1.0+5F2A-dirty."
     assert base == "base: salicon from gs://Data/Set.zip"
@@ -49,6 +49,6 @@ def test_description_says_why_and_from_what():
 
 
 def test_description_of_a_model_of_the_sample_set_says_so_first():
-    first, second, *_ = labels.describe(record(model={"source": "sample"})).splitlines()
+    first, second, *_ = versions.describe(record(model={"source": "sample"})).splitlines()
     assert first == generated.of_model({"source": "sample"})
     assert second == "It is better."

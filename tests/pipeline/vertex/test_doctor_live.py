@@ -12,7 +12,7 @@ from tests.vertex import DROP, SERVICE_ACCOUNT, write_config
 from tests.vertex_project import furnish
 from trainer import probe, storage
 from trainer.errors import UserError
-from trainer.machine import BAD, Fact
+from trainer.probe import BAD, Fact
 
 L4 = ("base_accelerator=l4", "base_batch_size=0")
 

@@ -8,7 +8,7 @@ import yaml
 
 from pipeline.__main__ import main
 from pipeline.graph import compile as compiling
-from pipeline.vertex import publish, submit
+from pipeline.vertex import submit, template
 from tests.vertex import DROP, write_config
 from trainer.errors import UserError
 
@@ -26,7 +26,7 @@ def test_upload_is_the_compiled_pipeline_with_its_tags(vertex, tmp_path, capsys)
 
 
 def test_published_version_is_submitted_by_its_digest(vertex, tmp_path):
-    address = publish.publish(vertex.environment)
+    address = template.publish(vertex.environment)
     config = write_config(vertex.environment, tmp_path)
     assert main(["submit", "--env", config, "--template", address, "base_epochs=2"]) == 0
     (request,) = vertex.sent("POST", "/pipelineJobs")
@@ -36,7 +36,7 @@ def test_published_version_is_submitted_by_its_digest(vertex, tmp_path):
 
 
 def test_same_pipeline_is_the_same_version(vertex):
-    assert publish.publish(vertex.environment, ["a"]) == publish.publish(vertex.environment, ["b"])
+    assert template.publish(vertex.environment, ["a"]) == template.publish(vertex.environment, ["b"])
     assert set(vertex.kept("tags")) == {"a", "b"}
 
 
@@ -52,7 +52,7 @@ def test_same_pipeline_is_the_same_version(vertex):
 def test_refused_upload_says_what_to_do(vertex, status, message):
     vertex.fail(status, message="Permission 'artifactregistry.repositories.uploadArtifacts' denied")
     with pytest.raises(UserError, match=message):
-        publish.publish(vertex.environment)
+        template.publish(vertex.environment)
     assert not vertex.kept("templates")
 
 
@@ -65,7 +65,7 @@ def test_missing_version_is_named(vertex):
 def test_credentials_are_needed_for_the_real_registry(vertex):
     environment = dataclasses.replace(vertex.environment, template_repository="https://us-kfp.pkg.dev/p/templates")
     with pytest.raises(UserError, match=r"there are no credentials.*gcloud auth application-default login"):
-        publish.publish(environment)
+        template.publish(environment)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_credentials_are_needed_for_the_real_registry(vertex):
 def test_mistake_is_named_before_anything_is_sent(vertex, repository, tags, message):
     environment = dataclasses.replace(vertex.environment, template_repository=repository)
     with pytest.raises(UserError, match=message):
-        publish.publish(environment, tags)
+        template.publish(environment, tags)
     assert not vertex.requests
 
 
@@ -89,6 +89,6 @@ def test_tokens_of_kfp_in_the_home_folder_are_not_sent_to_loopback(vertex, monke
     path = tmp_path / "registry_credentials.json"
     path.write_text('"secret"')
     monkeypatch.setattr("kfp.registry.registry_client.LOCAL_REGISTRY_CREDENTIAL", str(path))
-    publish.publish(vertex.environment)
+    template.publish(vertex.environment)
     assert "secret" not in str(vertex.requests[0].headers)
     assert not list(pathlib.Path.cwd().glob("msinet_*.yaml"))

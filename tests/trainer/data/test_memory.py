@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer.data import memory
+from trainer.machine import PROC, available_bytes
 
 MEMINFO = """MemTotal:       24689768 kB
 MemFree:         1000000 kB
@@ -27,14 +27,14 @@ def machine(tmp_path):
             folder.mkdir(parents=True, exist_ok=True)
             for name, text in files.items():
                 (folder / name).write_text(f"{text}\n")
-        return memory.available_bytes(tmp_path / "proc", tmp_path / "cgroups")
+        return available_bytes(tmp_path / "proc", tmp_path / "cgroups")
 
     return write
 
 
 def test_without_procfs_half_of_the_memory_is_available(tmp_path):
-    total = int((memory.PROC / "meminfo").read_text().split()[1]) * 1024
-    assert memory.available_bytes(tmp_path) == pytest.approx(total / 2, rel=0.05)
+    total = int((PROC / "meminfo").read_text().split()[1]) * 1024
+    assert available_bytes(tmp_path) == pytest.approx(total / 2, rel=0.05)
 
 
 def second(limit, current, inactive_file):
@@ -84,4 +84,4 @@ def test_a_group_above_its_limit_leaves_nothing(machine):
 
 
 def test_this_machine_has_available_memory():
-    assert 0 < memory.available_bytes() < 2**50
+    assert 0 < available_bytes() < 2**50

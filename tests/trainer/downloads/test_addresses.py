@@ -1,6 +1,6 @@
 import pytest
 
-from trainer.downloads.addresses import addresses_in, checked_addresses, place_of, without_queries
+from trainer.downloads.servers import addresses_in, checked_addresses, place_of, without_queries
 from trainer.errors import UserError
 from trainer.text import SHOWN, shown
 

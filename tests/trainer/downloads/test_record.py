@@ -11,7 +11,7 @@ from tests.small_sources import zipped
 from tests.trainer.downloads.test_places import publish
 from trainer import datasets
 from trainer.__main__ import main
-from trainer.downloads.record import record, table
+from trainer.downloads.cache import record, table
 from trainer.errors import UserError
 
 SUM = "a" * 64

@@ -9,7 +9,7 @@ import pytest
 from tests.prepared import write_prepared
 from trainer import artifacts
 from trainer.data import tfrecords
-from trainer.evaluation import ceiling, confidence, observers, wording
+from trainer.evaluation import ceiling, confidence, wording
 from trainer.evaluation.background import Background, content
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
@@ -57,7 +57,7 @@ def result(folder):
 def test_every_metric_has_scores_intervals_and_a_share(result):
     assert (result["n_images"], result["n_too_few"], result["n_observers"]) == (5, 0, [4, 4.0, 4])
     assert list(result[LEAVE_ONE_OUT]["shares"]["candidate"]) == metrics_that_need(FIXATIONS)
-    for protocol, metrics in observers.PROTOCOLS.items():
+    for protocol, metrics in ceiling.PROTOCOLS.items():
         scores = result[protocol]
         assert set(scores["means"]) == set(scores["intervals"]) == {"candidate", CENTER_BIAS, OBSERVERS}
         assert set(scores["shares"]) == {"candidate"}
@@ -75,16 +75,16 @@ def test_scores_are_the_means_over_images_and_their_observers(folder, result):
     """Each image and left-out observer again, one after another."""
     examples = list(tfrecords.read(folder, "valid"))
     background = Background(folder, examples)
-    choice = observers.Choice(**result[LEAVE_ONE_OUT]["choices"]["nss"][0])
+    choice = ceiling.Choice(**result[LEAVE_ONE_OUT]["choices"]["nss"][0])
     means = []
     for example in examples:
-        image = observers.Observed.of(example, background)
+        image = ceiling.Observed.of(example, background)
         scores = []
         for left_out in range(4):
             others = [other for other in range(4) if other != left_out]
             prediction = image.predict(others, [choice])[choice]
             truth = image.truth([left_out], None)
-            scores.append(observers.score_maps({"nss": prediction}, truth)["nss"])
+            scores.append(ceiling.score_maps({"nss": prediction}, truth)["nss"])
         means.append(np.mean(scores))
     assert result[LEAVE_ONE_OUT]["means"][OBSERVERS]["nss"] == pytest.approx(np.mean(means))
     interval = result[LEAVE_ONE_OUT]["intervals"][OBSERVERS]["nss"]
@@ -118,7 +118,7 @@ def test_each_half_of_a_test_set_is_scored_with_the_choices_of_the_other(folder,
         assert chosen == {
             metric: both[example.index % 2] for metric, both in result[SPLIT_HALF]["choices"].items()
         }
-        image = observers.Observed.of(example, background)
+        image = ceiling.Observed.of(example, background)
         scores = ceiling._score(image, SPLIT_HALF, example.index, fitted, {})
         klds.append(scores[OBSERVERS]["kld"])
     assert result[SPLIT_HALF]["means"][OBSERVERS]["kld"] == pytest.approx(np.mean(klds))
@@ -130,13 +130,11 @@ def test_the_choice_is_the_best_on_training_images(folder):
     examples = tfrecords.some(folder, "train", ceiling.FITTED_ON)
     background = Background(folder, examples)
     tables = [
-        ceiling._of_choices(
-            observers.Observed.of(example, background), SPLIT_HALF, example.index, fitted.truth_blur
-        )
+        ceiling._of_choices(ceiling.Observed.of(example, background), SPLIT_HALF, example.index, fitted.truth_blur)
         for example in examples
     ]
     kld = list(METRICS).index("kld")
-    best = observers.CHOICES.index(fitted.choices[SPLIT_HALF]["kld"])
+    best = ceiling.CHOICES.index(fitted.choices[SPLIT_HALF]["kld"])
     assert np.mean(tables, axis=0)[:, kld].argmin() == best
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from trainer import metrics
-from trainer.evaluation.observers import (
+from trainer.evaluation.ceiling import (
     LONGER_SIDE_PX,
     PROTOCOLS,
     Choice,

@@ -24,7 +24,7 @@ from tests.narrow import narrowed, quick_trainings
 from tests.narrow_tasks import sitecustomize
 from tests.prepared import write_prepared
 from tests.small_sources import zipped
-from trainer import datasets, isolated, scratch
+from trainer import datasets, files, isolated
 from trainer.__main__ import main
 from trainer.artifacts import MODEL_CONFIG, WEIGHTS
 from trainer.errors import UserError
@@ -333,7 +333,7 @@ def test_without_a_cache_the_model_is_removed_with_the_process(internet, graph, 
 def test_what_a_killed_import_left_is_removed_by_the_next(internet, graph, cached):
     publish(internet, "osie", {"model_osie_cpu.pb": graph})
     model = find_model("author:osie")
-    left = leave(scratch.PARTIAL, model.parent)
+    left = leave(files.PARTIAL, model.parent)
     model.rename(left / model.name)
     assert find_model("author:osie") == model
     assert (model / WEIGHTS).is_file()

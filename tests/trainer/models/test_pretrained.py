@@ -28,7 +28,7 @@ from trainer.models.answering import PHOTOGRAPHS
 from trainer.models.find import find_model
 from trainer.training import lineage
 from trainer.training.checks import check_training
-from trainer.training.initial import fingerprint, initial_model
+from trainer.training.train import fingerprint, initial_model
 
 ROOT = pathlib.Path(__file__).parents[3]
 SAID = "model: pretrained (MSI-Net, trained on "

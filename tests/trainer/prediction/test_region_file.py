@@ -11,8 +11,7 @@ import pytest
 import trainer.demo
 from tests.browser import chromium
 from trainer.errors import UserError
-from trainer.prediction.region_file import read_regions
-from trainer.prediction.regions import Measure, Region
+from trainer.prediction.regions import Measure, Region, read_regions
 
 REGIONS = [Region("buy, now: here", 20, 300, 160, 48), Region("logo", 5, 2, 20, 8)]
 SAVED = """async ([address, regions]) => {

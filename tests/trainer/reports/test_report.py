@@ -18,7 +18,7 @@ from trainer.errors import UserError
 from trainer.evaluation import wording
 from trainer.evaluation.confidence import Share
 from trainer.metric_table import METRICS
-from trainer.reports import ceiling_rows, pages, report, score_rows, verdict
+from trainer.reports import pages, report, score_rows
 from trainer.reports.curve import write_curve
 from trainer.reports.preview import write_preview
 
@@ -182,7 +182,7 @@ def test_report_shows_the_gains_and_their_significance(page, evaluation):
 )
 def test_report_opens_with_the_verdict(changes, registers, headline):
     both = {"passed_baseline": True, "model_configs": {"candidate": None, "champion": None}}
-    assert verdict.headline(both | changes, registers)[1] == headline
+    assert report.headline(both | changes, registers)[1] == headline
 
 
 def test_page_of_the_command_does_not_claim_that_the_model_is_registered(evaluated, tmp_path):
@@ -346,7 +346,7 @@ def test_bars_from_the_centre_bias_to_people_hold_every_share():
     shares = {"candidate": Share(0.8, 0.7, 0.9), "champion": Share(5.0, -3.0, 9.0)}
     none = dict.fromkeys(labels, Share(None, None, None))
     rows = [{"label": "A", "shares": shares}, {"label": "B", "shares": none}]
-    drawn = ceiling_rows.draw(rows, labels)
+    drawn = score_rows.draw(rows, labels)
     candidate, champion = drawn["rows"][0]["marks"]
     assert 0 < drawn["start"] < candidate["left"] < candidate["dot"] < drawn["end"] < 100
     scale = drawn["end"] - drawn["start"]
@@ -354,4 +354,4 @@ def test_bars_from_the_centre_bias_to_people_hold_every_share():
     assert (champion["left"] >= 0, champion["left"] + champion["width"]) == (True, 100)
     assert [mark["text"] for mark in drawn["rows"][1]["marks"]] == ["undefined"] * 2
     assert all("dot" not in mark for mark in drawn["rows"][1]["marks"])
-    assert ceiling_rows.undefined(rows) == ["B"]
+    assert score_rows.undefined(rows) == ["B"]

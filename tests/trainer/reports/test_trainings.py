@@ -2,7 +2,7 @@
 
 from trainer import generated
 from trainer.config import SAMPLE
-from trainer.reports.trainings import columns
+from trainer.reports.pages import columns
 
 FIRST = {"dataset": "salicon", "source": "gs://data/salicon"}
 SECOND = {"dataset": "osie", "source": "gs://data/osie", "base_model": FIRST}

@@ -12,7 +12,7 @@ from tests.weight_files import by_layer, write_legacy
 from trainer.artifacts import WEIGHTS
 from trainer.config import TrainConfig
 from trainer.errors import UserError
-from trainer.training.initial import initial_model
+from trainer.training.train import initial_model
 
 SIZE = (16, 16)
 

@@ -9,11 +9,11 @@ import threading
 import pytest
 
 from trainer.training import exits
-from trainer.training.preemption import watched
+from trainer.training.exits import watched
 
 LOOP = """
 import sys, time
-from trainer.training.preemption import watched
+from trainer.training.exits import watched
 with watched() as stop:
     print("ready", flush=True)
     while not stop.requested:

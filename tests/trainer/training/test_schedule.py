@@ -7,7 +7,7 @@ import pytest
 
 from trainer.config import LEARNING_RATE_SCALING, TrainConfig, with_batch
 from trainer.errors import UserError
-from trainer.training.schedule import SCALING, learning_rate
+from trainer.training.step import SCALING, learning_rate
 
 STEPS = 20
 """Steps of an epoch."""

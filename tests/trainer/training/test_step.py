@@ -11,9 +11,9 @@ import tensorflow as tf
 from tests import determinism, rounding
 from tests.golden.inputs import fixation_map, image
 from tests.narrow import narrowed
-from trainer import convolution, pooling
+from trainer import convolution, layers
 from trainer.model import build_model
-from trainer.training import precision, step
+from trainer.training import step
 
 pytestmark = pytest.mark.numerics
 SIZE = (32, 40)
@@ -40,7 +40,7 @@ def network(policy="float32"):
 
 
 def optimizer_of(model, resolved="float32"):
-    made = precision.scaled(keras.optimizers.Adam(1e-4), resolved)
+    made = step.scaled(keras.optimizers.Adam(1e-4), resolved)
     made.build(model.trainable_variables)
     return made
 
@@ -107,7 +107,7 @@ def test_share_of_a_replica_is_over_the_global_batch(batch, whole):
 
 def test_step_as_on_a_gpu_is_that_of_a_processor(batch, exact, monkeypatch):
     """XLA compiles with deterministic operations."""
-    monkeypatch.setattr(pooling, "own_gradient", True)
+    monkeypatch.setattr(layers, "own_gradient", True)
     monkeypatch.setattr(convolution, "chip", True)
     model = network("float64")
     compute = functools.partial(step.gradients, model, optimizer_of(model), batch_size=4)
@@ -132,11 +132,11 @@ def test_float32_has_the_gradients_of_float64_but_for_activations_that_rounding_
 def test_half_precision_points_the_same_way(batch, resolved, monkeypatch):
     full = full_network()
     whole = step.gradients(full, optimizer_of(full), batch, batch_size=4)
-    model = full_network(precision.POLICIES[resolved])
+    model = full_network(step.POLICIES[resolved])
     optimizer = optimizer_of(model, resolved)
     compute = functools.partial(step.gradients, model, optimizer, batch_size=4)
     # TensorFlow's own CPU kernels have no gradient of dilated convolutions in float16.
-    monkeypatch.setattr(pooling, "own_gradient", resolved == "float16")
+    monkeypatch.setattr(layers, "own_gradient", resolved == "float16")
     loss, computed = tf.function(compute, jit_compile=resolved == "float16")(batch)
     assert {variable.dtype for variable in model.variables} == {"float32"}
     assert float(loss) == pytest.approx(float(whole[0]), rel=0.05)

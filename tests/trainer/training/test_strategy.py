@@ -6,10 +6,10 @@ import resource
 import pytest
 import tensorflow as tf
 
-from trainer import cpu, loading
+from trainer import loading, machine
 from trainer.accelerators import ACCELERATORS, get
 from trainer.errors import UserError
-from trainer.training import precision, strategy
+from trainer.training import step, strategy
 from trainer.training.strategy import Cluster, Devices
 
 VERTEX = {"cluster": {"chief": ["a:2222"], "worker": ["b:2222", "c:2222"], "ps": ["server:2222"]}}
@@ -115,7 +115,7 @@ def devices(kind, name=""):
 @pytest.mark.parametrize("name", [name for name in ACCELERATORS if name != "cpu"])
 def test_automatic_precision_is_the_tables(name):
     row = get(name)
-    assert precision.resolve("auto", devices(row.image, name)) == row.chip.precision
+    assert step.resolve("auto", devices(row.image, name)) == row.chip.precision
     assert row.chip.precision in row.chip.flops
 
 
@@ -135,10 +135,10 @@ def test_automatic_precision_of_a_cpu_follows_its_instructions(monkeypatch, tmp_
     if limit:
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
     (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
-    monkeypatch.setattr(cpu, "CPU_INFO", tmp_path / "cpuinfo")
-    assert precision.resolve("auto", devices("cpu")) == expected
+    monkeypatch.setattr(machine, "CPU_INFO", tmp_path / "cpuinfo")
+    assert step.resolve("auto", devices("cpu")) == expected
 
 
 @pytest.mark.parametrize("asked", ["float32", "bfloat16", "float16"])
 def test_precision_that_is_asked_for_is_taken(asked):
-    assert precision.resolve(asked, devices("cpu")) == asked
+    assert step.resolve(asked, devices("cpu")) == asked

@@ -14,15 +14,14 @@ import tensorflow as tf
 
 from tests.narrow import quick_trainings, unexported
 from tests.prepared import write_prepared
-from trainer import footprint, recipes
+from trainer import accelerators, machine, recipes
 from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, WEIGHTS, Manifest
 from trainer.config import TrainConfig, with_batch
-from trainer.data import memory
 from trainer.errors import UserError
 from trainer.models import weight_sources
 from trainer.models.load import load_model
 from trainer.training import loop
-from trainer.training.compiled import Compiled
+from trainer.training.loop import Compiled
 from trainer.training.strategy import Devices
 from trainer.training.train import train
 
@@ -295,8 +294,8 @@ def test_batch_larger_than_the_training_set_is_refused(dataset, quick, tmp_path)
 
 
 def test_batch_too_large_for_the_memory_is_refused_with_the_size_that_fits(dataset, quick, tmp_path):
-    share = 0.3 * memory.available_bytes() / footprint.MEMORY_BYTES["float32"]
-    side = int((share * footprint.PIXELS) ** 0.5) // 8 * 8
+    share = 0.3 * machine.available_bytes() / accelerators.MEMORY_BYTES["float32"]
+    side = int((share * accelerators.PIXELS) ** 0.5) // 8 * 8
     copy = shutil.copytree(dataset, tmp_path / "prepared")
     dataclasses.replace(Manifest.load(copy), image_size=(side, side)).save(copy)
     config = dataclasses.replace(CONFIG, batch_size=6, precision="float32")

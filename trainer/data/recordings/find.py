@@ -14,7 +14,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from trainer.artifacts import SPLITS, TEST
-from trainer.config import FetchConfig
+from trainer.config import FetchConfig, parse_columns
 from trainer.data import layout
 from trainer.data.gaze import Fixations, Gaze, Points
 from trainer.data.layout import Found, Item
@@ -35,7 +35,6 @@ from trainer.data.recordings.splits import (
 )
 from trainer.datasets import Dataset
 from trainer.errors import UserError, check, some
-from trainer.recordings import parse_columns
 from trainer.sources import Member
 
 Numbers = NDArray[np.int64]

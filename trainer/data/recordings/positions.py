@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.config import FetchConfig
+from trainer.config import FetchConfig, parse_screen_size
 from trainer.data.recordings.columns import DEGREES, FRACTION, IMAGE, PIXELS, SCREEN, Columns
 from trainer.errors import UserError
-from trainer.recordings import parse_screen_size
 
 Floats = NDArray[np.float64]
 

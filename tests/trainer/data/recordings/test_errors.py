@@ -9,7 +9,7 @@ import pytest
 
 from tests.small_sources import density_map, save
 from tests.trainer.data.recordings.recorded import SIZE, plain_rows, rows, understand, write_images, write_table
-from trainer import recordings
+from trainer import config
 from trainer.config import FetchConfig
 from trainer.data import fetch
 from trainer.data.recordings import table
@@ -242,8 +242,8 @@ def test_settings_that_are_malformed(settings, message):
 
 def test_settings_of_recordings_for_another_dataset():
     with pytest.raises(UserError, match=r"blur_px .* salicon"):
-        recordings.check_used([FetchConfig("salicon", blur_px=3.0)])
-    recordings.check_used([FetchConfig("salicon", blur_px=3.0), FetchConfig("custom", blur_px=3.0)])
+        config.check_used([FetchConfig("salicon", blur_px=3.0)])
+    config.check_used([FetchConfig("salicon", blur_px=3.0), FetchConfig("custom", blur_px=3.0)])
 
 
 def test_recordings_have_no_public_place_and_no_sample(tmp_path):
