@@ -26,6 +26,8 @@ from trainer.files import UNFINISHED
 SPEC = mounting.ROOT / "pipeline.yaml"
 RUN = "msinet-1"
 REGISTRY = "gs://{bucket}/registry"
+ON_CPUS = {"accelerator": "cpu", "base_model_uri": ""}
+"""Parameters in place of those that configs/vertex.toml has for a run on Vertex AI."""
 
 
 class Tasks:
@@ -77,7 +79,8 @@ def run_pipeline(image, folder):
 
         spec = next(yaml.safe_load_all(SPEC.read_text()))
         backend = Backend(spec, f"gs://{bucket.name}/root/{RUN}", mount, start)
-        backend.run(**load_environment("sample").parameters, registry=REGISTRY.format(bucket=bucket.name))
+        sample = load_environment("sample").parameters
+        backend.run(**ON_CPUS, **sample, registry=REGISTRY.format(bucket=bucket.name))
         names = {blob.name for blob in bucket.list_blobs()}
         assert len([name for name in names if re.fullmatch(r"registry/msinet/1/.*/version\.json", name)]) == 1, (
             names
