@@ -191,7 +191,7 @@ class Loop:
                 progress.loss_sum += float(step_losses.sum(dtype=np.float64))
                 progress.seconds += seconds
                 meter.add(steps, seconds, float(waited))
-                self.board.chunk(done + steps, step_losses, self.network.optimizer, meter)
+                self.board.chunk(done + steps, step_losses, self.network.optimizer, meter.scalars)
                 loss = f"loss {progress.loss_sum / progress.step:.4f}"
                 tracker.advance(steps, ", ".join(filter(None, [loss, meter.text])))
                 self._synchronize(steps, seconds)

@@ -49,8 +49,8 @@ def test_chunk_and_epoch_are_read_back_at_their_steps(tmp_path, optimizer, meter
     with Board(str(tmp_path / "logs")) as board:
         assert not board.quiet
         board.step_done(0)
-        board.chunk(5, np.array([1.0, 2.0]), optimizer, meter)
-        board.chunk(10, np.array([0.5]), optimizer, meter)
+        board.chunk(5, np.array([1.0, 2.0]), optimizer, meter.scalars)
+        board.chunk(10, np.array([0.5]), optimizer, meter.scalars)
         board.epoch(1, 10, {"loss": 1.25, "valid_loss": 0.75, "seconds": 9.0, "best": True})
     curves = scalars(tmp_path / "logs")
     assert curves["training/loss"] == {5: 1.5, 10: 0.5}
@@ -77,7 +77,7 @@ def test_schedule_and_loss_scale_are_those_of_the_next_step(tmp_path, meter):
     optimizer.build([weight])
     optimizer.apply([tf.constant([1.0])])
     with Board(str(tmp_path)) as board:
-        board.chunk(1, np.array([1.0]), optimizer, meter)
+        board.chunk(1, np.array([1.0]), optimizer, meter.scalars)
     assert scalars(tmp_path)["training/learning_rate"] == {1: 0.75}
     assert scalars(tmp_path)["training/loss_scale"] == {1: 1024}
 
@@ -94,7 +94,7 @@ def test_events_can_be_read_while_the_board_is_open(tmp_path, optimizer, meter, 
         deadline, step = time.monotonic() + 20, 0
         while "training/loss" not in scalars(tmp_path):
             step += 1
-            board.chunk(step, np.array([2.0]), optimizer, meter)
+            board.chunk(step, np.array([2.0]), optimizer, meter.scalars)
             assert time.monotonic() < deadline
             time.sleep(0.01)
 
@@ -105,7 +105,7 @@ def test_a_file_is_complete_when_its_time_is_over(tmp_path, optimizer, meter, mo
         deadline, step = time.monotonic() + 20, 0
         while "training/loss" not in scalars(tmp_path):  # flushed by nothing else: FLUSH_S and BUFFERED are larger
             step += 1
-            board.chunk(step, np.array([2.0]), optimizer, meter)
+            board.chunk(step, np.array([2.0]), optimizer, meter.scalars)
             assert step < tensorboard.BUFFERED / 10
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -115,11 +115,11 @@ def test_history_of_a_resumed_run_is_that_of_the_last_start(tmp_path, optimizer,
     with Board(str(tmp_path)) as board:
         board.step_done(0)
         for step in (2, 4, 6, 8):
-            board.chunk(step, np.array([1.0]), optimizer, meter)
+            board.chunk(step, np.array([1.0]), optimizer, meter.scalars)
         board.epoch(1, 8, {"loss": 1.0, "valid_loss": 1.0, "seconds": 1.0})
     with Board(str(tmp_path)) as board:  # from a checkpoint after step 4
         board.step_done(4)
-        board.chunk(7, np.array([3.0]), optimizer, meter)
+        board.chunk(7, np.array([3.0]), optimizer, meter.scalars)
     assert scalars(tmp_path)["training/loss"] == {2: 1, 4: 1, 7: 3}
     assert scalars(tmp_path).get("epoch/loss", {}) == {}
 
@@ -128,7 +128,7 @@ def test_many_files_are_one_history(tmp_path, optimizer, meter, monkeypatch):
     monkeypatch.setattr(tensorboard, "FILE_S", 0.0)
     with Board(str(tmp_path)) as board:
         for step in range(1, 21):
-            board.chunk(step, np.array([float(step)]), optimizer, meter)
+            board.chunk(step, np.array([float(step)]), optimizer, meter.scalars)
     assert len(list(tmp_path.iterdir())) > 10
     assert scalars(tmp_path)["training/loss"] == {step: step for step in range(1, 21)}
 
@@ -228,7 +228,7 @@ def test_board_without_a_folder_does_nothing(optimizer, meter):
         board.step_done(0)
         assert board.quiet
         assert board.until(0, 7) == 7
-        board.chunk(1, np.array([1.0]), optimizer, meter)
+        board.chunk(1, np.array([1.0]), optimizer, meter.scalars)
         board.epoch(1, 1, {"loss": 1.0, "valid_loss": 1.0, "seconds": 1.0})
         board.images(1, np.zeros((0, 8, 8, 3)), np.zeros((0, 8, 8, 1)), np.zeros((0, 8, 8, 1)))
 
@@ -259,10 +259,10 @@ def test_board_stops_logging_with_one_warning_if_its_folder_is_lost(
         (tmp_path / "logs").write_text("")
         deadline = time.monotonic() + 20
         while not board.quiet:
-            board.chunk(1, np.array([1.0]), optimizer, meter)
+            board.chunk(1, np.array([1.0]), optimizer, meter.scalars)
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        board.chunk(2, np.array([1.0]), optimizer, meter)
+        board.chunk(2, np.array([1.0]), optimizer, meter.scalars)
     assert capsys.readouterr().out.count("the training continues without TensorBoard") == 1
 
 
@@ -275,7 +275,7 @@ def test_storage_that_hangs_holds_up_neither_the_training_nor_its_end(
     start = time.monotonic()
     with Board(str(tmp_path)) as board:
         for step in range(1, 4):
-            board.chunk(step, np.array([1.0]), optimizer, meter)
+            board.chunk(step, np.array([1.0]), optimizer, meter.scalars)
     assert time.monotonic() - start < 30
     storage_works.set()
     assert "takes longer than 0.1 s; the training continues without TensorBoard" in capsys.readouterr().out
