@@ -15,7 +15,7 @@ from tensorboard.backend.event_processing.plugin_event_accumulator import EventA
 from trainer import storage
 from trainer.errors import UserError
 from trainer.training import tensorboard
-from trainer.training.meter import Meter, memory_bytes, timed_next
+from trainer.training.loop import Meter, memory_bytes, timed_next
 from trainer.training.tensorboard import GAP_PX, Board
 
 
