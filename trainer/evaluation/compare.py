@@ -122,7 +122,7 @@ def _verdict(label: str, first: str, differences: dict[str, Difference], metric:
         return f"{label} has the same {name} as {first} on every image."
     if gain.low is None:
         return f"{wording.too_few(gain.n_images, level)}; the {name} of {label} and {first} cannot be compared."
-    low, high, p_value = wording.signed(gain.low), wording.signed(gain.high), wording.p_value(gain.p_adjusted)
+    low, high, p_value = wording.signed(gain.low), wording.signed(gain.high), wording.p_value_text(gain.p_adjusted)
     numbers = (
         f"gain {wording.signed(gain.mean)}, {wording.percent(level)} confidence interval "
         f"{low} to {high}, p {p_value if '<' in p_value else f'= {p_value}'}; better on "

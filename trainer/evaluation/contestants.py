@@ -22,7 +22,7 @@ RUN_EVALUATION = "evaluate-model/evaluation"
 """Relative to the folder of a run's attempt."""
 RESERVED = {per_image.CENTER_BIAS, per_image.UNIFORM, "stimulus", "density"}
 """Names that tables and pictures use for something else than a model."""
-REMEDY = "evaluate the model again"
+EVALUATE_AGAIN = "evaluate the model again"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,8 +122,8 @@ def _evaluation_of(run: pathlib.Path) -> pathlib.Path:
 
 def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path | None = None) -> Contestant:
     """The candidate of an evaluation folder; its model is in `model`, or else where the evaluation says."""
-    content = files.read_json(folder / artifacts.EVALUATION, REMEDY, artifacts.Compared)
-    tables = per_image.read(folder / artifacts.PER_IMAGE, REMEDY)
+    content = files.read_json(folder / artifacts.EVALUATION, EVALUATE_AGAIN, artifacts.Compared)
+    tables = per_image.read(folder / artifacts.PER_IMAGE, EVALUATE_AGAIN)
     try:
         measured = {
             dataset: Measured(
@@ -134,7 +134,7 @@ def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path 
         path = model or pathlib.Path(content["model_folders"][per_image.CANDIDATE])
         facts = {"evaluation": str(folder), "model": str(path), "code": content["code_version"]}
     except KeyError as error:
-        raise UserError(f"{folder} is from an earlier version (it has no {error}); {REMEDY}") from None
+        raise UserError(f"{folder} is from an earlier version (it has no {error}); {EVALUATE_AGAIN}") from None
     existing = path if (path / artifacts.WEIGHTS).is_file() else None
     return Contestant(label, name, existing, measured, facts)
 

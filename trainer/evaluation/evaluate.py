@@ -58,9 +58,9 @@ def evaluate(
         UserError: a folder is not valid, the gate's metric cannot be computed, or a prediction is not finite.
     """
     manifests, decides = _check(config, datasets, pathlib.Path(output))
-    training = held_out.trained_on([*datasets.values(), *trained_on], _model_config(candidate))
+    training = held_out.training_data([*datasets.values(), *trained_on], _model_config(candidate))
     left_out = {
-        name: held_out.seen(datasets[name], training)
+        name: held_out.overlap(datasets[name], training)
         for name, manifest in manifests.items()
         if manifest.is_test_set
     }
@@ -97,7 +97,7 @@ def _check(
         raise UserError("no dataset to evaluate on; name at least one prepared folder")
     check_output(output)
     manifests = artifacts.load_manifests(datasets)
-    decides = held_out.deciding(config.gate_on, manifests)
+    decides = held_out.deciding_dataset(config.gate_on, manifests)
     if config.gate in metrics_that_need(FIXATIONS) and not manifests[decides].has_fixations:
         raise UserError(
             f"the gate {config.gate} needs fixations, but dataset {decides} has only maps; choose one of "
@@ -162,7 +162,7 @@ def _conclude(
 ) -> dict[str, Any]:
     """The content of `artifacts.EVALUATION`: the results on each dataset, and the decision.
 
-    `compared` is that of `held_out.caution`.
+    `compared` is that of `held_out.test_caution`.
     """
     deciding = results[decides]
     gains = {metric: confidence.Gain(**gain) for metric, gain in deciding["gains"].items()}
@@ -174,9 +174,9 @@ def _conclude(
     for name, result in results.items():
         manifest, title = result["manifest"], wording.images_of(name)
         if artifacts.TEST in manifest["counts"]:
-            remarks.append(held_out.leak(title, result["left_out"], result["n_images"]))
+            remarks.append(held_out.overlap_note(title, result["left_out"], result["n_images"]))
             remarks += [
-                held_out.caution(NAMES[model], model_config, manifest, compared)
+                held_out.test_caution(NAMES[model], model_config, manifest, compared)
                 for model, model_config in model_configs.items()
             ]
         elif name == decides:

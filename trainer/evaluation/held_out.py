@@ -12,7 +12,7 @@ from trainer.errors import UserError, some
 Path = str | os.PathLike[str]
 
 
-def deciding(gate_on: str, manifests: Mapping[str, Manifest]) -> str:
+def deciding_dataset(gate_on: str, manifests: Mapping[str, Manifest]) -> str:
     """Name of the dataset that decides: the first one to train on, or the first test set if `gate_on` is `test`.
 
     Raises:
@@ -37,10 +37,10 @@ def center_bias_folder(folders: Mapping[str, Path], manifests: Mapping[str, Mani
     it is a test set, which has no training images.
     """
     own = manifests[name].is_test_set
-    return pathlib.Path(folders[deciding("finetune", manifests) if own else name])
+    return pathlib.Path(folders[deciding_dataset("finetune", manifests) if own else name])
 
 
-def trained_on(folders: Iterable[Path], model_config: Mapping[str, Any] | None) -> list[Path]:
+def training_data(folders: Iterable[Path], model_config: Mapping[str, Any] | None) -> list[Path]:
     """Find the prepared datasets that a model may have been trained on.
 
     Args:
@@ -59,7 +59,7 @@ def trained_on(folders: Iterable[Path], model_config: Mapping[str, Any] | None) 
     ]
 
 
-def seen(folder: Path, training: Sequence[Path]) -> list[str]:
+def overlap(folder: Path, training: Sequence[Path]) -> list[str]:
     """Names of the images of a test set that are also in prepared datasets to train on, in either of their splits.
 
     Images are the same if their pixels are. Validation images count because they choose the best epoch.
@@ -80,7 +80,7 @@ def seen(folder: Path, training: Sequence[Path]) -> list[str]:
     return names
 
 
-def leak(title: str, names: Sequence[str], n_images: int) -> str:
+def overlap_note(title: str, names: Sequence[str], n_images: int) -> str:
     """A sentence about the images that were left out; empty if none was.
 
     Args:
@@ -97,7 +97,7 @@ def leak(title: str, names: Sequence[str], n_images: int) -> str:
     )
 
 
-def caution(
+def test_caution(
     model: str, model_config: Mapping[str, Any] | None, manifest: Mapping[str, Any], compared: Mapping[str, float]
 ) -> str:
     """A warning if a model was trained on data of the test set's name that is not at hand; else empty.

@@ -110,30 +110,30 @@ def _notes(measured: Mapping[str, Measured], n_images: int, data: list[Any], siz
         images = ", ".join(f"{label} on {count:,}" for label, count in counts.items())
         notes.append(
             f"Compared on the {n_images:,} images that all models were evaluated on ({images}). "
-            f"{_labels(OTHER_COUNTS)} also depends on the fixations of the other images."
+            f"{_metric_labels(OTHER_COUNTS)} also depends on the fixations of the other images."
         )
     scored, biases = {each[0] for each in data}, {each[1] for each in data}
     if len(data) > 1 and len(scored) == 1 and not biases <= scored:  # a test set
         notes.append(
-            f"Left out: {_labels(BASELINE)}, because the centre bias is that of the training images, and the "
+            f"Left out: {_metric_labels(BASELINE)}, because the centre bias is that of the training images, and the "
             "models were trained on different ones."
         )
     elif len(data) > 1:
         versions = ", ".join(f"{fingerprint[:8]} with {n_train:,}" for fingerprint, _, n_train in data)
         notes.append(
             f"The models were evaluated on different data (fingerprint and training images: {versions}). Images "
-            f"with the same name may have different maps. Left out: {_labels(BASELINE)}, because the centre bias "
+            f"with the same name may have different maps. Left out: {_metric_labels(BASELINE)}, because the centre bias "
             "differs."
         )
     if len(sizes) > 1:
         notes.append(
-            f"Left out: {_labels(DENSITY)}, because they depend on the input size of the network, here "
-            f"{' and '.join(map(wording.size, sizes))}. With --dataset-dir all models are evaluated at one size."
+            f"Left out: {_metric_labels(DENSITY)}, because they depend on the input size of the network, here "
+            f"{' and '.join(map(wording.size_text, sizes))}. With --dataset-dir all models are evaluated at one size."
         )
     return notes
 
 
-def _labels(need: str) -> str:
+def _metric_labels(need: str) -> str:
     return ", ".join(METRICS[metric].label for metric in metrics_that_need(need))
 
 
@@ -170,8 +170,8 @@ def _size_notes(contestants: Sequence[Contestant], image_size: tuple[int, int]) 
         trained = tuple(files.read_json(path, REMEDY, artifacts.ModelConfig).get("image_size", image_size))
         if trained != image_size:
             notes.append(
-                f"{contestant.label} was trained at {wording.size(trained)} pixels, but this data has "
-                f"{wording.size(image_size)}. It may be better at its own size."
+                f"{contestant.label} was trained at {wording.size_text(trained)} pixels, but this data has "
+                f"{wording.size_text(image_size)}. It may be better at its own size."
             )
     return notes
 

@@ -24,7 +24,7 @@ def significance(gain: Gain) -> str:
     return WORSE if gain.high is not None and gain.high < 0 else NOT_SIGNIFICANT
 
 
-def p_value(value: float) -> str:
+def p_value_text(value: float) -> str:
     """A p-value with three decimals, or `< 0.001`."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
@@ -46,12 +46,12 @@ def too_few(n_images: int, level: float) -> str:
     return f"{images} too few for a {percent(level)} confidence interval, which needs {MIN_IMAGES} or more"
 
 
-def size(size: tuple[int, int]) -> str:
+def size_text(size: tuple[int, int]) -> str:
     """Height and width with a multiplication sign, such as `240 x 320`."""
     return f"{size[0]} {TIMES} {size[1]}"
 
 
-def share(share: Share) -> str:
+def share_text(share: Share) -> str:
     """A share of the way to the ceiling in percent, with its interval, such as `80% (74 to 86)`.
 
     Numbers beyond LARGEST_PERCENT are only named as such, such as `65% (< -1000 to 81)`.

@@ -7,7 +7,7 @@ from typing import Any
 from trainer import artifacts, files
 from trainer.evaluation import wording
 from trainer.evaluation.compare import Result
-from trainer.evaluation.contestants import REMEDY, Contestant
+from trainer.evaluation.contestants import EVALUATE_AGAIN, Contestant
 from trainer.evaluation.per_image import CENTER_BIAS
 from trainer.evaluation.shared_scores import Files, Shared, draw
 from trainer.metric_table import METRICS
@@ -72,7 +72,7 @@ def _head(results: Mapping[str, Result]) -> pages.Facts:
 def _config(contestant: Contestant) -> Mapping[str, Any] | None:
     """Read a model's MODEL_CONFIG; None if there is none."""
     path = contestant.model / artifacts.MODEL_CONFIG if contestant.model else None
-    return files.read_json(path, REMEDY, artifacts.ModelConfig) if path and path.is_file() else None
+    return files.read_json(path, EVALUATE_AGAIN, artifacts.ModelConfig) if path and path.is_file() else None
 
 
 def _describe_set(

@@ -50,7 +50,7 @@ def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str])
                 (_title(split), f"{count:,}", f"of {expected[split]:,}")
                 for split, count in manifest.counts.items()
             ),
-            ("Network input", wording.size(manifest.image_size), f"height {wording.TIMES} width, pixels"),
+            ("Network input", wording.size_text(manifest.image_size), f"height {wording.TIMES} width, pixels"),
             (
                 "Ground truth",
                 manifest.ground_truth,

@@ -161,7 +161,7 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
     return {
         "name": name,
         "title": f"{images[0].upper()}{images[1:]}",
-        "leak": held_out.leak(images, result.get("left_out", ()), result["n_images"]),
+        "leak": held_out.overlap_note(images, result.get("left_out", ()), result["n_images"]),
         "decides": name == content["decides"],
         "note": note,
         **_scores(name, table, content),

@@ -115,7 +115,7 @@ def gain_row(metric: str, gain: Gain) -> dict[str, Any]:
         "dot": places[len(places) // 2],
         "significance": significance,
         "tone": TONES[significance],
-        "p": wording.p_value(p_value),
+        "p": wording.p_value_text(p_value),
         "better_on": f"{gain.better_on:,} of {gain.n_images:,}",
     }
 
@@ -197,7 +197,7 @@ def draw(rows: Rows, labels: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
 
 def _mark(share: Share, label: tuple[str, str], place: Callable[[float], float]) -> dict[str, Any]:
     """Return the positions of a dot and its interval on the bar with their text; without a share only the text."""
-    mark = {"label": label[0], "color": label[1], "text": wording.share(share)}
+    mark = {"label": label[0], "color": label[1], "text": wording.share_text(share)}
     if share.share is None or share.low is None or share.high is None:
         return mark
     left, dot, right = map(place, (share.low, share.share, share.high))

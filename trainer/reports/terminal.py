@@ -57,7 +57,7 @@ def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float, who:
         return
     rows = score_rows.describe(ceiling)
     cells = {
-        row["metric"]: [row["start"], row["end"], *map(wording.share, row["shares"].values())] for row in rows
+        row["metric"]: [row["start"], row["end"], *map(wording.share_text, row["shares"].values())] for row in rows
     }
     columns = ["centre bias", who, *(MODELS[model] for model in rows[0]["shares"])]
     title = f"Share of the way from the centre bias to {who}; {wording.percent(level)} confidence intervals"

@@ -166,7 +166,7 @@ def test_report_shows_the_gains_and_their_significance(page, evaluation):
     shown = [text for text, _ in page.cells]
     place = shown.index(f"{gain['mean']:+.4f}")
     assert shown[place + 1] == f"{gain['low']:+.4f} to {gain['high']:+.4f}"
-    assert shown[place + 2 : place + 5] == ["better", wording.p_value(gain["p_value"]), "10 of 10"]
+    assert shown[place + 2 : place + 5] == ["better", wording.p_value_text(gain["p_value"]), "10 of 10"]
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_report_says_why_there_is_no_ceiling(evaluation, store, tmp_path):
     ],
 )
 def test_share_of_thousands_of_percent_is_not_given_a_number(percents, text):
-    assert wording.share(Share(*(percent / 100 for percent in percents))) == text
+    assert wording.share_text(Share(*(percent / 100 for percent in percents))) == text
 
 
 def test_notes_of_shares_name_the_number_of_images():
