@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from trainer.errors import check_choice
-from trainer.evaluation import confidence, wording
+from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Gain, Interval
 from trainer.evaluation.per_image import CENTER_BIAS, PerImage
 from trainer.evaluation.shared_scores import Shared
@@ -16,10 +16,10 @@ N_DIFFERING = 6
 METRIC = "kld"
 """The default metric of the verdicts."""
 PHRASES = {
-    wording.BETTER: "significantly better",
-    wording.WORSE: "significantly worse",
-    wording.NOT_SIGNIFICANT: "not significantly different",
-    wording.SAME: "the same",
+    confidence.BETTER: "significantly better",
+    confidence.WORSE: "significantly worse",
+    confidence.NOT_SIGNIFICANT: "not significantly different",
+    confidence.SAME: "the same",
 }
 
 
@@ -94,9 +94,9 @@ def _differences(table: PerImage, labels: list[str], level: float) -> dict[str, 
         adjusted = confidence.holm([gains[label][metric].p_value for label in others])
         for label, p_adjusted in zip(others, adjusted, strict=True):
             gain = gains[label][metric]
-            significance = wording.significance(gain)
-            if significance != wording.SAME and p_adjusted >= 1 - level:
-                significance = wording.NOT_SIGNIFICANT
+            significance = confidence.significance(gain)
+            if significance != confidence.SAME and p_adjusted >= 1 - level:
+                significance = confidence.NOT_SIGNIFICANT
             differences[label][metric] = Difference(
                 **dataclasses.asdict(gain), p_adjusted=p_adjusted, significance=significance
             )
@@ -118,17 +118,21 @@ def _differing(table: PerImage, labels: list[str], metric: str) -> dict[str, dic
 def _verdict(label: str, first: str, differences: dict[str, Difference], metric: str, level: float) -> str:
     """Whether a model is better than the first one: in one metric with the numbers, in the others by name."""
     gain, name = differences[metric], METRICS[metric].label
-    if gain.significance == wording.SAME:
+    if gain.significance == confidence.SAME:
         return f"{label} has the same {name} as {first} on every image."
     if gain.low is None:
-        return f"{wording.too_few(gain.n_images, level)}; the {name} of {label} and {first} cannot be compared."
-    low, high, p_value = wording.signed(gain.low), wording.signed(gain.high), wording.p_value_text(gain.p_adjusted)
+        return f"{confidence.too_few(gain.n_images, level)}; the {name} of {label} and {first} cannot be compared."
+    low, high, p_value = (
+        confidence.signed(gain.low),
+        confidence.signed(gain.high),
+        confidence.p_value_text(gain.p_adjusted),
+    )
     numbers = (
-        f"gain {wording.signed(gain.mean)}, {wording.percent(level)} confidence interval "
+        f"gain {confidence.signed(gain.mean)}, {confidence.percent(level)} confidence interval "
         f"{low} to {high}, p {p_value if '<' in p_value else f'= {p_value}'}; better on "
         f"{gain.better_on:,} of {gain.n_images:,} images"
     )
-    preposition = "from" if gain.significance == wording.NOT_SIGNIFICANT else "than"
+    preposition = "from" if gain.significance == confidence.NOT_SIGNIFICANT else "than"
     sentence = f"{label} is {PHRASES[gain.significance]} {preposition} {first} in {name} ({numbers})."
     others = []
     for significance, phrase in PHRASES.items():

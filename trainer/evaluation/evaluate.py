@@ -16,7 +16,7 @@ import numpy as np
 from trainer import artifacts, files
 from trainer.config import EvaluateConfig
 from trainer.errors import UserError
-from trainer.evaluation import confidence, gate, held_out, per_image, wording
+from trainer.evaluation import confidence, gate, held_out, per_image
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, PerImage
 from trainer.loading import load_tensorflow
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
@@ -172,7 +172,7 @@ def _conclude(
     decision = gate.decide(config, deciding["models"], gains, reservation, precedence)
     remarks = []
     for name, result in results.items():
-        manifest, title = result["manifest"], wording.images_of(name)
+        manifest, title = result["manifest"], confidence.images_of(name)
         if artifacts.TEST in manifest["counts"]:
             remarks.append(held_out.overlap_note(title, result["left_out"], result["n_images"]))
             remarks += [
@@ -183,7 +183,7 @@ def _conclude(
             remarks += [
                 gate.caution(NAMES[model], model_config, manifest) for model, model_config in model_configs.items()
             ]
-    decided = f"Decided on the {deciding['n_images']:,} {wording.images_of(decides)}."
+    decided = f"Decided on the {deciding['n_images']:,} {confidence.images_of(decides)}."
     return {
         "datasets": results,
         "decides": decides,

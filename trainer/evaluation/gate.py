@@ -7,7 +7,7 @@ from typing import Any
 from trainer import generated
 from trainer.config import SAMPLE, EvaluateConfig
 from trainer.errors import GateError, UserError
-from trainer.evaluation import confidence, wording
+from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, Scores
 from trainer.metric_table import METRICS
@@ -192,14 +192,14 @@ def _difference(config: EvaluateConfig, gain: Gain) -> str:
     if not gain.mean:
         return "no difference"
     margin, level = config.gate_margin, config.gate_confidence
-    difference = f"{wording.BETTER if gain.mean > 0 else wording.WORSE} by {abs(gain.mean):.4f}"
+    difference = f"{confidence.BETTER if gain.mean > 0 else confidence.WORSE} by {abs(gain.mean):.4f}"
     if not level:
         return f"{difference} (gate_margin is {margin:g})" if margin else difference
     if gain.low is None or gain.high is None:
-        return f"{difference}, but {wording.too_few(gain.n_images, level)}"
-    interval = f"{wording.percent(level)} confidence interval of the gain: {gain.low:.4f} to {gain.high:.4f}"
+        return f"{difference}, but {confidence.too_few(gain.n_images, level)}"
+    interval = f"{confidence.percent(level)} confidence interval of the gain: {gain.low:.4f} to {gain.high:.4f}"
     if margin:
         interval += f"; all of it must be above {margin:g}"
-    if wording.significance(gain) == wording.NOT_SIGNIFICANT:
+    if confidence.significance(gain) == confidence.NOT_SIGNIFICANT:
         return f"{difference}, but not significantly ({interval})"
     return f"significantly {difference} ({interval})"

@@ -7,7 +7,7 @@ from typing import Any
 
 from trainer import artifacts, files, generated
 from trainer.errors import UserError
-from trainer.evaluation import held_out, wording
+from trainer.evaluation import confidence, held_out
 from trainer.evaluation.contestants import Contestant, Measured
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, PerImage
 from trainer.metric_table import BASELINE, DENSITY, METRICS, OTHER_COUNTS, metrics_that_need
@@ -128,7 +128,7 @@ def _notes(measured: Mapping[str, Measured], n_images: int, data: list[Any], siz
     if len(sizes) > 1:
         notes.append(
             f"Left out: {_metric_labels(DENSITY)}, because they depend on the input size of the network, here "
-            f"{' and '.join(map(wording.size_text, sizes))}. With --dataset-dir all models are evaluated at one size."
+            f"{' and '.join(map(confidence.size_text, sizes))}. With --dataset-dir all models are evaluated at one size."
         )
     return notes
 
@@ -170,8 +170,8 @@ def _size_notes(contestants: Sequence[Contestant], image_size: tuple[int, int]) 
         trained = tuple(files.read_json(path, REMEDY, artifacts.ModelConfig).get("image_size", image_size))
         if trained != image_size:
             notes.append(
-                f"{contestant.label} was trained at {wording.size_text(trained)} pixels, but this data has "
-                f"{wording.size_text(image_size)}. It may be better at its own size."
+                f"{contestant.label} was trained at {confidence.size_text(trained)} pixels, but this data has "
+                f"{confidence.size_text(image_size)}. It may be better at its own size."
             )
     return notes
 

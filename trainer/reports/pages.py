@@ -10,7 +10,7 @@ import jinja2
 
 from trainer import files, generated, heat
 from trainer.artifacts import SPLIT_NAMES, TEST
-from trainer.evaluation.wording import TIMES, size_text
+from trainer.evaluation.confidence import TIMES, size_text
 
 Facts = list[tuple[str, Any]]
 """Facts as (name, value) pairs."""

@@ -9,7 +9,7 @@ import pytest
 from tests.prepared import write_prepared
 from trainer import artifacts
 from trainer.data import tfrecords
-from trainer.evaluation import ceiling, confidence, wording
+from trainer.evaluation import ceiling, confidence
 from trainer.evaluation.background import Background, content
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
@@ -145,7 +145,9 @@ def test_images_of_mixed_sizes_and_with_one_observer_are_counted(tmp_path):
     result = described(data, models=["candidate"])
     assert (result["n_images"], result["n_too_few"], result["n_observers"]) == (4, 2, [2, 5.0, 5])
     assert set(result[SPLIT_HALF]["means"][OBSERVERS]) == set(METRICS)
-    assert wording.ceiling_scope(result) == "4 images with 2 to 5 observers each (2 with fewer than two left out)"
+    assert (
+        confidence.ceiling_scope(result) == "4 images with 2 to 5 observers each (2 with fewer than two left out)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -164,6 +166,6 @@ def test_of_many_images_some_are_chosen(folder, monkeypatch, result):
     monkeypatch.setattr(ceiling, "MOST_IMAGES", 2)
     few = described(folder)
     assert few["n_images"] == 2
-    assert wording.ceiling_scope(few) == "2 of 5 images, chosen at random, with 4 observers each"
+    assert confidence.ceiling_scope(few) == "2 of 5 images, chosen at random, with 4 observers each"
     assert few == described(folder)
     assert few[LEAVE_ONE_OUT]["means"] != result[LEAVE_ONE_OUT]["means"]
