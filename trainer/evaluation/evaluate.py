@@ -16,7 +16,7 @@ import numpy as np
 from trainer import artifacts, files
 from trainer.config import EvaluateConfig
 from trainer.errors import UserError
-from trainer.evaluation import confidence, gate, held_out, per_image
+from trainer.evaluation import confidence, gate, per_image
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, PerImage
 from trainer.loading import load_tensorflow
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
@@ -58,9 +58,9 @@ def evaluate(
         UserError: a folder is not valid, the gate's metric cannot be computed, or a prediction is not finite.
     """
     manifests, decides = _check(config, datasets, pathlib.Path(output))
-    training = held_out.training_data([*datasets.values(), *trained_on], _model_config(candidate))
+    training = gate.training_data([*datasets.values(), *trained_on], _model_config(candidate))
     left_out = {
-        name: held_out.overlap(datasets[name], training)
+        name: gate.overlap(datasets[name], training)
         for name, manifest in manifests.items()
         if manifest.is_test_set
     }
@@ -74,7 +74,7 @@ def evaluate(
     with files.replacing(output, last=artifacts.EVALUATION) as partial:
         partial.mkdir()
         for name in sorted(datasets, key=lambda name: name != decides):
-            bias, unfit = held_out.center_bias_folder(datasets, manifests, name), left_out.get(name, [])
+            bias, unfit = gate.center_bias_folder(datasets, manifests, name), left_out.get(name, [])
             data, manifest = pathlib.Path(datasets[name]), manifests[name]
             ceiling = Ceiling(data, manifest, bias) if manifest.has_observers else None
             scorer = Scorer(data, manifest, networks, bias, unfit, ceiling)
@@ -97,7 +97,7 @@ def _check(
         raise UserError("no dataset to evaluate on; name at least one prepared folder")
     check_output(output)
     manifests = artifacts.load_manifests(datasets)
-    decides = held_out.deciding_dataset(config.gate_on, manifests)
+    decides = gate.deciding_dataset(config.gate_on, manifests)
     if config.gate in metrics_that_need(FIXATIONS) and not manifests[decides].has_fixations:
         raise UserError(
             f"the gate {config.gate} needs fixations, but dataset {decides} has only maps; choose one of "
@@ -174,9 +174,9 @@ def _conclude(
     for name, result in results.items():
         manifest, title = result["manifest"], confidence.images_of(name)
         if artifacts.TEST in manifest["counts"]:
-            remarks.append(held_out.overlap_note(title, result["left_out"], result["n_images"]))
+            remarks.append(gate.overlap_note(title, result["left_out"], result["n_images"]))
             remarks += [
-                held_out.test_caution(NAMES[model], model_config, manifest, compared)
+                gate.test_caution(NAMES[model], model_config, manifest, compared)
                 for model, model_config in model_configs.items()
             ]
         elif name == decides:

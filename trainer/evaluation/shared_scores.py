@@ -7,7 +7,7 @@ from typing import Any
 
 from trainer import artifacts, files, generated
 from trainer.errors import UserError
-from trainer.evaluation import confidence, held_out
+from trainer.evaluation import confidence, gate
 from trainer.evaluation.contestants import Contestant, Measured
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, PerImage
 from trainer.metric_table import BASELINE, DENSITY, METRICS, OTHER_COUNTS, metrics_that_need
@@ -147,7 +147,7 @@ def evaluate_again(contestants: Sequence[Contestant], datasets: Mapping[str, pat
         UserError: a split has no images, or a model's folder no longer exists.
     """
     manifests = artifacts.load_manifests(datasets)
-    biases = {name: held_out.center_bias_folder(datasets, manifests, name) for name in datasets}
+    biases = {name: gate.center_bias_folder(datasets, manifests, name) for name in datasets}
     if missing := _missing(contestants):
         raise UserError(f"these models no longer exist: {', '.join(missing)}; name their current folders")
     shared = {}

@@ -13,7 +13,7 @@ from trainer import artifacts, files
 from trainer.__main__ import main
 from trainer.config import EvaluateConfig, TrainConfig
 from trainer.errors import GateError, UserError
-from trainer.evaluation import held_out
+from trainer.evaluation import gate
 from trainer.evaluation.contestants import find_contestants
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.shared_scores import evaluate_again, find_shared
@@ -115,7 +115,7 @@ def test_only_data_that_the_model_was_trained_on_counts(datasets, tested):
         ({"fingerprint": "other", "base_model": {"fingerprint": "0123abcd"}}, [datasets["salicon"]]),
         ({"fingerprint": "other", "base_model": {"imported": {}}}, [datasets["salicon"]]),
     ):
-        assert held_out.training_data(folders, config) == counted
+        assert gate.training_data(folders, config) == counted
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_only_data_that_the_model_was_trained_on_counts(datasets, tested):
 )
 def test_reason_warns_of_a_model_trained_on_data_of_that_name_that_is_not_at_hand(config, cautious):
     manifest = {"dataset": "osie", "source": "gs://b/osie", "split": "shuffle"}
-    sentence = held_out.test_caution("current default", config, manifest, {"aaaa": 0.0})
+    sentence = gate.test_caution("current default", config, manifest, {"aaaa": 0.0})
     assert bool(sentence) == cautious
     assert not cautious or sentence.startswith("The current default was trained on osie too.")
 
@@ -141,7 +141,7 @@ def test_reason_warns_of_a_model_trained_on_data_of_that_name_that_is_not_at_han
 def test_reason_warns_of_a_model_that_kept_fewer_images_apart(share, cautious, split):
     manifest = {"dataset": "osie", "source": "gs://b/osie", "split": split, "test_share": 0.5}
     config = {"dataset": "osie", "fingerprint": "aaaa"} | ({} if share is None else {"test_share": share})
-    sentence = held_out.test_caution("current default", config, manifest, {"aaaa": 0.5})
+    sentence = gate.test_caution("current default", config, manifest, {"aaaa": 0.5})
     assert ("may have been in its training or validation set, so" in sentence) == cautious
     assert bool(sentence) == cautious
 
