@@ -78,8 +78,7 @@ def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     from rich.console import Console
 
     from trainer.artifacts import prepared_by_name
-    from trainer.evaluation.compare import compare
-    from trainer.evaluation.shared_scores import evaluate_again, find_shared
+    from trainer.evaluation.compare import compare, evaluate_again, find_shared
     from trainer.reports.terminal import print_comparison
 
     if parsed.dataset_dir:

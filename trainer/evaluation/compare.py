@@ -1,15 +1,215 @@
 """Compare models on the same images: scores with confidence intervals, and paired differences."""
 
 import dataclasses
+import pathlib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from trainer.errors import check_choice
-from trainer.evaluation import confidence
+from trainer import artifacts, files, generated
+from trainer.errors import UserError, check_choice
+from trainer.evaluation import confidence, gate
 from trainer.evaluation.confidence import Gain, Interval
-from trainer.evaluation.per_image import CENTER_BIAS, PerImage
-from trainer.evaluation.shared_scores import Shared
-from trainer.metric_table import METRICS
+from trainer.evaluation.contestants import Contestant, Measured
+from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, PerImage
+from trainer.metric_table import BASELINE, DENSITY, METRICS, OTHER_COUNTS, metrics_that_need
+
+# MERGED, docstring was: """Scores of several models on the same images: from stored evaluations, or from a new evaluation."""
+
+REMEDY = "evaluate all models on the same images with --dataset-dir DIR, the folder of a prepared dataset"
+
+Files = dict[str, dict[str, pathlib.Path]]
+"""Image -> `stimulus`, `density` or the label of a model -> PNG file."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Shared:
+    """The scores of all models on one dataset."""
+
+    table: PerImage
+    """Label -> scores; also CENTER_BIAS if it is the same for all models, and known in each metric."""
+    notes: list[str]
+    """What a reader must know about the scores."""
+    folder: pathlib.Path | None
+    """Prepared data with these images, if it still exists."""
+
+
+# === From stored evaluations ===
+
+
+def find_shared(contestants: Sequence[Contestant]) -> dict[str, Shared]:
+    """Dataset -> the stored scores that all models have.
+
+    Raises:
+        UserError: a model was not evaluated, or the models have no image or no metric in common.
+    """
+    for contestant in contestants:
+        if not contestant.measured:
+            raise UserError(f"{contestant.name} is a model without scores; {REMEDY}")
+    by_dataset, left_out = {}, []
+    for dataset in dict.fromkeys(dataset for contestant in contestants for dataset in contestant.measured):
+        missing = [contestant.label for contestant in contestants if dataset not in contestant.measured]
+        if missing:
+            were = "was" if len(missing) == 1 else "were"
+            left_out.append(f"{dataset} ({' and '.join(missing)} {were} not evaluated on it)")
+            continue
+        shared = _shared({contestant.label: contestant.measured[dataset] for contestant in contestants})
+        if any(shared.table.scores.values()):
+            by_dataset[dataset] = shared
+        else:
+            counts = ", ".join(
+                f"{each.label} {len(each.measured[dataset].table.images):,}" for each in contestants
+            )
+            left_out.append(f"{dataset} (no image and metric in common; images: {counts})")
+    if not by_dataset:
+        raise UserError(f"the models have no scores in common: {'; '.join(left_out)}; {REMEDY}")
+    for shared in by_dataset.values():
+        shared.notes.extend(f"Left out: {dataset}." for dataset in left_out)
+    return by_dataset
+
+
+def _shared(measured: Mapping[str, Measured]) -> Shared:
+    """The scores on the images that all models have, in the metrics that are comparable."""
+    first, *others = measured.values()
+    common = set(first.table.images).intersection(*(other.table.images for other in others))
+    images = [image for image in first.table.images if image in common]
+    tables = {label: each.table.only(images).scores.get(CANDIDATE, {}) for label, each in measured.items()}
+    sizes = list(dict.fromkeys(tuple(each.manifest["image_size"]) for each in measured.values()))
+    # The centre bias is made of the training images, and a setting can limit their number.
+    data = list(dict.fromkeys(_origin(each) for each in measured.values()))
+    left_out = {
+        *(metrics_that_need(DENSITY) if len(sizes) > 1 else ()),
+        *(metrics_that_need(BASELINE) if len(data) > 1 else ()),
+    }
+    kept = [
+        metric
+        for metric in METRICS
+        if metric not in left_out and all(metric in table for table in tables.values())
+    ]
+    scores = {label: {metric: table[metric] for metric in kept} for label, table in tables.items()}
+    notes = _notes(measured, len(images), data, sizes)
+    folder = None
+    if len(sizes) == len(data) == 1 and kept:
+        bias = first.table.only(images).scores.get(CENTER_BIAS, {})
+        if missing := [METRICS[metric].label for metric in kept if metric not in bias]:
+            notes.append(f"Left out: the centre bias, of which no {', '.join(missing)} is stored.")
+        else:
+            scores[CENTER_BIAS] = {metric: bias[metric] for metric in kept}
+        folder = next((each.folder for each in measured.values() if each.folder is not None), None)
+    return Shared(PerImage(images, scores), notes, folder)
+
+
+def _origin(measured: Measured) -> tuple[str, str, int]:
+    """Fingerprints of the scored images and of the training images of the centre bias, and how many these are."""
+    manifest = measured.manifest
+    bias, n_train = measured.center_bias or (manifest["fingerprint"], manifest["counts"]["train"])
+    return manifest["fingerprint"], bias, n_train
+
+
+def _notes(measured: Mapping[str, Measured], n_images: int, data: list[Any], sizes: list[Any]) -> list[str]:
+    """How the evaluations differ, in numbers."""
+    notes = [generated.ALL_SCORES] if any(generated.is_sample(each.manifest) for each in measured.values()) else []
+    counts = {label: len(each.table.images) for label, each in measured.items()}
+    if max(counts.values()) > n_images:
+        images = ", ".join(f"{label} on {count:,}" for label, count in counts.items())
+        notes.append(
+            f"Compared on the {n_images:,} images that all models were evaluated on ({images}). "
+            f"{_metric_labels(OTHER_COUNTS)} also depends on the fixations of the other images."
+        )
+    scored, biases = {each[0] for each in data}, {each[1] for each in data}
+    if len(data) > 1 and len(scored) == 1 and not biases <= scored:  # a test set
+        notes.append(
+            f"Left out: {_metric_labels(BASELINE)}, because the centre bias is that of the training images, and the "
+            "models were trained on different ones."
+        )
+    elif len(data) > 1:
+        versions = ", ".join(f"{fingerprint[:8]} with {n_train:,}" for fingerprint, _, n_train in data)
+        notes.append(
+            f"The models were evaluated on different data (fingerprint and training images: {versions}). Images "
+            f"with the same name may have different maps. Left out: {_metric_labels(BASELINE)}, because the centre bias "
+            "differs."
+        )
+    if len(sizes) > 1:
+        notes.append(
+            f"Left out: {_metric_labels(DENSITY)}, because they depend on the input size of the network, here "
+            f"{' and '.join(map(confidence.size_text, sizes))}. With --dataset-dir all models are evaluated at one size."
+        )
+    return notes
+
+
+def _metric_labels(need: str) -> str:
+    return ", ".join(METRICS[metric].label for metric in metrics_that_need(need))
+
+
+# === With the networks ===
+
+
+def evaluate_again(contestants: Sequence[Contestant], datasets: Mapping[str, pathlib.Path]) -> dict[str, Shared]:
+    """Evaluate all models on the validation or test images of prepared datasets.
+
+    Raises:
+        UserError: a split has no images, or a model's folder no longer exists.
+    """
+    manifests = artifacts.load_manifests(datasets)
+    biases = {name: gate.center_bias_folder(datasets, manifests, name) for name in datasets}
+    if missing := _missing(contestants):
+        raise UserError(f"these models no longer exist: {', '.join(missing)}; name their current folders")
+    shared = {}
+    for name, folder in datasets.items():
+        table = _scorer(contestants, folder, biases[name]).score(f"evaluate {name}")
+        del table.scores[UNIFORM]
+        notes = [generated.ALL_SCORES] if generated.is_sample(vars(manifests[name])) else []
+        notes += _size_notes(contestants, manifests[name].image_size)
+        shared[name] = Shared(table, notes, folder)
+    return shared
+
+
+def _size_notes(contestants: Sequence[Contestant], image_size: tuple[int, int]) -> list[str]:
+    """One note for each model that was trained at another size."""
+    notes = []
+    for contestant in contestants:
+        path = contestant.model / artifacts.MODEL_CONFIG if contestant.model else None
+        if path is None or not path.is_file():
+            continue
+        trained = tuple(files.read_json(path, REMEDY, artifacts.ModelConfig).get("image_size", image_size))
+        if trained != image_size:
+            notes.append(
+                f"{contestant.label} was trained at {confidence.size_text(trained)} pixels, but this data has "
+                f"{confidence.size_text(image_size)}. It may be better at its own size."
+            )
+    return notes
+
+
+def draw(
+    contestants: Sequence[Contestant], shared: Shared, images: Collection[str], folder: pathlib.Path
+) -> Files:
+    """Write the pictures of some images. Without the data or a model there are none, and a note says why."""
+    missing_models = _missing(contestants)
+    if shared.folder is None or missing_models:
+        missing = ", ".join(missing_models) or "the data of the evaluation"
+        shared.notes.append(
+            f"No pictures, because this no longer exists: {missing}. Use --dataset-dir to get some."
+        )
+        return {}
+    folder.mkdir(parents=True)
+    stems = {image: folder / f"{index:06d}" for index, image in enumerate(images)}
+    pictures: Files = _scorer(contestants, shared.folder).draw(stems)
+    return pictures
+
+
+def _missing(contestants: Sequence[Contestant]) -> list[str]:
+    """Labels of the models whose folder no longer exists, with its path."""
+    return [f"{each.label} ({each.facts['model']})" for each in contestants if each.model is None]
+
+
+def _scorer(contestants: Sequence[Contestant], folder: pathlib.Path, bias: pathlib.Path | None = None) -> Any:
+    """A `Scorer` of all networks on prepared data, with the centre bias of the data in `bias` if not its own."""
+    networks = {contestant.label: contestant.network for contestant in contestants}
+    from trainer.evaluation.scoring import Scorer
+
+    return Scorer(folder, artifacts.Manifest.load(folder), networks, bias)
+
 
 N_DIFFERING = 6
 """Number of images to show, those with the largest differences between the models."""

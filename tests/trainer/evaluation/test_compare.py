@@ -15,10 +15,9 @@ from trainer.__main__ import main
 from trainer.config import EvaluateConfig
 from trainer.errors import UserError
 from trainer.evaluation import confidence
-from trainer.evaluation.compare import compare
+from trainer.evaluation.compare import Shared, compare
 from trainer.evaluation.evaluate import evaluate
 from trainer.evaluation.per_image import CENTER_BIAS, PerImage
-from trainer.evaluation.shared_scores import Shared
 from trainer.metric_table import METRICS
 from trainer.reports.terminal import print_comparison
 

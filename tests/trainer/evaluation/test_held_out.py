@@ -14,9 +14,9 @@ from trainer.__main__ import main
 from trainer.config import EvaluateConfig, TrainConfig
 from trainer.errors import GateError, UserError
 from trainer.evaluation import gate
+from trainer.evaluation.compare import evaluate_again, find_shared
 from trainer.evaluation.contestants import find_contestants
 from trainer.evaluation.evaluate import evaluate
-from trainer.evaluation.shared_scores import evaluate_again, find_shared
 from trainer.metric_table import BASELINE, METRICS, metrics_that_need
 from trainer.reports.report import write_report
 from trainer.training.checks import check_training

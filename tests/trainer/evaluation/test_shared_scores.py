@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from trainer.errors import UserError
+from trainer.evaluation.compare import find_shared
 from trainer.evaluation.contestants import Contestant, Measured
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
-from trainer.evaluation.shared_scores import find_shared
 
 METRICS = ("nss", "cc", "kld")
 
