@@ -26,7 +26,7 @@ from trainer.artifacts import (
 )
 from trainer.config import TrainConfig
 from trainer.errors import ContentError, UserError
-from trainer.evaluation.contestants import find_contestants
+from trainer.evaluation.compare import find_contestants
 from trainer.generated import of_folder
 from trainer.models.find import find_model, image_size_of
 from trainer.models.registry_layout import VERSION

@@ -66,7 +66,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
 
 def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
-    from trainer.evaluation.contestants import find_contestants
+    from trainer.evaluation.compare import find_contestants
     from trainer.models.answering import find_opponent
 
     models = parsed.models

@@ -6,8 +6,7 @@ from typing import Any
 
 from trainer import artifacts, files
 from trainer.evaluation import confidence
-from trainer.evaluation.compare import Files, Result, Shared, draw
-from trainer.evaluation.contestants import EVALUATE_AGAIN, Contestant
+from trainer.evaluation.compare import EVALUATE_AGAIN, Contestant, Files, Result, Shared, draw
 from trainer.evaluation.per_image import CENTER_BIAS
 from trainer.metric_table import METRICS
 from trainer.reports import charts, gallery, pages, score_rows

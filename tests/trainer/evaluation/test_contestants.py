@@ -7,7 +7,7 @@ import pytest
 from tests.gcs import upload
 from trainer import artifacts, files
 from trainer.errors import UserError
-from trainer.evaluation.contestants import find_contestants
+from trainer.evaluation.compare import find_contestants
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from trainer.__main__ import main
 from trainer.config import EvaluateConfig, TrainConfig
 from trainer.errors import GateError, UserError
 from trainer.evaluation import gate
-from trainer.evaluation.compare import evaluate_again, find_shared
-from trainer.evaluation.contestants import find_contestants
+from trainer.evaluation.compare import evaluate_again, find_contestants, find_shared
 from trainer.evaluation.evaluate import evaluate
 from trainer.metric_table import BASELINE, METRICS, metrics_that_need
 from trainer.reports.report import write_report

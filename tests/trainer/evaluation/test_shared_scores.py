@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from trainer.errors import UserError
-from trainer.evaluation.compare import find_shared
-from trainer.evaluation.contestants import Contestant, Measured
+from trainer.evaluation.compare import Contestant, Measured, find_shared
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
 
 METRICS = ("nss", "cc", "kld")
