@@ -30,8 +30,8 @@ from trainer.evaluation.compare import find_contestants
 from trainer.generated import of_folder
 from trainer.models.find import find_model, image_size_of
 from trainer.models.registry_layout import VERSION
-from trainer.training.checks import check_training
 from trainer.training.lineage import lineage
+from trainer.training.start import check_training
 
 SETTINGS = TrainConfig(initial_weights="none")
 CONFIG = {

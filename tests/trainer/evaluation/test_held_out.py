@@ -18,7 +18,7 @@ from trainer.evaluation.compare import evaluate_again, find_contestants, find_sh
 from trainer.evaluation.evaluate import evaluate
 from trainer.metric_table import BASELINE, METRICS, metrics_that_need
 from trainer.reports.report import write_report
-from trainer.training.checks import check_training
+from trainer.training.start import check_training
 
 pytestmark = pytest.mark.usefixtures("narrow")
 

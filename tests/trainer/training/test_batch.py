@@ -1,5 +1,6 @@
 """The batch size of a training, resolved for simulated devices."""
 
+import dataclasses
 import types
 
 import pytest
@@ -8,14 +9,15 @@ from trainer.accelerators import ACCELERATORS
 from trainer.config import TrainConfig
 from trainer.errors import UserError
 from trainer.training.strategy import Cluster, Devices
-from trainer.training.train import _with_batch
+from trainer.training.train import Job
 
 
 def resolve(config, kind="gpu", replicas=2, accelerator="", images=10_000, image_size=(240, 320)):
     strategy = types.SimpleNamespace(num_replicas_in_sync=replicas)
     chip = ACCELERATORS[accelerator].chip if accelerator else None
     data = types.SimpleNamespace(counts={"train": images}, image_size=image_size)
-    return _with_batch(config, data, Devices(strategy, kind, chip, Cluster({})), "float32", accelerator)
+    config = dataclasses.replace(config, precision="float32")
+    return Job.resolve(config, data, Devices(strategy, kind, chip, Cluster({})), accelerator).config
 
 
 @pytest.mark.parametrize(

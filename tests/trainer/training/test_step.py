@@ -40,7 +40,7 @@ def network(policy="float32"):
 
 
 def optimizer_of(model, resolved="float32"):
-    made = step.scaled(keras.optimizers.Adam(1e-4), resolved)
+    made = step.with_loss_scaling(keras.optimizers.Adam(1e-4), resolved)
     made.build(model.trainable_variables)
     return made
 

@@ -115,7 +115,7 @@ def devices(kind, name=""):
 @pytest.mark.parametrize("name", [name for name in ACCELERATORS if name != "cpu"])
 def test_automatic_precision_is_the_tables(name):
     row = get(name)
-    assert step.resolve("auto", devices(row.image, name)) == row.chip.precision
+    assert step.resolve_precision("auto", devices(row.image, name)) == row.chip.precision
     assert row.chip.precision in row.chip.flops
 
 
@@ -136,9 +136,9 @@ def test_automatic_precision_of_a_cpu_follows_its_instructions(monkeypatch, tmp_
         monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
     (tmp_path / "cpuinfo").write_text(f"flags : {flags}\n")
     monkeypatch.setattr(machine, "CPU_INFO", tmp_path / "cpuinfo")
-    assert step.resolve("auto", devices("cpu")) == expected
+    assert step.resolve_precision("auto", devices("cpu")) == expected
 
 
 @pytest.mark.parametrize("asked", ["float32", "bfloat16", "float16"])
 def test_precision_that_is_asked_for_is_taken(asked):
-    assert step.resolve(asked, devices("cpu")) == asked
+    assert step.resolve_precision(asked, devices("cpu")) == asked
