@@ -1,4 +1,8 @@
-"""Compare models on the same images: scores with confidence intervals, and paired differences."""
+"""Compare models on the same images: find them, score them, and test their paired differences.
+
+A model is named by a pipeline run, an evaluation, a registered version or a model folder. Its scores are those of
+its evaluation, or all models are evaluated again.
+"""
 
 import dataclasses
 import functools
@@ -18,8 +22,6 @@ from trainer.loading import load_tensorflow
 from trainer.metric_table import BASELINE, DENSITY, METRICS, OTHER_COUNTS, metrics_that_need
 from trainer.models.find import find_model
 
-# MERGED, docstring was: """The models that `compare` compares: of a pipeline run, an evaluation, a registered version or a model folder."""
-
 KINDS = (
     "a run (runs/TIME), an evaluation (the output folder of `python -m trainer evaluate`), a registered version "
     "(msinet@3), a model folder or pretrained"
@@ -29,6 +31,24 @@ RUN_EVALUATION = "evaluate-model/evaluation"
 RESERVED = {per_image.CENTER_BIAS, per_image.UNIFORM, "stimulus", "density"}
 """Names that tables and pictures use for something else than a model."""
 EVALUATE_AGAIN = "evaluate the model again"
+EVALUATE_TOGETHER = (
+    "evaluate all models on the same images with --dataset-dir DIR, the folder of a prepared dataset"
+)
+N_DIFFERING = 6
+"""Number of images to show, those with the largest differences between the models."""
+METRIC = "kld"
+"""The default metric of the verdicts."""
+PHRASES = {
+    confidence.BETTER: "significantly better",
+    confidence.WORSE: "significantly worse",
+    confidence.NOT_SIGNIFICANT: "not significantly different",
+    confidence.SAME: "the same",
+}
+
+Files = dict[str, dict[str, pathlib.Path]]
+"""Image -> `stimulus`, `density` or the label of a model -> PNG file."""
+
+# === The models ===
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +71,7 @@ class Contestant:
     label: str
     """The shortest end of `name` that no other contestant has."""
     name: str
-    """What the user wrote."""
+    """The name that the user gave."""
     model: pathlib.Path | None
     """The model folder; None if it no longer exists."""
     measured: dict[str, Measured]
@@ -61,7 +81,7 @@ class Contestant:
 
     @property
     def notice(self) -> str:
-        """What must be said of a model of the sample set; empty for others, and if the model no longer exists."""
+        """A warning about a model of the sample set; empty for others, and if the model no longer exists."""
         return generated.of_folder(self.model, self.label) if self.model else ""
 
     @functools.cached_property
@@ -170,12 +190,7 @@ def _download(address: str) -> pathlib.Path | None:
     return storage.download_for_now(address, [objects[artifacts.EVALUATION], objects[artifacts.PER_IMAGE]])
 
 
-# MERGED, docstring was: """Scores of several models on the same images: from stored evaluations, or from a new evaluation."""
-
-REMEDY = "evaluate all models on the same images with --dataset-dir DIR, the folder of a prepared dataset"
-
-Files = dict[str, dict[str, pathlib.Path]]
-"""Image -> `stimulus`, `density` or the label of a model -> PNG file."""
+# === Their scores on the same images ===
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,12 +200,9 @@ class Shared:
     table: PerImage
     """Label -> scores; also CENTER_BIAS if it is the same for all models, and known in each metric."""
     notes: list[str]
-    """What a reader must know about the scores."""
+    """Sentences on how the scores were chosen, and what was left out."""
     folder: pathlib.Path | None
     """Prepared data with these images, if it still exists."""
-
-
-# === From stored evaluations ===
 
 
 def find_shared(contestants: Sequence[Contestant]) -> dict[str, Shared]:
@@ -201,7 +213,7 @@ def find_shared(contestants: Sequence[Contestant]) -> dict[str, Shared]:
     """
     for contestant in contestants:
         if not contestant.measured:
-            raise UserError(f"{contestant.name} is a model without scores; {REMEDY}")
+            raise UserError(f"{contestant.name} is a model without scores; {EVALUATE_TOGETHER}")
     by_dataset, left_out = {}, []
     for dataset in dict.fromkeys(dataset for contestant in contestants for dataset in contestant.measured):
         missing = [contestant.label for contestant in contestants if dataset not in contestant.measured]
@@ -218,7 +230,7 @@ def find_shared(contestants: Sequence[Contestant]) -> dict[str, Shared]:
             )
             left_out.append(f"{dataset} (no image and metric in common; images: {counts})")
     if not by_dataset:
-        raise UserError(f"the models have no scores in common: {'; '.join(left_out)}; {REMEDY}")
+        raise UserError(f"the models have no scores in common: {'; '.join(left_out)}; {EVALUATE_TOGETHER}")
     for shared in by_dataset.values():
         shared.notes.extend(f"Left out: {dataset}." for dataset in left_out)
     return by_dataset
@@ -275,29 +287,27 @@ def _notes(measured: Mapping[str, Measured], n_images: int, data: list[Any], siz
     scored, biases = {each[0] for each in data}, {each[1] for each in data}
     if len(data) > 1 and len(scored) == 1 and not biases <= scored:  # a test set
         notes.append(
-            f"Left out: {_metric_labels(BASELINE)}, because the centre bias is that of the training images, and the "
-            "models were trained on different ones."
+            f"Left out: {_metric_labels(BASELINE)}, because the centre bias is that of the training images, and "
+            "the models were trained on different ones."
         )
     elif len(data) > 1:
         versions = ", ".join(f"{fingerprint[:8]} with {n_train:,}" for fingerprint, _, n_train in data)
         notes.append(
             f"The models were evaluated on different data (fingerprint and training images: {versions}). Images "
-            f"with the same name may have different maps. Left out: {_metric_labels(BASELINE)}, because the centre bias "
-            "differs."
+            f"with the same name may have different maps. Left out: {_metric_labels(BASELINE)}, because the "
+            "centre bias differs."
         )
     if len(sizes) > 1:
         notes.append(
             f"Left out: {_metric_labels(DENSITY)}, because they depend on the input size of the network, here "
-            f"{' and '.join(map(confidence.size_text, sizes))}. With --dataset-dir all models are evaluated at one size."
+            f"{' and '.join(map(confidence.size_text, sizes))}. With --dataset-dir all models are evaluated at "
+            "one size."
         )
     return notes
 
 
 def _metric_labels(need: str) -> str:
     return ", ".join(METRICS[metric].label for metric in metrics_that_need(need))
-
-
-# === With the networks ===
 
 
 def evaluate_again(contestants: Sequence[Contestant], datasets: Mapping[str, pathlib.Path]) -> dict[str, Shared]:
@@ -327,7 +337,9 @@ def _size_notes(contestants: Sequence[Contestant], image_size: tuple[int, int]) 
         path = contestant.model / artifacts.MODEL_CONFIG if contestant.model else None
         if path is None or not path.is_file():
             continue
-        trained = tuple(files.read_json(path, REMEDY, artifacts.ModelConfig).get("image_size", image_size))
+        trained = tuple(
+            files.read_json(path, EVALUATE_TOGETHER, artifacts.ModelConfig).get("image_size", image_size)
+        )
         if trained != image_size:
             notes.append(
                 f"{contestant.label} was trained at {confidence.size_text(trained)} pixels, but this data has "
@@ -366,16 +378,7 @@ def _scorer(contestants: Sequence[Contestant], folder: pathlib.Path, bias: pathl
     return Scorer(folder, artifacts.Manifest.load(folder), networks, bias)
 
 
-N_DIFFERING = 6
-"""Number of images to show, those with the largest differences between the models."""
-METRIC = "kld"
-"""The default metric of the verdicts."""
-PHRASES = {
-    confidence.BETTER: "significantly better",
-    confidence.WORSE: "significantly worse",
-    confidence.NOT_SIGNIFICANT: "not significantly different",
-    confidence.SAME: "the same",
-}
+# === The comparison ===
 
 
 @dataclasses.dataclass(frozen=True)
@@ -385,7 +388,7 @@ class Difference(Gain):
     p_adjusted: float
     """The p-value, corrected for the number of comparisons (Holm)."""
     significance: str
-    """The words of `wording.significance` for `p_adjusted`."""
+    """The words of `confidence.significance` for `p_adjusted`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -406,7 +409,7 @@ class Result:
     verdicts: dict[str, str]
     """Label of each model but the first -> a sentence for people."""
     notes: list[str]
-    """What a reader must know about the figures."""
+    """Sentences on how the scores were chosen, and what was left out."""
 
 
 def compare(dataset: str, shared: Shared, metric: str = "", level: float = confidence.CONFIDENCE) -> Result:

@@ -1,7 +1,8 @@
 """Confidence intervals over images: of a mean, of the paired difference of two models, and of a share of a way.
 
 Student's t (scipy). The images are a sample of all possible images, so another sample has another mean. Images are
-assumed to be independent.
+assumed to be independent. The words for gains and their significance are here too, for pages, terminals and
+messages.
 """
 
 import dataclasses
@@ -26,6 +27,13 @@ With two images it reaches 9 standard deviations to each side, so it rarely deci
 true mean about as often as with ten images (0.95 for normal scores, 0.93 for uniform ones), so there is no reason
 for a higher minimum.
 """
+TIMES = "\N{MULTIPLICATION SIGN}"
+MINUS = "\N{MINUS SIGN}"
+FEW_IMAGES = 10
+"""Shares of the way over fewer images get a warning."""
+LARGEST_PERCENT = 1000
+"""A share beyond this, positive or negative, means only that the images are too few for it."""
+BETTER, WORSE, NOT_SIGNIFICANT, SAME = "better", "worse", "not significant", "the same"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,16 +137,7 @@ def _are_equal(scores: Values) -> bool:
     return bool(np.ptp(scores) <= 1e-12 * np.abs(scores).max())
 
 
-# MERGED, docstring was: """The words for scores, gains and their significance: for pages, terminals and error messages."""
-
-
-TIMES = "\N{MULTIPLICATION SIGN}"
-MINUS = "\N{MINUS SIGN}"
-FEW_IMAGES = 10
-"""Shares of the way over fewer images get a warning."""
-LARGEST_PERCENT = 1000
-"""A share beyond this, positive or negative, means only that the images are too few for it."""
-BETTER, WORSE, NOT_SIGNIFICANT, SAME = "better", "worse", "not significant", "the same"
+# === Words ===
 
 
 def significance(gain: Gain) -> str:
@@ -225,6 +224,6 @@ def ceiling_scope(ceiling: Mapping[str, Any]) -> str:
 
 
 def images_of(name: str) -> str:
-    """What the images of a dataset of an evaluation are called, such as `test images of osie`."""
+    """Name the images of a dataset of an evaluation, such as `test images of osie`."""
     is_test_set = name.endswith(TEST_SUFFIX)
     return f"test images of {name.removesuffix(TEST_SUFFIX)}" if is_test_set else f"validation images of {name}"

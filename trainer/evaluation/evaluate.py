@@ -6,7 +6,6 @@ dataset without fixations. Every figure is a mean over images.
 """
 
 import dataclasses
-import os
 import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from trainer import artifacts, files
+from trainer.artifacts import StrPath
 from trainer.config import EvaluateConfig
 from trainer.errors import UserError
 from trainer.evaluation import confidence, gate, per_image
@@ -26,16 +26,14 @@ PICTURES_PER_GROUP = 3
 NAMES = {CANDIDATE: "candidate", CHAMPION: "current default"}
 """The names of the models in sentences."""
 
-Path = str | os.PathLike[str]
-
 
 def evaluate(
     config: EvaluateConfig,
-    candidate: Path,
-    datasets: Mapping[str, Path],
-    output: Path,
-    champion: Path | None = None,
-    trained_on: Iterable[Path] = (),
+    candidate: StrPath,
+    datasets: Mapping[str, StrPath],
+    output: StrPath,
+    champion: StrPath | None = None,
+    trained_on: Iterable[StrPath] = (),
     run: str = "",
 ) -> dict[str, Any]:
     """Evaluate models on validation and test images and decide whether the candidate is promoted.
@@ -90,7 +88,7 @@ def evaluate(
 
 
 def _check(
-    config: EvaluateConfig, datasets: Mapping[str, Path], output: pathlib.Path
+    config: EvaluateConfig, datasets: Mapping[str, StrPath], output: pathlib.Path
 ) -> tuple[dict[str, artifacts.Manifest], str]:
     """The manifests and the deciding dataset; finds every error that can be found before the slow part."""
     if not datasets:
@@ -106,7 +104,7 @@ def _check(
     return manifests, decides
 
 
-def check_output(output: Path) -> None:
+def check_output(output: StrPath) -> None:
     """Raise `UserError` if there is something at the place of an evaluation."""
     if files.is_taken(pathlib.Path(output)):
         raise UserError(f"{output} exists already; choose another folder for the evaluation, or remove it")
@@ -123,7 +121,7 @@ def _score(
 
 
 def _describe(
-    manifest: artifacts.Manifest, folder: Path, bias: pathlib.Path, left_out: list[str]
+    manifest: artifacts.Manifest, folder: StrPath, bias: pathlib.Path, left_out: list[str]
 ) -> dict[str, Any]:
     """The facts about the dataset that are stored with its scores."""
     training = artifacts.Manifest.load(bias)
@@ -157,12 +155,12 @@ def _conclude(
     config: EvaluateConfig,
     results: dict[str, dict[str, Any]],
     decides: str,
-    folders: dict[str, Path],
+    folders: dict[str, StrPath],
     compared: Mapping[str, float],
 ) -> dict[str, Any]:
     """The content of `artifacts.EVALUATION`: the results on each dataset, and the decision.
 
-    `compared` is that of `held_out.test_caution`.
+    `compared` is that of `gate.test_caution`.
     """
     deciding = results[decides]
     gains = {metric: confidence.Gain(**gain) for metric, gain in deciding["gains"].items()}
@@ -199,7 +197,7 @@ def _conclude(
     }
 
 
-def _model_config(folder: Path) -> Any:
+def _model_config(folder: StrPath) -> Any:
     """The content of the model folder's MODEL_CONFIG; None without one."""
     path = pathlib.Path(folder) / artifacts.MODEL_CONFIG
     return files.read_json(path, "train the model again", artifacts.ModelConfig) if path.exists() else None

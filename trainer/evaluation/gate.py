@@ -1,13 +1,12 @@
-"""The gate: whether a candidate replaces the current default."""
+"""The gate: whether a candidate replaces the current default, and which images of a test set are left out."""
 
 import dataclasses
-import os
 import pathlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from trainer import artifacts, generated
-from trainer.artifacts import SPLITS, Manifest
+from trainer.artifacts import SPLITS, Manifest, StrPath
 from trainer.config import SAMPLE, EvaluateConfig
 from trainer.errors import GateError, UserError, some
 from trainer.evaluation import confidence
@@ -154,7 +153,7 @@ def precedence(
     source = (candidate or {}).get("source", SAMPLE)
     if generated.is_sample(manifest) or source == SAMPLE or not generated.is_sample(champion):
         return ""
-    return f"the current default was {generated.training(champion)}, the candidate on real data"
+    return f"the current default was {generated.MARK}, the candidate on real data"
 
 
 def reason_of(evaluation: Mapping[str, Any], registers: bool) -> str:
@@ -208,9 +207,7 @@ def _difference(config: EvaluateConfig, gain: Gain) -> str:
     return f"significantly {difference} ({interval})"
 
 
-# MERGED, docstring was: """Test sets of an evaluation: which of their images were also trained on, and what a reader must know of them."""
-
-Path = str | os.PathLike[str]
+# === Test sets ===
 
 
 def deciding_dataset(gate_on: str, manifests: Mapping[str, Manifest]) -> str:
@@ -233,7 +230,9 @@ def deciding_dataset(gate_on: str, manifests: Mapping[str, Manifest]) -> str:
     return tests[0]
 
 
-def center_bias_folder(folders: Mapping[str, Path], manifests: Mapping[str, Manifest], name: str) -> pathlib.Path:
+def center_bias_folder(
+    folders: Mapping[str, StrPath], manifests: Mapping[str, Manifest], name: str
+) -> pathlib.Path:
     """The prepared dataset whose centre bias is the baseline on dataset `name`: its own, or of the first one if
     it is a test set, which has no training images.
     """
@@ -241,7 +240,7 @@ def center_bias_folder(folders: Mapping[str, Path], manifests: Mapping[str, Mani
     return pathlib.Path(folders[deciding_dataset("finetune", manifests) if own else name])
 
 
-def training_data(folders: Iterable[Path], model_config: Mapping[str, Any] | None) -> list[Path]:
+def training_data(folders: Iterable[StrPath], model_config: Mapping[str, Any] | None) -> list[StrPath]:
     """Find the prepared datasets that a model may have been trained on.
 
     Args:
@@ -260,7 +259,7 @@ def training_data(folders: Iterable[Path], model_config: Mapping[str, Any] | Non
     ]
 
 
-def overlap(folder: Path, training: Sequence[Path]) -> list[str]:
+def overlap(folder: StrPath, training: Sequence[StrPath]) -> list[str]:
     """Names of the images of a test set that are also in prepared datasets to train on, in either of their splits.
 
     Images are the same if their pixels are. Validation images count because they choose the best epoch.

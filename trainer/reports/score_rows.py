@@ -170,7 +170,7 @@ def undefined(rows: Rows) -> list[str]:
 
 
 def notes(rows: Rows, ceiling: Mapping[str, Any], level: float) -> list[str]:
-    """Return the notes about the rows of a ceiling (`wording.share_notes`)."""
+    """Return the notes about the rows of a ceiling (`confidence.share_notes`)."""
     return confidence.share_notes(undefined(rows), len(rows), ceiling["n_images"], level)
 
 

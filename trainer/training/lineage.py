@@ -2,16 +2,13 @@
 
 import dataclasses
 import json
-import os
 import pathlib
 from typing import Any
 
-from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, BaseConfig, Manifest, ModelConfig, code_version
+from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, BaseConfig, Manifest, ModelConfig, StrPath, code_version
 from trainer.config import TrainConfig
 from trainer.errors import UserError
 from trainer.files import is_taken, read_json
-
-StrPath = str | os.PathLike[str]
 
 CHANGEABLE = (
     "recipe",

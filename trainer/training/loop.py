@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import machine
-from trainer.artifacts import Manifest
+from trainer.artifacts import Manifest, StrPath
 from trainer.config import TrainConfig
 from trainer.data import batches, tfrecords
 from trainer.data.batches import Split
@@ -52,7 +52,7 @@ class Data:
     valid: Split
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], manifest: Manifest, cache: str = "auto") -> Self:
+    def load(cls, folder: StrPath, manifest: Manifest, cache: str = "auto") -> Self:
         """Decode both splits; arguments and errors are those of `Split.load`."""
         train, valid = (Split.load(folder, manifest, name, cache) for name in ("train", "valid"))
         return cls(str(folder), manifest, train, valid)
@@ -155,7 +155,7 @@ class Loop:
 
     @property
     def is_over(self) -> bool:
-        """Whether no epoch is left to take."""
+        """Whether all epochs are done, or `patience` ended the training early."""
         return self.progress.is_over(self.config.epochs, self.config.patience)
 
     def train_epoch(self, epoch: int) -> None:

@@ -4,14 +4,14 @@ import pathlib
 from typing import Any
 
 from trainer import accelerators, storage
-from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS, BaseConfig, Manifest
+from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS, BaseConfig, Manifest, StrPath
 from trainer.config import NO_FILE, TrainConfig, with_recipe
 from trainer.errors import check
 from trainer.files import read_json
 from trainer.loading import load_tensorflow
 from trainer.models import weight_sources
 from trainer.training import exits
-from trainer.training.lineage import StrPath, check_output
+from trainer.training.lineage import check_output
 
 
 def train_checked(

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from trainer import accelerators, machine
-from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest
+from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest, StrPath
 from trainer.config import TrainConfig, with_batch, with_recipe
 from trainer.errors import UserError, check, first_line
 from trainer.files import replacing
@@ -28,7 +28,7 @@ from trainer.models.saved_model import write_model
 from trainer.training import exits, step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import watched
-from trainer.training.lineage import StrPath, check_output, lineage
+from trainer.training.lineage import check_output, lineage
 from trainer.training.loop import Data, Loop
 from trainer.training.step import Network, build_optimizer
 from trainer.training.strategy import Devices
