@@ -20,12 +20,12 @@ from trainer.artifacts import Manifest
 from trainer.config import FetchConfig, TrainConfig, with_batch
 from trainer.data import batches
 from trainer.data.fetch import fetch_dataset
-from trainer.training import step, strategy
+from trainer.training import strategy
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import Stop
 from trainer.training.loop import Data, Loop
 from trainer.training.tensorboard import Board
-from trainer.training.train import make_deterministic, make_network
+from trainer.training.train import Job, make_deterministic, make_network
 
 LIMIT = 0.95
 
@@ -57,8 +57,7 @@ def main() -> int:
 def _loop(config: TrainConfig, folder: pathlib.Path, manifest: Manifest) -> Loop:
     make_deterministic()
     devices = strategy.connect()
-    resolved = step.resolve(config.precision, devices)
-    network = make_network(config, manifest, resolved, None)
+    network = make_network(Job.resolve(config, manifest, devices), None)
     data = Data.load(folder / "data", manifest)
     checkpoints = Checkpoints(folder / "state", network, {})
     return Loop(config, data, devices, network, checkpoints, Progress(), Board(str(folder / "logs")), Stop())
@@ -68,7 +67,7 @@ def _measure(training: Loop, repeats: int) -> tuple[list[float], list[float]]:
     """Seconds of each repeat of the loop and of the bare step, after a warm-up of both."""
     config, images = training.config, training.data.train
     batch = next(iter(batches.training_batches(images, config.batch_size, seed=0, epoch=0)))
-    step = tf.function(training.compiled.step)
+    step = tf.function(training.compiled.replica_step)
     loop, bare = [], []
     for repeat in range(repeats + 1):
         start = time.perf_counter()

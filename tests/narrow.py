@@ -18,12 +18,12 @@ import tensorflow as tf
 from tests.narrow_tasks import sitecustomize
 from tests.narrow_tasks.sitecustomize import WIDTHS
 from trainer import isolated, model
-from trainer.artifacts import Manifest
 from trainer.config import TrainConfig
 from trainer.models import saved_model
 from trainer.training import loop, train
 from trainer.training.loop import Compiled
 from trainer.training.step import Network
+from trainer.training.train import Job
 
 SHALLOW = {**WIDTHS, "VGG16_BLOCKS": ((16,), (32,), (64,), (128,), (128,))}
 """Faster to trace; but `trainer.models.weights` does not know a network with so few layers."""
@@ -49,12 +49,12 @@ class _Compiled:
         self._networks: dict[Any, Network] = {}
         self._steps: dict[Any, Compiled] = {}
 
-    def make_network(self, config: TrainConfig, manifest: Manifest, resolved: str, base_model: Any) -> Network:
-        assert (config.schedule, config.warmup_epochs) == ("constant", 0), (
+    def make_network(self, job: Job, base_model: Any) -> Network:
+        assert (job.config.schedule, job.config.warmup_epochs) == ("constant", 0), (
             "the learning rate would be that of the first"
         )
-        made = self._make_network(config, manifest, resolved, base_model)
-        kept = self._networks.setdefault((manifest.image_size, resolved), made)
+        made = self._make_network(job, base_model)
+        kept = self._networks.setdefault((job.manifest.image_size, job.precision), made)
         for shared, new in zip(filter(None, kept), filter(None, made), strict=True):
             for variable, value in zip(shared.variables, new.variables, strict=True):
                 variable.assign(value)

@@ -1,4 +1,4 @@
-"""The accelerators for training: machines, chips, figures and prices.
+"""The accelerators for training: machines, chips and prices, and what a training step takes on them.
 
 Peaks are figures for dense matrices from the NVIDIA T4, V100, L4, A100 and H100 data sheets and from the TPU v5e
 page of Google's documentation. Machines, regions and combinations are from Vertex AI's pages on custom training
@@ -275,10 +275,14 @@ def get(name: str) -> Accelerator:
     return look_up("accelerator", name, ACCELERATORS)
 
 
-# MERGED, docstring was: """Memory and time of a training step on a chip, by a roofline model. XLA counted operations, memory traffic and memory of the whole training step when it compiled the step for a TPU v5e at 240 x 320 with 32 images per chip (`make check-tpu`, docs/benchmarks.md). All counts are proportional to the number of pixels, because the network is convolutional. """
+# === Memory and time of a training step, by a roofline model ===
+#
+# XLA counted operations, memory traffic and memory of the whole training step when it compiled the step for a
+# TPU v5e at 240 x 320 with 32 images per chip (`make check-tpu`, docs/benchmarks.md). All counts are proportional
+# to the number of pixels, because the network is convolutional.
 
 PIXELS = 240 * 320
-BYTES = {"float32": 1.313e9, "bfloat16": 0.913e9, "float16": 0.913e9}
+TRAFFIC_BYTES = {"float32": 1.313e9, "bfloat16": 0.913e9, "float16": 0.913e9}
 """Memory traffic of one image by precision; float16 is assumed to equal bfloat16."""
 STATE_BYTES = 24.93e6 * 4 * 4
 """Weights, their gradients and Adam's two moments, float32."""
@@ -313,13 +317,13 @@ def step_seconds(chip: Chip, batch: int, image_size: tuple[int, int], precision:
     """
     images = batch * _scale(image_size)
     arithmetic = images * STEP_FLOP / chip.flops[precision]
-    memory = images * BYTES[precision] / chip.bandwidth_bytes_s
+    memory = images * TRAFFIC_BYTES[precision] / chip.bandwidth_bytes_s
     return max(arithmetic, memory) / chip.efficiency
 
 
 def bound(chip: Chip, precision: str) -> str:
     """The roofline limit of a step on `chip`: `arithmetic` or `memory traffic`."""
-    traffic = BYTES[precision] / chip.bandwidth_bytes_s
+    traffic = TRAFFIC_BYTES[precision] / chip.bandwidth_bytes_s
     return "memory traffic" if traffic > STEP_FLOP / chip.flops[precision] else "arithmetic"
 
 
@@ -336,10 +340,10 @@ def basis(accelerator: Accelerator, precision: str) -> tuple[str, ...]:
         return (speed, slow) if precision == "bfloat16" else (speed,)
     source = " from NVIDIA's figures for ResNet-50 in TensorFlow" if accelerator.image == "gpu" else ""
     return (
-        f"Time: {STEP_FLOP / 1e9:.0f} GFLOP and {BYTES[precision] / 1e9:.2f} GB of memory traffic per 240x320 "
-        f"image (counts of the step compiled for a TPU v5e), scaled by pixels, at {chip.efficiency:.0%} of its "
-        f"peaks ({chip.flops[precision] / 1e12:.0f} TFLOP/s, {chip.bandwidth_bytes_s / 1e9:.0f} GB/s; bound by "
-        f"{bound(chip, precision)}). That share is an assumption{source}, not measured on this chip.",
+        f"Time: {STEP_FLOP / 1e9:.0f} GFLOP and {TRAFFIC_BYTES[precision] / 1e9:.2f} GB of memory traffic per "
+        f"240x320 image (counts of the step compiled for a TPU v5e), scaled by pixels, at {chip.efficiency:.0%} "
+        f"of its peaks ({chip.flops[precision] / 1e12:.0f} TFLOP/s, {chip.bandwidth_bytes_s / 1e9:.0f} GB/s; "
+        f"bound by {bound(chip, precision)}). That share is an assumption{source}, not measured on this chip.",
         f"Memory: {MEMORY_BYTES[precision] / 1e9:.2f} GB per 240x320 image (same source), scaled by pixels, and "
         f"{STATE_BYTES / 1e9:.1f} GB of weights and optimizer; {USABLE_MEMORY:.0%} of a chip's memory is usable.",
     )
@@ -358,8 +362,8 @@ def default_batch(
     """Default number of images of a step over all replicas: for each part the default of the chip, or less if the
     memory or the number of training `images` does not allow that.
     """
-    parts, largest = replicas * accumulation, largest_batch(chip, image_size, precision)
-    return parts * max(1, min(chip.per_replica_batch, images // parts, largest))
+    n_parts, largest = replicas * accumulation, largest_batch(chip, image_size, precision)
+    return n_parts * max(1, min(chip.per_replica_batch, images // n_parts, largest))
 
 
 def parts(images: int, largest: int) -> int:
@@ -369,13 +373,13 @@ def parts(images: int, largest: int) -> int:
 
 def check_shares(batch_size: int, replicas: int, accumulation: int, images: int, accelerator: str = "") -> None:
     """Raise `UserError` unless the data have a whole batch, and all replicas and parts get equally many images."""
-    parts = replicas * accumulation
-    lower = batch_size // parts * parts
-    near = " or ".join(str(batch) for batch in (lower, lower + parts) if batch)
+    n_parts = replicas * accumulation
+    lower = batch_size // n_parts * n_parts
+    near = " or ".join(str(batch) for batch in (lower, lower + n_parts) if batch)
     sharers = f"{replicas} replicas{f' of {accelerator}' if accelerator else ''}"
     sharers += f", in {accumulation} parts each (accumulation)," if accumulation > 1 else ""
     check(
-        batch_size % parts == 0,
+        batch_size % n_parts == 0,
         f"batch_size is {batch_size}, which {sharers} cannot share; set it to {near}, or to 0 for the default",
     )
     check(

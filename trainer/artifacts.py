@@ -21,6 +21,9 @@ from trainer.config import wrong_image_size
 from trainer.errors import ContentError, UserError
 from trainer.files import checked_json, read_json, write_json
 
+StrPath = str | os.PathLike[str]
+"""The path of a file or folder, as the standard library takes it."""
+
 MANIFEST = "manifest.json"
 CENTER_BIAS = "center_bias.npy"
 """Mean of the training set's maps in relative image coordinates: (120, 160) float32 that sums to 1."""
@@ -142,7 +145,7 @@ class Manifest:
         write_json(folder / MANIFEST, dataclasses.asdict(self))
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> "Manifest":
+    def load(cls, folder: StrPath) -> "Manifest":
         """Read the manifest of the prepared dataset in `folder`.
 
         Raises:
@@ -169,7 +172,7 @@ def _wrong_splits(manifest: Manifest) -> str:
     return "" if min(manifest.counts.values()) >= 0 else f"its counts are {manifest.counts}"
 
 
-def prepared_by_name(folders: Iterable[str | os.PathLike[str]]) -> dict[str, pathlib.Path]:
+def prepared_by_name(folders: Iterable[StrPath]) -> dict[str, pathlib.Path]:
     """Return the folders of prepared datasets by name: that of the dataset, with `-test` for a test set.
 
     A second dataset of the same name is `NAME-2`.
@@ -182,7 +185,7 @@ def prepared_by_name(folders: Iterable[str | os.PathLike[str]]) -> dict[str, pat
     return by_name
 
 
-def load_manifests(folders: Mapping[str, str | os.PathLike[str]]) -> dict[str, Manifest]:
+def load_manifests(folders: Mapping[str, StrPath]) -> dict[str, Manifest]:
     """The manifests of prepared datasets, by name; raises `UserError` if one has no validation images."""
     manifests = {name: Manifest.load(folder) for name, folder in folders.items()}
     for name, manifest in manifests.items():
@@ -191,7 +194,7 @@ def load_manifests(folders: Mapping[str, str | os.PathLike[str]]) -> dict[str, M
     return manifests
 
 
-def images(folder: str | os.PathLike[str], splits: Collection[str]) -> list[tuple[str, str]]:
+def images(folder: StrPath, splits: Collection[str]) -> list[tuple[str, str]]:
     """Name and digest of each image in these splits of a prepared dataset.
 
     Raises:
@@ -233,7 +236,10 @@ def code_version() -> str:
     return f"{version}+{commit}" if commit else version
 
 
-# MERGED, docstring was: """The contents of this project's JSON files, for `trainer.files.read_json`. Each is a TypedDict of the keys that a reader needs or may find. A file may have more keys, as one of another version has; they are kept where the content goes into another file, such as a model's into its evaluation. """
+# === The contents of JSON files, for `trainer.files.read_json` ===
+#
+# Each is a TypedDict of the keys that a reader needs or may find. A file may have more keys, as one of another
+# version has; they are kept where the content goes into another file, such as a model's into its evaluation.
 
 
 class _InputSize:

@@ -15,77 +15,6 @@ from trainer import recipes
 from trainer.errors import UserError, check, check_choice, look_up
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
 
-# MERGED, docstring was: """The settings of the user's own recordings (the dataset `custom`): how they are written."""
-
-CUSTOM = "custom"
-"""Name of the dataset that is the user's own recordings."""
-COORDINATES = ("auto", "pixels", "fraction", "degrees")
-SPLITS = ("auto", "shuffle", "folders", "column")
-COLUMNS = ("image", "x", "y", "observer", "trial", "duration", "time", "fixation", "valid", "event", "split")
-"""The roles that a column of a table can have."""
-SETTINGS = ("columns", "coordinates", "screen_size", "image_on_screen", "blur_px", "pixels_per_degree", "split")
-"""Fields of `FetchConfig` that describe the user's own recordings."""
-
-
-def check_settings(settings: Any) -> None:
-    """Raise `UserError` if a setting of a `FetchConfig` is malformed, or needs another that is not given."""
-    parse_columns(settings.columns)
-    check(
-        settings.coordinates != "degrees" or settings.pixels_per_degree > 0,
-        "coordinates is degrees, but pixels_per_degree is not given; set it to the pixels of one degree",
-    )
-    if settings.screen_size:
-        parse_screen_size(settings.screen_size)
-    check(
-        settings.image_on_screen != "fit" or bool(settings.screen_size),
-        "image_on_screen is fit, but screen_size is not given; set it, such as 1080x1920",
-    )
-
-
-def check_used(configs: Sequence[Any]) -> None:
-    """Raise `UserError` if a `FetchConfig` describes one's own recordings, but none has the dataset `custom`."""
-    if any(config.dataset == CUSTOM for config in configs):
-        return
-    for config in configs:
-        for field in dataclasses.fields(config):
-            if field.name in SETTINGS and getattr(config, field.name) != field.default:
-                raise UserError(
-                    f"{field.name} describes recordings of your own (dataset {CUSTOM}), but the dataset is "
-                    f"{config.dataset}; leave it out"
-                )
-
-
-def parse_screen_size(text: str) -> tuple[int, int]:
-    """(height, width) in pixels of a text such as `1080x1920`; raises `UserError` if it is malformed."""
-    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
-    if match is None:
-        raise UserError(f"screen_size is {text!r}; write height x width in pixels, such as 1080x1920")
-    return int(match[1]), int(match[2])
-
-
-def parse_columns(text: str) -> dict[str, str]:
-    """Parse a text such as `image=stimulus,x=gx,y=gy`: role in COLUMNS -> name of the column.
-
-    Raises:
-        UserError: the text is malformed, or names something unknown.
-    """
-    if re.search(rf";\s*({'|'.join(COLUMNS)})\s*=", text):
-        raise UserError(f"columns is {text!r}; separate the pairs with commas")
-    named: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        role, equals, name = (piece.strip() for piece in part.partition("="))
-        if not equals or not name:
-            raise UserError(f"columns is {text!r}; write pairs such as image=stimulus,x=gx,y=gy")
-        if role not in COLUMNS:
-            raise UserError(f"columns names {role!r}; what a column may hold is: {', '.join(COLUMNS)}")
-        if role in named:
-            raise UserError(f"columns names {role} twice: {named[role]} and {name}; keep one")
-        named[role] = name
-    if ("x" in named) != ("y" in named):
-        raise UserError(f"columns is {text!r}; name both x and y, or neither")
-    return named
-
-
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
 LEARNING_RATE_SCALING = ("auto", "none", "sqrt", "linear", "capped")
 SCHEDULES = ("constant", "cosine")
@@ -115,11 +44,30 @@ GATE_ON = ("finetune", "test")
 EXPORT_FORMATS = ("saved-model", "int8")
 SIGNATURES = ("serving_default", "serve_bytes")
 """Signatures of a SavedModel: for prepared images, and for encoded images."""
-
+MAX_INPUT_PX = 4096
+"""Longest side of the network's input."""
+CUSTOM = "custom"
+"""Name of the dataset that is the user's own recordings."""
+COORDINATES = ("auto", "pixels", "fraction", "degrees")
+RECORDING_SPLITS = ("auto", "shuffle", "folders", "column")
+COLUMNS = ("image", "x", "y", "observer", "trial", "duration", "time", "fixation", "valid", "event", "split")
+"""The roles that a column of a table can have."""
+RECORDING_SETTINGS = (
+    "columns",
+    "coordinates",
+    "screen_size",
+    "image_on_screen",
+    "blur_px",
+    "pixels_per_degree",
+    "split",
+)
+"""Fields of `FetchConfig` that describe the user's own recordings."""
 
 RECORDINGS = "recordings of your own (dataset custom)"
 OPTIMIZATION = "loss, optimizer and learning rate"
 AUGMENTATION = "augmentation"
+
+# === Settings and their ranges ===
 
 
 class Range(TypedDict, total=False):
@@ -187,8 +135,7 @@ def config_of(config: type[Config], values: Mapping[str, Any]) -> Config:
     return config(**{field.name: values[field.name] for field in dataclasses.fields(config)})  # type: ignore[arg-type]
 
 
-MAX_INPUT_PX = 4096
-"""Longest side of the network's input."""
+# === Settings that are written as text ===
 
 
 def parse_image_size(text: str) -> tuple[int, int]:
@@ -220,20 +167,50 @@ def wrong_image_size(size: Sequence[int]) -> str:
 
 
 def parse_profile_steps(text: str) -> tuple[int, int] | None:
-    """First and last step, counted from 1 and both profiled, of a text such as `10-20`; None for an empty text.
+    """Return the first and the last step to profile, counted from 1, of a text such as `10-20`; None for none.
 
     Raises:
-        UserError: if the text is malformed, or if the steps are out of order.
+        UserError: if the steps are out of order.
     """
     if not text:
         return None
-    match = re.fullmatch(r"(\d+)-(\d+)", text)
-    if match is None:
-        raise UserError(f"profile_steps is {text!r}; write the first and the last step, such as 10-20")
-    first, last = int(match[1]), int(match[2])
-    check(first >= 1, f"profile_steps is {text}; steps count from 1")
-    check(first <= last, f"profile_steps is {text}; the first step must not be after the last")
+    first, last = map(int, text.split("-"))
+    check(1 <= first <= last, f"profile_steps is {text}; steps count from 1, and the first is not after the last")
     return first, last
+
+
+def parse_screen_size(text: str) -> tuple[int, int]:
+    """(height, width) in pixels of a text such as `1080x1920`; raises `UserError` if it is malformed."""
+    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
+    if match is None:
+        raise UserError(f"screen_size is {text!r}; write height x width in pixels, such as 1080x1920")
+    return int(match[1]), int(match[2])
+
+
+def parse_columns(text: str) -> dict[str, str]:
+    """Parse a text such as `image=stimulus,x=gx,y=gy`: role in COLUMNS -> name of the column.
+
+    Raises:
+        UserError: the text is malformed, or names something unknown.
+    """
+    if re.search(rf";\s*({'|'.join(COLUMNS)})\s*=", text):
+        raise UserError(f"columns is {text!r}; separate the pairs with commas")
+    named: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        role, equals, name = (piece.strip() for piece in part.partition("="))
+        if not equals or not name:
+            raise UserError(f"columns is {text!r}; write pairs such as image=stimulus,x=gx,y=gy")
+        if role not in COLUMNS:
+            raise UserError(f"columns names {role!r}; what a column may hold is: {', '.join(COLUMNS)}")
+        if role in named:
+            raise UserError(f"columns names {role} twice: {named[role]} and {name}; keep one")
+        named[role] = name
+    if ("x" in named) != ("y" in named):
+        raise UserError(f"columns is {text!r}; name both x and y, or neither")
+    return named
+
+
+# === The settings of each part ===
 
 
 @dataclasses.dataclass(frozen=True)
@@ -315,14 +292,14 @@ class FetchConfig:
         "if there are both, else shuffle. Images labelled test, in a column or by a folder test/, are only tested "
         "on, unless it is shuffle.",
         group=RECORDINGS,
-        choices=SPLITS,
+        choices=RECORDING_SPLITS,
     )
 
     def __post_init__(self) -> None:
         check_ranges(self)
         if self.image_size:
             parse_image_size(self.image_size)
-        check_settings(self)
+        _check_recordings(self)
         check(
             (self.dataset, self.source) != (CUSTOM, SAMPLE),
             f"{CUSTOM} is recordings of your own, but their source is {SAMPLE!r}; give their folder, "
@@ -337,6 +314,34 @@ class FetchConfig:
     def n_kept_apart(self, n_valid: int) -> int:
         """Number of the `n_valid` validation images that `test_share` makes a test set, rounded to the nearest."""
         return round(n_valid * self.test_share)
+
+
+def _check_recordings(settings: Any) -> None:
+    """Raise `UserError` if a setting of a `FetchConfig` is malformed, or needs another that is not given."""
+    parse_columns(settings.columns)
+    check(
+        settings.coordinates != "degrees" or settings.pixels_per_degree > 0,
+        "coordinates is degrees, but pixels_per_degree is not given; set it to the pixels of one degree",
+    )
+    if settings.screen_size:
+        parse_screen_size(settings.screen_size)
+    check(
+        settings.image_on_screen != "fit" or bool(settings.screen_size),
+        "image_on_screen is fit, but screen_size is not given; set it, such as 1080x1920",
+    )
+
+
+def check_recordings_used(configs: Sequence[Any]) -> None:
+    """Raise `UserError` if a `FetchConfig` describes one's own recordings, but none has the dataset `custom`."""
+    if any(config.dataset == CUSTOM for config in configs):
+        return
+    for config in configs:
+        for field in dataclasses.fields(config):
+            if field.name in RECORDING_SETTINGS and getattr(config, field.name) != field.default:
+                raise UserError(
+                    f"{field.name} describes recordings of your own (dataset {CUSTOM}), but the dataset is "
+                    f"{config.dataset}; leave it out"
+                )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -412,7 +417,12 @@ class TrainConfig:
         True,
         "Use only operations that give the same bits in every run.",
     )
-    profile_steps: str = setting("", "Steps to profile for TensorBoard, such as 10-20; empty for none.")
+    profile_steps: str = setting(
+        "",
+        "Steps to profile for TensorBoard, such as 10-20; empty for none.",
+        pattern=r"(\d+-\d+)?",
+        form="the first and the last step, such as 10-20",
+    )
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -421,6 +431,42 @@ class TrainConfig:
             f"warmup_epochs is {self.warmup_epochs:g}; it must be below epochs, which is {self.epochs}",
         )
         parse_profile_steps(self.profile_steps)
+
+
+def with_recipe(config: TrainConfig, fine_tuning: bool, given: Collection[str] = ()) -> TrainConfig:
+    """Put the settings of a recipe in place of the defaults in `config`.
+
+    Args:
+        config: the settings, with the name of the recipe.
+        fine_tuning: whether the training starts from a model.
+        given: names of the settings that a person is known to have given; whatever differs from its default counts
+            as given too.
+
+    Raises:
+        UserError: a setting was given that the recipe sets to another value.
+    """
+    chosen = recipes.RECIPES[config.recipe].settings(fine_tuning)
+    was_given = {
+        field.name: field.name in given or getattr(config, field.name) != field.default
+        for field in dataclasses.fields(config)
+    }
+    own = {name: getattr(config, name) for name in chosen if was_given[name]}
+    twice = {name: value for name, value in own.items() if value != chosen[name]}
+    if twice:
+        raise UserError(
+            f"{' and '.join(twice)} {'are' if len(twice) > 1 else 'is'} given twice: {recipes.listed(twice)}, and "
+            f"recipe={config.recipe} sets {recipes.listed({name: chosen[name] for name in twice})}; leave out "
+            f"one, or give all settings without a recipe: {recipes.listed({**chosen, **twice})}"
+        )
+    return dataclasses.replace(config, **chosen)
+
+
+def with_batch(config: TrainConfig, batch_size: int) -> TrainConfig:
+    """The settings with the batch size in use, and with `auto` scaling of the learning rate resolved for it."""
+    scaling = config.learning_rate_scaling
+    if scaling == "auto":
+        scaling = "none" if config.batch_size else "capped"
+    return dataclasses.replace(config, batch_size=batch_size, learning_rate_scaling=scaling)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -477,42 +523,6 @@ class HeldOutConfig:
             bool(self.test_dataset or not self.test_source),
             f"test_source is {self.test_source!r}, but test_dataset is empty; name the dataset that it holds",
         )
-
-
-def with_recipe(config: TrainConfig, fine_tuning: bool, given: Collection[str] = ()) -> TrainConfig:
-    """Put the settings of a recipe in place of the defaults in `config`.
-
-    Args:
-        config: the settings, with the name of the recipe.
-        fine_tuning: whether the training starts from a model.
-        given: names of the settings that a person is known to have given; whatever differs from its default counts
-            as given too.
-
-    Raises:
-        UserError: a setting was given that the recipe sets to another value.
-    """
-    chosen = recipes.RECIPES[config.recipe].settings(fine_tuning)
-    was_given = {
-        field.name: field.name in given or getattr(config, field.name) != field.default
-        for field in dataclasses.fields(config)
-    }
-    own = {name: getattr(config, name) for name in chosen if was_given[name]}
-    twice = {name: value for name, value in own.items() if value != chosen[name]}
-    if twice:
-        raise UserError(
-            f"{' and '.join(twice)} {'are' if len(twice) > 1 else 'is'} given twice: {recipes.listed(twice)}, and "
-            f"recipe={config.recipe} sets {recipes.listed({name: chosen[name] for name in twice})}; leave out "
-            f"one, or give all settings without a recipe: {recipes.listed({**chosen, **twice})}"
-        )
-    return dataclasses.replace(config, **chosen)
-
-
-def with_batch(config: TrainConfig, batch_size: int) -> TrainConfig:
-    """The settings with the batch size in use, and with `auto` scaling of the learning rate resolved for it."""
-    scaling = config.learning_rate_scaling
-    if scaling == "auto":
-        scaling = "none" if config.batch_size else "capped"
-    return dataclasses.replace(config, batch_size=batch_size, learning_rate_scaling=scaling)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,8 @@ from trainer.files import read_json
 SUBJECTS = {"candidate": "The candidate", "champion": "The current default"}
 """Models of an evaluation -> their names in sentences."""
 SHAPES = "generated shapes"
-MARK = f"trained on {SHAPES} only"
+MARK = f"trained on {SHAPES}"
+"""How a model of the sample set was trained, in words that follow "was"."""
 SCORES = (
     "{} are of generated shapes. They say nothing about photographs or designs, so do not compare them with "
     "scores on other data."
@@ -37,23 +38,10 @@ def observers(manifest: Mapping[str, Any]) -> str:
 
 
 def of_model(config: Mapping[str, Any] | None, subject: str = "This model") -> str:
-    """Notice about the training of `subject`, a model with this MODEL_CONFIG; empty if none is needed.
-
-    A model that was trained on real data mentions a base model of the sample set.
-    """
-    if is_sample(config):
-        return f"{subject} was {training(config)}. Its maps of photographs and designs mean nothing."
-    if any(map(is_sample, trainings(config))):
-        return (
-            f"{subject} was fine-tuned from a base model that was {MARK}. A base model of photographs may be "
-            "better."
-        )
-    return ""
-
-
-def training(config: Mapping[str, Any] | None) -> str:
-    """Say how a model of the sample set was trained, in words that follow "was"."""
-    return MARK if all(map(is_sample, trainings(config))) else f"last trained on {SHAPES}"
+    """Notice about the training of `subject`, a model with this MODEL_CONFIG; empty if none is needed."""
+    if not is_sample(config):
+        return ""
+    return f"{subject} was {MARK}. Its maps of photographs and designs mean nothing."
 
 
 def trainings(config: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:

@@ -18,10 +18,12 @@ from keras import ops
 
 from trainer.convolution import convolve
 
-# MERGED, docstring was: """Max-pooling with a gradient that is deterministic on GPUs under XLA."""
-
+EPSILON = 1e-7
+"""Keeps the quotient of `Normalize` finite; the reference's value."""
 own_gradient: bool | None = None
-"""Whether to use the gradient of this module; None: if this machine has a GPU."""
+"""Whether `max_pool` has the gradient of this module; None: if this machine has a GPU."""
+
+# === Max-pooling ===
 
 
 def max_pool(x: Any, stride: int) -> Any:
@@ -79,8 +81,6 @@ def _on_gpu() -> bool:
 
     return bool(tf.config.list_logical_devices("GPU"))
 
-
-EPSILON = 1e-7
 
 # === Sums of gradients ===
 

@@ -1,4 +1,4 @@
-"""What Linux reports of this machine: the instruction sets of its CPU, and the memory that is available or in use."""
+"""Facts that Linux reports of this machine: its CPU's instruction sets, and the memory available and in use."""
 
 import os
 import pathlib

@@ -1,7 +1,7 @@
 """The evaluation metrics, one row each.
 
-A new metric is one row here and one function in `trainer/metrics.py`. Scores, the gate, reports and the pipeline's
-labels follow from the rows.
+A new metric is one row here, and one function in `FUNCTIONS` of `trainer/metrics.py`. Scores, the gate, reports
+and the pipeline's labels follow from the rows.
 """
 
 import dataclasses
@@ -31,8 +31,6 @@ class Metric:
     """Lowest possible score."""
     highest: float = math.inf
     """Highest possible score."""
-    function: str = ""
-    """Name of the function in `trainer/metrics.py`; empty if it is that of the row."""
 
 
 METRICS = {
@@ -44,8 +42,6 @@ METRICS = {
         (FIXATIONS, OTHER_COUNTS),
         0,
         1,
-        # Its cost does not grow with the number of other fixations.
-        function="shuffled_auc_of_counts",
     ),
     "nss": Metric("NSS", "standard deviations above the mean at fixations", True, (FIXATIONS,)),
     "cc": Metric("CC", "correlation of the two maps", True, (DENSITY,), -1, 1),

@@ -5,7 +5,7 @@ prediction may have any scale: only its order (AUC), its shape (CC, NSS) or its 
 counts. Invalid arguments raise `ValueError` with the numbers. `trainer/metric_table.py` has one row per metric.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,7 @@ EPSILON = 2.2204e-16
 
 def score(name: str, prediction: npt.ArrayLike, truth: Mapping[str, Any]) -> float:
     """The metric of METRICS with this name; `truth` has at least what its row needs, under the same names."""
-    row = METRICS[name]
-    value: float = globals()[row.function or name](prediction, **{need: truth[need] for need in row.needs})
-    return value
+    return FUNCTIONS[name](prediction, **{need: truth[need] for need in METRICS[name].needs})
 
 
 def auc_judd(prediction: npt.ArrayLike, fixations: Points) -> float:
@@ -185,3 +183,15 @@ def _as_distribution(values: Map) -> Map:
     values = values - min(0.0, values.min())
     total = values.sum()
     return values / total if total > 0 else np.full_like(values, 1 / values.size)
+
+
+FUNCTIONS: dict[str, Callable[..., float]] = {
+    "auc_judd": auc_judd,
+    "shuffled_auc": shuffled_auc_of_counts,
+    "nss": nss,
+    "cc": cc,
+    "kld": kld,
+    "sim": sim,
+    "information_gain": information_gain,
+}
+"""Name of a metric in METRICS -> its function, with arguments of the names of its needs."""

@@ -5,7 +5,7 @@ Keras operations only, so that it runs on any Keras backend. Layers have the ref
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import keras
@@ -13,7 +13,8 @@ import keras
 from trainer.layers import Conv2D, Normalize, Pixels, fan_out
 
 IMAGE_MEAN = (103.939, 116.779, 123.68)
-"""Subtracted from R, G, B in this order, as in the reference; its published weights expect it."""
+"""Subtracted from R, G, B in this order. They are ImageNet's means of B, G, R: the reference confuses them, and
+its published weights expect that, so do not correct it."""
 STRIDE = 8
 """Height and width of the input must be divisible by this."""
 
@@ -35,8 +36,9 @@ def build_model(
     dtype: str | None = None,
     kernel_initializer: str = "glorot_uniform",
     seed: int | None = None,
+    encoder: str = "vgg16",
 ) -> keras.Model:
-    """MSI-Net with 24,934,209 parameters.
+    """Build MSI-Net; with VGG16 as its encoder it has 24,934,209 parameters.
 
     Args:
         image_size: (H, W) of the input in pixels, divisible by 8; (None, None) leaves them free.
@@ -44,6 +46,7 @@ def build_model(
             subtraction of the mean and the output are float32 under every policy.
         kernel_initializer: of all convolutions; the default is the reference's.
         seed: of the initial kernels; None for a different one in each call.
+        encoder: key of ENCODERS.
 
     Returns:
         A model from (B, H, W, 3) float RGB in 0..255 to (B, H, W, 1) float32 in [0, 1].
@@ -55,7 +58,7 @@ def build_model(
         raise ValueError(f"image size {image_size} is not divisible by {STRIDE}")
     stimulus = keras.Input((*image_size, 3), name="input", dtype="float32")
     parts = _Parts(dtype, kernel_initializer, seed)
-    maps = parts.decoder(parts.aspp(parts.encoder(stimulus)))
+    maps = parts.decoder(parts.aspp(ENCODERS[encoder](parts, stimulus)))
     return keras.Model(stimulus, Normalize(name="output")(maps), name="msinet")
 
 
@@ -68,43 +71,31 @@ class _Parts:
     seed: int | None
     layer_numbers: Iterator[int] = dataclasses.field(default_factory=itertools.count)
 
-    def encoder(self, stimulus: Any) -> Any:
-        """VGG16, its last two blocks at 1/8 resolution: (B, H, W, 3) to (B, H/8, W/8, 1280)."""
-        offset = [-mean for mean in IMAGE_MEAN]
-        x = keras.layers.Rescaling(1.0, offset=offset, dtype="float32", name="mean")(stimulus)
-        pooled = []
-        for block, widths in enumerate(VGG16_BLOCKS, 1):
-            for index, filters in enumerate(widths, 1):
-                pool = (2 if block <= 3 else 1) if index == len(widths) else None
-                dilation = 2 if block == 5 else 1
-                x = self._convolution(filters, encoder_layer(block, index), pool=pool, dilation_rate=dilation)(x)
-            pooled.append(x)
-        return keras.layers.Concatenate(name="encoder", dtype=self.dtype)(pooled[2:])
-
     def aspp(self, features: Any) -> Any:
         """Four dilated convolutions and the mean of the map, joined: (B, h, w, 1280) to (B, h, w, 256)."""
         *uses, whole = fan_out(features, 5)
-        branches = [self._convolution(ASPP_FILTERS, "aspp_conv1_1", kernel=1)(uses[0])]
+        branches = [self.convolution(ASPP_FILTERS, "aspp_conv1_1", kernel=1)(uses[0])]
         for index, dilation in enumerate((4, 8, 12), 2):
-            branch = self._convolution(ASPP_FILTERS, f"aspp_conv1_{index}", dilation_rate=dilation)
+            branch = self.convolution(ASPP_FILTERS, f"aspp_conv1_{index}", dilation_rate=dilation)
             branches.append(branch(uses[index - 1]))
         mean = keras.layers.GlobalAveragePooling2D(keepdims=True, dtype=self.dtype, name="aspp_mean")(whole)
         # Its ReLU is a separate layer, because weight files count layers by their distance from the output.
-        context = self._convolution(ASPP_FILTERS, "aspp_conv1_5", kernel=1, relu=False)(mean)
+        context = self.convolution(ASPP_FILTERS, "aspp_conv1_5", kernel=1, relu=False)(mean)
         context = keras.layers.ReLU(dtype=self.dtype, name="aspp_context")(context)
-        return self._convolution(ASPP_FILTERS, "aspp_conv2", kernel=1)([*branches, context])
+        return self.convolution(ASPP_FILTERS, "aspp_conv2", kernel=1)([*branches, context])
 
     def decoder(self, x: Any) -> Any:
         """Three times a convolution of the doubled map, then the last one: (B, h, w, 256) to (B, 8h, 8w, 1)."""
         *doubled, last = DECODER_FILTERS
         for index, filters in enumerate(doubled, 1):
-            x = self._convolution(filters, f"decoder_conv{index}", of="small")(x)
+            x = self.convolution(filters, f"decoder_conv{index}", of="small")(x)
             x = Pixels(dtype=self.dtype, name=f"decoder_pixels{index}")(x)
-        x = self._convolution(last, "decoder_conv3", of="small")(x)
-        x = self._convolution(1, "decoder_conv4", of="phases", relu=False)(x)
+        x = self.convolution(last, "decoder_conv3", of="small")(x)
+        x = self.convolution(1, "decoder_conv4", of="phases", relu=False)(x)
         return Pixels(dtype=self.dtype, name="decoder_pixels3")(x)
 
-    def _convolution(self, filters: int, name: str, kernel: int = 3, relu: bool = True, **kwargs: Any) -> Conv2D:
+    def convolution(self, filters: int, name: str, kernel: int = 3, relu: bool = True, **kwargs: Any) -> Conv2D:
+        """The next layer, with its own seed; `kwargs` are those of `trainer.layers.Conv2D`."""
         initializer = keras.initializers.get(self.kernel_initializer)
         # Each layer gets its own seed: Keras would take it from Python's global generator, which other threads
         # may use as well.
@@ -118,3 +109,21 @@ class _Parts:
             name=name,
             **kwargs,
         )
+
+
+def _vgg16(parts: _Parts, stimulus: Any) -> Any:
+    """VGG16, its last two blocks at 1/8 resolution: (B, H, W, 3) to (B, H/8, W/8, 1280)."""
+    offset = [-mean for mean in IMAGE_MEAN]
+    x = keras.layers.Rescaling(1.0, offset=offset, dtype="float32", name="mean")(stimulus)
+    pooled = []
+    for block, widths in enumerate(VGG16_BLOCKS, 1):
+        for index, filters in enumerate(widths, 1):
+            pool = (2 if block <= 3 else 1) if index == len(widths) else None
+            dilation = 2 if block == 5 else 1
+            x = parts.convolution(filters, encoder_layer(block, index), pool=pool, dilation_rate=dilation)(x)
+        pooled.append(x)
+    return keras.layers.Concatenate(name="encoder", dtype=parts.dtype)(pooled[2:])
+
+
+ENCODERS: dict[str, Callable[[_Parts, Any], Any]] = {"vgg16": _vgg16}
+"""Name of an encoder -> the function that adds it to a network: (B, H, W, 3) to (B, H/8, W/8, any channels)."""

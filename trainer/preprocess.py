@@ -10,70 +10,12 @@ from typing import Any
 
 import tensorflow as tf
 
-# MERGED, docstring was: """TensorFlow 1's bicubic interpolation with aligned corners, for a part of the resized map. TensorFlow must resize the whole map before a part can be cropped: for a banner of 20,000 x 10 pixels 300 million values, of which 200,000 are kept. Here memory grows with the part only, and the bits are the same (docs/log.md). """
-
+STIMULUS_PADDING = 126.0
+MAP_PADDING = 0.0
 SHARPNESS = -0.75
 """The parameter *a* of TensorFlow 1's kernel (Keys 1981, "Cubic convolution interpolation", equation 15)."""
 STEPS = 1024
 """Steps from one pixel to the next in the table from which TensorFlow reads the kernel."""
-
-
-def resize_part(map: tf.Tensor, whole: tf.Tensor, start: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Resize a map and keep a part of it.
-
-    Args:
-        map: (H, W) float32.
-        whole: (2,) int32, height and width of the resized map, pixels.
-        start: (2,) int32, first row and column of the part.
-        size: (2,) int32, (h, w) of the part.
-
-    Returns:
-        (h, w) float32; the kernel overshoots, so values can be outside the map's range.
-    """
-    height, width = tf.unstack(tf.shape(map))
-    rows = _resize_rows(map, *taps(height, whole[0], start[0], size[0]))
-    # Rows first, as TensorFlow does. Columns are transposed to rows, because whole rows are gathered faster.
-    return tf.transpose(_resize_rows(tf.transpose(rows), *taps(width, whole[1], start[1], size[1])))
-
-
-def _resize_rows(map: tf.Tensor, places: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Resize rows: (n, m) to (kept, m)."""
-    resized = weights[0][:, None] * tf.gather(map, places[0])
-    for tap in range(1, 4):
-        with tf.control_dependencies([resized]):  # a graph would gather all four at once, for more memory
-            gathered = tf.gather(map, places[tap])
-        resized += weights[tap][:, None] * gathered
-    return resized
-
-
-def taps(length: tf.Tensor, whole: tf.Tensor, start: tf.Tensor, kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Source indices and weights of `kept` values, from `start` on, of a line resized from `length` to `whole`.
-
-    Returns:
-        Indices in the line, (4, kept) int32, and the weights of the values there, (4, kept) float32.
-    """
-    step = tf.math.divide_no_nan(tf.cast(length - 1, tf.float32), tf.cast(whole - 1, tf.float32))
-    at = tf.cast(tf.range(start, start + kept), tf.float32) * step
-    first = tf.floor(at)
-    # In single precision the weights, and some grey levels with them, would differ from TensorFlow's.
-    x = tf.cast(tf.round((at - first) * STEPS), tf.float64) / STEPS
-    weights = tf.stack([_far(x + 1), _near(x), _near(1 - x), _far(2 - x)])
-    places = tf.cast(first, tf.int32) + tf.range(-1, 3)[:, None]
-    return tf.clip_by_value(places, 0, length - 1), tf.cast(weights, tf.float32)
-
-
-def _near(x: tf.Tensor) -> tf.Tensor:
-    """The kernel at a distance of 0 to 1 pixel."""
-    return ((SHARPNESS + 2) * x - (SHARPNESS + 3)) * x * x + 1
-
-
-def _far(x: tf.Tensor) -> tf.Tensor:
-    """The kernel at a distance of 1 to 2 pixels."""
-    return ((SHARPNESS * x - 5 * SHARPNESS) * x + 8 * SHARPNESS) * x - 4 * SHARPNESS
-
-
-STIMULUS_PADDING = 126.0
-MAP_PADDING = 0.0
 
 Size = tuple[int, int]
 
@@ -91,41 +33,41 @@ def prepare_stimulus(image: Any, size: Size) -> Any:
     return _like(image, _fit(image, size, STIMULUS_PADDING))
 
 
-def prepare_map(map: Any, size: Size) -> Any:
+def prepare_map(values: Any, size: Size) -> Any:
     """Fit a saliency map into the network's output.
 
     Args:
-        map: (h, w) or (h, w, 1), 0..255.
+        values: (h, w) or (h, w, 1), 0..255.
         size: (H, W) of the network's output, pixels.
 
     Returns:
         (H, W) or (H, W, 1) like the input, float32 in 0..255, padded with 0.
     """
-    if len(map.shape) == 3:
-        return _like(map, _fit(map, size, MAP_PADDING))
-    return _like(map, _fit(tf.convert_to_tensor(map)[..., None], size, MAP_PADDING)[..., 0])
+    if len(values.shape) == 3:
+        return _like(values, _fit(values, size, MAP_PADDING))
+    return _like(values, _fit(tf.convert_to_tensor(values)[..., None], size, MAP_PADDING)[..., 0])
 
 
-def restore_map(map: Any, size: Size) -> Any:
+def restore_map(values: Any, size: Size) -> Any:
     """Resize a predicted map to the size of its image, as grey levels.
 
     Args:
-        map: (H, W) or (H, W, 1), 0..1, the network's output.
+        values: (H, W) or (H, W, 1), 0..1, the network's output.
         size: (h, w) of the image, pixels.
 
     Returns:
         (h, w) or (h, w, 1) like the input, uint8.
     """
-    levels = tf.round(tf.clip_by_value(_overfill(map, size) * 255, 0, 255))
-    return _like(map, tf.cast(levels, tf.uint8))
+    levels = tf.round(tf.clip_by_value(_overfill(values, size) * 255, 0, 255))
+    return _like(values, tf.cast(levels, tf.uint8))
 
 
-def resize_back(map: Any, size: Size) -> Any:
+def resize_back(values: Any, size: Size) -> Any:
     """Resize a predicted map to the size of its image in float32, neither scaled, clipped nor rounded.
 
     Shapes are those of `restore_map`.
     """
-    return _like(map, _overfill(map, size))
+    return _like(values, _overfill(values, size))
 
 
 def content_box(original_size: Size, size: Size) -> tuple[int, int, int, int]:
@@ -142,9 +84,9 @@ def content_box(original_size: Size, size: Size) -> tuple[int, int, int, int]:
     return int(top), int(left), int(height), int(width)
 
 
-def _like(input: Any, tensor: tf.Tensor) -> Any:
-    """`tensor`, as a NumPy array unless `input` is a tensor."""
-    return tensor if tf.is_tensor(input) else tensor.numpy()
+def _like(given: Any, tensor: tf.Tensor) -> Any:
+    """Return `tensor`, as a NumPy array unless `given` is a tensor."""
+    return tensor if tf.is_tensor(given) else tensor.numpy()
 
 
 def _scaled(original_size: tf.Tensor, ratio: tf.Tensor) -> tf.Tensor:
@@ -199,3 +141,63 @@ def _overfill(prediction: Any, size: Any) -> tf.Tensor:
         return _resize(levels[..., None], whole)[top : top + height, left : left + width, 0]
 
     return tf.cond(ratio < 1, shrunk, lambda: resize_part(levels, whole, start, size))
+
+
+# === TensorFlow 1's bicubic interpolation with aligned corners, for a part of the resized map ===
+#
+# TensorFlow must resize the whole map before a part can be cropped: for a banner of 20,000 x 10 pixels 300 million
+# values, of which 200,000 are kept. Here memory grows with the part only, and the bits are the same (docs/log.md).
+
+
+def resize_part(values: tf.Tensor, whole: tf.Tensor, start: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """Resize a map and keep a part of it.
+
+    Args:
+        values: (H, W) float32.
+        whole: (2,) int32, height and width of the resized map, pixels.
+        start: (2,) int32, first row and column of the part.
+        size: (2,) int32, (h, w) of the part.
+
+    Returns:
+        (h, w) float32; the kernel overshoots, so values can be outside the map's range.
+    """
+    height, width = tf.unstack(tf.shape(values))
+    rows = _resize_rows(values, *taps(height, whole[0], start[0], size[0]))
+    # Rows first, as TensorFlow does. Columns are transposed to rows, because whole rows are gathered faster.
+    return tf.transpose(_resize_rows(tf.transpose(rows), *taps(width, whole[1], start[1], size[1])))
+
+
+def _resize_rows(values: tf.Tensor, places: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+    """Resize rows: (n, m) to (kept, m)."""
+    resized = weights[0][:, None] * tf.gather(values, places[0])
+    for tap in range(1, 4):
+        with tf.control_dependencies([resized]):  # a graph would gather all four at once, for more memory
+            gathered = tf.gather(values, places[tap])
+        resized += weights[tap][:, None] * gathered
+    return resized
+
+
+def taps(length: tf.Tensor, whole: tf.Tensor, start: tf.Tensor, kept: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Source indices and weights of `kept` values, from `start` on, of a line resized from `length` to `whole`.
+
+    Returns:
+        Indices in the line, (4, kept) int32, and the weights of the values there, (4, kept) float32.
+    """
+    step = tf.math.divide_no_nan(tf.cast(length - 1, tf.float32), tf.cast(whole - 1, tf.float32))
+    at = tf.cast(tf.range(start, start + kept), tf.float32) * step
+    first = tf.floor(at)
+    # In single precision the weights, and some grey levels with them, would differ from TensorFlow's.
+    x = tf.cast(tf.round((at - first) * STEPS), tf.float64) / STEPS
+    weights = tf.stack([_far(x + 1), _near(x), _near(1 - x), _far(2 - x)])
+    places = tf.cast(first, tf.int32) + tf.range(-1, 3)[:, None]
+    return tf.clip_by_value(places, 0, length - 1), tf.cast(weights, tf.float32)
+
+
+def _near(x: tf.Tensor) -> tf.Tensor:
+    """The kernel at a distance of 0 to 1 pixel."""
+    return ((SHARPNESS + 2) * x - (SHARPNESS + 3)) * x * x + 1
+
+
+def _far(x: tf.Tensor) -> tf.Tensor:
+    """The kernel at a distance of 1 to 2 pixels."""
+    return ((SHARPNESS * x - 5 * SHARPNESS) * x + 8 * SHARPNESS) * x - 4 * SHARPNESS

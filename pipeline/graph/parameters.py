@@ -27,7 +27,7 @@ from trainer.config import (
     HeldOutConfig,
     TrainConfig,
     check_ranges,
-    check_used,
+    check_recordings_used,
     group_of,
     setting,
     with_recipe,
@@ -243,7 +243,7 @@ def validate(values: Mapping[str, Value], platform: str = "", given: Mapping[str
     _validate_test_set({**DEFAULTS, **values})
     _validate_weights(values)
     steps = [*STEPS, *([TEST] if values.get("test_dataset") else [])]
-    check_used([FetchConfig(**data_settings(step, {**DEFAULTS, **values})) for step in steps])
+    check_recordings_used([FetchConfig(**data_settings(step, {**DEFAULTS, **values})) for step in steps])
     registry = str(values.get("registry", ""))
     if platform and registry.startswith(VERTEX):
         container.check_available(Address.at(registry).serving)

@@ -20,6 +20,7 @@ from trainer.artifacts import Manifest
 from trainer.config import TrainConfig, with_recipe
 from trainer.training import step, train
 from trainer.training.strategy import Cluster, Devices
+from trainer.training.train import Job
 
 OTHER = TrainConfig(
     recipe="best",
@@ -121,8 +122,8 @@ def resolved(config, named, accelerator, data):
     chips = types.SimpleNamespace(num_replicas_in_sync=row.chips)
     devices = Devices(chips, row.image, row.chip if named else None, Cluster({"worker": ["localhost"]}))
     precision = row.chip.precision if config.precision == "auto" else config.precision
-    config = with_recipe(config, fine_tuning=False)
-    return train._with_batch(config, Manifest.load(data), devices, precision, named)
+    config = dataclasses.replace(with_recipe(config, fine_tuning=False), precision=precision)
+    return Job.resolve(config, Manifest.load(data), devices, named).config
 
 
 def test_other_settings_are_all_of_them():
@@ -171,5 +172,5 @@ def test_default_batch_and_its_learning_rate_are_those_of_the_plan_on_every_targ
         changes = {"batch_size": 0, "accumulation": accumulation}
         config, named, plan = reached(target, accelerator, changes)
         trained = resolved(config, named, accelerator, data)
-        assert (trained.batch_size, step.peak(trained)) == (batch_size, pytest.approx(rate))
+        assert (trained.batch_size, step.peak_learning_rate(trained)) == (batch_size, pytest.approx(rate))
         assert target == "local" or f"| Batch | {batch_size} images per step" in plan

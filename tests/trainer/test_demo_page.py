@@ -14,7 +14,7 @@ from tests.trainer.demo import Held, encoded, picture, serving, write_model
 from trainer import generated, heat, preprocess
 from trainer.demo import responses, uploads
 from trainer.demo.app import PAGE
-from trainer.evaluation.wording import MINUS, TIMES
+from trainer.evaluation.confidence import MINUS, TIMES
 from trainer.prediction.regions import Region, measure
 
 pytestmark = pytest.mark.usefixtures("narrow")

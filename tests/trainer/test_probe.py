@@ -16,7 +16,7 @@ from trainer.cli import settings
 from trainer.config import TrainConfig
 from trainer.errors import UserError
 from trainer.probe import BAD, GOOD, NOTE
-from trainer.training.checks import check_training
+from trainer.training.start import check_training
 
 
 def test_user_limits_and_devices_are_those_of_this_process(tmp_path):

@@ -58,30 +58,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(parsed: argparse.Namespace) -> None:
     level = parsed.confidence
-    check(
-        0 < level < 1,
-        f"--confidence is {level:g}; it must be between 0 and 1, such as 0.95",
-    )
+    check(0 < level < 1, f"--confidence is {level:g}; it must be between 0 and 1, such as 0.95")
     summarize(parsed.json, lambda: _compare(parsed))
 
 
 def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
-    from trainer.evaluation.contestants import find_contestants
+    from rich.console import Console
+
+    from trainer.artifacts import prepared_by_name
+    from trainer.evaluation.compare import compare, evaluate_again, find_contestants, find_shared
     from trainer.models.answering import find_opponent
+    from trainer.reports.terminal import print_comparison
 
     models = parsed.models
     if len(models) == 1:
         models = [*filter(None, [find_opponent(models[0])]), *models]
     contestants = find_contestants(models)
-
-    # After what a mistake in a name ends: these load SciPy and Matplotlib.
-    from rich.console import Console
-
-    from trainer.artifacts import prepared_by_name
-    from trainer.evaluation.compare import compare
-    from trainer.evaluation.shared_scores import evaluate_again, find_shared
-    from trainer.reports.terminal import print_comparison
-
     if parsed.dataset_dir:
         shared = evaluate_again(contestants, prepared_by_name(parsed.dataset_dir))
     else:

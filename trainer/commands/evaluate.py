@@ -5,7 +5,7 @@ import pathlib
 
 from trainer import files
 from trainer.cli import Parser, add_model, add_settings, output_dir, output_file, settings
-from trainer.config import SETTINGS, EvaluateConfig, FetchConfig, HeldOutConfig, check_used
+from trainer.config import RECORDING_SETTINGS, EvaluateConfig, FetchConfig, HeldOutConfig, check_recordings_used
 from trainer.errors import check
 from trainer.loading import announce
 
@@ -33,7 +33,7 @@ def configure(parser: Parser) -> None:
     )
     add_settings(parser, EvaluateConfig)
     add_settings(parser, HeldOutConfig)
-    add_settings(parser, FetchConfig, ("allow_partial_data", "private_sources", "test_share", *SETTINGS))
+    add_settings(parser, FetchConfig, ("allow_partial_data", "private_sources", "test_share", *RECORDING_SETTINGS))
 
 
 def execute(parsed: argparse.Namespace) -> None:
@@ -90,6 +90,6 @@ def _fetch(held_out: HeldOutConfig, parsed: argparse.Namespace, folder: str) -> 
         source=held_out.test_source,
         image_size="x".join(map(str, trained.image_size)),
     )
-    check_used([config])
+    check_recordings_used([config])
     fetch_dataset(config, folder, test_of=held_out.test_dataset)
     return folder

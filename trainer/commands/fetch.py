@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainer import datasets
 from trainer.cli import Parser, add_cache_dir, add_settings, output_dir, output_file, settings
-from trainer.config import CUSTOM, PRETRAINED, FetchConfig, check_used
+from trainer.config import CUSTOM, PRETRAINED, FetchConfig, check_recordings_used
 from trainer.loading import announce
 from trainer.recipes import SMALL
 from trainer.text import visible
@@ -37,7 +37,7 @@ def configure(parser: Parser) -> None:
 
 def execute(parsed: argparse.Namespace) -> None:
     config = settings(FetchConfig, parsed)
-    check_used([config])
+    check_recordings_used([config])
     datasets.get(config.dataset)
     from trainer.data.fetch import fetch_dataset
 

@@ -1,6 +1,6 @@
 """Texts that explain the figures of a region on the page, and the colours of regions."""
 
-from trainer.evaluation.wording import TIMES
+from trainer.evaluation.confidence import TIMES
 
 MEANINGS = {
     "Share": "The part of all attention on the image that falls into the region.",

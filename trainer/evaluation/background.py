@@ -1,4 +1,4 @@
-"""What the metrics of one image need of others: the centre bias, and the fixations of the other images."""
+"""The context of the metrics of one image: the centre bias, and the fixations of the other images."""
 
 import collections
 import functools

@@ -1,5 +1,10 @@
 """The ceiling of a dataset: how well its observers predict each other, and how far models come towards that.
 
+One observer is predicted by all others, and one half of them by the other half. The prediction of some observers
+is the density of their fixations, which is a Gaussian blur of them, mixed with the centre bias (the gold standard
+of Kümmerer et al. 2015). Models and the centre bias are scored against the same held-out observers, so that all
+three can be compared.
+
 The blur and the share of the centre bias with which observers predict best are chosen on training images, one pair
 for each metric. A test set has none: each half of its images is scored with the choices of the other half. Scores
 are means over some of the held-out images, because they change little with more of them.
@@ -29,8 +34,6 @@ from trainer.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_CO
 from trainer.pool import map_ahead, open_pool
 from trainer.progress import Tracker
 
-# MERGED, docstring was: """How well the observers of one image predict each other: one by all others, and one half by the other half. The prediction of some observers is the density of their fixations, which is a Gaussian blur of them, mixed with the centre bias (the gold standard of Kümmerer et al. 2015). Models and the centre bias are scored against the same held-out observers, so that all three can be compared. """
-
 PROTOCOLS = {LEAVE_ONE_OUT: tuple(metrics_that_need(FIXATIONS)), SPLIT_HALF: tuple(METRICS)}
 """Protocol -> its metrics. The few fixations of one observer make no density to compare with."""
 
@@ -44,6 +47,13 @@ N_SPLITS = 2
 BLURS = tuple(0.01 * 1.25**step for step in range(10))
 """Standard deviations of the Gaussian, divided by the longer side: 0.01 to 0.075."""
 BIAS_SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35)
+MOST_IMAGES = 500
+"""Number of held-out images that are scored; if there are more, they are chosen at random."""
+FITTED_ON = 40
+"""Number of images for the choices."""
+MOST_CASES = {LEAVE_ONE_OUT: MOST_LEFT_OUT, SPLIT_HALF: N_SPLITS}
+FITTING, SCORING = 0, 1
+"""Seeds of the cases."""
 
 Map = npt.NDArray[np.float64]
 Points = npt.NDArray[np.int64]
@@ -171,15 +181,6 @@ def mean(rows: Sequence[Scores]) -> Scores:
     return {metric: float(np.mean([row[metric] for row in rows])) for metric in rows[0]}
 
 
-MOST_IMAGES = 500
-"""Number of held-out images that are scored; if there are more, they are chosen at random."""
-FITTED_ON = 40
-"""Number of images for the choices."""
-MOST_CASES = {LEAVE_ONE_OUT: MOST_LEFT_OUT, SPLIT_HALF: N_SPLITS}
-FITTING, SCORING = 0, 1
-"""Seeds of the cases."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Fitted:
     """How observers predict best on some images."""
@@ -196,9 +197,9 @@ def fit(folder: pathlib.Path) -> Fitted | None:
 
 
 def fit_halves(folder: pathlib.Path, trained_on: pathlib.Path) -> list[Fitted | None]:
-    """For the images of even and of odd index of a test set, what is chosen on the others; as `fit`.
+    """Fit a test set in two folds: the choices for its even-indexed images are made on odd ones, and vice versa.
 
-    `trained_on` has the centre bias.
+    `trained_on` is the prepared dataset with the centre bias.
     """
     examples = tfrecords.some(folder, TEST, 2 * FITTED_ON)
     return [_fit(trained_on, [each for each in examples if each.index % 2 != half]) for half in range(2)]
@@ -296,7 +297,7 @@ class Ceiling:
         }
 
     def describe(self, level: float) -> dict[str, Any]:
-        """What the evaluation stores: `absent`, the reason why there is no ceiling, or the scores and shares.
+        """Return the content for the evaluation: the scores and shares, or `absent`, why there is no ceiling.
 
         Args:
             level: Of the confidence intervals.

@@ -1,26 +1,384 @@
-"""Compare models on the same images: scores with confidence intervals, and paired differences."""
+"""Compare models on the same images: find them, score them, and test their paired differences.
+
+A model is named by a pipeline run, an evaluation, a registered version or a model folder. Its scores are those of
+its evaluation, or all models are evaluated again.
+"""
 
 import dataclasses
+import functools
+import pathlib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from trainer.errors import check_choice
-from trainer.evaluation import confidence, wording
+from trainer import artifacts, files, generated, storage
+from trainer.errors import UserError, check_choice
+from trainer.evaluation import confidence, gate, per_image
 from trainer.evaluation.confidence import Gain, Interval
-from trainer.evaluation.per_image import CENTER_BIAS, PerImage
-from trainer.evaluation.shared_scores import Shared
-from trainer.metric_table import METRICS
+from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, UNIFORM, PerImage
+from trainer.files import local_path
+from trainer.loading import load_tensorflow
+from trainer.metric_table import BASELINE, DENSITY, METRICS, OTHER_COUNTS, metrics_that_need
+from trainer.models.find import find_model
 
+KINDS = (
+    "a run (runs/TIME), an evaluation (the output folder of `python -m trainer evaluate`), a registered version "
+    "(msinet@3), a model folder or pretrained"
+)
+RUN_EVALUATION = "evaluate-model/evaluation"
+"""Relative to the folder of a run's attempt."""
+RESERVED = {per_image.CENTER_BIAS, per_image.UNIFORM, "stimulus", "density"}
+"""Names that tables and pictures use for something else than a model."""
+EVALUATE_AGAIN = "evaluate the model again"
+EVALUATE_TOGETHER = (
+    "evaluate all models on the same images with --dataset-dir DIR, the folder of a prepared dataset"
+)
 N_DIFFERING = 6
 """Number of images to show, those with the largest differences between the models."""
 METRIC = "kld"
 """The default metric of the verdicts."""
 PHRASES = {
-    wording.BETTER: "significantly better",
-    wording.WORSE: "significantly worse",
-    wording.NOT_SIGNIFICANT: "not significantly different",
-    wording.SAME: "the same",
+    confidence.BETTER: "significantly better",
+    confidence.WORSE: "significantly worse",
+    confidence.NOT_SIGNIFICANT: "not significantly different",
+    confidence.SAME: "the same",
 }
+
+Files = dict[str, dict[str, pathlib.Path]]
+"""Image -> `stimulus`, `density` or the label of a model -> PNG file."""
+
+# === The models ===
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """The evaluation of a model on one dataset."""
+
+    table: PerImage
+    manifest: dict[str, Any]
+    """Content of `artifacts.Manifest`, without its files."""
+    folder: pathlib.Path | None
+    """The prepared data; None if it no longer exists or has changed."""
+    center_bias: tuple[Any, ...] = ()
+    """Fingerprint and number of the training images of the centre bias; empty for those of `manifest`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Contestant:
+    """One of the models to compare."""
+
+    label: str
+    """The shortest end of `name` that no other contestant has."""
+    name: str
+    """The name that the user gave."""
+    model: pathlib.Path | None
+    """The model folder; None if it no longer exists."""
+    measured: dict[str, Measured]
+    """Dataset -> evaluation; empty for a model that was not evaluated."""
+    facts: dict[str, Any]
+    """Where the model comes from, for people."""
+
+    @property
+    def notice(self) -> str:
+        """A warning about a model of the sample set; empty for others, and if the model no longer exists."""
+        return generated.of_folder(self.model, self.label) if self.model else ""
+
+    @functools.cached_property
+    def network(self) -> Any:
+        """The `scoring.Network` of a model folder that exists, loaded on first use."""
+        assert self.model is not None
+        load_tensorflow()
+        from trainer.evaluation.scoring import load_network
+
+        return load_network(self.model)
+
+
+def find_contestants(names: Sequence[str]) -> list[Contestant]:
+    """Find the models with these names, in their order.
+
+    Raises:
+        UserError: a name stands for no model, two names are equal, or there are fewer than two.
+    """
+    if len(names) < 2:
+        raise UserError("compare needs two or more models; to evaluate one, use `python -m trainer evaluate`")
+    names = [name.rstrip("/") for name in names]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise UserError(f"{', '.join(repeated)} is named twice; name each model once")
+    return [_find(name, label) for name, label in zip(names, _labels(names), strict=True)]
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    """The shortest ends of paths that differ from each other and are not RESERVED."""
+    parts = [name.split("/") for name in names]
+    for more in range(max(map(len, parts))):
+        # The number of a version is meaningless without the model's name.
+        labels = ["/".join(path[-1 - path[-1].isdecimal() - more :]) for path in parts]
+        if len(set(labels)) == len(labels) and not RESERVED.intersection(labels):
+            return labels
+    reserved = min(RESERVED.intersection(names))
+    raise UserError(f"the name {reserved} has another meaning in reports; write ./{reserved}, or the whole path")
+
+
+def _find(name: str, label: str) -> Contestant:
+    folder = local_path(name)
+    if storage.is_remote(name) and (evaluation := _download(name)) is not None:
+        return _evaluated(name, label, evaluation)
+    if (folder / artifacts.RUN_FILE).is_file():
+        return _evaluated(name, label, _evaluation_of(folder))
+    if (folder / artifacts.EVALUATION).is_file() and not (folder / artifacts.WEIGHTS).is_file():
+        return _evaluated(name, label, folder)
+    try:
+        model = find_model(name)
+    except UserError as error:
+        raise UserError(f"{name} cannot be compared ({error}); name {KINDS}") from None
+    if (model / artifacts.EVALUATION).is_file():
+        return _evaluated(name, label, model, model)
+    return Contestant(label, name, model, {}, {"model": str(model)})
+
+
+def _evaluation_of(run: pathlib.Path) -> pathlib.Path:
+    """The evaluation of the run's latest attempt."""
+    attempt = artifacts.latest_attempt(run)
+    if attempt is None or not (attempt / RUN_EVALUATION).is_dir():
+        raise UserError(f"the run {run} has no evaluation yet; finish it with `make run-pipeline RESUME={run}`")
+    return attempt / RUN_EVALUATION
+
+
+def _evaluated(name: str, label: str, folder: pathlib.Path, model: pathlib.Path | None = None) -> Contestant:
+    """The candidate of an evaluation folder; its model is in `model`, or else where the evaluation says."""
+    content = files.read_json(folder / artifacts.EVALUATION, EVALUATE_AGAIN, artifacts.Compared)
+    tables = per_image.read(folder / artifacts.PER_IMAGE, EVALUATE_AGAIN)
+    try:
+        measured = {
+            dataset: Measured(
+                *(tables[dataset], result["manifest"], _same_data(result)), tuple(result.get("center_bias", ()))
+            )
+            for dataset, result in content["datasets"].items()
+        }
+        path = model or pathlib.Path(content["model_folders"][per_image.CANDIDATE])
+        facts = {"evaluation": str(folder), "model": str(path), "code": content["code_version"]}
+    except KeyError as error:
+        raise UserError(f"{folder} is from an earlier version (it has no {error}); {EVALUATE_AGAIN}") from None
+    existing = path if (path / artifacts.WEIGHTS).is_file() else None
+    return Contestant(label, name, existing, measured, facts)
+
+
+def _same_data(result: dict[str, Any]) -> pathlib.Path | None:
+    """The folder of the prepared data; None if it no longer exists or has changed."""
+    folder = pathlib.Path(result["folder"])
+    try:
+        manifest = artifacts.Manifest.load(folder)
+    except UserError:
+        return None
+    stored = result["manifest"]
+    is_same = manifest.fingerprint == stored["fingerprint"] and list(manifest.image_size) == stored["image_size"]
+    return folder if is_same else None
+
+
+def _download(address: str) -> pathlib.Path | None:
+    """Download an evaluation from Cloud Storage to a folder that is removed at exit; None for anything else."""
+    try:
+        objects = {each.name: each for each in storage.list_objects(address)}
+    except UserError:
+        if "@" not in address.rpartition("/")[2]:
+            raise
+        return None  # it may be a registered version, which `find_model` looks up
+    if artifacts.EVALUATION not in objects or artifacts.PER_IMAGE not in objects or artifacts.WEIGHTS in objects:
+        return None
+    return storage.download_for_now(address, [objects[artifacts.EVALUATION], objects[artifacts.PER_IMAGE]])
+
+
+# === Their scores on the same images ===
+
+
+@dataclasses.dataclass(frozen=True)
+class Shared:
+    """The scores of all models on one dataset."""
+
+    table: PerImage
+    """Label -> scores; also CENTER_BIAS if it is the same for all models, and known in each metric."""
+    notes: list[str]
+    """Sentences on how the scores were chosen, and what was left out."""
+    folder: pathlib.Path | None
+    """Prepared data with these images, if it still exists."""
+
+
+def find_shared(contestants: Sequence[Contestant]) -> dict[str, Shared]:
+    """Dataset -> the stored scores that all models have.
+
+    Raises:
+        UserError: a model was not evaluated, or the models have no image or no metric in common.
+    """
+    for contestant in contestants:
+        if not contestant.measured:
+            raise UserError(f"{contestant.name} is a model without scores; {EVALUATE_TOGETHER}")
+    by_dataset, left_out = {}, []
+    for dataset in dict.fromkeys(dataset for contestant in contestants for dataset in contestant.measured):
+        missing = [contestant.label for contestant in contestants if dataset not in contestant.measured]
+        if missing:
+            were = "was" if len(missing) == 1 else "were"
+            left_out.append(f"{dataset} ({' and '.join(missing)} {were} not evaluated on it)")
+            continue
+        shared = _shared({contestant.label: contestant.measured[dataset] for contestant in contestants})
+        if any(shared.table.scores.values()):
+            by_dataset[dataset] = shared
+        else:
+            counts = ", ".join(
+                f"{each.label} {len(each.measured[dataset].table.images):,}" for each in contestants
+            )
+            left_out.append(f"{dataset} (no image and metric in common; images: {counts})")
+    if not by_dataset:
+        raise UserError(f"the models have no scores in common: {'; '.join(left_out)}; {EVALUATE_TOGETHER}")
+    for shared in by_dataset.values():
+        shared.notes.extend(f"Left out: {dataset}." for dataset in left_out)
+    return by_dataset
+
+
+def _shared(measured: Mapping[str, Measured]) -> Shared:
+    """The scores on the images that all models have, in the metrics that are comparable."""
+    first, *others = measured.values()
+    common = set(first.table.images).intersection(*(other.table.images for other in others))
+    images = [image for image in first.table.images if image in common]
+    tables = {label: each.table.only(images).scores.get(CANDIDATE, {}) for label, each in measured.items()}
+    sizes = list(dict.fromkeys(tuple(each.manifest["image_size"]) for each in measured.values()))
+    # The centre bias is made of the training images, and a setting can limit their number.
+    data = list(dict.fromkeys(_origin(each) for each in measured.values()))
+    left_out = {
+        *(metrics_that_need(DENSITY) if len(sizes) > 1 else ()),
+        *(metrics_that_need(BASELINE) if len(data) > 1 else ()),
+    }
+    kept = [
+        metric
+        for metric in METRICS
+        if metric not in left_out and all(metric in table for table in tables.values())
+    ]
+    scores = {label: {metric: table[metric] for metric in kept} for label, table in tables.items()}
+    notes = _notes(measured, len(images), data, sizes)
+    folder = None
+    if len(sizes) == len(data) == 1 and kept:
+        bias = first.table.only(images).scores.get(CENTER_BIAS, {})
+        if missing := [METRICS[metric].label for metric in kept if metric not in bias]:
+            notes.append(f"Left out: the centre bias, of which no {', '.join(missing)} is stored.")
+        else:
+            scores[CENTER_BIAS] = {metric: bias[metric] for metric in kept}
+        folder = next((each.folder for each in measured.values() if each.folder is not None), None)
+    return Shared(PerImage(images, scores), notes, folder)
+
+
+def _origin(measured: Measured) -> tuple[str, str, int]:
+    """Fingerprints of the scored images and of the training images of the centre bias, and how many these are."""
+    manifest = measured.manifest
+    bias, n_train = measured.center_bias or (manifest["fingerprint"], manifest["counts"]["train"])
+    return manifest["fingerprint"], bias, n_train
+
+
+def _notes(measured: Mapping[str, Measured], n_images: int, data: list[Any], sizes: list[Any]) -> list[str]:
+    """How the evaluations differ, in numbers."""
+    notes = [generated.ALL_SCORES] if any(generated.is_sample(each.manifest) for each in measured.values()) else []
+    counts = {label: len(each.table.images) for label, each in measured.items()}
+    if max(counts.values()) > n_images:
+        images = ", ".join(f"{label} on {count:,}" for label, count in counts.items())
+        notes.append(
+            f"Compared on the {n_images:,} images that all models were evaluated on ({images}). "
+            f"{_metric_labels(OTHER_COUNTS)} also depends on the fixations of the other images."
+        )
+    scored, biases = {each[0] for each in data}, {each[1] for each in data}
+    if len(data) > 1 and len(scored) == 1 and not biases <= scored:  # a test set
+        notes.append(
+            f"Left out: {_metric_labels(BASELINE)}, because the centre bias is that of the training images, and "
+            "the models were trained on different ones."
+        )
+    elif len(data) > 1:
+        versions = ", ".join(f"{fingerprint[:8]} with {n_train:,}" for fingerprint, _, n_train in data)
+        notes.append(
+            f"The models were evaluated on different data (fingerprint and training images: {versions}). Images "
+            f"with the same name may have different maps. Left out: {_metric_labels(BASELINE)}, because the "
+            "centre bias differs."
+        )
+    if len(sizes) > 1:
+        notes.append(
+            f"Left out: {_metric_labels(DENSITY)}, because they depend on the input size of the network, here "
+            f"{' and '.join(map(confidence.size_text, sizes))}. With --dataset-dir all models are evaluated at "
+            "one size."
+        )
+    return notes
+
+
+def _metric_labels(need: str) -> str:
+    return ", ".join(METRICS[metric].label for metric in metrics_that_need(need))
+
+
+def evaluate_again(contestants: Sequence[Contestant], datasets: Mapping[str, pathlib.Path]) -> dict[str, Shared]:
+    """Evaluate all models on the validation or test images of prepared datasets.
+
+    Raises:
+        UserError: a split has no images, or a model's folder no longer exists.
+    """
+    manifests = artifacts.load_manifests(datasets)
+    biases = {name: gate.center_bias_folder(datasets, manifests, name) for name in datasets}
+    if missing := _missing(contestants):
+        raise UserError(f"these models no longer exist: {', '.join(missing)}; name their current folders")
+    shared = {}
+    for name, folder in datasets.items():
+        table = _scorer(contestants, folder, biases[name]).score(f"evaluate {name}")
+        del table.scores[UNIFORM]
+        notes = [generated.ALL_SCORES] if generated.is_sample(vars(manifests[name])) else []
+        notes += _size_notes(contestants, manifests[name].image_size)
+        shared[name] = Shared(table, notes, folder)
+    return shared
+
+
+def _size_notes(contestants: Sequence[Contestant], image_size: tuple[int, int]) -> list[str]:
+    """One note for each model that was trained at another size."""
+    notes = []
+    for contestant in contestants:
+        path = contestant.model / artifacts.MODEL_CONFIG if contestant.model else None
+        if path is None or not path.is_file():
+            continue
+        trained = tuple(
+            files.read_json(path, EVALUATE_TOGETHER, artifacts.ModelConfig).get("image_size", image_size)
+        )
+        if trained != image_size:
+            notes.append(
+                f"{contestant.label} was trained at {confidence.size_text(trained)} pixels, but this data has "
+                f"{confidence.size_text(image_size)}. It may be better at its own size."
+            )
+    return notes
+
+
+def draw(
+    contestants: Sequence[Contestant], shared: Shared, images: Collection[str], folder: pathlib.Path
+) -> Files:
+    """Write the pictures of some images. Without the data or a model there are none, and a note says why."""
+    missing_models = _missing(contestants)
+    if shared.folder is None or missing_models:
+        missing = ", ".join(missing_models) or "the data of the evaluation"
+        shared.notes.append(
+            f"No pictures, because this no longer exists: {missing}. Use --dataset-dir to get some."
+        )
+        return {}
+    folder.mkdir(parents=True)
+    stems = {image: folder / f"{index:06d}" for index, image in enumerate(images)}
+    pictures: Files = _scorer(contestants, shared.folder).draw(stems)
+    return pictures
+
+
+def _missing(contestants: Sequence[Contestant]) -> list[str]:
+    """Labels of the models whose folder no longer exists, with its path."""
+    return [f"{each.label} ({each.facts['model']})" for each in contestants if each.model is None]
+
+
+def _scorer(contestants: Sequence[Contestant], folder: pathlib.Path, bias: pathlib.Path | None = None) -> Any:
+    """A `Scorer` of all networks on prepared data, with the centre bias of the data in `bias` if not its own."""
+    networks = {contestant.label: contestant.network for contestant in contestants}
+    from trainer.evaluation.scoring import Scorer
+
+    return Scorer(folder, artifacts.Manifest.load(folder), networks, bias)
+
+
+# === The comparison ===
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +388,7 @@ class Difference(Gain):
     p_adjusted: float
     """The p-value, corrected for the number of comparisons (Holm)."""
     significance: str
-    """The words of `wording.significance` for `p_adjusted`."""
+    """The words of `confidence.significance` for `p_adjusted`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,7 +409,7 @@ class Result:
     verdicts: dict[str, str]
     """Label of each model but the first -> a sentence for people."""
     notes: list[str]
-    """What a reader must know about the figures."""
+    """Sentences on how the scores were chosen, and what was left out."""
 
 
 def compare(dataset: str, shared: Shared, metric: str = "", level: float = confidence.CONFIDENCE) -> Result:
@@ -94,9 +452,9 @@ def _differences(table: PerImage, labels: list[str], level: float) -> dict[str, 
         adjusted = confidence.holm([gains[label][metric].p_value for label in others])
         for label, p_adjusted in zip(others, adjusted, strict=True):
             gain = gains[label][metric]
-            significance = wording.significance(gain)
-            if significance != wording.SAME and p_adjusted >= 1 - level:
-                significance = wording.NOT_SIGNIFICANT
+            significance = confidence.significance(gain)
+            if significance != confidence.SAME and p_adjusted >= 1 - level:
+                significance = confidence.NOT_SIGNIFICANT
             differences[label][metric] = Difference(
                 **dataclasses.asdict(gain), p_adjusted=p_adjusted, significance=significance
             )
@@ -118,17 +476,21 @@ def _differing(table: PerImage, labels: list[str], metric: str) -> dict[str, dic
 def _verdict(label: str, first: str, differences: dict[str, Difference], metric: str, level: float) -> str:
     """Whether a model is better than the first one: in one metric with the numbers, in the others by name."""
     gain, name = differences[metric], METRICS[metric].label
-    if gain.significance == wording.SAME:
+    if gain.significance == confidence.SAME:
         return f"{label} has the same {name} as {first} on every image."
     if gain.low is None:
-        return f"{wording.too_few(gain.n_images, level)}; the {name} of {label} and {first} cannot be compared."
-    low, high, p_value = wording.signed(gain.low), wording.signed(gain.high), wording.p_value(gain.p_adjusted)
+        return f"{confidence.too_few(gain.n_images, level)}; the {name} of {label} and {first} cannot be compared."
+    low, high, p_value = (
+        confidence.signed(gain.low),
+        confidence.signed(gain.high),
+        confidence.p_value_text(gain.p_adjusted),
+    )
     numbers = (
-        f"gain {wording.signed(gain.mean)}, {wording.percent(level)} confidence interval "
+        f"gain {confidence.signed(gain.mean)}, {confidence.percent(level)} confidence interval "
         f"{low} to {high}, p {p_value if '<' in p_value else f'= {p_value}'}; better on "
         f"{gain.better_on:,} of {gain.n_images:,} images"
     )
-    preposition = "from" if gain.significance == wording.NOT_SIGNIFICANT else "than"
+    preposition = "from" if gain.significance == confidence.NOT_SIGNIFICANT else "than"
     sentence = f"{label} is {PHRASES[gain.significance]} {preposition} {first} in {name} ({numbers})."
     others = []
     for significance, phrase in PHRASES.items():

@@ -6,7 +6,6 @@ dataset without fixations. Every figure is a mean over images.
 """
 
 import dataclasses
-import os
 import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from trainer import artifacts, files
+from trainer.artifacts import StrPath
 from trainer.config import EvaluateConfig
 from trainer.errors import UserError
-from trainer.evaluation import confidence, gate, held_out, per_image, wording
+from trainer.evaluation import confidence, gate, per_image
 from trainer.evaluation.per_image import CANDIDATE, CHAMPION, PerImage
 from trainer.loading import load_tensorflow
 from trainer.metric_table import DENSITY, FIXATIONS, METRICS, metrics_that_need
@@ -26,16 +26,14 @@ PICTURES_PER_GROUP = 3
 NAMES = {CANDIDATE: "candidate", CHAMPION: "current default"}
 """The names of the models in sentences."""
 
-Path = str | os.PathLike[str]
-
 
 def evaluate(
     config: EvaluateConfig,
-    candidate: Path,
-    datasets: Mapping[str, Path],
-    output: Path,
-    champion: Path | None = None,
-    trained_on: Iterable[Path] = (),
+    candidate: StrPath,
+    datasets: Mapping[str, StrPath],
+    output: StrPath,
+    champion: StrPath | None = None,
+    trained_on: Iterable[StrPath] = (),
     run: str = "",
 ) -> dict[str, Any]:
     """Evaluate models on validation and test images and decide whether the candidate is promoted.
@@ -58,9 +56,9 @@ def evaluate(
         UserError: a folder is not valid, the gate's metric cannot be computed, or a prediction is not finite.
     """
     manifests, decides = _check(config, datasets, pathlib.Path(output))
-    training = held_out.trained_on([*datasets.values(), *trained_on], _model_config(candidate))
+    training = gate.training_data([*datasets.values(), *trained_on], _model_config(candidate))
     left_out = {
-        name: held_out.seen(datasets[name], training)
+        name: gate.overlap(datasets[name], training)
         for name, manifest in manifests.items()
         if manifest.is_test_set
     }
@@ -74,7 +72,7 @@ def evaluate(
     with files.replacing(output, last=artifacts.EVALUATION) as partial:
         partial.mkdir()
         for name in sorted(datasets, key=lambda name: name != decides):
-            bias, unfit = held_out.center_bias_folder(datasets, manifests, name), left_out.get(name, [])
+            bias, unfit = gate.center_bias_folder(datasets, manifests, name), left_out.get(name, [])
             data, manifest = pathlib.Path(datasets[name]), manifests[name]
             ceiling = Ceiling(data, manifest, bias) if manifest.has_observers else None
             scorer = Scorer(data, manifest, networks, bias, unfit, ceiling)
@@ -90,14 +88,14 @@ def evaluate(
 
 
 def _check(
-    config: EvaluateConfig, datasets: Mapping[str, Path], output: pathlib.Path
+    config: EvaluateConfig, datasets: Mapping[str, StrPath], output: pathlib.Path
 ) -> tuple[dict[str, artifacts.Manifest], str]:
     """The manifests and the deciding dataset; finds every error that can be found before the slow part."""
     if not datasets:
         raise UserError("no dataset to evaluate on; name at least one prepared folder")
     check_output(output)
     manifests = artifacts.load_manifests(datasets)
-    decides = held_out.deciding(config.gate_on, manifests)
+    decides = gate.deciding_dataset(config.gate_on, manifests)
     if config.gate in metrics_that_need(FIXATIONS) and not manifests[decides].has_fixations:
         raise UserError(
             f"the gate {config.gate} needs fixations, but dataset {decides} has only maps; choose one of "
@@ -106,7 +104,7 @@ def _check(
     return manifests, decides
 
 
-def check_output(output: Path) -> None:
+def check_output(output: StrPath) -> None:
     """Raise `UserError` if there is something at the place of an evaluation."""
     if files.is_taken(pathlib.Path(output)):
         raise UserError(f"{output} exists already; choose another folder for the evaluation, or remove it")
@@ -123,7 +121,7 @@ def _score(
 
 
 def _describe(
-    manifest: artifacts.Manifest, folder: Path, bias: pathlib.Path, left_out: list[str]
+    manifest: artifacts.Manifest, folder: StrPath, bias: pathlib.Path, left_out: list[str]
 ) -> dict[str, Any]:
     """The facts about the dataset that are stored with its scores."""
     training = artifacts.Manifest.load(bias)
@@ -157,12 +155,12 @@ def _conclude(
     config: EvaluateConfig,
     results: dict[str, dict[str, Any]],
     decides: str,
-    folders: dict[str, Path],
+    folders: dict[str, StrPath],
     compared: Mapping[str, float],
 ) -> dict[str, Any]:
     """The content of `artifacts.EVALUATION`: the results on each dataset, and the decision.
 
-    `compared` is that of `held_out.caution`.
+    `compared` is that of `gate.test_caution`.
     """
     deciding = results[decides]
     gains = {metric: confidence.Gain(**gain) for metric, gain in deciding["gains"].items()}
@@ -172,18 +170,18 @@ def _conclude(
     decision = gate.decide(config, deciding["models"], gains, reservation, precedence)
     remarks = []
     for name, result in results.items():
-        manifest, title = result["manifest"], wording.images_of(name)
+        manifest, title = result["manifest"], confidence.images_of(name)
         if artifacts.TEST in manifest["counts"]:
-            remarks.append(held_out.leak(title, result["left_out"], result["n_images"]))
+            remarks.append(gate.overlap_note(title, result["left_out"], result["n_images"]))
             remarks += [
-                held_out.caution(NAMES[model], model_config, manifest, compared)
+                gate.test_caution(NAMES[model], model_config, manifest, compared)
                 for model, model_config in model_configs.items()
             ]
         elif name == decides:
             remarks += [
                 gate.caution(NAMES[model], model_config, manifest) for model, model_config in model_configs.items()
             ]
-    decided = f"Decided on the {deciding['n_images']:,} {wording.images_of(decides)}."
+    decided = f"Decided on the {deciding['n_images']:,} {confidence.images_of(decides)}."
     return {
         "datasets": results,
         "decides": decides,
@@ -199,7 +197,7 @@ def _conclude(
     }
 
 
-def _model_config(folder: Path) -> Any:
+def _model_config(folder: StrPath) -> Any:
     """The content of the model folder's MODEL_CONFIG; None without one."""
     path = pathlib.Path(folder) / artifacts.MODEL_CONFIG
     return files.read_json(path, "train the model again", artifacts.ModelConfig) if path.exists() else None

@@ -14,6 +14,7 @@ import tensorflow as tf
 from PIL import Image
 
 from trainer import artifacts, metrics, preprocess
+from trainer.artifacts import StrPath
 from trainer.data.tfrecords import Example, read
 from trainer.errors import UserError
 from trainer.evaluation.background import Background, Map, Size, content
@@ -32,7 +33,7 @@ Network = Callable[[Size], Callable[[npt.NDArray[np.float32]], tf.Tensor]]
 """(H, W) -> function from images (n, H, W, 3), 0..255, to maps (n, H, W, 1)."""
 
 
-def load_network(folder: str | os.PathLike[str]) -> Network:
+def load_network(folder: StrPath) -> Network:
     """The network of a model folder as one graph per input size; datasets with the same size share a graph."""
     model = load_model(folder)
     # The batch size is None, so that the smaller last batch needs no second trace.

@@ -108,7 +108,7 @@ def _default() -> Answering:
     folder = find_model("")
     config = _config(folder)
     if generated.is_sample(config) and pretrained.is_there():
-        reason = f"the default of {REGISTERED} was {generated.training(config)}"
+        reason = f"the default of {REGISTERED} was {generated.MARK}"
         return Answering(PRETRAINED, find_model(PRETRAINED), reason=reason)
     return Answering(MODEL_NAME, folder, f"version {folder.parent.name}, the default of {REGISTERED}")
 
@@ -116,7 +116,7 @@ def _default() -> Answering:
 def _origin(config: Mapping[str, Any] | None) -> str:
     """What a model was trained on, by the content of its MODEL_CONFIG."""
     if generated.is_sample(config):
-        return f"MSI-Net, {generated.training(config)}"
+        return f"MSI-Net, {generated.MARK}"
     return ", ".join(filter(None, ["MSI-Net", generated.origin(config)]))
 
 

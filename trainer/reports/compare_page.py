@@ -5,11 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainer import artifacts, files
-from trainer.evaluation import wording
-from trainer.evaluation.compare import Result
-from trainer.evaluation.contestants import REMEDY, Contestant
+from trainer.evaluation import confidence
+from trainer.evaluation.compare import EVALUATE_AGAIN, Contestant, Files, Result, Shared, draw
 from trainer.evaluation.per_image import CENTER_BIAS
-from trainer.evaluation.shared_scores import Files, Shared, draw
 from trainer.metric_table import METRICS
 from trainer.reports import charts, gallery, pages, score_rows
 from trainer.text import now
@@ -17,10 +15,10 @@ from trainer.text import now
 COLORS = (charts.BLUE, charts.ORANGE, "#009e73", "#cc79a7", "#d55e00", "#56b4e9")
 """Colours of the models, by Okabe and Ito; a seventh model has the first colour again."""
 TONES = {
-    wording.BETTER: ("good", "Significantly better"),
-    wording.WORSE: ("bad", "Significantly worse"),
-    wording.NOT_SIGNIFICANT: ("plain", "No significant difference"),
-    wording.SAME: ("plain", "The same"),
+    confidence.BETTER: ("good", "Significantly better"),
+    confidence.WORSE: ("bad", "Significantly worse"),
+    confidence.NOT_SIGNIFICANT: ("plain", "No significant difference"),
+    confidence.SAME: ("plain", "The same"),
 }
 """Significance -> colour and headline."""
 
@@ -49,7 +47,7 @@ def write_comparison(
         head=head,
         notices=notices,
         first=first,
-        percent=wording.percent(level),
+        percent=confidence.percent(level),
         corrected=len(others) if len(others) > 1 else 0,
         sets=sets,
         models=pages.grid(
@@ -61,7 +59,7 @@ def write_comparison(
 
 def _head(results: Mapping[str, Result]) -> pages.Facts:
     """Return the facts that identify a comparison: data, date, version and commit."""
-    images = (f"{result.n_images:,} {wording.images_of(name)}" for name, result in results.items())
+    images = (f"{result.n_images:,} {confidence.images_of(name)}" for name, result in results.items())
     return [
         ("Data", " and ".join(images)),
         ("Date", now()),
@@ -72,7 +70,7 @@ def _head(results: Mapping[str, Result]) -> pages.Facts:
 def _config(contestant: Contestant) -> Mapping[str, Any] | None:
     """Read a model's MODEL_CONFIG; None if there is none."""
     path = contestant.model / artifacts.MODEL_CONFIG if contestant.model else None
-    return files.read_json(path, REMEDY, artifacts.ModelConfig) if path and path.is_file() else None
+    return files.read_json(path, EVALUATE_AGAIN, artifacts.ModelConfig) if path and path.is_file() else None
 
 
 def _describe_set(
@@ -82,7 +80,7 @@ def _describe_set(
     labels = {model: (model, color) for model, color in colors.items()}
     if CENTER_BIAS in result.means:
         labels[CENTER_BIAS] = ("Centre bias", "")
-    images = wording.images_of(name)
+    images = confidence.images_of(name)
     return {
         "name": name,
         "title": f"{images[0].upper()}{images[1:]}",

@@ -10,7 +10,7 @@ import jinja2
 
 from trainer import files, generated, heat
 from trainer.artifacts import SPLIT_NAMES, TEST
-from trainer.evaluation.wording import TIMES, size
+from trainer.evaluation.confidence import TIMES, size_text
 
 Facts = list[tuple[str, Any]]
 """Facts as (name, value) pairs."""
@@ -46,7 +46,7 @@ def manifest_facts(manifest: dict[str, Any]) -> Facts:
         ("Images", f"{counts(manifest['counts'])} (complete: {counts(manifest['expected_counts'])})"),
         ("Split", "only tested on" if TEST in manifest["counts"] else manifest["split"]),
         ("Original sizes", shown + more),
-        ("Network input", size(manifest["image_size"])),
+        ("Network input", size_text(manifest["image_size"])),
         ("Ground truth", truth),
         ("Fixations", "known" if manifest["has_fixations"] else "not known"),
         *((name.capitalize(), manifest[name]) for name in ("licence", "citation") if manifest.get(name)),

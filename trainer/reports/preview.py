@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from trainer import artifacts, generated
 from trainer.array_files import read_map
-from trainer.evaluation import wording
+from trainer.evaluation import confidence
 from trainer.heat import blend
 from trainer.reports import gallery, pages
 from trainer.text import now
@@ -50,7 +50,11 @@ def write_preview(dataset: str | os.PathLike[str], html: str | os.PathLike[str])
                 (_title(split), f"{count:,}", f"of {expected[split]:,}")
                 for split, count in manifest.counts.items()
             ),
-            ("Network input", wording.size(manifest.image_size), f"height {wording.TIMES} width, pixels"),
+            (
+                "Network input",
+                confidence.size_text(manifest.image_size),
+                f"height {confidence.TIMES} width, pixels",
+            ),
             (
                 "Ground truth",
                 manifest.ground_truth,

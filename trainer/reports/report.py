@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from trainer import artifacts, files, generated
-from trainer.evaluation import gate, held_out, per_image, wording
+from trainer.evaluation import confidence, gate, per_image
 from trainer.evaluation.confidence import Gain
 from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerImage
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
@@ -17,10 +17,10 @@ from trainer.reports import charts, gallery, pages, score_rows
 # MERGED, docstring was: """The result of an evaluation in one headline and one sentence."""
 
 THAN = {
-    wording.BETTER: "significantly better than",
-    wording.WORSE: "significantly worse than",
-    wording.NOT_SIGNIFICANT: "not significantly different from",
-    wording.SAME: "the same as",
+    confidence.BETTER: "significantly better than",
+    confidence.WORSE: "significantly worse than",
+    confidence.NOT_SIGNIFICANT: "not significantly different from",
+    confidence.SAME: "the same as",
 }
 """Significance -> words that compare the candidate in a sentence."""
 OTHERS = {CENTER_BIAS: "the centre bias", CHAMPION: "the current default"}
@@ -57,7 +57,7 @@ def sentence(content: Mapping[str, Any], table: PerImage) -> str:
     scores = table.scores[CANDIDATE][metric]
     worst = int((np.nanargmin if row.higher_is_better else np.nanargmax)(scores))
     return (
-        f"On {result['n_images']:,} {wording.images_of(name)}, the candidate's {row.label} is "
+        f"On {result['n_images']:,} {confidence.images_of(name)}, the candidate's {row.label} is "
         f"{_number(means[CANDIDATE][metric])}{f' ({interval})' if interval else ''}, {' and '.join(comparisons)}; "
         f"the worst image is {table.images[worst]} ({_number(scores[worst])})."
     )
@@ -66,11 +66,11 @@ def sentence(content: Mapping[str, Any], table: PerImage) -> str:
 def _than(gain: Gain) -> str:
     if gain.low is None and gain.mean:
         return "better than" if gain.mean > 0 else "worse than"
-    return THAN[wording.significance(gain)]
+    return THAN[confidence.significance(gain)]
 
 
 def _number(score: float) -> str:
-    return f"{round(score, 3) + 0.0:.3f}".replace("-", wording.MINUS)
+    return f"{round(score, 3) + 0.0:.3f}".replace("-", confidence.MINUS)
 
 
 MODELS = {
@@ -105,7 +105,7 @@ def write_report(evaluation: Path, html: Path, registers: bool = True) -> None:
         sentence=sentence(content, tables[decides]),
         reason=" ".join([gate.reason_of(content, registers), *([gate.REGISTERS_NOTHING] if is_alone else [])]),
         notices=generated.of_evaluation(content),
-        percent=wording.percent(content["shown_confidence"]),
+        percent=confidence.percent(content["shown_confidence"]),
         sets=[_describe_set(folder, name, tables[name], content) for name in content["datasets"]],
         data=pages.grid(
             {name: pages.manifest_facts(result["manifest"]) for name, result in content["datasets"].items()}
@@ -132,7 +132,9 @@ def title(content: Mapping[str, Any]) -> str:
 
 def head(folder: pathlib.Path, content: Mapping[str, Any]) -> pages.Facts:
     """Return the facts that identify an evaluation in `folder`: model, data, run, date, version and commit."""
-    images = (f"{result['n_images']:,} {wording.images_of(name)}" for name, result in content["datasets"].items())
+    images = (
+        f"{result['n_images']:,} {confidence.images_of(name)}" for name, result in content["datasets"].items()
+    )
     facts = {
         "Model": generated.origin(content["model_configs"][CANDIDATE]),
         "Data": " and ".join(images),
@@ -157,11 +159,11 @@ def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dic
     if not result["has_fixations"]:
         missing = ", ".join(METRICS[metric].label for metric in metrics_that_need(FIXATIONS))
         note = f"Not computed: {missing}. They need fixations, but this dataset has only maps."
-    images = wording.images_of(name)
+    images = confidence.images_of(name)
     return {
         "name": name,
         "title": f"{images[0].upper()}{images[1:]}",
-        "leak": held_out.leak(images, result.get("left_out", ()), result["n_images"]),
+        "leak": gate.overlap_note(images, result.get("left_out", ()), result["n_images"]),
         "decides": name == content["decides"],
         "note": note,
         **_scores(name, table, content),
@@ -199,7 +201,7 @@ def _ceiling(
     rows = score_rows.describe(ceiling)
     return score_rows.draw(rows, labels) | {
         "who": who,
-        "scope": wording.ceiling_scope(ceiling),
+        "scope": confidence.ceiling_scope(ceiling),
         "note": " ".join(score_rows.notes(rows, ceiling, level)),
     }
 
@@ -226,5 +228,5 @@ def _rule(content: Mapping[str, Any]) -> pages.Facts:
     rule = METRICS[name].label if name in METRICS else name
     if content["gate_margin"]:
         rule += f", better by more than {content['gate_margin']:g}"
-    rule += f", {wording.percent(level)} confidence" if level else ", means only"
-    return [("Gate", rule), ("Decided on", wording.images_of(content["decides"]))]
+    rule += f", {confidence.percent(level)} confidence" if level else ", means only"
+    return [("Gate", rule), ("Decided on", confidence.images_of(content["decides"]))]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from trainer.evaluation import wording
+from trainer.evaluation import confidence
 from trainer.evaluation.compare import Difference
 from trainer.evaluation.confidence import Gain, Share
 from trainer.evaluation.per_image import (
@@ -18,7 +18,12 @@ from trainer.evaluation.per_image import (
 from trainer.metric_table import FIXATIONS, METRICS
 from trainer.reports import charts
 
-TONES = {wording.BETTER: "good", wording.WORSE: "bad", wording.NOT_SIGNIFICANT: "soft", wording.SAME: "soft"}
+TONES = {
+    confidence.BETTER: "good",
+    confidence.WORSE: "bad",
+    confidence.NOT_SIGNIFICANT: "soft",
+    confidence.SAME: "soft",
+}
 """Significance -> colour."""
 
 Intervals = Mapping[str, Sequence[float] | None]
@@ -41,7 +46,7 @@ def interval(metric: str, ends: Sequence[float] | None) -> str:
         return ""
     row = METRICS[metric]
     low, high = (f"{min(max(end, row.lowest), row.highest) + 0.0:.3f}" for end in ends)
-    return "" if low == high else f"{low} to {high}".replace("-", wording.MINUS)
+    return "" if low == high else f"{low} to {high}".replace("-", confidence.MINUS)
 
 
 def describe_scores(
@@ -87,7 +92,7 @@ def _score_row(
     best = (max if METRICS[metric].higher_is_better else min)(texts.values(), key=float)
     cells = [
         {
-            "text": texts[model].replace("-", wording.MINUS),
+            "text": texts[model].replace("-", confidence.MINUS),
             "interval": interval(metric, intervals[model][metric]),
             "best": marks_best and texts[model] == best,
             "minor": model not in colors,
@@ -99,23 +104,23 @@ def _score_row(
 
 def gain_row(metric: str, gain: Gain) -> dict[str, Any]:
     """Return a row of a table of gains, with the interval as a bar around 0."""
-    significance, p_value = wording.significance(gain), gain.p_value
+    significance, p_value = confidence.significance(gain), gain.p_value
     if isinstance(gain, Difference):
         significance, p_value = gain.significance, gain.p_adjusted
     ends = [gain.mean] if gain.low is None or gain.high is None else [gain.low, gain.mean, gain.high]
     extent = 1.1 * max(map(abs, ends)) or 1.0
     places = [round(50 + 50 * end / extent, 2) for end in ends]
-    interval = f"{wording.signed(gain.low)} to {wording.signed(gain.high)}" if gain.low is not None else ""
+    interval = f"{confidence.signed(gain.low)} to {confidence.signed(gain.high)}" if gain.low is not None else ""
     return {
         **heading(metric),
-        "mean": wording.signed(gain.mean),
+        "mean": confidence.signed(gain.mean),
         "interval": interval or "too few images",
         "left": places[0],
         "width": round(places[-1] - places[0], 2),
         "dot": places[len(places) // 2],
         "significance": significance,
         "tone": TONES[significance],
-        "p": wording.p_value(p_value),
+        "p": confidence.p_value_text(p_value),
         "better_on": f"{gain.better_on:,} of {gain.n_images:,}",
     }
 
@@ -151,7 +156,7 @@ def describe(ceiling: Mapping[str, Any]) -> Rows:
         scores = ceiling[LEAVE_ONE_OUT if FIXATIONS in row.needs else SPLIT_HALF]
         if metric in scores["means"][OBSERVERS]:
             ends = [f"{scores['means'][model][metric]:.3f}" for model in (CENTER_BIAS, OBSERVERS)]
-            start, end = (text.replace("-", wording.MINUS) for text in ends)
+            start, end = (text.replace("-", confidence.MINUS) for text in ends)
             shares = {model: Share(**shares[metric]) for model, shares in scores["shares"].items()}
             more = {"metric": metric, "start": start, "end": end, "shares": shares}
             more["interval"] = interval(metric, scores["intervals"][OBSERVERS][metric])
@@ -165,8 +170,8 @@ def undefined(rows: Rows) -> list[str]:
 
 
 def notes(rows: Rows, ceiling: Mapping[str, Any], level: float) -> list[str]:
-    """Return the notes about the rows of a ceiling (`wording.share_notes`)."""
-    return wording.share_notes(undefined(rows), len(rows), ceiling["n_images"], level)
+    """Return the notes about the rows of a ceiling (`confidence.share_notes`)."""
+    return confidence.share_notes(undefined(rows), len(rows), ceiling["n_images"], level)
 
 
 def draw(rows: Rows, labels: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
@@ -197,7 +202,7 @@ def draw(rows: Rows, labels: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
 
 def _mark(share: Share, label: tuple[str, str], place: Callable[[float], float]) -> dict[str, Any]:
     """Return the positions of a dot and its interval on the bar with their text; without a share only the text."""
-    mark = {"label": label[0], "color": label[1], "text": wording.share(share)}
+    mark = {"label": label[0], "color": label[1], "text": confidence.share_text(share)}
     if share.share is None or share.low is None or share.high is None:
         return mark
     left, dot, right = map(place, (share.low, share.share, share.high))

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trainer import generated
-from trainer.evaluation import gate, wording
+from trainer.evaluation import confidence, gate
 from trainer.evaluation.compare import Result
 from trainer.evaluation.per_image import CENTER_BIAS, Scores
 from trainer.reports import score_rows
@@ -57,12 +57,13 @@ def _print_ceiling(console: Console, ceiling: dict[str, Any], level: float, who:
         return
     rows = score_rows.describe(ceiling)
     cells = {
-        row["metric"]: [row["start"], row["end"], *map(wording.share, row["shares"].values())] for row in rows
+        row["metric"]: [row["start"], row["end"], *map(confidence.share_text, row["shares"].values())]
+        for row in rows
     }
     columns = ["centre bias", who, *(MODELS[model] for model in rows[0]["shares"])]
-    title = f"Share of the way from the centre bias to {who}; {wording.percent(level)} confidence intervals"
+    title = f"Share of the way from the centre bias to {who}; {confidence.percent(level)} confidence intervals"
     _print(console, title, columns, cells)
-    console.print(Text(f"Scored on held-out observers of {wording.ceiling_scope(ceiling)}."), soft_wrap=True)
+    console.print(Text(f"Scored on held-out observers of {confidence.ceiling_scope(ceiling)}."), soft_wrap=True)
     for note in score_rows.notes(rows, ceiling, level):
         console.print(Text(note), soft_wrap=True)
 
@@ -101,8 +102,8 @@ def _score_cells(
 
 
 def _title(dataset: str, n_images: int, level: float) -> str:
-    images = wording.images_of(dataset)
-    return f"{images[0].upper()}{images[1:]}: {n_images:,}; {wording.percent(level)} confidence intervals"
+    images = confidence.images_of(dataset)
+    return f"{images[0].upper()}{images[1:]}: {n_images:,}; {confidence.percent(level)} confidence intervals"
 
 
 def _print(console: Console, title: str, columns: Iterable[str], rows: Mapping[str, Sequence[str]]) -> None:
@@ -113,6 +114,6 @@ def _print(console: Console, title: str, columns: Iterable[str], rows: Mapping[s
         table.add_column(Text(column), justify="right", overflow="fold")
     for metric, cells in rows.items():
         # A spreadsheet that a score is pasted into takes no other sign for a number.
-        table.add_row(score_rows.name(metric), *(cell.replace(wording.MINUS, "-") for cell in cells))
+        table.add_row(score_rows.name(metric), *(cell.replace(confidence.MINUS, "-") for cell in cells))
     console.print(Text(title, style="bold"), soft_wrap=True)
     console.print(table)

@@ -19,6 +19,7 @@ from typing import IO, Any, Self
 import numpy as np
 from pydantic import TypeAdapter
 
+from trainer.artifacts import StrPath
 from trainer.errors import UserError
 from trainer.folder import Folder
 from trainer.storage import unmounted
@@ -90,7 +91,7 @@ class Checkpoints:
 
     def __init__(
         self,
-        folder: str | os.PathLike[str],
+        folder: StrPath,
         network: Network,
         identity: dict[str, Any],
         writable: bool = True,
@@ -271,18 +272,11 @@ class Checkpoints:
 
     def _check_network(self, path: str, arrays: Arrays) -> None:
         for group, copies in self._copies.items():
-            saved = arrays[group]
-            differing = [
-                f"{variable.path} is {_kind(array)} in the checkpoint and {_kind(copy)} in the network"
-                for variable, array, copy in zip(self._variables[group], saved, copies, strict=False)
-                if _kind(array) != _kind(copy)
-            ]
-            if len(saved) != len(copies):
-                differing.append(f"the {group} has {len(saved)} variables in the checkpoint and {len(copies)} now")
-            if differing:
+            saved = [(array.dtype, array.shape) for array in arrays[group]]
+            if saved != [(copy.dtype, copy.shape) for copy in copies]:
                 raise UserError(
-                    f"{path} is a checkpoint of another network ({differing[0]}); use another folder, or the "
-                    "version of the program that wrote it"
+                    f"{path} is a checkpoint of another network (the variables of its {group} differ); use "
+                    "another folder, or the version of the program that wrote it"
                 )
 
 
@@ -293,10 +287,6 @@ def _recorded(identity: dict[str, Any], key: str) -> str:
 def _view(variable: Any) -> memoryview:
     """The value on the host, without a copy if it is there already; of one replica if there are several."""
     return memoryview(variable.value.read_value())
-
-
-def _kind(array: np.ndarray) -> str:
-    return f"{array.dtype} {list(array.shape)}"
 
 
 def _like(variable: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Exit statuses of a training that ends early but can resume.
+"""How a training ends early: requests to stop, and exit statuses from which it can resume.
 
 Vertex AI decides by the status whether a custom job goes on (its page "Understand the custom training service"):
 
@@ -30,6 +30,18 @@ TRANSIENT = SHELL_SIGNAL_BASE + signal.SIGABRT
 """The status in a custom job of Vertex AI, which then restarts and resumes from the last checkpoint."""
 OTHER_LOST = 75
 """EX_TEMPFAIL, the same command may succeed later."""
+POD = "KFP_POD_NAME"
+"""Kubeflow Pipelines sets this variable in the pods of its tasks."""
+CAUSES = {
+    signal.SIGSEGV: "A library crashed, mostly one of the accelerator: TensorFlow, its driver or libtpu",
+    signal.SIGABRT: "A library gave up, and mostly says why in the lines above",
+    signal.SIGBUS: "A file that is mapped into memory was cut off, or shared memory (/dev/shm) is full",
+    signal.SIGILL: "TensorFlow needs an instruction that this CPU does not have (AVX)",
+    signal.SIGKILL: "The memory is mostly full: take a larger machine or pod, or a smaller batch_size",
+}
+"""Signal that ends a training -> its usual cause, for people who read the log of a job."""
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+"""Requests to stop: a preempted machine gets SIGTERM 30 s before its end, and Ctrl-C sends SIGINT."""
 
 
 def stopped(number: int) -> int:
@@ -40,18 +52,6 @@ def stopped(number: int) -> int:
 def machine_lost() -> int:
     """The status after another machine of the job was lost."""
     return TRANSIENT if JOB in os.environ else OTHER_LOST
-
-
-POD = "KFP_POD_NAME"
-"""Kubeflow Pipelines sets this variable in the pods of its tasks."""
-CAUSES = {
-    signal.SIGSEGV: "A library crashed, mostly one of the accelerator: TensorFlow, its driver or libtpu",
-    signal.SIGABRT: "A library gave up, and mostly says why in the lines above",
-    signal.SIGBUS: "A file that is mapped into memory was cut off, or shared memory (/dev/shm) is full",
-    signal.SIGILL: "TensorFlow needs an instruction that this CPU does not have (AVX)",
-    signal.SIGKILL: "The memory is mostly full: take a larger machine or pod, or a smaller batch_size",
-}
-"""What a signal that ends a training mostly means, for people who read the log of a job."""
 
 
 def watch() -> None:
@@ -66,7 +66,7 @@ def watch() -> None:
     if child == 0:
         faulthandler.enable()
         return
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in SIGNALS:
         signal.signal(number, lambda number, _: os.kill(child, number))
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if status < 0:
@@ -83,12 +83,6 @@ def ended_by(ending: signal.Signals) -> str:
         "`python -m pipeline doctor --live` tries the same image and accelerator with one step. A job that is "
         "started again resumes from its last checkpoint"
     )
-
-
-# MERGED, docstring was: """Requests to stop: SIGTERM, which a preempted machine gets 30 s before its end, and Ctrl-C."""
-
-
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stop:

@@ -1,16 +1,23 @@
-"""The origin of a trained model: settings, data and code; and the identity of a run."""
+"""The origin of a trained model (settings, data and code), and the identity of the run that writes it."""
 
 import dataclasses
-import os
+import json
 import pathlib
 from typing import Any
 
-from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, BaseConfig, Manifest, code_version
+from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, BaseConfig, Manifest, ModelConfig, StrPath, code_version
 from trainer.config import TrainConfig
-from trainer.files import read_json
+from trainer.errors import UserError
+from trainer.files import is_taken, read_json
 
 CHANGEABLE = (
-    *("recipe", "epochs", "patience", "checkpoint_minutes", "precision", "accumulation", "profile_steps"),
+    "recipe",
+    "epochs",
+    "patience",
+    "checkpoint_minutes",
+    "precision",
+    "accumulation",
+    "profile_steps",
     "flip_prediction",
 )
 """Settings that may change when a run resumes. The resolved precision may not."""
@@ -22,7 +29,7 @@ def lineage(
     config: TrainConfig,
     manifest: Manifest,
     precision: str,
-    base_model: str | os.PathLike[str] | None,
+    base_model: StrPath | None,
     initial_weights_fingerprint: str = "",
 ) -> dict[str, Any]:
     """Settings, data and code of a training; a checkpoint must have the same `identity`.
@@ -78,3 +85,22 @@ def _identity(
         "fingerprint": manifest.fingerprint,
         "base": base and [base["identity"], base["best_epoch"]],
     }
+
+
+def check_output(output: StrPath, identity: dict[str, Any] | None = None) -> None:
+    """Raise `UserError` if `output` exists and is not a model, or not the model of this run.
+
+    Args:
+        output: folder of the model to write.
+        identity: of this run, once it is known.
+    """
+    folder = pathlib.Path(output)
+    if not is_taken(folder):
+        return
+    config = folder / MODEL_CONFIG
+    found: ModelConfig = read_json(config, "remove the folder", ModelConfig) if config.is_file() else {}
+    existing = found.get("identity")
+    if existing is None or (identity is not None and existing != json.loads(json.dumps(identity))):
+        raise UserError(
+            f"{output} exists already, and is not the model of this run; remove it, or choose another folder"
+        )

@@ -1,19 +1,22 @@
-"""The training loop: epochs of steps, a validation after each, checkpoints, and the history."""
+"""The loop of a training: epochs of compiled steps, a validation after each, checkpoints, and the history."""
 
 import dataclasses
 import functools
 import math
 import os
+import resource
 import signal
+import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
 import tensorflow as tf
 
-from trainer.artifacts import Manifest
+from trainer import machine
+from trainer.artifacts import Manifest, StrPath
 from trainer.config import TrainConfig
 from trainer.data import batches, tfrecords
 from trainer.data.batches import Split
@@ -23,87 +26,20 @@ from trainer.progress import Tracker
 from trainer.training import exits, step
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.exits import Stop
-from trainer.training.meter import Meter, timed_next
 from trainer.training.step import Batch, Network
 from trainer.training.strategy import Devices
 from trainer.training.tensorboard import Board
 
-# MERGED, docstring was: """Training, validation and prediction steps as compiled functions over all replicas."""
-
 SUM = tf.distribute.ReduceOp.SUM
-
-
-class Compiled:
-    """The steps of a network. Each is traced once: all shapes are static, and numbers of steps are tensors.
-
-    The loops are `tf.while_loop` rather than loops of Python for AutoGraph to convert, because AutoGraph rewrites
-    Python's syntax trees, which change with each release: that of TensorFlow 2.20 warns on 3.13 and fails on 3.15.
-
-    Args:
-        devices: run the steps. On GPUs, XLA compiles the gradients, because it fuses many kernels into one; it
-            cannot compile the all-reduce between replicas. TPUStrategy compiles everything. On CPUs, XLA is slower
-            than TensorFlow's own kernels.
-        network: made within the strategy's scope.
-        config: the settings, with the batch size in use.
-    """
-
-    def __init__(self, devices: Devices, network: Network, config: TrainConfig) -> None:
-        self._strategy, self._network = devices.strategy, network
-        compute = functools.partial(
-            step.gradients,
-            network.model,
-            network.optimizer,
-            batch_size=config.batch_size,
-            accumulation=config.accumulation,
-        )
-        self._compute = (
-            tf.function(compute, jit_compile=True, autograph=False) if devices.kind == "gpu" else compute
-        )
-        self._waits = devices.kind == "cpu"  # an accelerator computes while its host continues
-        self.train = tf.function(self._train, autograph=False)
-        """(iterator, number of steps) -> loss before each step (steps,), and seconds spent waiting for data."""
-        self.validate = tf.function(self._validate, autograph=False)
-        """(iterator, number of steps) -> sum of the loss over the images of these batches."""
-        self.predict = tf.function(self._predict, autograph=False)
-        """stimuli (n, H, W, 3) uint8 -> maps (n, H, W, 1)."""
-
-    def step(self, batch: Batch) -> tf.Tensor:
-        """Take one step on one replica; return its share of the loss over the global batch."""
-        return step.train_step(self._network.model, self._network.optimizer, batch, self._compute)
-
-    def _train(self, batches: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        def take(index: tf.Tensor, step_losses: tf.TensorArray, waited: tf.Tensor, loss: tf.Tensor) -> Any:
-            batch, seconds = timed_next(batches, after=[loss] if self._waits else [])
-            loss = self._strategy.reduce(SUM, self._strategy.run(self.step, args=(batch,)), axis=None)
-            return index + 1, step_losses.write(index, loss), waited + seconds, loss
-
-        step_losses = tf.TensorArray(tf.float32, size=steps)
-        start = tf.constant(0), step_losses, tf.constant(0.0, tf.float64), tf.constant(0.0)
-        _, step_losses, waited, _ = tf.while_loop(lambda index, *_: index < steps, take, start)
-        return step_losses.stack(), waited
-
-    def _validate(self, batches: Any, steps: tf.Tensor) -> tf.Tensor:
-        def take(index: tf.Tensor, total: tf.Tensor) -> Any:
-            sums = self._strategy.run(self._validation_step, args=(next(batches),))
-            return index + 1, total + tf.cast(self._strategy.reduce(SUM, sums, axis=None), tf.float64)
-
-        start = tf.constant(0), tf.constant(0.0, tf.float64)
-        return tf.while_loop(lambda index, _: index < steps, take, start)[1]
-
-    def _validation_step(self, batch: Batch) -> tf.Tensor:
-        return step.validation_step(self._network.model, batch)
-
-    def _predict(self, stimuli: tf.Tensor) -> tf.Tensor:
-        maps = self._strategy.run(lambda: self._network.model(tf.cast(stimuli, tf.float32)))
-        return self._strategy.experimental_local_results(maps)[0]
-
-
 CHUNK_S = 1.0
 """Approximate time of a chunk of steps; the host shows progress and saves checkpoints between two chunks."""
 SAVING_SHARE = 0.01
 """Largest share of the time that checkpoints at the ends of short epochs may take."""
 MAX_SHOWN = 4
 """Validation images whose predictions are logged after each epoch."""
+GIGABYTE = 1e9
+WORTH_SAYING = 0.05
+"""Smallest share of the time spent waiting for data that the progress line names."""
 
 
 @dataclasses.dataclass
@@ -116,48 +52,110 @@ class Data:
     valid: Split
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], manifest: Manifest, cache: str = "auto") -> Self:
+    def load(cls, folder: StrPath, manifest: Manifest, cache: str = "auto") -> Self:
         """Decode both splits; arguments and errors are those of `Split.load`."""
         train, valid = (Split.load(folder, manifest, name, cache) for name in ("train", "valid"))
         return cls(str(folder), manifest, train, valid)
 
 
-@dataclasses.dataclass
+class Meter:
+    """Speed, waiting time and memory of the latest chunk of steps.
+
+    Args:
+        batch_size: images of a step over all replicas.
+    """
+
+    def __init__(self, batch_size: int) -> None:
+        self._batch_size = batch_size
+        self.scalars: dict[str, float] = {}
+        """By TensorBoard tag."""
+        self.text = ""
+        """For the progress line; often empty."""
+
+    def add(self, steps: int, seconds: float, waited_s: float) -> None:
+        """Measure a chunk of `steps` steps that took `seconds`, including `waited_s` of waiting for data."""
+        seconds = max(seconds, 1e-9)
+        images_per_s, waiting = steps * self._batch_size / seconds, min(1.0, waited_s / seconds)
+        memory = memory_bytes()
+        self.scalars = {
+            "speed/images_per_s": images_per_s,
+            "speed/step_s": seconds / steps,
+            "speed/waiting_for_data": waiting,
+        } | {f"memory/{name}_gb": n_bytes / GIGABYTE for name, n_bytes in memory.items()}
+        self.text = f"{waiting:.0%} waiting for data" if waiting >= WORTH_SAYING else ""
+
+
+def memory_bytes() -> dict[str, int]:
+    """Bytes in use `now` and at the `peak`, as far as they are known.
+
+    On GPUs and TPUs, of the device that uses most; memory that TensorFlow has reserved but does not use is not
+    counted. On a CPU, the resident memory of this process.
+    """
+    devices = [device for kind in ("GPU", "TPU") for device in tf.config.list_logical_devices(kind)]
+    if not devices:
+        return _resident_bytes()
+    infos = []
+    for device in devices:
+        try:
+            infos.append(tf.config.experimental.get_memory_info(device.name))
+        except (ValueError, tf.errors.OpError):  # the device does not report it
+            return {}
+    return {name: max(info[key] for info in infos) for name, key in (("now", "current"), ("peak", "peak"))}
+
+
+def _resident_bytes() -> dict[str, int]:
+    unit = 1 if sys.platform == "darwin" else 1024  # see getrusage(2) of each system
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return {"now": machine.resident_bytes(os.getpid()), "peak": peak}
+
+
 class Loop:
-    """One training, from the state that `checkpoints` has restored to its last epoch."""
+    """One training, from the state that `checkpoints` has restored to its last epoch.
 
-    config: TrainConfig
-    """With the batch size in use."""
-    data: Data
-    devices: Devices
-    network: Network
-    """Made within the strategy's scope."""
-    checkpoints: Checkpoints
-    """Save the network and the progress."""
-    progress: Progress
-    """Restored from the checkpoints; a new one follows each epoch."""
-    board: Board
-    stop: Stop
+    Args:
+        config: the settings, with the batch size in use.
+        data: the prepared dataset.
+        devices: run the steps.
+        network: made within the strategy's scope.
+        checkpoints: save the network and the progress.
+        progress: restored from the checkpoints.
+        board: gets the logs for TensorBoard.
+        stop: says when the training shall save its state and end.
+    """
 
-    def __post_init__(self) -> None:
-        config = self.config
-        self.compiled = Compiled(self.devices, self.network, config)
-        self._steps_per_epoch = self.data.manifest.counts["train"] // config.batch_size
-        self._chunk = 1
-        self._saved, self._saving_s = time.monotonic(), 0.0
+    def __init__(
+        self,
+        config: TrainConfig,
+        data: Data,
+        devices: Devices,
+        network: Network,
+        checkpoints: Checkpoints,
+        progress: Progress,
+        board: Board,
+        stop: Stop,
+    ) -> None:
+        self.config, self.data, self.devices, self.network = config, data, devices, network
+        self.checkpoints, self.board, self.stop = checkpoints, board, stop
+        self.progress = progress  # a new one follows each epoch
+        self.compiled = Compiled(devices, network, config)
+        self._steps_per_epoch = data.manifest.counts["train"] // config.batch_size
+        self._chunk_steps = 1
+        self._saved_at = time.monotonic()
+        self._save_duration_s = 0.0
 
-    def run(self) -> None:
-        """Train the remaining epochs."""
+    def run(self) -> Progress:
+        """Train the remaining epochs; return the progress after the last one."""
         if not self.is_over:
             announce("compiling the training step")
         while not self.is_over:
             epoch = self.progress.epoch
             self.train_epoch(epoch)
             self._finish_epoch(epoch, self.validate(epoch))
+        return self.progress
 
     @property
     def is_over(self) -> bool:
-        """Whether no epoch is left to take."""
+        """Whether all epochs are done, or `patience` ended the training early."""
         return self.progress.is_over(self.config.epochs, self.config.patience)
 
     def train_epoch(self, epoch: int) -> None:
@@ -179,25 +177,31 @@ class Loop:
         later = (config.epochs - 1 - epoch) * self._steps_per_epoch
         with Tracker(title, self._steps_per_epoch, "steps", progress.step, later) as tracker:
             while progress.step < self._steps_per_epoch:
-                done = epoch * self._steps_per_epoch + progress.step
-                steps = self.board.until(done, min(self._chunk, self._steps_per_epoch - progress.step))
-                self.board.step_done(done)
-                start = time.monotonic()
-                step_losses, waited = self.compiled.train(iterator, tf.constant(steps))
-                step_losses = step_losses.numpy()
-                seconds = time.monotonic() - start
-                self._check_finite(epoch, progress.step, step_losses)
-                progress.step += steps
-                progress.loss_sum += float(step_losses.sum(dtype=np.float64))
-                progress.seconds += seconds
-                meter.add(steps, seconds, float(waited))
-                self.board.chunk(done + steps, step_losses, self.network.optimizer, meter)
+                steps, seconds = self._run_chunk(epoch, iterator, meter)
                 loss = f"loss {progress.loss_sum / progress.step:.4f}"
                 tracker.advance(steps, ", ".join(filter(None, [loss, meter.text])))
                 self._synchronize(steps, seconds)
                 if self._unsaved_s() > 60 * config.checkpoint_minutes:
                     self._save()
         self.board.step_done((epoch + 1) * self._steps_per_epoch)
+
+    def _run_chunk(self, epoch: int, iterator: Iterator[Any], meter: Meter) -> tuple[int, float]:
+        """Take and record the next steps of an epoch; return their number and the seconds that they took."""
+        progress = self.progress
+        done = epoch * self._steps_per_epoch + progress.step
+        steps = self.board.until(done, min(self._chunk_steps, self._steps_per_epoch - progress.step))
+        self.board.step_done(done)
+        start = time.monotonic()
+        step_losses, waited = self.compiled.train(iterator, tf.constant(steps))
+        step_losses = step_losses.numpy()
+        seconds = time.monotonic() - start
+        self._check_finite(epoch, progress.step, step_losses)
+        progress.step += steps
+        progress.loss_sum += float(step_losses.sum(dtype=np.float64))
+        progress.seconds += seconds
+        meter.add(steps, seconds, float(waited))
+        self.board.chunk(done + steps, step_losses, self.network.optimizer, meter.scalars)
+        return steps, seconds
 
     def validate(self, epoch: int) -> float:
         """Mean loss over the validation images."""
@@ -208,7 +212,7 @@ class Loop:
         total, done, steps_left = 0.0, 0, -(-count // batch_size)
         with Tracker(f"validation, epoch {epoch + 1}/{self.config.epochs}", count, "images") as tracker:
             while steps_left:
-                steps = min(self._chunk, steps_left)
+                steps = min(self._chunk_steps, steps_left)
                 start = time.monotonic()
                 total += float(self.compiled.validate(iterator, tf.constant(steps)))
                 steps_left -= steps
@@ -222,6 +226,19 @@ class Loop:
                 f"(now {self.config.learning_rate:g})"
             )
         return total / count
+
+    def _iterator(self, dataset: Callable[..., tf.data.Dataset]) -> Iterator[Any]:
+        """Batches for all replicas of this machine, each on its own device."""
+
+        def of_machine(context: tf.distribute.InputContext) -> tf.data.Dataset:
+            n_replicas_here = context.num_replicas_in_sync // context.num_input_pipelines
+            return dataset(
+                n_replicas_here=n_replicas_here,
+                first_replica=n_replicas_here * context.input_pipeline_id,
+                n_replicas=context.num_replicas_in_sync,
+            )
+
+        return iter(self.devices.strategy.distribute_datasets_from_function(of_machine))
 
     def _finish_epoch(self, epoch: int, valid_loss: float) -> None:
         """Record and print the result of an epoch, and save the state."""
@@ -253,16 +270,16 @@ class Loop:
             best_loss=progress.best_loss,
             history=[*progress.history, row],
         )
-        if self.is_over or self._saving_s <= SAVING_SHARE * self._unsaved_s():
+        if self.is_over or self._save_duration_s <= SAVING_SHARE * self._unsaved_s():
             self._save()
 
-    def _show(self, step: int) -> None:
+    def _show(self, steps_done: int) -> None:
         if self.board.quiet or self.devices.cluster.size > 1:  # all machines would have to predict
             return
         first_images = slice(0, min(MAX_SHOWN, self.data.manifest.counts["valid"]))
         stimuli = self.data.valid.stimulus[first_images]
         predictions = self.compiled.predict(stimuli).numpy()
-        self.board.images(step, stimuli, self.data.valid.density[first_images], predictions)
+        self.board.images(steps_done, stimuli, self.data.valid.density[first_images], predictions)
 
     def _weights_checksum(self) -> str:
         """CRC-32 of all weights; it must be the same on all machines."""
@@ -281,46 +298,139 @@ class Loop:
     def _synchronize(self, steps: int, seconds: float) -> None:
         """Agree with the other machines on the length of the next chunk, and on whether to stop."""
         of_machines = self.devices.gather([seconds, float(self.stop.requested)])
-        seconds = float(of_machines[:, 0].max())
-        self._chunk = max(1, min(2 * self._chunk, int(steps * CHUNK_S / max(seconds, 1e-9))))
-        if of_machines[:, 1].any():
+        self._resize_chunk(steps, float(of_machines[:, 0].max()))
+        self._stop_if_asked(bool(of_machines[:, 1].any()))
+
+    def _resize_chunk(self, steps: int, seconds: float) -> None:
+        """Choose the number of steps that take CHUNK_S, or twice those of the last chunk if that is less."""
+        fitting = int(steps * CHUNK_S / max(seconds, 1e-9))
+        self._chunk_steps = max(1, min(2 * self._chunk_steps, fitting))
+
+    def _stop_if_asked(self, asked: bool) -> None:
+        """Save the state and end the process if a machine of the job was `asked` to stop."""
+        if asked:
             self._save()
             self.checkpoints.wait()
             print("saved; run the same command again to resume", flush=True)
             raise SystemExit(self.stop.exit_status if self.stop.requested else exits.stopped(signal.SIGTERM))
 
-    def _iterator(self, dataset: Callable[..., tf.data.Dataset]) -> Iterator[Any]:
-        """Batches for all replicas of this machine, each on its own device."""
-
-        def of_machine(context: tf.distribute.InputContext) -> tf.data.Dataset:
-            n_replicas_here = context.num_replicas_in_sync // context.num_input_pipelines
-            return dataset(
-                n_replicas_here=n_replicas_here,
-                first_replica=n_replicas_here * context.input_pipeline_id,
-                n_replicas=context.num_replicas_in_sync,
-            )
-
-        return iter(self.devices.strategy.distribute_datasets_from_function(of_machine))
-
     def _save(self) -> None:
         start = time.monotonic()
         self.checkpoints.save(self.progress)
-        self._saved = time.monotonic()
-        self._saving_s = self._saved - start
+        self._saved_at = time.monotonic()
+        self._save_duration_s = self._saved_at - start
 
     def _unsaved_s(self) -> float:
-        return time.monotonic() - self._saved
+        return time.monotonic() - self._saved_at
 
     def _check_finite(self, epoch: int, first_step: int, step_losses: np.ndarray) -> None:
         """Stop at the first loss that is not finite; name the images in that batch."""
         bad = np.flatnonzero(~np.isfinite(step_losses))
         if not bad.size:
             return
-        step, config = first_step + int(bad[0]), self.config
+        bad_step, config = first_step + int(bad[0]), self.config
         order = batches.epoch_order(len(self.data.train), config.seed, epoch)
-        indices = set(order[step * config.batch_size : (step + 1) * config.batch_size].tolist())
+        indices = set(order[bad_step * config.batch_size : (bad_step + 1) * config.batch_size].tolist())
         names = [example.name for example in tfrecords.read(self.data.folder, "train") if example.index in indices]
         raise UserError(
-            f"the loss is {step_losses[bad[0]]} at step {step + 1} of epoch {epoch + 1}, on the images "
+            f"the loss is {step_losses[bad[0]]} at step {bad_step + 1} of epoch {epoch + 1}, on the images "
             f"{', '.join(names)}; lower learning_rate (now {config.learning_rate:g}), or check these images"
         )
+
+
+class Compiled:
+    """The steps of a network. Each is traced once: all shapes are static, and numbers of steps are tensors.
+
+    The loops are `tf.while_loop` rather than loops of Python for AutoGraph to convert, because AutoGraph rewrites
+    Python's syntax trees, which change with each release: that of TensorFlow 2.20 warns on 3.13 and fails on 3.15.
+
+    Args:
+        devices: run the steps. On GPUs, XLA compiles the gradients, because it fuses many kernels into one; it
+            cannot compile the all-reduce between replicas. TPUStrategy compiles everything. On CPUs, XLA is slower
+            than TensorFlow's own kernels.
+        network: made within the strategy's scope.
+        config: the settings, with the batch size in use.
+    """
+
+    def __init__(self, devices: Devices, network: Network, config: TrainConfig) -> None:
+        self._strategy, self._network = devices.strategy, network
+        compute = functools.partial(
+            step.gradients,
+            network.model,
+            network.optimizer,
+            batch_size=config.batch_size,
+            accumulation=config.accumulation,
+        )
+        self._compute = (
+            tf.function(compute, jit_compile=True, autograph=False) if devices.kind == "gpu" else compute
+        )
+        self._waits = devices.kind == "cpu"  # an accelerator computes while its host continues
+        self.train = tf.function(self._train, autograph=False)
+        self.validate = tf.function(self._validate, autograph=False)
+        self.predict = tf.function(self._predict, autograph=False)
+
+    def replica_step(self, batch: Batch) -> tf.Tensor:
+        """Take one step on one replica; return its share of the loss over the global batch."""
+        return step.train_step(self._network.model, self._network.optimizer, batch, self._compute)
+
+    def _train(self, iterator: Any, steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Take `steps` steps: the loss before each, (steps,), and the seconds spent waiting for data."""
+
+        def take(index: tf.Tensor, step_losses: tf.TensorArray, waited: tf.Tensor, loss: tf.Tensor) -> Any:
+            batch, seconds = timed_next(iterator, after=[loss] if self._waits else [])
+            loss = self._strategy.reduce(SUM, self._strategy.run(self.replica_step, args=(batch,)), axis=None)
+            return index + 1, step_losses.write(index, loss), waited + seconds, loss
+
+        step_losses = tf.TensorArray(tf.float32, size=steps)
+        start = tf.constant(0), step_losses, tf.constant(0.0, tf.float64), tf.constant(0.0)
+        _, step_losses, waited, _ = tf.while_loop(lambda index, *_: index < steps, take, start)
+        return step_losses.stack(), waited
+
+    def _validate(self, iterator: Any, steps: tf.Tensor) -> tf.Tensor:
+        """Sum the loss over the images of the next `steps` batches, () float64."""
+
+        def take(index: tf.Tensor, total: tf.Tensor) -> Any:
+            sums = self._strategy.run(self._validation_step, args=(next(iterator),))
+            return index + 1, total + tf.cast(self._strategy.reduce(SUM, sums, axis=None), tf.float64)
+
+        start = tf.constant(0), tf.constant(0.0, tf.float64)
+        return tf.while_loop(lambda index, _: index < steps, take, start)[1]
+
+    def _validation_step(self, batch: Batch) -> tf.Tensor:
+        return step.validation_step(self._network.model, batch)
+
+    def _predict(self, stimuli: tf.Tensor) -> tf.Tensor:
+        """Predict the maps, (n, H, W, 1), of stimuli (n, H, W, 3) uint8."""
+        maps = self._strategy.run(lambda: self._network.model(tf.cast(stimuli, tf.float32)))
+        return self._strategy.experimental_local_results(maps)[0]
+
+
+def timed_next(iterator: Iterator[Any], after: Sequence[tf.Tensor] = ()) -> tuple[Any, tf.Tensor]:
+    """The next batch, and the seconds spent waiting for it, () float64; for use in a compiled loop.
+
+    Args:
+        iterator: of a dataset, distributed or not.
+        after: results of the previous step. TensorFlow starts an iteration of a loop before the previous one has
+            ended. With `after`, the clock starts when the previous step has ended. A CPU needs this: otherwise the
+            measured time would include computation. For an accelerator leave it empty, or the host would wait for
+            each step instead of preparing the next one. The host then measures its own waiting time: about 0 as
+            long as data arrive faster than they are used.
+    """
+    with tf.control_dependencies(after):
+        start = _clock()
+    with tf.control_dependencies([start]):
+        batch = next(iterator)
+    with tf.control_dependencies(tf.nest.flatten(batch, expand_composites=True)):
+        end = _clock()
+    with tf.control_dependencies([end]):  # so that the clock is read before the step
+        return tf.nest.map_structure(_in_place, batch, expand_composites=True), end - start
+
+
+def _in_place(values: tf.Tensor) -> tf.Tensor:
+    with tf.device(values.device):
+        return tf.identity(values)
+
+
+def _clock() -> tf.Tensor:
+    """Seconds, () float64. TensorFlow refuses its own clock, tf.timestamp, if operations must be deterministic."""
+    return tf.ensure_shape(tf.numpy_function(time.monotonic, [], tf.float64), ())

@@ -1,30 +1,81 @@
 """Start a training; TensorFlow is loaded only after the arguments have been checked."""
 
+import pathlib
 from typing import Any
 
-from trainer.config import TrainConfig
+from trainer import accelerators, storage
+from trainer.artifacts import MODEL_CONFIG, MODEL_REMEDY, WEIGHTS, BaseConfig, Manifest, StrPath
+from trainer.config import NO_FILE, TrainConfig, with_recipe
+from trainer.errors import check
+from trainer.files import read_json
 from trainer.loading import load_tensorflow
-from trainer.models.weight_sources import fetch_archive
+from trainer.models import weight_sources
 from trainer.training import exits
-from trainer.training.checks import Path, check_training
+from trainer.training.lineage import check_output
 
 
 def train_checked(
     config: TrainConfig,
-    dataset: Path,
-    output: Path,
-    checkpoints: Path,
-    base_model: Path | None = None,
+    dataset: StrPath,
+    output: StrPath,
+    checkpoints: StrPath,
+    base_model: StrPath | None = None,
     *,
     accelerator: str = "",
-    **places: str,
+    logs: str = "",
+    cache: str = "auto",
+    initial_weights_fingerprint: str = "",
 ) -> dict[str, Any]:
-    """Train; arguments, result and errors are those of `trainer.training.train.train`."""
+    """Check the arguments and train; arguments, result and errors are those of `trainer.training.train.train`."""
     check_training(config, dataset, output, base_model, accelerator)
     exits.watch()
     if base_model is None:
-        fetch_archive(config.initial_weights)
+        weight_sources.fetch_archive(config.initial_weights)
     load_tensorflow()
     from trainer.training.train import train
 
-    return train(config, dataset, output, checkpoints, base_model, accelerator=accelerator, **places)
+    return train(
+        config,
+        dataset,
+        output,
+        checkpoints,
+        base_model,
+        accelerator=accelerator,
+        logs=logs,
+        cache=cache,
+        initial_weights_fingerprint=initial_weights_fingerprint,
+    )
+
+
+def check_training(
+    config: TrainConfig,
+    dataset: StrPath,
+    output: StrPath,
+    base_model: StrPath | None = None,
+    accelerator: str = "",
+) -> None:
+    """Check the arguments of `trainer.training.train.train`.
+
+    Raises:
+        UserError: if the data, the accelerator or the initial weights do not exist, if settings contradict the
+            recipe, or if `output` is in use.
+    """
+    with_recipe(config, fine_tuning=base_model is not None)
+    manifest = Manifest.load(dataset)
+    check(
+        not manifest.is_test_set,
+        f"{dataset} is a test set of {manifest.dataset}, which is not trained on; fetch data without --test",
+    )
+    check(
+        bool(manifest.counts["valid"]),
+        f"{manifest.dataset} has no validation images, which choose the best epoch; prepare more images",
+    )
+    if accelerator:
+        accelerators.get(accelerator)
+    check_output(output)
+    if base_model is not None:
+        read_json(pathlib.Path(base_model) / MODEL_CONFIG, MODEL_REMEDY, BaseConfig)
+        path = pathlib.Path(base_model) / WEIGHTS
+        check(path.is_file(), f"{path} does not exist; {MODEL_REMEDY}")
+    elif config.initial_weights not in NO_FILE and not storage.is_remote(config.initial_weights):
+        weight_sources.check_local(config.initial_weights)

@@ -1,4 +1,4 @@
-"""One training step of one replica, the same on every device."""
+"""One training step of one replica, the same on every device: precision, loss, gradients and optimizer."""
 
 import math
 import os
@@ -13,97 +13,22 @@ from trainer.config import TrainConfig
 from trainer.errors import check_choice
 from trainer.training.strategy import Devices
 
-# MERGED, docstring was: """The number format in which the network computes."""
-
 POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 """Keras policy for each precision; weights, loss and normalisation are float32 under all of them."""
 TENSOR_CORES = {(8, 0): "bfloat16", (7, 0): "float16"}
 """Fastest precision of NVIDIA GPUs by their minimum compute capability (CUDA C++ Programming Guide, table of
 features by compute capability: bfloat16 since Ampere, half precision since Volta)."""
-
-
-def resolve(precision: str, devices: Devices) -> str:
-    """Resolve a precision to a key of `POLICIES`; `auto` is the fastest precision of the devices.
-
-    For an accelerator of the table it is the table's precision; for any other GPU its compute capability decides.
-    For a CPU it is bfloat16 if the CPU has instructions for it (AVX512_BF16, AMX), else float32. A training step
-    at 240 x 320 on two cores takes 0.95 s in bfloat16 and 1.57 s in float32; without these instructions bfloat16
-    is emulated, and slower than float32.
-
-    Raises:
-        UserError: if `precision` is unknown.
-    """
-    if precision != "auto":
-        check_choice("precision", precision, POLICIES)
-        return precision
-    if devices.kind == "cpu":
-        return "bfloat16" if _cpu_multiplies_bfloat16() else "float32"
-    if devices.chip is not None:
-        return devices.chip.precision
-    return "bfloat16" if devices.kind == "tpu" else _of_gpu()
-
-
-def scaled(optimizer: keras.optimizers.Optimizer, precision: str) -> Any:
-    """Wrap `optimizer` in loss scaling if `precision` is float16.
-
-    The scale doubles after 2000 finite steps. It halves if gradients are not finite, and that step is skipped.
-    Without it, the small gradients of a mean over pixels would vanish below float16's 6e-8 (Micikevicius et al.
-    2018, "Mixed Precision Training", section 3.2).
-    """
-    return keras.optimizers.LossScaleOptimizer(optimizer) if precision == "float16" else optimizer
-
-
-def _of_gpu() -> str:
-    details = tf.config.experimental.get_device_details(tf.config.list_physical_devices("GPU")[0])
-    capability = details.get("compute_capability", (0, 0))
-    return next((name for minimum, name in TENSOR_CORES.items() if capability >= minimum), "float32")
-
-
-def _cpu_multiplies_bfloat16() -> bool:
-    # oneDNN fails on bfloat16 if it is restricted to older instructions (ONEDNN_MAX_CPU_ISA=AVX2).
-    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
-    if limit not in ("DEFAULT", "ALL") and not any(name in limit for name in ("BF16", "FP16", "AMX", "AVX10")):
-        return False
-    return bool(machine.instruction_sets() & {"avx512_bf16", "amx_bf16"})
-
-
-# MERGED, docstring was: """The learning rate: scaled for the batch, with a warm-up, then constant or falling."""
-
-CAP = 64
+EPSILON = 1e-8
+"""Adam's epsilon: the default of TensorFlow 1, which the reference used; Keras' default is 1e-7."""
+LINEAR_UP_TO = 64
 """Largest batch for which linear scaling has been tried (docs/log.md)."""
 SCALING: dict[str, Callable[[int], float]] = {
     "none": lambda batch: 1.0,
     "sqrt": math.sqrt,
     "linear": float,
-    "capped": lambda batch: min(batch, math.sqrt(CAP * batch)),
+    "capped": lambda batch: min(batch, math.sqrt(LINEAR_UP_TO * batch)),
 }
 """Factor of a batch size on the learning rate, which is the paper's, for a batch of one."""
-
-
-def peak(config: TrainConfig) -> float:
-    """The highest learning rate of a training: `learning_rate` scaled for the batch size."""
-    return config.learning_rate * SCALING[config.learning_rate_scaling](config.batch_size)
-
-
-def learning_rate(config: TrainConfig, steps_per_epoch: int) -> Any:
-    """The learning rate for the optimizer: a number, or a Keras schedule over the steps.
-
-    It rises linearly from 0 over `warmup_epochs` (Goyal et al. 2017, "Accurate, Large Minibatch SGD", 2.2).
-    Then it is constant, or falls to 0 at the last step along half a cosine (Loshchilov and Hutter 2017, "SGDR",
-    equation 5, without restarts).
-    """
-    highest = peak(config)
-    warmup = round(config.warmup_epochs * steps_per_epoch)
-    if config.schedule == "constant" and not warmup:
-        return highest
-    return keras.optimizers.schedules.CosineDecay(
-        0.0 if warmup else highest,
-        decay_steps=max(1, config.epochs * steps_per_epoch - warmup),
-        alpha=1.0 if config.schedule == "constant" else 0.0,  # share of the peak at the end
-        warmup_target=highest if warmup else None,
-        warmup_steps=warmup,
-    )
-
 
 Batch = dict[str, tf.Tensor]
 Computed = tuple[tf.Tensor, list[tf.Tensor]]
@@ -111,11 +36,14 @@ Computed = tuple[tf.Tensor, list[tf.Tensor]]
 
 
 class Network(NamedTuple):
-    """What a training changes."""
+    """The state that a training changes: weights, and the optimizer's variables."""
 
     model: keras.Model
     optimizer: Any
     """Built; a `LossScaleOptimizer` in float16."""
+
+
+# === The step ===
 
 
 def gradients(
@@ -156,8 +84,8 @@ def _part_gradients(model: keras.Model, optimizer: Any, batch: Batch, batch_size
     with tf.GradientTape() as tape:
         predictions = model(tf.cast(batch["stimulus"], tf.float32), training=True)
         loss = tf.reduce_sum(losses.kld(batch["density"], predictions)) / batch_size
-        scaled = optimizer.scale_loss(loss)
-    return loss, tape.gradient(scaled, model.trainable_variables)
+        scaled_loss = optimizer.scale_loss(loss)
+    return loss, tape.gradient(scaled_loss, model.trainable_variables)
 
 
 def train_step(
@@ -189,22 +117,92 @@ def validation_step(model: keras.Model, batch: Batch) -> tf.Tensor:
     return tf.reduce_sum(losses.kld(batch["density"], predictions) * batch["mask"])
 
 
-# MERGED, docstring was: """The optimizer of a training: Adam, with the learning rate of `trainer.config.TrainConfig`."""
-
-EPSILON = 1e-8
-"""The default of TensorFlow 1, which the reference used; Keras' default is 1e-7."""
+# === The optimizer ===
 
 
-def build_optimizer(config: TrainConfig, model: keras.Model, steps_per_epoch: int, resolved: str) -> Any:
-    """An optimizer that is built for the variables of `model`; call it within the strategy's scope.
+def build_optimizer(config: TrainConfig, model: keras.Model, steps_per_epoch: int, precision: str) -> Any:
+    """Build Adam for the variables of `model`; call it within the strategy's scope.
 
     Args:
         config: the settings, with the batch size in use.
         model: the network.
         steps_per_epoch: steps of an epoch, for the schedule of the learning rate.
-        resolved: key of `precision.POLICIES`.
+        precision: key of POLICIES.
     """
     adam = keras.optimizers.Adam(learning_rate(config, steps_per_epoch), epsilon=EPSILON)
-    optimizer = scaled(adam, resolved)
+    optimizer = with_loss_scaling(adam, precision)
     optimizer.build(model.trainable_variables)
     return optimizer
+
+
+def with_loss_scaling(optimizer: keras.optimizers.Optimizer, precision: str) -> Any:
+    """Wrap `optimizer` in loss scaling if `precision` is float16.
+
+    The scale doubles after 2000 finite steps. It halves if gradients are not finite, and that step is skipped.
+    Without it, the small gradients of a mean over pixels would vanish below float16's 6e-8 (Micikevicius et al.
+    2018, "Mixed Precision Training", section 3.2).
+    """
+    return keras.optimizers.LossScaleOptimizer(optimizer) if precision == "float16" else optimizer
+
+
+def peak_learning_rate(config: TrainConfig) -> float:
+    """Return the highest learning rate of a training: `learning_rate` scaled for the batch size."""
+    return config.learning_rate * SCALING[config.learning_rate_scaling](config.batch_size)
+
+
+def learning_rate(config: TrainConfig, steps_per_epoch: int) -> Any:
+    """Return the learning rate for the optimizer: a number, or a Keras schedule over the steps.
+
+    It rises linearly from 0 over `warmup_epochs` (Goyal et al. 2017, "Accurate, Large Minibatch SGD", 2.2).
+    Then it is constant, or falls to 0 at the last step along half a cosine (Loshchilov and Hutter 2017, "SGDR",
+    equation 5, without restarts).
+    """
+    highest = peak_learning_rate(config)
+    warmup = round(config.warmup_epochs * steps_per_epoch)
+    if config.schedule == "constant" and not warmup:
+        return highest
+    return keras.optimizers.schedules.CosineDecay(
+        0.0 if warmup else highest,
+        decay_steps=max(1, config.epochs * steps_per_epoch - warmup),
+        alpha=1.0 if config.schedule == "constant" else 0.0,  # share of the peak at the end
+        warmup_target=highest if warmup else None,
+        warmup_steps=warmup,
+    )
+
+
+# === The precision ===
+
+
+def resolve_precision(precision: str, devices: Devices) -> str:
+    """Resolve a precision to a key of `POLICIES`; `auto` is the fastest precision of the devices.
+
+    For an accelerator of the table it is the table's precision; for any other GPU its compute capability decides.
+    For a CPU it is bfloat16 if the CPU has instructions for it (AVX512_BF16, AMX), else float32. A training step
+    at 240 x 320 on two cores takes 0.95 s in bfloat16 and 1.57 s in float32; without these instructions bfloat16
+    is emulated, and slower than float32.
+
+    Raises:
+        UserError: if `precision` is unknown.
+    """
+    if precision != "auto":
+        check_choice("precision", precision, POLICIES)
+        return precision
+    if devices.kind == "cpu":
+        return "bfloat16" if _cpu_multiplies_bfloat16() else "float32"
+    if devices.chip is not None:
+        return devices.chip.precision
+    return "bfloat16" if devices.kind == "tpu" else _of_gpu()
+
+
+def _of_gpu() -> str:
+    details = tf.config.experimental.get_device_details(tf.config.list_physical_devices("GPU")[0])
+    capability = details.get("compute_capability", (0, 0))
+    return next((name for minimum, name in TENSOR_CORES.items() if capability >= minimum), "float32")
+
+
+def _cpu_multiplies_bfloat16() -> bool:
+    # oneDNN fails on bfloat16 if it is restricted to older instructions (ONEDNN_MAX_CPU_ISA=AVX2).
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "DEFAULT").upper()
+    if limit not in ("DEFAULT", "ALL") and not any(name in limit for name in ("BF16", "FP16", "AMX", "AVX10")):
+        return False
+    return bool(machine.instruction_sets() & {"avx512_bf16", "amx_bf16"})

@@ -53,10 +53,6 @@ class Cluster:
             0 <= index < len(jobs.get(job, [])),
             f"in TF_CONFIG this machine is {job} {index}, but its cluster has {members}; correct TF_CONFIG",
         )
-        check(len(jobs.get("chief", [])) <= 1, f"TF_CONFIG has {len(jobs.get('chief', []))} chiefs; name one")
-        hosts = [host for addresses in jobs.values() for host in addresses]
-        twice = sorted({host for host in hosts if hosts.count(host) > 1})
-        check(not twice, f"TF_CONFIG names {', '.join(twice)} twice; each machine needs its own address")
         return cls(jobs, job, index)
 
     @property

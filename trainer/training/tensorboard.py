@@ -4,7 +4,7 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,7 +17,6 @@ from trainer import storage
 from trainer.config import parse_profile_steps
 from trainer.errors import UserError, first_line
 from trainer.heat import HEAT
-from trainer.training.meter import Meter
 
 VERTEX_LOGS = "AIP_TENSORBOARD_LOG_DIR"
 FLUSH_S = 5.0
@@ -114,21 +113,23 @@ class Board:
         else:
             self._stop_profile()
 
-    def chunk(self, step: int, losses: npt.NDArray[np.floating], optimizer: Any, meter: Meter) -> None:
+    def chunk(
+        self, step: int, losses: npt.NDArray[np.floating], optimizer: Any, measured: Mapping[str, float]
+    ) -> None:
         """Log a chunk of steps.
 
         Args:
             step: number of its last step, counted from 1 at the beginning of the training.
             losses: of its steps, (n,); their mean is logged.
             optimizer: its learning rate, and in float16 its loss scale, of the next step are logged.
-            meter: has measured the chunk.
+            measured: further numbers of the chunk, by tag.
         """
         if self.quiet:
             return
         scalars = {"training/loss": losses.mean(), "training/learning_rate": _number(optimizer.learning_rate)}
         if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
             scalars["training/loss_scale"] = _number(optimizer.dynamic_scale)
-        self._scalars(step, scalars | meter.scalars)
+        self._scalars(step, {**scalars, **measured})
 
     def epoch(self, epoch: int, step: int, row: dict[str, Any]) -> None:
         """Log an epoch, counted from 1, that ended with `step`: `loss`, `valid_loss` and `seconds` of `row`."""

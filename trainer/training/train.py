@@ -1,4 +1,4 @@
-"""Train MSI-Net on a prepared dataset, and write the best model."""
+"""One training: from settings and a prepared dataset to the folder of the best model."""
 
 import dataclasses
 import json
@@ -9,14 +9,14 @@ import shutil
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Self
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from trainer import accelerators, machine
-from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest
+from trainer.artifacts import HISTORY, MODEL_CONFIG, WEIGHTS, Manifest, StrPath
 from trainer.config import TrainConfig, with_batch, with_recipe
 from trainer.errors import UserError, check, first_line
 from trainer.files import replacing
@@ -27,19 +27,217 @@ from trainer.models.load import assign_arrays, load_weights
 from trainer.models.saved_model import write_model
 from trainer.training import exits, step, strategy
 from trainer.training.checkpoints import Checkpoints, Progress
-from trainer.training.checks import check_output, check_training
 from trainer.training.exits import watched
-from trainer.training.lineage import lineage
+from trainer.training.lineage import check_output, lineage
 from trainer.training.loop import Data, Loop
 from trainer.training.step import Network, build_optimizer
 from trainer.training.strategy import Devices
 from trainer.training.tensorboard import Board
 
-# MERGED, docstring was: """The initial weights of a network."""
+LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError)
+"""Errors that TensorFlow raises when a machine is lost."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """The facts of one training: its settings and data, and the devices that it runs on."""
+
+    config: TrainConfig
+    """With the values of its recipe, and the batch size in use."""
+    manifest: Manifest
+    devices: Devices
+    precision: str
+    """Key of `step.POLICIES`."""
+
+    @classmethod
+    def resolve(cls, config: TrainConfig, manifest: Manifest, devices: Devices, accelerator: str = "") -> Self:
+        """Choose the precision and the batch size for data and devices, where `config` leaves them open.
+
+        Args:
+            config: the settings, with the values of the recipe.
+            manifest: of the data.
+            devices: run the training.
+            accelerator: its name, for messages; empty if none was named.
+
+        Raises:
+            UserError: if the devices cannot share the batch, or if it does not fit into this machine's memory.
+        """
+        precision = step.resolve_precision(config.precision, devices)
+        images, replicas, image_size = manifest.counts["train"], devices.replicas, manifest.image_size
+        chip = devices.chip or accelerators.UNNAMED[devices.kind]
+        batch_size = config.batch_size or accelerators.default_batch(
+            chip, replicas, config.accumulation, images, image_size, precision
+        )
+        config = with_batch(config, batch_size)
+        accelerators.check_shares(batch_size, replicas, config.accumulation, images, accelerator)
+        if devices.kind == "cpu":  # the system would kill a process that takes more, without an error message
+            this = dataclasses.replace(accelerators.CPU, memory_bytes=machine.available_bytes() / replicas)
+            batch = (batch_size, replicas, config.accumulation)
+            accelerators.check_memory("this machine", this, *batch, image_size, precision)
+        return cls(config, manifest, devices, precision)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Number of whole batches in the training images."""
+        return self.manifest.counts["train"] // self.config.batch_size
+
+    def summary(self) -> str:
+        """One line for people: the data, the batch, the devices and the precision."""
+        devices, counts, (height, width) = self.devices, self.manifest.counts, self.manifest.image_size
+        machines = f" on {devices.cluster.size} machines" if devices.cluster.size > 1 else ""
+        spread = f" over {devices.replicas} {devices.kind}s{machines}" if devices.replicas > 1 else ""
+        return (
+            f"{self.manifest.dataset}: {counts['train']} training and {counts['valid']} validation images at "
+            f"{height}x{width}, batch {self.config.batch_size}{spread}, {self.steps_per_epoch} steps an epoch, "
+            f"{self.precision}"
+        )
+
+    def out_of_memory(self, error: tf.errors.OpError) -> str:
+        """Say how many images at a time were too many, and which settings may fit."""
+        config, devices, (height, width) = self.config, self.devices, self.manifest.image_size
+        share = config.batch_size // devices.replicas
+        part = share // config.accumulation
+        fits = part // 2  # a guess; the estimate for a known chip may be too high
+        if devices.chip:
+            fits = min(fits, accelerators.largest_batch(devices.chip, (height, width), self.precision))
+        batch = fits * devices.replicas * config.accumulation
+        remedy = (
+            f"{fits} may fit: set batch_size to {batch}, or accumulation to {accelerators.parts(share, fits)} for "
+            "the same batch"
+            if fits
+            else "prepare smaller images, or use a device with more memory"
+        )
+        return f"out of memory with {part} images of {height}x{width} at a time ({first_line(error)}); {remedy}"
+
+    @contextmanager
+    def errors_explained(self) -> Iterator[None]:
+        """Translate TensorFlow's errors for exhausted memory and lost machines."""
+        try:
+            yield
+        except tf.errors.ResourceExhaustedError as error:
+            raise UserError(self.out_of_memory(error)) from None
+        except LOST as error:
+            if self.devices.cluster.size == 1:
+                raise
+            lost = sorted(set(re.findall(r"/job:\w+/replica:\d+/task:\d+", str(error)))) or [first_line(error)]
+            print(
+                f"lost another machine of this job ({', '.join(lost)}); start all machines again to resume from "
+                "the last checkpoint",
+                flush=True,
+            )
+            raise SystemExit(exits.machine_lost()) from None
+
+
+def train(
+    config: TrainConfig,
+    dataset: StrPath,
+    output: StrPath,
+    checkpoints: StrPath,
+    base_model: StrPath | None = None,
+    *,
+    accelerator: str = "",
+    logs: str = "",
+    cache: str = "auto",
+    initial_weights_fingerprint: str = "",
+) -> dict[str, Any]:
+    """Train on a prepared dataset, or resume an interrupted training, and write the best model.
+
+    Args:
+        config: the settings.
+        dataset: folder of a prepared dataset.
+        output: folder of the model to write (see `trainer.artifacts`).
+        checkpoints: folder or gs:// address for the state of the run; the same call with the same folder resumes.
+        base_model: folder of a model whose weights to start from.
+        accelerator: name in `trainer.accelerators`; empty for the devices of this machine.
+        logs: folder for TensorBoard; empty for the folder that Vertex AI sets, if any.
+        cache: where to keep the decoded images: memory, disk, or auto.
+        initial_weights_fingerprint: digest that the file of initial weights must have; empty for any.
+
+    Returns:
+        The content of MODEL_CONFIG: settings, data, and `best_epoch` with its `valid_loss`.
+
+    Raises:
+        UserError: if settings, data, weights and devices do not fit together, or if the loss is not finite.
+        SystemExit: if the run is told to stop, or if another machine is lost, with a status of
+            `trainer.training.exits`; the same call resumes.
+    """
+    manifest = Manifest.load(dataset)
+    config = with_recipe(config, fine_tuning=base_model is not None)
+    devices = _connect(config, accelerator)
+    job = Job.resolve(config, manifest, devices, accelerator)
+    digest = fingerprint(job.config, base_model, initial_weights_fingerprint)
+    origin = lineage(job.config, manifest, job.precision, base_model, digest)
+    check_output(output, origin["identity"])
+    _check_same_start(devices, origin["identity"])
+    with devices.strategy.scope():
+        network = make_network(job, base_model)
+    print(job.summary(), flush=True)
+    with (
+        watched() as stop,
+        Checkpoints(checkpoints, network, origin["identity"], writable=devices.is_chief) as kept,
+        Board(logs, job.config.profile_steps, writable=devices.is_chief) as board,
+        job.errors_explained(),
+    ):
+        progress = kept.restore()
+        _check_same_progress(devices, progress)
+        if not progress.is_over(job.config.epochs, job.config.patience):
+            data = Data.load(dataset, manifest, cache)
+            progress = Loop(job.config, data, devices, network, kept, progress, board, stop).run()
+        kept.wait()
+        summary = {**origin, "best_epoch": progress.best_epoch, "valid_loss": progress.best_loss}
+        if devices.is_chief:
+            _write(output, manifest.image_size, kept.best_weights(), progress, summary)
+        _leave(devices)
+    return summary
+
+
+def _connect(config: TrainConfig, accelerator: str) -> Devices:
+    """The devices; and TensorFlow and Keras as in a new process, with the seed of `config`."""
+    if config.deterministic and strategy.kind_of(accelerator) != "tpu":  # programs for a TPU always are
+        make_deterministic()
+    keras.utils.clear_session()
+    devices = strategy.connect(accelerator)
+    keras.utils.set_random_seed(config.seed)
+    return devices
+
+
+def make_deterministic() -> None:
+    """Configure TensorFlow to compute the same bits in every run.
+
+    On a CPU `enable_op_determinism` is not enough, for two reasons. oneDNN's convolutions split their sums by the
+    number of free threads, so operations that run in parallel differ in the last bits. One operation at a time,
+    on all threads, is deterministic, and not slower, because the network is a chain. And a sum of more than two
+    tensors starts with any tensor whose memory can be reused. The network therefore adds two tensors at a time;
+    TensorFlow's arithmetic optimization would merge these additions.
+    """
+    tf.config.experimental.enable_op_determinism()
+    tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False})
+    try:
+        tf.config.threading.set_inter_op_parallelism_threads(1)
+    except RuntimeError:  # TensorFlow has started, as in a notebook
+        if os.environ.get("TF_NUM_INTEROP_THREADS") != "1":
+            print(
+                "TensorFlow has already started; for the same bits in every run, set TF_NUM_INTEROP_THREADS=1 "
+                "before it starts"
+            )
+
+
+def make_network(job: Job, base_model: StrPath | None) -> Network:
+    """The network with its initial weights, and its optimizer; call it within the strategy's scope.
+
+    Args:
+        job: its settings choose the initial weights and the optimizer.
+        base_model: folder of a model whose weights to start from.
+
+    Raises:
+        UserError: as `initial_model`.
+    """
+    model = initial_model(job.config, job.manifest.image_size, step.POLICIES[job.precision], base_model)
+    return Network(model, build_optimizer(job.config, model, job.steps_per_epoch, job.precision))
 
 
 def initial_model(
-    config: TrainConfig, image_size: tuple[int, int], policy: str, base_model: str | os.PathLike[str] | None
+    config: TrainConfig, image_size: tuple[int, int], policy: str, base_model: StrPath | None
 ) -> keras.Model:
     """A network with its initial weights.
 
@@ -70,8 +268,8 @@ def initial_model(
     return model
 
 
-def fingerprint(config: TrainConfig, base_model: str | os.PathLike[str] | None, expected: str = "") -> str:
-    """Digest of the weight file that `initial_model` reads; empty if it reads none.
+def fingerprint(config: TrainConfig, base_model: StrPath | None, expected: str = "") -> str:
+    """Return the digest of the weight file that `initial_model` reads; empty if it reads none.
 
     Args:
         config: the settings.
@@ -109,159 +307,10 @@ def _imagenet() -> list[Array]:
     ]
 
 
-LOST = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError)
-"""Errors that TensorFlow raises when a machine is lost."""
-
-Path = str | os.PathLike[str]
+# === What the machines of a job agree on ===
 
 
-def train(
-    config: TrainConfig,
-    dataset: Path,
-    output: Path,
-    checkpoints: Path,
-    base_model: Path | None = None,
-    *,
-    accelerator: str = "",
-    logs: str = "",
-    cache: str = "auto",
-    initial_weights_fingerprint: str = "",
-) -> dict[str, Any]:
-    """Train on a prepared dataset, or resume an interrupted training, and write the best model.
-
-    Args:
-        config: the settings.
-        dataset: folder of a prepared dataset.
-        output: folder of the model to write (see `trainer.artifacts`).
-        checkpoints: folder or gs:// address for the state of the run; the same call with the same folder resumes.
-        base_model: folder of a model whose weights to start from.
-        accelerator: name in `trainer.accelerators`; empty for the devices of this machine.
-        logs: folder for TensorBoard; empty for the folder that Vertex AI sets, if any.
-        cache: where to keep the decoded images: memory, disk, or auto.
-        initial_weights_fingerprint: digest that the file of initial weights must have; empty for any.
-
-    Returns:
-        The content of MODEL_CONFIG: settings, data, and `best_epoch` with its `valid_loss`.
-
-    Raises:
-        UserError: if settings, data, weights and devices do not fit together, or if the loss is not finite.
-        SystemExit: if the run is told to stop, or if another machine is lost, with a status of
-            `trainer.training.exits`; the same call resumes.
-    """
-    # Not split further: half of the lines are signature and docstring, and each step needs the results of most
-    # earlier ones, so that helpers would only pass on the same eight values.
-    manifest = check_training(config, dataset, output, base_model, accelerator)
-    config = with_recipe(config, fine_tuning=base_model is not None)
-    devices = _connect(config, accelerator)
-    resolved = step.resolve(config.precision, devices)
-    config = _with_batch(config, manifest, devices, resolved, accelerator)
-    digest = fingerprint(config, base_model, initial_weights_fingerprint)
-    origin = lineage(config, manifest, resolved, base_model, digest)
-    check_output(output, origin["identity"])
-    _check_agreement(devices, origin["identity"])
-    with devices.strategy.scope():
-        network = make_network(config, manifest, resolved, base_model)
-    print(_summary_line(config, manifest, devices, resolved), flush=True)
-    with (
-        watched() as stop,
-        Checkpoints(checkpoints, network, origin["identity"], writable=devices.is_chief) as kept,
-        Board(logs, config.profile_steps, writable=devices.is_chief) as board,
-        _explained(config, manifest, devices, resolved),
-    ):
-        progress = kept.restore()
-        _check_place(devices, progress)
-        if not progress.is_over(config.epochs, config.patience):
-            data = Data.load(dataset, manifest, cache)
-            loop = Loop(config, data, devices, network, kept, progress, board, stop)
-            loop.run()
-            progress = loop.progress
-        kept.wait()
-        summary = {**origin, "best_epoch": progress.best_epoch, "valid_loss": progress.best_loss}
-        if devices.is_chief:
-            _write(output, manifest.image_size, kept.best_weights(), progress, summary)
-        _leave(devices)
-    return summary
-
-
-def _connect(config: TrainConfig, accelerator: str) -> Devices:
-    """The devices; and TensorFlow and Keras as in a new process, with the seed of `config`."""
-    if config.deterministic and strategy.kind_of(accelerator) != "tpu":  # programs for a TPU always are
-        make_deterministic()
-    keras.utils.clear_session()
-    devices = strategy.connect(accelerator)
-    keras.utils.set_random_seed(config.seed)
-    return devices
-
-
-def make_network(config: TrainConfig, manifest: Manifest, resolved: str, base_model: Path | None) -> Network:
-    """The network with its initial weights, and its optimizer; call it within the strategy's scope.
-
-    Args:
-        config: the settings, with the batch size in use.
-        manifest: of the data.
-        resolved: key of `precision.POLICIES`.
-        base_model: folder of a model whose weights to start from.
-
-    Raises:
-        UserError: as `initial.initial_model`.
-    """
-    model = initial_model(config, manifest.image_size, step.POLICIES[resolved], base_model)
-    steps = manifest.counts["train"] // config.batch_size
-    optimizer = build_optimizer(config, model, steps, resolved)
-    return Network(model, optimizer)
-
-
-def make_deterministic() -> None:
-    """Configure TensorFlow to compute the same bits in every run.
-
-    On a CPU `enable_op_determinism` is not enough, for two reasons. oneDNN's convolutions split their sums by the
-    number of free threads, so operations that run in parallel differ in the last bits. One operation at a time,
-    on all threads, is deterministic, and not slower, because the network is a chain. And a sum of more than two
-    tensors starts with any tensor whose memory can be reused. The network therefore adds two tensors at a time;
-    TensorFlow's arithmetic optimization would merge these additions.
-    """
-    tf.config.experimental.enable_op_determinism()
-    tf.config.optimizer.set_experimental_options({"arithmetic_optimization": False})
-    try:
-        tf.config.threading.set_inter_op_parallelism_threads(1)
-    except RuntimeError:  # TensorFlow has started, as in a notebook
-        if os.environ.get("TF_NUM_INTEROP_THREADS") != "1":
-            print(
-                "TensorFlow has already started; for the same bits in every run, set TF_NUM_INTEROP_THREADS=1 "
-                "before it starts"
-            )
-
-
-def _with_batch(
-    config: TrainConfig, manifest: Manifest, devices: Devices, resolved: str, accelerator: str
-) -> TrainConfig:
-    """The settings with the batch size in use, checked against data and devices."""
-    images, replicas = manifest.counts["train"], devices.replicas
-    chip = devices.chip or accelerators.UNNAMED[devices.kind]
-    batch_size = config.batch_size or accelerators.default_batch(
-        chip, replicas, config.accumulation, images, manifest.image_size, resolved
-    )
-    config = with_batch(config, batch_size)
-    accelerators.check_shares(config.batch_size, replicas, config.accumulation, images, accelerator)
-    if devices.kind == "cpu":  # the system would kill a process that takes more memory, without an error message
-        this = dataclasses.replace(accelerators.CPU, memory_bytes=machine.available_bytes() / replicas)
-        batch = (config.batch_size, replicas, config.accumulation)
-        accelerators.check_memory("this machine", this, *batch, manifest.image_size, resolved)
-    return config
-
-
-def _summary_line(config: TrainConfig, manifest: Manifest, devices: Devices, resolved: str) -> str:
-    counts, (height, width) = manifest.counts, manifest.image_size
-    machines = f" on {devices.cluster.size} machines" if devices.cluster.size > 1 else ""
-    spread = f" over {devices.replicas} {devices.kind}s{machines}" if devices.replicas > 1 else ""
-    return (
-        f"{manifest.dataset}: {counts['train']} training and {counts['valid']} validation images at "
-        f"{height}x{width}, batch {config.batch_size}{spread}, {counts['train'] // config.batch_size} steps an "
-        f"epoch, {resolved}"
-    )
-
-
-def _check_agreement(devices: Devices, identity: dict[str, Any]) -> None:
+def _check_same_start(devices: Devices, identity: dict[str, Any]) -> None:
     """Raise `UserError` unless all machines were started with the same settings and data."""
     names = sorted(identity)
     checksums = devices.gather([float(zlib.crc32(repr(identity[name]).encode())) for name in names])
@@ -274,12 +323,12 @@ def _check_agreement(devices: Devices, identity: dict[str, Any]) -> None:
         )
 
 
-def _check_place(devices: Devices, progress: Progress) -> None:
+def _check_same_progress(devices: Devices, progress: Progress) -> None:
     """Raise `UserError` unless all machines resume from the same checkpoint."""
-    places = devices.gather([progress.epoch, progress.step]).astype(int).tolist()
-    if any(place != places[0] for place in places):
+    states = devices.gather([progress.epoch, progress.step]).astype(int).tolist()
+    if any(state != states[0] for state in states):
         of_machines = ", ".join(
-            f"machine {rank} epoch {epoch} step {step}" for rank, (epoch, step) in enumerate(places)
+            f"machine {rank} epoch {epoch} step {taken}" for rank, (epoch, taken) in enumerate(states)
         )
         raise UserError(
             f"the machines of this job found different checkpoints ({of_machines}); give all of them the same "
@@ -297,44 +346,8 @@ def _leave(devices: Devices) -> None:
         devices.gather([0.0])
 
 
-@contextmanager
-def _explained(config: TrainConfig, manifest: Manifest, devices: Devices, resolved: str) -> Iterator[None]:
-    """Translate TensorFlow's errors for exhausted memory and lost machines."""
-    try:
-        yield
-    except tf.errors.ResourceExhaustedError as error:
-        raise UserError(_out_of_memory(config, manifest, devices, resolved, error)) from None
-    except LOST as error:
-        if devices.cluster.size == 1:
-            raise
-        lost = sorted(set(re.findall(r"/job:\w+/replica:\d+/task:\d+", str(error)))) or [first_line(error)]
-        print(
-            f"lost another machine of this job ({', '.join(lost)}); start all machines again to resume from the "
-            "last checkpoint",
-            flush=True,
-        )
-        raise SystemExit(exits.machine_lost()) from None
-
-
-def _out_of_memory(
-    config: TrainConfig, manifest: Manifest, devices: Devices, resolved: str, error: tf.errors.OpError
-) -> str:
-    share = config.batch_size // devices.replicas
-    part = share // config.accumulation
-    largest = accelerators.largest_batch(devices.chip, manifest.image_size, resolved) if devices.chip else part
-    fits = min(largest, part // 2)  # the estimate may be too high; half is a guess
-    remedy = (
-        f"{fits} may fit: set batch_size to {fits * devices.replicas * config.accumulation}, or accumulation to "
-        f"{accelerators.parts(share, fits)} for the same batch"
-        if fits
-        else "prepare smaller images, or use a device with more memory"
-    )
-    size = f"{manifest.image_size[0]}x{manifest.image_size[1]}"
-    return f"out of memory with {part} images of {size} at a time ({first_line(error)}); {remedy}"
-
-
 def _write(
-    output: Path,
+    output: StrPath,
     image_size: tuple[int, int],
     weights: list[np.ndarray],
     progress: Progress,

@@ -33,7 +33,7 @@ from trainer import artifacts, files, generated
 from trainer.__main__ import main
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
-from trainer.evaluation.contestants import find_contestants
+from trainer.evaluation.compare import find_contestants
 from trainer.files import FETCH
 from trainer.loading import LOADING
 from trainer.model import build_model

@@ -1,26 +1,23 @@
-"""Comparisons of known scores, and the command on evaluations and on models."""
+"""Comparisons of known scores, the command, the names that it takes, and the scores that models share."""
 
-import io
 import json
 import pathlib
 import shutil
 
 import numpy as np
 import pytest
-from rich.console import Console
 
+from tests.gcs import upload
 from tests.trainer.reports.test_report import Page, assert_self_contained
 from trainer import artifacts, files
 from trainer.__main__ import main
 from trainer.config import EvaluateConfig
 from trainer.errors import UserError
 from trainer.evaluation import confidence
-from trainer.evaluation.compare import compare
+from trainer.evaluation.compare import Contestant, Measured, Shared, compare, find_contestants, find_shared
 from trainer.evaluation.evaluate import evaluate
-from trainer.evaluation.per_image import CENTER_BIAS, PerImage
-from trainer.evaluation.shared_scores import Shared
+from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, PerImage
 from trainer.metric_table import METRICS
-from trainer.reports.terminal import print_comparison
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -74,16 +71,6 @@ def test_p_values_are_corrected_for_several_comparisons(first):
     assert among["m1"]["kld"].significance == "not significant"
 
 
-def test_images_with_the_largest_range_of_scores_are_shown(first):
-    b, c = first.copy(), first.copy()
-    b[7] += 0.5
-    c[3] -= 0.7
-    b[20], c[20] = b[20] + 0.2, c[20] - 0.2
-    differing = compare("osie", shared(a=first, b=b, c=c)).differing
-    assert list(differing) == ["3.jpg", "7.jpg", "20.jpg"]
-    assert differing["3.jpg"] == pytest.approx({"a": first[3], "b": first[3], "c": first[3] - 0.7})
-
-
 def test_equal_models_are_the_same(first):
     result = compare("osie", shared(a=first, b=first.copy()))
     assert result.verdicts == {"b": "b has the same KLD as a on every image."}
@@ -91,52 +78,9 @@ def test_equal_models_are_the_same(first):
     assert result.differing == {}
 
 
-def test_one_image_is_too_few(first):
-    result = compare("osie", shared(a=first[:1], b=first[:1] - 0.2))
-    assert result.differences["b"]["kld"].significance == "not significant"
-    assert result.intervals["a"]["kld"] is None
-    assert result.verdicts["b"] == (
-        "1 image is too few for a 95% confidence interval, which needs 2 or more; the KLD of b and a cannot be "
-        "compared."
-    )
-
-
 def test_metric_that_was_not_measured_is_refused(first):
-    with pytest.raises(UserError, match="metric of osie is 'nss'; choose one of cc, kld"):
+    with pytest.raises(UserError, match="metric of osie is 'nss'"):
         compare("osie", shared(a=first, b=first), metric="nss")
-
-
-def printed(result):
-    file = io.StringIO()
-    print_comparison({"osie": result}, 0.95, Console(file=file, width=80))
-    return file.getvalue().splitlines()
-
-
-def test_terminal_does_not_interpret_names_as_markup(first):
-    assert "[old] a" in printed(compare("osie", shared(**{"[old] a": first, "b": first})))[1]
-
-
-def test_terminal_shows_scores_gains_notes_and_verdicts(first):
-    result = compare("osie", shared(a=first, b=shifted(first, -0.1)), metric="cc")
-    lines = printed(result)
-    gain = result.differences["b"]["cc"]
-    assert lines[0].strip() == "Validation images of osie: 60; 95% confidence intervals"
-    (row,) = (line for line in lines if line.startswith("CC ↑") and line.rstrip().endswith("better"))
-    assert row.split() == [
-        *("CC", "↑", f"{gain.mean:+.4f}", f"{gain.low:+.4f}", "to", f"{gain.high:+.4f}", "<", "0.001"),
-        *f"{gain.better_on} of 60 better".split(),
-    ]
-    assert lines[-2:] == ["A note.", result.verdicts["b"]]
-
-
-def test_scores_of_two_runs_fit_into_80_characters(first):
-    runs = {"20261123-154249": first, "20261123-160102": shifted(first, -0.1), CENTER_BIAS: shifted(first, 0.3)}
-    lines = printed(compare("osie", shared(**runs)))
-    assert [line.split() for line in lines[1:3]] == [
-        ["20261123-", "20261123-", "centre"],
-        ["154249", "interval", "160102", "interval", "bias"],
-    ]
-    assert sum(line.count(" to ") for line in lines if line.startswith("KLD ↓")) == 3  # two scores, one gain
 
 
 # === The command ===
@@ -210,17 +154,201 @@ def test_dataset_dir_evaluates_the_models_again(models, datasets, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["good", "bad"],
-            "is a model without scores; evaluate all models on the same images with --dataset-dir DIR",
-        ),
-        (["good", "bad", "--confidence", "95"], "--confidence is 95; it must be between 0 and 1"),
-        (["good", "bad", "--dataset-dir", "."], "prepared dataset"),
+        ([], "is a model without scores"),
+        (["--confidence", "95"], "--confidence is 95"),
+        (["--dataset-dir", "."], "prepared dataset"),
     ],
 )
 def test_error_is_one_line_and_writes_nothing(arguments, message, models, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    arguments = [str(models[each]) if each in models else each for each in arguments]
     with pytest.raises(SystemExit, match=f"^error: .*{message}"):
-        main(["compare", *arguments, "--html", "page.html"])
+        main(["compare", *map(str, models.values()), *arguments, "--html", "page.html"])
     assert not list(pathlib.Path.cwd().iterdir())
+
+
+# === The names of models ===
+
+
+@pytest.fixture
+def version(evaluated, models, tmp_path):
+    """A version of a registry in a folder, with the scores of its evaluation."""
+    extra = tmp_path / "models" / "msinet" / "3" / artifacts.VERSION_EXTRA
+    extra.mkdir(parents=True)
+    for name in (artifacts.EVALUATION, artifacts.PER_IMAGE):
+        shutil.copy(evaluated / name, extra)
+    for name in (artifacts.WEIGHTS, artifacts.MODEL_CONFIG):
+        (extra / name).symlink_to(models["good"] / name)
+    files.write_json(tmp_path / "models" / "msinet" / artifacts.ALIASES, {artifacts.DEFAULT: 3})
+    return extra
+
+
+@pytest.fixture
+def run(evaluated, tmp_path):
+    """A run of the pipeline, whose first attempt at the evaluation failed."""
+    for attempt in ("msinet-2026-01-01", "msinet-2026-01-02"):
+        (tmp_path / "runs" / "mine" / attempt / "evaluate-model").mkdir(parents=True)
+    (tmp_path / "runs" / "mine" / "msinet-2026-01-02" / "evaluate-model" / "evaluation").symlink_to(evaluated)
+    files.write_json(tmp_path / "runs" / "mine" / artifacts.RUN_FILE, {})
+    return tmp_path / "runs" / "mine"
+
+
+def test_each_kind_has_its_scores_and_its_model(evaluated, models, datasets, version, run, monkeypatch):
+    monkeypatch.chdir(version.parents[3])
+    names = [str(evaluated), "runs/mine/", "msinet@3", "msinet", "models/msinet/3", str(models["bad"])]
+    *with_scores, plain = find_contestants(names)
+    for contestant in with_scores:
+        measured = contestant.measured
+        assert {name: len(evaluation.table.images) for name, evaluation in measured.items()} == {
+            "salicon": 10,
+            "fixationadd1000": 4,
+        }
+        assert measured["salicon"].folder == datasets["salicon"]
+        assert measured["salicon"].manifest["fingerprint"] == "0123abcd"
+    assert [each.model for each in with_scores[:2]] == [models["good"]] * 2
+    assert [each.model.resolve() for each in with_scores[2:]] == [version] * 3
+    assert (plain.model, plain.measured) == (models["bad"], {})
+
+
+def test_evaluation_of_an_earlier_attempt_does_not_count(evaluated, run):
+    for earlier in (["msinet-2026-01-01", "msinet-2026-01-02"], ["msinet-2026-01-02"]):
+        files.write_json(run / artifacts.RUN_FILE, {"earlier": earlier})
+        with pytest.raises(UserError, match="mine has no evaluation yet"):
+            find_contestants([str(run), str(evaluated)])
+
+
+def test_model_with_the_name_of_a_baseline_has_another_label(evaluated, models, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    for place in ("uniform", "mine/centre_bias"):
+        (tmp_path / place).symlink_to(models["bad"])
+    names = ["./uniform", "mine/centre_bias"]
+    assert [each.label for each in find_contestants(names)] == names
+    assert [each.label for each in find_contestants([str(evaluated), names[1]])][1] == names[1]
+    with pytest.raises(UserError, match="uniform has another meaning"):
+        find_contestants([str(evaluated), "uniform"])
+
+
+def test_missing_data_and_models_are_none(evaluated, evaluation, store, datasets, tmp_path):
+    evaluation["model_folders"]["candidate"] = str(tmp_path / "gone")
+    evaluation["datasets"]["salicon"]["folder"] = str(tmp_path / "gone")
+    evaluation["datasets"]["fixationadd1000"]["folder"] = str(datasets["salicon"])  # of another size by now
+    evaluation["datasets"]["fixationadd1000"]["manifest"]["image_size"] = [240, 320]
+    contestant, _ = find_contestants([str(store(tmp_path / "moved", evaluation)), str(evaluated)])
+    assert contestant.model is None
+    assert contestant.facts["model"] == str(tmp_path / "gone")
+    assert [measured.folder for measured in contestant.measured.values()] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["EVALUATION"], "two or more models"),
+        (["EVALUATION", "EVALUATION/"], "evaluation is named twice"),
+        (["EVALUATION", "nowhere"], "nowhere cannot be compared"),
+        (["EVALUATION", "started"], "started has no evaluation yet"),
+        (["EVALUATION", "old"], "old is from an earlier version"),
+    ],
+)
+def test_invalid_name_is_an_error(names, message, evaluated, evaluation, store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    files.write_json(tmp_path / "started" / artifacts.RUN_FILE, {})
+    del evaluation["datasets"]["salicon"]["folder"]
+    store(tmp_path / "old", evaluation)
+    with pytest.raises(UserError, match=message):
+        find_contestants([name.replace("EVALUATION", str(evaluated)) for name in names])
+
+
+def test_evaluation_and_version_on_cloud_storage_are_downloaded(evaluated, version, bucket):
+    for name in (artifacts.EVALUATION, artifacts.PER_IMAGE):
+        bucket.blob(f"runs/evaluation/{name}").upload_from_filename(evaluated / name)
+    assert find_contestants([f"gs://{bucket.name}/runs/evaluation", str(evaluated)])[0].measured
+    registry = upload(bucket, version.parents[2])
+    for name in ("msinet@3", "msinet@default"):
+        contestant, _ = find_contestants([f"{registry}/{name}", str(evaluated)])
+        assert contestant.label == name
+        assert (contestant.model / artifacts.WEIGHTS).is_file()
+        assert len(contestant.measured["salicon"].table.images) == 10
+    with pytest.raises(UserError, match="no version 7"):
+        find_contestants([f"{registry}/msinet@7", str(evaluated)])
+
+
+# === The scores that evaluations have in common ===
+
+STORED = ("nss", "cc", "kld")
+
+
+def measured(
+    images="abcd", offset=0.0, size=(48, 64), fingerprint="0123abcd", folder=None, metrics=STORED, n_train=9
+):
+    values = np.array([ord(image) + offset for image in images], float)
+    scores = {model: dict.fromkeys(metrics, values) for model in (CANDIDATE, CENTER_BIAS)}
+    manifest = {"image_size": list(size), "fingerprint": fingerprint, "counts": {"train": n_train}}
+    return Measured(PerImage(list(images), scores), manifest, folder)
+
+
+def contestants(*sets):
+    return [
+        Contestant(f"m{index}", f"models/m{index}", None, evaluations, {"model": f"m{index}"})
+        for index, evaluations in enumerate(sets)
+    ]
+
+
+def test_equal_images_need_no_note():
+    place = pathlib.Path("data")
+    shared = find_shared(contestants({"osie": measured()}, {"osie": measured(offset=1, folder=place)}))["osie"]
+    assert shared.notes == []
+    assert shared.folder == place
+    assert shared.table.images == list("abcd")
+    assert list(shared.table.scores) == ["m0", "m1", CENTER_BIAS]
+    np.testing.assert_array_equal(shared.table.scores["m1"]["kld"] - shared.table.scores["m0"]["kld"], np.ones(4))
+
+
+def test_images_are_paired_by_name_and_missing_ones_are_counted():
+    shared = find_shared(contestants({"osie": measured("abcd")}, {"osie": measured("xdb", offset=1)}))["osie"]
+    assert shared.table.images == ["b", "d"]
+    np.testing.assert_array_equal(shared.table.scores["m0"]["nss"], [98, 100])
+    np.testing.assert_array_equal(shared.table.scores["m1"]["nss"], [99, 101])
+    assert shared.notes[0].startswith(
+        "Compared on the 2 images that all models were evaluated on (m0 on 4, m1 on 3). sAUC "
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "versions"),
+    [
+        ({"fingerprint": "ffff0000"}, "0123abcd with 9, ffff0000 with 9"),
+        ({"n_train": 1000}, "0123abcd with 9, 0123abcd with 1,000"),
+    ],
+)
+def test_different_data_is_noted_and_has_no_common_centre_bias(other, versions):
+    metrics = (*STORED, "information_gain")
+    first = measured(folder=pathlib.Path("data"), metrics=metrics)
+    shared = find_shared(contestants({"osie": first}, {"osie": measured(metrics=metrics, **other)}))["osie"]
+    assert f"(fingerprint and training images: {versions})" in shared.notes[0]
+    assert "Left out: IG" in shared.notes[0]
+    assert {label: tuple(scores) for label, scores in shared.table.scores.items()} == {
+        "m0": STORED,
+        "m1": STORED,
+    }
+    assert shared.folder is None
+
+
+def test_metrics_at_network_size_are_left_out_if_the_sizes_differ():
+    shared = find_shared(contestants({"osie": measured()}, {"osie": measured(size=(240, 320))}))["osie"]
+    assert {tuple(scores) for scores in shared.table.scores.values()} == {("nss",)}
+    assert "Left out: CC, KLD, SIM" in shared.notes[0]
+    assert "48 \N{MULTIPLICATION SIGN} 64 and 240 \N{MULTIPLICATION SIGN} 320" in shared.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({}, "m1 is a model without scores"),
+        ({"cat": measured()}, r"osie \(m1 .*; cat \(m0 "),
+        ({"osie": measured("xyz")}, "no image and metric in common; images: m0 4, m1 3"),
+        ({"osie": measured(size=(8, 8), metrics=("kld",))}, "no image and metric in common"),
+    ],
+)
+def test_error_without_common_scores_has_a_remedy(second, message):
+    with pytest.raises(UserError, match=f"{message}.*--dataset-dir DIR"):
+        find_shared(contestants({"osie": measured()}, second))

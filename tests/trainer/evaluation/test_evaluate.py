@@ -1,23 +1,27 @@
 """Evaluation on tiny prepared datasets, with networks of the real architecture and random weights."""
 
+import contextlib
 import csv
 import dataclasses
-import json
 import shutil
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from tests.small_sources import write_tree
 from tests.trainer import predictable
 from trainer import artifacts, files, metrics, preprocess
-from trainer.config import EvaluateConfig
+from trainer.__main__ import main
+from trainer.config import EvaluateConfig, TrainConfig
 from trainer.data import tfrecords
 from trainer.errors import GateError, UserError
-from trainer.evaluation import confidence
+from trainer.evaluation import confidence, gate
+from trainer.evaluation.compare import evaluate_again, find_contestants, find_shared
 from trainer.evaluation.evaluate import evaluate
-from trainer.evaluation.gate import require_baseline
-from trainer.metric_table import DENSITY, METRICS, metrics_that_need
+from trainer.metric_table import BASELINE, DENSITY, METRICS, metrics_that_need
+from trainer.reports.report import write_report
+from trainer.training.start import check_training
 
 pytestmark = pytest.mark.usefixtures("narrow")
 
@@ -66,15 +70,6 @@ def test_scores_equal_those_of_each_image_alone(good, datasets, rows, evaluation
         assert means[metric] == pytest.approx(np.mean([scores[metric] for scores in expected]), abs=1e-4)
 
 
-def test_every_model_has_every_metric_with_fixations(evaluation):
-    models = evaluation["datasets"]["salicon"]["models"]
-    assert list(models) == ["candidate", "champion", "centre_bias", "uniform"]
-    for scores in models.values():
-        assert list(scores) == list(METRICS)
-    assert evaluation["datasets"]["salicon"]["n_images"] == 10
-    assert evaluation["datasets"]["salicon"]["n_images_with_fixations"] == 10
-
-
 def test_metrics_that_need_fixations_are_absent_without_them(evaluation, rows):
     for scores in evaluation["datasets"]["fixationadd1000"]["models"].values():
         assert set(scores) == DENSITY_METRICS
@@ -110,22 +105,6 @@ def test_intervals_and_gains_follow_from_the_scores_of_each_image(evaluation, ro
     assert set(maps_only["intervals"]["uniform"]) == DENSITY_METRICS
 
 
-def test_pictures_show_the_images_with_the_largest_gains(evaluation, rows):
-    klds = {(row["image"], row["model"]): float(row["kld"]) for row in rows if row["dataset"] == "salicon"}
-    images = {image for image, _ in klds}
-    gains = {image: klds[image, "champion"] - klds[image, "candidate"] for image in images}
-    expected = sorted(gains, key=gains.get, reverse=True)[:3]
-    salicon = evaluation["datasets"]["salicon"]
-    assert [picture["image"] for picture in salicon["pictures"] if picture["group"] == "gains"] == expected
-    groups = {picture["group"] for picture in evaluation["datasets"]["fixationadd1000"]["pictures"]}
-    assert groups.isdisjoint({"gains", "losses"})
-
-
-def test_evaluation_has_the_paths_of_its_data_and_models(evaluation, models, datasets):
-    assert evaluation["model_folders"] == {"candidate": str(models["good"]), "champion": str(models["bad"])}
-    assert evaluation["datasets"]["salicon"]["folder"] == str(datasets["salicon"])
-
-
 def test_first_dataset_decides_and_the_better_candidate_is_promoted(evaluation):
     assert evaluation["decides"] == "salicon"
     assert (evaluation["passed_baseline"], evaluation["beats_champion"], evaluation["promote"]) == (
@@ -134,15 +113,7 @@ def test_first_dataset_decides_and_the_better_candidate_is_promoted(evaluation):
         True,
     )
     assert "KLD" in evaluation["reason"]
-    require_baseline(evaluation)
-
-
-def test_the_returned_evaluation_is_the_written_one(models, datasets, tmp_path):
-    first = {"fixationadd1000": datasets["fixationadd1000"]}
-    returned = evaluate(EvaluateConfig(), models["good"], first, tmp_path / "evaluation")
-    assert json.loads((tmp_path / "evaluation" / artifacts.EVALUATION).read_text()) == returned
-    assert returned["beats_champion"] is None
-    assert returned["promote"]
+    gate.require_baseline(evaluation)
 
 
 def test_default_of_real_data_stays_if_the_sample_set_decides(models, datasets, tmp_path):
@@ -158,11 +129,7 @@ def test_default_of_real_data_stays_if_the_sample_set_decides(models, datasets, 
         assert (judged["beats_champion"], judged["promote"]) == (True, promoted)
         # A shuffled split of the same kind of data may have had some of the images in its training part.
         assert ("The current default was trained on another version of" in judged["reason"]) is promoted
-    assert judged["reason"] == (
-        "The current default stays: it was trained on gs://data/add1000, but this comparison used only "
-        "generated shapes; to promote the candidate anyway, set gate=always, or run `python "
-        "-m pipeline registry set-default VERSION` later."
-    )
+    assert judged["reason"].startswith("The current default stays: it was trained on gs://data/add1000")
 
 
 def test_pictures_of_best_median_and_worst_images_show_the_image_without_padding(evaluated, evaluation):
@@ -198,7 +165,7 @@ def test_candidate_worse_than_the_centre_bias_is_written_and_then_refused(good, 
     assert not evaluation["promote"]
     kld = evaluation["datasets"]["salicon"]["models"]["candidate"]["kld"]
     with pytest.raises(GateError, match=rf"worse than the centre bias in KLD \({kld:.3f} against .* salicon"):
-        require_baseline(evaluation)
+        gate.require_baseline(evaluation)
 
 
 @pytest.mark.parametrize(
@@ -237,7 +204,7 @@ def test_a_prediction_that_is_not_finite_is_an_error_and_leaves_nothing(datasets
     kernel = broken.get_layer("decoder_conv4").kernel
     kernel.assign(np.full(kernel.shape, 3e38))  # finite, but its output is not
     model = predictable.write_model(tmp_path / "model", broken)
-    with pytest.raises(UserError, match=r"the candidate model's prediction for 0.png is not finite"):
+    with pytest.raises(UserError, match=r"candidate .*0\.png is not finite"):
         evaluate(EvaluateConfig(), model, {"salicon": datasets["salicon"]}, tmp_path / "out" / "evaluation")
     assert not list((tmp_path / "out").iterdir())
     shutil.rmtree(model)
@@ -249,6 +216,160 @@ def test_one_image_alone_has_no_shuffled_auc(good, models, tmp_path):
     assert set(METRICS) - set(evaluation["datasets"]["salicon"]["models"]["candidate"]) == {"shuffled_auc"}
     assert [picture["group"] for picture in evaluation["datasets"]["salicon"]["pictures"]] == ["best"]
     gated = EvaluateConfig(gate="shuffled_auc")
-    with pytest.raises(UserError, match="the gate's metric shuffled_auc could not be computed"):
+    with pytest.raises(UserError, match="shuffled_auc could not be computed"):
         evaluate(gated, models["good"], {"salicon": dataset}, tmp_path / "gated", champion=models["bad"])
     assert not (tmp_path / "gated").exists()
+
+
+# === Test sets: only tested on, and without the images that were trained on ===
+
+
+@pytest.fixture(scope="module")
+def tested(good, tmp_path_factory):
+    """A test set of five images; `2.png` is also in the training set and `3.png` in the validation set."""
+    folder = tmp_path_factory.mktemp("tested") / "osie"
+    return predictable.write_test_set(folder, good, {"2.png": "digest-of-train-1", "3.png": "digest-of-valid-0"})
+
+
+@pytest.fixture(scope="module")
+def data(datasets, tested):
+    return {"salicon": datasets["salicon"], "osie-test": tested}
+
+
+@pytest.fixture(scope="module")
+def on_test(models, data, tmp_path_factory):
+    """The folder and the content of an evaluation that the test set decides."""
+    output = tmp_path_factory.mktemp("on-test") / "evaluation"
+    return output, evaluate(EvaluateConfig(gate_on="test"), models["good"], data, output, models["bad"])
+
+
+def test_the_test_set_decides_and_comes_first(on_test, data):
+    _, evaluation = on_test
+    assert artifacts.prepared_by_name(data.values()) == data
+    assert evaluation["decides"] == "osie-test"
+    assert list(evaluation["datasets"]) == ["osie-test", "salicon"]
+    osie = evaluation["datasets"]["osie-test"]
+    assert evaluation["promote"]
+    assert f"the candidate's KLD is {osie['models']['candidate']['kld']:.4f}" in evaluation["reason"]
+    assert "Decided on the 3 test images of osie." in evaluation["reason"]
+    assert any(picture["group"] == "gains" for picture in osie["pictures"])
+
+
+def test_images_that_were_also_trained_on_are_left_out_and_named(on_test):
+    output, evaluation = on_test
+    osie = evaluation["datasets"]["osie-test"]
+    assert osie["left_out"] == ["2.png", "3.png"]
+    assert osie["n_images"] == 3
+    with (output / artifacts.PER_IMAGE).open(newline="") as file:
+        scored = {row["image"] for row in csv.DictReader(file) if row["dataset"] == "osie-test"}
+    assert scored == {"0.png", "1.png", "4.png"}
+    sentence = "2 of the 5 test images of osie are also in the training data, so they are left out: 2.png, 3.png."
+    assert sentence in evaluation["reason"]
+    write_report(output, output.parent / "report.html")
+    page = (output.parent / "report.html").read_text(encoding="utf-8")
+    assert page.count(sentence) == 2
+    assert page.index(">Test images of osie</h2>") < page.index(">Validation images of salicon</h2>")
+
+
+def test_the_baseline_is_the_centre_bias_of_the_training_images(models, data, on_test, tmp_path):
+    _, evaluation = on_test
+    osie = evaluation["datasets"]["osie-test"]
+    assert osie["center_bias"] == ["0123abcd", 2]
+    other = shutil.copytree(data["salicon"], tmp_path / "other")
+    bias = np.load(other / artifacts.CENTER_BIAS)[::-1, ::-1] ** 4
+    np.save(other / artifacts.CENTER_BIAS, bias / bias.sum())
+    again = evaluate(EvaluateConfig(), models["good"], data | {"salicon": other}, tmp_path / "again")
+    assert again["decides"] == "salicon"
+    biases = [each["datasets"]["osie-test"]["models"]["centre_bias"]["kld"] for each in (evaluation, again)]
+    assert biases[0] != pytest.approx(biases[1], rel=1e-3)
+
+
+def test_models_with_other_training_data_are_compared_on_the_same_test_images(models, data, on_test, tmp_path):
+    other = shutil.copytree(data["salicon"], tmp_path / "other")
+    manifest = files.read_json(other / artifacts.MANIFEST, "", dict)
+    files.write_json(other / artifacts.MANIFEST, manifest | {"fingerprint": "ffff0000"})
+    evaluate(EvaluateConfig(), models["bad"], data | {"salicon": other}, tmp_path / "again")
+    contestants = find_contestants([str(on_test[0]), str(tmp_path / "again")])
+    shared = find_shared(contestants)["osie-test"]
+    assert shared.table.images == ["0.png", "1.png", "4.png"]
+    first = next(iter(shared.table.scores))
+    assert set(METRICS) - set(shared.table.scores[first]) == set(metrics_that_need(BASELINE))
+    assert shared.notes == [
+        "Left out: IG, because the centre bias is that of the training images, and the models were trained on "
+        "different ones."
+    ]
+    again = evaluate_again(contestants, data)["osie-test"]
+    assert again.table.images == [f"{index}.png" for index in range(5)]
+    with pytest.raises(UserError, match=r"osie-test is a test set"):
+        evaluate_again(contestants, {"osie-test": data["osie-test"]})
+
+
+def test_only_data_that_the_model_was_trained_on_counts(datasets, tested):
+    folders = [datasets["salicon"], tested]
+    for config, counted in (
+        (None, [datasets["salicon"]]),
+        ({"dataset": "salicon"}, [datasets["salicon"]]),
+        ({"fingerprint": "other"}, []),
+        ({"fingerprint": "other", "base_model": {"fingerprint": "0123abcd"}}, [datasets["salicon"]]),
+        ({"fingerprint": "other", "base_model": {"imported": {}}}, [datasets["salicon"]]),
+    ):
+        assert gate.training_data(folders, config) == counted
+
+
+def test_wrong_arguments_are_refused_before_the_model_is_read_and_nothing_is_written(
+    good, datasets, tested, tmp_path
+):
+    salicon, maps_only = {"salicon": datasets["salicon"]}, tmp_path / "maps" / "osie"
+    predictable.write_test_set(maps_only, good, {}, n_fixations=0)
+    all_seen = {f"{index}.png": "digest-of-train-0" for index in range(5)}
+    predictable.write_test_set(tmp_path / "seen", good, all_seen)
+    unlisted = shutil.copytree(tested, tmp_path / "unlisted")
+    (unlisted / artifacts.IMAGES).unlink()
+    before = sorted(tmp_path.rglob("*"))
+    for config, chosen, message in (
+        ({"gate_on": "test"}, salicon, "gate_on is test"),
+        ({}, {"osie-test": tested}, "osie-test is a test set"),
+        (
+            {"gate_on": "test", "gate": "nss"},
+            {**salicon, "osie-test": maps_only},
+            "the gate nss needs fixations, but dataset osie-test",
+        ),
+        (
+            {},
+            {**salicon, "osie-test": tmp_path / "seen"},
+            "all 5 test images of osie",
+        ),
+        ({}, {**salicon, "osie-test": unlisted}, r"images\.csv cannot be read"),
+    ):
+        with pytest.raises(UserError, match=message):
+            evaluate(EvaluateConfig(**config), tmp_path / "no-model", chosen, tmp_path / "out")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_test_set_is_not_trained_on(tested, tmp_path):
+    with pytest.raises(UserError, match="is a test set of osie"):
+        check_training(TrainConfig(), tested, tmp_path / "model")
+
+
+def test_command_fetches_the_test_set_at_the_size_of_the_first_dataset(models, datasets, tmp_path, capsys):
+    source = write_tree(tmp_path / "source", n=3)
+    command = ["evaluate", "--model", str(models["good"]), "--dataset-dir", str(datasets["salicon"])]
+    tested = ["--test-dataset", "osie", "--test-source", str(source), "--gate-on", "test", "--gate", "nss"]
+    output = ["--output-dir", str(tmp_path / "out" / "evaluation")]
+    with pytest.raises(SystemExit, match="3 test images, the complete dataset has 700"):
+        main([*command, *tested, *output])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source"]
+    with contextlib.suppress(GateError):  # noise has no salient places
+        main([*command, *tested, *output, "--allow-partial-data", "true"])
+    assert "Test images of osie: 3; 95% confidence intervals" in capsys.readouterr().out
+    evaluation = files.read_json(tmp_path / "out" / "evaluation" / artifacts.EVALUATION, "", dict)
+    assert evaluation["decides"] == "osie-test"
+    assert evaluation["datasets"]["osie-test"]["manifest"]["image_size"] == list(predictable.SIZE)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "source"]
+
+
+def test_share_of_a_test_set_that_has_no_name_is_refused(models, datasets, tmp_path):
+    command = ["evaluate", "--model", str(models["good"]), "--dataset-dir", str(datasets["salicon"])]
+    with pytest.raises(SystemExit, match=r"test_share is 0\.5, but test_dataset is empty"):
+        main([*command, "--output-dir", str(tmp_path / "evaluation"), "--test-share", "0.5"])
+    assert not list(tmp_path.iterdir())

@@ -144,8 +144,8 @@ OF_SAMPLE, OF_PHOTOS = {"source": "sample"}, {"source": "gs://data/osie"}
 @pytest.mark.parametrize(
     ("source", "candidate", "champion", "said"),
     [
-        ("gs://data/osie", OF_PHOTOS, OF_SAMPLE, "was trained on generated shapes only, "),
-        ("gs://data/osie", OF_PHOTOS, OF_SAMPLE | {"base_model": OF_PHOTOS}, "was last trained on generated "),
+        ("gs://data/osie", OF_PHOTOS, OF_SAMPLE, "was trained on generated shapes, "),
+        ("gs://data/osie", OF_PHOTOS, OF_SAMPLE | {"base_model": OF_PHOTOS}, "was trained on generated "),
         ("sample", OF_PHOTOS, OF_SAMPLE, ""),
         ("gs://data/osie", OF_SAMPLE, OF_SAMPLE, ""),
         ("gs://data/osie", None, OF_SAMPLE, ""),
@@ -171,7 +171,7 @@ def test_candidate_of_real_data_need_not_beat_a_default_of_the_sample_set(source
 
 def test_metric_that_could_not_be_computed_is_named():
     ours = {"kld": 0.5, "cc": 0.5}
-    with pytest.raises(UserError, match="the gate's metric nss could not be computed; choose one of kld, cc"):
+    with pytest.raises(UserError, match="nss could not be computed; choose one of kld, cc"):
         decide(EvaluateConfig(gate="nss"), BIAS | {"candidate": ours, "champion": ours}, {})
 
 
@@ -194,3 +194,34 @@ def test_reason_warns_of_a_model_trained_on_another_version_of_the_data(config, 
     assert not cautious or "another version of osie (fingerprint bbbb, here aaaa)" in sentence
     # New images do not change a given split.
     assert gate.caution("current default", config, shuffled | {"split": "given"}) == ""
+
+
+# === Test sets ===
+
+
+@pytest.mark.parametrize(
+    ("config", "cautious"),
+    [
+        (None, False),
+        ({"dataset": "cat2000", "fingerprint": "aaaa"}, False),
+        ({"dataset": "osie", "fingerprint": "aaaa"}, False),
+        ({"dataset": "osie", "fingerprint": "bbbb"}, True),
+        ({"dataset": "cat2000", "base_model": {"dataset": "osie", "imported": {}}}, True),
+        ({"dataset": "osie", "source": "sample", "fingerprint": "bbbb"}, False),
+    ],
+)
+def test_reason_warns_of_a_model_trained_on_data_of_that_name_that_is_not_at_hand(config, cautious):
+    manifest = {"dataset": "osie", "source": "gs://b/osie", "split": "shuffle"}
+    sentence = gate.test_caution("current default", config, manifest, {"aaaa": 0.0})
+    assert bool(sentence) == cautious
+    assert not cautious or sentence.startswith("The current default was trained on osie too.")
+
+
+@pytest.mark.parametrize(("share", "cautious"), [(None, True), (0.3, True), (0.5, False), (0.6, False)])
+@pytest.mark.parametrize("split", ["shuffle", "given"])
+def test_reason_warns_of_a_model_that_kept_fewer_images_apart(share, cautious, split):
+    manifest = {"dataset": "osie", "source": "gs://b/osie", "split": split, "test_share": 0.5}
+    config = {"dataset": "osie", "fingerprint": "aaaa"} | ({} if share is None else {"test_share": share})
+    sentence = gate.test_caution("current default", config, manifest, {"aaaa": 0.5})
+    assert ("may have been in its training or validation set, so" in sentence) == cautious
+    assert bool(sentence) == cautious

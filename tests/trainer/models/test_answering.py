@@ -85,8 +85,8 @@ def test_default_of_real_data_answers(capsys):
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        ({**SHAPES, "base_model": SHAPES}, "trained on generated shapes only"),
-        ({**SHAPES, "base_model": OSIE}, "last trained on generated shapes"),
+        ({**SHAPES, "base_model": SHAPES}, "trained on generated shapes"),
+        ({**SHAPES, "base_model": OSIE}, "trained on generated shapes"),
     ],
 )
 def test_default_of_the_sample_set_answers_only_where_nothing_else_can(config, reason, shipped, capsys):

@@ -27,7 +27,7 @@ from trainer.models import compact, pretrained, weights
 from trainer.models.answering import PHOTOGRAPHS
 from trainer.models.find import find_model
 from trainer.training import lineage
-from trainer.training.checks import check_training
+from trainer.training.start import check_training
 from trainer.training.train import fingerprint, initial_model
 
 ROOT = pathlib.Path(__file__).parents[3]

@@ -15,7 +15,7 @@ from PIL import Image
 from tests.trainer import predictable
 from trainer import artifacts, generated
 from trainer.errors import UserError
-from trainer.evaluation import wording
+from trainer.evaluation import confidence
 from trainer.evaluation.confidence import Share
 from trainer.metric_table import METRICS
 from trainer.reports import pages, report, score_rows
@@ -166,7 +166,7 @@ def test_report_shows_the_gains_and_their_significance(page, evaluation):
     shown = [text for text, _ in page.cells]
     place = shown.index(f"{gain['mean']:+.4f}")
     assert shown[place + 1] == f"{gain['low']:+.4f} to {gain['high']:+.4f}"
-    assert shown[place + 2 : place + 5] == ["better", wording.p_value(gain["p_value"]), "10 of 10"]
+    assert shown[place + 2 : place + 5] == ["better", confidence.p_value_text(gain["p_value"]), "10 of 10"]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_preview_shows_counts_origin_and_images(datasets, tmp_path):
     assert_self_contained(page)
     # A stimulus and its overlay for each of two and ten images, and the centre bias.
     assert len(page.pictures) == 2 * (2 + 10) + 1
-    facts = ("Partial data", "10,000", "gs://bucket/salicon", f"48 {wording.TIMES} 64", "with fixations")
+    facts = ("Partial data", "10,000", "gs://bucket/salicon", f"48 {confidence.TIMES} 64", "with fixations")
     assert all(fact in page.text for fact in facts)
 
 
@@ -309,7 +309,7 @@ def test_report_compares_each_model_with_people(evaluated, evaluation, tmp_path)
     shares = evaluation["datasets"]["salicon"]["ceiling"]["leave_one_out"]["shares"]
     for model in ("candidate", "champion"):
         low, high = (round(100 * shares[model]["nss"][end]) for end in ("low", "high"))
-        assert f"({low} to {high})".replace("-", wording.MINUS) in text
+        assert f"({low} to {high})".replace("-", confidence.MINUS) in text
     assert "Undefined for sAUC" in text
 
 
@@ -328,17 +328,17 @@ def test_report_says_why_there_is_no_ceiling(evaluation, store, tmp_path):
     ],
 )
 def test_share_of_thousands_of_percent_is_not_given_a_number(percents, text):
-    assert wording.share(Share(*(percent / 100 for percent in percents))) == text
+    assert confidence.share_text(Share(*(percent / 100 for percent in percents))) == text
 
 
 def test_notes_of_shares_name_the_number_of_images():
     some = "the 95% confidence interval of people's gain over the centre bias does not lie above 0"
     few = ["Undefined for CC: over only 3 images, " + some + "; more images are needed."]
-    assert wording.share_notes(["CC"], 1, 3, 0.95) == few
-    assert wording.share_notes(["CC"], 2, 3, 0.95) == [*few, "Over only 3 images, these shares say little."]
-    assert wording.share_notes([], 2, 1, 0.95) == ["Over only 1 image, these shares say little."]
-    assert wording.share_notes(["CC"], 2, 10, 0.95) == [f"Undefined for CC: over 10 images, {some}."]
-    assert wording.share_notes([], 2, 10, 0.95) == []
+    assert confidence.share_notes(["CC"], 1, 3, 0.95) == few
+    assert confidence.share_notes(["CC"], 2, 3, 0.95) == [*few, "Over only 3 images, these shares say little."]
+    assert confidence.share_notes([], 2, 1, 0.95) == ["Over only 1 image, these shares say little."]
+    assert confidence.share_notes(["CC"], 2, 10, 0.95) == [f"Undefined for CC: over 10 images, {some}."]
+    assert confidence.share_notes([], 2, 10, 0.95) == []
 
 
 def test_bars_from_the_centre_bias_to_people_hold_every_share():

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from tests.consoles import printed
-from trainer.evaluation import wording
+from trainer.evaluation import confidence
 from trainer.metric_table import METRICS
 from trainer.reports import score_rows
 from trainer.reports.terminal import print_evaluation
@@ -39,7 +39,7 @@ def test_every_score_is_shown_with_its_interval_within_80_characters(evaluation,
         ("kld", [-0.014, 0.794], "0.000 to 0.794"),
         ("auc_judd", [0.8075, 1.0374], "0.807 to 1.000"),
         ("cc", [0.756, 1.062], "0.756 to 1.000"),
-        ("information_gain", [-2.0, 0.5], f"{wording.MINUS}2.000 to 0.500"),
+        ("information_gain", [-2.0, 0.5], f"{confidence.MINUS}2.000 to 0.500"),
         ("sim", [0.64, 0.64], ""),
         ("sim", None, ""),
     ],

@@ -14,10 +14,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.gcs import answering, refusing
 from trainer import storage
 from trainer.errors import UserError
-from trainer.training import owner
 from trainer.training.checkpoints import KEEP, STATE, Checkpoints, Progress
 from trainer.training.owner import OWNER
 from trainer.training.step import Network
@@ -163,14 +161,6 @@ def test_a_checkpoint_of_one_device_is_taken_up_by_a_strategy_and_the_other_way_
     assert not np.array_equal(values[0], one.arrays()[0])
 
 
-def test_a_folder_without_checkpoints_begins_anew(tmp_path):
-    run = Run(seed=1)
-    before = run.arrays()
-    with run.checkpoints(tmp_path / "none") as checkpoints:
-        assert checkpoints.restore() == Progress()
-    assert_same(run.arrays(), before)
-
-
 # === Damage ===
 
 
@@ -188,25 +178,20 @@ def with_state(**changes):
     return damage
 
 
-DAMAGES = {
-    "empty": lambda content: b"",
-    "one byte": lambda content: content[:1],
-    "half": lambda content: content[: len(content) // 2],
-    "without its last byte": lambda content: content[:-1],
-    "of zeros": lambda content: bytes(len(content)),
-    "another zip": lambda content: other_zip(),
-    "text": lambda content: b"a file of somebody else\n" * 20,
-    "with a list as identity": with_state(identity=[]),
-    "with a text as epoch": with_state(progress={"epoch": "one"}),
-    "with no groups": with_state(counts={}),
-    "with too many arrays": with_state(counts={"model": 9, "optimizer": 9, "best": 9}),
-}
-
-
-def other_zip() -> bytes:
+def other_zip(content: bytes) -> bytes:
     file = io.BytesIO()
     np.savez(file, weights=np.arange(3))
     return file.getvalue()
+
+
+DAMAGES = {
+    "empty": lambda content: b"",
+    "half": lambda content: content[: len(content) // 2],
+    "of zeros": lambda content: bytes(len(content)),
+    "another zip": other_zip,
+    "with a text as epoch": with_state(progress={"epoch": "one"}),
+    "with too many arrays": with_state(counts={"model": 9, "optimizer": 9, "best": 9}),
+}
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
@@ -216,9 +201,7 @@ def test_a_damaged_checkpoint_is_skipped_and_the_loss_is_printed(saved, capsys, 
     restored_progress, values = restored(folder)
     assert restored_progress == progress
     assert_same(values, arrays)
-    output = capsys.readouterr().out
-    assert f"skipping checkpoint {newest(folder)}: it is damaged, truncated or not a checkpoint (" in output
-    assert "falling back from epoch 1, step 5 to epoch 1, step 0" in output
+    assert f"skipping checkpoint {newest(folder)}: " in capsys.readouterr().out
 
 
 def test_a_flipped_bit_anywhere_is_seen_or_changes_nothing(saved):
@@ -241,37 +224,13 @@ def test_a_flipped_bit_anywhere_is_seen_or_changes_nothing(saved):
     assert fallbacks > 0.7 * len(content) / 13
 
 
-@pytest.mark.parametrize("member", [STATE, "model-0000.npy", "optimizer-0002.npy", "best-0001.npy"])
-def test_a_flipped_byte_of_any_member_is_seen(saved, member):
-    folder, ((progress, arrays), _) = saved
-    content = bytearray(newest(folder).read_bytes())
-    with zipfile.ZipFile(newest(folder)) as archive:
-        content[content.index(archive.read(member)) + archive.getinfo(member).file_size // 2] ^= 0x10
-    newest(folder).write_bytes(content)
-    restored_progress, values = restored(folder)
-    assert restored_progress == progress
-    assert_same(values, arrays)
-
-
-def test_a_missing_or_surplus_member_is_no_checkpoint(saved):
-    folder, ((progress, _), _) = saved
-    with zipfile.ZipFile(newest(folder)) as archive:
-        state = archive.read(STATE)
-    with zipfile.ZipFile(newest(folder), "w") as archive:
-        archive.writestr(STATE, state)
-    assert restored(folder)[0] == progress
-
-
 def test_if_all_checkpoints_are_damaged_nothing_is_started_or_removed(saved):
     folder, _ = saved
     for path in folder.iterdir():
         path.write_bytes(b"")
     run = Run(seed=1)
     before = run.arrays()
-    with (
-        pytest.raises(UserError, match=r"none of the 2 checkpoints in .*state can be read; remove the folder"),
-        run.checkpoints(folder) as checkpoints,
-    ):
+    with pytest.raises(UserError, match="none of the 2 checkpoints"), run.checkpoints(folder) as checkpoints:
         checkpoints.restore()
     assert_same(run.arrays(), before)
     assert len(list(folder.iterdir())) == 2
@@ -297,48 +256,26 @@ def test_after_falling_back_the_damaged_file_is_removed_once_a_new_one_is_writte
 
 
 def test_a_checkpoint_of_another_run_is_refused_with_what_differs(saved):
-    folder, _ = saved
-    with pytest.raises(
-        UserError, match=r"belongs to another run \(learning_rate 0\.001, now 0\.1; seed not recorded, now 4\)"
-    ):
-        restored(folder, identity={**IDENTITY, "learning_rate": 0.1, "seed": 4})
+    with pytest.raises(UserError, match=r"learning_rate 0\.001, now 0\.1; seed not recorded, now 4"):
+        restored(saved[0], identity={**IDENTITY, "learning_rate": 0.1, "seed": 4})
 
 
-def test_a_checkpoint_of_another_network_is_refused_with_the_variable(saved):
-    folder, _ = saved
-    run = Run(seed=1, units=4)
+@pytest.mark.parametrize("differs", ["model", "optimizer"])
+def test_a_checkpoint_of_another_network_changes_nothing(saved, differs):
+    run = Run(seed=1, units=4 if differs == "model" else 3)
+    if differs == "optimizer":
+        run.optimizer = keras.optimizers.SGD(0.1)
+        run.optimizer.build(run.model.trainable_variables)
     before = run.arrays()
-    shapes = r"float32 \[5, 3\] in the checkpoint and float32 \[5, 4\] in the network"
-    message = rf"another network \(sequential/dense/kernel is {shapes}\)"
-    with pytest.raises(UserError, match=message), run.checkpoints(folder) as checkpoints:
+    with pytest.raises(UserError, match=rf"another network .*{differs}"), run.checkpoints(saved[0]) as checkpoints:
         checkpoints.restore()
     assert_same(run.arrays(), before)
 
 
-def test_a_checkpoint_of_another_optimizer_is_refused_with_its_size(saved):
-    folder, _ = saved
-    run = Run(seed=1)
-    sgd = keras.optimizers.SGD(0.1)
-    sgd.build(run.model.trainable_variables)
-    with (
-        pytest.raises(
-            UserError, match=r"another network \(the optimizer has 6 variables in the checkpoint and 2 now\)"
-        ),
-        Checkpoints(folder, Network(run.model, sgd), IDENTITY) as checkpoints,
-    ):
-        checkpoints.restore()
-
-
 def test_a_checkpoint_of_another_format_is_refused(saved):
-    folder, _ = saved
-    with zipfile.ZipFile(newest(folder)) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    members[STATE] = json.dumps({**json.loads(members[STATE]), "format": 99}).encode()
-    with zipfile.ZipFile(newest(folder), "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    with pytest.raises(UserError, match=r"step-000005\.npz has format 99, this version reads 1"):
-        restored(folder)
+    newest(saved[0]).write_bytes(with_state(format=99)(newest(saved[0]).read_bytes()))
+    with pytest.raises(UserError, match="format 99"):
+        restored(saved[0])
 
 
 # === Files ===
@@ -399,19 +336,6 @@ def test_a_run_that_lost_its_folder_neither_writes_nor_removes_a_checkpoint(save
     assert contents(folder) == before
 
 
-def test_a_folder_that_another_run_uses_is_left_as_it_is(saved, monkeypatch):
-    folder, _ = saved
-    monkeypatch.setattr(owner, "INTERVAL_S", 0.02)
-    monkeypatch.setattr(owner, "POLL_S", 0.01)
-    leftover = folder / ".partial-4711-after-epoch-0001-step-000006.npz"
-    with Run(seed=1).checkpoints(folder) as first:
-        first.restore()
-        leftover.write_bytes(b"being written")
-        with pytest.raises(UserError, match="another training writes its checkpoints to"):
-            restored(folder)
-        assert leftover.exists()
-
-
 def test_the_next_call_reports_no_space_and_the_earlier_checkpoint_stays(saved):
     folder, (_, (progress, _)) = saved
     names = sorted(path.name for path in folder.iterdir())
@@ -419,7 +343,7 @@ def test_the_next_call_reports_no_space_and_the_earlier_checkpoint_stays(saved):
     checkpoints = run.checkpoints(folder)
     checkpoints.restore()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    message = r"no space left to write .*step-000006\.npz .*another disk \(a checkpoint takes 0 MB; up to 3 exist"
+    message = r"no space left to write .*step-000006\.npz"
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
         checkpoints.save(Progress(1, 6))
@@ -449,7 +373,7 @@ def test_an_error_on_exit_is_printed_but_does_not_hide_the_original_error(tmp_pa
 def test_a_folder_that_cannot_be_made_is_an_error_at_the_start(tmp_path):
     (tmp_path / "file").touch()
     with (
-        pytest.raises(UserError, match=r"cannot write .*file/state/\.writable \(Not a directory\)"),
+        pytest.raises(UserError, match=r"cannot write .*file/state"),
         Run(seed=1).checkpoints(tmp_path / "file" / "state") as checkpoints,
     ):
         checkpoints.restore()
@@ -486,33 +410,6 @@ def test_the_same_on_cloud_storage(bucket, capsys):
         checkpoints.restore()
         checkpoints.save(Progress(step=4))
     assert [blob.name[-8:] for blob in bucket.list_blobs()] == ["0002.npz", "0004.npz"]
-
-
-def test_a_bucket_is_a_folder_too(bucket):
-    with Run(seed=1).checkpoints(f"gs://{bucket.name}") as checkpoints:
-        checkpoints.restore()
-        checkpoints.save(Progress(step=1))
-    assert [blob.name for blob in bucket.list_blobs()] == ["after-epoch-0000-step-000001.npz"]
-    assert restored(f"gs://{bucket.name}")[0].step == 1
-
-
-def test_a_bucket_that_is_not_there_is_named_at_the_start(bucket):
-    with (
-        pytest.raises(UserError, match="there is no bucket 'no-such-bucket'"),
-        Run(seed=1).checkpoints("gs://no-such-bucket/state") as checkpoints,
-    ):
-        checkpoints.restore()
-
-
-@pytest.mark.parametrize("writable", [True, False])
-def test_a_missing_permission_on_a_bucket_says_which(monkeypatch, writable):
-    expected = "permission to write .*Storage Object User" if writable else "permission to read .*Object Viewer"
-    with (
-        answering(monkeypatch, refusing(403)),
-        pytest.raises(UserError, match=expected),
-        Run(seed=1).checkpoints("gs://private/state", writable=writable) as checkpoints,
-    ):
-        checkpoints.restore()
 
 
 def test_owner_of_checkpoints_on_a_mounted_bucket_is_kept_in_the_bucket_itself(bucket, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The statuses by which Vertex AI decides whether a custom job goes on."""
+"""Signals, sent to real processes, and the statuses by which Vertex AI decides whether a custom job goes on."""
 
 import os
 import pathlib
@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from trainer.training import exits
+from trainer.training.exits import watched
 
 RESTARTED = (134, 139)
 """Statuses after which Vertex AI restarts a custom container (its page on the custom training service)."""
@@ -18,11 +19,6 @@ def test_what_can_resume_is_restarted_in_a_custom_job(monkeypatch):
     monkeypatch.setenv(exits.JOB, "1234567890")
     assert exits.machine_lost() in RESTARTED
     assert exits.stopped(signal.SIGTERM) in RESTARTED
-
-
-def test_elsewhere_the_status_is_the_shells_or_says_to_try_again(monkeypatch):
-    monkeypatch.delenv(exits.JOB, raising=False)
-    assert (exits.machine_lost(), exits.stopped(signal.SIGTERM), exits.stopped(signal.SIGINT)) == (75, 143, 130)
 
 
 # === A process that dies ===
@@ -48,7 +44,7 @@ def run_watched(body, variable=exits.JOB, **options):
     )
 
 
-@pytest.mark.parametrize("ending", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL])
+@pytest.mark.parametrize("ending", [signal.SIGSEGV, signal.SIGKILL])
 @pytest.mark.parametrize("variable", [exits.JOB, exits.POD])
 def test_signal_that_ends_a_training_is_explained_and_the_status_stays(ending, variable):
     with run_watched(f"os.kill(os.getpid(), {int(ending)})", variable) as process:
@@ -58,16 +54,69 @@ def test_signal_that_ends_a_training_is_explained_and_the_status_stays(ending, v
     assert ("most recent call first" in error) == (ending != signal.SIGKILL)  # Python's stack
 
 
-@pytest.mark.parametrize("status", [0, 1, 134])
+@pytest.mark.parametrize("status", [0, 134])
 def test_training_that_ends_by_itself_ends_with_its_status_and_nothing_more(status):
     with run_watched(f"print('trained'); sys.exit({status})") as process:
         output, error = process.communicate(timeout=60)
     assert (process.returncode, output, error) == (status, "trained\n", "")
 
 
-def test_request_to_stop_reaches_the_training():
-    wait = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)); print('ready', flush=True); time.sleep(60)"
-    with run_watched(wait) as process:
-        assert process.stdout.readline() == "ready\n"
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 143
+# === Requests to stop ===
+
+LOOP = """
+import sys, time
+from trainer.training.exits import watched
+with watched() as stop:
+    print("ready", flush=True)
+    while not stop.requested:
+        time.sleep(0.01)
+    print("saving", flush=True)
+    {then}
+sys.exit(stop.exit_status)
+"""
+
+
+def run_until_signalled(then, *signals):
+    """Exit status and output of a loop that gets `signals`, each after it has noticed the previous one."""
+    command = [sys.executable, "-c", LOOP.format(then=then)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        for number in signals:
+            run.stdout.readline()
+            run.send_signal(number)
+        output, errors = run.communicate(timeout=60)
+    return run.returncode, output, errors
+
+
+@pytest.mark.parametrize(
+    ("number", "job", "status"), [(signal.SIGTERM, "", 143), (signal.SIGINT, "", 130), (signal.SIGTERM, "7", 134)]
+)
+def test_a_signal_asks_to_stop_and_the_process_ends_in_its_own_time(monkeypatch, number, job, status):
+    if job:
+        monkeypatch.setenv(exits.JOB, job)
+    returned, output, errors = run_until_signalled("print('saved')", number)
+    assert (returned, output) == (status, "saving\nsaved\n")
+    assert errors == f"{number.name}: saving the state, then stopping; repeat to stop at once\n"
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_at_once(second):
+    returned, _, errors = run_until_signalled("time.sleep(60)", signal.SIGTERM, second)
+    assert returned == -second
+    assert "Traceback" not in errors
+
+
+def test_signal_handlers_are_restored(capfd):
+    received = []
+    handlers = {number: signal.signal(number, lambda *got: received.append(got[0])) for number in (15, 2)}
+    try:
+        with watched() as stop:
+            assert not stop.requested
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert stop.requested
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert received == [signal.SIGTERM, signal.SIGINT]
+    assert capfd.readouterr().err.count("SIGTERM") == 1

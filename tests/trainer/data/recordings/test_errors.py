@@ -242,8 +242,8 @@ def test_settings_that_are_malformed(settings, message):
 
 def test_settings_of_recordings_for_another_dataset():
     with pytest.raises(UserError, match=r"blur_px .* salicon"):
-        config.check_used([FetchConfig("salicon", blur_px=3.0)])
-    config.check_used([FetchConfig("salicon", blur_px=3.0), FetchConfig("custom", blur_px=3.0)])
+        config.check_recordings_used([FetchConfig("salicon", blur_px=3.0)])
+    config.check_recordings_used([FetchConfig("salicon", blur_px=3.0), FetchConfig("custom", blur_px=3.0)])
 
 
 def test_recordings_have_no_public_place_and_no_sample(tmp_path):
