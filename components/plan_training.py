@@ -46,6 +46,7 @@ def plan_training(
 ) -> NamedTuple(  # type: ignore[valid-type]
     "Outputs",
     [
+        ("settings", dict),
         ("worker_pool_specs", list),
         ("strategy", str),
         ("timeout", str),
@@ -61,7 +62,10 @@ def plan_training(
         ("node_selector", dict),
     ],
 ):
-    """Resolve the accelerator, check that everything fits it, and estimate time and cost."""
+    """Resolve the accelerator, check that everything fits it, and estimate time and cost.
+
+    Its output `settings` has the settings of the training, with those of the recipe, as one value.
+    """
     from pipeline.plan.settings import AcceleratorConfig, JobConfig
     from pipeline.plan.step import Folders, Target, plan_step
     from trainer.config import TrainConfig, config_of
@@ -76,7 +80,7 @@ def plan_training(
         )
         folders = Folders(
             dataset=dataset.path,
-            base_model=base_model and base_model.path,
+            base_model=base_model.path if base_model else None,
             workspace=workspace.path,
             job_dir=workspace.uri,
             checkpoint_dir=checkpoint_dir,

@@ -8,23 +8,7 @@ from components import IMAGE
 @dsl.component(base_image=IMAGE, install_kfp_package=False)  # type: ignore[untyped-decorator]
 def train_model(
     step: str,
-    recipe: str,
-    epochs: int,
-    batch_size: int,
-    accumulation: int,
-    learning_rate: float,
-    learning_rate_scaling: str,
-    warmup_epochs: float,
-    schedule: str,
-    flip: bool,
-    flip_prediction: bool,
-    patience: int,
-    seed: int,
-    precision: str,
-    initial_weights: str,
-    checkpoint_minutes: float,
-    deterministic: bool,
-    profile_steps: str,
+    settings: dict,  # type: ignore[type-arg]
     accelerator: str,
     checkpoint_dir: str,
     initial_weights_fingerprint: str,
@@ -33,21 +17,22 @@ def train_model(
     curve: dsl.Output[dsl.HTML],
     base_model: dsl.Input[dsl.Model] = None,
 ) -> str:
-    """Train on `dataset`, from the weights of `base_model` if there is one, and return the model's URI."""
-    from pipeline.plan.step import checkpoint_folder
-    from trainer.config import TrainConfig, config_of
+    """Train on `dataset`, from the weights of `base_model` if there is one, and return the model's URI.
+
+    The `settings` are those of `plan_training`.
+    """
+    from pipeline.plan.step import checkpoint_folder, settings_of_plan
     from trainer.errors import reported
     from trainer.reports.curve import write_curve
     from trainer.training.start import train_checked
 
     with reported():
-        config = config_of(TrainConfig, locals())
         summary = train_checked(
-            config,
+            settings_of_plan(settings),
             dataset=dataset.path,
             output=model.path,
             checkpoints=checkpoint_folder(checkpoint_dir, step, uri=model.uri, path=model.path),
-            base_model=base_model and base_model.path,
+            base_model=base_model.path if base_model else None,
             accelerator=accelerator,
             initial_weights_fingerprint=initial_weights_fingerprint,
         )

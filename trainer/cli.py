@@ -234,6 +234,28 @@ def summarize(file: str, compute: Callable[[], dict[str, Any]]) -> dict[str, Any
     return summary
 
 
+class _Once(argparse.Action):
+    """A flag that must not be given again, because its first value would be lost."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, *given: Any, **named: Any) -> None:
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{self.option_strings[0]} is given twice; give it once")
+        super().__call__(parser, namespace, *given, **named)
+
+
+class _TextOnce(_Once, argparse._StoreAction):
+    pass
+
+
+class _SwitchOnce(_Once, argparse.BooleanOptionalAction):
+    pass
+
+
+def flag_of(name: str) -> str:
+    """The flag of the setting `name`."""
+    return "--" + name.replace("_", "-")
+
+
 def add_flag(
     group: argparse._ActionsContainer, name: str, kind: type, default: Any, help: str, *, is_text: bool = False
 ) -> None:
@@ -245,17 +267,20 @@ def add_flag(
         kind: bool, int, float or str. A bool is a switch of `Parser`.
         default: value of the setting without the flag.
         help: description of the setting.
-        is_text: leave the value a text, for the caller to convert, and None without the flag. Otherwise nothing is
-            parsed without the flag, so that `settings` can tell what was typed from a default.
+        is_text: leave the value a text, for the caller to convert, and None without the flag, which must not be
+            given twice. Otherwise nothing is parsed without the flag, so that `settings` can tell what was typed
+            from a default.
     """
-    flag, value = "--" + name.replace("_", "-"), None if is_text else argparse.SUPPRESS
+    flag, value = flag_of(name), None if is_text else argparse.SUPPRESS
     shown = f"{help} (default: {str(default).lower() if kind is bool else repr(default)})".replace("%", "%%")
     if kind is bool:
-        switch = group.add_argument(flag, action=argparse.BooleanOptionalAction, default=value)
+        switch_action = _SwitchOnce if is_text else argparse.BooleanOptionalAction
+        switch = group.add_argument(flag, action=switch_action, default=value)
         switch.help = shown  # before Python 3.13, the action adds a default of its own
     else:
         metavar = kind.__name__.upper()
-        group.add_argument(flag, type=str if is_text else kind, default=value, metavar=metavar, help=shown)
+        text: dict[str, Any] = {"type": str, "action": _TextOnce} if is_text else {"type": kind}
+        group.add_argument(flag, default=value, metavar=metavar, help=shown, **text)
 
 
 def add_settings(parser: Parser, config: type, names: Collection[str] = ()) -> None:

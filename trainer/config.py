@@ -8,7 +8,7 @@ import dataclasses
 import math
 import operator
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, TypedDict, TypeVar, Unpack
 
 from trainer import recipes
@@ -433,7 +433,9 @@ class TrainConfig:
         parse_profile_steps(self.profile_steps)
 
 
-def with_recipe(config: TrainConfig, fine_tuning: bool, given: Collection[str] = ()) -> TrainConfig:
+def with_recipe(
+    config: TrainConfig, fine_tuning: bool, given: Collection[str] = (), named: Callable[[str], str] = str
+) -> TrainConfig:
     """Put the settings of a recipe in place of the defaults in `config`.
 
     Args:
@@ -441,6 +443,7 @@ def with_recipe(config: TrainConfig, fine_tuning: bool, given: Collection[str] =
         fine_tuning: whether the training starts from a model.
         given: names of the settings that a person is known to have given; whatever differs from its default counts
             as given too.
+        named: the name by which a person gives a setting, from that of its field; it stands in the message.
 
     Raises:
         UserError: a setting was given that the recipe sets to another value.
@@ -453,10 +456,14 @@ def with_recipe(config: TrainConfig, fine_tuning: bool, given: Collection[str] =
     own = {name: getattr(config, name) for name in chosen if was_given[name]}
     twice = {name: value for name, value in own.items() if value != chosen[name]}
     if twice:
+
+        def listed(settings: Mapping[str, Any]) -> str:
+            return recipes.listed({named(name): value for name, value in settings.items()})
+
         raise UserError(
-            f"{' and '.join(twice)} {'are' if len(twice) > 1 else 'is'} given twice: {recipes.listed(twice)}, and "
-            f"recipe={config.recipe} sets {recipes.listed({name: chosen[name] for name in twice})}; leave out "
-            f"one, or give all settings without a recipe: {recipes.listed({**chosen, **twice})}"
+            f"{' and '.join(map(named, twice))} {'are' if len(twice) > 1 else 'is'} given twice: {listed(twice)}, "
+            f"and {listed({'recipe': config.recipe})} sets {listed({name: chosen[name] for name in twice})}; "
+            f"leave out one, or give all settings without a recipe: {listed({**chosen, **twice})}"
         )
     return dataclasses.replace(config, **chosen)
 

@@ -11,8 +11,7 @@ import pathlib
 from collections.abc import Sequence
 
 from pipeline.commands.flags import add_parameters, passed_parameters
-from pipeline.graph import compile as compiling
-from pipeline.graph import parameters
+from pipeline.graph import compiled, parameters
 from pipeline.graph.environment import layered, load_environment
 from trainer.cli import Parser
 from trainer.errors import check, check_choice
@@ -51,9 +50,9 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         parameters.validate({**environment.derived, **environment.parameters}, target)
         output = parsed.output or pathlib.Path(FILES[target])
         if parsed.check:
-            compiling.check_pipeline(environment, output)
+            compiled.check_pipeline(environment, output)
             print(f"{output} is up to date")
         else:
-            compiling.write_pipeline(environment, output)
+            compiled.write_pipeline(environment, output)
             print(f"wrote {output}")
     return 0

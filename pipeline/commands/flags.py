@@ -3,9 +3,9 @@
 import argparse
 from collections.abc import Sequence
 
-from pipeline.graph.parameters import PARAMETERS, Value, convert
+from pipeline.graph.parameters import PARAMETERS, Value, convert, refuse_replaced
 from trainer.cli import Parser, add_flag
-from trainer.errors import UserError
+from trainer.errors import UserError, check
 
 
 def add_environment(parser: argparse.ArgumentParser, default: str = "vertex") -> None:
@@ -38,7 +38,8 @@ def add_parameters(parser: Parser) -> None:
 def passed_parameters(parsed: argparse.Namespace, assignments: Sequence[str]) -> dict[str, Value]:
     """The parameters passed as flags or as NAME=VALUE in `assignments`, converted to their types.
 
-    Raises `UserError` for an unknown name, with the nearest known one, and for a value of the wrong type.
+    Raises `UserError` for an unknown name, with the nearest known one, for a value of the wrong type, and for what
+    would have no effect: a parameter that is given twice, or one that another replaces.
     """
     given = {name: getattr(parsed, name) for name in PARAMETERS}
     values = {name: value for name, value in given.items() if value is not None}
@@ -48,5 +49,8 @@ def passed_parameters(parsed: argparse.Namespace, assignments: Sequence[str]) ->
             raise UserError(
                 f"unknown argument {assignment!r}; write a parameter as --base-epochs 3 or base_epochs=3"
             )
+        check(name not in values, f"{name} is given twice, as {values.get(name)} and as {value}; give it once")
         values[name] = value
-    return {name: convert(name, value) for name, value in values.items()}
+    converted = {name: convert(name, value) for name, value in values.items()}
+    refuse_replaced(converted)
+    return converted

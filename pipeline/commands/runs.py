@@ -10,8 +10,7 @@ from typing import Any
 
 from pipeline import cloud
 from pipeline.commands.flags import add_environment
-from pipeline.graph.environment import load_environment
-from pipeline.graph.titles import NAME
+from pipeline.graph.environment import PIPELINE_NAME, load_environment
 from pipeline.vertex import checks, runs
 from trainer.errors import check
 
@@ -34,7 +33,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     checks.check_environment(environment)
     if parsed.action == "list":
         check(parsed.limit >= 1, f"limit is {parsed.limit}; it must be at least 1")
-        for job in runs.latest(environment, NAME, parsed.limit):
+        for job in runs.latest(environment, PIPELINE_NAME, parsed.limit):
             print(_line(job))
         return 0
     if parsed.action == "cancel":
@@ -45,8 +44,8 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.run:
         run = parsed.run
     else:
-        jobs = runs.latest(environment, NAME, 1)
-        check(bool(jobs), f"there is no run of {NAME} in {environment.project}, {environment.location}")
+        jobs = runs.latest(environment, PIPELINE_NAME, 1)
+        check(bool(jobs), f"there is no run of {PIPELINE_NAME} in {environment.project}, {environment.location}")
         run = jobs[0].name.rpartition("/")[2]
     job = runs.find(environment, run)
     titles = runs.titles_of_job(job)

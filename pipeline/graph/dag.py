@@ -6,7 +6,7 @@ fingerprint(base)     fingerprint(fine-tuning)  fingerprint(test)   never cached
      |                     |                         |
 fetch_dataset         fetch_dataset             fetch_dataset       cached by fingerprint; nothing without one
      |                     |                         |
-plan, base training        |                         |              a training step (see targets.py), or
+plan, base training        |                         |              a training step, or
      |_____________________|                         |              import_model if base_model_uri is set
      |                                               |
 plan, fine-tuning                                    |
@@ -16,6 +16,14 @@ evaluate_model                                                      compares wit
      |                                                              centre bias
 upload_model                                                        adds a version; the default only if it is
                                                                     better
+
+The tasks of a training step:
+
+local       plan_training -> train_model
+kubeflow    plan_training -> train_model, on the node and in the image that the plan selects
+vertex      plan_training -> CustomTrainingJobOp -> collect_training
+
+The plan hands all settings of the training on as one value.
 """
 
 import contextlib
@@ -24,8 +32,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kfp import dsl
+from kfp.dsl.pipeline_channel import PipelineChannel
 
-from components import IMAGE
+from components import IMAGE, NEVER_CACHED
 from components.check_registry import check_registry
 from components.collect_training import collect_training
 from components.evaluate_model import evaluate_model
@@ -35,7 +44,7 @@ from components.import_model import import_model
 from components.plan_training import plan_training
 from components.train_model import train_model
 from components.upload_model import upload_model
-from pipeline.graph.environment import TARGET_NAMES, Environment, layered
+from pipeline.graph.environment import PIPELINE_NAME, TARGET_NAMES, Environment, layered
 from pipeline.graph.parameters import (
     DATA,
     PARAMETERS,
@@ -46,14 +55,37 @@ from pipeline.graph.parameters import (
     settings_of,
     signature,
 )
-from pipeline.graph.titles import NAME, NEVER_CACHED
 from pipeline.plan.settings import AcceleratorConfig, JobConfig
 from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
 
-# MERGED, docstring was: """The tasks of a training step on each target. The rest of the DAG is the same on all targets. - local: plan_training -> train_model - kubeflow: plan_training -> train_model, on the node that the plan selects - vertex: plan_training -> CustomTrainingJobOp -> collect_training """
-
-Channel = Any
-"""A value that kfp passes between tasks: a pipeline parameter or the output of a task."""
+SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
+SIZES = {
+    "fetch-dataset": ("8", "16G"),
+    "evaluate-model": ("8", "32G"),
+    "collect-training": ("2", "8G"),
+    "import-model": ("2", "8G"),
+}
+"""Task -> cores and memory, if the smallest machine is not enough for SALICON's 15,000 images."""
+RETRIES = {
+    "check-registry": 2,
+    "fingerprint": 2,
+    "fetch-dataset": 2,
+    "plan-training": 2,
+    "train-model": 6,
+    "collect-training": 2,
+    "import-model": 2,
+    "upload-model": 2,
+}
+"""Task -> how often it is retried, except on this machine. upload_model may run twice, because a registry
+recognises a run that it already has. Not the evaluation, which fails on purpose for a bad model, nor a job of
+Vertex AI, which the service restarts: on Spot machines six times, and as often as a training on Kubeflow."""
+MAX_RETRY_TIME = {"kubeflow": "7d"}
+"""Target -> for how long after its start a task may be retried, if not for kfp's hour. Argo Workflows retries no
+task that fails later, and stops a retry when this time is over (workflow/controller/operator.go:1028-1095 of
+v4.0.5): it must be longer than any training."""
+RUN = {"kubeflow": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
+"""Target -> what identifies a run, if not its name. On Kubeflow people choose the name, and may choose it twice
+(kubeflow/pipelines 2.17.0, backend/src/v2/driver/resolve.go:437); a registry has each run once."""
 PLANNED_JOB_SETTINGS = ("timeout_hours", "max_wait_hours", "training_labels")
 """Settings of a job that the plan converts for the API; the job receives the others unchanged."""
 
@@ -64,37 +96,16 @@ class TrainingStepInputs:
 
     name: str
     """base or finetune."""
-    parameters: Mapping[str, Channel]
+    parameters: Mapping[str, PipelineChannel]
     """All pipeline parameters."""
-    dataset: Channel
-    base_model: Channel | None
-    after: Iterable[Channel]
+    dataset: PipelineChannel
+    base_model: PipelineChannel | None
+    after: Iterable[dsl.PipelineTask]
     """Tasks that must end before the plan starts."""
-    initial_weights_fingerprint: Channel
+    initial_weights_fingerprint: PipelineChannel
     """Digest of the weights. Caching needs it, because files can change behind the same address."""
 
-    def train(self, accelerator: Channel) -> Channel:
-        """The task that trains, on the devices that it finds if `accelerator` is empty.
-
-        It receives the settings unchanged on every target: what 0 and `auto` mean depends on the devices.
-        """
-        task = train_model(**self.train_arguments, accelerator=accelerator)
-        return task.set_display_name(STEPS[self.name])
-
-    @property
-    def train_arguments(self) -> dict[str, Channel]:
-        """Arguments that plan_training and train_model share."""
-        base = {} if self.base_model is None else {"base_model": self.base_model}
-        return {
-            "step": self.name,
-            **settings_of(TrainConfig, self.name, self.parameters),
-            "checkpoint_dir": self.parameters["checkpoint_dir"],
-            "initial_weights_fingerprint": self.initial_weights_fingerprint,
-            "dataset": self.dataset,
-            **base,
-        }
-
-    def plan(self, environment: Environment, cached: bool) -> Channel:
+    def plan(self, environment: Environment, cached: bool) -> dsl.PipelineTask:
         """The task that checks the settings and plans the machines of the step."""
         job = settings_of(JobConfig, self.name, self.parameters)
         task = plan_training(
@@ -103,33 +114,54 @@ class TrainingStepInputs:
             image_pattern=environment.image_of("{}"),
             **settings_of(AcceleratorConfig, self.name, self.parameters),
             **{name: job[name] for name in PLANNED_JOB_SETTINGS},
-            **self.train_arguments,
+            **settings_of(TrainConfig, self.name, self.parameters),
+            **self._inputs,
         )
         # After all fetching, so that a mistake in the last source is found before hours of training.
         task.after(*self.after)
         return task.set_caching_options(cached).set_display_name(f"{STEPS[self.name]}: plan")
 
+    def train(self, plan: dsl.PipelineTask, accelerator: PipelineChannel | str) -> dsl.PipelineTask:
+        """The task that trains with the settings of `plan`, on the devices it finds if `accelerator` is empty.
 
-TrainingStep = Callable[[TrainingStepInputs, Environment], Channel]
+        What a batch size of 0 and a precision of `auto` mean depends on the devices, so the task resolves them.
+        """
+        task = train_model(settings=plan.outputs["settings"], accelerator=accelerator, **self._inputs)
+        return task.set_display_name(STEPS[self.name])
+
+    @property
+    def _inputs(self) -> dict[str, PipelineChannel | str]:
+        """Arguments that plan_training and train_model share."""
+        base = {} if self.base_model is None else {"base_model": self.base_model}
+        return {
+            "step": self.name,
+            "checkpoint_dir": self.parameters["checkpoint_dir"],
+            "initial_weights_fingerprint": self.initial_weights_fingerprint,
+            "dataset": self.dataset,
+            **base,
+        }
+
+
+TrainingStep = Callable[[TrainingStepInputs, Environment], dsl.PipelineTask]
 """Creates the tasks of one training step and returns the last, with outputs `model` and `Output` (its URI)."""
 
 
-def local(step: TrainingStepInputs, environment: Environment) -> Channel:
+def local(step: TrainingStepInputs, environment: Environment) -> dsl.PipelineTask:
     """One task on this machine."""
     # Not cached: a working copy's code changes under the same image name, so a cached model could be out of date.
     plan = step.plan(environment, cached=False)
-    return step.train("").after(plan).set_caching_options(False)
+    return step.train(plan, accelerator="").set_caching_options(False)
 
 
-def kubeflow(step: TrainingStepInputs, environment: Environment) -> Channel:
+def kubeflow(step: TrainingStepInputs, environment: Environment) -> dsl.PipelineTask:
     """One task, on a node with the accelerator and in the image for it.
 
-    A retry resumes from the checkpoints that an earlier pod has written outside of it (`plan.places`).
+    A retry resumes from the checkpoints that an earlier pod has written outside of it (`checkpoint_folder`).
     """
     from kfp import kubernetes
 
     plan = step.plan(environment, cached=True)
-    task = step.train(plan.outputs["accelerator"]).set_caching_options(True)
+    task = step.train(plan, plan.outputs["accelerator"]).set_caching_options(True)
     task.set_container_image(plan.outputs["image"])
     task.set_accelerator_type(plan.outputs["accelerator_type"])
     task.set_accelerator_limit(plan.outputs["accelerator_limit"])
@@ -140,7 +172,7 @@ def kubeflow(step: TrainingStepInputs, environment: Environment) -> Channel:
     return task
 
 
-def vertex(step: TrainingStepInputs, environment: Environment) -> Channel:
+def vertex(step: TrainingStepInputs, environment: Environment) -> dsl.PipelineTask:
     """A custom job, which gets its machines at run time and writes its model to the workspace of the plan.
 
     All three tasks are cached, because the same image, data and settings give the same model. A cached plan names
@@ -177,35 +209,6 @@ TARGETS: dict[str, TrainingStep] = {"local": local, "vertex": vertex, "kubeflow"
 assert tuple(TARGETS) == TARGET_NAMES
 
 
-SUMMARY = "Train MSI-Net on one dataset, fine-tune it on another, evaluate it and register it."
-SIZES = {
-    "fetch-dataset": ("8", "16G"),
-    "evaluate-model": ("8", "32G"),
-    **dict.fromkeys(("collect-training", "import-model"), ("2", "8G")),
-}
-"""Task -> cores and memory, if the smallest machine is not enough for SALICON's 15,000 images."""
-RETRIES = {
-    **dict.fromkeys(
-        (
-            *("check-registry", "fingerprint", "fetch-dataset", "plan-training", "collect-training"),
-            *("import-model", "upload-model"),
-        ),
-        2,
-    ),
-    "train-model": 6,
-}
-"""Task -> how often it is retried, except on this machine. upload_model may run twice, because a registry
-recognises a run that it already has. Not the evaluation, which fails on purpose for a bad model, nor a job of
-Vertex AI, which the service restarts: on Spot machines six times, and as often as a training on Kubeflow."""
-MAX_RETRY_TIME = {"kubeflow": "7d"}
-"""Target -> for how long after its start a task may be retried, if not for kfp's hour. Argo Workflows retries no
-task that fails later, and stops a retry when this time is over (workflow/controller/operator.go:1028-1095 of
-v4.0.5): it must be longer than any training."""
-RUN = {"kubeflow": dsl.PIPELINE_JOB_ID_PLACEHOLDER}
-"""Target -> what identifies a run, if not its name. On Kubeflow people choose the name, and may choose it twice
-(kubeflow/pipelines 2.17.0, backend/src/v2/driver/resolve.go:437); a registry has each run once."""
-
-
 def build_pipeline(target: str = "local", environment: Environment | None = None) -> Any:
     """The pipeline for `target`; its parameters are the same on all targets.
 
@@ -214,7 +217,7 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
     """
     env = environment or Environment("local")
 
-    def pipeline(*channels: Channel) -> None:
+    def pipeline(*channels: PipelineChannel) -> None:
         parameters = dict(zip(PARAMETERS, channels, strict=True))
         with _notify_on_exit(env):
             fingerprints = {name: _fingerprint_source(name, parameters) for name in DATA}
@@ -222,7 +225,7 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
             data = {name: task.outputs["prepared"] for name, task in fetched.items()}
             checked = [] if target == "local" else [_check_registry(target, parameters)]
 
-            def train(step: str, base_model: Channel | None) -> Channel:
+            def train(step: str, base_model: PipelineChannel | None) -> dsl.PipelineTask:
                 inputs = TrainingStepInputs(
                     name=step,
                     parameters=parameters,
@@ -242,7 +245,7 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
 
     pipeline.__signature__ = signature(layered(env.derived, env.parameters))  # type: ignore[attr-defined]
     pipeline.__doc__ = docstring(SUMMARY)
-    return dsl.pipeline(pipeline, name=NAME)
+    return dsl.pipeline(pipeline, name=PIPELINE_NAME)
 
 
 def _notify_on_exit(env: Environment) -> contextlib.AbstractContextManager[Any]:
@@ -286,29 +289,35 @@ def _configure_tasks(target: str, env: Environment) -> None:
             task.set_retry(retries, backoff_duration="60s", backoff_factor=2, backoff_max_duration=limit)
 
 
-def _check_registry(target: str, parameters: dict[str, Channel]) -> Channel:
+def _check_registry(target: str, parameters: dict[str, PipelineChannel]) -> dsl.PipelineTask:
     """A task of its own, because plans are cached: they must neither skip the check nor depend on the registry."""
     place = parameters["checkpoint_dir"]
     task = check_registry(platform=target, **_registry(parameters), checkpoint_dir=place)
     return task.set_display_name("Registry")
 
 
-def _registry(parameters: dict[str, Channel]) -> dict[str, Channel]:
+def _registry(parameters: dict[str, PipelineChannel]) -> dict[str, PipelineChannel]:
     return {name: parameters[name] for name in ("model_name", "registry")}
 
 
-def _fingerprint_source(name: str, parameters: dict[str, Channel]) -> Channel:
+def _fingerprint_source(name: str, parameters: dict[str, PipelineChannel]) -> dsl.PipelineTask:
     data = data_settings(name, parameters)
-    # Fine-tuning starts from the base model, so it reads no initial weights.
-    start = {"base_model_uri": "", "evaluate_base": False, "initial_weights": "none"}
-    if name == "base":
-        start = {parameter: parameters[parameter] for parameter in start}
-    read = {field: data[field] for field in ("dataset", "source", "private_sources")}
-    task = fingerprint(**read, **start)
+    is_base = name == "base"
+    task = fingerprint(
+        dataset=data["dataset"],
+        source=data["source"],
+        private_sources=data["private_sources"],
+        base_model_uri=parameters["base_model_uri"] if is_base else "",
+        evaluate_base=parameters["evaluate_base"] if is_base else False,
+        # Fine-tuning starts from the base model, so it reads no initial weights.
+        initial_weights=parameters["initial_weights"] if is_base else "none",
+    )
     return task.set_display_name(f"{DATA[name]}: source")
 
 
-def _fetch_data(name: str, parameters: dict[str, Channel], fingerprints: Channel) -> Channel:
+def _fetch_data(
+    name: str, parameters: dict[str, PipelineChannel], fingerprints: dsl.PipelineTask
+) -> dsl.PipelineTask:
     test_of = parameters["finetune_dataset"] if name == TEST else ""
     digest = fingerprints.outputs["data"]
     task = fetch_dataset(**data_settings(name, parameters), test_of=test_of, fingerprint=digest)
@@ -316,8 +325,11 @@ def _fetch_data(name: str, parameters: dict[str, Channel], fingerprints: Channel
 
 
 def _base_model(
-    parameters: dict[str, Channel], fingerprints: Channel, train: Callable[[], Channel], cached: bool
-) -> Channel:
+    parameters: dict[str, PipelineChannel],
+    fingerprints: dsl.PipelineTask,
+    train: Callable[[], dsl.PipelineTask],
+    cached: bool,
+) -> PipelineChannel:
     """The model to fine-tune: the result of `train`, or the model that `base_model_uri` names.
 
     Tasks pass its URI, not the model: kfp.local cannot choose between artifacts, nor could Kubeflow's server
@@ -351,7 +363,7 @@ def named_model(uri: str) -> dsl.Model:
 
 
 def _evaluate_and_upload(
-    parameters: dict[str, Channel], model: Channel, data: dict[str, Channel], run: str
+    parameters: dict[str, PipelineChannel], model: PipelineChannel, data: dict[str, PipelineChannel], run: str
 ) -> None:
     registry = _registry(parameters)
     all_data = {f"{name}_data": folder for name, folder in data.items()}

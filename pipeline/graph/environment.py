@@ -1,6 +1,8 @@
 """Environments: where a pipeline runs and with which parameters. Each is one TOML file in configs/.
 
-This is the only module that knows the names of the images.
+The values of a run's parameters are those of its environment, then those that a user passes. The source `sample`
+brings the settings of configs/sample.toml, because those of real data are for thousands of images. A recipe
+replaces the settings that came before it. This is the only module that knows the names of the images.
 """
 
 import contextlib
@@ -21,7 +23,9 @@ from trainer.config import SAMPLE, TrainConfig
 from trainer.errors import UserError, check, check_choice, look_up, nearest
 from trainer.recipes import PAPER, RECIPES
 
+PIPELINE_NAME = "msinet"
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
+SAMPLE_FILE = str(CONFIGS / f"{SAMPLE}.toml")
 GUIDE = "docs/vertex.md, step 3"
 KUBEFLOW_GUIDE = "docs/kubeflow.md, step 4"
 """Where to read how to make an environment."""
@@ -47,6 +51,8 @@ KEY_TYPES: dict[str, tuple[type, str]] = {
     "labels": (dict, "a table of strings"),
 }
 """Keys of a TOML file whose values are not strings -> their type and its description."""
+BASE = {name for name, parameter in PARAMETERS.items() if parameter.step == "base"}
+"""Parameters of base training."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,13 +208,6 @@ def _environment(name: str, content: dict[str, Any]) -> Environment:
             check(isinstance(item, str), f"{key} has {item!r}; it must be {description}")
     converted = {key: convert(key, value) for key, value in parameters.items()}
     return Environment(name=name, parameters=converted, **content)
-
-
-# MERGED, docstring was: """Values of a run's parameters: those of its environment, then those that a user passes. The source `sample` brings the settings of configs/sample.toml: those of real data are for thousands of images. A recipe replaces the settings that came before it. """
-
-SAMPLE_FILE = str(CONFIGS / f"{SAMPLE}.toml")
-BASE = {name for name, parameter in PARAMETERS.items() if parameter.step == "base"}
-"""Parameters of base training."""
 
 
 def layered(*layers: Mapping[str, Value]) -> dict[str, Value]:

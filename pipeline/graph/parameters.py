@@ -124,12 +124,17 @@ class Parameter:
     """Title under which helps show it."""
 
 
+def _parameter_name(field: str, step: str) -> str:
+    """The name of the parameter that sets a field of the settings of a training step."""
+    return f"{step}_{field.removeprefix('step_')}" if field in PER_STEP else field
+
+
 def _from_config(config: type, step: str = "") -> list[Parameter]:
     parameters = []
     for field in dataclasses.fields(config):
         if (field.name in PER_STEP) != bool(step):
             continue
-        name = f"{step}_{field.name.removeprefix('step_')}" if step else field.name
+        name = _parameter_name(field.name, step)
         default: Any = FINETUNE_DATASET if name == "finetune_dataset" else field.default
         description = f"{STEPS[step]}: {field.metadata['help']}" if step else field.metadata["help"]
         group = f"pipeline parameters: {STEPS[step].lower() if step else group_of(config, field)}"
@@ -213,6 +218,21 @@ def _as_type(value: object, kind: type) -> Value:
     return float(value) if kind is float else int(value)
 
 
+def refuse_replaced(given: Mapping[str, Value]) -> None:
+    """Raise `UserError` for a setting of base training that a person gives beside the model that replaces it.
+
+    Settings of the base data stay: `evaluate_base` and the import of the model use them.
+    """
+    uri = given.get("base_model_uri")
+    lost = [
+        name for name in given if PARAMETERS[name].step == "base" and PARAMETERS[name].config is not FetchConfig
+    ]
+    check(
+        not uri or not lost,
+        f"{' and '.join(lost)} would have no effect: base_model_uri={uri} replaces base training; leave out one",
+    )
+
+
 def validate(values: Mapping[str, Value], platform: str = "", given: Mapping[str, Value] | None = None) -> None:
     """Raise `UserError` unless `values`, with parameter names as keys, are valid settings.
 
@@ -226,6 +246,7 @@ def validate(values: Mapping[str, Value], platform: str = "", given: Mapping[str
             training = with_recipe(
                 TrainConfig(**_with_defaults(TrainConfig, step, values)),
                 fine_tuning=step == FINETUNE,
+                named=lambda field, step=step: _parameter_name(field, step),  # type: ignore[misc]
                 given=settings_of(TrainConfig, step, values if given is None else given),
             )
             machines = AcceleratorConfig(**_with_defaults(AcceleratorConfig, step, values))

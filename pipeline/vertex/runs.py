@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipeline import cloud
+from pipeline.graph.compiled import titles_of
 from pipeline.graph.environment import Environment
-from pipeline.graph.titles import titles_of
 from trainer.errors import UserError
 from trainer.text import format_duration
 

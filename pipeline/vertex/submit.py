@@ -16,9 +16,8 @@ from typing import Any, Protocol
 from components import IMAGE
 from pipeline import cloud
 from pipeline.graph import parameters
-from pipeline.graph.environment import Environment, layered
+from pipeline.graph.environment import PIPELINE_NAME, Environment, layered
 from pipeline.graph.parameters import DATA, DEFAULTS, STEPS, Value
-from pipeline.graph.titles import NAME
 from pipeline.plan.plan import TrainingPlan
 from pipeline.registry.address import VERTEX
 from pipeline.registry.versions import OWNER
@@ -91,7 +90,7 @@ def compose(
     chosen = template.load(environment, source).cached(caching)
     derived = {name: value for name, value in environment.derived.items() if name in chosen.parameters}
     values = given = {**derived, **environment.parameters, **passed}
-    if is_ours := chosen.name == NAME:
+    if is_ours := chosen.name == PIPELINE_NAME:
         given = layered(derived, environment.parameters, passed)
         # A template of the environment has its parameters as defaults, also those that a recipe replaced.
         values = {**{name: DEFAULTS[name] for name in environment.parameters}, **given}
@@ -162,7 +161,7 @@ class Planned(Protocol):
 def estimates(planned: Planned) -> list[str]:
     """One line per training step of our pipeline: its machines, and its estimated time and cost."""
     chosen = Template(planned.job["pipelineSpec"])
-    if chosen.name != NAME:
+    if chosen.name != PIPELINE_NAME:
         return []
     values = {**chosen.defaults(), **planned.job["runtimeConfig"]["parameterValues"]}
     return plan_lines(checks.plans(planned.environment, values))
@@ -202,7 +201,7 @@ def refuse_missing(planned: Planned) -> None:
     Without them a run fails only after its data is prepared, when Vertex AI refuses the training job.
     """
     chosen = Template(planned.job["pipelineSpec"])
-    if chosen.name != NAME:
+    if chosen.name != PIPELINE_NAME:
         return
     plans = checks.plans(
         planned.environment, {**chosen.defaults(), **planned.job["runtimeConfig"]["parameterValues"]}
@@ -228,7 +227,7 @@ def notes(submission: Submission) -> list[str]:
         for run, state in states.items()
         if run != submission.run
     ]
-    if lines and name == NAME:
+    if lines and name == PIPELINE_NAME:
         lines.append(
             "With the same parameters and data, the new run would train in the same folder: its training fails if "
             f"theirs is still writing there. `{runs.command(environment, 'cancel', 'RUN')}` cancels a run"

@@ -8,11 +8,11 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from components import NEVER_CACHED
 from pipeline import cloud
-from pipeline.graph import compile as compiling
-from pipeline.graph.environment import Environment
+from pipeline.graph import compiled
+from pipeline.graph.environment import PIPELINE_NAME, Environment
 from pipeline.graph.parameters import PARAMETERS, TYPE_NAMES, Value
-from pipeline.graph.titles import NAME, NEVER_CACHED
 from pipeline.vertex import checks
 from trainer.errors import UserError, check, nearest
 
@@ -61,7 +61,7 @@ def publish(environment: Environment, tags: Sequence[str] = DEFAULT_TAGS) -> str
         )
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "pipeline.yaml"
-        compiling.write_pipeline(environment, path)
+        compiled.write_pipeline(environment, path)
         with cloud.reported_errors():
             client = registry_client(environment.template_repository)
             name, version = client.upload_pipeline(str(path), tags=list(tags))
@@ -126,7 +126,7 @@ class Template:
 
     def _age(self, name: str) -> str:
         """The reason why our own pipeline lacks a parameter that it has now."""
-        if self.name != NAME or name not in PARAMETERS:
+        if self.name != PIPELINE_NAME or name not in PARAMETERS:
             return ""
         return "; another version of this project compiled it: compile or publish the pipeline again"
 
@@ -150,7 +150,7 @@ def load(environment: Environment, source: str = "") -> Template:
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "pipeline.yaml"
         if not source:
-            compiling.write_pipeline(environment, path)
+            compiled.write_pipeline(environment, path)
         elif re.match("https?://", source):
             _download(environment, source, path)
         else:

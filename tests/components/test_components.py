@@ -11,6 +11,7 @@ import shutil
 import signal
 import sys
 import textwrap
+import typing
 
 import pytest
 from kfp import dsl
@@ -26,6 +27,7 @@ from components.plan_training import plan_training
 from components.train_model import train_model
 from components.upload_model import upload_model
 from pipeline.plan.settings import AcceleratorConfig, JobConfig
+from pipeline.plan.step import Outputs, settings_of_plan
 from tests.narrow import narrowed, quick_trainings, shared_steps
 from tests.narrow_tasks import sitecustomize
 from tests.tiny import write_salicon
@@ -86,16 +88,14 @@ def prepared(folder, source):
     return data
 
 
-def settings(**changes):
-    config = TrainConfig(epochs=1, batch_size=2, initial_weights="none")
-    return dataclasses.asdict(config) | {"initial_weights_fingerprint": ""} | changes
+SETTINGS = dataclasses.asdict(TrainConfig(epochs=1, batch_size=2, initial_weights="none"))
+START = {"step": "base", "accelerator": "", "checkpoint_dir": "", "initial_weights_fingerprint": ""}
 
 
-def train(folder, dataset, **changes):
-    """The model of a base training with these arguments; it is in `folder` with the other outputs."""
+def train(folder, dataset, settings=None, **changes):
+    """The model of a base training with these changes; it is in `folder` with the other outputs."""
     outputs = {"model": artifact(dsl.Model, folder / "model"), "curve": artifact(dsl.HTML, folder / "curve")}
-    arguments = {"step": "base", "accelerator": "", "checkpoint_dir": "", **settings(**changes)}
-    train_model.python_func(**arguments, dataset=dataset, **outputs)
+    train_model.python_func(settings=SETTINGS | (settings or {}), **START | changes, dataset=dataset, **outputs)
     return outputs["model"]
 
 
@@ -153,11 +153,11 @@ def test_initial_weights_are_fingerprinted_if_they_are_a_file(source, tmp_path):
 def test_initial_weights_that_changed_since_the_plan_are_refused_by_task_and_job(prepared, tmp_path):
     path = tmp_path / "vgg.h5"
     path.write_bytes(b"new")
-    start = {"initial_weights": str(path), "initial_weights_fingerprint": "old"}
+    start, digest = {"initial_weights": str(path)}, {"initial_weights_fingerprint": "old"}
     refused = rf"the weights at {path} changed since the run was planned .* was old, now it is [0-9a-f]{{64}}\)"
     with pytest.raises(SystemExit, match=f"^error: {refused}"):
-        train(tmp_path, prepared, **start)
-    (pool,) = planned(tmp_path, prepared, **start)[0].worker_pool_specs
+        train(tmp_path, prepared, start, **digest)
+    (pool,) = planned(tmp_path, prepared, **start, **digest)[0].worker_pool_specs
     with pytest.raises(SystemExit, match=f"^error: {refused}"):
         main(["train", *pool["container_spec"]["args"]])
 
@@ -186,7 +186,7 @@ def test_retry_in_another_pod_resumes_from_the_checkpoint_outside_of_the_first(
     run, salt = "0b3a7c52-6a5c-4c39-9d5e-1f1b1f4f8a01", "5d6ff1de-9c0b-4c36-8a0c-7d3c7e9b2a02"
     uri = f"minio://mlpipeline/v2/artifacts/msinet/{run}/train-model/{salt}/model"
     volume = tmp_path / "volume"
-    arguments = {"step": "base", "accelerator": "", "checkpoint_dir": str(volume), **settings()}
+    arguments = START | {"settings": SETTINGS, "checkpoint_dir": str(volume)}
 
     def attempt(pod):
         # The launcher of a new pod starts with empty folders; the address of the output stays.
@@ -227,9 +227,8 @@ def test_fine_tuning_starts_from_the_base_model_and_keeps_checkpoints_next_to_it
 
 
 def test_setting_that_does_not_fit_is_an_error_of_one_line_and_writes_nothing(prepared, tmp_path):
-    for changes, message in (({"batch_size": 99}, "batch_size is 99"), ({"epochs": 0}, "epochs is 0")):
-        with pytest.raises(SystemExit, match=f"^error: {message}"):
-            train(tmp_path, prepared, **changes)
+    with pytest.raises(SystemExit, match=r"^error: batch_size is 99"):
+        train(tmp_path, prepared, {"batch_size": 99})
     assert not (tmp_path / "model").exists()
 
 
@@ -328,10 +327,9 @@ def planned(folder, prepared, **changes):
     job = dataclasses.asdict(JobConfig(timeout_hours=2.5, training_labels="team=vision"))
     job = {name: job[name] for name in ("timeout_hours", "max_wait_hours", "training_labels")}
     machines = dataclasses.asdict(AcceleratorConfig())
-    arguments = where | job | machines | settings(checkpoint_dir="") | changes
-    outputs = plan_training.python_func(
-        step="base", **arguments, dataset=prepared, workspace=workspace, plan=plan, base_model=None
-    )
+    start = {name: value for name, value in START.items() if name not in machines}
+    arguments = where | job | machines | SETTINGS | start | changes
+    outputs = plan_training.python_func(**arguments, dataset=prepared, workspace=workspace, plan=plan)
     return outputs, workspace, plan
 
 
@@ -370,33 +368,17 @@ def test_job_without_a_model_is_reported(tmp_path, capsys):
         collect_training.python_func("projects/1/customJobs/2", workspace, *outputs)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"accelerator": "v5e-8"}, "8 replicas"),
-        ({"accelerator": "v6e"}, "v6e"),
-        ({"accelerator": "t4", "provisioning": "flex-start"}, "flex-start"),
-        ({"accelerator": "v5e-1", "location": "europe-west9"}, "europe-west9"),
-        ({"timeout_hours": 1e-9}, "timeout_hours"),
-    ],
-)
-def test_plan_refuses_what_does_not_fit(tmp_path, prepared, changes, message):
-    with pytest.raises(SystemExit, match=message):
-        planned(tmp_path, prepared, **changes)
+def test_plan_of_what_does_not_fit_is_an_error_of_one_line(tmp_path, prepared):
+    with pytest.raises(SystemExit, match=r"^error: .*8 replicas"):
+        planned(tmp_path, prepared, accelerator="v5e-8")
 
 
 @pytest.mark.parametrize(
-    ("registry", "checkpoint_dir", "message"),
-    [
-        ("", "/data/state", "^error: registry is empty: "),
-        ("models", "/data/state", "^error: registry is 'models', a folder which is lost"),
-        ("/gcs/bucket/models", "/data/state", "^error: registry is '/gcs/bucket/models', but on Kubeflow /gcs is"),
-        ("/data/models", "", "^error: checkpoint_dir is empty: "),
-        ("/data/models", "/proc/state", "^error: checkpoint_dir is '/proc/state', where nothing can be written"),
-    ],
+    ("registry", "checkpoint_dir", "named"),
+    [("models", "/data/state", "registry is 'models'"), ("/data/models", "", "checkpoint_dir is empty")],
 )
-def test_place_in_a_pod_of_kubeflow_is_refused_before_anything_is_trained(registry, checkpoint_dir, message):
-    with pytest.raises(SystemExit, match=message):
+def test_place_in_a_pod_of_kubeflow_is_refused_before_anything_is_trained(registry, checkpoint_dir, named):
+    with pytest.raises(SystemExit, match=f"^error: {named}"):
         check_registry.python_func("kubeflow", "msinet", registry, checkpoint_dir)
 
 
@@ -425,7 +407,7 @@ def test_plan_of_a_local_run_leaves_batch_memory_and_precision_to_its_devices(tm
     """A GPU on this machine may have float16 and another memory size than the CPU's row."""
     local = {"platform": "local", "location": "", "precision": "float16"}
     outputs, *_ = planned(tmp_path, prepared, **local, batch_size=0)
-    assert outputs.worker_pool_specs == []
+    assert outputs == Outputs(settings=SETTINGS | {"precision": "float16", "batch_size": 0})
     assert "on this machine: the default batch of its devices;" in capsys.readouterr().out
     planned(tmp_path / "given", prepared, **local, batch_size=4, accumulation=2)
     assert "on this machine: 1 steps per epoch of batch 4;" in capsys.readouterr().out
@@ -433,6 +415,30 @@ def test_plan_of_a_local_run_leaves_batch_memory_and_precision_to_its_devices(tm
         with pytest.raises(SystemExit, match=f"^error: {next(iter(changes))} is"):
             planned(tmp_path / "refused", prepared, **local | changes)
     assert not (tmp_path / "refused").exists()
+
+
+def test_outputs_of_the_plan_are_those_of_its_component():
+    """Kfp reads them from the source of the component, so they stand there too."""
+    declared = inspect.signature(plan_training.python_func).return_annotation.__annotations__
+    expected = typing.get_type_hints(Outputs)
+    assert declared == {name: typing.get_origin(kind) or kind for name, kind in expected.items()}
+    assert list(declared) == list(expected)
+
+
+@pytest.mark.parametrize("kind", [int, float])
+def test_settings_have_the_types_of_their_fields_after_their_way_through_json(kind):
+    """kfp.local makes each integer a float; Kubeflow writes each float without a fraction as an integer."""
+    config = TrainConfig(recipe="best", epochs=3, warmup_epochs=2.0, learning_rate=3e-4, initial_weights='a "b\\')
+    sent = {
+        name: kind(value) if type(value) in (int, float) and value == int(value) else value
+        for name, value in dataclasses.asdict(config).items()
+    }
+    received = settings_of_plan(json.loads(json.dumps(sent)))
+    assert received == config
+    assert {type(value) for value in vars(received).values()} == {str, int, float, bool}
+    assert all(type(getattr(received, field.name)) is field.type for field in dataclasses.fields(config))
+    with pytest.raises(KeyError):
+        settings_of_plan({"epochs": 3})
 
 
 @pytest.mark.parametrize("name", COMPONENTS)

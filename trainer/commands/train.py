@@ -4,7 +4,16 @@ import argparse
 import shlex
 
 from trainer.artifacts import checkpoints_of
-from trainer.cli import MODEL, Parser, add_settings, output_dir, output_dir_or_address, output_file, settings
+from trainer.cli import (
+    MODEL,
+    Parser,
+    add_settings,
+    flag_of,
+    output_dir,
+    output_dir_or_address,
+    output_file,
+    settings,
+)
 from trainer.config import CACHES, TrainConfig, with_recipe
 
 HELP = "train on a prepared dataset"
@@ -61,7 +70,7 @@ def execute(parsed: argparse.Namespace) -> None:
     from trainer.models.find import find_model
     from trainer.training.start import train_checked
 
-    config = with_recipe(settings(TrainConfig, parsed), bool(parsed.base_model), given=vars(parsed))
+    config = with_recipe(settings(TrainConfig, parsed), bool(parsed.base_model), vars(parsed), named=flag_of)
     checkpoints = parsed.checkpoint_dir or checkpoints_of(parsed.output_dir)
     train_checked(
         config,

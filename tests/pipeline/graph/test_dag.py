@@ -7,7 +7,7 @@ import yaml
 from components import IMAGE
 from pipeline.__main__ import main
 from pipeline.commands.compile import FILES
-from pipeline.graph import compile as compiling
+from pipeline.graph import compiled as compiling
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, TARGET_NAMES, load_environment
 from pipeline.graph.parameters import PARAMETERS

@@ -118,51 +118,24 @@ def test_float32_is_slower_than_bfloat16_if_the_chip_has_both():
 
 
 @pytest.mark.parametrize(
-    ("accelerator", "changes", "message"),
+    ("accelerator", "changes", "named"),
     [
-        (
-            "v5e-4",
-            {"batch_size": 10},
-            "batch_size is 10, which 4 replicas of v5e-4 cannot share; set it to 8 or 12",
-        ),
-        (
-            "v5e-4",
-            {"batch_size": 1},
-            "batch_size is 1, which 4 replicas of v5e-4 cannot share; set it to 4, or to 0",
-        ),
-        (
-            "l4-8",
-            {"batch_size": 104, "images": 99},
-            "batch_size is 104 over 8 replicas, but there are 99 training images; make it smaller",
-        ),
-        ("l4-8", {"images": 5}, "batch_size is 8 over 8 replicas, but there are 5 training images"),
-        (
-            "v5e-1",
-            {"batch_size": 160},
-            r"160 images of 240x320 a chip in bfloat16 take about 16.2 GB, and v5e-1 has 14.4 GB .* at most 141, "
-            "or accumulation to 2",
-        ),
-        ("t4", {"image_size": (4096, 3568)}, "take about 19.2 GB, and t4 has 14.4 GB.*use smaller images"),
-        (
-            "t4",
-            {"precision": "bfloat16"},
-            r"t4 \(NVIDIA T4\) has no bfloat16; set precision to float16 or float32",
-        ),
-        ("l4", {"image_size": (240, 322)}, "image_size is 240x322: .* the nearest size is 240x320"),
-        (
-            "v5e-4",
-            {"location": "europe-west4"},
-            "v5e-4 is not available for training in europe-west4; it is in us-central1, us-east1, us-west1",
-        ),
-        (
-            "l4",
-            {"platform": "local"},
-            "accelerator is 'l4', but a local run trains on this machine; set it to cpu",
-        ),
+        ("v5e-4", {"batch_size": 10}, "batch_size is 10, .*4 replicas of v5e-4.* 8 or 12"),
+        ("v5e-4", {"batch_size": 1}, "batch_size is 1, .* to 4, or to 0"),
+        ("l4", {"batch_size": 4, "accumulation": 3}, "batch_size is 4, .*3 parts each"),
+        ("l4-8", {"batch_size": 104, "images": 99}, "batch_size is 104 .* 99 training images"),
+        ("l4-8", {"images": 5}, "batch_size is 8 .* 5 training images"),
+        ("v5e-1", {"batch_size": 160}, r"16\.2 GB.* 14\.4 GB .* at most 141, or accumulation to 2"),
+        ("t4", {"image_size": (4096, 3568)}, r"19\.2 GB.* 14\.4 GB.*use smaller images"),
+        ("t4", {"precision": "bfloat16"}, "bfloat16; set precision to float16 or float32"),
+        ("l4", {"image_size": (240, 322)}, "image_size is 240x322: .* 240x320"),
+        ("v5e-4", {"location": "europe-west4"}, "v5e-4 .*europe-west4; it is in us-central1"),
+        ("l4", {"platform": "local"}, "accelerator is 'l4', but a local run"),
+        ("cpu", {"platform": "kubeflow", "profile_steps": "10-20"}, "profile_steps is 10-20, .* --logs-dir DIR"),
     ],
 )
-def test_misfit_is_refused_with_numbers_and_a_remedy(accelerator, changes, message):
-    with pytest.raises(UserError, match=message):
+def test_misfit_is_refused_with_numbers_and_a_remedy(accelerator, changes, named):
+    with pytest.raises(UserError, match=named):
         planned(accelerator, **changes)
 
 
@@ -181,8 +154,6 @@ def test_parts_of_a_batch_need_the_memory_of_one_part():
     plan = planned(batch_size=256, accumulation=8)
     assert (plan.batch_size, plan.memory_bytes) == (256, planned(batch_size=32).memory_bytes)
     assert planned(accumulation=4).batch_size == 4 * 32
-    with pytest.raises(UserError, match="batch_size is 4, which 1 replicas of l4, in 3 parts each"):
-        planned(batch_size=4, accumulation=3)
 
 
 def test_kubeflow_has_one_pod_and_its_own_regions():
@@ -191,28 +162,17 @@ def test_kubeflow_has_one_pod_and_its_own_regions():
     planned("v5e-4", location="europe-west4", platform="kubeflow")
 
 
-def test_only_a_run_on_vertex_has_a_folder_for_a_profile():
-    assert planned(profile_steps="10-20").batch_size == 32
-    with pytest.raises(UserError, match=r"profile_steps is 10-20, but only a run on Vertex AI .* --logs-dir DIR"):
-        planned(profile_steps="10-20", platform="kubeflow")
-
-
 def test_timeout_is_longer_than_the_training():
-    assert timeout_of(planned("cpu", batch_size=1), 24) == 24
-    with pytest.raises(UserError, match=r"training takes about 11\.0 h, but timeout_hours is 2; raise it"):
-        timeout_of(planned("cpu", batch_size=1), 2)
-    with pytest.raises(
-        UserError, match="timeout_hours is 200; with provisioning flex-start it must be at most 168"
-    ):
-        timeout_of(planned("l4", {"provisioning": "flex-start"}), 200)
-
-
-def test_default_timeout_is_six_times_the_estimate_and_at_least_three_hours():
     slow, fast = planned("cpu", batch_size=1), planned("l4")
+    assert timeout_of(slow, 24) == 24
     assert timeout_of(slow, 0) == pytest.approx(6 * slow.hours)
     assert fast.hours < 0.5
     assert timeout_of(fast, 0) == 3
     assert "| Timeout | stopped after 3 h" in plan_markdown(fast, timeout_of(fast, 0))
+    with pytest.raises(UserError, match=r"11\.0 h, but timeout_hours is 2"):
+        timeout_of(slow, 2)
+    with pytest.raises(UserError, match="timeout_hours is 200; with provisioning flex-start"):
+        timeout_of(planned("l4", {"provisioning": "flex-start"}), 200)
     with pytest.raises(UserError, match="timeout_hours is 168"):
         timeout_of(planned("l4", epochs=10**5), 0)
 

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from pipeline.__main__ import main
-from pipeline.graph import compile as compiling
+from pipeline.graph import compiled as compiling
 from pipeline.vertex import submit, template
 from tests.vertex import DROP, write_config
 from trainer.errors import UserError

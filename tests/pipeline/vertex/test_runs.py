@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from pipeline.__main__ import main
-from pipeline.graph.titles import titles_of
+from pipeline.graph.compiled import titles_of
 from pipeline.vertex import runs, submit
 from tests.vertex import DROP, NAMES, write_config
 from trainer.errors import UserError

@@ -12,7 +12,7 @@ import yaml
 
 from pipeline import cloud
 from pipeline.__main__ import main
-from pipeline.graph.compile import write_pipeline
+from pipeline.graph.compiled import write_pipeline
 from pipeline.graph.environment import load_environment
 from pipeline.graph.parameters import STEPS
 from pipeline.vertex import runs, submit

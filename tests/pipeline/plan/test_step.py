@@ -1,4 +1,4 @@
-"""What reaches Vertex AI: plans as the real protos, and as the real launcher sends them."""
+"""What Vertex AI and Kubeflow receive of a plan, as the real launcher sends it, and where a step keeps things."""
 
 import json
 
@@ -6,11 +6,13 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.protobuf import json_format
 
-from pipeline.plan.plan import DataSize, make_plan
+from pipeline.plan.plan import DataSize, check_outside_pod, make_plan
 from pipeline.plan.settings import AcceleratorConfig
 from pipeline.plan.step import (
     accelerator_limit,
     accelerator_type,
+    check_places,
+    checkpoint_folder,
     cpu,
     memory,
     node_selector,
@@ -20,9 +22,11 @@ from pipeline.plan.step import (
 from tests.vertex import LOCATION, PROJECT
 from trainer.accelerators import ACCELERATORS
 from trainer.config import TrainConfig
+from trainer.errors import UserError
 
 IMAGE = "us-central1-docker.pkg.dev/proj/msinet/msinet-gpu:v1"
 COMMAND = ["python", "-m", "trainer", "train"]
+RUN, SALT = "0b3a7c52-6a5c-4c39-9d5e-1f1b1f4f8a01", "5d6ff1de-9c0b-4c36-8a0c-7d3c7e9b2a02"
 ARGS = ["--epochs=10", "--base-model=", "--deterministic=True"]
 
 DOCUMENTED = {
@@ -107,26 +111,15 @@ def test_pod_asks_for_its_chips_and_its_node(name, provisioning, resource, limit
     assert node_selector(plan) == selector
 
 
-@pytest.mark.parametrize(
-    ("name", "cores", "gibibytes"),
-    [
-        # GKE reserves 0.06 + 0.01 + 0.01 + 0.01 of 8 cores, and 1 + 0.8 + 0.8 + 0.84 of 30 GiB.
-        ("t4", 6, 24),
-        ("a100-8", 94, 641),
-        ("v5e-1", 22, 41),
-    ],
-)
-def test_pod_asks_for_what_its_node_can_give(name, cores, gibibytes):
-    plan = planned(name)
-    assert (cpu(plan), memory(plan)) == (str(cores), f"{gibibytes}Gi")
-
-
 @pytest.mark.parametrize("name", ACCELERATORS)
-def test_pod_leaves_its_node_a_small_share(name):
+def test_pod_asks_for_what_its_node_can_give(name):
+    """GKE reserves 0.06 + 0.01 + 0.01 + 0.01 of 8 cores, and 1 + 0.8 + 0.8 + 0.84 of 30 GiB."""
     plan = planned(name)
-    row = plan.accelerator
-    assert 0.75 * row.vcpus <= int(cpu(plan)) < row.vcpus
-    assert 0.8 * row.host_memory_gb <= int(memory(plan).removesuffix("Gi")) < row.host_memory_gb
+    cores, gibibytes = int(cpu(plan)), int(memory(plan).removesuffix("Gi"))
+    exact = {"t4": (6, 24), "a100-8": (94, 641), "v5e-1": (22, 41)}
+    assert (cores, gibibytes) == exact.get(name, (cores, gibibytes))
+    assert 0.75 * plan.accelerator.vcpus <= cores < plan.accelerator.vcpus
+    assert 0.8 * plan.accelerator.host_memory_gb <= gibibytes < plan.accelerator.host_memory_gb
 
 
 # === What the launcher sends ===
@@ -184,13 +177,6 @@ def test_launcher_sends_the_documented_machine_of_every_accelerator(launch):
         assert pool["containerSpec"] == {"imageUri": IMAGE, "command": COMMAND, "args": ARGS}
 
 
-@pytest.mark.parametrize(
-    ("provisioning", "strategy"), [("standard", "STANDARD"), ("spot", "SPOT"), ("flex-start", "FLEX_START")]
-)
-def test_launcher_sends_the_strategy(launch, provisioning, strategy):
-    assert launch(planned("a100", provisioning=provisioning))["jobSpec"]["scheduling"]["strategy"] == strategy
-
-
 def test_launcher_sends_the_pools_of_several_machines_in_their_order(launch):
     plan = planned("l4-4", workers=3, provisioning="standard")
     sent = launch(plan, timeout="3600s")
@@ -198,4 +184,63 @@ def test_launcher_sends_the_pools_of_several_machines_in_their_order(launch):
     assert [int(pool["replicaCount"]) for pool in (leader, workers)] == [1, 2]
     assert leader == {**workers, "replicaCount": "1"}
     assert leader["machineSpec"] == documented("l4-4")
-    assert sent["jobSpec"]["scheduling"]["timeout"] == "3600s"
+    assert sent["jobSpec"]["scheduling"] == {"timeout": "3600s", "strategy": "STANDARD"}
+
+
+@pytest.mark.parametrize(("provisioning", "strategy"), [("spot", "SPOT"), ("flex-start", "FLEX_START")])
+def test_launcher_sends_the_strategy(launch, provisioning, strategy):
+    assert launch(planned("a100", provisioning=provisioning))["jobSpec"]["scheduling"]["strategy"] == strategy
+
+
+# === What outlives the machine ===
+
+
+@pytest.mark.parametrize("address", ["", "models", "./models", "/gcs/bucket/models", "/minio"])
+def test_folder_in_the_pod_is_refused(address):
+    with pytest.raises(UserError, match=r"registry is .*lost with the pod; set registry to gs://NAME/FOLDER"):
+        check_places("kubeflow", address, "gs://bucket/state")
+
+
+@pytest.mark.parametrize(
+    "address", ["gs://bucket/models", "vertex://project/us-central1", "/data/models", "/gcsdata"]
+)
+def test_place_outside_the_pod_passes(address):
+    check_outside_pod("registry", address)
+
+
+def test_places_in_a_pod_are_refused_on_kubeflow_alone(tmp_path):
+    check_places("local", "", "")
+    check_places("vertex", "/gcs/bucket/models", str(tmp_path / "checkpoints"))
+    with pytest.raises(UserError, match="checkpoint_dir is 'state', a folder"):
+        check_places("kubeflow", "gs://bucket/models", "state")
+
+
+def test_checkpoints_can_be_written_and_nothing_is_left(tmp_path, bucket):
+    for address in (str(tmp_path / "checkpoints"), f"gs://{bucket.name}/checkpoints"):
+        check_places("kubeflow", "gs://bucket/models", address)
+    assert list((tmp_path / "checkpoints").iterdir()) == list(bucket.list_blobs()) == []
+    (tmp_path / "file").write_text("")
+    for address in (str(tmp_path / "file"), "gs://nobody/state"):
+        with pytest.raises(UserError, match=f"checkpoint_dir is '{address}', where nothing can be written"):
+            check_places("vertex", "", address)
+
+
+def output(run, salt, root="gs://bucket/v2/artifacts"):
+    """The address of a model as Kubeflow's driver makes it."""
+    return f"{root}/msinet/{run}/train-model/{salt}/model"
+
+
+@pytest.mark.parametrize("root", ["gs://bucket/root", "minio://mlpipeline/v2/artifacts", "s3://bucket"])
+def test_checkpoints_on_kubeflow_are_below_their_run(root):
+    """A run that is retried as a whole gets another SALT."""
+    places = [
+        checkpoint_folder("gs://b/state/", "base", output(run, salt, root), "/anywhere/model")
+        for run, salt in [(RUN, SALT), (RUN, RUN), (SALT, SALT)]
+    ]
+    assert places == [f"gs://b/state/{run}/base" for run in (RUN, RUN, SALT)]
+
+
+def test_checkpoints_on_this_machine_are_where_they_are_asked_for(tmp_path):
+    model = str(tmp_path / "model")
+    assert checkpoint_folder("runs/1/checkpoints", "base", model, model) == "runs/1/checkpoints/base"
+    assert checkpoint_folder("", "base", model, model) == f"{model}.checkpoints"
