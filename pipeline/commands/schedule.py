@@ -89,7 +89,6 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
     if parsed.dry_run:
         _announce(plan, parsed.json)
         return 0
-    checks.check_bucket(environment)
     submit.refuse_missing(plan)
     created = schedule.replace(plan, old) if old else schedule.create(plan)
     _describe(environment, created)

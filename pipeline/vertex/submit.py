@@ -23,8 +23,7 @@ from pipeline.plan.plan import TrainingPlan
 from pipeline.registry.address import VERTEX
 from pipeline.registry.versions import OWNER
 from pipeline.vertex import checks, runs, template
-from pipeline.vertex.doctor import needs
-from pipeline.vertex.doctor.questions import MISSING, Api, ask
+from pipeline.vertex.checks import MISSING, Api, Question, ask
 from pipeline.vertex.template import Template
 from trainer import recipes, storage
 from trainer.artifacts import REGISTRY
@@ -197,25 +196,25 @@ def summary(planned: Planned, **first: str) -> list[str]:
 
 
 def refuse_missing(planned: Planned) -> None:
-    """Raise `UserError` if an image or quota is missing for a run of our pipeline; what is unknown passes.
+    """Raise `UserError` if the bucket does not fit the runs, or if an image or quota of our pipeline is missing.
 
-    Without them a run fails only after its data is prepared, when Vertex AI refuses the training job.
+    Without an image or quota a run fails only after its data is prepared, when Vertex AI refuses the training job.
+    What cannot be asked for passes.
     """
-    chosen = Template(planned.job["pipelineSpec"])
-    if chosen.name != NAME:
-        return
-    plans = checks.plans(
-        planned.environment, {**chosen.defaults(), **planned.job["runtimeConfig"]["parameterValues"]}
-    )
-    kinds = dict.fromkeys(("cpu", *(plan.accelerator.image for plan in plans.values())))
-    executors = chosen.spec["deploymentSpec"]["executors"].values()
-    tasks = sorted({each["container"]["image"] for each in executors if IMAGE in str(each.get("container"))})
-    # The names of the images of training jobs follow from those of the tasks.
-    names = [task.replace(IMAGE, f"{IMAGE.removesuffix('cpu')}{kind}") for task in tasks for kind in kinds]
-    api = Api(planned.environment)
-    for finding in ask(
-        [*((name, partial(needs.check_image, api, name)) for name in names), *needs.about_quota(api, plans)]
-    ):
+    environment, chosen = planned.environment, Template(planned.job["pipelineSpec"])
+    api, bucket = Api(environment), storage.split(environment.bucket)[0]
+    questions: list[Question] = [(bucket, partial(checks.check_bucket, api, bucket, True))]
+    if chosen.name == NAME:
+        values = {**chosen.defaults(), **planned.job["runtimeConfig"]["parameterValues"]}
+        plans = checks.plans(environment, values)
+        kinds = dict.fromkeys(("cpu", *(plan.accelerator.image for plan in plans.values())))
+        executors = chosen.spec["deploymentSpec"]["executors"].values()
+        tasks = sorted({each["container"]["image"] for each in executors if IMAGE in str(each.get("container"))})
+        # The names of the images of training jobs follow from those of the tasks.
+        images = [task.replace(IMAGE, f"{IMAGE.removesuffix('cpu')}{kind}") for task in tasks for kind in kinds]
+        questions += [(image, partial(checks.check_image, api, image)) for image in images]
+        questions += checks.about_quota(api, plans)
+    for finding in ask(questions):
         check(finding.state != MISSING, f"{finding.text}: {finding.remedy}")
 
 
