@@ -32,7 +32,6 @@ from trainer.errors import UserError, check, check_choice
 from trainer.models import author
 from trainer.text import format_duration
 
-RUN_ID = r"[a-z][a-z0-9-]{0,127}"
 MOUNTED = f"{storage.MOUNT}/"
 """Vertex AI mounts buckets below this path."""
 REACHABLE = ("gs://", MOUNTED)
@@ -74,7 +73,9 @@ def prepare(
 
     Raises `UserError` for anything that the template, the trainer or Vertex AI would refuse.
     """
-    check(not run or bool(re.fullmatch(RUN_ID, run)), f"job id is {run!r}; use lower-case letters, digits and -")
+    check(
+        not run or bool(re.fullmatch(runs.RUN_ID, run)), f"job id is {run!r}; use lower-case letters, digits and -"
+    )
     job = compose(environment, passed, source, caching)
     name, now = job["pipelineSpec"]["pipelineInfo"]["name"], datetime.datetime.now(datetime.UTC)
     new_id = f"{name}-{now:%Y%m%d%H%M%S}-{secrets.token_hex(2)}"
@@ -160,11 +161,14 @@ class Planned(Protocol):
 
 def estimates(planned: Planned) -> list[str]:
     """One line per training step of our pipeline: its machines, and its estimated time and cost."""
+    return plan_lines(_plans(planned))
+
+
+def _plans(planned: Planned) -> dict[str, TrainingPlan]:
+    """The plan of each training step of our pipeline; none of any other pipeline."""
     chosen = Template(planned.job["pipelineSpec"])
-    if chosen.name != NAME:
-        return []
     values = {**chosen.defaults(), **planned.job["runtimeConfig"]["parameterValues"]}
-    return plan_lines(checks.plans(planned.environment, values))
+    return checks.plans(planned.environment, values) if chosen.name == NAME else {}
 
 
 def plan_lines(plans: Mapping[str, TrainingPlan]) -> list[str]:
@@ -201,14 +205,12 @@ def refuse_missing(planned: Planned) -> None:
     Without an image or quota a run fails only after its data is prepared, when Vertex AI refuses the training job.
     What cannot be asked for passes.
     """
-    environment, chosen = planned.environment, Template(planned.job["pipelineSpec"])
-    api, bucket = Api(environment), storage.split(environment.bucket)[0]
+    spec, plans = planned.job["pipelineSpec"], _plans(planned)
+    api, bucket = Api(planned.environment), storage.split(planned.environment.bucket)[0]
     questions: list[Question] = [(bucket, partial(checks.check_bucket, api, bucket, True))]
-    if chosen.name == NAME:
-        values = {**chosen.defaults(), **planned.job["runtimeConfig"]["parameterValues"]}
-        plans = checks.plans(environment, values)
+    if plans:
         kinds = dict.fromkeys(("cpu", *(plan.accelerator.image for plan in plans.values())))
-        executors = chosen.spec["deploymentSpec"]["executors"].values()
+        executors = spec["deploymentSpec"]["executors"].values()
         tasks = sorted({each["container"]["image"] for each in executors if IMAGE in str(each.get("container"))})
         # The names of the images of training jobs follow from those of the tasks.
         images = [task.replace(IMAGE, f"{IMAGE.removesuffix('cpu')}{kind}") for task in tasks for kind in kinds]

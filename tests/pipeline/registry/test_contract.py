@@ -185,7 +185,7 @@ def test_version_that_does_not_exist_is_named_and_changes_nothing(registry, mode
         for action in ("show", "set-default"):
             with pytest.raises(UserError, match=f"has no version {version}; it has 1 "):
                 command(action, version)
-    for name, version in (("msinet", 5), ("msient", 1)):
-        with pytest.raises(UserError, match=f"{name}' has no version {version}|msient"):
-            registry.set_alias(name, DEFAULT, version)
+    for name, number in (("msinet", 5), ("msient", 1)):
+        with pytest.raises(UserError, match=f"has no version {number}|msient"):
+            registry.set_alias(name, DEFAULT, number)
     assert registry.aliases("msinet") == {DEFAULT: 1}

@@ -96,11 +96,9 @@ def test_lock_that_a_killed_run_has_left_is_taken_over(vertex, registry, model, 
 def test_folder_is_a_savedmodel_with_the_trainers_model_inside(registry, model, bucket):
     add(registry, model)
     folder = "models/msinet/msinet-1/tensorflow.serving/1/"
-    contents = {
-        blob.name.removeprefix(folder): blob.download_as_bytes() for blob in bucket.list_blobs(prefix=folder)
-    }
-    assert {"saved_model.pb", "variables/variables.index", "assets.extra/model.weights.h5"} < contents.keys()
-    version = json.loads(contents["assets.extra/version.json"])
+    names = {blob.name.removeprefix(folder) for blob in bucket.list_blobs(prefix=folder)}
+    assert {"saved_model.pb", "variables/variables.index", "assets.extra/model.weights.h5"} < names
+    version = json.loads(bucket.blob(f"{folder}assets.extra/version.json").download_as_bytes())
     assert version.pop("created").startswith("20")
     assert version == record()
 
@@ -257,7 +255,10 @@ def test_run_that_registers_again_writes_nothing(vertex, registry, model, bucket
 
 
 @pytest.mark.parametrize(("status", "times", "is_repeated"), [(503, ALWAYS, True), (403, 1, False)])
-def test_upload_that_fails_is_repeated_only_if_that_may_help(vertex, registry, model, status, times, is_repeated):
+def test_upload_that_fails_is_repeated_only_if_that_may_help(
+    vertex, registry, model, monkeypatch, status, times, is_repeated
+):
+    monkeypatch.setattr("pipeline.registry.vertex.UPLOAD_S", 0.5)
     vertex.fail(status, times, path="models:upload", message="Permission 'aiplatform.models.upload' denied")
     with pytest.raises(UserError, match=str(status)):
         add(registry, model)
