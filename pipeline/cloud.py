@@ -1,4 +1,4 @@
-"""Access to Vertex AI: clients, the retry rule, explanations of errors, and links to the console."""
+"""Access to Vertex AI: where credentials may go, clients, the retry rule, what errors mean, and console links."""
 
 import re
 import sys
@@ -11,27 +11,11 @@ from trainer import credentials
 from trainer.errors import UserError, check
 from trainer.storage import LOGIN
 
-# MERGED, docstring was: """Addresses that a token may be sent to."""
-
 TRUSTED = (
     r"(?:https://)?(?:[a-z0-9-]+\.)+googleapis\.com(?::443)?/?"
     r"|(?:https?://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/?"
 )
 """Addresses that a token may be sent to."""
-
-
-def check_endpoint(endpoint: str) -> None:
-    """Raise `UserError` unless the address of an API is empty, Google's, or one of this machine.
-
-    Whoever sets the parameters of a run could else have its account's token sent to a server of their own.
-    """
-    check(
-        not endpoint or re.fullmatch(TRUSTED, endpoint) is not None,
-        f"endpoint is {endpoint!r}; credentials are sent only to https://NAME.googleapis.com and to this machine "
-        "(localhost, 127.0.0.1, [::1])",
-    )
-
-
 CONSOLE = "https://console.cloud.google.com/vertex-ai"
 RETRY_S = 150.0
 """How long a request is repeated while the service fails or cannot be reached: twice, if it does not answer."""
@@ -65,6 +49,18 @@ class Place(Protocol):
     @property
     def endpoint(self) -> str:
         """Address of the API; the location's public one if empty."""
+
+
+def check_endpoint(endpoint: str) -> None:
+    """Raise `UserError` unless the address of an API is empty, Google's, or one of this machine.
+
+    Whoever sets the parameters of a run could else have its account's token sent to a server of their own.
+    """
+    check(
+        not endpoint or re.fullmatch(TRUSTED, endpoint) is not None,
+        f"endpoint is {endpoint!r}; credentials are sent only to https://NAME.googleapis.com and to this machine "
+        "(localhost, 127.0.0.1, [::1])",
+    )
 
 
 def address(place: Place, service: str) -> str:

@@ -26,8 +26,8 @@ class Writer:
         self._process.start()
         theirs.close()
 
-    def send(self, run, champion):
-        self._pipe.send((run, champion))
+    def send(self, run, default):
+        self._pipe.send((run, default))
 
     def receive(self):
         """(number, alias) of the version, or what went wrong; None if the process was killed."""
@@ -50,11 +50,11 @@ def _register_as_told(pipe, address, folder):
     pipe.send("ready")
     while True:
         try:
-            run, champion = pipe.recv()
+            run, default = pipe.recv()
         except EOFError:
             return
         try:
-            pipe.send(registry.add(NAME, write_model(folder / run, run), record(run), True, champion))
+            pipe.send(registry.add(NAME, write_model(folder / run, run), record(run), True, default))
         except UserError as error:
             pipe.send(str(error))
 
@@ -89,9 +89,9 @@ def register_at_once(address, folder, rounds, random=None):
     events = {}
     for number in range(rounds):
         runs = [f"run-{number}-{index}" for index in range(2)]
-        champion = registry.aliases(NAME).get(DEFAULT, NO_VERSION)
+        default = registry.aliases(NAME).get(DEFAULT, NO_VERSION)
         for writer, run in zip(writers, runs, strict=True):
-            writer.send(run, champion)
+            writer.send(run, default)
         disturbance = _disturb(writers[0], random) if random else "none"
         outcomes = [writer.receive() for writer in writers]
         if disturbance == "kill":
@@ -102,7 +102,7 @@ def register_at_once(address, folder, rounds, random=None):
         for index, outcome in enumerate(outcomes):
             if outcome is None:
                 events["killed"] = events.get("killed", 0) + 1
-                writers[index].send(runs[index], champion)  # as a pipeline repeats the task
+                writers[index].send(runs[index], default)  # as a pipeline repeats the task
                 outcomes[index] = writers[index].receive()
         events[disturbance] = events.get(disturbance, 0) + 1
         _check_round(registry, runs, outcomes)

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipeline.registry import container
+from pipeline.registry.address import SERVING_PORT, Address
 from tests.images import DOCKERFILE, stages
 from tests.serving_server import Handler, Server
 
@@ -154,14 +154,14 @@ def test_on_vertex_ai_the_model_is_read_where_it_says(tmp_path):
 
 
 def test_version_is_uploaded_with_the_routes_of_the_model_that_is_served(server):
-    uploaded = container.specification("host/repository/msinet-serving:v1", "us-central1")
+    uploaded = Address("proj", "us-central1", serving="host/repository/msinet-serving:v1").container_spec
     name = SERVING.pairs("ENV")["MODEL_NAME"]
     assert uploaded["predict_route"] == f"/v1/models/{name}:predict"
     health = f"http://127.0.0.1:{server.server_port}{uploaded['health_route']}"
     with urllib.request.urlopen(health, timeout=60) as answer:
         assert answer.status == 200
     # AIP_HTTP_PORT is the first of them.
-    assert uploaded["ports"] == [{"container_port": container.PORT}]
+    assert uploaded["ports"] == [{"container_port": SERVING_PORT}]
 
 
 @pytest.mark.parametrize(("model", "healthy"), [("msinet", True), ("other", False)])

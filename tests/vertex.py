@@ -251,7 +251,7 @@ def vertex(bucket, monkeypatch):
     from pipeline import cloud
     from pipeline.registry import vertex as registry
     from pipeline.vertex import runs
-    from tests import vertex_models, vertex_pipelines, vertex_places, vertex_project, vertex_templates  # noqa: F401
+    from tests import vertex_models, vertex_pipelines, vertex_project  # noqa: F401
 
     for module, values in (
         (cloud, {"FIRST_PAUSE_S": 0.001, "LONGEST_PAUSE_S": 0.002, "RETRY_S": 0.5}),

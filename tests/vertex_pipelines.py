@@ -1,10 +1,15 @@
-"""The runs and schedules of tests/vertex.py.
+"""The runs, schedules and templates of tests/vertex.py.
 
 `server.state["script"]` is the course of each run: a list of (state of the run, {task: its state}), one for each
 request for the run; the last one stays. A failed task has ("FAILED", message).
 """
 
+import email.parser
+import email.policy
+import hashlib
 import re
+
+import yaml
 
 from tests.vertex import NAMES, NOW, ApiError, check_labels, matches, operation, page, route
 
@@ -183,3 +188,31 @@ def delete_schedule(server, request, number):
     _schedule(server, number)
     del server.kept("schedules")[number]
     return operation(server, "google.protobuf.Empty", {})
+
+
+# === Templates ===
+
+
+@route("POST", "/templates")
+def upload_template(server, request):
+    head = f"Content-Type: {request.headers['Content-Type']}\r\n\r\n".encode()
+    form = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(head + request.raw)
+    parts = {
+        part.get_param("name", header="content-disposition"): part.get_content() for part in form.iter_parts()
+    }
+    content = parts["content"] if isinstance(parts["content"], bytes) else parts["content"].encode()
+    name = yaml.safe_load(content)["pipelineInfo"]["name"]
+    version = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    server.kept("templates")[version] = content.decode()
+    for tag in filter(None, parts.get("tags", "").strip().split(",")):
+        server.kept("tags")[tag] = version
+    return f"{name}/{version}"
+
+
+@route("GET", r"/templates/msinet/(.+)")
+def download_template(server, request, version):
+    if not version.startswith("sha256:"):
+        raise ApiError(500, "Internal error encountered.")  # what the real one has answered for tags
+    if version not in server.kept("templates"):
+        raise ApiError(404, f"version {version} was not found")
+    return server.kept("templates")[version]

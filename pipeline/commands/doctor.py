@@ -18,9 +18,9 @@ from collections.abc import Sequence
 
 from pipeline.commands.flags import add_environment, add_parameters, passed_parameters
 from pipeline.graph.environment import load_environment
-from pipeline.vertex.doctor import live
-from pipeline.vertex.doctor.examine import Case, examine, make_case
-from pipeline.vertex.doctor.questions import MISSING, OK, UNKNOWN, Api, Finding, lines
+from pipeline.vertex import doctor
+from pipeline.vertex.checks import MISSING, OK, UNKNOWN, Api, Finding
+from pipeline.vertex.doctor import Case, examine, make_case
 from trainer.cli import Parser
 
 HELP = "check what a run on Vertex AI needs: what is there, what is missing, and how to get it"
@@ -46,7 +46,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     for title, findings in examine(case, api):
         seen += _shown(title, findings)
     if parsed.live and _is_wanted(case, parsed.yes):
-        seen += _shown("Job on the accelerator", list(live.try_job(case)))
+        seen += _shown("Job on the accelerator", list(doctor.try_job(case)))
     good, bad, open_ = ([finding.state for finding in seen].count(state) for state in (OK, MISSING, UNKNOWN))
     following = (
         "run the commands above from top to bottom, or let Terraform make what it can (docs/vertex.md), then run "
@@ -59,13 +59,21 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
 
 
 def _shown(title: str, findings: list[Finding]) -> list[Finding]:
-    print(f"{title}\n" + "\n".join(lines(findings)), flush=True)
+    """Print a group; a remedy comes after the first finding that it is for."""
+    print(title)
+    said = {""}
+    for finding in findings:
+        print(f"  {finding.state} {finding.text}")
+        if finding.remedy not in said:
+            print(f"      {finding.remedy}")
+            said.add(finding.remedy)
+    sys.stdout.flush()
     return findings
 
 
 def _is_wanted(case: Case, is_agreed: bool) -> bool:
     """Say what the job costs, and whether the user wants it."""
-    print(f"{live.offer(live.choose(case))}.", flush=True)
+    print(f"{doctor.offer(doctor.choose(case))}.", flush=True)
     if is_agreed:
         return True
     try:

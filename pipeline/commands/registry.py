@@ -37,7 +37,11 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     registry, name = connect(config.registry), config.model_name
     versions = {version.number: version for version in registry.versions(name)}
     aliases = registry.aliases(name)
-    check(bool(versions), f"there is no version of model {name!r} in {config.registry or REGISTRY}")
+    none = (
+        f"there is no version of model {name!r} in {config.registry or REGISTRY}; a run of the pipeline with this "
+        "registry and model_name adds one (`python -m pipeline run`, or `submit` on Vertex AI)"
+    )
+    check(bool(versions) or parsed.action == "list", none)
     # Other commands take NAME@VERSION, and the list prints it.
     chosen = (parsed.version or "").removeprefix(f"{name}@")
     if parsed.action == "show":
@@ -57,7 +61,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.json:
         print(json.dumps([as_json(name, version, aliases) for version in versions.values()], indent=2))
     else:
-        print("\n".join(table(name, versions.values(), aliases)))
+        print("\n".join(table(name, versions.values(), aliases)) if versions else f"T{none[1:]}")
     return 0
 
 

@@ -51,7 +51,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     environment = load_environment(parsed.env)
     checks.check_environment(environment)
     if parsed.action == "list":
-        for entry in schedule.named(environment):
+        for entry in schedule.listed(environment):
             print(_line(entry))
         return 0
     name = parsed.name or f"msinet-{environment.name}"
@@ -61,7 +61,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if parsed.action == "show":
         _show(environment, chosen)
         return 0
-    getattr(schedule, parsed.action)(environment, chosen)
+    schedule.change(environment, chosen, parsed.action)
     done = {"pause": "paused", "resume": "active again", "delete": "deleted; runs that it started continue"}
     print(f"{chosen.display_name} ({schedule.id_of(chosen)}) is {done[parsed.action]}")
     return 0
@@ -89,7 +89,6 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
     if parsed.dry_run:
         _announce(plan, parsed.json)
         return 0
-    checks.check_bucket(environment)
     submit.refuse_missing(plan)
     created = schedule.replace(plan, old) if old else schedule.create(plan)
     _describe(environment, created)

@@ -18,7 +18,12 @@ from pipeline import cloud
 from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
 from pipeline.graph.compiled import titles_of
 from pipeline.graph.environment import load_environment
+<<<<<<< HEAD
 from pipeline.vertex import checks, runs, submit
+=======
+from pipeline.graph.titles import titles_of
+from pipeline.vertex import runs, submit
+>>>>>>> h-vertex
 from trainer.cli import Parser
 from trainer.errors import check
 
@@ -49,10 +54,9 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         return 0
     for line in submit.estimates(submission):
         print(line)
-    # Without a network the request for the bucket is repeated for most of a minute.
+    # Without a network this takes up to half a minute.
     print(f"Checking bucket {environment.bucket}, images and quota ...", file=sys.stderr, flush=True)
     with cloud.advised(f"`python -m pipeline doctor --env {parsed.env}` says what else a run needs"):
-        checks.check_bucket(environment)
         submit.refuse_missing(submission)
         for line in submit.notes(submission):
             print(line)

@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from pipeline.plan.plan import check_platform
 from pipeline.plan.settings import AcceleratorConfig, JobConfig
-from pipeline.registry import container
 from pipeline.registry.address import VERTEX, Address, check_registry
 from trainer import datasets
 from trainer.artifacts import MODEL_NAME
@@ -267,7 +266,7 @@ def validate(values: Mapping[str, Value], platform: str = "", given: Mapping[str
     check_recordings_used([FetchConfig(**data_settings(step, {**DEFAULTS, **values})) for step in steps])
     registry = str(values.get("registry", ""))
     if platform and registry.startswith(VERTEX):
-        container.check_available(Address.at(registry).serving)
+        Address.at(registry).check_serving()
 
 
 def _validate_weights(values: Mapping[str, Value]) -> None:

@@ -1,4 +1,4 @@
-"""A registry in TensorFlow Serving's layout, in a folder or in a bucket: what both do alike.
+"""Registries in TensorFlow Serving's layout: in a folder of this machine or of a mounted volume, or in a bucket.
 
     <root>/<name>/aliases.json              {"default": 3, "challenger": 4}
     <root>/<name>/<version>/                a SavedModel
@@ -40,6 +40,10 @@ Models = Mapping[int, Collection[str]]
 """Number of a version -> names of the files that the trainer reads."""
 DAMAGED = "remove it, then set the default with `python -m pipeline registry set-default VERSION`"
 """Remedy for a file of aliases that cannot be read."""
+LOCK = ".lock"
+"""File in a model's folder that a writer locks."""
+FILE_OF_VERSION = re.compile(r"(\d+)/(.+)")
+"""Path of an object below a model: the version's number, and the file's path in it."""
 
 
 class NumberedRegistry(abc.ABC):
@@ -71,7 +75,7 @@ class NumberedRegistry(abc.ABC):
         model: pathlib.Path,
         record: Mapping[str, Any],
         promote: bool,
-        champion: int,
+        compared_with: int,
         evaluation: pathlib.Path | None = None,
     ) -> tuple[int, str]:
         """Register a model folder; returns the version's number and alias. See `Registry.add`."""
@@ -80,7 +84,7 @@ class NumberedRegistry(abc.ABC):
         def choose(aliases: Mapping[str, int]) -> str:
             # Another run may have moved the default since this model was compared with it.
             default = aliases.get(DEFAULT, NO_VERSION)
-            return DEFAULT if number == default or (promote and default == champion) else CHALLENGER
+            return DEFAULT if number == default or (promote and default == compared_with) else CHALLENGER
 
         with self._locked(name):
             number = self._registered(name, model, record)
@@ -194,14 +198,14 @@ def _is_of_same_run(registered: Mapping[str, Any], record: Mapping[str, Any]) ->
     return is_same_run and registered.get("metrics") == record["metrics"]
 
 
-# MERGED, docstring was: """A model registry in a bucket of Cloud Storage, which several machines may write. A version exists once its VERSION has content. The object is created empty, which claims the number, and gets its content last. So readers never see half a version, and two writers never share a number. What a killed writer left is no version; its number is not used again, and its folder can be removed. """
-
-FILE_OF_VERSION = re.compile(r"(\d+)/(.+)")
-
-
 @dataclasses.dataclass(frozen=True)
 class BucketRegistry(NumberedRegistry):
-    """A registry at a `gs://` address."""
+    """A registry at a `gs://` address, which several machines may write.
+
+    A version exists once its VERSION has content. The object is created empty, which claims the number, and gets
+    its content last. So readers never see half a version, and two writers never share a number. What a killed
+    writer left is no version; its number is not used again, and its folder can be removed.
+    """
 
     root: str
 
@@ -270,8 +274,8 @@ class BucketRegistry(NumberedRegistry):
         number, claim = self._claim(name)
         place = self._place(name, number)
         try:
-            staging.copy(place, model / SAVED_MODEL, files_of(model, evaluation), self._client)
-            content = staging.content({"version": number, **record})
+            staging.copy_version(place, model / SAVED_MODEL, files_of(model, evaluation), self._client)
+            content = staging.record_bytes({"version": number, **record})
             generations.replace(f"{model_at(place)}/{VERSION}", content, claim, self._client)
         except BaseException:
             with suppress(Exception):  # what is left is no version; a complete one is left alone
@@ -308,14 +312,9 @@ class BucketRegistry(NumberedRegistry):
         Folder(f"{self.root}/{name}").check_writable()
 
 
-# MERGED, docstring was: """A model registry in a folder of this machine or of a mounted volume."""
-
-LOCK = ".lock"
-
-
 @dataclasses.dataclass(frozen=True)
 class LocalRegistry(NumberedRegistry):
-    """A registry in a folder."""
+    """A registry in a folder; a lock of its file system keeps writers apart."""
 
     root: pathlib.Path
 

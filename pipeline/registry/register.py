@@ -99,14 +99,14 @@ def compare(
     """
     from trainer.evaluation.evaluate import evaluate
 
-    champion = connect(location).default(name)
+    default = connect(location).default(name)
     folders = artifacts.prepared_by_name(data)
-    evaluation = evaluate(config, model, folders, output, champion.model if champion else None, trained_on, run)
-    return evaluation, champion.number if champion else NO_VERSION
+    evaluation = evaluate(config, model, folders, output, default.model if default else None, trained_on, run)
+    return evaluation, default.number if default else NO_VERSION
 
 
 def register(
-    registry: Registry, name: str, model: str, evaluation: str, champion: int, facts: Mapping[str, Any]
+    registry: Registry, name: str, model: str, evaluation: str, compared_with: int, facts: Mapping[str, Any]
 ) -> tuple[int, str]:
     """Register an evaluated model; returns the number of its version and its alias.
 
@@ -115,7 +115,7 @@ def register(
         name: Name of the model in the registry.
         model: Folder of the trained model.
         evaluation: Folder of its evaluation.
-        champion: Version that the model was compared with, as `compare` returns it.
+        compared_with: Version that the model was compared with, as `compare` returns it.
         facts: The model's `lineage`.
     """
     folder = pathlib.Path(evaluation)
@@ -123,16 +123,16 @@ def register(
     record = {
         "metrics": {dataset: result["models"]["candidate"] for dataset, result in results["datasets"].items()},
         "decided_on": results["decides"],
-        "compared_with": champion,
+        "compared_with": compared_with,
         "reason": results["reason"],
         "lineage": facts,
     }
-    number, alias = registry.add(name, pathlib.Path(model), record, results["promote"], champion, folder)
+    number, alias = registry.add(name, pathlib.Path(model), record, results["promote"], compared_with, folder)
     if results["promote"] and alias != artifacts.DEFAULT:
         current = registry.aliases(name).get(artifacts.DEFAULT)
         print(
-            f"warning: another run has moved the default of model {name!r} from version {champion} to {current} "
-            "since this model was evaluated; compare both, and if this one is better, run "
+            f"warning: another run has moved the default of model {name!r} from version {compared_with} to "
+            f"{current} since this model was evaluated; compare both, and if this one is better, run "
             f"`python -m pipeline registry set-default {number}`"
         )
     return number, alias

@@ -1,11 +1,12 @@
-"""The folder on Cloud Storage of a version in the Vertex AI Model Registry; same layout as in a local registry:
+"""The folder of a version on Cloud Storage, for both registries there. It is laid out as in a local registry:
 
 <artifacts>/1/                 a SavedModel
 <artifacts>/1/assets.extra/    the same model as the trainer reads it, and `version.json`
 
-The artifacts are what the container that serves the version is given: <root>/<name>/<run>/tensorflow.serving.
-TensorFlow Serving reads it from Cloud Storage by itself, and takes nothing but a folder of numbered ones. Google's
-container wants the SavedModel itself: for it, the artifacts are <root>/<name>/<run>, and there is no folder `1`.
+In the Vertex AI Model Registry, the artifacts are what the container that serves the version is given:
+<root>/<name>/<run>/tensorflow.serving. TensorFlow Serving reads it from Cloud Storage by itself, and takes nothing
+but a folder of numbered ones. Google's container wants the SavedModel itself: for it, the artifacts are
+<root>/<name>/<run>, and there is no folder `1`.
 """
 
 import json
@@ -28,7 +29,7 @@ NUMBERED = "tensorflow.serving"
 """Last part of the address of artifacts with a numbered folder; no run's label is like it, since it has a dot."""
 
 
-def root(model: pathlib.Path, configured: str, form: str) -> str:
+def root_of(model: pathlib.Path, configured: str, form: str) -> str:
     """The `gs://` folder of all versions: `configured`, or `STAGING` in the bucket of `model` if that is empty.
 
     Raises `UserError`, which names the address `form` to write, if `model` is not on a mounted bucket either.
@@ -56,16 +57,16 @@ def mounted(place: str) -> pathlib.Path:
     return model_in(MOUNT / place.removeprefix(REMOTE))
 
 
-def write(
+def write_version(
     place: str, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Path], record: Mapping[str, Any]
 ) -> None:
     """Copy a SavedModel, and the files of VERSION_EXTRA by name, to `place`; `version.json` is written last."""
     client = storage.client(write=True)
-    copy(place, saved_model, extras, client)
-    storage.write_object(f"{model_at(place)}/{VERSION}", content(record), client)
+    copy_version(place, saved_model, extras, client)
+    storage.write_object(f"{model_at(place)}/{VERSION}", record_bytes(record), client)
 
 
-def copy(place: str, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Path], client: Any) -> None:
+def copy_version(place: str, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Path], client: Any) -> None:
     """Copy a SavedModel, and the files of VERSION_EXTRA by name, to `place`, by a `storage.client(write=True)`.
 
     The graph is written last: until then a server that watches the folder finds nothing that it could load.
@@ -77,20 +78,20 @@ def copy(place: str, saved_model: pathlib.Path, extras: Mapping[str, pathlib.Pat
         storage.write_object(f"{place}/{name}", files[name], client)
 
 
-def content(record: Mapping[str, Any]) -> bytes:
+def record_bytes(record: Mapping[str, Any]) -> bytes:
     """The content of `version.json`."""
     return (json.dumps(dated(record), indent=2) + "\n").encode()
 
 
-def record(place: str, client: Any) -> dict[str, Any] | None:
+def read_record(place: str, client: Any) -> dict[str, Any] | None:
     """The content of `version.json` at `place`, read by a `storage.client()`; None if there is none."""
     if not place.startswith(REMOTE):
         return None
+    address = f"{model_at(place)}/{VERSION}"
     try:
-        content = storage.read_object(f"{model_at(place)}/{VERSION}", client)
+        content = storage.read_object(address, client)
     except storage.MissingError:
         return None
-    address = f"{model_at(place)}/{VERSION}"
     return dict(parse_json(content, address, f"restore it, or remove {place}", artifacts.Version))
 
 

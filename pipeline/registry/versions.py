@@ -1,4 +1,7 @@
-"""Versions of a model, and the interface of a registry."""
+"""Versions of a model: the interface of a registry, and what a version says about itself.
+
+To programs it says so by the labels of Vertex AI and as JSON, to people by a description and by tables.
+"""
 
 import dataclasses
 import datetime
@@ -14,7 +17,19 @@ from trainer.metric_table import METRICS
 from trainer.text import printable
 
 NO_VERSION = 0
-"""The champion's number if there is no default version yet; versions count from 1."""
+"""Number of the default version if there is none yet; versions count from 1."""
+OWNER = {"managed_by": "msinet-pipelines"}
+"""The label of all that this project makes on Vertex AI."""
+RUN_LABEL = "run"
+"""Key of the label that says which run has made a version."""
+MAX_LABEL = 63
+"""Characters of a key or value of a label: lower-case letters, digits, _ and -; a key begins with a letter."""
+SCORES = ("kld", "cc", "nss")
+"""The metrics in the table of versions."""
+COLUMNS = ("version", "date", "data", *map(str.upper, SCORES), "alias", "place")
+"""The headings of the table of versions."""
+UNKNOWN = "-"
+"""A cell of which nothing is known."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,14 +69,14 @@ class Registry(Protocol):
         model: pathlib.Path,
         record: Mapping[str, Any],
         promote: bool,
-        champion: int,
+        compared_with: int,
         evaluation: pathlib.Path | None = None,
     ) -> tuple[int, str]:
         """Register a model folder and the folder of its evaluation; returns the version's number and its alias.
 
-        The model becomes the default if `promote` is true and the default still is `champion`, the version that
-        it was compared with; otherwise it becomes the challenger. (Vertex AI makes the first version of a model
-        the default in any case.) A model that the same run has registered already gets its alias, but no second
+        The model becomes the default if `promote` is true and the default still is the version that it was
+        compared with; otherwise its alias is `challenger`. (Vertex AI makes the first version of a model the
+        default in any case.) A model that the same run has registered already gets its alias, but no second
         version.
         """
 
@@ -97,31 +112,26 @@ def files_of(model: pathlib.Path, evaluation: pathlib.Path | None) -> dict[str, 
     return files
 
 
-# MERGED, docstring was: """What a registered version says about itself on Vertex AI: labels to find it by, and a description to read."""
-
-MAX_CHARACTERS = 63
-"""Google's limit for keys and values: lower-case letters, digits, _ and -; a key begins with a letter."""
-OWNER = {"managed_by": "msinet-pipelines"}
-RUN = "run"
+# === Labels and description on Vertex AI ===
 
 
 def label(text: str) -> str:
     """`text` as the value of a label, shortened if it is too long."""
-    return re.sub(r"[^a-z0-9_-]", "-", text.lower())[:MAX_CHARACTERS]
+    return re.sub(r"[^a-z0-9_-]", "-", text.lower())[:MAX_LABEL]
 
 
-def of(record: Mapping[str, Any]) -> dict[str, str]:
+def labels_of(record: Mapping[str, Any]) -> dict[str, str]:
     """The labels of a version: its run, code and data."""
     lineage = record["lineage"]
     data = {
         f"data_{step}": f"{facts['dataset']}-{facts['fingerprint']}" for step, facts in lineage["data"].items()
     }
-    values = {RUN: lineage["run"], "code": lineage["code_version"], **data}
+    values = {RUN_LABEL: lineage["run"], "code": lineage["code_version"], **data}
     return {**{key: label(value) for key, value in values.items()}, **OWNER}
 
 
-def describe(record: Mapping[str, Any]) -> str:
-    """The text that people read next to a version: why it got its alias, its origin, and its metrics."""
+def description_of(record: Mapping[str, Any]) -> str:
+    """The text that people read next to a version in the console: its decision, its origin, and its metrics."""
     lineage = record["lineage"]
     data = [f"{step}: {facts['dataset']} from {facts['source']}" for step, facts in lineage["data"].items()]
     metrics = [
@@ -133,20 +143,18 @@ def describe(record: Mapping[str, Any]) -> str:
     return "\n".join([*([notice] if notice else []), record["reason"], origin, *data, *metrics])
 
 
-# MERGED, docstring was: """The versions of a model as text for people, and as JSON for programs."""
-
-COLUMNS = ("version", "date", "data", "KLD", "CC", "NSS", "alias", "place")
-SCORES = ("kld", "cc", "nss")
-"""The metrics of those columns."""
-NUMBERS = ("KLD", "CC", "NSS")
-UNKNOWN = "-"
+# === Tables and JSON ===
 
 
 def table(name: str, versions: Iterable[Version], aliases: Mapping[str, int]) -> list[str]:
     """A line for each version of model `name`, below one of headings. Its last cell, the place, may be long."""
     rows = [COLUMNS, *(_row(name, version, _aliases_of(version, aliases)) for version in versions)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-    return ["  ".join(_cell(*each) for each in zip(COLUMNS, row, widths, strict=True)).rstrip() for row in rows]
+    sides = [">" if column.lower() in SCORES else "<" for column in COLUMNS]
+    cells = (
+        [f"{text:{side}{width}}" for text, side, width in zip(row, sides, widths, strict=True)] for row in rows
+    )
+    return ["  ".join(row).rstrip() for row in cells]
 
 
 def facts(name: str, version: Version, aliases: Mapping[str, int]) -> list[str]:
@@ -176,14 +184,13 @@ def as_json(name: str, version: Version, aliases: Mapping[str, int]) -> dict[str
     return {**about, "place": version.place, **version.record}
 
 
-def _metrics(version: Version) -> dict[str, Mapping[str, float]]:
+def _metrics(version: Version) -> dict[str, dict[str, float]]:
     """Dataset -> metric -> score; another program may have written other metrics, and other values."""
-    metrics = version.record.get("metrics", {})
-    return {dataset: _numbers(scores) for dataset, scores in metrics.items() if isinstance(scores, Mapping)}
-
-
-def _numbers(scores: Mapping[str, Any]) -> dict[str, float]:
-    return {metric: score for metric, score in scores.items() if isinstance(score, (int, float))}
+    return {
+        dataset: {metric: score for metric, score in scores.items() if isinstance(score, (int, float))}
+        for dataset, scores in version.record.get("metrics", {}).items()
+        if isinstance(scores, Mapping)
+    }
 
 
 def _aliases_of(version: Version, aliases: Mapping[str, int]) -> list[str]:
@@ -201,10 +208,6 @@ def _row(name: str, version: Version, aliases: Sequence[str]) -> tuple[str, ...]
         ", ".join(aliases) or UNKNOWN,
         printable(version.place),
     )
-
-
-def _cell(column: str, text: str, width: int) -> str:
-    return f"{text:>{width}}" if column in NUMBERS else f"{text:<{width}}"
 
 
 def _data(step: str, data: Mapping[str, Any]) -> str:

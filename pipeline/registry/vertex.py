@@ -16,9 +16,19 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from pipeline import cloud
-from pipeline.registry import container, staging, versions
+from pipeline.registry import staging
 from pipeline.registry.address import FORM, Address
-from pipeline.registry.versions import NO_VERSION, OWNER, Version, check_model, files_of
+from pipeline.registry.versions import (
+    NO_VERSION,
+    OWNER,
+    RUN_LABEL,
+    Version,
+    check_model,
+    description_of,
+    files_of,
+    label,
+    labels_of,
+)
 from trainer import generations, storage
 from trainer.artifacts import CHALLENGER, DEFAULT, SAVED_MODEL
 from trainer.errors import UserError, check
@@ -88,22 +98,22 @@ class VertexRegistry(Address):
         model: pathlib.Path,
         record: Mapping[str, Any],
         promote: bool,
-        champion: int,
+        compared_with: int,
         evaluation: pathlib.Path | None = None,
     ) -> tuple[int, str]:
         """Register a model folder; returns the version's number and alias. See `Registry.add`."""
         check_model(model)
-        run = versions.label(record["lineage"]["run"])
-        root = f"{staging.root(model, self.staging, FORM)}/{name}"
-        artifacts = staging.artifacts_of(f"{root}/{run}", is_numbered=not container.is_googles(self.serving))
+        run = label(record["lineage"]["run"])
+        root = f"{staging.root_of(model, self.staging, FORM)}/{name}"
+        artifacts = staging.artifacts_of(f"{root}/{run}", is_numbered=not self.is_served_by_google)
 
         def find() -> Any:
             """The version that this run has registered already; None if there is none."""
-            return next((entry for entry in self._entries(name) if entry.labels.get(versions.RUN) == run), None)
+            return next((entry for entry in self._entries(name) if entry.labels.get(RUN_LABEL) == run), None)
 
         def find_or_upload() -> Any:
             try:
-                return find() or self._upload(name, artifacts, record, promote, champion)
+                return find() or self._upload(name, artifacts, record, promote, compared_with)
             except cloud.transient():
                 time.sleep(SETTLED_S)
                 raise
@@ -111,8 +121,8 @@ class VertexRegistry(Address):
         with cloud.reported_errors():
             entry = cloud.retried(find)
             if entry is None:
-                container.warn(self.serving)
-                staging.write(
+                self.warn_of_end()
+                staging.write_version(
                     staging.place_of(artifacts), model / SAVED_MODEL, files_of(model, evaluation), record
                 )
                 # Two runs that end together would each find no model and make one, or no new default and be it.
@@ -141,7 +151,7 @@ class VertexRegistry(Address):
 
         Whether a model may be uploaded shows only when one is.
         """
-        container.check_available(self.serving)
+        self.check_serving()
         if self.staging:
             Folder(f"{self.staging.rstrip('/')}/{name}").check_writable()
         self._default(name)
@@ -174,18 +184,20 @@ class VertexRegistry(Address):
         versions = client.list_model_versions(name=names, timeout=cloud.TIMEOUT_S)
         return sorted(versions, key=lambda entry: int(entry.version_id))
 
-    def _upload(self, name: str, artifacts: str, record: Mapping[str, Any], promote: bool, champion: int) -> Any:
+    def _upload(
+        self, name: str, artifacts: str, record: Mapping[str, Any], promote: bool, compared_with: int
+    ) -> Any:
         entries = self._entries(name)
         # Another run may have moved the default after this model was compared with it.
-        is_better = promote and _aliases(entries).get(DEFAULT, NO_VERSION) == champion
+        is_better = promote and _aliases(entries).get(DEFAULT, NO_VERSION) == compared_with
         # Vertex AI gives the first version of a model the alias `default` in any case.
         model = {
             "display_name": name,
             "artifact_uri": artifacts,
-            "container_spec": container.specification(self.serving, self.location),
+            "container_spec": self.container_spec,
             "version_aliases": [DEFAULT if is_better else CHALLENGER],
-            "version_description": versions.describe(record),
-            "labels": versions.of(record),
+            "version_description": description_of(record),
+            "labels": labels_of(record),
         }
         request = {"parent": cloud.parent_of(self), "model": model}
         if entries:
@@ -271,7 +283,7 @@ def _record(entry: Any, client: Any) -> dict[str, Any]:
     """The record in a version's folder, or what the API says about a version that is not ours."""
     created = entry.version_create_time.isoformat(timespec="seconds")
     described = {"created": created, "description": entry.version_description}
-    return {"version": int(entry.version_id), **(staging.record(_place(entry), client) or described)}
+    return {"version": int(entry.version_id), **(staging.read_record(_place(entry), client) or described)}
 
 
 def _place(entry: Any) -> str:

@@ -1,7 +1,18 @@
-"""Checks before anything is sent to Vertex AI: the environment is complete and consistent."""
+"""Checks before anything is sent to Vertex AI.
 
+The environment must be complete and consistent, and each training step must fit its machines. Google's REST APIs
+say which APIs, buckets, data, images and quota a run lacks: many questions are asked at the same time, and none of
+them changes anything.
+"""
+
+import dataclasses
+import math
 import re
-from collections.abc import Iterable, Mapping
+import urllib.parse
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
 from pipeline import cloud
 from pipeline.graph.environment import Environment
@@ -11,6 +22,7 @@ from pipeline.plan.settings import LABEL, AcceleratorConfig, JobConfig
 from trainer import storage
 from trainer.config import FetchConfig, TrainConfig, with_recipe
 from trainer.errors import UserError, check
+from trainer.names import is_archive
 
 REGION = r"[a-z]+-[a-z]+[0-9]+"
 TAG = r"[\w][\w.-]{0,127}"
@@ -36,6 +48,23 @@ DUAL_REGIONS = {
     "NAM4": ("us-central1", "us-east1"),
 }
 """Predefined dual-regions (Cloud Storage: Bucket locations); buckets in other dual-regions list their regions."""
+OK, MISSING, UNKNOWN = "✓", "✗", "?"
+TIMEOUT_S = 15.0
+"""Time limit for the connection and for each pause of a reply; twice that for the whole request."""
+THREADS = 8
+"""Number of questions at the same time."""
+APIS = (
+    *("aiplatform", "artifactregistry", "cloudbuild", "cloudresourcemanager", "compute", "iam"),
+    *("iamcredentials", "logging", "storage"),
+)
+"""The APIs that infra/apis.tf enables."""
+REPOSITORY = r"(?:https://)?([a-z0-9-]+)-(?:docker|kfp)\.pkg\.dev/([^/]+)/([^/]+)(?:/(.+))?"
+"""Location, project and name of a repository of Artifact Registry, and what follows them in an address."""
+LISTED = 100
+"""Objects whose names begin with a source's: enough to find one of its own among others."""
+VERTEX = "aiplatform.googleapis.com"
+METRIC = "custom_model_training_"
+"""Prefix of the names of the quotas of training, after the service and a slash."""
 
 
 def check_environment(environment: Environment) -> None:
@@ -75,26 +104,130 @@ def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, Tr
     return made
 
 
-def check_bucket(environment: Environment) -> None:
-    """Raise `UserError` unless the bucket exists and stores its data in the region of the runs."""
-    from google.api_core.exceptions import NotFound
+# === Questions to Google's APIs ===
 
-    name = environment.bucket.removeprefix("gs://").partition("/")[0]
-    with cloud.reported_errors(f"bucket gs://{name}"):
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One thing that a run needs."""
+
+    state: str
+    """OK, MISSING, or UNKNOWN if it could not be asked."""
+    text: str
+    remedy: str = ""
+    """A command or a link that provides what is missing, or that shows what is unknown."""
+
+
+Question = tuple[str, Callable[[], Finding]]
+"""What is asked for, and the function that asks."""
+
+
+class UnansweredError(Exception):
+    """A request without the answer that it asked for; the message says why.
+
+    Attributes:
+        status: HTTP status of the reply; 0 if there was none.
+        remedy: The command that turns the API on, if it is off.
+    """
+
+    def __init__(self, status: int, reason: str, remedy: str = "") -> None:
+        super().__init__(reason)
+        self.status, self.remedy = status, remedy
+
+
+class Api:
+    """Google's APIs, asked with this machine's credentials. The methods raise `UnansweredError`."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.session = cloud.session(environment)
+
+    def get(self, service: str, path: str, **query: Any) -> dict[str, Any]:
+        """The reply to a GET of `path`, such as `v1/projects/my-project`."""
+        return self.send("GET", service, path, params=query)
+
+    def find(self, service: str, path: str, **query: Any) -> dict[str, Any] | None:
+        """The reply to a GET of `path`; None if nothing exists there."""
         try:
-            # `storage.explained` would name another role: that for reading objects, not for reading a bucket.
-            bucket = storage.client().get_bucket(name, timeout=cloud.TIMEOUT_S, retry=storage.retry())
-        except NotFound:
-            raise UserError(
-                f"bucket gs://{name} does not exist; create it with `gcloud storage buckets create gs://{name} "
-                f"--location={environment.location}`"
-            ) from None
-    place = str(bucket.location)
-    check(
-        bucket_fits(place, bucket.data_locations or (), environment.location),
-        f"bucket gs://{name} is in {place.lower()}, but runs are in {environment.location}; use a bucket "
-        "there, or set location to the bucket's",
-    )
+            return self.get(service, path, **query)
+        except UnansweredError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def send(self, method: str, service: str, path: str, **content: Any) -> dict[str, Any]:
+        """The reply to a request of `path`; `content` is `params` or `json`, as the library requests has them."""
+        import requests  # type: ignore[import-untyped]
+        from google.auth.exceptions import GoogleAuthError
+
+        url = f"{cloud.address(self.environment, service)}/{path}"
+        try:
+            reply = self.session.request(method, url, timeout=TIMEOUT_S, max_allowed_time=2 * TIMEOUT_S, **content)
+            answer = dict(reply.json())
+        except (requests.RequestException, GoogleAuthError, TypeError, ValueError) as error:  # also a proxy's page
+            raise UnansweredError(0, cloud.explain(error)) from None
+        if reply.ok:
+            return answer
+        message = str(answer.get("error", {}).get("message", reply.reason))
+        if api := cloud.disabled_api(message):
+            command = f"gcloud services enable {api} --project={self.environment.project}"
+            raise UnansweredError(
+                reply.status_code, f"the API {api} is off, or was turned on only minutes ago", command
+            )
+        raise UnansweredError(reply.status_code, cloud.explain_status(reply.status_code, message))
+
+
+def ask(questions: Iterable[Question]) -> list[Finding]:
+    """The findings of all questions in their order; a subject whose question has no answer is unknown."""
+    with ThreadPoolExecutor(THREADS) as pool:
+        return list(pool.map(_answer, questions))
+
+
+def _answer(question: Question) -> Finding:
+    subject, asked = question
+    try:
+        return asked()
+    except UnansweredError as error:
+        return Finding(UNKNOWN, f"{subject}: {error}", error.remedy)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return Finding(UNKNOWN, f"{subject}: the reply is not as Google documents it ({cloud.brief(error)})")
+
+
+def quoted(name: str) -> str:
+    """A name as one segment of a path."""
+    return urllib.parse.quote(name, safe="")
+
+
+# === What a run needs on Google Cloud ===
+
+
+def check_apis(api: Api) -> Finding:
+    """Whether the APIs are on, by one request."""
+    project = api.environment.project
+    services = [f"{each}.googleapis.com" for each in APIS]
+    names = [f"projects/{project}/services/{each}" for each in services]
+    answer = api.get("serviceusage", f"v1/projects/{project}/services:batchGet", names=names)
+    on = {each["name"].rpartition("/")[2] for each in answer["services"] if each["state"] == "ENABLED"}
+    if off := [each for each in services if each not in on]:
+        command = f"gcloud services enable {' '.join(off)} --project={project}"
+        return Finding(MISSING, f"APIs that are off: {', '.join(off)}", command)
+    return Finding(OK, f"all {len(services)} APIs are on")
+
+
+def check_bucket(api: Api, name: str, is_written: bool) -> Finding:
+    """Whether a bucket exists, and is in the region of the runs if they write to it."""
+    location, project = api.environment.location, api.environment.project
+    found = api.find("storage", f"storage/v1/b/{quoted(name)}")
+    if found is None:
+        command = f"gcloud storage buckets create gs://{name} --location={location} --project={project}"
+        return Finding(MISSING, f"bucket gs://{name} does not exist", f"{command} --uniform-bucket-level-access")
+    place = str(found["location"])
+    regions = found.get("customPlacementConfig", {}).get("dataLocations", ())
+    text = f"bucket gs://{name} is in {place.lower()}"
+    if not is_written or bucket_fits(place, regions, location):
+        return Finding(OK, text)
+    remedy = f"set bucket to one in {location}, or location to the bucket's region"
+    return Finding(MISSING, f"{text}, but runs are in {location}", remedy)
 
 
 def bucket_fits(place: str, regions: Iterable[str], location: str) -> bool:
@@ -106,3 +239,73 @@ def bucket_fits(place: str, regions: Iterable[str], location: str) -> bool:
     if place in CONTINENTS and not regions:
         return location.startswith(CONTINENTS[place])
     return location in {*map(str.lower, regions), *DUAL_REGIONS.get(place, ()), place.lower()}
+
+
+def check_source(api: Api, parameter: str, address: str) -> Finding:
+    """Whether there is something at a `gs://` address that a run reads; `parameter` names it."""
+    bucket, path = storage.split(address)
+    objects = f"storage/v1/b/{quoted(bucket)}/o"
+    if is_archive(path):
+        # Reading one object takes fewer rights than listing a bucket, and the public dataset is one object.
+        names = [path] if api.find("storage", f"{objects}/{quoted(path)}", fields="name") is not None else []
+        upload = f"ARCHIVE {address}"
+    else:
+        listing = api.find("storage", objects, prefix=path, maxResults=LISTED, fields="items(name)") or {}
+        names = [item["name"] for item in listing.get("items", ())]
+        upload = f"FOLDER {address} -r"
+    if any(not path or name == path or name.startswith(f"{path}/") for name in names):
+        return Finding(OK, f"{parameter} {address} is there")
+    return Finding(MISSING, f"{parameter} {address}: there is nothing", f"gcloud storage cp {upload}")
+
+
+def check_image(api: Api, image: str) -> Finding:
+    """Whether the image of a full name, with its tag, exists."""
+    address, _, tag = image.rpartition(":")
+    parts = re.fullmatch(REPOSITORY, address)
+    if parts is None:
+        return Finding(UNKNOWN, f"image {image} is not in Artifact Registry, so this cannot ask for it")
+    location, project, repository, package = parts.groups()
+    path = f"v1/projects/{project}/locations/{location}/repositories/{repository}/packages/{quoted(package)}"
+    if api.find("artifactregistry", f"{path}/tags/{quoted(tag)}") is None:
+        return Finding(MISSING, f"image {image} does not exist", f"make images ENV={api.environment.name}")
+    return Finding(OK, f"image {image} exists")
+
+
+def about_quota(api: Api, plans: Mapping[str, TrainingPlan]) -> Iterator[Question]:
+    """A question for each quota that the plans take: the most of one step, since steps run one after another."""
+    most: dict[str, int] = {}
+    for plan in plans.values():
+        for name, count in plan.accelerator.quotas(plan.machines.provisioning).items():
+            most[METRIC + name] = max(most.get(METRIC + name, 0), count * plan.machines.workers)
+    for metric, count in most.items():
+        yield f"quota {metric}", partial(check_quota, api, metric, count)
+
+
+def check_quota(api: Api, metric: str, count: int) -> Finding:
+    """Whether the project's limit of a metric in the region is `count` at least."""
+    location, project = api.environment.location, api.environment.project
+    link = f"https://console.cloud.google.com/iam-admin/quotas?project={project}&metric={VERTEX}/{metric}"
+    subject = f"quota {metric} in {location}"
+    path = f"v1beta1/projects/{project}/services/{VERTEX}/consumerQuotaMetrics/{VERTEX}%2F{metric}"
+    limit = _limit(api.find("serviceusage", path, view="FULL") or {}, location)
+    if limit is None:
+        return Finding(UNKNOWN, f"{subject}: Google names no limit; the plan takes {count}", link)
+    if limit < count:
+        text = f"{subject} is {limit:g}, but the plan takes {count}; ask for more, which takes hours or days"
+        return Finding(MISSING, text, link)
+    return Finding(
+        OK, f"{subject} is {'unlimited' if limit == math.inf else f'{limit:g}'}, the plan takes {count}"
+    )
+
+
+def _limit(metric: Mapping[str, Any], location: str) -> float | None:
+    """The least effective limit in a region, from its own bucket, or else from the bucket for all regions.
+
+    Service Usage API v1beta1: ConsumerQuotaMetric. Replies leave out numbers that are 0; -1 is infinite.
+    """
+    limits = []
+    for limit in metric.get("consumerQuotaLimits", ()):
+        buckets = {each.get("dimensions", {}).get("region", ""): each for each in limit.get("quotaBuckets", ())}
+        if buckets:
+            limits.append(int(buckets.get(location, buckets.get("", {})).get("effectiveLimit", 0)))
+    return min((math.inf if limit < 0 else limit for limit in limits), default=None)

@@ -9,9 +9,16 @@ from typing import Any
 from pipeline import cloud
 from pipeline.graph.compiled import titles_of
 from pipeline.graph.environment import Environment
+<<<<<<< HEAD
 from trainer.errors import UserError
+=======
+from pipeline.graph.titles import titles_of
+from trainer.errors import check
+>>>>>>> h-vertex
 from trainer.text import format_duration
 
+RUN_ID = r"[a-z][a-z0-9-]{0,127}"
+"""Form of the id of a run."""
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
 STATUSES = {SUCCEEDED: 0, FAILED: 1, CANCELLED: 2}
 """The final states of a run -> the exit status."""
@@ -37,8 +44,9 @@ def service_of(environment: Environment) -> Any:
 
 def find(environment: Environment, run: str) -> Any:
     """The run with this id. Raises `UserError` if there is none, or if `run` does not have the form of an id."""
-    if not re.fullmatch(r"[a-z][a-z0-9-]{0,127}", run):
-        raise UserError(f"run {run!r} is not a run id; `python -m pipeline runs list` lists them")
+    check(
+        bool(re.fullmatch(RUN_ID, run)), f"run {run!r} is not a run id; `python -m pipeline runs list` lists them"
+    )
     with cloud.reported_errors():
         return cloud.retried(lambda: read(service_of(environment), environment, run))
 
@@ -59,7 +67,7 @@ def latest(environment: Environment, pipeline: str, limit: int) -> list[Any]:
 
 
 def active(environment: Environment, pipeline: str) -> list[Any]:
-    """The runs among the latest ones of a pipeline that have not ended, newest first, with only `LISTED`."""
+    """The runs among the `SEARCHED` latest ones of a pipeline that have not ended, newest first."""
     return [run for run in latest(environment, pipeline, SEARCHED) if state_of(run) not in STATUSES]
 
 
@@ -90,8 +98,7 @@ def _list(environment: Environment, expression: str, limit: int) -> list[Any]:
 def cancel(environment: Environment, run: str) -> None:
     """Request that a run ends; its tasks stop within minutes. Raises `UserError` if it has ended."""
     state = state_of(find(environment, run))
-    if state in STATUSES:
-        raise UserError(f"run {run} has already ended ({state}); there is nothing to cancel")
+    check(state not in STATUSES, f"run {run} has already ended ({state}); there is nothing to cancel")
     service = service_of(environment)
     with cloud.reported_errors():
         cloud.retried(lambda: service.cancel_pipeline_job(name=name_of(environment, run), timeout=cloud.TIMEOUT_S))
@@ -158,16 +165,11 @@ def titles_of_job(job: Any) -> dict[str, str]:
     return titles_of(_json(job)["pipelineSpec"])
 
 
-def parameters_of(job: Any) -> dict[str, Any]:
-    """The parameters of a run, by name."""
-    return dict(_json(job)["runtimeConfig"].get("parameterValues", {}))
-
-
 def parameter_lines(job: Any) -> list[str]:
     """A line for each parameter of a run. The API returns every number as a float."""
     return [
         f"  {name} = {value:g}" if isinstance(value, float) else f"  {name} = {value}"
-        for name, value in sorted(parameters_of(job).items())
+        for name, value in sorted(_json(job)["runtimeConfig"].get("parameterValues", {}).items())
     ]
 
 

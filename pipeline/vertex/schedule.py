@@ -20,6 +20,8 @@ from pipeline.vertex.submit import compose
 from trainer.errors import UserError, check, nearest
 
 ACTIVE, PAUSED, DELETED = "active", "paused", ""
+ACTIONS = {"pause": PAUSED, "resume": ACTIVE, "delete": DELETED}
+"""A change of a schedule -> the state that it leads to."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,13 +47,7 @@ def timing(expression: str, zone: str, start: str = "", end: str = "") -> Timing
     Raises `UserError` if the zone is unknown, or a time is malformed or over.
     """
     place = time_zone(zone)
-    result = Timing(" ".join(expression.split()), zone, _moment("start", start, place), _moment("end", end, place))
-    if result.start and result.end:
-        check(
-            result.start < result.end,
-            f"end is {result.end}, which is before start ({result.start}); use a later time",
-        )
-    return result
+    return Timing(" ".join(expression.split()), zone, _moment("start", start, place), _moment("end", end, place))
 
 
 def time_zone(name: str) -> zoneinfo.ZoneInfo:
@@ -59,10 +55,7 @@ def time_zone(name: str) -> zoneinfo.ZoneInfo:
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        hint = nearest(name, zoneinfo.available_timezones())
-        raise UserError(
-            f"unknown time zone {name!r}{hint or '; write one such as Europe/London or UTC'}"
-        ) from None
+        raise UserError(f"unknown time zone {name!r}{nearest(name, zoneinfo.available_timezones())}") from None
 
 
 def _moment(name: str, text: str, place: zoneinfo.ZoneInfo) -> datetime.datetime | None:
@@ -120,10 +113,6 @@ def prepare(
     caching: str = "as-compiled",
 ) -> SchedulePlan:
     """The schedule to create; parameters, template, caching and errors are as in `submit.prepare`."""
-    check(
-        bool(re.fullmatch(r"[^\s\"\\][^\"\\]{0,127}", name)),
-        f"name is {name!r}; use 1 to 128 characters other than quotes and backslashes",
-    )
     return SchedulePlan(environment, name, when, compose(environment, passed, source, caching))
 
 
@@ -134,26 +123,20 @@ def service_of(environment: Environment) -> Any:
     return cloud.client(ScheduleServiceClient, environment)
 
 
-def named(environment: Environment, name: str = "") -> list[Any]:
-    """The schedules with this name, oldest first; all schedules of pipeline runs if `name` is empty."""
-    with cloud.reported_errors():
-        return cloud.retried(lambda: _list(environment, name))
-
-
-def _list(environment: Environment, name: str) -> list[Any]:
+def listed(environment: Environment) -> list[Any]:
+    """All schedules of pipeline runs in the project and location, oldest first."""
     from google.cloud.aiplatform_v1 import ListSchedulesRequest
 
-    expression = f'display_name="{name}"' if name else ""
-    request = ListSchedulesRequest(parent=cloud.parent_of(environment), filter=expression, order_by="create_time")
-    schedules = service_of(environment).list_schedules(request, timeout=cloud.TIMEOUT_S)
+    request = ListSchedulesRequest(parent=cloud.parent_of(environment), order_by="create_time")
+    with cloud.reported_errors():
+        service = service_of(environment)
+        schedules = cloud.retried(lambda: list(service.list_schedules(request, timeout=cloud.TIMEOUT_S)))
     return [schedule for schedule in schedules if schedule.create_pipeline_job_request.parent]
 
 
 def find(environment: Environment, name_or_id: str) -> Any:
     """The schedule with this name or id. Raises `UserError` unless there is exactly one."""
-    schedules = named(environment, name_or_id)
-    if not schedules and name_or_id.isdecimal():
-        schedules = [schedule for schedule in named(environment) if id_of(schedule) == name_or_id]
+    schedules = [each for each in listed(environment) if name_or_id in (each.display_name, id_of(each))]
     check(bool(schedules), f"there is no schedule {name_or_id!r}; `python -m pipeline schedule list` lists them")
     ids = ", ".join(map(id_of, schedules))
     check(
@@ -192,7 +175,7 @@ def future_limits(schedule: Any) -> dict[str, str]:
 def create(plan: SchedulePlan) -> Any:
     """Create a schedule and return it. Raises `UserError` if there is one with its name."""
     check(
-        not named(plan.environment, plan.name),
+        not any(schedule.display_name == plan.name for schedule in listed(plan.environment)),
         f"schedule {plan.name!r} already exists, and runs of two schedules could overlap; change it with "
         "`python -m pipeline schedule replace`, or choose another --name",
     )
@@ -207,9 +190,9 @@ def replace(plan: SchedulePlan, old: Any, say: Callable[[str], None] = print) ->
     new = _create(plan)
     try:
         if runs.state_of(old) == PAUSED:
-            pause(plan.environment, new)
+            change(plan.environment, new, "pause")
             new = find(plan.environment, id_of(new))
-        delete(plan.environment, old)
+        change(plan.environment, old, "delete")
     except UserError as error:
         raise UserError(
             f"both the new schedule {id_of(new)} and the old one {id_of(old)} exist ({error}); delete one with "
@@ -241,39 +224,23 @@ def _create(plan: SchedulePlan) -> Any:
             ) from None
 
 
-def pause(environment: Environment, schedule: Any) -> None:
-    """Start no more runs until `resume`; unfinished runs continue."""
+def change(environment: Environment, schedule: Any, action: str) -> None:
+    """Pause, resume or delete a schedule, as one of `ACTIONS`; do nothing if that is done already.
+
+    Runs that it has started continue. A schedule that is resumed does not make up for missed runs.
+    """
     service = service_of(environment)
-    _bring_to(
-        PAUSED, environment, schedule, lambda: service.pause_schedule(name=schedule.name, timeout=cloud.TIMEOUT_S)
-    )
-
-
-def resume(environment: Environment, schedule: Any) -> None:
-    """Start runs again, from the next scheduled time; missed runs are not made up for."""
-    service = service_of(environment)
-    request = {"name": schedule.name, "catch_up": False}
-    _bring_to(
-        ACTIVE, environment, schedule, lambda: service.resume_schedule(request=request, timeout=cloud.TIMEOUT_S)
-    )
-
-
-def delete(environment: Environment, schedule: Any) -> None:
-    """Delete a schedule; runs that it started continue."""
-    service = service_of(environment)
-
-    def call() -> None:
-        service.delete_schedule(name=schedule.name, timeout=cloud.TIMEOUT_S).result(cloud.TIMEOUT_S)
-
-    _bring_to(DELETED, environment, schedule, call)
-
-
-def _bring_to(state: str, environment: Environment, schedule: Any, call: Callable[[], Any]) -> None:
-    """Bring a schedule to `state` with `call`; do nothing if it is in that state already."""
 
     def attempt() -> None:
-        if _state(environment, schedule) != state:
-            call()
+        if _state(environment, schedule) == ACTIONS[action]:
+            return
+        if action == "pause":
+            service.pause_schedule(name=schedule.name, timeout=cloud.TIMEOUT_S)
+        elif action == "resume":
+            request = {"name": schedule.name, "catch_up": False}
+            service.resume_schedule(request=request, timeout=cloud.TIMEOUT_S)
+        else:
+            service.delete_schedule(name=schedule.name, timeout=cloud.TIMEOUT_S).result(cloud.TIMEOUT_S)
 
     with cloud.reported_errors(f"schedule {schedule.display_name!r}"):
         cloud.retried(attempt)

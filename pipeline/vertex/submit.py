@@ -22,8 +22,7 @@ from pipeline.plan.plan import TrainingPlan
 from pipeline.registry.address import VERTEX
 from pipeline.registry.versions import OWNER
 from pipeline.vertex import checks, runs, template
-from pipeline.vertex.doctor import needs
-from pipeline.vertex.doctor.questions import MISSING, Api, ask
+from pipeline.vertex.checks import MISSING, Api, Question, ask
 from pipeline.vertex.template import Template
 from trainer import recipes, storage
 from trainer.artifacts import REGISTRY
@@ -32,7 +31,6 @@ from trainer.errors import UserError, check, check_choice
 from trainer.models import author
 from trainer.text import format_duration
 
-RUN_ID = r"[a-z][a-z0-9-]{0,127}"
 MOUNTED = f"{storage.MOUNT}/"
 """Vertex AI mounts buckets below this path."""
 REACHABLE = ("gs://", MOUNTED)
@@ -74,7 +72,9 @@ def prepare(
 
     Raises `UserError` for anything that the template, the trainer or Vertex AI would refuse.
     """
-    check(not run or bool(re.fullmatch(RUN_ID, run)), f"job id is {run!r}; use lower-case letters, digits and -")
+    check(
+        not run or bool(re.fullmatch(runs.RUN_ID, run)), f"job id is {run!r}; use lower-case letters, digits and -"
+    )
     job = compose(environment, passed, source, caching)
     name, now = job["pipelineSpec"]["pipelineInfo"]["name"], datetime.datetime.now(datetime.UTC)
     new_id = f"{name}-{now:%Y%m%d%H%M%S}-{secrets.token_hex(2)}"
@@ -160,11 +160,19 @@ class Planned(Protocol):
 
 def estimates(planned: Planned) -> list[str]:
     """One line per training step of our pipeline: its machines, and its estimated time and cost."""
+    return plan_lines(_plans(planned))
+
+
+def _plans(planned: Planned) -> dict[str, TrainingPlan]:
+    """The plan of each training step of our pipeline; none of any other pipeline."""
     chosen = Template(planned.job["pipelineSpec"])
+<<<<<<< HEAD
     if chosen.name != PIPELINE_NAME:
         return []
+=======
+>>>>>>> h-vertex
     values = {**chosen.defaults(), **planned.job["runtimeConfig"]["parameterValues"]}
-    return plan_lines(checks.plans(planned.environment, values))
+    return checks.plans(planned.environment, values) if chosen.name == NAME else {}
 
 
 def plan_lines(plans: Mapping[str, TrainingPlan]) -> list[str]:
@@ -196,10 +204,12 @@ def summary(planned: Planned, **first: str) -> list[str]:
 
 
 def refuse_missing(planned: Planned) -> None:
-    """Raise `UserError` if an image or quota is missing for a run of our pipeline; what is unknown passes.
+    """Raise `UserError` if the bucket does not fit the runs, or if an image or quota of our pipeline is missing.
 
-    Without them a run fails only after its data is prepared, when Vertex AI refuses the training job.
+    Without an image or quota a run fails only after its data is prepared, when Vertex AI refuses the training job.
+    What cannot be asked for passes.
     """
+<<<<<<< HEAD
     chosen = Template(planned.job["pipelineSpec"])
     if chosen.name != PIPELINE_NAME:
         return
@@ -215,6 +225,20 @@ def refuse_missing(planned: Planned) -> None:
     for finding in ask(
         [*((name, partial(needs.check_image, api, name)) for name in names), *needs.about_quota(api, plans)]
     ):
+=======
+    spec, plans = planned.job["pipelineSpec"], _plans(planned)
+    api, bucket = Api(planned.environment), storage.split(planned.environment.bucket)[0]
+    questions: list[Question] = [(bucket, partial(checks.check_bucket, api, bucket, True))]
+    if plans:
+        kinds = dict.fromkeys(("cpu", *(plan.accelerator.image for plan in plans.values())))
+        executors = spec["deploymentSpec"]["executors"].values()
+        tasks = sorted({each["container"]["image"] for each in executors if IMAGE in str(each.get("container"))})
+        # The names of the images of training jobs follow from those of the tasks.
+        images = [task.replace(IMAGE, f"{IMAGE.removesuffix('cpu')}{kind}") for task in tasks for kind in kinds]
+        questions += [(image, partial(checks.check_image, api, image)) for image in images]
+        questions += checks.about_quota(api, plans)
+    for finding in ask(questions):
+>>>>>>> h-vertex
         check(finding.state != MISSING, f"{finding.text}: {finding.remedy}")
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pipeline import cloud, grants
-from pipeline.vertex.doctor import needs
+from pipeline.vertex import checks
 from tests.infra import blocks
 from tests.vertex_project import ROLES
 
@@ -52,7 +52,7 @@ def test_permissions_are_in_their_roles():
 
 
 def test_apis_are_those_that_terraform_enables():
-    assert set(needs.APIS) == set(blocks("locals")["apis"])
+    assert set(checks.APIS) == set(blocks("locals")["apis"])
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,47 @@
-"""`doctor` against a project on loopback: each thing that can be missing, once."""
+"""`doctor` against a project on loopback: each thing that can be missing, services that fail, and its live job."""
 
 import dataclasses
+import io
+import json
 import re
+import socket
+import subprocess
 
 import pytest
+from google.cloud.aiplatform_v1 import CustomJob
 
 from pipeline import grants
-from pipeline.vertex.doctor import examine
-from pipeline.vertex.doctor.questions import MISSING, OK, UNKNOWN
-from tests.pipeline.vertex.doctoring import found, only
-from tests.vertex import PROJECT, PROJECT_NUMBER, SERVICE_ACCOUNT
-from tests.vertex_project import CALLER
+from pipeline.__main__ import main
+from pipeline.vertex import doctor
+from pipeline.vertex.checks import MISSING, OK, UNKNOWN, Api
+from tests.guide import GCLOUD
+from tests.vertex import DROP, PROJECT, PROJECT_NUMBER, SERVICE_ACCOUNT, write_config
+from tests.vertex_project import CALLER, SERVICES, Project, furnish
+from trainer import probe, storage
 from trainer.errors import UserError
+from trainer.probe import BAD, Fact
 
 ME, ACCOUNT = f"user:{CALLER}", f"serviceAccount:{SERVICE_ACCOUNT}"
 
 
-def bucket_of(vertex):
-    return vertex.environment.bucket.split("/")[2]
+@pytest.fixture
+def project(vertex):
+    """The project on the server of the tests, which lacks nothing."""
+    return vertex.state["project"]
+
+
+def found(vertex, **parameters):
+    """Every finding for a run with these parameters."""
+    case, (_, findings) = doctor.make_case(vertex.environment, parameters)
+    groups = doctor.examine(case, Api(vertex.environment))
+    return [*findings, *(finding for _, group in groups for finding in group)]
+
+
+def only(findings, state):
+    """The one finding with this state; all others must be OK."""
+    others = [finding for finding in findings if finding.state != OK]
+    assert [finding.state for finding in others] == [state], others
+    return others[0]
 
 
 def test_project_that_lacks_nothing(vertex, project):
@@ -27,15 +51,16 @@ def test_project_that_lacks_nothing(vertex, project):
     assert all(re.search(":testIamPermissions|:getIamPolicy", request.path) for request in vertex.sent("POST"))
 
 
-def test_each_permission_is_asked_for_and_its_role_named(vertex, project):
-    kinds = (grants.PROJECT, grants.BUCKET, grants.IMAGES, grants.ACCOUNT)
-    for grant in (each for each in grants.DEPLOYER if each.resource in kinds):
-        for permission in grant.permissions:
-            project.denied = {(ME, permission)}
-            others = [finding for finding in found(vertex) if finding.state != OK]
-            assert {finding.state for finding in others} == {MISSING}
-            assert all(f"lacks {permission} on " in finding.text for finding in others)
-            assert any(f"--member={ME} --role={grant.role}" in finding.remedy for finding in others)
+@pytest.mark.parametrize("grant", grants.DEPLOYER, ids=str)
+def test_missing_permission_of_yours_is_named_with_its_role(vertex, project, grant):
+    if grant.resource in (grants.TEMPLATES, grants.ITSELF):
+        pytest.skip("as of the other repository; asked of service accounts only")
+    permission = grant.permissions[-1]
+    project.denied = {(ME, permission)}
+    others = [finding for finding in found(vertex) if finding.state != OK]
+    assert {finding.state for finding in others} == {MISSING}
+    assert all(f"lacks {permission} on " in finding.text for finding in others)
+    assert any(f"--member={ME} --role={grant.role}" in finding.remedy for finding in others)
 
 
 def test_each_role_of_the_account_is_read_from_policies(vertex, project):
@@ -77,25 +102,6 @@ def test_service_agent_must_read_versions_in_a_bucket_of_another_project(vertex,
     assert {finding.state for finding in found(vertex, registry=registry)} == {OK}
 
 
-def test_data_may_be_in_another_region(vertex, project):
-    project.buckets["data"] = {"location": "EU", "objects": ["salicon/x"]}
-    project.bind("b/data", ACCOUNT, "roles/storage.objectViewer")
-    assert {finding.state for finding in found(vertex, base_source="gs://data/salicon")} == {OK}
-
-
-def test_commands_have_a_placeholder_for_an_address_that_is_unknown(vertex, project):
-    vertex.fail(403, path="/userinfo")
-    project.denied = {(ME, "iam.serviceAccounts.actAs")}
-    assert " --member=user:YOUR_ADDRESS --role=" in only(found(vertex), MISSING).remedy
-
-
-def test_conditional_role_does_not_count(vertex, project):
-    for binding in project.policies[f"projects/{PROJECT}"]:
-        if binding["role"] == "roles/logging.logWriter":
-            binding["condition"] = {"expression": "request.time < timestamp('2026-01-01T00:00:00Z')"}
-    assert "logging.logEntries.create" in only(found(vertex), MISSING).text
-
-
 def test_permissions_that_may_not_be_seen_are_unknown_with_the_command_that_grants_them(vertex, project):
     project.may_read_policies = False
     others = [finding for finding in found(vertex) if finding.state != OK]
@@ -106,73 +112,69 @@ def test_permissions_that_may_not_be_seen_are_unknown_with_the_command_that_gran
     }
 
 
-def turn_off(project):
-    project.apis.remove("logging")
+# === What is missing ===
+
+CHANGES = {
+    "api": (
+        lambda project: project.apis.remove("logging"),
+        "logging.googleapis.com",
+        "gcloud services enable logg",
+    ),
+    "image": (
+        lambda project: project.repositories["msinet"]["tags"].remove("msinet-gpu/v1"),
+        *("msinet/msinet-gpu:v1 does not exist", "make images ENV=prod"),
+    ),
+    "region": (
+        lambda project: next(iter(project.buckets.values())).update(location="EUROPE-WEST4"),
+        *("is in europe-west4, but runs are in us-central1", "set bucket to one in us-central1"),
+    ),
+    "data": (
+        lambda project: next(iter(project.buckets.values())).update(objects=["salicon-of-others/x"]),
+        *("/salicon: there is nothing", "gcloud storage cp FOLDER gs://"),
+    ),
+    "archive": (
+        lambda project: project.buckets["hmm-ml-models"]["objects"].clear(),
+        *("add1000.tar.gz: there is nothing", "gcloud storage cp ARCHIVE gs://hmm-ml-models/"),
+    ),
+    "permission": (
+        lambda project: project.denied.add((ME, "iam.serviceAccounts.actAs")),
+        *("lacks iam.serviceAccounts.actAs on account ", f"--member={ME} --role=roles/iam.serviceAccountUser"),
+    ),
+    "conditional role": (
+        lambda project: project.policies[f"projects/{PROJECT}"][-1].update(condition={"expression": "false"}),
+        *("lacks logging.logEntries.create on project", f"--member={ACCOUNT} --role=roles/logging.logWriter"),
+    ),
+}
 
 
-def remove_image(project):
-    project.repositories["msinet"]["tags"].remove("msinet-gpu/v1")
-
-
-def move_bucket(project):
-    next(iter(project.buckets.values()))["location"] = "EUROPE-WEST4"
-
-
-def remove_data(project):
-    next(iter(project.buckets.values()))["objects"] = ["salicon-of-others/x"]
-
-
-def remove_archive(project):
-    project.buckets["hmm-ml-models"]["objects"].clear()
-
-
-@pytest.mark.parametrize(
-    ("change", "text", "remedy"),
-    [
-        (
-            turn_off,
-            "APIs that are off: logging.googleapis.com",
-            "gcloud services enable logging.googleapis.com --pro",
-        ),
-        (remove_image, "msinet/msinet-gpu:v1 does not exist", "make images ENV=prod"),
-        (move_bucket, "is in europe-west4, but runs are in us-central1", "set bucket to one in us-central1"),
-        (remove_data, "/salicon: there is nothing", "gcloud storage cp FOLDER gs://"),
-        (remove_archive, "add1000.tar.gz: there is nothing", "gcloud storage cp ARCHIVE gs://hmm-ml-models/"),
-    ],
-)
-def test_each_thing_that_is_missing_has_a_remedy(vertex, project, change, text, remedy):
+@pytest.mark.parametrize("name", CHANGES)
+def test_each_thing_that_is_missing_has_a_remedy(vertex, project, name):
+    change, text, remedy = CHANGES[name]
     change(project)
     finding = only(found(vertex), MISSING)
     assert text in finding.text
     assert remedy in finding.remedy
 
 
-def test_what_does_not_exist_is_not_called_missing_for_its_permissions(vertex, project):
+def test_missing_bucket_is_missing_and_not_its_permissions(vertex, project):
     project.buckets.clear()
-    findings = found(vertex)
-    assert any(each.text == f"bucket gs://{bucket_of(vertex)} does not exist" for each in findings)
-    assert not [each for each in findings if "lacks" in each.text]
+    texts = [finding.text for finding in found(vertex)]
+    assert f"bucket gs://{vertex.environment.bucket.split('/')[2]} does not exist" in texts
+    assert not [text for text in texts if "lacks" in text]
 
 
-# === What an environment may name ===
-
-
-def test_account_is_the_default_one_if_the_environment_names_none(vertex, project):
-    vertex.environment = dataclasses.replace(vertex.environment, service_account="")
-    remedies = [finding.remedy for finding in found(vertex) if finding.state == MISSING]
-    assert "--member=serviceAccount:123456789-compute@developer.gserviceaccount.com" in remedies[-1]
-
-
-def test_images_elsewhere_cannot_be_asked_for(vertex, project):
-    vertex.environment = dataclasses.replace(vertex.environment, image_repository="docker.io/ann/msinet")
-    others = [finding for finding in found(vertex) if finding.state != OK]
-    assert {finding.state for finding in others} == {UNKNOWN}
-    assert "image docker.io/ann/msinet/msinet-cpu:v1 is not in Artifact Registry" in others[0].text
-
-
-def test_data_that_only_the_account_may_read_is_unknown(vertex, project):
-    project.buckets[bucket_of(vertex)]["is_secret"] = True
+def test_what_cannot_be_known_is_unknown_or_has_a_placeholder(vertex, project):
+    project.buckets[vertex.environment.bucket.split("/")[2]]["is_secret"] = True
     assert "storage.objects.list" in only(found(vertex), UNKNOWN).text
+    vertex.environment = dataclasses.replace(
+        vertex.environment, service_account="", image_repository="docker.io/ann/msinet"
+    )
+    findings = found(vertex)
+    assert "image docker.io/ann/msinet/msinet-cpu:v1 is not in Artifact" in " ".join(
+        each.text for each in findings
+    )
+    remedies = " ".join(finding.remedy for finding in findings if finding.state == MISSING)
+    assert "--member=serviceAccount:123456789-compute@developer.gserviceaccount.com" in remedies
 
 
 # === Parameters ===
@@ -181,11 +183,10 @@ def test_data_that_only_the_account_may_read_is_unknown(vertex, project):
 @pytest.mark.parametrize(
     ("parameters", "text"),
     [
-        ({"base_accelerator": "l5"}, "unknown accelerator 'l5'; did you mean 'l4'"),
-        ({"base_source": "ftp://h.org/salicon.zip"}, "ftp://h.org/salicon.zip' is no address that can be fetched"),
-        ({"base_source": "data/salicon"}, "which machines on Vertex AI cannot access"),
+        ({"base_accelerator": "l5"}, "'l5'"),
+        ({"base_source": "data/salicon"}, "data/salicon"),
         ({"base_accelerator": "v5e-1", "base_batch_size": 512}, "base training: "),
-        ({"timeout_hours": 0.5}, "but timeout_hours is 0.5"),
+        ({"timeout_hours": 0.5}, "timeout_hours is 0.5"),
     ],
 )
 def test_what_the_plan_refuses_is_a_finding_too(vertex, project, parameters, text):
@@ -193,6 +194,251 @@ def test_what_the_plan_refuses_is_a_finding_too(vertex, project, parameters, tex
     assert len([finding for finding in findings if text in finding.text]) == 1
 
 
-def test_environment_of_another_target_is_one_error(vertex):
-    with pytest.raises(UserError, match="environment prod is for target local"):
-        examine.make_case(dataclasses.replace(vertex.environment, target="local"), {})
+# === Quota ===
+
+ONE_L4 = {"base_accelerator": "l4", "base_batch_size": 0}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "metric", "count"),
+    [
+        (ONE_L4, "custom_model_training_nvidia_l4_gpus", 1),
+        ({**ONE_L4, "base_accelerator": "l4-2", "base_workers": 2}, "custom_model_training_nvidia_l4_gpus", 4),
+        ({**ONE_L4, "base_accelerator": "v5e-4"}, "custom_model_training_tpu_v5e", 4),
+        (
+            {**ONE_L4, "finetune_accelerator": "l4-8", "finetune_batch_size": 0},
+            "custom_model_training_nvidia_l4_gpus",
+            8,
+        ),
+    ],
+)
+def test_quota_of_the_plan_is_compared(vertex, project, parameters, metric, count):
+    project.quotas[metric] = {"": 0, "us-central1": count - 1, "europe-west4": 99}
+    finding = only(found(vertex, **parameters), MISSING)
+    assert finding.text.startswith(f"quota {metric} in us-central1 is {count - 1}, but the plan takes {count}")
+    assert finding.remedy.endswith(f"iam-admin/quotas?project=proj&metric=aiplatform.googleapis.com/{metric}")
+    project.quotas[metric] = {"": 0, "us-central1": count}
+    assert {finding.state for finding in found(vertex, **parameters)} == {OK}
+
+
+@pytest.mark.parametrize("provisioning", ["spot", "flex-start"])
+def test_spot_and_flex_start_take_preemptible_quota(vertex, project, provisioning):
+    project.quotas.clear()
+    project.quotas["custom_model_training_cpus"] = {"": 64}
+    both = {**ONE_L4, "finetune_accelerator": "l4", "finetune_batch_size": 0, "provisioning": provisioning}
+    short = [finding.text for finding in found(vertex, **both) if finding.state == MISSING]
+    assert [text.split()[1] for text in short] == [
+        "custom_model_training_preemptible_nvidia_l4_gpus",
+        "custom_model_training_preemptible_cpus",
+    ]
+    assert "is 0, but the plan takes 8" in short[1]
+
+
+@pytest.mark.parametrize(
+    ("limits", "state"), [({"": -1}, OK), ({"": 8}, OK), ({"": 8, "us-central1": 0}, MISSING), (None, UNKNOWN)]
+)
+def test_limits_are_read_as_the_api_writes_them(vertex, project, monkeypatch, limits, state):
+    metric = "custom_model_training_nvidia_l4_gpus"
+    project.quotas[metric] = limits
+    if limits is None:  # a metric that Google does not have
+        monkeypatch.setattr("tests.vertex_project.METRICS", [])
+        del project.quotas[metric]
+    assert {each.state for each in found(vertex, **ONE_L4) if metric in each.text} == {state}
+
+
+# === Services that do not answer as they should ===
+
+
+@pytest.mark.parametrize("status", [403, 404, 503, DROP])
+def test_no_answer_is_never_a_traceback(vertex, project, status):
+    vertex.fail(status, 999, message="out of order")
+    findings = found(vertex)
+    assert {finding.state for finding in findings} <= {OK, MISSING, UNKNOWN}
+    assert len([finding for finding in findings if finding.state == UNKNOWN]) > 10
+    assert all("Traceback" not in finding.text for finding in findings)
+
+
+@pytest.mark.parametrize("answer", ["a page of a proxy", [], {"services": [{}]}, {"location": 3, "state": None}])
+def test_strange_answers_are_never_a_traceback(vertex, project, monkeypatch, answer):
+    monkeypatch.setattr(vertex, "answer", lambda request: (200, answer))
+    assert found(vertex)
+
+
+def test_no_network_is_said_with_each_thing(vertex, project):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        vertex.environment = dataclasses.replace(vertex.environment, endpoint=url)
+        findings = found(vertex)
+    assert any("cannot reach the service" in finding.text for finding in findings)
+    assert {finding.state for finding in findings} == {OK, UNKNOWN}
+
+
+def test_api_that_is_off_is_named_with_the_command_that_turns_it_on(vertex, project):
+    project.apis.remove("iam")
+    remedies = {finding.remedy for finding in found(vertex) if finding.state != OK}
+    assert remedies == {"gcloud services enable iam.googleapis.com --project=proj"}
+
+
+def test_no_credentials_are_one_sentence_at_once(vertex, capsys):
+    vertex.environment = dataclasses.replace(vertex.environment, endpoint="")
+    with pytest.raises(UserError, match="there are no credentials, or they have expired"):
+        Api(vertex.environment)
+
+
+# === The command ===
+
+
+def run(vertex, tmp_path, *arguments):
+    return main(["doctor", "--env", write_config(vertex.environment, tmp_path), *arguments])
+
+
+def test_command_ends_with_counts_and_the_next_step(vertex, project, tmp_path, capsys):
+    project.quotas["custom_model_training_nvidia_l4_gpus"] = {"": 0}
+    assert run(vertex, tmp_path) == 0
+    out = capsys.readouterr().out
+    assert re.search(
+        r"\n\d\d found, 0 missing, 0 unknown: start a run with `python -m pipeline submit --env ", out
+    )
+    assert f"Your account (user:{CALLER})\n  ✓ roles/" in out
+    assert run(vertex, tmp_path, "base_accelerator=l4", "--base-batch-size", "0") == 1
+    out = capsys.readouterr().out
+    assert "  ✗ quota custom_model_training_nvidia_l4_gpus in us-central1 is 0, but the plan takes 1" in out
+    assert "1 missing, 0 unknown: run the commands above" in out.splitlines()[-1]
+
+
+def test_terminal_without_the_signs_gets_others(vertex, project, tmp_path, monkeypatch):
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", out)
+    assert run(vertex, tmp_path) == 0
+    out.seek(0)
+    assert "\n  ? all 9 APIs are on\n" in out.read()
+
+
+# === Commands of gcloud ===
+
+
+@pytest.mark.skipif(not GCLOUD, reason="the Google Cloud CLI is not installed")
+def test_gcloud_parses_the_commands_that_are_proposed(vertex, tmp_path, monkeypatch):
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path / "gcloud"))
+    remedies = []
+    full, empty = vertex.state["project"], Project(is_owner=True, apis=set(SERVICES))
+    full.policies.clear()
+    full.apis.remove("logging")
+    for vertex.state["project"] in (full, empty):
+        remedies += [finding.remedy for finding in found(vertex)]
+    commands = sorted({remedy for remedy in remedies if remedy.startswith("gcloud ")})
+    groups = {" ".join(command.split()[1:4]) for command in commands}
+    assert len(groups) > 5, groups
+    path = tmp_path / "commands.json"
+    path.write_text(json.dumps([{"command_string": command} for command in commands]))
+    lint = [GCLOUD, "meta", "lint-gcloud-commands", f"--commands-file={path}", "--quiet"]
+    finished = subprocess.run(lint, capture_output=True, text=True, timeout=120, check=True)
+    assert [each["error_message"] for each in json.loads(finished.stdout) if not each["success"]] == []
+
+
+# === The job on the accelerator ===
+
+L4 = ("base_accelerator=l4", "base_batch_size=0")
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(doctor, "POLL_S", 0.0)
+
+
+@pytest.fixture
+def job(vertex, tmp_path, monkeypatch):
+    """A project whose jobs run the command of their container here, without its training."""
+    furnish(vertex).quotas["custom_model_training_nvidia_l4_gpus"] = {"": 1}
+    trained = [Fact("training", "one step on 8 images, loss 2.250, 20 s with the start")]
+    monkeypatch.setattr(storage, "MOUNT", tmp_path / "gcs")
+    monkeypatch.setattr(probe, "train_a_step", lambda *arguments: trained[-1])
+
+    def run(command):
+        assert command[:3] == ["python", "-m", "trainer.probe"]
+        try:
+            probe.main(command[3:])
+        except UserError:
+            return "QUEUED", "PENDING", "RUNNING", "FAILED"
+        return "QUEUED", "PENDING", "PENDING", "RUNNING", "SUCCEEDED"
+
+    vertex.state["job"] = run
+    return trained
+
+
+def run_live(vertex, tmp_path, *arguments):
+    return run(vertex, tmp_path, "--live", *arguments, *L4)
+
+
+def sent(vertex):
+    return [request.body for request in vertex.sent("POST", "/customJobs")]
+
+
+def test_job_says_what_it_found(vertex, job, tmp_path, capsys):
+    assert run_live(vertex, tmp_path, "--yes") == 0
+    out = capsys.readouterr().out
+    offer = (
+        r"One custom job on 1 x l4 \(g2-standard-8, standard\) takes about \d+ minutes, .* about 0\.\d\d USD\.\n"
+    )
+    assert re.search(offer, out)
+    assert re.findall(r"(?m)^Job (\w+)$", out) == ["queued", "pending", "running", "succeeded"]
+    assert "Job: https://console.cloud.google.com/vertex-ai/locations/us-central1/training/1?project=proj\n" in out
+    assert "\nJob on the accelerator\n  ✓ machine: " in out
+    for name in ("user", "locked memory", "devices", "mkdir", "rename a folder", "chmod", "training"):
+        assert f"  ✓ {name}: " in out
+    (body,) = sent(vertex)
+    job_spec = CustomJob.from_json(json.dumps(body)).job_spec
+    (pool,) = job_spec.worker_pool_specs
+    machine, container = pool.machine_spec, pool.container_spec
+    assert (machine.machine_type, machine.accelerator_type.name) == ("g2-standard-8", "NVIDIA_L4")
+    assert (machine.accelerator_count, pool.replica_count) == (1, 1)
+    assert container.image_uri == vertex.environment.image_of("gpu")
+    assert re.fullmatch(rf"--folder={vertex.environment.bucket}/doctor/\d{{14}}", container.args[0])
+    assert container.args[1] == "--accelerator=l4"
+    assert job_spec.service_account == SERVICE_ACCOUNT
+    assert job_spec.scheduling.strategy.name == "STANDARD"
+    assert job_spec.scheduling.timeout.seconds == doctor.TIMEOUT_S
+
+
+@pytest.mark.parametrize("answer", ["no", "y", EOFError])
+def test_job_is_run_only_after_yes(vertex, job, tmp_path, capsys, monkeypatch, answer):
+    def asked(question):
+        if answer is EOFError:
+            raise EOFError
+        return answer
+
+    monkeypatch.setattr("builtins.input", asked)
+    assert run_live(vertex, tmp_path) == 0
+    assert "No job is run.\n" in capsys.readouterr().out
+    assert not sent(vertex)
+    monkeypatch.setattr("builtins.input", lambda question: "Yes ")
+    assert run_live(vertex, tmp_path) == 0
+    assert len(sent(vertex)) == 1
+
+
+@pytest.mark.parametrize("has_report", [True, False])
+def test_job_that_fails_is_a_finding_with_its_log(vertex, job, tmp_path, capsys, has_report):
+    job.append(Fact("training", "`train` ended with status 1", BAD, "its messages are above"))
+    if not has_report:
+        vertex.state["job"] = lambda command: ("PENDING", "FAILED")
+    vertex.fail(DROP, times=2, method="GET", path="customJobs/")  # an outage is survived
+    assert run_live(vertex, tmp_path, "--yes") == 1
+    out = capsys.readouterr().out
+    assert "\nJob failed\n" in out
+    said = "training: `train` ended with status 1" if has_report else "the job ended as failed, without a report"
+    assert re.search(rf"  ✗ {said}.*\n      https://console", out)
+
+
+def test_job_that_is_refused_is_one_sentence(vertex, job, tmp_path):
+    vertex.fail(
+        429, method="POST", path="customJobs", message="The following quota metrics exceed quota limits: x"
+    )
+    with pytest.raises(UserError, match=r"the job: .*quota"):
+        run_live(vertex, tmp_path, "--yes")
+    assert len(sent(vertex)) == 1
+
+
+def test_dearest_machine_of_the_plans_is_tried(vertex, job, tmp_path, capsys):
+    assert run_live(vertex, tmp_path, "--yes", "finetune_accelerator=v5e-4", "finetune_batch_size=0") == 0
+    assert "1 x v5e-4 (ct5lp-hightpu-4t, standard)" in capsys.readouterr().out

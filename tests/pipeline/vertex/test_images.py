@@ -70,7 +70,7 @@ def calls(program, kind="builds"):
     return path.read_text().splitlines() if path.exists() else None
 
 
-def test_everything_comes_from_the_environment(clone, prod, gcloud, capsys):
+def test_everything_comes_from_the_environment_and_the_status_is_that_of_the_build(clone, prod, gcloud, capsys):
     assert main(["images", "--env", "prod"]) == 0
     commit = git(clone, "rev-parse", "--short=12", "HEAD").strip()
     builds, submit, source, *flags = calls(gcloud)
@@ -86,7 +86,13 @@ def test_everything_comes_from_the_environment(clone, prod, gcloud, capsys):
     }
     said = capsys.readouterr().out
     assert f"msinet-cpu:v1, msinet-gpu:v1, msinet-tpu:v1, msinet-serving:v1 of commit {commit} in {IMAGES}" in said
-    assert "about 40 minutes and costs about 0.24 USD (0.006 a minute; 2500 minutes a month are free)" in said
+    assert "about 0.24 USD" in said
+    pathlib.Path(f"{gcloud}.builds").unlink()
+    assert main(["images", "--env", "prod", "--dry-run"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("gcloud builds submit . --project=proj ")
+    assert calls(gcloud) is None
+    gcloud.write_text("#!/bin/bash\nexit 7\n")
+    assert main(["images", "--env", "prod"]) == 7
 
 
 def test_build_is_given_every_substitution(prod):
@@ -101,21 +107,7 @@ def test_machine_region_and_the_default_account_are_a_choice(prod, clone, gcloud
     flags = calls(gcloud)
     assert {"--machine-type=e2-highcpu-8", "--region=europe-west1"} < set(flags)
     assert not any(flag.startswith("--service-account") for flag in flags)
-    assert "less than 40 minutes and costs less than 0.64 USD (0.016 a minute)" in capsys.readouterr().out
-
-
-def test_dry_run_asks_nobody(prod, clone, capsys, monkeypatch):
-    monkeypatch.setenv("PATH", str(pathlib.Path(shutil.which("git")).parent))
-    monkeypatch.setattr(
-        "subprocess.run", lambda command, run=subprocess.run, **rest: run(git_only(command), **rest)
-    )
-    assert main(["images", "--env", "prod", "--dry-run"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1].startswith("gcloud builds submit . --project=proj ")
-
-
-def git_only(command):
-    assert command[0] == "git"
-    return command
+    assert "less than 0.64 USD" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("tracked", [True, False])
@@ -131,39 +123,21 @@ def test_changes_of_the_images_files_are_named(clone, prod, gcloud, tracked):
 
 def test_tag_that_exists_is_replaced_only_if_you_say_so(prod, gcloud, monkeypatch):
     monkeypatch.setenv("KNOWN", f"{IMAGES}/msinet-cpu:v1")
-    with pytest.raises(
-        UserError, match=r"msinet-cpu:v1 exists, .*set image_tag in .*prod\.toml to a new name, or"
-    ):
+    with pytest.raises(UserError, match=r"msinet-cpu:v1 exists.*image_tag"):
         main(["images", "--env", "prod"])
     assert calls(gcloud) is None
     assert main(["images", "--env", "prod", "--replace"]) == 0
     assert calls(gcloud)
 
 
-def test_status_is_that_of_the_build(prod, gcloud):
-    gcloud.write_text("#!/bin/bash\nexit 7\n")
-    assert main(["images", "--env", "prod"]) == 7
-
-
-@pytest.mark.parametrize(
-    ("program", "advice"), [("gcloud", "install the Google Cloud CLI"), ("git", "install it")]
-)
-def test_missing_program_is_named(prod, gcloud, monkeypatch, program, advice):
+@pytest.mark.parametrize("program", ["gcloud", "git"])
+def test_missing_program_is_named(prod, gcloud, monkeypatch, program):
     folder = gcloud.parent / "few"
     folder.mkdir()
     for name in {"git", "gcloud"} - {program}:
         (folder / name).symlink_to(shutil.which(name))
     monkeypatch.setenv("PATH", str(folder))
-    with pytest.raises(UserError, match=f"there is no {program} on the PATH; {advice}"):
-        main(["images", "--env", "prod"])
-
-
-def test_folder_that_is_no_clone_is_refused(prod, clone, gcloud):
-    shutil.rmtree(clone / ".git")
-    with pytest.raises(UserError, match=r"git: .*not a git repository.*run this in a clone"):
-        main(["images", "--env", "prod"])
-    (clone / images.BUILD).unlink()
-    with pytest.raises(UserError, match=r"has no images/cloudbuild\.yaml; run this in a clone"):
+    with pytest.raises(UserError, match=f"there is no {program} on the PATH"):
         main(["images", "--env", "prod"])
 
 
@@ -178,14 +152,10 @@ def test_environment_that_the_build_would_not_find_is_refused(prod, clone, gclou
 @pytest.mark.parametrize(
     ("changes", "arguments", "complaint"),
     [
-        ({}, ["--machine", "e2-highcpu-16"], "machine is 'e2-highcpu-16'"),
-        ({"target": "kubeflow"}, [], "is for target kubeflow"),
+        ({}, ["--machine", "e2-highcpu-16"], "e2-highcpu-16"),
+        ({"target": "kubeflow"}, [], "target kubeflow"),
         ({"template_repository": ""}, [], "template_repository is empty"),
-        (
-            {"build_service_account": "me"},
-            [],
-            "build_service_account of environment prod is 'me'; write an e-mail",
-        ),
+        ({"build_service_account": "me"}, [], "build_service_account"),
     ],
 )
 def test_mistake_is_named_before_anything_is_asked(prod, clone, gcloud, changes, arguments, complaint):

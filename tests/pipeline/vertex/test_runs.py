@@ -1,13 +1,15 @@
-"""Runs that were submitted before: listing, showing and cancelling them, as requests to a server on loopback."""
+"""Runs that were submitted: list, show, follow and cancel them, as requests to a server on loopback."""
 
 import dataclasses
+import signal
 
 import pytest
 
 from pipeline.__main__ import main
 from pipeline.graph.compiled import titles_of
 from pipeline.vertex import runs, submit
-from tests.vertex import DROP, NAMES, write_config
+from tests.vertex import ALWAYS, DROP, NAMES, write_config
+from tests.vertex_pipelines import PENDING
 from trainer.errors import UserError
 
 DONE = (
@@ -34,6 +36,9 @@ def config(vertex, tmp_path):
 def test_list_shows_our_runs_newest_first(started, config, capsys):
     other = {"job": {"name": f"{NAMES}/pipelineJobs/other", "pipelineSpec": {"pipelineInfo": {"name": "other"}}}}
     started.kept("runs")["other"] = {**other, "asked": 0, "cancelled": False}
+    assert main(["runs", "list", "--env", config, "--limit", "1"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["second"]
+    started.requests.clear()
     assert main(["runs", "list", "--env", config]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "second  succeeded   2026-03-02 10:00 UTC  msinet-prod",
@@ -42,11 +47,6 @@ def test_list_shows_our_runs_newest_first(started, config, capsys):
     (request,) = started.sent("GET", "pipelineJobs")
     assert request.query["filter"] == 'pipeline_name="msinet"'
     assert "pipelineSpec" not in request.query["readMask"]
-
-
-def test_list_stops_at_its_limit(started, config, capsys):
-    assert main(["runs", "list", "--env", config, "--limit", "1"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["second"]
 
 
 def test_show_prints_state_parameters_and_tasks(started, config, capsys):
@@ -67,27 +67,14 @@ def test_show_without_a_run_shows_the_latest_and_can_wait_for_it(started, config
     assert (lines[0], lines[-1]) == ("Run:     second", "Run succeeded after 1 h 2 min")
 
 
-def test_show_of_a_failed_run_says_why(started, config, capsys):
-    started.state["script"] = [("FAILED", {"evaluate-model": ("FAILED", "out of memory")})]
-    assert main(["runs", "show", "first", "--env", config]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "Evaluation failed: out of memory"
-
-
-def test_cancel_sends_one_request_and_the_run_then_ends(started, config, capsys):
+def test_cancelled_run_ends_also_after_failed_requests(started, config, capsys):
     started.state["script"] = [("RUNNING", {})]
+    started.fail(503, times=2, method="POST", path=":cancel")
     assert main(["runs", "cancel", "first", "--env", config]) == 0
-    (request,) = started.sent("POST", ":cancel")
+    *_, request = started.sent("POST", ":cancel")
     assert request.path.endswith("/pipelineJobs/first:cancel")
     assert "first is being cancelled: https://console" in capsys.readouterr().out
     assert runs.follow(started.environment, "first", {}, lambda line: None) == 2
-
-
-@pytest.mark.parametrize("status", [DROP, 429, 503])
-def test_cancelling_survives_transient_failures(started, config, status):
-    started.state["script"] = [("RUNNING", {})]
-    started.fail(status, times=2, method="POST", path=":cancel")
-    assert main(["runs", "cancel", "first", "--env", config]) == 0
-    assert started.kept("runs")["first"]["cancelled"]
 
 
 def test_run_that_has_ended_is_not_cancelled(started, config):
@@ -99,21 +86,17 @@ def test_run_that_has_ended_is_not_cancelled(started, config):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["cancel"], r"name the run: `python -m pipeline runs cancel RUN`"),
-        (["show", "third"], r"not found: .*pipelineJobs/third was not found"),
-        (["cancel", "../x"], "run '../x' is not a run id; `python -m pipeline runs list` lists them"),
-        (["list", "--limit", "0"], "limit is 0; it must be at least 1"),
-        (["list", "--env", "local"], "environment local is for target local"),
+        (["cancel"], "cancel RUN"),
+        (["show", "third"], "not found: .*pipelineJobs/third"),
+        (["show"], "no run of msinet in proj, us-central1"),
+        (["cancel", "../x"], "'../x' is not a run id"),
+        (["list", "--limit", "0"], "limit is 0"),
+        (["list", "--env", "local"], "target local"),
     ],
 )
 def test_mistake_is_named(vertex, config, arguments, message):
     with pytest.raises(UserError, match=message):
         main(["runs", "--env", config, *arguments])
-
-
-def test_show_without_any_run_is_an_error(vertex, config):
-    with pytest.raises(UserError, match="there is no run of msinet in proj, us-central1"):
-        main(["runs", "show", "--env", config])
 
 
 def test_tasks_inside_another_one_are_shown_and_those_around_them_are_not(vertex):
@@ -129,13 +112,97 @@ def test_tasks_inside_another_one_are_shown_and_those_around_them_are_not(vertex
     assert runs.failures(job, {"evaluate-model": "Evaluation"}) == ["Evaluation failed: see its log"]
 
 
-def test_notified_run_has_the_titles_of_its_inner_tasks(vertex):
+def test_tasks_of_nested_pipelines_have_titles(vertex):
     notifying = dataclasses.replace(vertex.environment, notify=("me@example.org",))
     job = submit.prepare(notifying, {}).job
-    assert titles_of(job["pipelineSpec"])["evaluate-model"] == "Evaluation"
+    titles = titles_of(job["pipelineSpec"])
+    assert (titles["evaluate-model"], titles["importer"]) == ("Evaluation", "Base model")
 
 
-def test_task_without_a_title_goes_by_that_of_its_nested_pipeline(vertex):
-    titles = titles_of(submit.prepare(vertex.environment, {}).job["pipelineSpec"])
-    assert titles["importer"] == "Base model"
-    assert titles["condition-branches-1"] == "condition-branches-1"
+# === Following ===
+
+STATES = [
+    PENDING,
+    ("RUNNING", {"look": "RUNNING", "work": "PENDING"}),
+    ("RUNNING", {"look": "SUCCEEDED", "work": "RUNNING"}),
+    ("RUNNING", {"look": "SUCCEEDED", "work": "RUNNING"}),
+]
+
+
+def followed(vertex, last):
+    """The exit status and the lines of following a run that ends in this state."""
+    vertex.state["script"] = [*STATES, last]
+    environment = vertex.environment
+    job = submit.prepare(environment, {}).job
+    submit.send(submit.Submission(environment, "followed", job, is_new_id=True))
+    lines = []
+    return runs.follow(environment, "followed", {"look": "Look", "work": "Work"}, lines.append), lines
+
+
+def test_following_shows_each_change_once_and_ends_with_success(vertex):
+    status, lines = followed(vertex, ("SUCCEEDED", {"look": "SUCCEEDED", "work": "SUCCEEDED"}))
+    assert status == 0
+    assert lines == [
+        "Run pending",
+        "Run running",
+        "[Look] running",
+        "[Look] succeeded after 1 h 2 min",
+        "[Work] running",
+        "[Work] succeeded after 1 h 2 min",
+        "Run succeeded after 1 h 2 min",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "tasks", "status", "said"),
+    [
+        (
+            "FAILED",
+            {"look": "SUCCEEDED", "work": ("FAILED", "The replica workerpool0-0 exited with code 1")},
+            1,
+            ["Run failed after 1 h 2 min", "Work failed: The replica workerpool0-0 exited with code 1"],
+        ),
+        ("FAILED", {}, 1, ["Run failed after 1 h 2 min", "The DAG failed because of []"]),
+        ("CANCELLED", {"look": "SUCCEEDED", "work": "CANCELLED"}, 2, ["Run cancelled after 1 h 2 min"]),
+    ],
+)
+def test_run_that_does_not_succeed_has_its_own_status_and_reason(vertex, state, tasks, status, said):
+    ended, lines = followed(vertex, (state, tasks))
+    assert (ended, lines[-len(said) :]) == (status, said)
+
+
+@pytest.mark.parametrize("status", [DROP, 429, 503])
+def test_following_survives_failed_requests(vertex, status, capsys):
+    vertex.fail(status, times=3, method="GET")
+    ended, lines = followed(vertex, ("SUCCEEDED", {}))
+    assert (ended, lines[-1]) == (0, "Run succeeded after 1 h 2 min")
+    assert capsys.readouterr().err.count("trying again") == 3
+
+
+def test_following_ends_after_an_outage_and_says_that_the_run_continues(vertex):
+    vertex.fail(503, times=ALWAYS, method="GET", path="pipelineJobs/")
+    with pytest.raises(UserError, match=r"run followed continues, see https://console.*the service failed"):
+        followed(vertex, ("SUCCEEDED", {}))
+
+
+def test_interrupt_ends_the_following_and_not_the_run(started):
+    started.state["script"] = [PENDING]
+    lines = []
+
+    def say(line):
+        lines.append(line)
+        if line == "Run pending":
+            signal.raise_signal(signal.SIGINT)
+
+    assert runs.follow(started.environment, "first", {}, say) == 130
+    assert "run first continues" in lines[-2]
+    assert "python -m pipeline runs cancel first --env prod" in lines[-1]
+    assert not started.sent("POST", ":cancel")
+
+
+def test_submit_with_wait_ends_with_the_status_of_the_run(vertex, config, capsys):
+    vertex.state["script"] = [("FAILED", {"fetch-dataset": ("FAILED", "no such bucket")})]
+    assert main(["submit", "--env", config, "--wait"]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "Base training: data failed: no such bucket"
+    assert main(["runs", "show", "--env", config]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "Base training: data failed: no such bucket"

@@ -1,6 +1,5 @@
 """Schedules, as requests to a server on loopback: each action, its failures, and the checks before any request."""
 
-import dataclasses
 import datetime
 import json
 import time
@@ -10,7 +9,7 @@ import yaml
 
 from pipeline.__main__ import main
 from pipeline.vertex import schedule
-from tests.vertex import ALWAYS, DROP, NAMES, PARENT, SERVICE_ACCOUNT, environment, write_config
+from tests.vertex import DROP, NAMES, PARENT, SERVICE_ACCOUNT, environment, write_config
 from tests.vertex_pipelines import small
 from trainer.errors import UserError
 
@@ -95,18 +94,18 @@ def test_next_run_is_shown_in_the_zone_of_the_schedule_and_in_local_time(do, her
     assert lines == do("show")[: len(lines)]
 
 
-def test_times_that_are_no_times_are_refused_by_vertex(vertex, do):
-    with pytest.raises(UserError, match=r"cron 'TZ=UTC 0 25 \* \* 1' is not valid"):
-        do("create", "--cron", "0 25 * * 1")
-    assert not vertex.kept("schedules")
-
-
-def test_second_schedule_of_the_same_name_is_refused(vertex, do):
+def test_there_is_never_a_second_schedule_of_one_name(vertex, do):
     do("create", *MONDAYS)
     with pytest.raises(UserError, match=r"schedule 'msinet-prod' already exists.*schedule replace"):
         do("create", *MONDAYS)
     do("create", *MONDAYS, "--name", "another")
     assert len(vertex.kept("schedules")) == 2
+    vertex.kept("schedules")["7001"]["displayName"] = "msinet-prod"
+    with pytest.raises(UserError, match=r"2 schedules 'msinet-prod'.*--name \(7000, 7001\)"):
+        do("pause")
+    assert do("show", "--name", "7001")[0] == "Schedule:  msinet-prod (7001), active"
+    do("delete", "--name", "7001")
+    assert states(vertex) == {"7000": "ACTIVE"}
 
 
 def test_dry_run_says_what_would_be_scheduled_and_sends_nothing(vertex, do):
@@ -124,23 +123,24 @@ def test_dry_run_says_what_would_be_scheduled_and_sends_nothing(vertex, do):
 
 
 @pytest.mark.parametrize("verb", ["create", "replace"])
-def test_quota_is_asked_for_before_anything_is_scheduled(vertex, do, verb):
+def test_bucket_and_quota_are_asked_for_before_anything_is_scheduled(vertex, do, verb):
     if verb == "replace":
         do("create", *MONDAYS)
-    before = vertex.kept("schedules").copy()
-    vertex.state["project"].quotas["custom_model_training_nvidia_l4_gpus"] = {"": 64, "us-central1": 0}
+    before, project = vertex.kept("schedules").copy(), vertex.state["project"]
+    project.quotas["custom_model_training_nvidia_l4_gpus"] = {"": 64, "us-central1": 0}
     with pytest.raises(UserError, match=r"nvidia_l4_gpus in us-central1 is 0, but the plan takes 1"):
         do(verb, *MONDAYS, "accelerator=l4", "base_batch_size=0", own=True)
+    next(iter(project.buckets.values()))["location"] = "EUROPE-WEST4"
+    with pytest.raises(UserError, match="is in europe-west4, but runs are in us-central1"):
+        do(verb, *MONDAYS)
     assert vertex.kept("schedules") == before
 
 
-@pytest.mark.parametrize("status", [DROP, 500, 503])
+@pytest.mark.parametrize("status", [DROP, 503])
 @pytest.mark.parametrize("after", [False, True], ids=["lost-before", "carried-out"])
 def test_request_that_may_have_arrived_is_not_repeated(vertex, do, status, after):
     vertex.fail(status, method="POST", after=after)
-    with pytest.raises(
-        UserError, match=r"may still appear: look with `python -m pipeline schedule list --env prod`"
-    ):
+    with pytest.raises(UserError, match=r"may still appear: .*schedule list --env prod"):
         do("create", *MONDAYS)
     assert len(vertex.sent("POST")) == 1
 
@@ -149,13 +149,6 @@ def test_too_many_requests_are_waited_for(vertex, do):
     vertex.fail(429, times=2, method="POST")
     do("create", *MONDAYS)
     assert list(states(vertex).values()) == ["ACTIVE"]
-
-
-def test_too_many_requests_for_long_are_an_error(vertex, do):
-    vertex.fail(429, times=ALWAYS, method="POST")
-    with pytest.raises(UserError, match=r"too many requests, or no quota: .*raise the quota"):
-        do("create", *MONDAYS)
-    assert not vertex.kept("schedules")
 
 
 # === Look ===
@@ -181,23 +174,14 @@ def test_show_prints_parameters_labels_and_runs(vertex, do):
     assert [line for line in lines if line.startswith("Run ")] == ["Run auto-1: pending"]
 
 
-def test_schedule_is_also_found_by_its_id(do):
-    do("create", *MONDAYS)
-    assert do("show", "--name", "7000")[0] == "Schedule:  msinet-prod (7000), active"
-
-
-def test_times_in_another_form_are_shown_unchanged(vertex, do):
-    do("create", *MONDAYS)
-    vertex.kept("schedules")["7000"]["cron"] = "@weekly"
-    assert "Times:     @weekly (UTC)" in do("show")
-
-
 # === Change ===
 
 
 def test_pause_and_resume_are_sent_and_reported(vertex, do):
     do("create", *MONDAYS)
     assert do("pause") == ["msinet-prod (7000) is paused"]
+    do("pause")
+    assert len(vertex.sent("POST", ":pause")) == 1
     assert states(vertex) == {"7000": "PAUSED"}
     assert not [line for line in do("show") if line.startswith("Next run")]
     assert do("resume") == ["msinet-prod (7000) is active again"]
@@ -207,14 +191,7 @@ def test_pause_and_resume_are_sent_and_reported(vertex, do):
     assert request.body in ({}, {"catchUp": False})
 
 
-def test_pausing_a_paused_schedule_sends_nothing(vertex, do):
-    do("create", *MONDAYS)
-    do("pause")
-    do("pause")
-    assert len(vertex.sent("POST", ":pause")) == 1
-
-
-@pytest.mark.parametrize("status", [DROP, 429, 503])
+@pytest.mark.parametrize("status", [DROP, 503])
 @pytest.mark.parametrize("after", [False, True], ids=["lost-before", "carried-out"])
 @pytest.mark.parametrize(("verb", "method"), [("pause", "POST"), ("delete", "DELETE")])
 def test_change_survives_transient_failures(vertex, do, verb, method, status, after):
@@ -233,40 +210,38 @@ def test_delete_removes_one(vertex, do):
 
 
 def test_replace_deletes_the_old_schedule_after_creating_the_new_one(vertex, do):
-    do("create", *MONDAYS)
+    do("create", *MONDAYS, "--end", LATER + "Z")
+    start_run(vertex, "auto-1")
     vertex.requests.clear()
-    lines = do("replace", "--cron", "0 5 * * 2", "base_epochs=3")
+    lines = do("replace", "base_epochs=3")
     changes = [
         (request.method, request.path.rpartition("/")[2]) for request in vertex.requests if request.method != "GET"
     ]
     assert changes == [("POST", "schedules"), ("DELETE", "7000")]
-    assert lines[0] == "Schedule:  msinet-prod (7001), active"
-    assert vertex.kept("schedules")["7001"]["cron"] == "TZ=UTC 0 5 * * 2"
-
-
-def test_replace_without_times_keeps_the_old_times(vertex, do):
-    do("create", *MONDAYS, "--end", LATER + "Z")
-    do("replace", "base_epochs=3")
+    assert "`python -m pipeline runs cancel auto-1 --env prod` cancels it" in lines[0]
+    assert lines[1] == "Schedule:  msinet-prod (7001), active"
     (new,) = vertex.kept("schedules").values()
     assert (new["cron"], new["endTime"]) == ("TZ=Europe/London 0 3 * * 1", f"{LATER}:00Z")
     values = new["createPipelineJobRequest"]["pipelineJob"]["runtimeConfig"]["parameterValues"]
     assert values["base_epochs"] == 3
+    do("pause")
+    assert do("replace", "--cron", "0 5 * * 2")[0] == "Schedule:  msinet-prod (7002), paused"
+    assert [new["cron"] for new in vertex.kept("schedules").values()] == ["TZ=UTC 0 5 * * 2"]
 
 
-def test_old_schedule_stays_if_vertex_refuses_the_new_expression(vertex, do):
+@pytest.mark.parametrize(
+    ("cron", "status", "message"),
+    [
+        ("0 25 * * 1", None, r"cron 'TZ=UTC 0 25 \* \* 1' is not valid"),
+        ("0 3 * * 2", 403, "roles/aiplatform.user"),
+    ],
+)
+def test_old_schedule_stays_if_the_new_one_is_refused(vertex, do, cron, status, message):
     do("create", *MONDAYS)
-    vertex.fail(400, method="POST", message="cron 'TZ=UTC 0 3 * * 2' is not valid")
-    with pytest.raises(UserError, match=r"the request is refused: cron 'TZ=UTC 0 3 \* \* 2' is not valid \(400\)"):
-        do("replace", "--cron", "0 3 * * 2")
-    assert states(vertex) == {"7000": "ACTIVE"}
-    assert not vertex.sent("DELETE")
-
-
-def test_old_schedule_stays_if_the_new_one_is_refused(vertex, do):
-    do("create", *MONDAYS)
-    vertex.fail(403, method="POST", message="Permission 'aiplatform.schedules.create' denied")
-    with pytest.raises(UserError, match=r"no permission: .*roles/aiplatform.user"):
-        do("replace", "base_epochs=3")
+    if status:
+        vertex.fail(status, method="POST", message="Permission 'aiplatform.schedules.create' denied")
+    with pytest.raises(UserError, match=message):
+        do("replace", "--cron", cron)
     assert states(vertex) == {"7000": "ACTIVE"}
     assert not vertex.sent("DELETE")
 
@@ -274,39 +249,8 @@ def test_old_schedule_stays_if_the_new_one_is_refused(vertex, do):
 def test_both_schedules_are_named_if_the_old_one_cannot_be_deleted(vertex, do):
     do("create", *MONDAYS)
     vertex.fail(403, method="DELETE", message="Permission 'aiplatform.schedules.delete' denied")
-    expected = r"both the new schedule 7001 and the old one 7000 exist .*schedule delete --env prod --name 7000"
-    with pytest.raises(UserError, match=expected):
+    with pytest.raises(UserError, match=r"new schedule 7001 and the old one 7000 .*delete --env prod --name 7000"):
         do("replace", "base_epochs=3")
-
-
-def test_paused_schedule_is_replaced_by_a_paused_one(vertex, do):
-    do("create", *MONDAYS)
-    do("pause")
-    lines = do("replace")
-    assert lines[0] == "Schedule:  msinet-prod (7001), paused"
-    assert not [line for line in lines if line.startswith("Next run")]
-    assert states(vertex) == {"7001": "PAUSED"}
-
-
-def test_unfinished_run_of_the_replaced_schedule_is_named(vertex, do):
-    do("create", *MONDAYS)
-    start_run(vertex, "auto-1")
-    expected = (
-        "Run auto-1 of the old schedule continues: `python -m pipeline runs cancel auto-1 --env prod` cancels it"
-    )
-    assert expected in do("replace")
-
-
-def test_two_schedules_of_one_name_are_selected_by_id(vertex, do):
-    do("create", *MONDAYS)
-    do("create", *MONDAYS, "--name", "another")
-    vertex.kept("schedules")["7001"]["displayName"] = "msinet-prod"
-    with pytest.raises(
-        UserError, match=r"2 schedules 'msinet-prod'; select one by its id with --name \(7000, 7001\)"
-    ):
-        do("pause")
-    do("delete", "--name", "7001")
-    assert states(vertex) == {"7000": "ACTIVE"}
 
 
 # === Refused before any request ===
@@ -315,32 +259,20 @@ def test_two_schedules_of_one_name_are_selected_by_id(vertex, do):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["create"], "set the times with --cron, such as --cron '0 3 [*] [*] 1'"),
-        (["create", "--cron", "0 3 * * 1", "--timezone", "Europe/Londn"], r"did you mean 'Europe/London'\?$"),
-        (["create", *MONDAYS, "--start", "tomorrow"], "start is 'tomorrow'; write a date"),
-        (["create", *MONDAYS, "--start", "2020-01-01"], "start is 2020-01-01.*, which is in the past"),
+        (["create"], "--cron"),
+        (["create", "--cron", "0 3 * * 1", "--timezone", "Europe/Londn"], "did you mean 'Europe/London'"),
+        (["create", *MONDAYS, "--start", "tomorrow"], "start is 'tomorrow'"),
         (["create", *MONDAYS, "--end", "2020-01-01"], "end is 2020-01-01.*, which is in the past"),
-        (["create", *MONDAYS, "--start", LATER, "--end", SOON], "end is .*, which is before start"),
-        (["create", *MONDAYS, "--name", 'a"b'], "name is 'a\"b'"),
-        (["create", *MONDAYS, "base_epochs=0"], "epochs is 0; it must be at least 1"),
+        (["create", *MONDAYS, "base_epochs=0"], "epochs is 0"),
         (["create", *MONDAYS, "base_accelerator=a1000"], "a100"),
-        (["create", *MONDAYS, "--cache", "maybe"], "caching is 'maybe'"),
         (["replace", *MONDAYS, "--dry-run"], "--dry-run is for create"),
         (["create", *MONDAYS, "--json"], "--json is for --dry-run"),
         (["pause", "base_epochs=3"], "pause takes no parameters"),
-        (["list", "base_epocs=3"], "did you mean 'base_epochs'"),
     ],
 )
 def test_mistake_is_named_before_any_request(vertex, do, arguments, message):
     with pytest.raises(UserError, match=message):
         do(*arguments, own=True)
-    assert not vertex.requests
-
-
-def test_bucket_in_another_region_is_refused_before_anything_is_created(vertex, do, tmp_path):
-    elsewhere = dataclasses.replace(vertex.environment, name="far", location="europe-west4")
-    with pytest.raises(UserError, match="is in us-central1, but runs are in europe-west4"):
-        main(["schedule", "create", "--env", write_config(elsewhere, tmp_path), *MONDAYS])
     assert not vertex.requests
 
 

@@ -1,0 +1,352 @@
+"""What a first run on Vertex AI needs: what is there, what is missing, and how to get it.
+
+The groups are the settings, the APIs, the rights of two accounts (yours, and the one that runs the pipeline), then
+buckets, data, images and quota. On demand, one cheap custom job runs `python -m trainer.probe` on the accelerator.
+"""
+
+import dataclasses
+import datetime
+import functools
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from pipeline import cloud, grants
+from pipeline.grants import Grant
+from pipeline.graph import parameters
+from pipeline.graph.environment import Environment, layered
+from pipeline.graph.parameters import PARAMETERS, Value
+from pipeline.plan import step as steps
+from pipeline.plan.plan import TrainingPlan
+from pipeline.registry.address import VERTEX, Address
+from pipeline.registry.versions import OWNER
+from pipeline.vertex import checks, images, submit
+from pipeline.vertex.checks import MISSING, OK, UNKNOWN, Api, Finding, Question, UnansweredError, ask
+from trainer import accelerators, datasets, storage
+from trainer.config import FetchConfig
+from trainer.downloads.servers import addresses_in
+from trainer.errors import UserError, check
+from trainer.probe import BAD, REPORT, Fact
+
+DEFAULT_ACCOUNT = "{}-compute@developer.gserviceaccount.com"
+"""Account of a run that names none, by the number of the project (Vertex AI: "Use a custom service account")."""
+SOMEBODY = "user:YOUR_ADDRESS"
+"""Stands for the caller in commands if their address is unknown."""
+AGENT = "serviceAccount:service-{}@gcp-sa-aiplatform.iam.gserviceaccount.com"
+"""Vertex AI's own account in the project of a number (its page "Access control with IAM", "Service agents")."""
+READER = Grant("roles/storage.objectViewer", grants.BUCKET, ("storage.objects.get",))
+"""The role that Vertex AI's own account needs on a bucket of another project."""
+KINDS = {
+    "project": ("cloudresourcemanager", "POST", "v3/projects/{name}", "projects {bind} {name}"),
+    "bucket": ("storage", "GET", "storage/v1/b/{name}", "storage buckets {bind} gs://{name}"),
+    "account": (
+        *("iam", "POST", "v1/projects/-/serviceAccounts/{name}"),
+        "iam service-accounts {bind} {name} --project={project}",
+    ),
+    "repository": (
+        *("artifactregistry", "GET", "v1/projects/{project}/locations/{location}/repositories/{name}"),
+        "artifacts repositories {bind} {name} --location={location} --project={project}",
+    ),
+}
+"""Kind of a resource -> its API, the method that reads its policy, its path, and gcloud's command for a grant."""
+PROBE = ["python", "-m", "trainer.probe"]
+"""Command of the job of `--live`."""
+RUN_S = 120.0
+"""Time of the job itself; an estimate: 40 s on two CPU cores."""
+TIMEOUT_S = 900
+"""Vertex AI ends the job after this time."""
+POLL_S = 10.0
+"""Pause between two requests for the state of that job."""
+ENDED = ("succeeded", "failed", "cancelled", "expired")
+Group = tuple[str, list[Finding]]
+"""A subject, and the findings about it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """The run that is examined: its environment, all its parameters, and the plans of its training steps."""
+
+    environment: Environment
+    values: Mapping[str, Value]
+    plans: Mapping[str, TrainingPlan]
+
+    @property
+    def staging(self) -> str:
+        """The bucket or folder with the versions that Vertex AI reads."""
+        registry = str(self.values["registry"])
+        return (registry.startswith(VERTEX) and Address.at(registry).staging) or self.environment.bucket
+
+    @property
+    def written(self) -> list[str]:
+        """The buckets that the run writes to."""
+        places = (self.environment.bucket, *map(str, map(self.values.get, ("checkpoint_dir", "registry"))))
+        return _buckets([*places, self.staging])
+
+    @property
+    def sources(self) -> list[tuple[str, str]]:
+        """What the run reads from Cloud Storage: parameters and addresses."""
+        found = [(name, str(self.values[name])) for name in ("base_model_uri", "initial_weights")]
+        for step in parameters.fetched_steps(self.values):
+            config = FetchConfig(**parameters.data_settings(step, self.values))
+            public = [place.address for place in datasets.get(config.dataset).places]
+            given = (addresses_in(config.source) or [config.source]) if config.source else public
+            found += [(f"{step}_source", address) for address in given]
+        return [(name, storage.unmounted(address)) for name, address in found if _buckets([address])]
+
+
+def _buckets(addresses: Iterable[str]) -> list[str]:
+    remote = [address for address in map(storage.unmounted, addresses) if storage.is_remote(address)]
+    return list(dict.fromkeys(storage.split(address)[0] for address in remote))
+
+
+def make_case(environment: Environment, passed: Mapping[str, Value]) -> tuple[Case, Group]:
+    """The case of a run with these parameters, and what is wrong with the parameters.
+
+    Raises `UserError` if the environment is not for Vertex AI, or not valid.
+    """
+    checks.check_environment(environment)
+    defaults = {name: parameter.default for name, parameter in PARAMETERS.items()}
+    values = layered(defaults, environment.derived, environment.parameters, passed)
+    plans: dict[str, TrainingPlan] = {}
+    case = Case(environment, values, plans)
+    try:
+        parameters.validate(values)
+        parameters.require_sources(values)
+        submit.check_locations(environment, values)
+        plans |= checks.plans(environment, values)
+    except UserError as error:
+        remedy = f"correct environment {environment.name}, or the parameters of this command"
+        return case, ("Settings", [Finding(MISSING, str(error), remedy)])
+    return case, ("Settings", [Finding(OK, line) for line in submit.plan_lines(plans)])
+
+
+def examine(case: Case, api: Api) -> Iterator[Group]:
+    """The groups, each as soon as all its questions are answered."""
+    member = caller_of(api)
+    number = "PROJECT_NUMBER"
+    with suppress(UnansweredError, KeyError):
+        number = project_number(api)
+    account = case.environment.service_account or DEFAULT_ACCOUNT.format(number)
+    caller, other = Account(api, member, is_caller=True), Account(api, f"serviceAccount:{account}")
+    needed = (*grants.PIPELINE, *([grants.TENSORBOARD] if case.values.get("tensorboard") else []))
+    yield "Project", ask([("APIs", partial(checks.check_apis, api))])
+    yield f"Your account ({member})", ask(_rights(case, caller, grants.DEPLOYER, account))
+    yield f"Account that runs the pipeline ({account})", ask(_rights(case, other, needed, account))
+    yield "Buckets, data, images", ask(_places(case, api))
+    yield "Quota", ask(checks.about_quota(api, case.plans))
+
+
+def _places(case: Case, api: Api) -> Iterator[Question]:
+    """A question for each bucket, source and image."""
+    for bucket in dict.fromkeys((*case.written, *_buckets(address for _, address in case.sources))):
+        yield f"bucket gs://{bucket}", partial(checks.check_bucket, api, bucket, bucket in case.written)
+    for bucket in _buckets([case.staging]):
+        yield f"Vertex AI's access to gs://{bucket}", partial(check_service_agent, api, bucket)
+    for name, address in case.sources:
+        yield f"{name} {address}", partial(checks.check_source, api, name, address)
+    for kind in images.KINDS:
+        yield f"image {kind}", partial(checks.check_image, api, case.environment.image_of(kind))
+
+
+# === Rights ===
+
+
+@dataclasses.dataclass(frozen=True)
+class Resource:
+    """A cloud resource on which roles are granted; its kind is one of `KINDS`."""
+
+    kind: str
+    name: str
+    project: str = ""
+    location: str = ""
+
+    @property
+    def title(self) -> str:
+        """Kind and name, for messages."""
+        return f"{self.kind} gs://{self.name}" if self.kind == "bucket" else f"{self.kind} {self.name}"
+
+    def filled(self, template: str) -> str:
+        """A path or command of `KINDS` with the fields of this resource."""
+        return template.format(**vars(self), bind="add-iam-policy-binding")
+
+
+class Account:
+    """An account whose permissions are asked for.
+
+    The services say which ones the caller has. Those of any other account are in the policies of the resource and
+    of its project: grants of folders and organisations, by groups and on conditions are not seen.
+    """
+
+    def __init__(self, api: Api, member: str, is_caller: bool = False) -> None:
+        self.api, self.member, self.is_caller = api, member, is_caller
+
+    def held(self, resource: Resource, grant: Grant) -> set[str]:
+        """The grant's permissions that the account has on a resource. Raises `UnansweredError`."""
+        if not self.is_caller:
+            roles = self._roles(resource) | self._roles(Resource("project", self.api.environment.project))
+            return {each for role in roles for each in self._permissions(role)} & set(grant.permissions)
+        service, _, path, _ = KINDS[resource.kind]
+        path, wanted = resource.filled(path), {"permissions": list(grant.permissions)}
+        if resource.kind == "bucket":
+            answer = self.api.send("GET", service, f"{path}/iam/testPermissions", params=wanted)
+        else:
+            answer = self.api.send("POST", service, f"{path}:testIamPermissions", json=wanted)
+        return set(answer.get("permissions", ()))
+
+    @functools.cache  # noqa: B019  lives as long as the command
+    def _roles(self, resource: Resource) -> frozenset[str]:
+        service, method, path, _ = KINDS[resource.kind]
+        path = resource.filled(path) + ("/iam" if resource.kind == "bucket" else ":getIamPolicy")
+        policy = self.api.send(method, service, path, json={} if method == "POST" else None)
+        bindings = [binding for binding in policy.get("bindings", ()) if "condition" not in binding]
+        return frozenset(each["role"] for each in bindings if self.member in each.get("members", ()))
+
+    @functools.cache  # noqa: B019
+    def _permissions(self, role: str) -> frozenset[str]:
+        return frozenset(self.api.get("iam", f"v1/{role}").get("includedPermissions", ()))
+
+
+def _rights(case: Case, who: Account, needed: Iterable[Grant], account: str) -> Iterator[Question]:
+    """A question for each role on each resource; `account` is the one that runs the pipeline."""
+    environment, written = case.environment, case.written
+    public = _buckets(place.address for row in datasets.DATASETS.values() for place in row.places)
+    read = [name for name in _buckets(address for _, address in case.sources) if name not in (*written, *public)]
+    accounts = {grants.ACCOUNT: account, grants.ITSELF: who.member.partition("serviceAccount:")[2]}
+    repositories = {grants.IMAGES: environment.image_repository, grants.TEMPLATES: environment.template_repository}
+    found = {name: re.fullmatch(checks.REPOSITORY, address) for name, address in repositories.items()}
+    resources = {
+        grants.PROJECT: [Resource("project", environment.project)],
+        grants.BUCKET: [Resource("bucket", name) for name in written],
+        grants.DATA: [Resource("bucket", name) for name in read],
+        **{name: [Resource("repository", at[3], at[2], at[1])] if at else [] for name, at in found.items()},
+        **{
+            name: [Resource("account", each, environment.project)] if each else []
+            for name, each in accounts.items()
+        },
+    }
+    for grant in needed:
+        for resource in resources[grant.resource]:
+            yield f"{grant.role} on {resource.title}", partial(check_grant, who, resource, grant)
+
+
+def check_grant(account: Account, resource: Resource, grant: Grant) -> Finding:
+    """Whether an account has the permissions on a resource that are used of a role."""
+    command = f"gcloud {resource.filled(KINDS[resource.kind][3])} --member={account.member} --role={grant.role}"
+    try:
+        absent = sorted(set(grant.permissions) - account.held(resource, grant))
+    except UnansweredError as error:
+        if error.status != 403 or error.remedy:
+            raise
+        return Finding(UNKNOWN, f"{grant.role} on {resource.title}: you may not see it; this grants it", command)
+    if absent:
+        return Finding(MISSING, f"lacks {', '.join(absent)} on {resource.title}", command)
+    return Finding(OK, f"{grant.role} on {resource.title}")
+
+
+def check_service_agent(api: Api, name: str) -> Finding:
+    """Whether Vertex AI itself may read a bucket with registered versions, as it does when a version is uploaded.
+
+    It may in its own project. Without the right in another one a run fails after its trainings.
+    """
+    number = project_number(api)
+    if str(api.get("storage", f"storage/v1/b/{name}")["projectNumber"]) == number:
+        return Finding(OK, f"Vertex AI may read bucket gs://{name}, which is in its project")
+    found = check_grant(Account(api, AGENT.format(number)), Resource("bucket", name), READER)
+    return dataclasses.replace(found, text=f"Vertex AI's service agent {found.text}")
+
+
+def project_number(api: Api) -> str:
+    """The number of the environment's project. Raises `UnansweredError`."""
+    answer = api.get("cloudresourcemanager", f"v3/projects/{api.environment.project}")
+    return str(answer["name"]).rpartition("/")[2]
+
+
+def caller_of(api: Api) -> str:
+    """The member of policies that the credentials stand for; `SOMEBODY` if that cannot be found out."""
+    email = getattr(api.session.credentials, "service_account_email", "")
+    if not email or email == "default":
+        try:
+            # Google's OpenID configuration names this address; logins by gcloud include the e-mail address.
+            email = str(api.get("openidconnect", "v1/userinfo").get("email", ""))
+        except UnansweredError:
+            return SOMEBODY
+    kind = "serviceAccount" if email.endswith(".gserviceaccount.com") else "user"
+    return f"{kind}:{email}" if email else SOMEBODY
+
+
+# === The job on the accelerator ===
+
+
+def choose(case: Case) -> TrainingPlan:
+    """The plan whose machine is tried: the dearest one. Raises `UserError` if no step fits its machines."""
+    check(bool(case.plans), "no training step fits its machines, so there is none to try; see the settings above")
+    return max(case.plans.values(), key=lambda plan: plan.accelerator.compute_engine_usd)
+
+
+def offer(plan: TrainingPlan) -> str:
+    """A sentence with the machine, the time and the price of the job."""
+    seconds = accelerators.START_SECONDS + RUN_S
+    hourly = plan.accelerator.usd_per_hour(plan.machines.provisioning)
+    price = "a price that is not known here" if hourly is None else f"about {hourly * seconds / 3600:.2f} USD"
+    machine = f"{plan.accelerator.machine_type}, {plan.machines.provisioning}"
+    return (
+        f"One custom job on 1 x {plan.accelerator.name} ({machine}) takes about {seconds / 60:.0f} minutes, most "
+        f"of them for the start, and costs {price}"
+    )
+
+
+def try_job(case: Case) -> Iterator[Finding]:
+    """Start the job, follow it to its end, and say what it found. Raises `UserError` if Vertex AI refuses it.
+
+    Ctrl-C ends the watching, not the job.
+    """
+    from google.cloud.aiplatform_v1 import JobServiceClient
+
+    environment, service = case.environment, cloud.client(JobServiceClient, case.environment)
+    folder = f"{environment.bucket}/doctor/{datetime.datetime.now(datetime.UTC):%Y%m%d%H%M%S}"
+    parent = cloud.parent_of(environment)
+    with cloud.reported_errors("the job"):
+        job = service.create_custom_job(parent=parent, custom_job=_job(case, folder), timeout=cloud.TIMEOUT_S)
+    number = job.name.rpartition("/")[2]
+    link = f"{cloud.CONSOLE}/locations/{environment.location}/training/{number}?project={environment.project}"
+    print(f"Job: {link}", flush=True)
+    state = ""
+    try:
+        while state not in ENDED:
+            with cloud.reported_errors(f"the job continues, see {link}"):
+                shown = cloud.retried(lambda: service.get_custom_job(name=job.name, timeout=cloud.TIMEOUT_S))
+            if state != (state := shown.state.name.removeprefix("JOB_STATE_").lower()):
+                print(f"Job {state}", flush=True)
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        raise UserError(f"no longer watching; the job continues and ends by itself: {link}") from None
+    try:
+        report = storage.read_object(f"{folder}/{REPORT}").decode()
+    except UserError as error:
+        yield Finding(MISSING, f"the job ended as {state}, without a report ({error}); see its log", link)
+        return
+    for fact in (Fact(**json.loads(line)) for line in report.splitlines()):
+        yield Finding(MISSING, str(fact), link) if fact.state == BAD else Finding(OK, str(fact))
+
+
+def _job(case: Case, folder: str) -> dict[str, Any]:
+    """The custom job, with the machine, the account and the network of a training."""
+    plan = choose(case)
+    arguments = [f"--folder={folder}", f"--accelerator={plan.accelerator.name}"]
+    image = case.environment.image_of(plan.accelerator.image)
+    specification = {
+        "worker_pool_specs": steps.worker_pool_specs(plan, image, PROBE, arguments)[:1],
+        "scheduling": {
+            "timeout": f"{TIMEOUT_S}s",
+            "strategy": steps.scheduling_strategy(plan),
+            "disable_retries": True,
+        },
+        "service_account": str(case.values["training_service_account"]),
+        "network": str(case.values["training_network"]),
+    }
+    labels = {**OWNER, **case.environment.labels}
+    return {"display_name": "msinet-doctor", "job_spec": specification, "labels": labels}

@@ -1,1 +1,0 @@
-"""What a first run on Vertex AI needs: what is there, what is missing, and how to get it."""

@@ -1,0 +1,191 @@
+"""What every registry does: in a folder, in a bucket, and on Vertex AI."""
+
+import json
+
+import pytest
+
+from pipeline.__main__ import main
+from pipeline.registry.register import connect, register
+from pipeline.registry.versions import NO_VERSION
+from trainer import artifacts, files
+from trainer.artifacts import CHALLENGER, DEFAULT
+from trainer.errors import UserError
+from trainer.models.find import find_model
+
+SCORES = (artifacts.EVALUATION, artifacts.PER_IMAGE)
+
+
+@pytest.fixture(params=["folder", "bucket", "vertex"])
+def location(request, tmp_path):
+    if request.param == "folder":
+        return str(tmp_path / "models")
+    if request.param == "bucket":
+        return f"gs://{request.getfixturevalue('bucket').name}/models"
+    return request.getfixturevalue("address")
+
+
+@pytest.fixture
+def registry(location):
+    return connect(location)
+
+
+@pytest.fixture
+def command(location, capsys):
+    """Runs `registry ARGUMENT ...` on the registry; returns the printed lines."""
+
+    def command(*arguments):
+        capsys.readouterr()
+        assert main(["registry", *arguments, "--registry", location]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    return command
+
+
+def record(name="msinet-1"):
+    data = {
+        "base": {"dataset": "salicon", "source": "gs://data/salicon", "fingerprint": "aa01"},
+        "finetune": {"dataset": "fixationadd1000", "source": "gs://data/add1000", "fingerprint": "bb02"},
+    }
+    return {
+        "metrics": {"fixationadd1000": {"kld": 0.4321, "information_gain": -0.1}, "salicon": {"kld": 0.5}},
+        "compared_with": NO_VERSION,
+        "reason": "The candidate becomes the default: there is no default model yet.",
+        "lineage": {"run": name, "code_version": "0.1.0+5f2a", "data": data, "model": {"epochs": 1}},
+    }
+
+
+def add(registry, model, name="msinet-1", promote=True, default=NO_VERSION):
+    """Register what the run of this name has made and compared with the version `default`."""
+    return registry.add("msinet", model, record(name), promote, default)
+
+
+def test_registry_without_versions_has_no_default_and_says_how_it_gets_one(registry, command):
+    assert registry.default("msinet") is None
+    assert registry.versions("msinet") == []
+    assert registry.aliases("msinet") == {}
+    (line,) = command("list")
+    assert line.startswith("There is no version of model 'msinet' in ")
+    assert "python -m pipeline run" in line
+    assert command("list", "--json") == ["[]"]
+    for arguments in (["show"], ["set-default", "1"], ["show", "--model-name", "msient"]):
+        with pytest.raises(UserError, match="no version of model 'ms"):
+            command(*arguments)
+
+
+@pytest.mark.parametrize(("promote", "default"), [(False, 1), (True, NO_VERSION)])
+def test_model_that_is_not_promoted_or_was_compared_with_nothing_becomes_the_challenger(
+    registry, model, promote, default
+):
+    add(registry, model)
+    assert add(registry, model, "msinet-2", promote, default) == (2, CHALLENGER)
+    assert registry.aliases("msinet") == {DEFAULT: 1, CHALLENGER: 2}
+
+
+def test_model_compared_with_a_default_that_has_moved_since_does_not_become_it(registry, model):
+    add(registry, model)
+    add(registry, model, "msinet-2", default=1)
+    assert add(registry, model, "msinet-3", default=1) == (3, CHALLENGER)
+    assert registry.aliases("msinet") == {DEFAULT: 2, CHALLENGER: 3}
+
+
+def test_run_that_registers_again_finds_its_version(registry, model):
+    assert add(registry, model) == add(registry, model) == (1, DEFAULT)
+    assert [version.number for version in registry.versions("msinet")] == [1]
+    assert registry.aliases("msinet") == {DEFAULT: 1}
+
+
+def test_folder_without_an_export_is_refused(registry, tmp_path):
+    with pytest.raises(UserError, match="has no saved_model"):
+        add(registry, tmp_path)
+    assert registry.versions("msinet") == []
+
+
+def test_check_finds_a_registry_that_can_be_written(registry, model):
+    registry.check_writable("msinet")
+    add(registry, model)
+    registry.check_writable("msinet")
+    assert registry.aliases("msinet") == {DEFAULT: 1}
+
+
+def test_version_keeps_the_model_its_record_and_the_scores_of_each_image(registry, model, tmp_path):
+    for name in SCORES:
+        (tmp_path / name).write_text(name)
+    registry.add("msinet", model, record(), True, NO_VERSION, evaluation=tmp_path)
+    default = registry.default("msinet")
+    assert (default.number, default.record["lineage"]) == (1, record()["lineage"])
+    kept = {path.name: path.read_text() for path in default.model.iterdir() if path.name != "version.json"}
+    assert kept == {
+        artifacts.WEIGHTS: "weights",
+        artifacts.MODEL_CONFIG: '{"best_epoch": 1}',
+        artifacts.HISTORY: '{"epoch": 1}\n',
+        **dict(zip(SCORES, SCORES, strict=True)),
+    }
+    found = find_model(default.place)
+    assert [(found / name).read_text() for name in SCORES] == list(SCORES)
+    add(registry, model, "msinet-2", default=1)
+    assert not any((registry.default("msinet").model / name).exists() for name in SCORES)
+
+
+def test_register_takes_metrics_and_decision_from_the_evaluation(registry, model, tmp_path, capsys):
+    evaluation = {
+        "datasets": {"salicon": {"models": {"candidate": {"kld": 0.4}, "uniform": {"kld": 2.0}}}},
+        "decides": "salicon",
+        "promote": True,
+        "reason": "The candidate becomes the default.",
+    }
+    files.write_json(tmp_path / artifacts.EVALUATION, evaluation)
+    (tmp_path / artifacts.PER_IMAGE).write_text("dataset,image,model,kld\n")
+
+    def registered(run):
+        lineage = record(run)["lineage"]
+        return register(registry, "msinet", str(model), str(tmp_path), NO_VERSION, lineage)
+
+    assert registered("msinet-1") == (1, DEFAULT)
+    written = registry.versions("msinet")[0].record
+    assert (written["metrics"], written["decided_on"]) == ({"salicon": {"kld": 0.4}}, "salicon")
+    assert (written["lineage"], written["reason"]) == (record()["lineage"], evaluation["reason"])
+    assert "warning" not in capsys.readouterr().out
+    # Compared with no version, while another run has registered one.
+    assert registered("msinet-2") == (2, CHALLENGER)
+    (warning,) = capsys.readouterr().out.splitlines()
+    assert "moved the default of model 'msinet' from version 0 to 1 " in warning
+    assert "registry set-default 2" in warning
+
+
+# === Command line ===
+
+
+def test_default_is_moved_by_number_or_alias(registry, model, command):
+    add(registry, model)
+    add(registry, model, "msinet-2", promote=False, default=1)
+    places = [version.place for version in registry.versions("msinet")]
+    for version, aliases in (
+        ("2", {DEFAULT: 2, CHALLENGER: 2}),
+        ("msinet@1", {DEFAULT: 1, CHALLENGER: 2}),
+        ("challenger", {DEFAULT: 2, CHALLENGER: 2}),
+    ):
+        lines = command("set-default", version)
+        assert [line.split()[-1] for line in lines[1:]] == places
+        assert registry.aliases("msinet") == aliases
+        assert registry.default("msinet").record["lineage"]["run"] == f"msinet-{aliases[DEFAULT]}"
+
+
+def test_version_is_shown_by_number_or_alias(registry, model, command):
+    add(registry, model)
+    add(registry, model, "msinet-2", promote=False, default=1)
+    for version, number in (([], 1), (["2"], 2), (["challenger"], 2), (["msinet@challenger"], 2)):
+        shown = json.loads("\n".join(command("show", *version, "--json")))
+        assert (shown["version"], shown["lineage"]["run"]) == (number, f"msinet-{number}")
+        assert command("show", *version)[0].split()[1] == f"msinet@{number}"
+
+
+def test_version_that_does_not_exist_is_named_and_changes_nothing(registry, model, command):
+    add(registry, model)
+    for version in ("9", "newest", "other@1"):
+        for action in ("show", "set-default"):
+            with pytest.raises(UserError, match=f"has no version {version}; it has 1 "):
+                command(action, version)
+    for name, number in (("msinet", 5), ("msient", 1)):
+        with pytest.raises(UserError, match=f"has no version {number}|msient"):
+            registry.set_alias(name, DEFAULT, number)
+    assert registry.aliases("msinet") == {DEFAULT: 1}
