@@ -18,12 +18,7 @@ from pipeline import cloud
 from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
 from pipeline.graph.compiled import titles_of
 from pipeline.graph.environment import load_environment
-<<<<<<< HEAD
-from pipeline.vertex import checks, runs, submit
-=======
-from pipeline.graph.titles import titles_of
 from pipeline.vertex import runs, submit
->>>>>>> h-vertex
 from trainer.cli import Parser
 from trainer.errors import check
 

@@ -9,12 +9,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.graph.compiled import titles_of
 from pipeline.graph.environment import Environment
-<<<<<<< HEAD
-from trainer.errors import UserError
-=======
-from pipeline.graph.titles import titles_of
 from trainer.errors import check
->>>>>>> h-vertex
 from trainer.text import format_duration
 
 RUN_ID = r"[a-z][a-z0-9-]{0,127}"

@@ -166,13 +166,8 @@ def estimates(planned: Planned) -> list[str]:
 def _plans(planned: Planned) -> dict[str, TrainingPlan]:
     """The plan of each training step of our pipeline; none of any other pipeline."""
     chosen = Template(planned.job["pipelineSpec"])
-<<<<<<< HEAD
-    if chosen.name != PIPELINE_NAME:
-        return []
-=======
->>>>>>> h-vertex
     values = {**chosen.defaults(), **planned.job["runtimeConfig"]["parameterValues"]}
-    return checks.plans(planned.environment, values) if chosen.name == NAME else {}
+    return checks.plans(planned.environment, values) if chosen.name == PIPELINE_NAME else {}
 
 
 def plan_lines(plans: Mapping[str, TrainingPlan]) -> list[str]:
@@ -209,23 +204,6 @@ def refuse_missing(planned: Planned) -> None:
     Without an image or quota a run fails only after its data is prepared, when Vertex AI refuses the training job.
     What cannot be asked for passes.
     """
-<<<<<<< HEAD
-    chosen = Template(planned.job["pipelineSpec"])
-    if chosen.name != PIPELINE_NAME:
-        return
-    plans = checks.plans(
-        planned.environment, {**chosen.defaults(), **planned.job["runtimeConfig"]["parameterValues"]}
-    )
-    kinds = dict.fromkeys(("cpu", *(plan.accelerator.image for plan in plans.values())))
-    executors = chosen.spec["deploymentSpec"]["executors"].values()
-    tasks = sorted({each["container"]["image"] for each in executors if IMAGE in str(each.get("container"))})
-    # The names of the images of training jobs follow from those of the tasks.
-    names = [task.replace(IMAGE, f"{IMAGE.removesuffix('cpu')}{kind}") for task in tasks for kind in kinds]
-    api = Api(planned.environment)
-    for finding in ask(
-        [*((name, partial(needs.check_image, api, name)) for name in names), *needs.about_quota(api, plans)]
-    ):
-=======
     spec, plans = planned.job["pipelineSpec"], _plans(planned)
     api, bucket = Api(planned.environment), storage.split(planned.environment.bucket)[0]
     questions: list[Question] = [(bucket, partial(checks.check_bucket, api, bucket, True))]
@@ -238,7 +216,6 @@ def refuse_missing(planned: Planned) -> None:
         questions += [(image, partial(checks.check_image, api, image)) for image in images]
         questions += checks.about_quota(api, plans)
     for finding in ask(questions):
->>>>>>> h-vertex
         check(finding.state != MISSING, f"{finding.text}: {finding.remedy}")
 
 

@@ -22,55 +22,6 @@ LOOPBACK = r"http://127\.0\.0\.1:\d+/.+"
 """Address of one on this machine, as in tests; it gets no credentials."""
 TAG = r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}"
 DEFAULT_TAGS = ("latest",)
-<<<<<<< HEAD
-
-
-def check_repository(address: str) -> None:
-    """Raise `UserError` unless `address` has the form of a repository of templates."""
-    check(bool(address), "template_repository is empty; add it to the TOML file of the environment")
-    check(
-        is_repository(address),
-        f"template_repository is {address!r}; write https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY",
-    )
-
-
-def is_repository(address: str) -> bool:
-    """Whether `address` is that of a repository of Artifact Registry, or of this machine, as in tests."""
-    return re.fullmatch(f"{REPOSITORY}|{LOOPBACK}", address) is not None
-
-
-def registry_client(repository: str) -> Any:
-    """A client of the repository of templates, with this machine's credentials; with none on loopback."""
-    from google.auth.transport import requests as _  # noqa: F401  the client uses it but does not import it
-    from kfp.registry import ApiAuth, RegistryClient
-
-    return RegistryClient(repository, ApiAuth("") if re.fullmatch(LOOPBACK, repository) else None)
-
-
-def publish(environment: Environment, tags: Sequence[str] = DEFAULT_TAGS) -> str:
-    """Compile the pipeline for `environment` and upload it; returns the address of the version.
-
-    Uploading the same pipeline again adds tags to the same version. A tag of another version moves to this one.
-    Raises `UserError` for a malformed repository or tag, and if the upload is refused.
-    """
-    checks.check_environment(environment)
-    check_repository(environment.template_repository)
-    for tag in tags:
-        check(
-            bool(re.fullmatch(TAG, tag)),
-            f"tag is {tag!r}; use letters, digits and . _ -, and begin with a letter or a digit",
-        )
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "pipeline.yaml"
-        compiled.write_pipeline(environment, path)
-        with cloud.reported_errors():
-            client = registry_client(environment.template_repository)
-            name, version = client.upload_pipeline(str(path), tags=list(tags))
-    return f"{environment.template_repository}/{name}/{version}"
-
-
-=======
->>>>>>> h-vertex
 TYPES: dict[str, type] = {"STRING": str, "NUMBER_INTEGER": int, "NUMBER_DOUBLE": float, "BOOLEAN": bool}
 """Types of a compiled pipeline's parameters, by their names there."""
 CACHING = ("as-compiled", "on", "off")
@@ -80,7 +31,7 @@ VERSION = r"https?://.+/(?P<package>[^/]+)/(?P<version>sha256:[0-9a-f]{64})"
 SCHEMAS = ("2.0.0", "2.1.0")
 """Versions of the schema of compiled pipelines. kfp 2 writes the second one (pipeline_spec_builder.py:2074), and
 google-cloud-aiplatform distinguishes the two (utils/pipeline_utils.py:132)."""
-WRITE_VERSION = "write it as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/sha256:DIGEST"
+WRITE_VERSION = "write it as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/PIPELINE_NAME/sha256:DIGEST"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -185,7 +136,7 @@ def publish(environment: Environment, tags: Sequence[str] = DEFAULT_TAGS) -> str
         )
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "pipeline.yaml"
-        compiling.write_pipeline(environment, path)
+        compiled.write_pipeline(environment, path)
         with cloud.reported_errors():
             client = registry_client(environment.template_repository)
             name, version = client.upload_pipeline(str(path), tags=list(tags))

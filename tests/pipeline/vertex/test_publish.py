@@ -7,7 +7,6 @@ import pytest
 import yaml
 
 from pipeline.__main__ import main
-from pipeline.graph import compiled as compiling
 from pipeline.vertex import submit, template
 from tests.vertex import DROP, write_config
 from trainer.errors import UserError
@@ -21,7 +20,7 @@ def test_upload_is_the_compiled_pipeline_with_its_tags(vertex, tmp_path, capsys)
     assert address == f"{vertex.environment.template_repository}/msinet/{version}"
     assert vertex.kept("tags") == {"latest": version, "v1.2": version}
     compiled = tmp_path / "compiled.yaml"
-    compiling.write_pipeline(vertex.environment, compiled)
+    compiled.write_pipeline(vertex.environment, compiled)
     assert vertex.kept("templates")[version] == compiled.read_text()
 
 
