@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from trainer.data.roles import ROLES
+from trainer.data.layout import ROLES
 from trainer.datasets import DATASETS, DRIVE, OWN_SHARE, Dataset
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "datasets.md"

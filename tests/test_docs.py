@@ -25,7 +25,7 @@ from tests.test_makefile import make
 from tests.trainer import predictable
 from trainer.__main__ import _parser, main
 from trainer.artifacts import ALIASES, COMPACT_WEIGHTS, MODEL_CONFIG, VERSION_EXTRA
-from trainer.data.roles import place_all
+from trainer.data.layout import place_all
 from trainer.datasets import DATASETS
 from trainer.files import write_json
 from trainer.models import pretrained

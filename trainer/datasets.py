@@ -2,7 +2,7 @@
 
 Sizes, splits and ground truth are those of the reference implementation (alexanderkroner/saliency, data.py and
 config.py). Each dataset is read in the form in which its authors publish it, which its row describes, and from
-folders of stimuli, of maps and of fixations (see `trainer/data/roles.py`).
+folders of stimuli, of maps and of fixations (see `trainer/data/layout.py`).
 """
 
 import dataclasses

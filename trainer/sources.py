@@ -22,8 +22,8 @@ from trainer import storage
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
 from trainer.files import local_path
-from trainer.names import ARCHIVES, check_name, is_archive, is_junk
 from trainer.progress import Tracker
+from trainer.storage import ARCHIVES, check_name, is_archive, is_junk
 from trainer.text import printable
 
 DAMAGED = (

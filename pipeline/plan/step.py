@@ -16,7 +16,7 @@ from trainer.accelerators import FLEX_START, SPOT
 from trainer.artifacts import checkpoints_of
 from trainer.config import TrainConfig, with_recipe
 from trainer.errors import UserError, check
-from trainer.folder import PROBE, Folder
+from trainer.storage import PROBE, Folder
 
 # MERGED, docstring was: """The machines of a training plan, in the form that Vertex AI custom jobs and Kubeflow pods request them."""
 

@@ -10,8 +10,8 @@ import sys
 import numpy as np
 import pytest
 
-from trainer.array_files import read_map, write_array
 from trainer.errors import ContentError
+from trainer.files import read_map, write_array
 
 MAP = np.random.default_rng(0).random((30, 40), np.float32)
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from trainer.progress import Tracker
+from trainer.progress import Tracker, map_ahead, open_pool
 
 END = "the end of what is shown"
 
@@ -73,3 +73,16 @@ def test_lines_of_a_log_become_fewer_and_stop_at_two_a_minute(log, monkeypatch):
             tracker.advance()
     in_the_last_half_hour = [line for line in log().splitlines() if int(line.split()[1].split("/")[0]) > 1800]
     assert 55 < len(in_the_last_half_hour) < 63
+
+
+# MERGED, docstring was: """Threads that map a function in order."""
+
+
+def test_items_are_not_begun_far_ahead_of_the_results():
+    begun = []
+    with open_pool(3) as pool:
+        results = map_ahead(pool, lambda item: begun.append(item) or item, range(50), max_pending=6)
+        for done, result in enumerate(results):
+            assert done == result
+            assert len(begun) <= done + 6
+    assert len(begun) == 50

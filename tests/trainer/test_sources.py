@@ -11,7 +11,7 @@ from tests.gcs import upload
 from tests.small_sources import files, write_tar, write_zip
 from trainer import sources, storage
 from trainer.errors import UserError
-from trainer.names import is_archive
+from trainer.storage import is_archive
 
 CONTENT = {"stimuli/1.png": os.urandom(5000), "fixation/1.png": os.urandom(3000), "notes/a.txt": b"notes"}
 JUNK = {"__MACOSX/stimuli/1.png": b"x", "stimuli/._1.png": b"x", "stimuli/Thumbs.db": b"x"}

@@ -76,21 +76,21 @@ def _print_one(name: str, row: Dataset, root: pathlib.Path | None) -> None:
 
 def _record(row: Dataset, root: pathlib.Path | None) -> None:
     from trainer import files
-    from trainer.downloads import places
+    from trainer.downloads import archives
     from trainer.downloads.cache import record, table
 
     path = table()
     with files.folder(files.LOCAL) as folder:
-        found = places.fetch(places.public(row), root or folder)
+        found = archives.fetch(archives.public(row), root or folder)
     sums = {place.address: each.sha256 for place, each in zip(row.places, found, strict=True)}
     for address in record(path, sums):
         print(f"{path}: SHA-256 of {address} is {sums[address]}")
 
 
 def _kept(row: Dataset, root: pathlib.Path | None) -> "dict[datasets.Place, Download | None]":
-    from trainer.downloads import places
+    from trainer.downloads import archives
 
-    return {place: places.kept(place, root) if root else None for place in row.places}
+    return {place: archives.kept(place, root) if root else None for place in row.places}
 
 
 def _host(address: str) -> str:

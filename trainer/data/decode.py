@@ -11,9 +11,7 @@ from PIL import Image
 from scipy import ndimage
 
 from trainer.data import matlab
-from trainer.data.gaze import MAX_POINT_SHARE, Fixations, Gaze, Points
-from trainer.data.layout import Item
-from trainer.data.roles import MOST_IMAGE_BYTES, POINTS
+from trainer.data.layout import MAX_POINT_SHARE, MOST_IMAGE_BYTES, POINTS, Fixations, Gaze, Item, Points
 from trainer.errors import UserError, first_line
 from trainer.picture import open_header
 from trainer.sources import Member

@@ -15,7 +15,7 @@ from trainer import datasets, files, sources, storage
 from trainer.artifacts import MANIFEST, SPLITS, TEST, Manifest, SourceObject, code_version
 from trainer.config import CUSTOM, SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample
-from trainer.downloads import cache, places
+from trainer.downloads import archives, cache
 from trainer.errors import UserError
 from trainer.files import is_mounted, is_taken, replacing
 from trainer.loading import load_tensorflow
@@ -43,8 +43,8 @@ def fingerprint(dataset: str, source: str, private_sources: bool = False) -> str
     row = datasets.get(dataset)
     if source == SAMPLE:
         return sample.fingerprint(dataset)
-    if origin := places.origin_of(source, row, private_sources):
-        return _digest(places.offers(origin, cache.cache_folder()), row.part)
+    if origin := archives.origin_of(source, row, private_sources):
+        return _digest(archives.offers(origin, cache.cache_folder()), row.part)
     return _digest(storage.list_objects(source), row.part)
 
 
@@ -66,7 +66,7 @@ def fetch_dataset(
             written. Nothing is left at `output` or next to it.
     """
     row = datasets.get(config.dataset)
-    origin = None if config.source == SAMPLE else places.origin_of(config.source, row, config.private_sources)
+    origin = None if config.source == SAMPLE else archives.origin_of(config.source, row, config.private_sources)
     source = origin.source if origin else config.source
     default_size = datasets.get(test_of or config.dataset).image_size
     image_size = parse_image_size(config.image_size) if config.image_size else default_size
@@ -117,7 +117,7 @@ def prepared_name(dataset: str, source: str) -> str:
 
 @contextmanager
 def _opened(
-    config: FetchConfig, origin: places.Origin | None, folder: pathlib.Path, cache_dir: str | None
+    config: FetchConfig, origin: archives.Origin | None, folder: pathlib.Path, cache_dir: str | None
 ) -> Iterator[_Opened]:
     """The source while it is open. The sample set generates its members, but only those that are read."""
     part = datasets.get(config.dataset).part
@@ -128,7 +128,7 @@ def _opened(
         with sources.opened(config.source, objects, folder) as members:
             yield _Opened(members, objects, _digest(objects, part))
     else:
-        found = places.fetch(origin, cache.cache_folder(cache_dir) or folder / "download")
+        found = archives.fetch(origin, cache.cache_folder(cache_dir) or folder / "download")
         objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in found]
         try:
             with sources.opened_files({each.offer.name: each.path for each in found}, folder) as members:

@@ -1,21 +1,227 @@
 """Find which files of a source belong together, and split the images into training and validation.
 
-`trainer/data/roles.py` has the rules that tell what a file holds.
+`trainer/data/layout.py` has the rules that tell what a file holds.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import dataclasses
+import functools
+import pathlib
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trainer.artifacts import SPLITS, TEST
-from trainer.data.gaze import Fixations
-from trainer.data.roles import ROLES, Placed, place_all
-from trainer.datasets import Dataset
+from trainer.datasets import Dataset, Rule
 from trainer.errors import UserError, check, some
-from trainer.names import is_archive
 from trainer.sources import Member
+from trainer.storage import is_archive
 from trainer.text import printable
+
+# MERGED, docstring was: """What a file of a source holds, by its path: by the rules of its dataset's authors, or else by its folder. The folder of a file, at any depth, tells what it holds. In an archive without such folders, the archive's own name tells it: | folder or archive | holds | |--------------------------------|-------------------------------------------------------------| | `stimuli`, `images` | stimuli | | `s
+
+ROLES = {
+    "stimuli": "stimulus",
+    "images": "stimulus",
+    "saliency": "map",
+    "maps": "map",
+    "fixationmaps": "map",
+    "fixation": "fixations",
+    "fixations": "fixations",
+    "fixationlocs": "fixations",
+}
+"""Folder name -> what it holds; `fixationmaps` and `fixationlocs` are CAT2000's."""
+SPLIT_LABELS = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation"), "valid"),
+    **dict.fromkeys(("test", "testing"), TEST),
+}
+"""Names of folders, and values of a column of splits, in lower case -> split."""
+IGNORED = "output"
+"""CAT2000 has folders of this name with images made from its stimuli."""
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif")
+POINTS = ".mat"
+MOST_IMAGE_BYTES = 720_000_000
+"""Size of the largest file of an image: 4 bytes for each pixel of the largest one that is decoded."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """What a path says about a file."""
+
+    role: str
+    split: str
+    name: str
+    """Path of the file below its folder (and below train/ or val/ if the split is given)."""
+    key: str
+    """Equal for all files of an image."""
+    reader: str = ""
+    """`Rule.reader`: if it is set, the file holds the fixations of many images."""
+
+
+Placed = list[tuple[Place, Member]]
+
+
+def place_all(members: Sequence[Member], row: Dataset) -> tuple[Placed, list[str]]:
+    """What each member holds, without those that hold nothing of the dataset, and sentences about the choice.
+
+    It is the authors' form if there is a file of each of its roles. Images of the split `test` are left out.
+    """
+    placed = [(place, member) for member in members if (place := _by_rule(member.path, row.form))]
+    if row.form and {place.role for place, _ in placed} == {rule.role for rule in row.form}:
+        used = {member.path for _, member in placed}
+        return placed, _about_others([member.path for member in members if member.path not in used])
+    placed = [(place, member) for member in members if (place := _by_folder(member.path, row))]
+    # Some authors publish densities in folders of this name; in one's own, such an image is a mistake.
+    if not row.any_count and not any(place.role == "map" for place, _ in placed):
+        placed = [(_as_map(place), member) for place, member in placed]
+    return placed, []
+
+
+def _as_map(place: Place) -> Place:
+    is_picture = place.role == "fixations" and not place.name.lower().endswith(POINTS)
+    return dataclasses.replace(place, role="map") if is_picture else place
+
+
+def _about_others(paths: Sequence[str]) -> list[str]:
+    notes = ["The files are in the form in which the dataset's authors publish them."]
+    if paths:
+        verb = "file is" if len(paths) == 1 else "files are"
+        notes.append(f"{len(paths)} other {verb} left out, which the dataset does not use, such as {paths[0]}.")
+    return notes
+
+
+# === The authors' form ===
+
+
+@functools.cache
+def _pattern(rule: Rule) -> re.Pattern[str]:
+    parts = re.split(r"\{(\w+)\}", rule.path)
+    texts = [f"(?P<{part}>[^/]+)" if number % 2 else re.escape(part) for number, part in enumerate(parts)]
+    return re.compile(f"(?:.*/)?{''.join(texts)}", re.IGNORECASE | re.DOTALL)
+
+
+def _by_rule(path: str, rules: Sequence[Rule]) -> Place | None:
+    for rule in rules:
+        match = _pattern(rule).fullmatch(path)
+        if match is None:
+            continue
+        file = path.rpartition("/")[2]
+        if rule.reader:
+            return Place(rule.role, "", file, file.lower(), rule.reader)
+        found = match.groupdict()
+        split = SPLIT_LABELS.get(found["split"].lower(), TEST) if "split" in found else ""
+        if split == TEST:
+            continue
+        folder = [found["folder"]] if "folder" in found else []
+        key = "/".join([*([split] if split else []), *folder, found["name"]])
+        return Place(rule.role, split, "/".join([*folder, file]), key)
+    return None
+
+
+# === Folders ===
+
+
+def folder_word(path: str, words: Mapping[str, str]) -> str:
+    """What the deepest folder of a file with a name in `words` stands for; empty without such a folder."""
+    folders = [folder.lower() for folder in path.split("/")[:-1]]
+    return next((words[folder] for folder in reversed(folders) if folder in words), "")
+
+
+def _by_folder(path: str, row: Dataset) -> Place | None:
+    """What the file at `path` is; None if it is none of the roles."""
+    *folders, file = path.split("/")
+    depth = max((i for i, folder in enumerate(folders) if folder.lower() in ROLES), default=None)
+    if depth is None:
+        return None
+    role = ROLES[folders[depth].lower()]
+    below = folders[depth + 1 :]
+    suffix = pathlib.PurePosixPath(file).suffix
+    kinds = (*IMAGE_SUFFIXES, POINTS) if role == "fixations" else IMAGE_SUFFIXES
+    if suffix.lower() not in kinds or IGNORED in (folder.lower() for folder in below):
+        return None
+    split = ""
+    if row.split == "given":
+        labels = [SPLIT_LABELS[folder.lower()] for folder in folders if folder.lower() in SPLIT_LABELS]
+        if not labels:
+            raise UserError(f"{path} is neither in train/ nor in val/, which split this dataset; move it")
+        split = labels[-1]
+        if split == TEST:
+            return None
+        below = [folder for folder in below if SPLIT_LABELS.get(folder.lower()) != split]
+    stem = file[: len(file) - len(suffix)]
+    if role != "stimulus":
+        stem = stem.removesuffix(row.map_suffix)
+        stem = stem.removesuffix(row.fixation_suffix) if role == "fixations" else stem
+    key = "/".join([*([split] if split else []), *below, stem])
+    return Place(role, split, "/".join([*below, file]), key)
+
+
+# MERGED, docstring was: """Fixations of one image, and where they come from."""
+
+Size = tuple[int, int]
+Points = NDArray[np.int64]
+"""(n, 2) of (y, x), pixels counted from 0."""
+MAX_POINT_SHARE = 0.02
+"""Fixated pixels are less than this share of an image; a map with more is a density."""
+MARGIN_PX = 1
+"""How far outside of its image a fixation may be to count for the pixel at the border: eye trackers, and those who
+convert their files, count from 0 or from 1, and round."""
+
+
+@dataclass(frozen=True)
+class Gaze:
+    """The fixations of one image."""
+
+    points: Points
+    """(n, 2) of (y, x) in pixels of the image, with repeats."""
+    observers: NDArray[np.int64] | None
+    """(n,): the observer of each point, counted from 0; None if observers are not told apart."""
+    n_outside: int = 0
+    """Fixations that the source has, but that are outside of the image."""
+    n_blinks: int = 0
+    """Fixations whose position is no number (NaN), as eye trackers write blinks."""
+    is_pictured: bool = False
+    """Whether a picture marks the fixated pixels, which shows no repeats."""
+
+    @classmethod
+    def inside(cls, points: NDArray[Any], observers: NDArray[np.int64] | None, size: Size) -> "Gaze":
+        """Keep the points (n, 2), any numbers, that are in an image of `size`, and count the others."""
+        values = np.asarray(points, np.float64)
+        pixels, is_inside = inside(values, np.array(size))
+        kept = None if observers is None else observers[is_inside]
+        n_blinks = int(np.count_nonzero(np.isnan(values).any(axis=1)))
+        return cls(pixels, kept, len(values) - len(pixels) - n_blinks, n_blinks)
+
+
+def inside(points: NDArray[np.float64], sizes: NDArray[np.int64]) -> tuple[Points, NDArray[np.bool_]]:
+    """The pixels of those points that are in their image, or less than `MARGIN_PX` outside: then at its border.
+
+    Args:
+        points: (n, 2) of (y, x), pixels counted from 0; any numbers, also NaN.
+        sizes: (2,) or (n, 2) of (height, width).
+
+    Returns:
+        The pixels (m, 2), and (n,) which of the points they are of.
+    """
+    near = (points >= -MARGIN_PX) & (points < sizes + MARGIN_PX)  # False for NaN
+    is_inside = near[:, 0] & near[:, 1]
+    last = np.broadcast_to(sizes, points.shape)[is_inside] - 1
+    return np.clip(np.floor(points[is_inside]).astype(np.int64), 0, last), is_inside
+
+
+@dataclass(frozen=True)
+class Fixations:
+    """The fixations of one image, from a source that keeps those of many images in one file."""
+
+    origin: str
+    """Their place in messages."""
+    read: Callable[[Size], Gaze]
+    """The fixations in an image of this (h, w), in any thread while the source is open; raises `UserError`."""
+
 
 SEED = 42
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.io import loadmat
 
 from trainer import isolated
-from trainer.data.gaze import MAX_POINT_SHARE, Fixations, Gaze, Size
+from trainer.data.layout import MAX_POINT_SHARE, Fixations, Gaze, Size
 from trainer.errors import UserError
 from trainer.sources import Member
 

@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from trainer import preprocess
-from trainer.array_files import write_array
 from trainer.artifacts import CENTER_BIAS, IMAGES
 from trainer.data import decode, tfrecords
-from trainer.data.gaze import Gaze
-from trainer.data.layout import Item
+from trainer.data.layout import Gaze, Item
 from trainer.errors import UserError, check
-from trainer.pool import map_ahead, open_pool
-from trainer.progress import Tracker
+from trainer.files import write_array
+from trainer.progress import Tracker, map_ahead, open_pool
 
 CENTER_BIAS_SIZE = (120, 160)
 MAX_WORKERS = 32

@@ -18,8 +18,7 @@ from filelock import FileLock, Timeout
 
 from trainer import datasets
 from trainer.downloads import servers
-from trainer.downloads.offers import ChangedError, CutError, NoAnswerError, Offer
-from trainer.downloads.servers import Server
+from trainer.downloads.servers import ChangedError, CutError, NoAnswerError, Offer, Server
 from trainer.errors import ContentError, UserError
 from trainer.files import read_json, remove, replacing, write_json
 from trainer.progress import Tracker

@@ -26,8 +26,7 @@ from trainer.evaluation.background import Background, Size, content
 from trainer.evaluation.confidence import Values
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF, PerImage, Scores
 from trainer.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
-from trainer.pool import map_ahead, open_pool
-from trainer.progress import Tracker
+from trainer.progress import Tracker, map_ahead, open_pool
 
 # MERGED, docstring was: """How well the observers of one image predict each other: one by all others, and one half by the other half. The prediction of some observers is the density of their fixations, which is a Gaussian blur of them, mixed with the centre bias (the gold standard of Kümmerer et al. 2015). Models and the centre bias are scored against the same held-out observers, so that all three can be compared. """
 

@@ -20,8 +20,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from trainer.errors import UserError
-from trainer.folder import Folder
-from trainer.storage import unmounted
+from trainer.storage import Folder, unmounted
 from trainer.training.owner import Owner
 from trainer.training.step import Network
 

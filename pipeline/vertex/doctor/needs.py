@@ -10,7 +10,7 @@ from pipeline.plan.plan import TrainingPlan
 from pipeline.vertex import checks
 from pipeline.vertex.doctor.questions import MISSING, OK, UNKNOWN, Api, Finding, Question, quoted
 from trainer import storage
-from trainer.names import is_archive
+from trainer.storage import is_archive
 
 APIS = (
     *("aiplatform", "artifactregistry", "cloudbuild", "cloudresourcemanager", "compute", "iam"),

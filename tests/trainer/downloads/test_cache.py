@@ -13,8 +13,7 @@ import pytest
 from tests.gcs import upload
 from trainer import storage
 from trainer.downloads import cache
-from trainer.downloads.offers import ChangedError, NoAnswerError
-from trainer.downloads.servers import Bucket, Web
+from trainer.downloads.servers import Bucket, ChangedError, NoAnswerError, Web
 from trainer.errors import UserError
 from trainer.files import write_json
 

@@ -9,9 +9,9 @@ from trainer import datasets
 from trainer.__main__ import main
 from trainer.artifacts import Manifest
 from trainer.data import fetch
-from trainer.downloads import cache, places
+from trainer.downloads import archives, cache
 from trainer.errors import UserError
-from trainer.names import is_archive
+from trainer.storage import is_archive
 
 HTML = "text/html; charset=utf-8"
 
@@ -161,8 +161,8 @@ def test_two_archives_of_one_name_are_refused(internet, tmp_path):
     for host in ("data.example.org", "github.com"):
         internet.serve(f"{host}/a.zip", zipped({"a": b"1"}))
     with pytest.raises(UserError, match=r"2 archives have the name a.zip; download them, rename one"):
-        places.fetch(
-            places.origin_of("https://data.example.org/a.zip https://github.com/a.zip", datasets.get("osie")),
+        archives.fetch(
+            archives.origin_of("https://data.example.org/a.zip https://github.com/a.zip", datasets.get("osie")),
             tmp_path,
         )
 
@@ -193,8 +193,8 @@ def test_http_is_fetched_when_told_to(site, tmp_path):
 
 def test_a_folder_of_a_bucket_is_no_download():
     row = datasets.get("osie")
-    assert places.origin_of("gs://bucket/folder", row) is None
-    assert places.origin_of("~/folder", row) is None
-    assert places.origin_of("gs://bucket/a.zip", row).places[0].address == "gs://bucket/a.zip"
+    assert archives.origin_of("gs://bucket/folder", row) is None
+    assert archives.origin_of("~/folder", row) is None
+    assert archives.origin_of("gs://bucket/a.zip", row).places[0].address == "gs://bucket/a.zip"
     assert is_archive("a.zip")
     assert cache.DEFAULT.startswith("~")

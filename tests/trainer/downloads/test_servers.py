@@ -7,8 +7,7 @@ import pytest
 
 from trainer import storage
 from trainer.downloads import cache, servers
-from trainer.downloads.offers import ChangedError, NoAnswerError, Offer, name_of
-from trainer.downloads.servers import Web
+from trainer.downloads.servers import ChangedError, NoAnswerError, Offer, Web, name_of
 from trainer.errors import UserError
 
 ZIP = b"PK\x03\x04" + bytes(range(256)) * 4000

@@ -11,10 +11,9 @@ from trainer import storage
 from trainer.artifacts import SourceObject
 from trainer.datasets import DRIVE, Dataset, Place
 from trainer.downloads import cache
-from trainer.downloads.offers import NoAnswerError
-from trainer.downloads.servers import Bucket, Drive, Server, Web, checked_addresses, place_of
+from trainer.downloads.servers import Bucket, Drive, NoAnswerError, Server, Web, checked_addresses, place_of
 from trainer.errors import UserError
-from trainer.names import is_archive
+from trainer.storage import is_archive
 
 
 class Published(Protocol):
