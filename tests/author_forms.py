@@ -48,7 +48,7 @@ def ramp(index, size=SIZE):
 def write(dataset, folder, n):
     """Write its archives with `n` images, by the names of its places; returns name -> index of each image."""
     content, indices = FORMS[dataset](n)
-    for place, files in zip(datasets.get(dataset).places, content, strict=True):
+    for place, files in zip(datasets.get(dataset).archives, content, strict=True):
         save = write_tar if place.name.endswith(".tar.gz") else write_zip
         save(pathlib.Path(folder) / place.name, files)
     return indices

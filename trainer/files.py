@@ -79,13 +79,20 @@ def is_taken(output: pathlib.Path) -> bool:
     )
 
 
-def check_place(path: str | os.PathLike[str]) -> None:
-    """Raise `PlaceError` if nothing can be written to `path`; to be called before long work."""
-    place = pathlib.Path(path).absolute()
-    folder = place.parent
+def check_place(path: str | os.PathLike[str], into: bool = False) -> None:
+    """Raise `PlaceError` if nothing can be written to `path`; to be called before long work.
+
+    Args:
+        path: a file or a folder.
+        into: whether an existing folder at `path` gets files, so that its parent need not be writable. Otherwise it
+            is replaced as `replacing` does it.
+    """
+    output = pathlib.Path(path).absolute()
+    folder = output.parent
     try:
-        place.exists()  # raises an error if the name is too long
-        folder = next(parent for parent in place.parents if parent.exists())
+        output.exists()  # raises an error if the name is too long
+        is_kept = into and output.is_dir()
+        folder = output if is_kept else next(parent for parent in output.parents if parent.exists())
         _try(folder)
     except OSError as error:
         reason = f"nothing can be written to {folder} ({error.strerror or error})"
@@ -119,8 +126,8 @@ def replacing(path: str | os.PathLike[str], last: str = "", flushed: bool = True
             path.exists()  # raises an error if the name is too long
             if mounted:
                 _try(path.parent)
-            place = stack.enter_context(folder(LOCAL) if mounted else folder(PARTIAL, path.parent))
-        partial = place / path.name
+            beside = stack.enter_context(folder(LOCAL) if mounted else folder(PARTIAL, path.parent))
+        partial = beside / path.name
         with _explained(path, partial=partial):
             yield partial
             if flushed and not mounted:  # a mount sends a file when it is closed
@@ -167,9 +174,9 @@ def _explained(
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            place, verb = (f"in {tempfile.gettempdir()} ", "set TMPDIR to") if is_mounted(path) else ("", "name")
+            disk, verb = (f"in {tempfile.gettempdir()} ", "set TMPDIR to") if is_mounted(path) else ("", "name")
             remedy = f"free some, or {verb} a folder on another disk"
-            raise UserError(f"no space left {place}to write {path} ({error.strerror}); {remedy}") from None
+            raise UserError(f"no space left {disk}to write {path} ({error.strerror}); {remedy}") from None
         if isinstance(error, PermissionError):
             if partial and error.filename and not _is_within(error.filename, partial, path):
                 remedy = "change its permissions (chmod, chown)"
@@ -184,9 +191,9 @@ def _explained(
         raise otherwise(f"cannot write {path} ({error.strerror or error}); name another place") from None
 
 
-def _is_within(name: object, *places: pathlib.Path) -> bool:
-    """Whether the file named by an `OSError` is one of `places`, or is below one."""
-    return any(pathlib.Path(str(name)).absolute().is_relative_to(place.absolute()) for place in places)
+def _is_within(name: object, *paths: pathlib.Path) -> bool:
+    """Whether the file named by an `OSError` is one of `paths`, or is below one."""
+    return any(pathlib.Path(str(name)).absolute().is_relative_to(path.absolute()) for path in paths)
 
 
 def _move(partial: pathlib.Path, path: pathlib.Path, last: str) -> None:
@@ -271,16 +278,16 @@ def read_json(path: pathlib.Path, remedy: str, kind: Any) -> Any:
     return parse_json(content, str(path), remedy, kind)
 
 
-def parse_json(content: bytes, place: str, remedy: str, kind: Any) -> Any:
-    """The JSON in bytes that were read from `place`; arguments and errors are those of `read_json`."""
+def parse_json(content: bytes, origin: str, remedy: str, kind: Any) -> Any:
+    """The JSON in bytes that were read from `origin`; arguments and errors are those of `read_json`."""
     try:
         value = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ContentError(f"{place} is not JSON ({error}): {remedy}") from None
-    return checked_json(value, place, remedy, kind)
+        raise ContentError(f"{origin} is not JSON ({error}): {remedy}") from None
+    return checked_json(value, origin, remedy, kind)
 
 
-def checked_json(value: Any, place: str, remedy: str, kind: Any) -> Any:
+def checked_json(value: Any, origin: str, remedy: str, kind: Any) -> Any:
     """A JSON value that was parsed already; arguments and errors are those of `read_json`."""
     from pydantic import ValidationError  # 0.1 s, which `--help` does not need
 
@@ -292,7 +299,7 @@ def checked_json(value: Any, place: str, remedy: str, kind: Any) -> Any:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"])) or "the whole"
         raise ContentError(
-            f"{place} is damaged ({key}: {first['msg']}, not {ascii(first['input'])[:SHOWN]}): {remedy}"
+            f"{origin} is damaged ({key}: {first['msg']}, not {ascii(first['input'])[:SHOWN]}): {remedy}"
         ) from None
     return made if is_made else value
 
@@ -369,10 +376,10 @@ def folder(kind: str, parent: str | os.PathLike[str] | None = None) -> Iterator[
     Raises:
         OSError: nothing can be written there.
     """
-    place = pathlib.Path(tempfile.gettempdir() if parent is None else parent).absolute()
-    _sweep(place)
+    parent = pathlib.Path(tempfile.gettempdir() if parent is None else parent).absolute()
+    _sweep(parent)
     prefix = f"{kind}{_digest()}-{os.getpid()}-"
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as path:
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as path:
         yield pathlib.Path(path)
 
 
@@ -383,10 +390,10 @@ def folder_for_now() -> pathlib.Path:
     return made.__enter__()
 
 
-def remove_leftovers(place: pathlib.Path) -> None:
-    """Remove the folders in `place` whose processes have ended; those of other machines after an unchanged day."""
-    with suppress(OSError):  # `place` may not be listed
-        for path in place.iterdir():
+def remove_leftovers(parent: pathlib.Path) -> None:
+    """Remove the folders in `parent` whose processes have ended; those of other machines after an unchanged day."""
+    with suppress(OSError):  # it may not be listed
+        for path in parent.iterdir():
             if (match := NAME.fullmatch(path.name)) and not path.is_symlink():
                 is_own = match[1] == _digest()
                 if not is_running(int(match[2])) if is_own else time.time() - _changed_s(path) > OTHERS_S:
@@ -394,9 +401,9 @@ def remove_leftovers(place: pathlib.Path) -> None:
 
 
 @functools.cache
-def _sweep(place: pathlib.Path) -> None:
+def _sweep(parent: pathlib.Path) -> None:
     """Do what `remove_leftovers` does, once in a process: a folder may get thousands of outputs."""
-    remove_leftovers(place)
+    remove_leftovers(parent)
 
 
 def _digest() -> str:

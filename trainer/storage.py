@@ -1,6 +1,6 @@
 """List, read, write and download files, local or on Cloud Storage (`gs://`).
 
-A *source* is a folder, a `gs://` prefix, or one archive in either place. google-cloud-storage retries transient
+A *source* is a folder, a `gs://` prefix, or one archive, here or on Cloud Storage. google-cloud-storage retries transient
 failures; all other failures are `UserError`s that say what to do.
 """
 
@@ -225,17 +225,17 @@ def is_junk(name: str) -> bool:
     return any(part.startswith(".") or part in ("__MACOSX", "Thumbs.db", "Icon\r") for part in parts)
 
 
-def check_name(name: str, place: str, remedy: str) -> None:
+def check_name(name: str, origin: str, remedy: str) -> None:
     """Raise `UserError`, with the `remedy`, for a name that cannot be written to a file or a terminal.
 
     Args:
         name: path of a file, with `/`, as Python decodes it.
-        place: the folder, archive or bucket that has it, for messages.
+        origin: the folder, archive or bucket that has it, for messages.
         remedy: what to do, such as `rename it`.
     """
     if reason := _reason(name):
         begin = name if len(name) <= 80 else f"{name[:77]}..."
-        raise UserError(f"{place} has a file {printable(begin)!s} whose name {reason}; {remedy}")
+        raise UserError(f"{origin} has a file {printable(begin)!s} whose name {reason}; {remedy}")
 
 
 def _reason(name: str) -> str:
@@ -342,12 +342,12 @@ def client(write: bool = False) -> Any:
 
 
 def retry() -> Any:
-    """google-cloud-storage's retry rule, for `RETRY_S`; a line on stderr says that it waits, and why."""
+    """google-cloud-storage's policy of retries, for `RETRY_S`; a line on stderr says that it waits, and why."""
     from google.cloud.storage.retry import DEFAULT_RETRY
 
-    rule = DEFAULT_RETRY.with_timeout(RETRY_S)
-    rule._on_error = _say_waiting  # the rule has no method for this
-    return rule
+    policy = DEFAULT_RETRY.with_timeout(RETRY_S)
+    policy._on_error = _say_waiting  # it has no method for this
+    return policy
 
 
 _said_at = -math.inf

@@ -85,6 +85,17 @@ def test_checking_a_place_leaves_nothing(tmp_path, monkeypatch, place):
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
+def test_a_folder_that_gets_files_needs_no_writable_parent(tmp_path, monkeypatch):
+    (tmp_path / "maps").mkdir()
+    monkeypatch.setattr(
+        files, "_try", lambda folder: refused(errno.EACCES)(folder) if folder == tmp_path else None
+    )
+    check_place(tmp_path / "maps", into=True)
+    for name, into in (("maps", False), ("new", True)):
+        with pytest.raises(PlaceError):
+            check_place(tmp_path / name, into)
+
+
 KILLED_WHILE_IT_WRITES = """
 import os, sys
 from trainer.files import replacing

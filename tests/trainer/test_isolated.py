@@ -22,7 +22,7 @@ import polars
 import pytest
 
 from trainer import isolated
-from trainer.data import matlab
+from trainer.data.layout import read_matlab, read_matlab_set
 from trainer.data.recordings import table
 from trainer.errors import ContentError, UserError
 from trainer.isolated import Limits
@@ -211,11 +211,11 @@ def huge_matrix():
 
 
 def read_mat(content):
-    matlab.read(Member("x.mat", "x.mat", lambda: content), (48, 64))
+    read_matlab(Member("x.mat", "x.mat", lambda: content), (48, 64))
 
 
 def read_pascals(content):
-    matlab.read_all("pascals", {"pascalfix.mat": Member("x.mat", "x.mat", lambda: content)})
+    read_matlab_set("pascals", {"pascalfix.mat": Member("x.mat", "x.mat", lambda: content)})
 
 
 def read_parquet(content):

@@ -42,11 +42,11 @@ def test_what_another_machine_left_stays_for_a_day(tmp_path, monkeypatch, age_s,
 
 SWEEP = """
 import sys
-from trainer import scratch
+from trainer import files
 
 for _ in range(200):
-    with scratch.folder(scratch.PARTIAL, sys.argv[1]) as path:
-        scratch.remove_leftovers(path.parent)
+    with files.folder(files.PARTIAL, sys.argv[1]) as path:
+        files.remove_leftovers(path.parent)
         (path / "content").write_text("whole")
         assert (path / "content").exists()
 """

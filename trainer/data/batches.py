@@ -106,7 +106,7 @@ def _allocate(split: str, n_bytes: int, cache: str, reserve_bytes: int) -> NDArr
             print(f"{size} in memory", flush=True)
         store = np.empty(n_bytes + ALIGNMENT, np.uint8)
         return store[-store.ctypes.data % ALIGNMENT :][:n_bytes]
-    place = tempfile.gettempdir()
+    folder = tempfile.gettempdir()
     with tempfile.TemporaryFile() as file:
         try:
             file.truncate(max(n_bytes, 1))
@@ -117,11 +117,11 @@ def _allocate(split: str, n_bytes: int, cache: str, reserve_bytes: int) -> NDArr
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise
             raise UserError(
-                f"{size}: no space left for them in {place} ({error.strerror}), and {room}, of which "
+                f"{size}: no space left for them in {folder} ({error.strerror}), and {room}, of which "
                 f"{reserve_bytes / 1e9:.2f} are reserved for the network; free some, or set TMPDIR to a folder "
                 "on another disk"
             ) from None
-        print(f"{size} in a temporary file in {place}; {room}", flush=True)
+        print(f"{size} in a temporary file in {folder}; {room}", flush=True)
         return np.memmap(file, np.uint8, "r+", shape=(n_bytes,)) if n_bytes else np.empty(0, np.uint8)
 
 

@@ -69,12 +69,12 @@ class Facts:
     n_copies: int = 0
     """Images of one split with the same pixels as one of another."""
     bias: FloatMap = field(default_factory=lambda: np.zeros(CENTER_BIAS_SIZE))
-    _places: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _first_copies: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Digest -> split and origin of the first image with these pixels."""
 
     def add(self, image: _Prepared, split: str, refuse_copies: bool) -> None:
         """Add an image; raises `UserError` if its map is of another kind, or for a copy that is refused."""
-        twin_split, twin = self._places.setdefault(image.digest, (split, image.stimulus))
+        twin_split, twin = self._first_copies.setdefault(image.digest, (split, image.stimulus))
         if twin_split != split:
             self.n_copies += 1
             check(

@@ -28,11 +28,11 @@ def fetched(source: str) -> cache.Download:
         UserError: the name is unknown, or the archive cannot be downloaded.
     """
     row = author.get(source)
-    (place,) = row.places
-    kept = archives.kept(place, root())
+    (published,) = row.archives
+    kept = archives.kept(published, root())
     by_hand = (
-        f"or unpack {place.name} by hand ({drive_link(place.address)}), and give the path of its graph instead of "
-        f"{source}"
+        f"or unpack {published.name} by hand ({drive_link(published.address)}), and give the path of its graph "
+        f"instead of {source}"
     )
     return kept or archives.fetch(archives.public(row, by_hand=by_hand), root())[0]
 

@@ -51,7 +51,7 @@ class Case:
         found = [(name, str(self.values[name])) for name in ("base_model_uri", "initial_weights")]
         for step in parameters.fetched_steps(self.values):
             config = FetchConfig(**parameters.data_settings(step, self.values))
-            public = [place.address for place in datasets.get(config.dataset).places]
+            public = [place.address for place in datasets.get(config.dataset).archives]
             given = (addresses_in(config.source) or [config.source]) if config.source else public
             found += [(f"{step}_source", address) for address in given]
         return [(name, storage.unmounted(address)) for name, address in found if _buckets([address])]
@@ -110,7 +110,7 @@ def _rights(
     """A question for each role on each resource; `account` runs the pipeline, and `itself` is that of `who`."""
     environment = case.environment
     written = case.written
-    public = _buckets(place.address for row in datasets.DATASETS.values() for place in row.places)
+    public = _buckets(place.address for row in datasets.DATASETS.values() for place in row.archives)
     read = _buckets(address for _, address in case.sources)
     resources: dict[str, Iterable[Resource]] = {
         grants.PROJECT: [access.project(environment.project)],

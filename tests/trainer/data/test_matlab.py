@@ -23,7 +23,7 @@ from tests.author_forms import (
     osie_cells,
     rows,
 )
-from trainer.data import matlab as reader
+from trainer.data.layout import read_matlab, read_matlab_set
 from trainer.errors import UserError
 from trainer.sources import Member
 
@@ -52,7 +52,7 @@ def structs(*points):
 
 
 def test_a_list_counts_from_zero_and_its_first_row_by_number_is_the_size():
-    gaze = reader.read(file(matlab(s=rows(1))), SIZE)
+    gaze = read_matlab(file(matlab(s=rows(1))), SIZE)
     for number, points in enumerate(fixations(1, SIZE)):
         np.testing.assert_array_equal(gaze.points[gaze.observers == number], points)
     assert (gaze.n_outside, gaze.n_blinks) == (0, 0)
@@ -60,13 +60,13 @@ def test_a_list_counts_from_zero_and_its_first_row_by_number_is_the_size():
 
 @pytest.mark.parametrize("size", [(47, 64), (48, 65), (49, 63)])
 def test_the_size_of_a_list_may_differ_by_a_pixel_and_points_beyond_are_at_the_border(size):
-    gaze = reader.read(file(matlab(s=rows(1))), size)
+    gaze = read_matlab(file(matlab(s=rows(1))), size)
     assert (len(gaze.points), gaze.n_outside) == (len(rows(1)) - 1, 0)
     assert (gaze.points < size).all()
 
 
 def test_observers_of_a_list_that_are_missing_leave_no_gap():
-    gaze = reader.read(file(matlab(s=[[64, 48, 0], [1, 2, 4], [3, 4, 4], [5, 6, 9]])), SIZE)
+    gaze = read_matlab(file(matlab(s=[[64, 48, 0], [1, 2, 4], [3, 4, 4], [5, 6, 9]])), SIZE)
     assert (gaze.points.tolist(), gaze.observers.tolist()) == ([[2, 1], [4, 3], [6, 5]], [0, 0, 1])
 
 
@@ -77,19 +77,19 @@ def test_points_outside_and_blinks_are_left_out_and_counted(form, bad):
     if form == "osie":
         cells = osie_cells({"a.jpg": [np.array([[2.0, 3.0]]), np.array([[4.0, 5.0], [bad, 1.0]])]})
         content = {"fixations.mat": file(matlab(fixations=cells))}
-        gaze = reader.read_all("osie", content)["a"].read(OSIE)
+        gaze = read_matlab_set("osie", content)["a"].read(OSIE)
         assert (gaze.points.tolist(), gaze.observers.tolist()) == ([[2, 3], [4, 5]], [0, 1])
     else:
         if form == "gaze":
-            gaze = reader.read(file(matlab(gaze=structs(good, [[1.0, bad]]))), SIZE)
+            gaze = read_matlab(file(matlab(gaze=structs(good, [[1.0, bad]]))), SIZE)
         elif form == "s":
-            gaze = reader.read(file(matlab(s=[[64, 48, 0], [3, 2, 1], [5, 4, 1], [1, bad, 2]])), SIZE)
+            gaze = read_matlab(file(matlab(s=[[64, 48, 0], [3, 2, 1], [5, 4, 1], [1, bad, 2]])), SIZE)
         elif form == "fixations":
             samples = {"coord": [[3.0, 4], [5, 6], [bad, 1]], "subj": [[8.0], [8], [9]]}
-            gaze = reader.read(file(matlab(fixations=samples)), OSIE)
+            gaze = read_matlab(file(matlab(fixations=samples)), OSIE)
         else:
             matrix = np.array([[3, 5, 1], [4, 6, bad], [1, 1, 2]])
-            gaze = reader.read_all("pascals", {"pascalfix.mat": file(fix_cell([matrix]))})["1"].read(SIZE)
+            gaze = read_matlab_set("pascals", {"pascalfix.mat": file(fix_cell([matrix]))})["1"].read(SIZE)
         assert gaze.points.tolist() == [[2, 3], [4, 5]]
         assert gaze.observers.tolist() == [0, 0]
     assert (gaze.n_outside, gaze.n_blinks) == ((0, 1) if np.isnan(bad) else (1, 0))
@@ -126,7 +126,7 @@ def test_points_outside_and_blinks_are_left_out_and_counted(form, bad):
     ],
 )
 def test_a_file_of_another_form_is_named(variables, message):
-    refused(message, reader.read, file(matlab(**variables)), SIZE)
+    refused(message, read_matlab, file(matlab(**variables)), SIZE)
 
 
 def test_a_pixel_counts_once_for_each_observer_of_mouse_tracking():
@@ -134,7 +134,7 @@ def test_a_pixel_counts_once_for_each_observer_of_mouse_tracking():
         [np.array([[599, 799], [0, 0], [599, 799], [0, 1]]), np.array([[0, 1]]), np.zeros((0, 2))]
     )
     samples = {name: np.concatenate([values, values]) for name, values in samples.items()}
-    gaze = reader.read(file(matlab(fixations=samples)), OSIE)
+    gaze = read_matlab(file(matlab(fixations=samples)), OSIE)
     assert gaze.points.tolist() == [[599, 799], [0, 0], [0, 1], [0, 1]]
     assert gaze.observers.tolist() == [0, 0, 0, 1]
     assert (gaze.n_outside, gaze.n_blinks) == (0, 0)
@@ -158,7 +158,7 @@ def test_a_pixel_counts_once_for_each_observer_of_mouse_tracking():
 def test_mouse_tracking_of_another_form_is_named(variable, message):
     refused(
         rf"x\.mat in set\.zip .*{message}",
-        reader.read,
+        read_matlab,
         file(matlab(fixations=variable)),
         OSIE,
     )
@@ -166,7 +166,7 @@ def test_mouse_tracking_of_another_form_is_named(variable, message):
 
 def test_mouse_tracking_is_refused_for_images_of_another_size():
     content = file(matlab(fixations=mouse_samples(fixations(1, OSIE))))
-    refused("is of an image of 600 x 800 .*image is 480 x 640; replace one", reader.read, content, (480, 640))
+    refused("is of an image of 600 x 800 .*image is 480 x 640; replace one", read_matlab, content, (480, 640))
 
 
 def test_a_compressed_variable_without_its_end_is_read():
@@ -176,12 +176,12 @@ def test_a_compressed_variable_without_its_end_is_read():
     whole = buffer.getvalue()
     kind, size = struct.unpack_from("<II", whole, 128)
     variable = zlib.decompress(whole[136 : 136 + size])
-    expected = reader.read(file(whole), SIZE)
+    expected = read_matlab(file(whole), SIZE)
     for mode in (zlib.Z_SYNC_FLUSH, zlib.Z_FINISH):
         deflater = zlib.compressobj()
         stream = deflater.compress(variable) + deflater.flush(mode)
         stream = stream if mode == zlib.Z_SYNC_FLUSH else stream[:-4]
-        gaze = reader.read(file(whole[:128] + struct.pack("<II", kind, len(stream)) + stream), SIZE)
+        gaze = read_matlab(file(whole[:128] + struct.pack("<II", kind, len(stream)) + stream), SIZE)
         np.testing.assert_array_equal(gaze.points, expected.points)
         np.testing.assert_array_equal(gaze.observers, expected.observers)
 
@@ -189,19 +189,19 @@ def test_a_compressed_variable_without_its_end_is_read():
 def test_a_truncated_or_damaged_file_is_named():
     whole = matlab(s=rows(1))
     for content in (b"", whole[:50], whole[:150], whole[:-20], b"text" * 100, fix_cell([np.ones((3, 2))])):
-        refused(r"x\.mat in set\.zip", reader.read, file(content), SIZE)
+        refused(r"x\.mat in set\.zip", read_matlab, file(content), SIZE)
     for position in range(0, len(whole), 29):
         damaged = bytearray(whole)
         damaged[position] ^= 0xFF
         with contextlib.suppress(UserError):
-            reader.read(file(bytes(damaged)), SIZE)
+            read_matlab(file(bytes(damaged)), SIZE)
 
 
 # === OSIE ===
 
 
 def osie(content):
-    return reader.read_all("osie", {"fixations.mat": file(content, "fixations.mat")})
+    return read_matlab_set("osie", {"fixations.mat": file(content, "fixations.mat")})
 
 
 def test_osies_points_are_cut_to_whole_pixels_and_belong_to_the_named_image():
@@ -253,7 +253,7 @@ def pascals(content, sizes=None):
     files = {"pascalfix.mat": file(content, "pascalFix.mat")}
     if sizes is not None:
         files["pascalsize.mat"] = file(sizes, "pascalSize.mat")
-    return reader.read_all("pascals", files)
+    return read_matlab_set("pascals", files)
 
 
 def size_data(values):
@@ -346,7 +346,7 @@ def test_sizes_that_do_not_fit_are_named(sizes, message):
 
 
 def test_sizes_alone_are_not_enough():
-    refused("without pascalFix", reader.read_all, "pascals", {"pascalsize.mat": file(size_data(np.ones((2, 1))))})
+    refused("without pascalFix", read_matlab_set, "pascals", {"pascalsize.mat": file(size_data(np.ones((2, 1))))})
 
 
 def test_the_readers_do_not_load_tensorflow():

@@ -18,7 +18,7 @@ HTML = "text/html; charset=utf-8"
 
 def publish(site, dataset, contents):
     """Serve archives at the public places of a dataset, as each host does: drive, redirects, http."""
-    for place, content in zip(datasets.get(dataset).places, contents, strict=True):
+    for place, content in zip(datasets.get(dataset).archives, contents, strict=True):
         if place.address.startswith(datasets.DRIVE):
             identifier = place.address.removeprefix(datasets.DRIVE)
             confirmed = "drive.usercontent.google.com/download?confirm=t&id=" + identifier
@@ -59,7 +59,7 @@ def test_every_dataset_is_fetched_by_itself(dataset, internet, gcs_url, tmp_path
     """In its authors' form, from its public place, and a second time from the cache."""
     row, n = datasets.get(dataset), 5
     author_forms.write(dataset, tmp_path / "published", n)
-    files = [tmp_path / "published" / place.name for place in row.places]
+    files = [tmp_path / "published" / place.name for place in row.archives]
     if dataset == "fixationadd1000":
         publish_in_bucket(files[0], gcs_url, monkeypatch)
     else:
@@ -69,12 +69,12 @@ def test_every_dataset_is_fetched_by_itself(dataset, internet, gcs_url, tmp_path
     main([*arguments, "--output-dir", str(tmp_path / "set")])
     manifest = Manifest.load(tmp_path / "set")
     assert sum(manifest.counts.values()) >= n
-    assert manifest.source == " ".join(place.address for place in row.places)
+    assert manifest.source == " ".join(place.address for place in row.archives)
     assert manifest.fingerprint == fetch.fingerprint(dataset, "")
-    assert [each.name for each in manifest.objects] == [place.name for place in row.places]
+    assert [each.name for each in manifest.objects] == [place.name for place in row.archives]
     assert [each.sha256 for each in manifest.objects] == [sha256(file.read_bytes()) for file in files]
     said = capsys.readouterr().out
-    assert said.index("Please cite: ") < said.index(f"download {row.places[0].name} from ")
+    assert said.index("Please cite: ") < said.index(f"download {row.archives[0].name} from ")
     main([*arguments, "--output-dir", str(tmp_path / "again")])
     assert Manifest.load(tmp_path / "again") == manifest
     said = capsys.readouterr().out
@@ -195,6 +195,6 @@ def test_a_folder_of_a_bucket_is_no_download():
     row = datasets.get("osie")
     assert archives.origin_of("gs://bucket/folder", row) is None
     assert archives.origin_of("~/folder", row) is None
-    assert archives.origin_of("gs://bucket/a.zip", row).places[0].address == "gs://bucket/a.zip"
+    assert archives.origin_of("gs://bucket/a.zip", row).archives[0].address == "gs://bucket/a.zip"
     assert is_archive("a.zip")
     assert cache.DEFAULT.startswith("~")

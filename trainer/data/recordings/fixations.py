@@ -21,9 +21,23 @@ from trainer.data.recordings.images import ImageNames
 from trainer.data.recordings.table import NUMBERS, read_table
 from trainer.errors import UserError, some
 
-# MERGED, docstring was: """Positions of fixations as tables have them, and the pixels of the images where they are."""
-
 Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+LABELS = ("observer", "trial", "fixation", "split", "owner")
+"""Columns of names. `owner` is that of the row's table (see `Source.owner`)."""
+COLUMNS = {
+    "image": pl.Int32(),
+    **dict.fromkeys(NUMBERS, pl.Float64()),
+    **dict.fromkeys(LABELS, pl.Categorical()),
+}
+"""Columns of rows of fixations: the position of the image, numbers, and labels; null for an empty cell."""
+NEARLY_ALL = 0.9
+"""More than this share of fixations within images says that a screen is right."""
+PART_ROWS = 5_000_000
+"""Rows that are moved to pixels at once, to bound the memory."""
+
+
+# === Positions ===
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +50,7 @@ class Geometry:
     """Whether y grows upwards."""
     screen: tuple[int, int] | None
     """(height, width) of the screen in pixels; None if it is not known or positions are on the image."""
-    place: str
+    image_on_screen: str
     """Where the image is on the screen, in the form of the setting `image_on_screen`."""
     pixels_per_degree: float
 
@@ -77,20 +91,22 @@ class Geometry:
     def _box(self, height: Floats, width: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """The top and left of images on the screen, pixels, and their scales there (y, x)."""
         one = np.ones_like(height)
-        if match := re.fullmatch(r"(-?\d+),(-?\d+)(?:,(\d+)x(\d+))?", self.place):
+        if match := re.fullmatch(r"(-?\d+),(-?\d+)(?:,(\d+)x(\d+))?", self.image_on_screen):
             left, top = float(match[1]) * one, float(match[2]) * one
             if match[3]:
                 return top, left, float(match[3]) / height, float(match[4]) / width
             return top, left, one, one
         if self.screen is None:
             return 0 * one, 0 * one, one, one
-        scale = np.minimum(self.screen[0] / height, self.screen[1] / width) if self.place == "fit" else one
+        scale = (
+            np.minimum(self.screen[0] / height, self.screen[1] / width) if self.image_on_screen == "fit" else one
+        )
         return (self.screen[0] - scale * height) / 2, (self.screen[1] - scale * width) / 2, scale, scale
 
     @property
     def is_set(self) -> bool:
         """Whether the settings say where images are on the screen."""
-        return self.screen is not None or "," in self.place
+        return self.screen is not None or "," in self.image_on_screen
 
     @property
     def swapped(self) -> "Geometry":
@@ -101,7 +117,7 @@ class Geometry:
     def text(self) -> str:
         """A description for people, such as `pixels of the image`."""
         area = "the image"
-        if self.unit == PIXELS and "," in self.place:
+        if self.unit == PIXELS and "," in self.image_on_screen:
             area = "the screen"
         if self.screen is not None:
             area = f"a screen {self.screen[0]} pixels high and {self.screen[1]} wide"
@@ -111,12 +127,14 @@ class Geometry:
             DEGREES: f"degrees from the centre of {area}, {self.pixels_per_degree:g} pixels each",
         }
         where = ""
-        if "," in self.place:
-            left, top, *size = self.place.split(",")
+        if "," in self.image_on_screen:
+            left, top, *size = self.image_on_screen.split(",")
             where = f"; the image's upper left corner there is at x {left}, y {top}"
             where += f", its size there is {size[0]}" if size else ""
         elif self.screen is not None:
-            where = "; the image is in its middle" + (", enlarged to fill it" if self.place == "fit" else "")
+            where = "; the image is in its middle" + (
+                ", enlarged to fill it" if self.image_on_screen == "fit" else ""
+            )
         return f"{names[self.unit]}{', y upwards' if self.upwards else ''}{where}"
 
 
@@ -188,19 +206,7 @@ def on_screen_hint(tables: Sequence[Columns], geometry: Geometry) -> list[str]:
     ]
 
 
-Mask = NDArray[np.bool_]
-LABELS = ("observer", "trial", "fixation", "split", "owner")
-"""Columns of names. `owner` is that of the row's table (see `Source.owner`)."""
-COLUMNS = {
-    "image": pl.Int32(),
-    **dict.fromkeys(NUMBERS, pl.Float64()),
-    **dict.fromkeys(LABELS, pl.Categorical()),
-}
-"""Columns of rows of fixations: the position of the image, numbers, and labels; null for an empty cell."""
-NEARLY_ALL = 0.9
-"""More than this share of fixations within images says that a screen is right."""
-PART_ROWS = 5_000_000
-"""Rows that are moved to pixels at once, to bound the memory."""
+# === Rows ===
 
 
 @dataclasses.dataclass
