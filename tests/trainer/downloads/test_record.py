@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.small_sources import zipped
-from tests.trainer.downloads.test_places import publish
+from tests.trainer.downloads.test_archives import publish
 from trainer import datasets
 from trainer.__main__ import main
 from trainer.commands.datasets import record, table
