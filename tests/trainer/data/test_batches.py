@@ -77,13 +77,6 @@ def test_auto_uses_memory_if_available_else_a_file_without_a_name(folder, manife
     assert not list(scratch.iterdir())
 
 
-def test_both_caches_give_the_same_batches(folder, manifest, train, scratch):
-    other = Split.load(folder, manifest, "train", "disk")
-    for one, two in zip(*(elements(training_batches(each, 4, 1, 2)) for each in (train, other)), strict=True):
-        for key in one:
-            np.testing.assert_array_equal(one[key], two[key])
-
-
 def test_an_unknown_cache_and_too_little_memory_are_refused_before_allocating(folder, manifest):
     many = dataclasses.replace(manifest, counts={"train": 10**12, "valid": 1})
     for counts, cache, named in ((manifest, "disc", "'disk'"), (many, "memory", r"5120000\.0 GB")):

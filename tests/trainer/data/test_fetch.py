@@ -124,7 +124,6 @@ def test_the_centre_bias_is_the_mean_of_the_training_maps_without_the_padding(tm
 def test_a_density_alone_has_no_fixations(tmp_path):
     manifest = fetch.fetch_dataset(config(write_tree(tmp_path / "s", make_map=density_map)), tmp_path / "set")
     assert (manifest.ground_truth, manifest.blur_sigma_px, manifest.has_fixations) == ("density", 0.0, False)
-    assert all(example.fixations.shape == (0, 2) for example in tfrecords.read(tmp_path / "set", "train"))
 
 
 def test_pictures_of_points_of_ones_own_are_fixations_in_any_format(tmp_path):
@@ -189,11 +188,8 @@ def test_the_sample_set_is_called_sample_and_generates_only_what_is_asked_for(da
 # === Fingerprints ===
 
 
-def test_the_same_files_have_the_same_fingerprint_here_and_in_a_bucket(points, bucket):
+def test_a_fingerprint_depends_on_names_and_contents_and_not_on_the_place(points, tmp_path, bucket):
     assert fetch.fingerprint("osie", upload(bucket, points)) == fetch.fingerprint("osie", str(points))
-
-
-def test_a_fingerprint_depends_on_names_and_contents(tmp_path):
     seen = set()
     for name, content in (("a", b"1"), ("b", b"1"), ("a", b"2")):
         (tmp_path / name).write_bytes(content)
@@ -294,9 +290,11 @@ def write_labelled(source, layout, **counts):
     return source
 
 
-@pytest.mark.parametrize("layout", ["{kind}/{split}", "{split}/{kind}"])
-@pytest.mark.parametrize("names", [("train", "val", "test"), ("Training", "validation", "Testing")])
-def test_images_in_a_folder_for_tests_are_left_out_or_all_that_is_tested(names, layout, tmp_path):
+@pytest.mark.parametrize(
+    ("layout", "names"),
+    [("{kind}/{split}", ("train", "val", "test")), ("{split}/{kind}", ("Training", "validation", "Testing"))],
+)
+def test_images_in_a_folder_for_tests_are_left_out_or_all_that_is_tested(layout, names, tmp_path):
     source = write_labelled(tmp_path / "source", layout, **dict(zip(names, (3, 2, 4), strict=True)))
     digests = {}
     for test_of, counts in (("", {"train": 3, "valid": 2}), ("custom", {"test": 4})):
@@ -319,20 +317,15 @@ def test_a_folder_for_tests_is_left_out_of_a_shuffle_too(tmp_path):
 
 
 def test_images_for_tests_need_maps_only_to_be_tested_on(tmp_path):
+    """Without images for tests the validation images are tested on, unless the folders are a must."""
     source = write_labelled(tmp_path / "source", "{kind}/{split}", train=3, val=2)
+    assert fetch.fetch_dataset(config(source, "custom"), tmp_path / "of2", test_of="custom").counts == {"test": 2}
+    with pytest.raises(UserError, match="split is folders, but no image"):
+        fetch.fetch_dataset(config(source, "custom", split="folders"), tmp_path / "no", test_of="custom")
     save(source / "stimuli" / "test" / "0.png", stimulus(9))
     assert fetch.fetch_dataset(config(source, "custom"), tmp_path / "set").counts == {"train": 3, "valid": 2}
     with pytest.raises(UserError, match="1 images but no maps"):
-        fetch.fetch_dataset(config(source, "custom"), tmp_path / "tested", test_of="custom")
-
-
-def test_validation_images_are_no_test_set_of_a_split_that_is_a_must(tmp_path):
-    source = write_labelled(tmp_path / "source", "{kind}/{split}", train=3, val=2)
-    tested = fetch.fetch_dataset(config(source, "custom"), tmp_path / "tested", test_of="custom")
-    assert tested.counts == {"test": 2}
-    assert "Tested on the validation images, because none is labelled test." in tested.notes
-    with pytest.raises(UserError, match=r"split is folders, but no image of .* is labelled test: label some, or"):
-        fetch.fetch_dataset(config(source, "custom", split="folders"), tmp_path / "set", test_of="custom")
+        fetch.fetch_dataset(config(source, "custom"), tmp_path / "no", test_of="custom")
 
 
 def listed(folder, *splits):

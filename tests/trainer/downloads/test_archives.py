@@ -104,7 +104,7 @@ def test_two_datasets_in_one_archive_are_downloaded_once(internet, tmp_path, cap
     for dataset in ("osie-mouse", "osie"):
         assert fetch_set(dataset, tmp_path, dataset).dataset == dataset
     said = capsys.readouterr().out
-    assert (said.count("download predicting-human-gaze"), said.count("is in the cache: ")) == (1, 1)
+    assert (said.count("gaze-beyond-pixels.zip from https"), said.count("is in the cache: ")) == (1, 1)
 
 
 def test_without_an_answer_the_fetch_takes_the_cache(internet, tmp_path, capsys):
