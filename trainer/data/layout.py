@@ -16,7 +16,7 @@ Files of one image have the same path below that folder, apart from their suffix
 import functools
 import pathlib
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,6 +51,8 @@ SPLIT_LABELS = {
     **dict.fromkeys(("test", "testing"), TEST),
 }
 """Names of folders, and values of a column of splits, in lower case -> split."""
+OF_ALL = "fixations of all images"
+"""Role of files with the fixations of many images."""
 IGNORED = "output"
 """CAT2000 has folders of this name with images made from its stimuli."""
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".tif", ".tiff", ".webp", ".gif")
@@ -181,14 +183,12 @@ def find_items(members: Sequence[Member], row: Dataset, source: str) -> Images:
     files = _by_role(assigned)
     stimuli, maps = files["stimulus"], files["map"]
     fixations: Mapping[str, Member | Fixations] = {key: member for key, (_, member) in files["fixations"].items()}
-    of_all = _read_sets(assigned)
-    if of_all:
-        fixations, left_out = (
-            {key: each for key, each in of_all.items() if key in stimuli},
-            of_all.keys() - stimuli,
-        )
-        if left_out:
-            counts = f"{len(left_out)} of {len(of_all)}"
+    if sets := {key: member for key, (_, member) in files[OF_ALL].items()}:
+        reader = next(file.reader for file, _ in assigned if file.reader)
+        of_all = read_matlab_set(reader, sets)
+        fixations = {key: each for key, each in of_all.items() if key in stimuli}
+        if left_out := len(of_all) - len(fixations):
+            counts = f"{left_out} of {len(of_all)}"
             notes.append(f"The fixations of images that the source does not have are left out ({counts}).")
     _check_pairs(stimuli, maps, fixations, row, source, members)
     items = {
@@ -199,46 +199,24 @@ def find_items(members: Sequence[Member], row: Dataset, source: str) -> Images:
 
 
 def _by_role(assigned: Assigned) -> dict[str, Files]:
-    """The files of each role that hold one image."""
-    files: dict[str, Files] = {role: {} for role in ROLES.values()}
+    """The files of each role; those with the fixations of many images have the role OF_ALL."""
+    files: dict[str, Files] = {role: {} for role in (*ROLES.values(), OF_ALL)}
     for file, member in assigned:
-        if file.reader:
-            continue
-        first = files[file.role].setdefault(file.key, (file.name, member))
-        if first[1] is not member:
-            raise _two_files(first[1], member, f"{file.role} of {file.key!r}")
+        role = OF_ALL if file.reader else file.role
+        _, first = files[role].setdefault(file.key, (file.name, member))
+        if first is not member:
+            raise UserError(
+                f"two files with the same name: {first.origin} and {member.origin} would both be the {role} of "
+                f"{file.key!r}; remove one of them"
+            )
     return files
 
 
-def _read_sets(assigned: Assigned) -> dict[str, Fixations]:
-    """Key of an image -> its fixations, of the files that hold those of all images; empty if there are none."""
-    files: dict[str, Member] = {}
-    readers = {file.reader for file, _ in assigned if file.reader}
-    for file, member in assigned:
-        if file.reader and files.setdefault(file.key, member) is not member:
-            raise _two_files(files[file.key], member, "fixations of all images")
-    if not readers:
-        return {}
-    return read_matlab_set(readers.pop(), files)
-
-
-def _two_files(first: Member, second: Member, what: str) -> UserError:
-    return UserError(
-        f"two files with the same name: {first.origin} and {second.origin} would both be the {what}; remove one "
-        "of them"
-    )
-
-
 def _split(items: dict[str, Item], row: Dataset) -> dict[str, list[Item]]:
-    if row.split == "given":
-        return {split: _in_split(items, split) for split in SPLITS}
-    ordered = sorted(items.values(), key=lambda item: item.name)
-    train, valid = split_indices([item.name for item in ordered], row)
-    return {"train": [ordered[index] for index in train], "valid": [ordered[index] for index in valid]}
-
-
-def _in_split(items: dict[str, Item], split: str) -> list[Item]:
-    return sorted((item for key, item in items.items() if key.startswith(f"{split}/")), key=lambda item: item.name)
+    if row.split != "given":
+        return split_shuffled(items.values(), row)
+    ordered = sorted(items.items(), key=lambda pair: pair[1].name)
+    return {split: [item for key, item in ordered if key.startswith(f"{split}/")] for split in SPLITS}
 
 
 def _check_pairs(
@@ -267,16 +245,13 @@ def _check_pairs(
     for what, keys in (("map", maps), ("fixations file", fixations)):
         if not keys:
             continue
-        incomplete, orphans = sorted(set(stimuli) - set(keys)), sorted(set(keys) - set(stimuli))
+        incomplete, orphans = (
+            sorted(map(repr, each)) for each in (set(stimuli) - set(keys), set(keys) - set(stimuli))
+        )
         if incomplete:
-            raise UserError(f"image without a {what}: {_some(incomplete)}; add the {what} or remove the image")
+            raise UserError(f"image without a {what}: {some(incomplete)}; add the {what} or remove the image")
         if orphans:
-            raise UserError(f"{what} without an image: {_some(orphans)}; add the image or remove the {what}")
-
-
-def _some(keys: Sequence[str]) -> str:
-    more = f" and {len(keys) - 3} more" if len(keys) > 3 else ""
-    return ", ".join(repr(key) for key in keys[:3]) + more
+            raise UserError(f"{what} without an image: {some(orphans)}; add the image or remove the {what}")
 
 
 def read_matlab(member: Member, size: Size) -> Gaze:
@@ -414,6 +389,13 @@ def _by_folder(path: str, row: Dataset) -> FileRole | None:
 
 
 # === Splits ===
+
+
+def split_shuffled(items: Iterable[Item], row: Dataset) -> dict[str, list[Item]]:
+    """The training and the validation images, by `split_indices`, whatever their order."""
+    ordered = sorted(items, key=lambda item: item.name)
+    indices = split_indices([item.name for item in ordered], row)
+    return {split: [ordered[index] for index in each] for split, each in zip(SPLITS, indices, strict=True)}
 
 
 def split_indices(names: Sequence[str], row: Dataset) -> tuple[list[int], list[int]]:

@@ -237,17 +237,15 @@ def column_labels(rows: pl.DataFrame, items: Sequence[Item], origin: str, config
 def split_items(found: Usable, split: str, row: Dataset, source: str) -> dict[str, list[Item]]:
     """The training and the validation images. A shuffle depends on the names of the images, not on their order."""
     if split == "shuffle":
-        unlabelled = [item for item, label in zip(found.items, found.labels, strict=True) if label != TEST]
-        ordered = sorted(unlabelled, key=lambda item: item.name)
-        train, valid = layout.split_indices([item.name for item in ordered], row)
-        return {"train": [ordered[index] for index in train], "valid": [ordered[index] for index in valid]}
+        pairs = zip(found.items, found.labels, strict=True)
+        return layout.split_shuffled((item for item, label in pairs if label != TEST), row)
     for item, label in zip(found.items, found.labels, strict=True):
         if not label:
             raise UserError(
                 f"{item.stimulus.path} is neither in train/ nor in val/, which split {source}; move it"
             )
-    pairs = sorted(zip(found.items, found.labels, strict=True), key=lambda pair: pair[0].name)
-    return {name: [item for item, label in pairs if label == name] for name in SPLITS}
+    ordered = sorted(zip(found.items, found.labels, strict=True), key=lambda pair: pair[0].name)
+    return {name: [item for item, label in ordered if label == name] for name in SPLITS}
 
 
 def tested_items(found: Usable, split: str, source: str) -> tuple[dict[str, list[Item]], list[str]]:
