@@ -46,11 +46,11 @@ def ramp(index, size=SIZE):
 
 
 def write(dataset, folder, n):
-    """Write its archives with `n` images, by the names of its places; returns name -> index of each image."""
+    """Write its archives with `n` images; returns name -> index of each image."""
     content, indices = FORMS[dataset](n)
-    for place, files in zip(datasets.get(dataset).places, content, strict=True):
-        save = write_tar if place.name.endswith(".tar.gz") else write_zip
-        save(pathlib.Path(folder) / place.name, files)
+    for archive, files in zip(datasets.get(dataset).archives, content, strict=True):
+        save = write_tar if archive.name.endswith(".tar.gz") else write_zip
+        save(pathlib.Path(folder) / archive.name, files)
     return indices
 
 
@@ -220,12 +220,12 @@ def osie_cells(observers_of):
 
 
 def mouse_samples(observers):
-    """OSIE's struct of the places (y, x) of each observer's cursor, which has been at the first of them twice."""
-    places = [np.concatenate([points, points[:1]]) for points in observers]
-    lengths = [len(points) for points in places]
+    """OSIE's struct of the points (y, x) of each observer's cursor, which has been at the first of them twice."""
+    points = [np.concatenate([each, each[:1]]) for each in observers]
+    lengths = [len(each) for each in points]
     return {
         "subj": np.repeat([7, 321, 1020], lengths).astype(np.uint16)[:, None],
-        "coord": (np.concatenate(places) + 1).astype(np.uint16),
+        "coord": (np.concatenate(points) + 1).astype(np.uint16),
         "order": np.concatenate([np.arange(1, n + 1) for n in lengths]).astype(np.uint8)[:, None],
     }
 

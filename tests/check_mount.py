@@ -14,7 +14,7 @@ from tests.mount_writes import MODEL, write_model
 from tests.test_mount import OWNERS, check_writes
 from trainer import artifacts, files, storage
 from trainer.errors import UserError
-from trainer.folder import Folder
+from trainer.storage import Folder
 from trainer.training import owner
 from trainer.training.owner import Owner
 

@@ -28,45 +28,29 @@ def cut(data: bytes, source: random.Random) -> bytes:
 
 def flipped(data: bytes, source: random.Random) -> bytes:
     """The data with another bit."""
-    place = _place(data, source)
-    return _replaced(data, place, bytes([data[place] ^ 1 << source.randrange(8)])) if data else data
+    at = _at(data, source)
+    return _replaced(data, at, bytes([data[at] ^ 1 << source.randrange(8)])) if data else data
 
 
 def extreme(data: bytes, source: random.Random) -> bytes:
-    """The data with a number that is too large, or none, in the place of others."""
+    """The data with a number that is too large, or none, instead of others."""
     width = source.choice("BHIQ")
     number = source.choice(EXTREMES) & (256 ** struct.calcsize(width) - 1)
-    return _replaced(data, _place(data, source), struct.pack(source.choice("<>") + width, number))[: len(data)]
+    return _replaced(data, _at(data, source), struct.pack(source.choice("<>") + width, number))[: len(data)]
 
 
-def missing(data: bytes, source: random.Random) -> bytes:
-    """The data without a part of it."""
+def altered(data: bytes, source: random.Random) -> bytes:
+    """The data with a part missing, twice, or replaced by zeros or noise."""
     start, end = _part(data, source)
-    return data[:start] + data[end:]
-
-
-def doubled(data: bytes, source: random.Random) -> bytes:
-    """The data with a part twice."""
-    start, end = _part(data, source)
-    return data[:end] + data[start:]
-
-
-def zeroed(data: bytes, source: random.Random) -> bytes:
-    """The data with zeros in the place of a part."""
-    start, end = _part(data, source)
-    return _replaced(data, start, bytes(end - start))
-
-
-def noisy(data: bytes, source: random.Random) -> bytes:
-    """The data with noise in the place of a part."""
-    start, end = _part(data, source)
-    return _replaced(data, start, source.randbytes(end - start))
+    part = data[start:end]
+    instead = source.choice((b"", part + part, bytes(len(part)), source.randbytes(len(part))))
+    return data[:start] + instead + data[end:]
 
 
 def swapped(data: bytes, source: random.Random) -> bytes:
     """The data with its end before its beginning."""
-    place = source.randint(1, max(1, len(data) - 1))
-    return data[place:] + data[:place]
+    at = source.randint(1, max(1, len(data) - 1))
+    return data[at:] + data[:at]
 
 
 def longer(data: bytes, source: random.Random) -> bytes:
@@ -84,19 +68,19 @@ def other(data: bytes, source: random.Random) -> bytes:
     return source.choice(OTHERS)
 
 
-DAMAGES = (cut, swapped, flipped, extreme, missing, doubled, zeroed, noisy, longer)
+DAMAGES = (cut, swapped, flipped, extreme, altered, altered, longer)
 ALL = (*DAMAGES, empty, other)
 
 
-def _place(data: bytes, source: random.Random) -> int:
+def _at(data: bytes, source: random.Random) -> int:
     near = source.randrange(min(len(data), EDGE_BYTES)) if data else 0
     return source.choice((near, near, max(0, len(data) - 1 - near), source.randrange(len(data)) if data else 0))
 
 
 def _part(data: bytes, source: random.Random) -> tuple[int, int]:
-    start = _place(data, source)
+    start = _at(data, source)
     return start, min(len(data), start + source.choice((1, 4, 16, 64, 1024)))
 
 
-def _replaced(data: bytes, place: int, new: bytes) -> bytes:
-    return data[:place] + new + data[place + len(new) :]
+def _replaced(data: bytes, at: int, new: bytes) -> bytes:
+    return data[:at] + new + data[at + len(new) :]

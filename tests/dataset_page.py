@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from trainer.data.roles import ROLES
+from trainer.data.layout import ROLES
 from trainer.datasets import DATASETS, DRIVE, OWN_SHARE, Dataset
 
 PAGE = pathlib.Path(__file__).parent.parent / "docs" / "datasets.md"
@@ -29,7 +29,7 @@ def link(place) -> str:
 def tree(row: Dataset) -> list[str]:
     """A line for each kind of file that is used."""
     kinds = [(rule.path, HOLDS[rule.role] + (" of all images" if rule.reader else "")) for rule in row.form]
-    if not kinds and row.places:
+    if not kinds and row.archives:
         kinds = [("stimuli/{name}.jpg", HOLDS["stimulus"]), ("fixation/{name}.png", HOLDS["map"])]
     elif not kinds:
         kinds = [(f"{folder}/{{name}}.png", HOLDS[ROLES[folder]]) for folder in ("stimuli", "maps", "fixations")]
@@ -47,8 +47,8 @@ def section(name: str, row: Dataset) -> str:
         counts = f"any number; {kept} of {whole} are for training, unless folders or a column say otherwise"
     lines = [f"### {name}"]
     lines += [f"- **Home**: <{row.homepage}>"] if row.homepage else ["- **Home**: your own recordings"]
-    if row.places:
-        lines += [f"- **Archives**: {', '.join(map(link, row.places))}", f"- **Licence**: {row.licence}"]
+    if row.archives:
+        lines += [f"- **Archives**: {', '.join(map(link, row.archives))}", f"- **Licence**: {row.licence}"]
     lines += [f"- **Images**: {counts}", f"- **Network input**: {height} x {width} (height x width)"]
     if not any(rule.role == "map" for rule in row.form) and row.form:
         lines += [f"- **Maps**: made from the points with a Gaussian of {row.blur_sigma_px:g} px"]

@@ -7,9 +7,9 @@ from trainer import files
 
 MAKE = """
 import sys, time
-from trainer import scratch
+from trainer import files
 
-with scratch.folder(sys.argv[1], sys.argv[2]) as path:
+with files.folder(sys.argv[1], sys.argv[2]) as path:
     (path / "half").write_text("half")
     print(path.name, flush=True)
     sys.stdin.read()

@@ -11,7 +11,7 @@ from pipeline.registry.numbered import LocalRegistry
 from pipeline.registry.versions import NO_VERSION
 from trainer import artifacts, files
 from trainer.errors import PlaceError, reported
-from trainer.folder import Folder
+from trainer.storage import Folder
 from trainer.training import owner
 
 BIG = bytes(range(256)) * 2**12

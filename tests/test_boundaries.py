@@ -22,7 +22,6 @@ STANDARD_LIBRARY_ONLY = (
     "trainer.artifacts",
     "trainer.text",
     "trainer.errors",
-    "trainer.names",
     "trainer.files",
     "trainer.metric_table",
     "trainer.cli",

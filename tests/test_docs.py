@@ -25,7 +25,7 @@ from tests.test_makefile import make
 from tests.trainer import predictable
 from trainer.__main__ import _parser, main
 from trainer.artifacts import ALIASES, COMPACT_WEIGHTS, MODEL_CONFIG, VERSION_EXTRA
-from trainer.data.roles import place_all
+from trainer.data.layout import assign_roles
 from trainer.datasets import DATASETS
 from trainer.files import write_json
 from trainer.models import pretrained
@@ -169,16 +169,16 @@ def test_table_and_sections_of_the_datasets_are_those_of_the_rows():
     written = dataset_page.BLOCK.search(text)[0]
     assert written == dataset_page.sections(), "write it with `python -m tests.dataset_page`"
     for name, row in DATASETS.items():
-        if row.places:
+        if row.archives:
             assert f"| [{name}]({row.homepage}) | {row.n_train:,}, {row.n_valid:,} |" in text
 
 
-@pytest.mark.parametrize("name", [name for name, row in DATASETS.items() if row.places])
+@pytest.mark.parametrize("name", [name for name, row in DATASETS.items() if row.archives])
 def test_tree_of_each_dataset_names_files_that_it_reads(name):
     paths = [line.split()[0] for line in dataset_page.tree(DATASETS[name])]
     paths = [path.replace("SPLIT", "train").replace("CATEGORY", "Action") for path in paths]
-    placed, _ = place_all([Member(path, path, bytes) for path in paths], DATASETS[name])
-    assert len(placed) == len(paths) >= 2
+    assigned, _ = assign_roles([Member(path, path, bytes) for path in paths], DATASETS[name])
+    assert len(assigned) == len(paths) >= 2
 
 
 # === What is in the repository ===

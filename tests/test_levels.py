@@ -9,17 +9,16 @@ LEVELS = [
     for line in """
     trainer.text
     trainer.errors trainer.credentials trainer.metric_table trainer.progress
-    trainer.names trainer.isolated
+    trainer.isolated
     trainer.losses trainer.recipes
-    trainer.array_files
-    trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files trainer.tracing trainer.pool
+    trainer.config trainer.metrics trainer.datasets trainer.accelerators trainer.files
 
     trainer.machine
     trainer.artifacts
 
     trainer.storage trainer.cli trainer.loading trainer.generated
-    trainer.generations trainer.downloads trainer.sources
-    trainer.folder trainer.convolution
+    trainer.downloads trainer.sources
+    trainer.convolution
     trainer.layers trainer.preprocess trainer.picture trainer.heat
     trainer.model
     trainer.data trainer.models

@@ -192,22 +192,30 @@ STDOUT = "-"
 Config = TypeVar("Config")
 
 
-def output_path(text: str) -> str:
-    """Type of a flag that names an output: raises `UserError` before any work if nothing can be written there."""
+def output_path(text: str, into: bool = False) -> str:
+    """Type of a flag that names an output: raises `UserError` before any work if nothing can be written there.
+
+    `into` is that of `trainer.files.check_place`.
+    """
     if "://" in text:
         place = "on Cloud Storage" if text.startswith("gs://") else "an address"
         raise UserError(f"{text} is {place}; name a local path, and copy the result there afterwards")
     if text and text != STDOUT:
-        check_place(text)
+        check_place(text, into)
     return text
 
 
-def output_dir(text: str) -> str:
+def output_dir(text: str, into: bool = False) -> str:
     """Type of a flag that names a folder to write; otherwise as `output_path`."""
-    output_path(text)
+    output_path(text, into)
     if pathlib.Path(text).is_file():
         raise UserError(f"{text} is a file; name a folder")
     return text
+
+
+def results_dir(text: str) -> str:
+    """Type of a flag that names a folder to which files are added; otherwise as `output_dir`."""
+    return output_dir(text, into=True)
 
 
 def output_dir_or_address(text: str) -> str:

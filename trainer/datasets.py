@@ -2,7 +2,7 @@
 
 Sizes, splits and ground truth are those of the reference implementation (alexanderkroner/saliency, data.py and
 config.py). Each dataset is read in the form in which its authors publish it, which its row describes, and from
-folders of stimuli, of maps and of fixations (see `trainer/data/roles.py`).
+folders of stimuli, of maps and of fixations (see `trainer/data/layout.py`).
 """
 
 import dataclasses
@@ -20,8 +20,8 @@ OWN_SHARE = (4, 5)
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
-    """A file at a public place."""
+class Archive:
+    """An archive at a public address."""
 
     address: str
     """gs://, https://, http:// or drive:ID."""
@@ -59,7 +59,7 @@ class Dataset:
     split: str = "shuffle"
     """How images are split: `given`, by folders train/ and val/; `shuffle`, by shuffling the sorted paths with
     seed 42; or `shuffle_per_category`, by such a shuffle in each folder of images."""
-    places: tuple[Place, ...] = ()
+    archives: tuple[Archive, ...] = ()
     """The files in which the authors publish the dataset."""
     licence: str = ""
     """Terms of use, as its authors state them, or NOT_STATED."""
@@ -91,8 +91,8 @@ OSIE = Dataset(
     (240, 320),
     500,
     200,
-    places=(
-        Place(
+    archives=(
+        Archive(
             "https://github.com/NUS-VIP/predicting-human-gaze-beyond-pixels/archive/master.zip",
             "predicting-human-gaze-beyond-pixels.zip",
         ),
@@ -117,10 +117,10 @@ DATASETS: dict[str, Dataset] = {
         10_000,
         5_000,
         split="given",
-        places=(
-            Place("drive:1g8j-hTT-51IG1UFwP0xTGhLdgIUCW5e5", "images.zip"),
-            Place("drive:1P-jeZXCsjoKO79OhFUgnj6FGcyvmLDPj", "fixations.zip"),
-            Place("drive:1PnO7szbdub1559LfjYHMy65EDC4VhJC8", "maps.zip"),
+        archives=(
+            Archive("drive:1g8j-hTT-51IG1UFwP0xTGhLdgIUCW5e5", "images.zip"),
+            Archive("drive:1P-jeZXCsjoKO79OhFUgnj6FGcyvmLDPj", "fixations.zip"),
+            Archive("drive:1PnO7szbdub1559LfjYHMy65EDC4VhJC8", "maps.zip"),
         ),
         form=(
             Rule("images/{split}/{name}.jpg", "stimulus"),
@@ -139,9 +139,11 @@ DATASETS: dict[str, Dataset] = {
         200,
         map_suffix="_fixMap",
         fixation_suffix="_fixPts",
-        places=(
-            Place("https://people.csail.mit.edu/tjudd/WherePeopleLook/ALLSTIMULI.zip", "ALLSTIMULI.zip"),
-            Place("https://people.csail.mit.edu/tjudd/WherePeopleLook/ALLFIXATIONMAPS.zip", "ALLFIXATIONMAPS.zip"),
+        archives=(
+            Archive("https://people.csail.mit.edu/tjudd/WherePeopleLook/ALLSTIMULI.zip", "ALLSTIMULI.zip"),
+            Archive(
+                "https://people.csail.mit.edu/tjudd/WherePeopleLook/ALLFIXATIONMAPS.zip", "ALLFIXATIONMAPS.zip"
+            ),
         ),
         form=(
             Rule("{name}.jpeg", "stimulus"),
@@ -160,7 +162,7 @@ DATASETS: dict[str, Dataset] = {
         1600,
         400,
         split="shuffle_per_category",
-        places=(Place("http://saliency.mit.edu/trainSet.zip", "trainSet.zip"),),
+        archives=(Archive("http://saliency.mit.edu/trainSet.zip", "trainSet.zip"),),
         form=(
             Rule("Stimuli/{folder}/{name}.jpg", "stimulus"),
             Rule("FIXATIONMAPS/{folder}/{name}.jpg", "map"),
@@ -177,12 +179,12 @@ DATASETS: dict[str, Dataset] = {
         (360, 360),
         4168,
         1000,
-        places=(
-            Place(
+        archives=(
+            Archive(
                 "http://saliencydetection.net/dut-omron/download/DUT-OMRON-image.zip",
                 "DUT-OMRON-image.zip",
             ),
-            Place(
+            Archive(
                 "http://saliencydetection.net/dut-omron/download/DUT-OMRON-eye-fixations.zip",
                 "DUT-OMRON-eye-fixations.zip",
             ),
@@ -202,7 +204,7 @@ DATASETS: dict[str, Dataset] = {
         (360, 360),
         650,
         200,
-        places=(Place("http://cbs.ic.gatech.edu/salobj/download/salObj.zip", "salObj.zip"),),
+        archives=(Archive("http://cbs.ic.gatech.edu/salobj/download/salObj.zip", "salObj.zip"),),
         form=(
             Rule("imgs/pascal/{name}.jpg", "stimulus"),
             Rule("pascal/humanFix/{name}.png", "map"),
@@ -235,8 +237,8 @@ DATASETS: dict[str, Dataset] = {
         400,
         100,
         blur_sigma_px=26.0,
-        places=(
-            Place(
+        archives=(
+            Archive(
                 "https://github.com/NUS-VIP/saliency-in-crowd/archive/master.zip",
                 "saliency-in-crowd.zip",
             ),
@@ -254,8 +256,8 @@ DATASETS: dict[str, Dataset] = {
         99,
         50,
         blur_sigma_px=30.0,
-        places=(
-            Place("https://www.dropbox.com/s/30nxg2uwd1wpb80/webpage_dataset.zip?dl=1", "webpage_dataset.zip"),
+        archives=(
+            Archive("https://www.dropbox.com/s/30nxg2uwd1wpb80/webpage_dataset.zip?dl=1", "webpage_dataset.zip"),
         ),
         form=(
             Rule("stimuli/{name}.png", "stimulus"),
@@ -269,7 +271,7 @@ DATASETS: dict[str, Dataset] = {
         (360, 360),
         800,
         200,
-        places=(Place("gs://hmm-ml-models/fixation/add1000.tar.gz", "add1000.tar.gz"),),
+        archives=(Archive("gs://hmm-ml-models/fixation/add1000.tar.gz", "add1000.tar.gz"),),
         licence=NOT_STATED,
         citation=(
             "Song Liang, Ruihang Liu, Jiansheng Qian: Fixation prediction for advertising images: Dataset and "

@@ -1,4 +1,7 @@
-"""Write files completely or not at all, and read JSON."""
+"""Write files completely or not at all, read JSON and arrays, and make temporary folders.
+
+The names of temporary folders tell their process, so that the next one removes what a killed one has left.
+"""
 
 import atexit
 import dataclasses
@@ -14,14 +17,25 @@ import shutil
 import socket
 import tempfile
 import time
+import types
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from trainer.errors import ContentError, PlaceError, UserError
+from trainer.errors import ContentError, PlaceError, UserError, first_line
 
-# MERGED, docstring was: """Temporary folders, whose names tell their process, so that the next one removes what a killed one has left."""
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
+MOUNT = pathlib.Path("/gcs")
+"""Vertex AI mounts Cloud Storage here, by gcsfuse: /gcs/BUCKET/..."""
+UNFINISHED = ".unfinished"
+"""File in a folder whose contents are still being copied, or whose copy was interrupted."""
+MOST_JSON_BYTES = 2**28
+"""The largest file that is read as JSON: what has no end, such as a device, is refused there."""
+SHOWN = 60
+"""Characters of a value that are shown in a message."""
 PARTIAL, FETCH, TEST_SET = ".partial-", ".fetch-", ".test-set-"
 """Beginnings of the names of folders that are next to an output."""
 HIDDEN = (PARTIAL, FETCH, TEST_SET)
@@ -35,150 +49,6 @@ BOOT = pathlib.Path("/proc/sys/kernel/random/boot_id")
 PROCESSES = pathlib.Path("/proc/self/ns/pid")
 
 
-@functools.cache
-def machine() -> str:
-    """Identity of the machine since its last start, and of the container: there a process id names one process."""
-    try:
-        return f"{BOOT.read_text().strip()}/{PROCESSES.readlink()}"
-    except OSError:  # not Linux
-        return socket.gethostname()
-
-
-def is_running(process: int) -> bool:
-    """Whether a process of this machine and container runs; True if that cannot be known."""
-    try:
-        os.kill(process, 0)
-    except OSError as error:
-        return not isinstance(error, ProcessLookupError)
-    return True
-
-
-@contextmanager
-def folder(kind: str, parent: str | os.PathLike[str] | None = None) -> Iterator[pathlib.Path]:
-    """A new folder in `parent`, which is removed at the end; those that killed processes left there are removed.
-
-    Args:
-        kind: one of HIDDEN, or LOCAL.
-        parent: an existing folder; None for the system's folder for temporary files, with LOCAL alone.
-
-    Raises:
-        OSError: nothing can be written there.
-    """
-    place = pathlib.Path(tempfile.gettempdir() if parent is None else parent).absolute()
-    _sweep(place)
-    prefix = f"{kind}{_digest()}-{os.getpid()}-"
-    with tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as path:
-        yield pathlib.Path(path)
-
-
-def folder_for_now() -> pathlib.Path:
-    """A new temporary folder that is removed when this process ends."""
-    made = folder(LOCAL)
-    atexit.register(made.__exit__, None, None, None)
-    return made.__enter__()
-
-
-def remove_leftovers(place: pathlib.Path) -> None:
-    """Remove the folders in `place` whose processes have ended; those of other machines after an unchanged day."""
-    with suppress(OSError):  # `place` may not be listed
-        for path in place.iterdir():
-            if (match := NAME.fullmatch(path.name)) and not path.is_symlink():
-                is_own = match[1] == _digest()
-                if not is_running(int(match[2])) if is_own else time.time() - _changed_s(path) > OTHERS_S:
-                    shutil.rmtree(path, ignore_errors=True)
-
-
-@functools.cache
-def _sweep(place: pathlib.Path) -> None:
-    """Do what `remove_leftovers` does, once in a process: a folder may get thousands of outputs."""
-    remove_leftovers(place)
-
-
-def _digest() -> str:
-    return hashlib.sha256(machine().encode()).hexdigest()[:8]
-
-
-def _changed_s(path: pathlib.Path) -> float:
-    """When something in a folder was changed last, seconds since the epoch."""
-    return max(below.lstat().st_mtime for below in (path, *path.rglob("*")))
-
-
-MOUNT = pathlib.Path("/gcs")
-"""Vertex AI mounts Cloud Storage here, by gcsfuse: /gcs/BUCKET/..."""
-UNFINISHED = ".unfinished"
-"""File in a folder whose contents are still being copied, or whose copy was interrupted."""
-MOST_JSON_BYTES = 2**28
-"""The largest file that is read as JSON: what has no end, such as a device, is refused there."""
-SHOWN = 60
-"""Characters of a value that are shown in a message."""
-
-
-def write_json(path: pathlib.Path, value: Any, private: bool = False) -> None:
-    """Write JSON to `path`, completely or not at all, and if it is `private`, for this user alone to read."""
-    with replacing(path) as partial:
-        if private:
-            partial.touch(0o600)
-        partial.write_text(json.dumps(value, indent=2) + "\n")
-
-
-def read_json(path: pathlib.Path, remedy: str, kind: Any) -> Any:
-    """The JSON in `path`.
-
-    Args:
-        path: the file.
-        remedy: end of the error message.
-        kind: type of what the file holds, for pydantic. A dataclass is made from it; anything else is returned as
-            it is in the file, with the keys that `kind` does not name.
-
-    Raises:
-        ContentError: the file is missing, cannot be read, is too large, is not JSON, or holds something else.
-    """
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_JSON_BYTES + 1)
-    except (FileNotFoundError, NotADirectoryError):
-        raise ContentError(f"{path} does not exist: {remedy}") from None
-    except OSError as error:
-        raise ContentError(f"{path} cannot be read ({error.strerror or error}): {remedy}") from None
-    if len(content) > MOST_JSON_BYTES:
-        raise ContentError(f"{path} has more than {MOST_JSON_BYTES:,} bytes: {remedy}")
-    return parse_json(content, str(path), remedy, kind)
-
-
-def parse_json(content: bytes, place: str, remedy: str, kind: Any) -> Any:
-    """The JSON in bytes that were read from `place`; arguments and errors are those of `read_json`."""
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise ContentError(f"{place} is not JSON ({error}): {remedy}") from None
-    return checked_json(value, place, remedy, kind)
-
-
-def checked_json(value: Any, place: str, remedy: str, kind: Any) -> Any:
-    """A JSON value that was parsed already; arguments and errors are those of `read_json`."""
-    from pydantic import ValidationError  # 0.1 s, which `--help` does not need
-
-    is_made = dataclasses.is_dataclass(kind)
-    try:
-        # Strict, such as no "1" for 1, since the value itself is returned; only dataclasses need conversions.
-        made = _type_adapter(kind).validate_python(value, strict=not is_made)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "the whole"
-        raise ContentError(
-            f"{place} is damaged ({key}: {first['msg']}, not {ascii(first['input'])[:SHOWN]}): {remedy}"
-        ) from None
-    return made if is_made else value
-
-
-@functools.cache
-def _type_adapter(kind: Any) -> Any:
-    """The pydantic.TypeAdapter of a type, which takes a millisecond to make."""
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(kind)
-
-
 def local_path(path: str) -> pathlib.Path:
     """The path that a user wrote, with `~` expanded; `~user` of an unknown user is a plain name, as in shells."""
     with suppress(RuntimeError):
@@ -188,7 +58,7 @@ def local_path(path: str) -> pathlib.Path:
 
 def checksum(path: pathlib.Path) -> str:
     """CRC32C of the file, 8 hex digits, as Cloud Storage computes it."""
-    import google_crc32c  # here, so that settings can be read without any package
+    import google_crc32c
 
     crc: Any = google_crc32c.Checksum()  # type: ignore[no-untyped-call]
     with path.open("rb") as file:
@@ -209,13 +79,20 @@ def is_taken(output: pathlib.Path) -> bool:
     )
 
 
-def check_place(path: str | os.PathLike[str]) -> None:
-    """Raise `PlaceError` if nothing can be written to `path`; to be called before long work."""
-    place = pathlib.Path(path).absolute()
-    folder = place.parent
+def check_place(path: str | os.PathLike[str], into: bool = False) -> None:
+    """Raise `PlaceError` if nothing can be written to `path`; to be called before long work.
+
+    Args:
+        path: a file or a folder.
+        into: whether an existing folder at `path` gets files, so that its parent need not be writable. Otherwise it
+            is replaced as `replacing` does it.
+    """
+    output = pathlib.Path(path).absolute()
+    folder = output.parent
     try:
-        place.exists()  # raises an error if the name is too long
-        folder = next(parent for parent in place.parents if parent.exists())
+        output.exists()  # raises an error if the name is too long
+        is_kept = into and output.is_dir()
+        folder = output if is_kept else next(parent for parent in output.parents if parent.exists())
         _try(folder)
     except OSError as error:
         reason = f"nothing can be written to {folder} ({error.strerror or error})"
@@ -249,8 +126,8 @@ def replacing(path: str | os.PathLike[str], last: str = "", flushed: bool = True
             path.exists()  # raises an error if the name is too long
             if mounted:
                 _try(path.parent)
-            place = stack.enter_context(folder(LOCAL) if mounted else folder(PARTIAL, path.parent))
-        partial = place / path.name
+            beside = stack.enter_context(folder(LOCAL) if mounted else folder(PARTIAL, path.parent))
+        partial = beside / path.name
         with _explained(path, partial=partial):
             yield partial
             if flushed and not mounted:  # a mount sends a file when it is closed
@@ -297,9 +174,9 @@ def _explained(
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            place, verb = (f"in {tempfile.gettempdir()} ", "set TMPDIR to") if is_mounted(path) else ("", "name")
+            disk, verb = (f"in {tempfile.gettempdir()} ", "set TMPDIR to") if is_mounted(path) else ("", "name")
             remedy = f"free some, or {verb} a folder on another disk"
-            raise UserError(f"no space left {place}to write {path} ({error.strerror}); {remedy}") from None
+            raise UserError(f"no space left {disk}to write {path} ({error.strerror}); {remedy}") from None
         if isinstance(error, PermissionError):
             if partial and error.filename and not _is_within(error.filename, partial, path):
                 remedy = "change its permissions (chmod, chown)"
@@ -314,9 +191,9 @@ def _explained(
         raise otherwise(f"cannot write {path} ({error.strerror or error}); name another place") from None
 
 
-def _is_within(name: object, *places: pathlib.Path) -> bool:
-    """Whether the file named by an `OSError` is one of `places`, or is below one."""
-    return any(pathlib.Path(str(name)).absolute().is_relative_to(place.absolute()) for place in places)
+def _is_within(name: object, *paths: pathlib.Path) -> bool:
+    """Whether the file named by an `OSError` is one of `paths`, or is below one."""
+    return any(pathlib.Path(str(name)).absolute().is_relative_to(path.absolute()) for path in paths)
 
 
 def _move(partial: pathlib.Path, path: pathlib.Path, last: str) -> None:
@@ -364,3 +241,175 @@ def _copy_folder(source: pathlib.Path, target: pathlib.Path, last: str) -> None:
     except BaseException:
         remove(target)
         raise
+
+
+# === JSON ===
+
+
+def write_json(path: pathlib.Path, value: Any, private: bool = False) -> None:
+    """Write JSON to `path`, completely or not at all, and if it is `private`, for this user alone to read."""
+    with replacing(path) as partial:
+        if private:
+            partial.touch(0o600)
+        partial.write_text(json.dumps(value, indent=2) + "\n")
+
+
+def read_json(path: pathlib.Path, remedy: str, kind: Any) -> Any:
+    """The JSON in `path`.
+
+    Args:
+        path: the file.
+        remedy: end of the error message.
+        kind: type of what the file holds, for pydantic. A dataclass is made from it; anything else is returned as
+            it is in the file, with the keys that `kind` does not name.
+
+    Raises:
+        ContentError: the file is missing, cannot be read, is too large, is not JSON, or holds something else.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_JSON_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        raise ContentError(f"{path} does not exist: {remedy}") from None
+    except OSError as error:
+        raise ContentError(f"{path} cannot be read ({error.strerror or error}): {remedy}") from None
+    if len(content) > MOST_JSON_BYTES:
+        raise ContentError(f"{path} has more than {MOST_JSON_BYTES:,} bytes: {remedy}")
+    return parse_json(content, str(path), remedy, kind)
+
+
+def parse_json(content: bytes, origin: str, remedy: str, kind: Any) -> Any:
+    """The JSON in bytes that were read from `origin`; arguments and errors are those of `read_json`."""
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ContentError(f"{origin} is not JSON ({error}): {remedy}") from None
+    return checked_json(value, origin, remedy, kind)
+
+
+def checked_json(value: Any, origin: str, remedy: str, kind: Any) -> Any:
+    """A JSON value that was parsed already; arguments and errors are those of `read_json`."""
+    from pydantic import ValidationError  # 0.1 s, which `--help` does not need
+
+    is_made = dataclasses.is_dataclass(kind)
+    try:
+        # Strict, such as no "1" for 1, since the value itself is returned; only dataclasses need conversions.
+        made = _type_adapter(kind).validate_python(value, strict=not is_made)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"])) or "the whole"
+        raise ContentError(
+            f"{origin} is damaged ({key}: {first['msg']}, not {ascii(first['input'])[:SHOWN]}): {remedy}"
+        ) from None
+    return made if is_made else value
+
+
+@functools.cache
+def _type_adapter(kind: Any) -> Any:
+    """The pydantic.TypeAdapter of a type, which takes a millisecond to make."""
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+# === Arrays ===
+
+
+def write_array(path: pathlib.Path, array: "npt.NDArray[Any]") -> None:
+    """Write what `np.save` writes; on a full disk the `OSError` has the system's number, which NumPy's lacks."""
+    import numpy as np  # here and below, so that settings can be read without any package
+
+    with path.open("wb") as file:
+        # NumPy does not take this for a file, and has Python write it, 16 MB at a time.
+        stream: Any = types.SimpleNamespace(write=file.write)
+        np.lib.format.write_array(stream, array, allow_pickle=False)
+
+
+def read_map(path: pathlib.Path, remedy: str) -> "npt.NDArray[np.float32]":
+    """Read a map, (h, w), finite and not negative.
+
+    Raises:
+        ContentError: the file is missing or holds something else; the message ends with `remedy`.
+    """
+    import numpy as np
+
+    try:
+        with path.open("rb") as file:
+            array = np.lib.format.read_array(file, allow_pickle=False)
+        if array.ndim != 2 or array.dtype != np.float32 or not (array >= 0).all() or not np.isfinite(array).all():
+            raise ValueError(f"it is {array.dtype} {list(array.shape)}, or has values that are none of a map's")
+    except Exception as error:  # NumPy raises different errors for damaged bytes, those of Python's tokenizer too
+        raise ContentError(f"{path} is missing or damaged ({first_line(error)}): {remedy}") from None
+    result: npt.NDArray[np.float32] = array
+    return result
+
+
+# === Temporary folders ===
+
+
+@functools.cache
+def machine() -> str:
+    """Identity of the machine since its last start, and of the container: there a process id names one process."""
+    try:
+        return f"{BOOT.read_text().strip()}/{PROCESSES.readlink()}"
+    except OSError:  # not Linux
+        return socket.gethostname()
+
+
+def is_running(process: int) -> bool:
+    """Whether a process of this machine and container runs; True if that cannot be known."""
+    try:
+        os.kill(process, 0)
+    except OSError as error:
+        return not isinstance(error, ProcessLookupError)
+    return True
+
+
+@contextmanager
+def folder(kind: str, parent: str | os.PathLike[str] | None = None) -> Iterator[pathlib.Path]:
+    """A new folder in `parent`, which is removed at the end; those that killed processes left there are removed.
+
+    Args:
+        kind: one of HIDDEN, or LOCAL.
+        parent: an existing folder; None for the system's folder for temporary files, with LOCAL alone.
+
+    Raises:
+        OSError: nothing can be written there.
+    """
+    parent = pathlib.Path(tempfile.gettempdir() if parent is None else parent).absolute()
+    _sweep(parent)
+    prefix = f"{kind}{_digest()}-{os.getpid()}-"
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=parent, ignore_cleanup_errors=True) as path:
+        yield pathlib.Path(path)
+
+
+def folder_for_now() -> pathlib.Path:
+    """A new temporary folder that is removed when this process ends."""
+    made = folder(LOCAL)
+    atexit.register(made.__exit__, None, None, None)
+    return made.__enter__()
+
+
+def remove_leftovers(parent: pathlib.Path) -> None:
+    """Remove the folders in `parent` whose processes have ended; those of other machines after an unchanged day."""
+    with suppress(OSError):  # it may not be listed
+        for path in parent.iterdir():
+            if (match := NAME.fullmatch(path.name)) and not path.is_symlink():
+                is_own = match[1] == _digest()
+                if not is_running(int(match[2])) if is_own else time.time() - _changed_s(path) > OTHERS_S:
+                    shutil.rmtree(path, ignore_errors=True)
+
+
+@functools.cache
+def _sweep(parent: pathlib.Path) -> None:
+    """Do what `remove_leftovers` does, once in a process: a folder may get thousands of outputs."""
+    remove_leftovers(parent)
+
+
+def _digest() -> str:
+    return hashlib.sha256(machine().encode()).hexdigest()[:8]
+
+
+def _changed_s(path: pathlib.Path) -> float:
+    """When something in a folder was changed last, seconds since the epoch."""
+    return max(below.lstat().st_mtime for below in (path, *path.rglob("*")))

@@ -100,7 +100,7 @@ def end() -> None:
 
 
 def _ended(status: int, limits: Limits, file: str, remedy: str) -> UserError:
-    """The error about a worker that ended with a status (negative for a signal) in the place of an answer."""
+    """The error about a worker that ended with a status (negative for a signal) instead of an answer."""
     name = signal.Signals(-status).name if status < 0 else f"exit status {status}"
     if status == -signal.SIGPROF:
         return ContentError(f"{file} takes more than {limits.seconds:g} s of processor time to read: {remedy}")

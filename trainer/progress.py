@@ -1,9 +1,14 @@
-"""Show the progress of long work: a bar on a terminal, plain lines in a log."""
+"""Long work: its progress, as a bar on a terminal and as lines in a log, and the threads that do it."""
 
+import collections
+import os
 import sys
 import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -95,3 +100,32 @@ class Tracker:
             self._bar.stop()
         elif kind is None and self._logged_done < self._done:
             self._log()
+
+
+# === Threads ===
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@contextmanager
+def open_pool(n_threads: int | None = None) -> Iterator[ThreadPoolExecutor]:
+    """Threads, by default one for each CPU; at the end, also after an error, cancels calls that have not begun."""
+    pool = ThreadPoolExecutor(n_threads or os.cpu_count())
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def map_ahead(
+    pool: ThreadPoolExecutor, function: Callable[[Item], Result], items: Iterable[Item], max_pending: int
+) -> Iterator[Result]:
+    """Map a function over items in threads, in order; at most `max_pending` results are computed ahead."""
+    pending: collections.deque[Future[Result]] = collections.deque()
+    for item in items:
+        pending.append(pool.submit(function, item))
+        if len(pending) >= max_pending:
+            yield pending.popleft().result()
+    while pending:
+        yield pending.popleft().result()

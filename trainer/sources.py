@@ -22,8 +22,8 @@ from trainer import storage
 from trainer.artifacts import SourceObject
 from trainer.errors import UserError
 from trainer.files import local_path
-from trainer.names import ARCHIVES, check_name, is_archive, is_junk
 from trainer.progress import Tracker
+from trainer.storage import ARCHIVES, check_name, is_archive, is_junk
 from trainer.text import printable
 
 DAMAGED = (
@@ -259,9 +259,9 @@ def _unpacked(raw: IO[bytes], origin: str, folder: pathlib.Path) -> Iterator[str
                         f"{origin} has a file {printable(name)} that unpacks to {info.size / 1e9:,.3g} GB, but "
                         f"the disk has room for {room / 1e9:,.3g} GB more; free some, or write to another disk"
                     )
-                place = folder / name
-                place.parent.mkdir(parents=True, exist_ok=True)
-                with cast("IO[bytes]", archive.extractfile(info)) as content, place.open("wb") as file:
+                target = folder / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with cast("IO[bytes]", archive.extractfile(info)) as content, target.open("wb") as file:
                     shutil.copyfileobj(content, file)
                 yield name
             if is_gzip:  # the rest, to verify the final checksum

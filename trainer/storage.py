@@ -1,6 +1,6 @@
 """List, read, write and download files, local or on Cloud Storage (`gs://`).
 
-A *source* is a folder, a `gs://` prefix, or one archive in either place. google-cloud-storage retries transient
+A *source* is a folder, a `gs://` prefix, or one archive, here or on Cloud Storage. google-cloud-storage retries transient
 failures; all other failures are `UserError`s that say what to do.
 """
 
@@ -11,12 +11,14 @@ import mimetypes
 import os
 import pathlib
 import posixpath
+import secrets
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from trainer import credentials, files
@@ -24,18 +26,22 @@ from trainer.artifacts import SourceObject
 from trainer.errors import UserError
 from trainer.files import MOUNT as MOUNT
 from trainer.files import checksum, local_path
-from trainer.names import ARCHIVES, check_name, is_archive, is_junk
-from trainer.pool import map_ahead, open_pool
-from trainer.progress import Tracker
+from trainer.progress import Tracker, map_ahead, open_pool
 from trainer.text import printable, shown
 
 REMOTE = "gs://"
+ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
+"""Suffixes of the archives that can be read."""
 RETRY_S = 60.0
 """How long transient failures are retried."""
 WORKERS = 8
 CHUNK_BYTES = 32 * 2**20
 """Larger objects are downloaded in parts of this size, several at a time."""
 MEGABYTE = 10**6
+WRITER = "writer"
+"""Metadata of an object: a token of the request that wrote it."""
+PROBE = ".writable"
+"""Name of the file by which `Folder.check_writable` tries a folder."""
 LEFT_BYTES = 100 * MEGABYTE
 """Free space that unpacked archives and downloads leave on the disk."""
 LOGIN = (
@@ -205,6 +211,42 @@ def download_for_now(source: str, objects: list[SourceObject]) -> pathlib.Path:
     return folder
 
 
+# === Names ===
+
+
+def is_archive(name: str) -> bool:
+    """Whether `name` has the suffix of an archive that can be read."""
+    return name.lower().endswith(ARCHIVES)
+
+
+def is_junk(name: str) -> bool:
+    """Whether an operating system made the file: a hidden file, `__MACOSX`, `Thumbs.db` or macOS's `Icon`."""
+    parts = [part for part in name.split("/") if part != ".."]
+    return any(part.startswith(".") or part in ("__MACOSX", "Thumbs.db", "Icon\r") for part in parts)
+
+
+def check_name(name: str, origin: str, remedy: str) -> None:
+    """Raise `UserError`, with the `remedy`, for a name that cannot be written to a file or a terminal.
+
+    Args:
+        name: path of a file, with `/`, as Python decodes it.
+        origin: the folder, archive or bucket that has it, for messages.
+        remedy: what to do, such as `rename it`.
+    """
+    if reason := _reason(name):
+        begin = name if len(name) <= 80 else f"{name[:77]}..."
+        raise UserError(f"{origin} has a file {printable(begin)!s} whose name {reason}; {remedy}")
+
+
+def _reason(name: str) -> str:
+    if not name.strip("/"):
+        return "is empty"
+    categories = {unicodedata.category(character) for character in name} if not name.isprintable() else set()
+    if "Cs" in categories:
+        return "is not UTF-8"
+    return "has control characters" if "Cc" in categories else ""
+
+
 # === Local files ===
 
 
@@ -300,12 +342,12 @@ def client(write: bool = False) -> Any:
 
 
 def retry() -> Any:
-    """google-cloud-storage's retry rule, for `RETRY_S`; a line on stderr says that it waits, and why."""
+    """google-cloud-storage's policy of retries, for `RETRY_S`; a line on stderr says that it waits, and why."""
     from google.cloud.storage.retry import DEFAULT_RETRY
 
-    rule = DEFAULT_RETRY.with_timeout(RETRY_S)
-    rule._on_error = _say_waiting  # the rule has no method for this
-    return rule
+    policy = DEFAULT_RETRY.with_timeout(RETRY_S)
+    policy._on_error = _say_waiting  # it has no method for this
+    return policy
 
 
 _said_at = -math.inf
@@ -468,3 +510,222 @@ def in_short(error: Exception) -> str:
     while isinstance(cause := getattr(inner, "reason", None) or next(iter(inner.args), None), Exception):
         inner = cause
     return f"{type(inner).__name__}: {shown(str(inner).rpartition(': ')[2])[:100]}"
+
+
+# === Objects that several processes write ===
+#
+# Each content of an object has a generation, and a request may name the one that it replaces. Reads and lists show
+# every write that has ended.
+# https://cloud.google.com/storage/docs/request-preconditions
+# https://cloud.google.com/storage/docs/consistency
+
+
+class ChangedError(UserError):
+    """An object that another process has replaced, created or removed meanwhile."""
+
+
+def read_state(address: str, connected: Any) -> tuple[bytes, int]:
+    """The content of an object, and its generation; empty and 0 if it does not exist.
+
+    Args:
+        address: gs://BUCKET/PATH.
+        connected: a `client()`.
+
+    Raises:
+        UserError: it may not be read.
+    """
+    blob = blob_at(address, connected)
+    try:
+        with explained(address):
+            content: bytes = blob.download_as_bytes(retry=retry())
+    except MissingError:
+        return b"", 0
+    return content, int(blob.generation)
+
+
+def replace_state(address: str, content: bytes, generation: int, connected: Any) -> int:
+    """Replace an object that still has this generation, 0 if it must not exist yet; returns its new generation.
+
+    Args:
+        address: gs://BUCKET/PATH.
+        content: its new content.
+        generation: as `read_state` returned it.
+        connected: a `client(write=True)`.
+
+    Raises:
+        ChangedError: it has another generation.
+        UserError: it may not be written.
+    """
+    from google.api_core.exceptions import PreconditionFailed
+
+    blob = blob_at(address, connected)
+    blob.metadata = {WRITER: secrets.token_hex(8)}
+    # Objects that everybody may read are cached otherwise, and reads return an earlier content for up to an hour:
+    # https://cloud.google.com/storage/docs/caching
+    blob.cache_control = "no-store"
+    options = {"if_generation_match": generation, "checksum": "crc32c", "retry": retry()}
+    with explained(address, write=True):
+        try:
+            blob.upload_from_string(content, **options)
+        except PreconditionFailed:
+            # A request is repeated when its reply is lost; then the first one has made the change.
+            there = blob.bucket.get_blob(blob.name, retry=retry())
+            if there is None or there.metadata != blob.metadata:
+                raise _changed(address) from None
+            return int(there.generation)
+    return int(blob.generation)
+
+
+def remove_state(address: str, generation: int, connected: Any) -> None:
+    """Remove an object that still has this generation; does nothing if it does not exist.
+
+    Arguments and errors are those of `replace_state`.
+    """
+    from google.api_core.exceptions import NotFound, PreconditionFailed
+
+    with explained(address, write=True):
+        try:
+            blob_at(address, connected).delete(if_generation_match=generation, retry=retry())
+        except NotFound:
+            return
+        except PreconditionFailed:
+            raise _changed(address) from None
+
+
+def _changed(address: str) -> ChangedError:
+    return ChangedError(f"{address} was changed by another process meanwhile; try again")
+
+
+# === Flat folders, here or on Cloud Storage ===
+
+
+class Folder:
+    """The files of a flat folder, each written completely or not at all.
+
+    Every method raises `UserError` for what the user can correct.
+    """
+
+    def __init__(self, address: str | os.PathLike[str]) -> None:
+        self.address = os.fspath(address).rstrip("/")
+        self._remote = is_remote(self.address)
+
+    def path(self, name: str) -> str:
+        """The full path or address of a file."""
+        return f"{self.address}/{name}"
+
+    def check_writable(self, probe: str = PROBE) -> None:
+        """Check that files can be written and removed here, with one of the name `probe`."""
+        self.write(probe, lambda file: None)
+        self.remove(probe)
+
+    def remove_leftovers(self) -> None:
+        """Remove the leftovers of interrupted writes. No other process may be writing here."""
+        if not self._remote:  # an object exists only once it is complete
+            for path in pathlib.Path(self.address).glob(f"{files.PARTIAL}*"):
+                files.remove(path)
+
+    def names(self) -> list[str]:
+        """The names of the files; empty if the folder does not exist."""
+        if not self._remote:
+            folder = pathlib.Path(self.address)
+            return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+        path = split(self.address)[1]
+        root = f"{path}/" if path else ""
+        return [blob.name.removeprefix(root) for blob in list_blobs(self.address, root, delimiter="/")]
+
+    def read(self, name: str) -> IO[bytes]:
+        """Open a file; raises `FileNotFoundError` if it does not exist.
+
+        From Cloud Storage it is loaded into memory, and its checksum is verified.
+        """
+        if not self._remote:
+            try:
+                return pathlib.Path(self.address, name).open("rb")
+            except PermissionError:
+                raise UserError(f"no permission to read {self.path(name)}; change it with chmod") from None
+        try:
+            return io.BytesIO(read_object(self.path(name)))
+        except MissingError:
+            raise FileNotFoundError(self.path(name)) from None
+
+    def write(self, name: str, write: Callable[[IO[bytes]], object]) -> None:
+        """Write a file, replacing any of that name: either everything that `write` writes into it, or nothing.
+
+        For Cloud Storage the content is collected in memory.
+        """
+        if self._remote:
+            content = io.BytesIO()
+            write(content)
+            write_object(self.path(name), content, client(write=True))
+            return
+        try:
+            with files.replacing(self.path(name)) as partial, partial.open("wb") as file:
+                write(file)
+        except OSError as error:
+            raise UserError(f"cannot write {self.path(name)}: {error.strerror or error}") from None
+
+    def content(self, name: str) -> bytes | None:
+        """The content of a small file; None if it does not exist."""
+        try:
+            with self.read(name) as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise UserError(f"cannot read {self.path(name)}: {error.strerror or error}") from None
+
+    def swap(self, name: str, old: bytes | None, new: bytes | None) -> bool:
+        """Replace the content of a small file if it is `old`; None stands for no file. Returns whether it was.
+
+        On Cloud Storage no other writer can come in between. In a local folder this holds for the creation of a
+        file; else the last writer wins, and it alone reads its own content afterwards.
+        """
+        if self._remote:
+            return self._swap_object(name, old, new)
+        if old is None:
+            assert new is not None
+            return self._create(name, new)
+        if self.content(name) != old:
+            return False
+        if new is None:
+            self.remove(name)
+        else:
+            self.write(name, lambda file: file.write(new))
+        return self.content(name) == new
+
+    def _create(self, name: str, content: bytes) -> bool:
+        path = pathlib.Path(self.address, name)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("xb") as file:
+                file.write(content)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+        return True
+
+    def _swap_object(self, name: str, old: bytes | None, new: bytes | None) -> bool:
+        path, connected = self.path(name), client(write=True)
+        content, generation = read_state(path, connected)
+        if (content if generation else None) != old:
+            return False
+        try:
+            if new is None:
+                remove_state(path, generation, connected)
+            else:
+                replace_state(path, new, generation, connected)
+        except ChangedError:
+            return False
+        return True
+
+    def remove(self, name: str) -> None:
+        """Remove a file if it exists."""
+        if not self._remote:
+            try:
+                pathlib.Path(self.address, name).unlink(missing_ok=True)
+            except OSError as error:
+                raise UserError(f"cannot remove {self.path(name)}: {error.strerror}") from None
+            return
+        with suppress(MissingError), explained(self.path(name), write=True):
+            blob_at(self.path(name), client(write=True)).delete(retry=retry())

@@ -1,4 +1,4 @@
-"""Names and texts of others, as a message, a terminal or a log may show them."""
+"""Texts for people: names and texts of others, as a terminal or a log may show them, durations and the time."""
 
 import datetime
 import unicodedata
@@ -29,9 +29,6 @@ def visible(text: str) -> str:
         c.encode("unicode_escape").decode() if c not in "\n\t" and unicodedata.category(c) in HIDDEN else c
         for c in text
     )
-
-
-# MERGED, docstring was: """Durations and the time as text for people."""
 
 
 def format_duration(seconds: float) -> str:

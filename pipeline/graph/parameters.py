@@ -327,7 +327,7 @@ def require_sources(values: Mapping[str, Value]) -> None:
     for step in fetched_steps(values):
         config = FetchConfig(**data_settings(step, {**DEFAULTS, **values}))
         check(
-            bool(config.source or datasets.get(config.dataset).places),
+            bool(config.source or datasets.get(config.dataset).archives),
             f"{config.dataset} has no public place; set {step}_source to a folder, an archive or an address",
         )
         checked_addresses(config.source, config.private_sources)

@@ -20,7 +20,7 @@ from trainer.accelerators import FLEX_START, SPOT
 from trainer.artifacts import checkpoints_of
 from trainer.config import TrainConfig, with_recipe
 from trainer.errors import UserError, check
-from trainer.folder import PROBE, Folder
+from trainer.storage import PROBE, Folder
 
 MODEL_FOLDER = "model"
 """Folder of the model in the workspace of a training step."""

@@ -25,14 +25,13 @@ from typing import Any, Self
 from pipeline.registry import staging
 from pipeline.registry.address import check_bucket
 from pipeline.registry.versions import NO_VERSION, Version, check_model, dated, files_of
-from trainer import artifacts, files, generations, storage
+from trainer import artifacts, files, storage
 from trainer.artifacts import ALIASES, CHALLENGER, DEFAULT, REGISTRY, SAVED_MODEL, VERSION_EXTRA, WEIGHTS
 from trainer.errors import ContentError, UserError, check
 from trainer.files import checksum, parse_json
-from trainer.folder import Folder
-from trainer.generations import ChangedError
 from trainer.models import registry_layout
 from trainer.models.registry_layout import NEEDED, VERSION, is_claim, listed, model_at, model_in
+from trainer.storage import ChangedError, Folder
 
 READERS = 8
 """Threads that read the records of several versions."""
@@ -231,7 +230,7 @@ class BucketRegistry(NumberedRegistry):
     def _aliases(self, name: str) -> tuple[dict[str, int], int]:
         """The aliases, and the generation of their object."""
         address = f"{self.root}/{name}/{ALIASES}"
-        content, generation = generations.read(address, self._client)
+        content, generation = storage.read_state(address, self._client)
         return parse_json(content, address, DAMAGED, artifacts.Aliases) if generation else {}, generation
 
     def _files(self, name: str) -> dict[int, dict[str, int]]:
@@ -276,10 +275,10 @@ class BucketRegistry(NumberedRegistry):
         try:
             staging.copy_version(place, model / SAVED_MODEL, files_of(model, evaluation), self._client)
             content = staging.record_bytes({"version": number, **record})
-            generations.replace(f"{model_at(place)}/{VERSION}", content, claim, self._client)
+            storage.replace_state(f"{model_at(place)}/{VERSION}", content, claim, self._client)
         except BaseException:
             with suppress(Exception):  # what is left is no version; a complete one is left alone
-                generations.replace(f"{model_at(place)}/{VERSION}", b"", claim, self._client)
+                storage.replace_state(f"{model_at(place)}/{VERSION}", b"", claim, self._client)
                 self._remove(place)
             raise
         return number
@@ -290,7 +289,7 @@ class BucketRegistry(NumberedRegistry):
         while True:
             with suppress(ChangedError):
                 address = f"{model_at(self._place(name, number))}/{VERSION}"
-                return number, generations.replace(address, b"", 0, self._client)
+                return number, storage.replace_state(address, b"", 0, self._client)
             number += 1
 
     def _remove(self, place: str) -> None:
@@ -305,7 +304,7 @@ class BucketRegistry(NumberedRegistry):
             alias = choose(aliases)
             content = json.dumps({**aliases, alias: version}, indent=2) + "\n"
             with suppress(ChangedError):
-                generations.replace(f"{self.root}/{name}/{ALIASES}", content.encode(), generation, self._client)
+                storage.replace_state(f"{self.root}/{name}/{ALIASES}", content.encode(), generation, self._client)
                 return alias
 
     def _probe(self, name: str) -> None:

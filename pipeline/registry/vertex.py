@@ -29,11 +29,10 @@ from pipeline.registry.versions import (
     label,
     labels_of,
 )
-from trainer import generations, storage
+from trainer import storage
 from trainer.artifacts import CHALLENGER, DEFAULT, SAVED_MODEL
 from trainer.errors import UserError, check
-from trainer.folder import Folder
-from trainer.generations import ChangedError
+from trainer.storage import ChangedError, Folder
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
 """Vertex AI has no schema for saliency. This one is the nearest, since a map is a regression of each pixel; the
@@ -255,10 +254,10 @@ def locked(address: str, connected: Any) -> Iterator[None]:
     seen, since, replaced = 0, time.monotonic(), 0
     while True:
         try:
-            own = generations.replace(address, holder.encode(), replaced, connected)
+            own = storage.replace_state(address, holder.encode(), replaced, connected)
             break
         except ChangedError:
-            content, generation = generations.read(address, connected)
+            content, generation = storage.read_state(address, connected)
         if generation != seen:
             print(f"waiting until {content.decode(errors='replace')} releases {address}", flush=True)
             seen, since = generation, time.monotonic()
@@ -268,7 +267,7 @@ def locked(address: str, connected: Any) -> Iterator[None]:
         yield
     finally:
         with suppress(UserError):  # taken over, or out of reach
-            generations.remove(address, own, connected)
+            storage.remove_state(address, own, connected)
 
 
 def _aliases(entries: list[Any]) -> dict[str, int]:

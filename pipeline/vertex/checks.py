@@ -22,7 +22,7 @@ from pipeline.plan.settings import LABEL, AcceleratorConfig, JobConfig
 from trainer import storage
 from trainer.config import FetchConfig, TrainConfig, with_recipe
 from trainer.errors import UserError, check
-from trainer.names import is_archive
+from trainer.storage import is_archive
 
 REGION = r"[a-z]+-[a-z]+[0-9]+"
 TAG = r"[\w][\w.-]{0,127}"

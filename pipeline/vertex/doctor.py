@@ -92,7 +92,7 @@ class Case:
         found = [(name, str(self.values[name])) for name in ("base_model_uri", "initial_weights")]
         for step in parameters.fetched_steps(self.values):
             config = FetchConfig(**parameters.data_settings(step, self.values))
-            public = [place.address for place in datasets.get(config.dataset).places]
+            public = [place.address for place in datasets.get(config.dataset).archives]
             given = (addresses_in(config.source) or [config.source]) if config.source else public
             found += [(f"{step}_source", address) for address in given]
         return [(name, storage.unmounted(address)) for name, address in found if _buckets([address])]
@@ -213,7 +213,7 @@ class Account:
 def _rights(case: Case, who: Account, needed: Iterable[Grant], account: str) -> Iterator[Question]:
     """A question for each role on each resource; `account` is the one that runs the pipeline."""
     environment, written = case.environment, case.written
-    public = _buckets(place.address for row in datasets.DATASETS.values() for place in row.places)
+    public = _buckets(place.address for row in datasets.DATASETS.values() for place in row.archives)
     read = [name for name in _buckets(address for _, address in case.sources) if name not in (*written, *public)]
     accounts = {grants.ACCOUNT: account, grants.ITSELF: who.member.partition("serviceAccount:")[2]}
     repositories = {grants.IMAGES: environment.image_repository, grants.TEMPLATES: environment.template_repository}

@@ -31,7 +31,7 @@ VERSION = r"https?://.+/(?P<package>[^/]+)/(?P<version>sha256:[0-9a-f]{64})"
 SCHEMAS = ("2.0.0", "2.1.0")
 """Versions of the schema of compiled pipelines. kfp 2 writes the second one (pipeline_spec_builder.py:2074), and
 google-cloud-aiplatform distinguishes the two (utils/pipeline_utils.py:132)."""
-WRITE_VERSION = "write it as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/PIPELINE_NAME/sha256:DIGEST"
+WRITE_VERSION = "write it as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/sha256:DIGEST"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -39,7 +39,7 @@ def test_search_is_brief_elsewhere_and_leaves_no_variables(elsewhere):
     assert limits() == (credentials.BRIEF, NONE)
 
 
-@pytest.mark.parametrize("variable", ["KUBERNETES_SERVICE_HOST", "CLOUD_ML_JOB_ID", "AIP_MODEL_DIR", "K_SERVICE"])
+@pytest.mark.parametrize("variable", ["KUBERNETES_SERVICE_HOST", "AIP_MODEL_DIR"])
 def test_search_in_containers_of_google_has_the_limits_of_the_library(elsewhere, monkeypatch, variable):
     monkeypatch.setenv(variable, "any")
     assert limits() == (NONE, NONE)

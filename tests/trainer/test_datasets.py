@@ -8,7 +8,7 @@ import pytest
 from trainer.datasets import DATASETS
 
 NOTICE = pathlib.Path(__file__).parents[2] / "NOTICE"
-PUBLISHED = [name for name, row in DATASETS.items() if row.places]
+PUBLISHED = [name for name, row in DATASETS.items() if row.archives]
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

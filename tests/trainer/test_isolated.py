@@ -17,16 +17,14 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import h5py
-import numpy as np
 import polars
 import pytest
 
 from trainer import isolated
-from trainer.data import matlab
+from trainer.data.layout import read_matlab, read_matlab_set
 from trainer.data.recordings import table
 from trainer.errors import ContentError, UserError
 from trainer.isolated import Limits
-from trainer.models import compact
 from trainer.sources import Member
 
 
@@ -216,11 +214,11 @@ def huge_matrix():
 
 
 def read_mat(content):
-    matlab.read(Member("x.mat", "x.mat", lambda: content), (48, 64))
+    read_matlab(Member("x.mat", "x.mat", lambda: content), (48, 64))
 
 
 def read_pascals(content):
-    matlab.read_all("pascals", {"pascalfix.mat": Member("x.mat", "x.mat", lambda: content)})
+    read_matlab_set("pascals", {"pascalfix.mat": Member("x.mat", "x.mat", lambda: content)})
 
 
 def read_parquet(content):
@@ -328,9 +326,3 @@ def test_small_files_that_unpack_to_much_are_refused_in_10_s_and_2_gb(name, meas
     assert message.startswith("x.mat")
     assert seconds < 10
     assert memory_bytes < 2e9
-
-
-def test_compact_weights_that_are_sound_are_expanded():
-    content = compact.encode({"a/kernel": np.ones((1, 1, 2, 3), np.float32)})
-    with h5py.File(io.BytesIO(read_compact(content))) as file:
-        np.testing.assert_array_equal(file["layers/conv2d/vars/0"], np.ones((1, 1, 2, 3)))

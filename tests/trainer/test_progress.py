@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from trainer.progress import Tracker
+from trainer.progress import Tracker, map_ahead, open_pool
 
 END = "the end of what is shown"
 
@@ -34,21 +34,13 @@ def log(capsys):
     return lambda: capsys.readouterr().out
 
 
-@pytest.mark.parametrize("place", ["terminal", "log"])
-def test_names_are_shown_unchanged(place, request):
-    shown = request.getfixturevalue(place)
-    with Tracker("download [b]/[/x]", 3, "[u]") as tracker:
+@pytest.mark.parametrize("output", ["terminal", "log"])
+def test_names_are_shown_unchanged_but_for_escapes(output, request):
+    shown = request.getfixturevalue(output)
+    with Tracker("download [b]/[/x] \x1b[2J", 3, "[u]") as tracker:
         tracker.advance(3, details="[d]")
     text = shown()
-    assert all(each in text for each in ("download [b]/[/x]", "3/3", "[u]", "[d]"))
-
-
-@pytest.mark.parametrize("place", ["terminal", "log"])
-def test_escapes_in_a_name_are_spelled(place, request):
-    shown = request.getfixturevalue(place)
-    with Tracker("unpack \x1b[2Jx.tar", 1, "MB") as tracker:
-        tracker.advance()
-    assert r"unpack \x1b[2Jx.tar" in shown()
+    assert all(each in text for each in (r"download [b]/[/x] \x1b[2J", "3/3", "[u]", "[d]"))
 
 
 def test_log_says_how_long_the_rest_takes_by_the_speed_after_the_first_advance(log, monkeypatch):
@@ -73,3 +65,13 @@ def test_lines_of_a_log_become_fewer_and_stop_at_two_a_minute(log, monkeypatch):
             tracker.advance()
     in_the_last_half_hour = [line for line in log().splitlines() if int(line.split()[1].split("/")[0]) > 1800]
     assert 55 < len(in_the_last_half_hour) < 63
+
+
+def test_items_are_not_begun_far_ahead_of_the_results():
+    begun = []
+    with open_pool(3) as pool:
+        results = map_ahead(pool, lambda item: begun.append(item) or item, range(50), max_pending=6)
+        for done, result in enumerate(results):
+            assert done == result
+            assert len(begun) <= done + 6
+    assert len(begun) == 50

@@ -11,7 +11,7 @@ from tests.gcs import upload
 from tests.small_sources import files, write_tar, write_zip
 from trainer import sources, storage
 from trainer.errors import UserError
-from trainer.names import is_archive
+from trainer.storage import is_archive
 
 CONTENT = {"stimuli/1.png": os.urandom(5000), "fixation/1.png": os.urandom(3000), "notes/a.txt": b"notes"}
 JUNK = {"__MACOSX/stimuli/1.png": b"x", "stimuli/._1.png": b"x", "stimuli/Thumbs.db": b"x"}
@@ -57,41 +57,37 @@ def test_members_of_a_zip_are_not_unpacked(tmp_path):
     assert files(tmp_path / "scratch") == {}
 
 
-@pytest.mark.parametrize("keep", [0.1, 0.4, 0.6])
+@pytest.mark.parametrize("keep", [0.1, 0.6])
 def test_a_truncated_archive_is_named(archive, tmp_path, keep):
     content = archive.read_bytes()
     archive.write_bytes(content[: int(len(content) * keep)])
-    with pytest.raises(UserError, match=rf"{archive.name} is incomplete or damaged .*it again"):
+    with pytest.raises(sources.DamagedError, match=archive.name):
         read(archive, tmp_path / "scratch")
 
 
-def test_a_tarball_truncated_between_members_is_named(tmp_path):
-    archive = write_tar(tmp_path / "x.tar", CONTENT)
-    with tarfile.open(archive) as opened:
+def cut_between_members(path):
+    with tarfile.open(path) as opened:
         end = opened.getmembers()[-1].offset
-    archive.write_bytes(archive.read_bytes()[:end])
-    with pytest.raises(UserError, match=r"x\.tar is incomplete or damaged .*it again"):
-        read(archive, tmp_path / "scratch")
+    path.write_bytes(path.read_bytes()[:end])
 
 
-@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_a_member_of_a_zip_with_another_checksum_is_named(tmp_path, compression):
-    archive = tmp_path / "x.zip"
-    with zipfile.ZipFile(archive, "w", compression) as written:
-        written.writestr("stimuli/1.png", CONTENT["stimuli/1.png"])
-    content = bytearray(archive.read_bytes())
-    content[2000] ^= 0xFF
-    archive.write_bytes(content)
-    with pytest.raises(UserError, match=r"stimuli/1\.png in x\.zip is incomplete or damaged .*it again"):
-        read(archive, tmp_path / "scratch")
+def flip(at):
+    def change(path):
+        content = bytearray(path.read_bytes())
+        content[at] ^= 0xFF
+        path.write_bytes(content)
+
+    return change
 
 
-def test_a_gzip_with_another_checksum_at_its_end_is_named(tmp_path):
-    archive = write_tar(tmp_path / "x.tar.gz", CONTENT)
-    content = bytearray(archive.read_bytes())
-    content[-8] ^= 0xFF
-    archive.write_bytes(content)
-    with pytest.raises(UserError, match=r"x\.tar\.gz is incomplete or damaged .*CRC.*it again"):
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [("x.tar", cut_between_members), ("x.zip", flip(2000)), ("x.tar.gz", flip(-8))],
+)
+def test_a_tarball_cut_between_members_and_wrong_checksums_are_named(name, change, tmp_path):
+    archive = (write_zip if name == "x.zip" else write_tar)(tmp_path / name, CONTENT)
+    change(archive)
+    with pytest.raises(sources.DamagedError, match=name):
         read(archive, tmp_path / "scratch")
 
 
@@ -132,30 +128,6 @@ def test_a_removed_file_is_named(tmp_path):
         pytest.raises(UserError, match=r"cannot read a\.png .*changed or removed"),
     ):
         member.read()
-
-
-def test_a_member_of_a_tarball_below_a_file_is_named(tmp_path):
-    path = tmp_path / "x.tar"
-    with tarfile.open(path, "w") as tar:
-        for name in ("a", "a/b"):
-            tar.addfile(tarfile.TarInfo(name), io.BytesIO())
-    with pytest.raises(UserError, match=r"cannot unpack x.tar"):
-        read(path, tmp_path / "scratch")
-
-
-def test_a_zip_with_damaged_names_or_lzma_is_named(tmp_path):
-    path = write_zip(tmp_path / "x.zip", {"ü.png": b"1"})
-    path.write_bytes(path.read_bytes().replace("ü".encode(), b"\xff\xfe"))
-    with pytest.raises(UserError, match=r"x\.zip is incomplete or damaged"):
-        read(path, tmp_path / "scratch")
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
-        archive.writestr("a.png", b"hello" * 5000)
-    content = bytearray(path.read_bytes())
-    for place in (45, 50, 55):
-        content[place] ^= 0x5A
-    path.write_bytes(content)
-    with pytest.raises(UserError, match=r"a\.png in x\.zip is incomplete or damaged"):
-        read(path, tmp_path / "scratch")
 
 
 # === Names ===
@@ -215,15 +187,6 @@ def test_a_member_larger_than_its_kind_needs_is_not_read(tmp_path):
         with pytest.raises(UserError, match=r"1\.png in x\.zip has 5,000 bytes, more than .* \(at most 4,999\)"):
             member.content(4999)
         assert member.content(5000) == bytes(5000)
-
-
-@pytest.mark.parametrize("first", [{}, CONTENT], ids=["first", "last"])
-def test_a_sparse_file_without_its_map_is_damaged(tmp_path, first):
-    entry = tarfile.TarInfo("1.png")
-    entry.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "9"}
-    archive = write_tar(tmp_path / "x.tar", first, extra=[entry])
-    with pytest.raises(UserError, match=r"x\.tar is incomplete or damaged \(.*it again"):
-        read(archive, tmp_path / "scratch")
 
 
 def test_a_sparse_file_is_refused_because_its_holes_fill_the_disk(tmp_path):

@@ -1,4 +1,3 @@
-import errno
 import os
 import shutil
 
@@ -84,14 +83,18 @@ def test_a_missing_source_is_named(bucket, source, message):
         storage.list_objects(source.replace("BUCKET", bucket.name))
 
 
-def test_an_empty_folder_and_other_files_are_not_sources(tmp_path):
-    with pytest.raises(UserError, match="is an empty folder"):
-        storage.list_objects(str(tmp_path))
+def test_what_is_no_source_is_named(tmp_path):
     (tmp_path / "a.txt").touch()
-    with pytest.raises(UserError, match=r"a\.txt is neither a folder nor an archive .*; put a table and its"):
-        storage.list_objects(str(tmp_path / "a.txt"))
-    with pytest.raises(UserError, match="each must be an address"):
-        storage.list_objects(f"{tmp_path / 'a.txt'} {tmp_path}")
+    (tmp_path / "empty").mkdir()
+    for source, named in (
+        (tmp_path / "empty", "is an empty folder"),
+        (tmp_path / "a.txt", r"a\.txt is neither a folder nor an archive"),
+        (f"{tmp_path / 'a.txt'} {tmp_path}", "each must be an address"),
+        ("x" * 5000, "File name too long"),
+        ("~nobody-here/set", "~nobody-here/set does not exist"),
+    ):
+        with pytest.raises(UserError, match=named):
+            storage.list_objects(str(source))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +103,6 @@ def test_an_empty_folder_and_other_files_are_not_sources(tmp_path):
         (lambda folder: os.mkfifo(folder / "x"), "set/x"),
         (lambda folder: (folder / "x").symlink_to("/dev/zero"), "set/x"),
         (lambda folder: (folder / "x").symlink_to("none"), r"set/x .*git annex get"),
-        (lambda folder: (folder / "x").symlink_to("x"), "set/x"),
         (lambda folder: (folder / "x").symlink_to("."), "set/x"),
         (lambda folder: (folder / "a\x1b[2Jb").touch(), r"'a\\x1b\[2Jb' whose name has control characters"),
         (lambda folder: (folder / os.fsdecode(b"\xff")).touch(), r"'\\udcff' whose name is not UTF-8"),
@@ -124,34 +126,11 @@ def test_links_to_files_and_folders_elsewhere_are_followed_and_hidden_ones_are_n
     assert storage.list_objects(str(folder)) == before
 
 
-def test_a_folder_that_may_not_be_read_is_named(folder, monkeypatch):
-    def scandir(path):
-        if str(path).endswith("below"):
-            raise PermissionError(errno.EACCES, "Permission denied", str(path))
-        return real(path)
-
-    real = os.scandir
-    monkeypatch.setattr(os, "scandir", scandir)  # the tests may run as root, who may read everything
-    with pytest.raises(UserError, match=r"/below .*Permission denied"):
-        storage.list_objects(str(folder))
-
-
-def test_a_source_that_is_no_path_is_named():
-    with pytest.raises(UserError, match=r"xxx.*File name too long"):
-        storage.list_objects("x" * 5000)
-    with pytest.raises(UserError, match="source ~nobody-here/set does not exist"):
-        storage.list_objects("~nobody-here/set")
-    with pytest.raises(UserError, match="source /dev/null is neither a folder nor an archive"):
-        storage.list_objects("/dev/null")
-
-
 PORTAL = b"<html>Please log in</html>"
 
 
 @pytest.mark.parametrize("source", ["gs://any/set", "gs://any/set.zip"])
-@pytest.mark.parametrize(
-    "body", [PORTAL, b"", b'{"items": [{"na', b"[]", b'"x"', b'{"items": [{}]}', b'{"items": 5}']
-)
+@pytest.mark.parametrize("body", [PORTAL, b"[]", b'{"items": [{}]}', b'{"items": 5}'])
 def test_an_answer_that_is_no_listing_is_named(monkeypatch, source, body):
     monkeypatch.setattr(storage, "RETRY_S", 0.5)
     with (
@@ -160,28 +139,6 @@ def test_an_answer_that_is_no_listing_is_named(monkeypatch, source, body):
     ):
         storage.list_objects(source)
     assert "\n" not in str(raised.value)
-
-
-@pytest.mark.parametrize("lost", ["size", "crc32c"])
-@pytest.mark.parametrize("source", ["gs://any/set", "gs://any/set/add1000.tar.gz"])
-def test_an_object_without_size_or_checksum_is_named(monkeypatch, source, lost):
-    answer = serving(b"x")
-
-    def without(path):
-        status, headers, body = answer(path)
-        return status, headers, body.replace(lost.encode(), b"other")
-
-    with (
-        answering(monkeypatch, without),
-        pytest.raises(UserError, match=r"lists .*add1000\.tar\.gz without its size"),
-    ):
-        storage.list_objects(source)
-
-
-@pytest.mark.parametrize("name", ["set/a\0b.png", "set/a\nb.png"])
-def test_an_object_whose_name_no_file_can_have_is_named(monkeypatch, name):
-    with answering(monkeypatch, serving(b"x", name=name)), pytest.raises(UserError, match="rename the object"):
-        storage.list_objects("gs://any/set")
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -225,26 +182,15 @@ def test_bytes_that_differ_from_their_checksum_are_refused(monkeypatch, tmp_path
             storage.download(source, objects, tmp_path)
 
 
-def test_an_object_whose_name_climbs_out_is_refused(monkeypatch, tmp_path):
-    with answering(monkeypatch, serving(b"x", name="set/../../out.png")):
-        objects = storage.list_objects("gs://any/set")
-        with pytest.raises(UserError, match=r"'../../out.png', which leads out"):
-            storage.download("gs://any/set", objects, tmp_path / "here")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_objects_whose_names_are_no_paths_are_named_before_any_is_downloaded(tmp_path):
-    for names in (["a//b"], ["a/./b"]):
-        objects = [SourceObject(name, 1, "00000000") for name in names]
-        with pytest.raises(UserError, match=r"^gs://any/set has an object .*; rename"):
-            storage.download("gs://any/set", objects, tmp_path / "here")
+@pytest.mark.parametrize("name", ["../../out.png", "a//b", "a/./b"])
+def test_objects_whose_names_are_no_paths_are_refused(tmp_path, name):
+    with pytest.raises(UserError, match="gs://any/set has an object"):
+        storage.download("gs://any/set", [SourceObject(name, 1, "00000000")], tmp_path / "here")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_objects_without_room_are_not_downloaded(tmp_path, monkeypatch):
     monkeypatch.setattr(storage, "LEFT_BYTES", 10**18)
     objects = [SourceObject("a", 5000, "00000000")]
-    with pytest.raises(
-        UserError, match=r"gs://any/set has 5e-06 GB, but the disk of .* has room for 0 GB; free some"
-    ):
+    with pytest.raises(UserError, match=r"gs://any/set has 5e-06 GB"):
         storage.download("gs://any/set", objects, tmp_path)

@@ -1,7 +1,7 @@
 import pytest
 
 from trainer.errors import UserError, first_line
-from trainer.text import printable, visible
+from trainer.text import format_duration, printable, visible
 
 
 def test_a_name_is_shown_as_it_is_unless_it_cannot_be_printed():
@@ -25,3 +25,15 @@ def test_a_text_cannot_control_a_terminal(text, expected):
 
 def test_the_first_line_of_a_library_cannot_either():
     assert first_line(ValueError("a\x1b[2J\nb")) == r"a\x1b[2J"
+
+
+def test_duration_has_one_or_two_units():
+    durations = {
+        0.4: "0 s",
+        119.4: "119 s",
+        119.6: "2 min",
+        3569: "59 min",
+        3599: "1 h 0 min",
+        46_080: "12 h 48 min",
+    }
+    assert {seconds: format_duration(seconds) for seconds in durations} == durations

@@ -22,7 +22,7 @@ from playwright.async_api import Browser, CDPSession, Error, Page, Response, asy
 from playwright.async_api import TimeoutError as QuietTimeoutError
 
 from trainer.config import PageConfig
-from trainer.downloads.servers import check_characters, place_of
+from trainer.downloads.servers import check_characters, without_query
 from trainer.errors import UserError, check
 from trainer.text import shown
 
@@ -245,7 +245,7 @@ async def _guard(session: CDPSession, refused: list[str]) -> None:
             if may_load(own, address):
                 await session.send("Fetch.continueRequest", parameters)
             else:
-                refused.append(place_of(address))
+                refused.append(without_query(address))
                 await session.send("Fetch.failRequest", {**parameters, "errorReason": "AccessDenied"})
 
     session.on("Fetch.requestPaused", answer)

@@ -31,8 +31,8 @@ from trainer.cli import (
     add_model,
     add_region,
     add_settings,
-    output_dir,
     output_file,
+    results_dir,
     settings,
     summarize,
 )
@@ -109,7 +109,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
 
 def _execute(parsed: argparse.Namespace) -> dict[str, Any]:
-    output_dir(parsed.output_dir)
+    results_dir(parsed.output_dir)
     outputs = {"--json": parsed.json, "--junit": parsed.junit}
     outputs = {flag: output_file(file) for flag, file in outputs.items() if file}
     check(outputs.get("--junit") != STDOUT, f"--junit {STDOUT} names no file; {STDOUT} is for --json alone")

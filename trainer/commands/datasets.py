@@ -6,17 +6,23 @@ python -m trainer datasets salicon --record
 """
 
 import argparse
+import ast
 import pathlib
 import textwrap
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from trainer import datasets
+from trainer import datasets, files
 from trainer.cli import add_cache_dir
 from trainer.datasets import DATASETS, Dataset
+from trainer.errors import UserError, check
+from trainer.files import replacing
 
 if TYPE_CHECKING:
     from trainer.downloads.cache import Download
 
+FIELDS = ("address", "name", "sha256")
+"""Fields of `Archive`, in their order."""
 HELP = "list the datasets: where they are, their licences, and what is kept of them"
 
 
@@ -26,13 +32,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--record",
         action="store_true",
-        help="Fetch the archives of NAME from their public places; write their SHA-256 into trainer/datasets.py.",
+        help="Fetch the published archives of NAME, and write their SHA-256 into trainer/datasets.py.",
     )
 
 
 def execute(parsed: argparse.Namespace) -> None:
     from trainer.downloads import cache
-    from trainer.errors import check
 
     check(bool(parsed.name) or not parsed.record, "name the dataset whose SHA-256 to record")
     root = cache.cache_folder(parsed.cache_dir)
@@ -48,11 +53,10 @@ def execute(parsed: argparse.Namespace) -> None:
 def _print_all(root: pathlib.Path | None) -> None:
     for name, row in DATASETS.items():
         kept = sum(found is not None for found in _kept(row, root).values())
-        hosts = dict.fromkeys(_host(place.address) for place in row.places)
+        hosts = dict.fromkeys(_host(archive.address) for archive in row.archives)
         images = "any images" if row.any_count else f"{row.n_train} + {row.n_valid} images"
-        where = (
-            f"{', '.join(hosts)}, {kept} of {len(row.places)} archives cached" if row.places else "no public place"
-        )
+        where = f"{', '.join(hosts)}, {kept} of {len(row.archives)} archives cached"
+        where = where if row.archives else "no public place"
         print(f"{name:<16} {images:<20} {_size(row)}  {where}")
         print(f"{'':<16} licence: {textwrap.shorten(row.licence or 'not stated', 90, placeholder=' ...')}")
     print(f"\nThe cache is {root or 'off'}. `python -m trainer datasets NAME` shows one in full.")
@@ -64,9 +68,9 @@ def _print_one(name: str, row: Dataset, root: pathlib.Path | None) -> None:
     print(f"{name}: {images}; input size {_size(row)}")
     for title, text in (("licence", row.licence), ("citation", row.citation), ("homepage", row.homepage)):
         print(f"{title}: {text or 'not stated'}")
-    for place, found in _kept(row, root).items():
-        print(f"\n{place.name}: {place.address}")
-        print(f"  SHA-256 of the table: {place.sha256 or 'nobody has recorded it'}")
+    for archive, found in _kept(row, root).items():
+        print(f"\n{archive.name}: {archive.address}")
+        print(f"  SHA-256 of the table: {archive.sha256 or 'nobody has recorded it'}")
         if found:
             print(f"  cached on {found.time[:10]}: {found.path}, {found.size_bytes / 1e6:.3g} MB")
             print(f"  SHA-256: {found.sha256}")
@@ -75,22 +79,20 @@ def _print_one(name: str, row: Dataset, root: pathlib.Path | None) -> None:
 
 
 def _record(row: Dataset, root: pathlib.Path | None) -> None:
-    from trainer import files
-    from trainer.downloads import places
-    from trainer.downloads.cache import record, table
+    from trainer.downloads import archives
 
     path = table()
     with files.folder(files.LOCAL) as folder:
-        found = places.fetch(places.public(row), root or folder)
-    sums = {place.address: each.sha256 for place, each in zip(row.places, found, strict=True)}
+        found = archives.fetch(archives.public(row), root or folder)
+    sums = {archive.address: each.sha256 for archive, each in zip(row.archives, found, strict=True)}
     for address in record(path, sums):
         print(f"{path}: SHA-256 of {address} is {sums[address]}")
 
 
-def _kept(row: Dataset, root: pathlib.Path | None) -> "dict[datasets.Place, Download | None]":
-    from trainer.downloads import places
+def _kept(row: Dataset, root: pathlib.Path | None) -> "dict[datasets.Archive, Download | None]":
+    from trainer.downloads import archives
 
-    return {place: places.kept(place, root) if root else None for place in row.places}
+    return {archive: archives.kept(archive, root) if root else None for archive in row.archives}
 
 
 def _host(address: str) -> str:
@@ -102,3 +104,59 @@ def _host(address: str) -> str:
 
 def _size(row: Dataset) -> str:
     return "x".join(map(str, row.image_size))
+
+
+# === SHA-256 in the table of a source checkout ===
+
+
+def table() -> pathlib.Path:
+    """The file of the table; raises `UserError` unless it is part of a source checkout."""
+    path = pathlib.Path(datasets.__file__)
+    if not (path.parents[1] / "pyproject.toml").exists():
+        raise UserError(
+            f"{path} belongs to an installed package, which an update replaces; record SHA-256 in a checkout of "
+            "the source"
+        )
+    return path
+
+
+def record(path: pathlib.Path, sums: Mapping[str, str]) -> list[str]:
+    """Write the SHA-256 into each `Archive(...)` of the file at `path` whose address is in `sums`.
+
+    Returns:
+        The addresses whose rows were changed.
+    """
+    text = path.read_text()
+    calls = [
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Archive"
+    ]
+    lines, changed = text.splitlines(keepends=True), []
+    for node in sorted(calls, key=lambda node: node.lineno, reverse=True):
+        address, name, *_ = values = _values(node)
+        if address not in sums or values == (address, name, sums[address]):
+            continue
+        # Line by line, as the formatter has calls that are too long for one line.
+        last, column = node.end_lineno or 0, node.end_col_offset or 0
+        begin, end = lines[node.lineno - 1][: node.col_offset], lines[last - 1][column:]
+        margin = " " * (len(begin) - len(begin.lstrip()))
+        around = ["", end]
+        if begin.strip():  # a tuple of one, which opens on the same line and ends with ",),"
+            around = [f"{begin}\n", f",\n{margin}{end.removeprefix(',')}"]
+            margin += "    "
+        written = "".join(f'{margin}    "{value}",\n' for value in (address, name, sums[address]))
+        lines[node.lineno - 1 : last] = [f"{around[0]}{margin}Archive(\n{written}{margin}){around[1]}"]
+        changed.append(address)
+    if changed:
+        with replacing(path) as partial:
+            partial.write_text("".join(lines))
+    return changed[::-1]
+
+
+def _values(node: ast.Call) -> tuple[str, ...]:
+    """The fields of an `Archive(...)`, by position or by name; an empty text for those that it does not have."""
+    given = dict(zip(FIELDS, node.args, strict=False)) | {
+        each.arg: each.value for each in node.keywords if each.arg
+    }
+    return tuple(ast.literal_eval(given[field]) if field in given else "" for field in FIELDS)

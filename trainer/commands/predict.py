@@ -23,8 +23,8 @@ from trainer.cli import (
     add_model,
     add_region,
     add_settings,
-    output_dir,
     output_file,
+    results_dir,
     settings,
     summarize,
 )
@@ -49,7 +49,7 @@ def configure(parser: Parser) -> None:
     add_model(parser)
     add(
         "--output-dir",
-        type=output_dir,
+        type=results_dir,
         default="",
         metavar="DIR",
         help="Folder for the results; it keeps the layout of the input folders. Without it, a local file gets its "

@@ -5,9 +5,10 @@ import math
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 import tensorflow as tf
@@ -19,8 +20,8 @@ from trainer.config import CACHES
 from trainer.data import tfrecords
 from trainer.errors import UserError, check_choice
 from trainer.progress import LOG_EVERY_S, Tracker
-from trainer.tracing import without_autograph
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 RESERVE_BYTES = 2_500_000_000
 """Memory that `auto` leaves free for TensorFlow, the network and its optimizer with a small batch."""
 PARALLEL_SHARDS = 4
@@ -33,6 +34,15 @@ ALIGNMENT = 64
 """Bytes; TensorFlow shares an array that begins at a multiple of this, and copies others."""
 GATHER_IMAGES = 8
 """A call gathers at least about this many images, because a call costs as much as copying one."""
+
+
+def without_autograph(function: Function) -> Function:
+    """Decorate a function whose control flow does not depend on tensors, so that it is traced without AutoGraph.
+
+    The graph is the same. AutoGraph would rewrite its source and that of all functions it calls, which takes
+    seconds in every process.
+    """
+    return cast(Function, tf.autograph.experimental.do_not_convert(function))
 
 
 # === The decoded split ===
@@ -96,7 +106,7 @@ def _allocate(split: str, n_bytes: int, cache: str, reserve_bytes: int) -> NDArr
             print(f"{size} in memory", flush=True)
         store = np.empty(n_bytes + ALIGNMENT, np.uint8)
         return store[-store.ctypes.data % ALIGNMENT :][:n_bytes]
-    place = tempfile.gettempdir()
+    folder = tempfile.gettempdir()
     with tempfile.TemporaryFile() as file:
         try:
             file.truncate(max(n_bytes, 1))
@@ -107,11 +117,11 @@ def _allocate(split: str, n_bytes: int, cache: str, reserve_bytes: int) -> NDArr
             if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise
             raise UserError(
-                f"{size}: no space left for them in {place} ({error.strerror}), and {room}, of which "
+                f"{size}: no space left for them in {folder} ({error.strerror}), and {room}, of which "
                 f"{reserve_bytes / 1e9:.2f} are reserved for the network; free some, or set TMPDIR to a folder "
                 "on another disk"
             ) from None
-        print(f"{size} in a temporary file in {place}; {room}", flush=True)
+        print(f"{size} in a temporary file in {folder}; {room}", flush=True)
         return np.memmap(file, np.uint8, "r+", shape=(n_bytes,)) if n_bytes else np.empty(0, np.uint8)
 
 

@@ -10,10 +10,16 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy import ndimage
 
-from trainer.data import matlab
-from trainer.data.gaze import MAX_POINT_SHARE, Fixations, Gaze, Points
-from trainer.data.layout import Item
-from trainer.data.roles import MOST_IMAGE_BYTES, POINTS
+from trainer.data.layout import (
+    MAX_POINT_SHARE,
+    MOST_IMAGE_BYTES,
+    POINTS,
+    Fixations,
+    Gaze,
+    Item,
+    Points,
+    read_matlab,
+)
 from trainer.errors import UserError, first_line
 from trainer.picture import open_header
 from trainer.sources import Member
@@ -206,7 +212,7 @@ def read_gaze(source: Member | Fixations, size: tuple[int, int]) -> Gaze:
 
 def _read_file(member: Member, size: tuple[int, int]) -> Gaze:
     if member.path.lower().endswith(POINTS):
-        return matlab.read(member, size)
+        return read_matlab(member, size)
     levels = _decode_map(member, size)
     if not is_points(levels):
         levels = _without_neighbours(levels)

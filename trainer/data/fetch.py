@@ -15,7 +15,8 @@ from trainer import datasets, files, sources, storage
 from trainer.artifacts import MANIFEST, SPLITS, TEST, Manifest, SourceObject, code_version
 from trainer.config import CUSTOM, SAMPLE, FetchConfig, parse_image_size
 from trainer.data import layout, sample
-from trainer.downloads import cache, places
+from trainer.downloads import archives, cache
+from trainer.downloads.archives import Origin
 from trainer.errors import UserError
 from trainer.files import is_mounted, is_taken, replacing
 from trainer.loading import load_tensorflow
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 def fingerprint(dataset: str, source: str, private_sources: bool = False) -> str:
     """A digest (hex) of the names, sizes and checksums of all files at the source, and of the row's `part`.
 
-    It does not depend on the place of the files. On Cloud Storage only the listing is read, and of other servers
+    It does not depend on where the files are. On Cloud Storage only the listing is read, and of other servers
     what they say of a file without sending it: where that is no checksum, its ETag or date takes its place.
 
     Args:
@@ -43,8 +44,8 @@ def fingerprint(dataset: str, source: str, private_sources: bool = False) -> str
     row = datasets.get(dataset)
     if source == SAMPLE:
         return sample.fingerprint(dataset)
-    if origin := places.origin_of(source, row, private_sources):
-        return _digest(places.offers(origin, cache.cache_folder()), row.part)
+    if origin := archives.origin_of(source, row, private_sources):
+        return _digest(archives.offers(origin, cache.cache_folder()), row.part)
     return _digest(storage.list_objects(source), row.part)
 
 
@@ -66,8 +67,7 @@ def fetch_dataset(
             written. Nothing is left at `output` or next to it.
     """
     row = datasets.get(config.dataset)
-    origin = None if config.source == SAMPLE else places.origin_of(config.source, row, config.private_sources)
-    source = origin.source if origin else config.source
+    origin = None if config.source == SAMPLE else archives.origin_of(config.source, row, config.private_sources)
     default_size = datasets.get(test_of or config.dataset).image_size
     image_size = parse_image_size(config.image_size) if config.image_size else default_size
     output = pathlib.Path(output)
@@ -75,39 +75,19 @@ def fetch_dataset(
         raise UserError(f"{output} exists already; remove it, or name another folder")
     with replacing(output, last=MANIFEST) as partial, _scratch(output) as folder:
         partial.mkdir()
-        with _opened(config, origin, folder, cache_dir) as opened:
-            if row.any_count:
-                from trainer.data.recordings.find import find_recordings  # PyArrow takes a moment to load
-
-                found, row = find_recordings(opened.members, row, source, config, bool(test_of))
-            else:
-                found = _found(config, row, opened.members, source)
-            items = found.items
-            check_counts = layout.check_test_count if test_of else layout.check_counts
-            check_counts(items, row, source, config.accepts_partial)
-            layout.check_kept_apart(items, source, config.test_share)
-            items = layout.only_tested(items, row) if test_of else {split: items[split] for split in SPLITS}
-            items = {split: layout.limited(items[split], config.max_examples) for split in items}
+        with _open_source(config, origin, folder, cache_dir) as source:
+            images, row = _pair_files(config, row, source, is_test_set=bool(test_of))
+            items = _chosen(config, row, source, images, is_test_set=bool(test_of))
             load_tensorflow()
             from trainer.data.prepare import prepare
 
-            name = prepared_name(config.dataset, source)
+            name = prepared_name(config.dataset, source.name)
             facts = prepare(items, row.blur_sigma_px, image_size, partial, name, refuse_copies=row.any_count)
             if row.any_count:  # after the report of what was understood, which was printed before
                 print("".join(f"note: {visible(note)}\n" for note in facts.notes), end="")
-        manifest = _manifest(config, row, source, opened, image_size, facts, found)
+        manifest = _manifest(config, row, source, image_size, facts, images)
         manifest.save(partial)
     return manifest
-
-
-@dataclasses.dataclass(frozen=True)
-class _Opened:
-    """A source that is open."""
-
-    members: list[Member]
-    objects: list[SourceObject]
-    """For the manifest."""
-    fingerprint: str
 
 
 def prepared_name(dataset: str, source: str) -> str:
@@ -115,61 +95,93 @@ def prepared_name(dataset: str, source: str) -> str:
     return sample.name(dataset) if source == SAMPLE else dataset
 
 
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    """A source that is open."""
+
+    name: str
+    """Its path or addresses, for messages and the manifest."""
+    members: list[Member]
+    objects: list[SourceObject]
+    """Its files, for the manifest."""
+    fingerprint: str
+
+
 @contextmanager
-def _opened(
-    config: FetchConfig, origin: places.Origin | None, folder: pathlib.Path, cache_dir: str | None
-) -> Iterator[_Opened]:
+def _open_source(
+    config: FetchConfig, origin: Origin | None, folder: pathlib.Path, cache_dir: str | None
+) -> Iterator[_Source]:
     """The source while it is open. The sample set generates its members, but only those that are read."""
     part = datasets.get(config.dataset).part
     if config.source == SAMPLE:
-        yield _Opened(sample.members(config.dataset), [], sample.fingerprint(config.dataset))
+        yield _Source(SAMPLE, sample.members(config.dataset), [], sample.fingerprint(config.dataset))
     elif origin is None:
         objects = storage.list_objects(config.source)
         with sources.opened(config.source, objects, folder) as members:
-            yield _Opened(members, objects, _digest(objects, part))
+            yield _Source(config.source, members, objects, _digest(objects, part))
     else:
-        found = places.fetch(origin, cache.cache_folder(cache_dir) or folder / "download")
-        objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in found]
+        downloads = archives.fetch(origin, cache.cache_folder(cache_dir) or folder / "download")
+        objects = [SourceObject(each.offer.name, each.size_bytes, each.crc32c, each.sha256) for each in downloads]
         try:
-            with sources.opened_files({each.offer.name: each.path for each in found}, folder) as members:
-                yield _Opened(members, objects, _digest((each.offer.object for each in found), part))
+            with sources.opened_files({each.offer.name: each.path for each in downloads}, folder) as members:
+                digest = _digest((each.offer.object for each in downloads), part)
+                yield _Source(origin.source, members, objects, digest)
         except sources.DamagedError as error:
-            cache.forget(each for each in found if each.offer.name == error.archive)
+            cache.forget(each for each in downloads if each.offer.name == error.archive)
             raise
 
 
-def _found(config: FetchConfig, row: datasets.Dataset, members: list[Member], source: str) -> layout.Found:
-    """The images of each split of a dataset in the table, with those that are kept apart."""
+def _pair_files(
+    config: FetchConfig, row: datasets.Dataset, source: _Source, is_test_set: bool
+) -> tuple[layout.Images, datasets.Dataset]:
+    """The images of each split with their maps and fixations, and the row with the settings in use."""
+    if row.any_count:
+        from trainer.data.recordings.find import find_recordings  # Polars takes a moment to load
+
+        return find_recordings(source.members, row, source.name, config, is_test_set)
     try:
-        found = layout.find_items(members, row, source)
+        images = layout.find_items(source.members, row, source.name)
     except sources.DamagedError:
         raise
     except UserError as error:
         if not config.source:
             raise
         raise UserError(
-            f"{error} ({source} was read as the dataset {config.dataset}; recordings of your own are the dataset "
-            f"{CUSTOM})"
+            f"{error} ({source.name} was read as the dataset {config.dataset}; recordings of your own are the "
+            f"dataset {CUSTOM})"
         ) from None
-    items = layout.keep_apart(found.items, row, config.n_kept_apart(len(found.items["valid"])))
-    notes = [] if config.source == SAMPLE else found.notes
+    items = layout.keep_apart(images.items, row, config.n_kept_apart(len(images.items["valid"])))
+    notes = [] if config.source == SAMPLE else images.notes
     if TEST in items:
         notes = [*notes, layout.kept_apart_text(items, config.test_share)]
-    return layout.Found(items, notes)
+    return layout.Images(items, notes), row
+
+
+def _chosen(
+    config: FetchConfig, row: datasets.Dataset, source: _Source, images: layout.Images, is_test_set: bool
+) -> dict[str, list[layout.Item]]:
+    """The images to prepare of each split; raises `UserError` if a split lacks images."""
+    check_counts = layout.check_test_count if is_test_set else layout.check_counts
+    check_counts(images.items, row, source.name, config.accepts_partial)
+    layout.check_kept_apart(images.items, source.name, config.test_share)
+    if is_test_set:
+        items = layout.only_tested(images.items, row)
+    else:
+        items = {split: images.items[split] for split in SPLITS}
+    return {split: layout.limited(each, config.max_examples) for split, each in items.items()}
 
 
 def _manifest(
     config: FetchConfig,
     row: datasets.Dataset,
-    source: str,
-    opened: _Opened,
+    source: _Source,
     image_size: tuple[int, int],
     facts: "Facts",
-    found: layout.Found,
+    images: layout.Images,
 ) -> Manifest:
-    is_sample = source == SAMPLE
+    is_sample = source.name == SAMPLE
     if row.any_count:
-        complete = {split: len(items) for split, items in found.items.items()}
+        complete = {split: len(items) for split, items in images.items.items()}
     else:
         complete = sample.counts(config.dataset) if is_sample else {"train": row.n_train, "valid": row.n_valid}
         if n_test := config.n_kept_apart(complete["valid"]):
@@ -177,9 +189,9 @@ def _manifest(
     of_test_set = TEST in facts.counts
     expected = {split: complete[split] for split in SPLITS}
     return Manifest(
-        dataset=prepared_name(config.dataset, source),
-        source=source,
-        fingerprint=opened.fingerprint,
+        dataset=prepared_name(config.dataset, source.name),
+        source=source.name,
+        fingerprint=source.fingerprint,
         image_size=image_size,
         counts=facts.counts,
         expected_counts={TEST: layout.tested_count(complete, row)} if of_test_set else expected,
@@ -190,12 +202,12 @@ def _manifest(
         has_observers=facts.has_observers,
         original_sizes=dict(sorted(facts.original_sizes.items())),
         shards=facts.shards,
-        objects=opened.objects,
+        objects=source.objects,
         code_version=code_version(),
         licence="" if is_sample else row.licence,
         citation="" if is_sample else row.citation,
         test_share=config.test_share,
-        notes=[*found.notes, *facts.notes],
+        notes=[*images.notes, *facts.notes],
     )
 
 

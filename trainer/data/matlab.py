@@ -1,7 +1,7 @@
 """Read the fixations in MATLAB files, in the forms of the datasets' authors.
 
-SciPy and h5py read them in the worker of `trainer.isolated`. The functions up to the first heading run in this
-process, and send it the bytes of a file; all others run there.
+SciPy and h5py read them, in the worker of `trainer.isolated` alone: `trainer.data.layout` sends it the bytes of a
+file. Errors about the form of a file are a `ValueError`, or the library's own.
 """
 
 import io
@@ -15,18 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.io import loadmat
 
-from trainer import isolated
-from trainer.data.gaze import MAX_POINT_SHARE, Fixations, Gaze, Size
+from trainer.data.layout import MAX_POINT_SHARE, Fixations, Gaze, Size
 from trainer.errors import UserError
-from trainer.sources import Member
 
-MOST_BYTES = 2**28
-"""Size of the largest file that is read; those of the authors have some 10 MB."""
 OSIE_SIZE = (600, 800)
 """(height, width) of OSIE's images, pixels."""
 CROWD_SIZE = (768, 1024)
 """(height, width) of the images of Saliency in crowd, pixels."""
-REMEDY = "download or export it again"
 
 Points = NDArray[np.float64]
 """(n, 2) of (y, x), pixels counted from 0; any numbers."""
@@ -43,58 +38,29 @@ class _File:
     content: bytes
 
 
-def read(member: Member, size: Size) -> Gaze:
-    """The fixations of one image, from a file of SALICON, CAT2000, DUT-OMRON, or of OSIE's mouse tracking.
-
-    Args:
-        member: the file.
-        size: (h, w) of the image, pixels.
-
-    Raises:
-        UserError: the file is damaged, has another form, or is of an image of another size.
-    """
-    gaze: Gaze = isolated.call(f"{__name__}.read_one", _file(member), size, file=member.origin, remedy=REMEDY)
-    return gaze
-
-
-def read_all(reader: str, files: Mapping[str, Member]) -> dict[str, Fixations]:
-    """The fixations of all images of a dataset.
-
-    Args:
-        reader: a name in `READERS`.
-        files: name in lower case -> file.
-
-    Returns:
-        Name of an image without its ending -> its fixations.
-
-    Raises:
-        UserError: a file is damaged, has another form, or refers to other files.
-    """
-    contents = {name: _file(member) for name, member in files.items()}
-    origin = " and ".join(member.origin for member in files.values())
-    found: dict[str, Fixations] = isolated.call(
-        f"{__name__}.read_set", reader, contents, file=origin, remedy=REMEDY
-    )
-    return found
-
-
-def _file(member: Member) -> _File:
-    return _File(member.origin, member.content(MOST_BYTES))
-
-
 # === The fixations of one image ===
 
 
-def read_one(file: _File, size: Size) -> Gaze:
-    """The result of `read`; errors about the form of the file are a `ValueError`, or SciPy's own."""
-    content = _variables(file, "gaze", "fixLocs", "s", "fixations")
-    if "fixLocs" in content:
-        return _of_matrix(content["fixLocs"], file, size)
-    if "s" in content:
-        return _of_list(content["s"], file, size)
-    if "fixations" in content:
-        return _of_samples(content["fixations"], file, size)
-    return _of_observers(content["gaze"], size)
+def read_one(origin: str, content: bytes, size: Size) -> Gaze:
+    """The fixations of one image, from a file of SALICON, CAT2000, DUT-OMRON, or of OSIE's mouse tracking.
+
+    Args:
+        origin: the name of the file in messages.
+        content: its bytes.
+        size: (h, w) of the image, pixels.
+
+    Raises:
+        UserError: it is of an image of another size.
+    """
+    file = _File(origin, content)
+    found = _variables(file, "gaze", "fixLocs", "s", "fixations")
+    if "fixLocs" in found:
+        return _of_matrix(found["fixLocs"], file, size)
+    if "s" in found:
+        return _of_list(found["s"], file, size)
+    if "fixations" in found:
+        return _of_samples(found["fixations"], file, size)
+    return _of_observers(found["gaze"], size)
 
 
 def _variables(file: _File, *names: str) -> dict[str, Any]:
@@ -199,9 +165,17 @@ def _other_size(file: _File, shape: tuple[float, ...], size: Size) -> UserError:
 # === The fixations of all images of a dataset ===
 
 
-def read_set(reader: str, files: Mapping[str, _File]) -> dict[str, Fixations]:
-    """The result of `read_all`; errors about the form of a file are a `ValueError`, or the library's own."""
-    return READERS[reader](files)
+def read_set(reader: str, files: Mapping[str, tuple[str, bytes]]) -> dict[str, Fixations]:
+    """The fixations of all images of a dataset, by the image's name without its ending.
+
+    Args:
+        reader: a name in `READERS`.
+        files: name in lower case -> the file's name in messages, and its bytes.
+
+    Raises:
+        UserError: a file is missing, or two contradict each other.
+    """
+    return READERS[reader]({name: _File(*file) for name, file in files.items()})
 
 
 def _fixations(points: Points, observers: Observers, expected: Size | None, origin: str) -> Fixations:

@@ -16,14 +16,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from trainer import preprocess
-from trainer.array_files import write_array
 from trainer.artifacts import CENTER_BIAS, IMAGES
 from trainer.data import decode, tfrecords
-from trainer.data.gaze import Gaze
-from trainer.data.layout import Item
+from trainer.data.layout import Gaze, Item
 from trainer.errors import UserError, check
-from trainer.pool import map_ahead, open_pool
-from trainer.progress import Tracker
+from trainer.files import write_array
+from trainer.progress import Tracker, map_ahead, open_pool
 
 CENTER_BIAS_SIZE = (120, 160)
 MAX_WORKERS = 32
@@ -71,12 +69,12 @@ class Facts:
     n_copies: int = 0
     """Images of one split with the same pixels as one of another."""
     bias: FloatMap = field(default_factory=lambda: np.zeros(CENTER_BIAS_SIZE))
-    _places: dict[str, tuple[str, str]] = field(default_factory=dict)
+    _first_copies: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Digest -> split and origin of the first image with these pixels."""
 
     def add(self, image: _Prepared, split: str, refuse_copies: bool) -> None:
         """Add an image; raises `UserError` if its map is of another kind, or for a copy that is refused."""
-        twin_split, twin = self._places.setdefault(image.digest, (split, image.stimulus))
+        twin_split, twin = self._first_copies.setdefault(image.digest, (split, image.stimulus))
         if twin_split != split:
             self.n_copies += 1
             check(

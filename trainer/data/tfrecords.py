@@ -221,8 +221,8 @@ def _read_shard(path: pathlib.Path, manifest: Manifest) -> Iterator[Example]:
 def _checked(example: Example, manifest: Manifest) -> Example:
     """The example; raises `ValueError` if it contradicts itself or the manifest."""
     points, prepared = example.fixations, example.fixations_prepared
-    for place, size in ((points, example.original_size), (prepared, manifest.image_size)):
-        if ((place < 0) | (place >= size)).any():
+    for pixels, size in ((points, example.original_size), (prepared, manifest.image_size)):
+        if ((pixels < 0) | (pixels >= size)).any():
             raise ValueError(f"a fixation of {example.name} is outside of its {size[0]} x {size[1]} pixels")
     if len(points) != len(prepared) or len(example.observers) not in (0, len(points)):
         raise ValueError(

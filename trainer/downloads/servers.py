@@ -1,7 +1,11 @@
-"""Archives on web servers, on Google Drive and on Cloud Storage: what is offered, and its bytes."""
+"""Archives on web servers, Google Drive and Cloud Storage: their addresses, what is offered, and its bytes."""
 
+import base64
+import binascii
 import contextlib
 import dataclasses
+import email.message
+import posixpath
 import re
 import urllib.parse
 from collections.abc import Iterator, Mapping
@@ -12,20 +16,32 @@ import urllib3
 from requests.adapters import HTTPAdapter  # type: ignore[import-untyped]
 
 from trainer import storage
+from trainer.artifacts import SourceObject
 from trainer.datasets import DATASETS, DRIVE
-from trainer.downloads.offers import ChangedError, CutError, NoAnswerError, Offer, name_of, read_offer
 from trainer.errors import UserError, check
-from trainer.names import is_archive
+from trainer.storage import ARCHIVES, is_archive
 from trainer.text import shown
-
-# MERGED, docstring was: """The addresses that a source names, as a person writes them, and how they are shown in messages and records."""
 
 ADDRESSES = ("https://", "http://", DRIVE, storage.REMOTE)
 """Beginnings of the addresses that can be fetched."""
 TABLE_HTTP = frozenset(
-    place.address for row in DATASETS.values() for place in row.places if place.address.startswith("http://")
+    each.address for row in DATASETS.values() for each in row.archives if each.address.startswith("http://")
 )
 """Addresses in the table of datasets whose servers have no https."""
+TIMEOUT_S = (15.0, 60.0)
+"""Longest wait for a connection, and for its next bytes."""
+ATTEMPTS = 3
+PAUSE_S = 1.0
+"""Pause before the second attempt; each further one is twice as long."""
+BUSY = (408, 425, 429, 500, 502, 503, 504)
+"""Statuses of servers that may answer the next attempt."""
+CHUNK_BYTES = 2**18
+DRIVE_PAGE = "https://drive.google.com/uc?export=download&id="
+AGENT = "Mozilla/5.0 (compatible; msinet-pipelines)"
+"""Name by which servers know this program; Google Drive has other pages for unknown ones."""
+
+
+# === Addresses ===
 
 
 def addresses_in(source: str) -> list[str]:
@@ -71,7 +87,7 @@ def checked_addresses(source: str, allow_http: bool = False) -> list[str]:
 
 def _check_web(address: str, allow_http: bool) -> None:
     """Raise `UserError` unless an address is https, or http where that is allowed, and has no password."""
-    where = place_of(address)
+    where = without_query(address)
     check_characters(address, where)
     try:
         parts = urllib.parse.urlsplit(address)
@@ -106,7 +122,7 @@ def _as_drive(address: str) -> str:
         return address
     found = re.search(r"/file/d/([\w-]+)", parts.path) or re.search(r"(?:^|&)id=([\w-]+)", parts.query)
     if not found:
-        raise UserError(f"{place_of(address)} is no link to a file on Google Drive; share an archive")
+        raise UserError(f"{without_query(address)} is no link to a file on Google Drive; share an archive")
     return DRIVE + found[1]
 
 
@@ -115,7 +131,7 @@ def drive_link(address: str) -> str:
     return f"https://drive.google.com/file/d/{address.removeprefix(DRIVE)}/view"
 
 
-def place_of(url: str) -> str:
+def without_query(url: str) -> str:
     """An address for messages and records, without its query, which may be a key, and without a password."""
     plain = re.sub(r"^(\w+://)[^/?#]*@", r"\1", url)
     return shown(re.split(r"[?#]", plain, maxsplit=1)[0])
@@ -126,17 +142,104 @@ def without_queries(text: str) -> str:
     return re.sub(r"(https?://[^\s?\"'<>]+)\?[^\s\"<>]*", r"\1", text)
 
 
-TIMEOUT_S = (15.0, 60.0)
-"""Longest wait for a connection, and for its next bytes."""
-ATTEMPTS = 3
-PAUSE_S = 1.0
-"""Pause before the second attempt; each further one is twice as long."""
-BUSY = (408, 425, 429, 500, 502, 503, 504)
-"""Statuses of servers that may answer the next attempt."""
-CHUNK_BYTES = 2**18
-DRIVE_PAGE = "https://drive.google.com/uc?export=download&id="
-AGENT = "Mozilla/5.0 (compatible; msinet-pipelines)"
-"""Name by which servers know this program; Google Drive has other pages for unknown ones."""
+# === Offers ===
+
+
+class NoAnswerError(UserError):
+    """A server cannot be reached, or does not say or send what it is asked for."""
+
+
+class ChangedError(Exception):
+    """A file is no longer the one that its server offered."""
+
+
+class CutError(Exception):
+    """A transfer ended early; the message is the cause."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Offer:
+    """What a server says about a file."""
+
+    name: str
+    """A plain file name with the suffix of an archive."""
+    size_bytes: int | None
+    """None if the server does not say."""
+    crc32c: str = ""
+    """Checksum of the content, 8 hex digits; only Google's servers say it."""
+    etag: str = ""
+    """The server's label of this state of the file, or its generation on Cloud Storage."""
+    last_modified: str = ""
+
+    @property
+    def validator(self) -> str:
+        """Value for the header If-Range, which stands for this very content; empty if nothing does."""
+        return self.last_modified if self.etag.startswith("W/") else self.etag or self.last_modified
+
+    @property
+    def has_state(self) -> bool:
+        """Whether the server says anything but the size by which two states of the file differ."""
+        return bool(self.crc32c or self.etag or self.last_modified)
+
+    @property
+    def object(self) -> SourceObject:
+        """The file for a fingerprint. What tells its states apart takes the place of an unknown checksum."""
+        size = -1 if self.size_bytes is None else self.size_bytes
+        return SourceObject(self.name, size, self.crc32c or self.etag or self.last_modified)
+
+    def contradicts(self, other: "Offer") -> bool:
+        """Whether the two cannot describe the same state of a file."""
+        fields = ("size_bytes", "crc32c", "etag", "last_modified")
+        pairs = [(getattr(self, name), getattr(other, name)) for name in fields]
+        return any(mine != its for mine, its in pairs if mine not in (None, "") and its not in (None, ""))
+
+
+def read_offer(headers: Mapping[str, str], name: str) -> Offer:
+    """The offer in the headers of an answer whose body is the whole file."""
+    length = headers.get("Content-Length", "")
+    return Offer(
+        name,
+        int(length) if length.isascii() and length.isdigit() else None,
+        _crc32c(headers.get("x-goog-hash", "")),
+        shown(headers.get("ETag", "")),
+        shown(headers.get("Last-Modified", "")),
+    )
+
+
+def _crc32c(hashes: str) -> str:
+    for each in hashes.split(","):
+        kind, _, value = each.strip().partition("=")
+        if kind == "crc32c":
+            try:
+                return base64.b64decode(value, validate=True).hex()
+            except binascii.Error:
+                return ""
+    return ""
+
+
+def name_of(headers: Mapping[str, str], address: str, *urls: str) -> str:
+    """The archive's name: what its server calls it, else the last part of a URL; errors name the `address`.
+
+    Raises:
+        UserError: it is not a plain name of an archive.
+    """
+    message = email.message.Message()
+    message["Content-Disposition"] = headers.get("Content-Disposition", "")
+    names = [posixpath.basename(urllib.parse.unquote(urllib.parse.urlsplit(url).path)) for url in urls]
+    try:
+        given = message.get_filename("")
+    except (TypeError, ValueError):  # Python raises whatever odd parameters lead it to
+        given = ""
+    name = given or next((each for each in names if is_archive(each)), names[0])
+    if not is_archive(name) or not name.isprintable() or name.startswith(".") or set(name) & set("/\\:"):
+        raise UserError(
+            f"{address}: its file name {shown(name)!r} is not the plain name of an archive "
+            f"({', '.join(ARCHIVES)}); give the address of an archive, or download it and pass its path"
+        )
+    return name
+
+
+# === Servers ===
 
 
 class Server(Protocol):
@@ -194,7 +297,7 @@ class Web:
     @property
     def shown(self) -> str:
         """The address for messages."""
-        return place_of(self.address)
+        return without_query(self.address)
 
     def offer(self) -> Offer:
         """What the headers of the server's answer say; the file itself is not read."""

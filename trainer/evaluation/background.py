@@ -10,8 +10,8 @@ import numpy.typing as npt
 from PIL import Image
 
 from trainer import artifacts, metrics, preprocess
-from trainer.array_files import read_map
 from trainer.data.tfrecords import Example
+from trainer.files import read_map
 
 Size = tuple[int, int]
 Map = npt.NDArray[np.float32]

@@ -31,8 +31,7 @@ from trainer.evaluation.background import Background, Size, content
 from trainer.evaluation.confidence import Values
 from trainer.evaluation.per_image import CENTER_BIAS, LEAVE_ONE_OUT, OBSERVERS, SPLIT_HALF, PerImage, Scores
 from trainer.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS, metrics_that_need
-from trainer.pool import map_ahead, open_pool
-from trainer.progress import Tracker
+from trainer.progress import Tracker, map_ahead, open_pool
 
 PROTOCOLS = {LEAVE_ONE_OUT: tuple(metrics_that_need(FIXATIONS)), SPLIT_HALF: tuple(METRICS)}
 """Protocol -> its metrics. The few fixations of one observer make no density to compare with."""

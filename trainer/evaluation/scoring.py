@@ -22,8 +22,7 @@ from trainer.evaluation.ceiling import Ceiling
 from trainer.evaluation.per_image import CENTER_BIAS, UNIFORM, PerImage, Scores
 from trainer.metric_table import BASELINE, DENSITY, FIXATIONS, METRICS, OTHER_COUNTS
 from trainer.models.load import load_model
-from trainer.pool import map_ahead, open_pool
-from trainer.progress import Tracker
+from trainer.progress import Tracker, map_ahead, open_pool
 
 BATCH_SIZE = 8
 

@@ -6,7 +6,7 @@ answer is unknown: the published files themselves have not been tried with this 
 
 import dataclasses
 
-from trainer.datasets import DRIVE, Place
+from trainer.datasets import DRIVE, Archive
 from trainer.errors import look_up
 
 PREFIX = "author:"
@@ -32,9 +32,9 @@ class AuthorWeights:
         return f"model_{self.dataset}_cpu"
 
     @property
-    def places(self) -> tuple[Place, ...]:
+    def archives(self) -> tuple[Archive, ...]:
         """Where the archive is published."""
-        return (Place(f"{DRIVE}{self.drive_id}", f"{self.stem}.zip"),)
+        return (Archive(f"{DRIVE}{self.drive_id}", f"{self.stem}.zip"),)
 
 
 ROWS = (

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from trainer import files, sources
-from trainer.downloads import cache, places
+from trainer.downloads import archives, cache
 from trainer.downloads.servers import drive_link
 from trainer.errors import ContentError, UserError, check, some
 from trainer.models import author
@@ -28,13 +28,13 @@ def fetched(source: str) -> cache.Download:
         UserError: the name is unknown, or the archive cannot be downloaded.
     """
     row = author.get(source)
-    (place,) = row.places
-    kept = places.kept(place, root())
+    (published,) = row.archives
+    kept = archives.kept(published, root())
     by_hand = (
-        f"or unpack {place.name} by hand ({drive_link(place.address)}), and give the path of its graph instead of "
-        f"{source}"
+        f"or unpack {published.name} by hand ({drive_link(published.address)}), and give the path of its graph "
+        f"instead of {source}"
     )
-    return kept or places.fetch(places.public(row, by_hand=by_hand), root())[0]
+    return kept or archives.fetch(archives.public(row, by_hand=by_hand), root())[0]
 
 
 def root() -> pathlib.Path:

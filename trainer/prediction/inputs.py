@@ -14,8 +14,8 @@ from trainer import storage
 from trainer.config import BESIDE_FORMATS
 from trainer.errors import UserError, first_line
 from trainer.files import local_path
-from trainer.names import is_junk
 from trainer.picture import SUFFIXES
+from trainer.storage import is_junk
 from trainer.text import printable
 
 RESULT_ENDS = tuple(end for end in BESIDE_FORMATS.values() if end.lower().endswith(SUFFIXES))

@@ -18,11 +18,11 @@ import numpy as np
 from trainer.config import MEGAPIXEL, PREDICT_DEFAULTS, PredictConfig
 from trainer.errors import PlaceError, UserError
 from trainer.picture import Picture
-from trainer.pool import map_ahead, open_pool
 from trainer.prediction.inputs import Input
 from trainer.prediction.regions import Measure, Region, focus, measure, peak_of
 from trainer.prediction.render import Map
 from trainer.prediction.results import write_result
+from trainer.progress import map_ahead, open_pool
 from trainer.storage import is_remote
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from PIL import Image
 
-from trainer.array_files import write_array
 from trainer.config import BESIDE_FORMATS, PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
 from trainer.errors import UserError, check
-from trainer.files import replacing
+from trainer.files import replacing, write_array
 from trainer.heat import tint
 from trainer.picture import Pixels
 from trainer.prediction.inputs import Input

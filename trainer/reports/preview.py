@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer import artifacts, generated
-from trainer.array_files import read_map
 from trainer.evaluation import confidence
+from trainer.files import read_map
 from trainer.heat import blend
 from trainer.reports import gallery, pages
 from trainer.text import now

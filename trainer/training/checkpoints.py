@@ -21,8 +21,7 @@ from pydantic import TypeAdapter
 
 from trainer.artifacts import StrPath
 from trainer.errors import UserError
-from trainer.folder import Folder
-from trainer.storage import unmounted
+from trainer.storage import Folder, unmounted
 from trainer.training.owner import Owner
 from trainer.training.step import Network
 

@@ -19,7 +19,7 @@ from typing import Self
 
 from trainer.errors import UserError
 from trainer.files import is_running, machine
-from trainer.folder import Folder
+from trainer.storage import Folder
 from trainer.training.exits import JOB
 
 OWNER = "owner.json"

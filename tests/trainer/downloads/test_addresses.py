@@ -1,6 +1,6 @@
 import pytest
 
-from trainer.downloads.servers import addresses_in, checked_addresses, place_of, without_queries
+from trainer.downloads.servers import addresses_in, checked_addresses, without_queries, without_query
 from trainer.errors import UserError
 from trainer.text import SHOWN, shown
 
@@ -41,7 +41,7 @@ def test_text_of_a_server_is_one_short_printable_line():
 
 
 def test_neither_queries_nor_passwords_are_shown():
-    assert place_of("https://me:secret@h.org/a.zip?key=secret#x") == "https://h.org/a.zip"
+    assert without_query("https://me:secret@h.org/a.zip?key=secret#x") == "https://h.org/a.zip"
     assert without_queries("see https://h.org/a.zip?key=secret, twice") == "see https://h.org/a.zip twice"
 
 

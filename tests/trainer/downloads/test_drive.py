@@ -3,8 +3,7 @@ import pytest
 from tests import drive as drive_site
 from tests.drive import HTML, ID, QUOTA, serve, serve_large
 from trainer.downloads import cache
-from trainer.downloads.offers import NoAnswerError, Offer
-from trainer.downloads.servers import Drive
+from trainer.downloads.servers import Drive, NoAnswerError, Offer
 
 ZIP = b"PK\x03\x04" + bytes(range(256)) * 4000
 ASKED, PAGE, CONFIRMED = drive_site.asked(), drive_site.page(), drive_site.confirmed()

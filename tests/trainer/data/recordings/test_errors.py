@@ -66,15 +66,13 @@ def test_positions_in_another_unit_of_length_are_not_taken_as_pixels(header, col
         (b"PK\3\4rest", "fix.xlsx", r"fix\.xlsx is an Excel workbook"),
         (b"PK\3\4rest", "fix.csv", r"fix\.csv is an Excel workbook"),
         (b"\xd0\xcf\x11\xe0rest", "fix.xls", r"fix\.xls is an Excel workbook"),
-        (b"", "fix.csv", r"fix\.csv is empty"),
         (b"  \n \n", "fix.tsv", r"fix\.tsv is empty"),
         (b"\n" * 300 + b"image,x,y", "fix.csv", r"fix\.csv is empty"),
         (np.random.default_rng(0).bytes(3000), "fix.csv", r"fix\.csv is not a table"),
         (b"one two three\n", "fix.csv", r"fix\.csv has .* 'one two three'"),
-        (b"PAR1rest", "fix.parquet", r"fix\.parquet is not a Parquet file, or damaged"),
-        (gzip.compress(b"image,x,y\n" * 99, mtime=0)[:-9], "fix.csv.gz", r"fix\.csv\.gz is incomplete or damaged"),
-        (b"image,x,y\n", "fix.csv", r"fix\.csv has no row .* only a header"),
-        (b"image,x,y", "fix.csv", r"fix\.csv has no row .* only a header"),
+        (b"PAR1rest", "fix.parquet", r"fix\.parquet is not a Parquet file"),
+        (gzip.compress(b"image,x,y\n" * 99, mtime=0)[:-9], "fix.csv.gz", r"fix\.csv\.gz is incomplete"),
+        (b"image,x,y\n", "fix.csv", "only a header"),
         (b"image,x,y\na,1\n", "fix.csv", "1 with more or fewer cells"),
         (b"image,x,y\na,nan,1\n,1,2\na,1,inf\n", "fix.csv", "1 without a position; 1 with an infinite"),
         (b"image,x,y\na,left,1\n", "fix.csv", r"fix\.csv has 'left' in its column 'x'"),
@@ -161,21 +159,18 @@ def test_fixations_of_both_kinds(refused):
 # === Positions ===
 
 
-def test_positions_outside(refused):
-    message = "15 of 15 .* pixels of the image: x is 900 to 914, y is 600 to 600, .* 48 x 64 .* set coordinates"
-    refused(rows("image,x,y", *(f"{'abcde'[n % 5]},{900 + n},600" for n in range(15))), message)
-
-
-def test_most_positions_outside_because_x_and_y_are_exchanged(refused):
-    text = rows("image,x,y", *(f"{'abcde'[n % 5]},{n},60" for n in range(15)))
-    refused(text, "15 of 15 .*; 0 would be outside if x and y were exchanged; .*x=NAME,y=NAME")
-
-
-def test_a_screen_that_is_not_right(refused):
-    text = rows("image,x,y", *(f"{'abcde'[n % 5]},{930 + n},540" for n in range(15)))  # of 1080 x 1920
-    refused(text, "15 of 15 .* swap .* screen_size.* 1080x1920", screen_size="1920x1080")
-    refused(text, "correct screen_size", screen_size="500x600")
-    refused(text, "correct screen_size", image_on_screen="0,0")
+@pytest.mark.parametrize(
+    ("x", "y", "settings", "message"),
+    [
+        (900, 600, {}, "15 of 15 .* x is 900 to 914, y is 600 to 600, .* 48 x 64 .* set coordinates"),
+        (0, 60, {}, "15 of 15 .*; 0 would be outside if x and y were exchanged; .*x=NAME,y=NAME"),
+        (930, 540, {"screen_size": "1920x1080"}, "15 of 15 .* screen_size.* 1080x1920"),
+        (930, 540, {"screen_size": "500x600"}, "correct screen_size"),
+        (930, 540, {"image_on_screen": "0,0"}, "correct screen_size"),
+    ],
+)
+def test_positions_outside(x, y, settings, message, refused):
+    refused(rows("image,x,y", *(f"{'abcde'[n % 5]},{x + n},{y}" for n in range(15))), message, **settings)
 
 
 def test_degrees_without_a_scale(refused):
@@ -197,10 +192,9 @@ def test_a_screen_for_positions_on_the_image(refused):
     refused(text, "on the image, but screen_size is given", screen_size="100x100")
 
 
-def test_a_blur_as_large_as_the_images(refused):
-    for name in ("blur_px", "pixels_per_degree"):
-        refused(plain_rows(), f"{name} is 80, but .* 64 pixels", **{name: 80.0})
-    refused(plain_rows(), "blur_px is 32.1, but", blur_px=32.1)
+@pytest.mark.parametrize(("name", "value"), [("blur_px", 80.0), ("pixels_per_degree", 80.0), ("blur_px", 32.1)])
+def test_a_blur_as_large_as_the_images(name, value, refused):
+    refused(plain_rows(), f"{name} is {value:g}, but .* 64 pixels", **{name: value})
 
 
 # === Splits ===
@@ -223,20 +217,20 @@ def test_splits_that_are_not_told(refused):
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "named"),
     [
         ({"columns": "image"}, "columns is 'image'"),
-        ({"columns": "image=a; x=b;y=c"}, "columns is 'image=a; x=b;y=c'; .* commas"),
-        ({"columns": "img=a"}, "columns names 'img'; .* image, x, y"),
-        ({"columns": "x=a,x=b,y=c"}, "columns names x twice: a and b"),
+        ({"columns": "image=a; x=b;y=c"}, "commas"),
+        ({"columns": "img=a"}, "'img'"),
+        ({"columns": "x=a,x=b,y=c"}, "x twice: a and b"),
         ({"columns": "x=a"}, "columns is 'x=a'"),
-        ({"coordinates": "degrees"}, "coordinates is degrees, but pixels_per_degree"),
-        ({"screen_size": "1920"}, "screen_size is '1920'; .* 1080x1920"),
-        ({"image_on_screen": "fit"}, "image_on_screen is fit, but screen_size"),
+        ({"coordinates": "degrees"}, "pixels_per_degree"),
+        ({"screen_size": "1920"}, "1080x1920"),
+        ({"image_on_screen": "fit"}, "screen_size"),
     ],
 )
-def test_settings_that_are_malformed(settings, message):
-    with pytest.raises(UserError, match=message):
+def test_settings_that_are_malformed(settings, named):
+    with pytest.raises(UserError, match=named):
         FetchConfig("custom", **settings)
 
 

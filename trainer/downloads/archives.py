@@ -9,20 +9,19 @@ from typing import Protocol
 
 from trainer import storage
 from trainer.artifacts import SourceObject
-from trainer.datasets import DRIVE, Dataset, Place
+from trainer.datasets import DRIVE, Archive, Dataset
 from trainer.downloads import cache
-from trainer.downloads.offers import NoAnswerError
-from trainer.downloads.servers import Bucket, Drive, Server, Web, checked_addresses, place_of
+from trainer.downloads.servers import Bucket, Drive, NoAnswerError, Server, Web, checked_addresses, without_query
 from trainer.errors import UserError
-from trainer.names import is_archive
+from trainer.storage import is_archive
 
 
 class Published(Protocol):
-    """Archives at public places, such as a dataset's: whose they are, and under which terms."""
+    """Archives at public addresses, such as a dataset's: whose they are, and under which terms."""
 
     @property
-    def places(self) -> tuple[Place, ...]:
-        """Where they are."""
+    def archives(self) -> tuple[Archive, ...]:
+        """Their addresses."""
 
     @property
     def licence(self) -> str:
@@ -41,25 +40,30 @@ class Published(Protocol):
 class Origin:
     """The archives at the addresses of one source."""
 
-    places: tuple[Place, ...]
+    archives: tuple[Archive, ...]
     allow_http: bool = False
     """Whether servers may lead to addresses without https."""
     row: Published | None = None
-    """What is published at these places; None for addresses that a user gives."""
+    """Who publishes the archives; None for addresses that a user gives."""
     by_hand: str = ""
-    """What a person can do if a public place does not answer; empty for what a dataset's source can be."""
+    """What a person can do if a public address does not answer; empty for what a dataset's source can be."""
 
     @property
     def source(self) -> str:
         """Their addresses as one text, for records: without the queries that a user gives, which may be keys."""
-        return " ".join(place.address if self.row else place_of(place.address) for place in self.places)
+        return " ".join(each.address if self.row else without_query(each.address) for each in self.archives)
+
+    @property
+    def servers(self) -> list[Server]:
+        """The server of each archive."""
+        return [_server(archive, self.allow_http) for archive in self.archives]
 
 
 def origin_of(source: str, row: Dataset, allow_http: bool = False) -> Origin | None:
     """The archives that a source names by their addresses; None for a local path or a folder of a bucket.
 
     Args:
-        source: as `FetchConfig.source`; empty for the places of the row.
+        source: as `FetchConfig.source`; empty for the public archives of the row.
         row: the dataset.
         allow_http: as `FetchConfig.private_sources`.
 
@@ -72,31 +76,27 @@ def origin_of(source: str, row: Dataset, allow_http: bool = False) -> Origin | N
     is_folder = len(addresses) == 1 and storage.is_remote(source) and not is_archive(source)
     if not addresses or is_folder:
         return None
-    return Origin(tuple(Place(each, "") for each in addresses), allow_http)
+    return Origin(tuple(Archive(each, "") for each in addresses), allow_http)
 
 
 def public(row: Published, allow_http: bool = False, by_hand: str = "") -> Origin:
-    """The archives at the public places of a dataset, or of what else is published; `UserError` if it has none."""
-    if not row.places:
+    """The archives that a dataset's authors, or somebody else, publish; `UserError` if there are none."""
+    if not row.archives:
         raise UserError("recordings of your own have no public place; give their folder, archive or address")
-    return Origin(row.places, allow_http, row, by_hand)
+    return Origin(row.archives, allow_http, row, by_hand)
 
 
-def kept(place: Place, root: pathlib.Path) -> cache.Download | None:
-    """The archive of a public place in the cache `root`, if it is there."""
-    return cache.find(root, _server(place).address)
+def kept(archive: Archive, root: pathlib.Path) -> cache.Download | None:
+    """The copy of a public archive in the cache `root`, if it is there."""
+    return cache.find(root, _server(archive).address)
 
 
-def _servers(origin: Origin) -> list[tuple[Place, Server]]:
-    return [(place, _server(place, origin.allow_http)) for place in origin.places]
-
-
-def _server(place: Place, allow_http: bool = False) -> Server:
-    if place.address.startswith(storage.REMOTE):
-        return Bucket(place.address)
-    if place.address.startswith(DRIVE):
-        return Drive(place.address, place.name)
-    return Web(place.address, place.name, allow_http)
+def _server(archive: Archive, allow_http: bool = False) -> Server:
+    if archive.address.startswith(storage.REMOTE):
+        return Bucket(archive.address)
+    if archive.address.startswith(DRIVE):
+        return Drive(archive.address, archive.name)
+    return Web(archive.address, archive.name, allow_http)
 
 
 def offers(origin: Origin, root: pathlib.Path | None) -> list[SourceObject]:
@@ -109,12 +109,12 @@ def offers(origin: Origin, root: pathlib.Path | None) -> list[SourceObject]:
     """
     said = []
     with _by_hand(origin):
-        for place, server in _servers(origin):
+        for archive, server in zip(origin.archives, origin.servers, strict=True):
             try:
                 offer = server.offer()
             except NoAnswerError as error:
-                kept = cache.copy_for(cache.find(root, server.address) if root else None, error)
-                offer = dataclasses.replace(kept.offer, name=place.name or kept.offer.name)
+                copy = cache.copy_for(cache.find(root, server.address) if root else None, error)
+                offer = dataclasses.replace(copy.offer, name=archive.name or copy.offer.name)
             said.append(offer.object)
     _check_names([each.name for each in said], origin)
     return said
@@ -126,14 +126,18 @@ def fetch(origin: Origin, root: pathlib.Path) -> list[cache.Download]:
     Raises:
         UserError: one cannot be downloaded; what other archives it has stays there.
     """
-    if origin.row and not all(cache.find(root, server.address) for _, server in _servers(origin)):
+    servers = origin.servers
+    if origin.row and not all(cache.find(root, server.address) for server in servers):
         for name, text in (("Licence", origin.row.licence), ("Please cite", origin.row.citation)):
             if text:
                 print(f"{name}: {text}", flush=True)
     with _by_hand(origin):
-        found = [cache.fetch(root, server, place.sha256) for place, server in _servers(origin)]
-    _check_names([each.offer.name for each in found], origin)
-    return found
+        downloads = [
+            cache.fetch(root, server, archive.sha256)
+            for archive, server in zip(origin.archives, servers, strict=True)
+        ]
+    _check_names([each.offer.name for each in downloads], origin)
+    return downloads
 
 
 def _check_names(names: Sequence[str], origin: Origin) -> None:
@@ -147,13 +151,13 @@ def _check_names(names: Sequence[str], origin: Origin) -> None:
 
 @contextmanager
 def _by_hand(origin: Origin) -> Iterator[None]:
-    """Add to an error about a public place what a person can do."""
+    """Add to an error about a public address what a person can do."""
     try:
         yield
     except (NoAnswerError, storage.UnreachableError, storage.MissingError) as error:
         if origin.row is None:
             raise
-        names = ", ".join(place.name for place in origin.places)
+        names = ", ".join(archive.name for archive in origin.archives)
         page = f" from {origin.row.homepage}" if origin.row.homepage else ""
         in_folder = f"or download {names} in a browser{page} into a folder, and pass the folder as source"
         raise NoAnswerError(f"{error}; {origin.by_hand or in_folder}") from None

@@ -9,35 +9,34 @@ from trainer import datasets
 from trainer.__main__ import main
 from trainer.artifacts import Manifest
 from trainer.data import fetch
-from trainer.downloads import cache, places
+from trainer.downloads import archives, cache
 from trainer.errors import UserError
-from trainer.names import is_archive
 
 HTML = "text/html; charset=utf-8"
 
 
 def publish(site, dataset, contents):
-    """Serve archives at the public places of a dataset, as each host does: drive, redirects, http."""
-    for place, content in zip(datasets.get(dataset).places, contents, strict=True):
-        if place.address.startswith(datasets.DRIVE):
-            identifier = place.address.removeprefix(datasets.DRIVE)
+    """Serve archives where the authors of a dataset publish them, as each host does: drive, redirects, http."""
+    for archive, content in zip(datasets.get(dataset).archives, contents, strict=True):
+        if archive.address.startswith(datasets.DRIVE):
+            identifier = archive.address.removeprefix(datasets.DRIVE)
             confirmed = "drive.usercontent.google.com/download?confirm=t&id=" + identifier
             page = f'<form id="download-form" action="https://{confirmed.replace("&", "&amp;")}"></form>'
             path = f"drive.google.com/uc?export=download&id={identifier}"
             site.answer(path, 200, page.encode(), Content_Type=HTML)
-            name = f'attachment; filename="{place.name}"'
+            name = f'attachment; filename="{archive.name}"'
             site.serve(confirmed, content, etag="", modified="now", headers={"Content-Disposition": name})
-        elif "github.com" in place.address:
+        elif "github.com" in archive.address:
             there = "codeload.github.com/x/zip/master"
-            site.answer(place.address.removeprefix("https://"), 302, Location=f"https://{there}")
+            site.answer(archive.address.removeprefix("https://"), 302, Location=f"https://{there}")
             site.serve(there, content, etag='W/"abc"', headers={"Content-Length": ""})
             site.paths[there] = lambda handler, content=content: chunked(handler, content)
-        elif "dropbox" in place.address:
+        elif "dropbox" in archive.address:
             there = "dl.dropboxusercontent.com/cd/0/get/x/file"
-            site.answer(place.address.removeprefix("https://"), 302, Location=f"https://{there}")
+            site.answer(archive.address.removeprefix("https://"), 302, Location=f"https://{there}")
             site.serve(there, content)
         else:
-            site.serve(place.address.partition("://")[2], content, modified="now")
+            site.serve(archive.address.partition("://")[2], content, modified="now")
 
 
 def chunked(handler, content):
@@ -59,24 +58,20 @@ def test_every_dataset_is_fetched_by_itself(dataset, internet, gcs_url, tmp_path
     """In its authors' form, from its public place, and a second time from the cache."""
     row, n = datasets.get(dataset), 5
     author_forms.write(dataset, tmp_path / "published", n)
-    files = [tmp_path / "published" / place.name for place in row.places]
+    files = [tmp_path / "published" / archive.name for archive in row.archives]
     if dataset == "fixationadd1000":
         publish_in_bucket(files[0], gcs_url, monkeypatch)
     else:
         publish(internet, dataset, [file.read_bytes() for file in files])
-    arguments = ["fetch", "--dataset", dataset, "--image-size", "24x32", "--allow-partial-data", "true"]
-    arguments += ["--cache-dir", str(tmp_path / "cache")]
-    main([*arguments, "--output-dir", str(tmp_path / "set")])
-    manifest = Manifest.load(tmp_path / "set")
+    manifest = fetch_set(dataset, tmp_path, "set")
     assert sum(manifest.counts.values()) >= n
-    assert manifest.source == " ".join(place.address for place in row.places)
+    assert manifest.source == " ".join(archive.address for archive in row.archives)
     assert manifest.fingerprint == fetch.fingerprint(dataset, "")
-    assert [each.name for each in manifest.objects] == [place.name for place in row.places]
+    assert [each.name for each in manifest.objects] == [archive.name for archive in row.archives]
     assert [each.sha256 for each in manifest.objects] == [sha256(file.read_bytes()) for file in files]
     said = capsys.readouterr().out
-    assert said.index("Please cite: ") < said.index(f"download {row.places[0].name} from ")
-    main([*arguments, "--output-dir", str(tmp_path / "again")])
-    assert Manifest.load(tmp_path / "again") == manifest
+    assert said.index("Please cite: ") < said.index(f"download {row.archives[0].name} from ")
+    assert fetch_set(dataset, tmp_path, "again") == manifest
     said = capsys.readouterr().out
     assert said.count("is in the cache: ") == len(files)
     assert "Please cite" not in said
@@ -96,29 +91,28 @@ def sha256(content):
     return hashlib.sha256(content).hexdigest()
 
 
+def fetch_set(dataset, folder, output):
+    arguments = ["--dataset", dataset, "--image-size", "24x32", "--allow-partial-data", "true"]
+    main(["fetch", *arguments, "--cache-dir", str(folder / "cache"), "--output-dir", str(folder / output)])
+    return Manifest.load(folder / output)
+
+
 def test_two_datasets_in_one_archive_are_downloaded_once(internet, tmp_path, capsys):
     author_forms.write("osie", tmp_path / "published", 5)
     (archive,) = (tmp_path / "published").iterdir()
     publish(internet, "osie", [archive.read_bytes()])
     for dataset in ("osie-mouse", "osie"):
-        arguments = ["fetch", "--dataset", dataset, "--image-size", "24x32", "--allow-partial-data", "true"]
-        arguments += ["--cache-dir", str(tmp_path / "cache"), "--output-dir", str(tmp_path / dataset)]
-        main(arguments)
-        assert Manifest.load(tmp_path / dataset).dataset == dataset
+        assert fetch_set(dataset, tmp_path, dataset).dataset == dataset
     said = capsys.readouterr().out
-    assert said.count("download predicting-human-gaze-beyond-pixels.zip from ") == 1
-    assert said.count("is in the cache: ") == 1
+    assert (said.count("gaze-beyond-pixels.zip from https"), said.count("is in the cache: ")) == (1, 1)
 
 
 def test_without_an_answer_the_fetch_takes_the_cache(internet, tmp_path, capsys):
     author_forms.write("fiwi", tmp_path / "published", 4)
     publish(internet, "fiwi", [(tmp_path / "published" / "webpage_dataset.zip").read_bytes()])
-    arguments = ["fetch", "--dataset", "fiwi", "--image-size", "24x32", "--allow-partial-data", "true"]
-    arguments += ["--cache-dir", str(tmp_path / "cache")]
-    main([*arguments, "--output-dir", str(tmp_path / "set")])
+    first = fetch_set("fiwi", tmp_path, "set")
     internet.paths.clear()
-    main([*arguments, "--output-dir", str(tmp_path / "again")])
-    assert Manifest.load(tmp_path / "again") == Manifest.load(tmp_path / "set")
+    assert fetch_set("fiwi", tmp_path, "again") == first
     assert "in the cache is used" in capsys.readouterr().out
 
 
@@ -158,43 +152,29 @@ def test_a_place_that_does_not_answer_is_named_with_what_to_do_by_hand(internet,
 
 
 def test_two_archives_of_one_name_are_refused(internet, tmp_path):
-    for host in ("data.example.org", "github.com"):
+    hosts = ("data.example.org", "github.com")
+    for host in hosts:
         internet.serve(f"{host}/a.zip", zipped({"a": b"1"}))
-    with pytest.raises(UserError, match=r"2 archives have the name a.zip; download them, rename one"):
-        places.fetch(
-            places.origin_of("https://data.example.org/a.zip https://github.com/a.zip", datasets.get("osie")),
-            tmp_path,
-        )
+    origin = archives.origin_of(" ".join(f"https://{host}/a.zip" for host in hosts), datasets.get("osie"))
+    with pytest.raises(UserError, match=r"2 archives have the name a\.zip"):
+        archives.fetch(origin, tmp_path)
 
 
 def test_an_archive_that_is_damaged_is_said(internet, tmp_path):
     """And is not kept: its server has the same length and ETag for the good one."""
     good = zipped({f"{role}/{index}.png": b"1" * 100 for role in ("stimuli", "maps") for index in range(9)})
     bad_member = good.replace(b"1" * 100, b"1" * 99 + b"2")
-    arguments = ["fetch", "--dataset", "osie", "--source", "https://data.example.org/a.zip"]
+    arguments = ["fetch", "--dataset", "osie", "--source", "https://data.example.org/a.zip", "--output-dir"]
+    arguments += [str(tmp_path / "set"), "--cache-dir", str(tmp_path / "cache"), "--allow-partial-data", "true"]
     for content in (good[:-30], bad_member):
         internet.serve("data.example.org/a.zip", content)
         with pytest.raises(SystemExit, match=r"a.zip is incomplete or damaged \((File is not a zip|Bad CRC-32)"):
-            main(
-                [
-                    *(*arguments, "--output-dir", str(tmp_path / "set"), "--cache-dir", str(tmp_path / "cache")),
-                    *("--allow-partial-data", "true"),
-                ]
-            )
+            main(arguments)
         assert not [path.name for path in tmp_path.rglob("*") if path.is_file() and path.name != cache.LOCK]
-
-
-def test_http_is_fetched_when_told_to(site, tmp_path):
-    address = site.serve("/a.zip", zipped({"a": b"1"}))
-    with pytest.raises(UserError, match="http is fetched only with private_sources=true"):
-        fetch.fingerprint("osie", address)
-    assert fetch.fingerprint("osie", address, private_sources=True)
 
 
 def test_a_folder_of_a_bucket_is_no_download():
     row = datasets.get("osie")
-    assert places.origin_of("gs://bucket/folder", row) is None
-    assert places.origin_of("~/folder", row) is None
-    assert places.origin_of("gs://bucket/a.zip", row).places[0].address == "gs://bucket/a.zip"
-    assert is_archive("a.zip")
-    assert cache.DEFAULT.startswith("~")
+    assert archives.origin_of("gs://bucket/folder", row) is None
+    assert archives.origin_of("~/folder", row) is None
+    assert archives.origin_of("gs://bucket/a.zip", row).archives[0].address == "gs://bucket/a.zip"
