@@ -63,7 +63,7 @@ class Share:
 
 
 def interval(values: npt.ArrayLike, level: float = CONFIDENCE) -> Interval | None:
-    """Student's confidence interval of the mean of one score per image, (n,); None for fewer than MIN_IMAGES.
+    """Compute Student's confidence interval of the mean of one score per image, (n,); None below MIN_IMAGES.
 
     If all scores are equal (but for rounding), both ends are their mean.
     """
@@ -77,7 +77,7 @@ def interval(values: npt.ArrayLike, level: float = CONFIDENCE) -> Interval | Non
 
 
 def gain(ours: npt.ArrayLike, theirs: npt.ArrayLike, higher_is_better: bool, level: float = CONFIDENCE) -> Gain:
-    """The gain of one model over another from the scores of both on the same images, (n,) each."""
+    """Compute the gain of one model over another from the scores of both on the same images, (n,) each."""
     gains = gains_of(ours, theirs, higher_is_better)
     low, high = interval(gains, level) or (None, None)
     better_on, worse_on = int((gains > 0).sum()), int((gains < 0).sum())
@@ -117,7 +117,7 @@ def share(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values of several comparisons, adjusted so that each can be held against the same level (Holm 1979)."""
+    """Adjust the p-values of several comparisons, so that each can be held against one level (Holm 1979)."""
     ascending = np.argsort(p_values)
     n_left = np.arange(len(p_values), 0, -1)
     adjusted = np.empty(len(p_values))

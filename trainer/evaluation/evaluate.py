@@ -90,7 +90,7 @@ def evaluate(
 def _check(
     config: EvaluateConfig, datasets: Mapping[str, StrPath], output: pathlib.Path
 ) -> tuple[dict[str, artifacts.Manifest], str]:
-    """The manifests and the deciding dataset; finds every error that can be found before the slow part."""
+    """Return the manifests and the deciding dataset; find every error that can be found before the slow part."""
     if not datasets:
         raise UserError("no dataset to evaluate on; name at least one prepared folder")
     check_output(output)
@@ -160,7 +160,7 @@ def _conclude(
 ) -> dict[str, Any]:
     """The content of `artifacts.EVALUATION`: the results on each dataset, and the decision.
 
-    `compared` is that of `gate.test_caution`.
+    `compared` is that of `gate.held_out_caution`.
     """
     deciding = results[decides]
     gains = {metric: confidence.Gain(**gain) for metric, gain in deciding["gains"].items()}
@@ -174,7 +174,7 @@ def _conclude(
         if artifacts.TEST in manifest["counts"]:
             remarks.append(gate.overlap_note(title, result["left_out"], result["n_images"]))
             remarks += [
-                gate.test_caution(NAMES[model], model_config, manifest, compared)
+                gate.held_out_caution(NAMES[model], model_config, manifest, compared)
                 for model, model_config in model_configs.items()
             ]
         elif name == decides:

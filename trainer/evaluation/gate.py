@@ -94,7 +94,7 @@ def decide(
 
 
 def caution(model: str, model_config: Mapping[str, Any] | None, manifest: Mapping[str, Any]) -> str:
-    """A warning if a model may have been trained on some of the validation images; else empty.
+    """Warn if a model may have been trained on some of the validation images; else empty.
 
     The shuffled split of a dataset changes with the number of its images.
 
@@ -117,7 +117,7 @@ def caution(model: str, model_config: Mapping[str, Any] | None, manifest: Mappin
 
 
 def reservation(manifest: Mapping[str, Any], champion: Mapping[str, Any] | None) -> str:
-    """Why scores on a dataset do not count against the current default; empty if they do.
+    """Say why scores on a dataset do not count against the current default; empty if they do.
 
     Synthetic patterns say nothing about photographs, so a network of the sample set must not replace one that was
     trained on real data. The scores count if the training data of the current default is unknown.
@@ -139,7 +139,7 @@ def reservation(manifest: Mapping[str, Any], champion: Mapping[str, Any] | None)
 def precedence(
     manifest: Mapping[str, Any], candidate: Mapping[str, Any] | None, champion: Mapping[str, Any] | None
 ) -> str:
-    """Why a candidate need not beat the current default; empty if it must. The opposite of `reservation`.
+    """Say why a candidate need not beat the current default; empty if it must. The opposite of `reservation`.
 
     A network of the sample set is of no use on photographs, so on real data one that was trained on real data
     replaces it, even if a few images do not show that it is better. A candidate of unknown training data must beat
@@ -211,7 +211,7 @@ def _difference(config: EvaluateConfig, gain: Gain) -> str:
 
 
 def deciding_dataset(gate_on: str, manifests: Mapping[str, Manifest]) -> str:
-    """Name of the dataset that decides: the first one to train on, or the first test set if `gate_on` is `test`.
+    """Name the dataset that decides: the first one to train on, or the first test set if `gate_on` is `test`.
 
     Raises:
         UserError: there is no such dataset, or test sets alone.
@@ -260,7 +260,7 @@ def training_data(folders: Iterable[StrPath], model_config: Mapping[str, Any] | 
 
 
 def overlap(folder: StrPath, training: Sequence[StrPath]) -> list[str]:
-    """Names of the images of a test set that are also in prepared datasets to train on, in either of their splits.
+    """Find the images of a test set, by name, that are also in a split of prepared datasets to train on.
 
     Images are the same if their pixels are. Validation images count because they choose the best epoch.
 
@@ -297,10 +297,10 @@ def overlap_note(title: str, names: Sequence[str], n_images: int) -> str:
     )
 
 
-def test_caution(
+def held_out_caution(
     model: str, model_config: Mapping[str, Any] | None, manifest: Mapping[str, Any], compared: Mapping[str, float]
 ) -> str:
-    """A warning if a model was trained on data of the test set's name that is not at hand; else empty.
+    """Warn if a model was trained on data of the test set's name that is not at hand; else empty.
 
     Args:
         model: Name of the model in the sentence.

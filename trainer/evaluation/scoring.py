@@ -33,7 +33,7 @@ Network = Callable[[Size], Callable[[npt.NDArray[np.float32]], tf.Tensor]]
 
 
 def load_network(folder: StrPath) -> Network:
-    """The network of a model folder as one graph per input size; datasets with the same size share a graph."""
+    """Load the network of a model folder as one graph per input size, which datasets of that size share."""
     model = load_model(folder)
     # The batch size is None, so that the smaller last batch needs no second trace.
     return functools.cache(

@@ -37,7 +37,7 @@ Arrays = dict[str, list[np.ndarray]]
 
 @dataclasses.dataclass
 class Progress:
-    """Progress of a run."""
+    """How far a run has come: finished epochs, steps of the current epoch, and the best epoch so far."""
 
     epoch: int = 0
     """Epochs finished."""
@@ -118,7 +118,7 @@ class Checkpoints:
             self._best = [np.array(_view(variable)) for variable in self._variables["model"]]
 
     def best_weights(self) -> list[np.ndarray]:
-        """The arrays of the model's variables, in order, at the last `keep_best`."""
+        """Return the arrays of the model's variables, in order, at the last `keep_best`."""
         assert self._best, "no weights were kept as the best"
         return self._best
 
@@ -230,7 +230,7 @@ class Checkpoints:
         return Progress()
 
     def _read(self, name: str) -> tuple[Progress, Arrays]:
-        """Progress and arrays of a checkpoint of this run."""
+        """Read the progress and the arrays of a checkpoint of this run."""
         with self.folder.read(name) as file:
             try:
                 with zipfile.ZipFile(file) as archive:

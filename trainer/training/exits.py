@@ -45,12 +45,12 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def stopped(number: int) -> int:
-    """The status after signal `number` asked a machine of the job to stop; 143 for SIGTERM, 130 for Ctrl-C."""
+    """Return the exit status after a signal asked a machine to stop: 143 for SIGTERM, 130 for Ctrl-C."""
     return TRANSIENT if JOB in os.environ else SHELL_SIGNAL_BASE + number
 
 
 def machine_lost() -> int:
-    """The status after another machine of the job was lost."""
+    """Return the exit status after another machine of the job was lost."""
     return TRANSIENT if JOB in os.environ else OTHER_LOST
 
 
@@ -75,7 +75,7 @@ def watch() -> None:
 
 
 def ended_by(ending: signal.Signals) -> str:
-    """A sentence for the log of a job: what ended the training, why, and what to look at."""
+    """Explain for the log of a job what ended the training, why, and what to look at."""
     cause = CAUSES.get(ending, "Something outside of the training ended it")
     return (
         f"the training was ended by {ending.name} (exit status {SHELL_SIGNAL_BASE + ending}), not by an error of "

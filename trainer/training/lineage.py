@@ -32,7 +32,7 @@ def lineage(
     base_model: StrPath | None,
     initial_weights_fingerprint: str = "",
 ) -> dict[str, Any]:
-    """Settings, data and code of a training; a checkpoint must have the same `identity`.
+    """Describe the settings, data and code of a training; a checkpoint must have the same `identity`.
 
     Args:
         config: the settings, with the batch size in use.

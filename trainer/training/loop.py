@@ -44,7 +44,7 @@ WORTH_SAYING = 0.05
 
 @dataclasses.dataclass
 class Data:
-    """The prepared dataset of a training, decoded."""
+    """The decoded images of a prepared dataset, with its folder and manifest."""
 
     folder: str
     manifest: Manifest
@@ -86,7 +86,7 @@ class Meter:
 
 
 def memory_bytes() -> dict[str, int]:
-    """Bytes in use `now` and at the `peak`, as far as they are known.
+    """Measure the bytes in use `now` and at the `peak`, as far as they are known.
 
     On GPUs and TPUs, of the device that uses most; memory that TensorFlow has reserved but does not use is not
     counted. On a CPU, the resident memory of this process.
@@ -204,7 +204,7 @@ class Loop:
         return steps, seconds
 
     def validate(self, epoch: int) -> float:
-        """Mean loss over the validation images."""
+        """Compute the mean loss over the validation images."""
         count, batch_size = self.data.manifest.counts["valid"], self.config.batch_size
         iterator = self._iterator(
             lambda **replicas: batches.validation_batches(self.data.valid, batch_size, **replicas)
@@ -228,7 +228,7 @@ class Loop:
         return total / count
 
     def _iterator(self, dataset: Callable[..., tf.data.Dataset]) -> Iterator[Any]:
-        """Batches for all replicas of this machine, each on its own device."""
+        """Return the batches for all replicas of this machine, each on its own device."""
 
         def of_machine(context: tf.distribute.InputContext) -> tf.data.Dataset:
             n_replicas_here = context.num_replicas_in_sync // context.num_input_pipelines
@@ -282,7 +282,7 @@ class Loop:
         self.board.images(steps_done, stimuli, self.data.valid.density[first_images], predictions)
 
     def _weights_checksum(self) -> str:
-        """CRC-32 of all weights; it must be the same on all machines."""
+        """Compute the CRC-32 of all weights; it must be the same on all machines."""
         checksum = 0
         for variable in self.network.model.variables:
             checksum = zlib.crc32(variable.value.read_value().numpy().tobytes(), checksum)
@@ -406,7 +406,7 @@ class Compiled:
 
 
 def timed_next(iterator: Iterator[Any], after: Sequence[tf.Tensor] = ()) -> tuple[Any, tf.Tensor]:
-    """The next batch, and the seconds spent waiting for it, () float64; for use in a compiled loop.
+    """Return the next batch, and the seconds spent waiting for it, () float64; for use in a compiled loop.
 
     Args:
         iterator: of a dataset, distributed or not.

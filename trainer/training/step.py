@@ -40,7 +40,7 @@ class Network(NamedTuple):
 
     model: keras.Model
     optimizer: Any
-    """Built; a `LossScaleOptimizer` in float16."""
+    """A built Keras optimizer; a `LossScaleOptimizer` in float16."""
 
 
 # === The step ===
@@ -53,7 +53,7 @@ def gradients(
     batch_size: int,
     accumulation: int = 1,
 ) -> Computed:
-    """Loss and gradients over the global batch: the share of this replica.
+    """Compute the share of this replica of the loss and the gradients over the global batch.
 
     Args:
         model: the network.
@@ -112,7 +112,7 @@ def _finite_together(computed: list[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def validation_step(model: keras.Model, batch: Batch) -> tf.Tensor:
-    """Sum of KLD over the images of a batch; `mask` (b,) float32 is 1 for images and 0 for padding."""
+    """Sum KLD over the images of a batch; `mask` (b,) float32 is 1 for images and 0 for padding."""
     predictions = model(tf.cast(batch["stimulus"], tf.float32))
     return tf.reduce_sum(losses.kld(batch["density"], predictions) * batch["mask"])
 

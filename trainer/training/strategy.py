@@ -30,7 +30,7 @@ class Cluster:
 
     @classmethod
     def from_environment(cls) -> "Cluster":
-        """The cluster in TF_CONFIG, which Vertex AI sets on each machine of a job; one machine without it.
+        """Read the cluster from TF_CONFIG, which Vertex AI sets on each machine of a job; one machine without it.
 
         Raises:
             UserError: if TF_CONFIG is malformed, or does not contain this machine.
@@ -88,7 +88,7 @@ class Devices:
         return self.cluster.rank == 0
 
     def gather(self, values: list[float]) -> np.ndarray:
-        """`values` of every machine, (machines, n) float64, the same on all machines; all of them must call it."""
+        """Gather `values` of every machine, (machines, n) float64, equal on all machines; all must call it."""
         row = np.asarray(values, np.float64)[None]
         if self.cluster.size == 1:
             return row
@@ -138,7 +138,7 @@ def connect(accelerator: str = "") -> Devices:
 
 
 def kind_of(accelerator: str = "") -> str:
-    """Kind of devices that `connect` will use: cpu, gpu or tpu. TensorFlow can still be configured after it."""
+    """Return the kind of devices that `connect` will use: cpu, gpu or tpu. TensorFlow stays configurable."""
     if accelerator:
         return accelerators.get(accelerator).image
     if loading.is_for_tpu():

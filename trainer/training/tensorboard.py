@@ -33,7 +33,7 @@ GAP_PX = 4
 
 
 def folder_for(logs: str) -> str:
-    """Folder for TensorBoard logs: `logs`, else the folder that Vertex AI sets, else an empty text.
+    """Choose the folder of TensorBoard logs: `logs`, else the folder that Vertex AI sets, else an empty text.
 
     If a bucket of Cloud Storage is mounted, its address becomes the path of the mount.
     """
@@ -94,7 +94,7 @@ class Board:
         return self._writer is None
 
     def until(self, done: int, at_most: int) -> int:
-        """Number of steps to take after `done`: `at_most`, or fewer if a profile begins or ends before that."""
+        """Return how many steps to take after `done`: `at_most`, or fewer if a profile begins or ends earlier."""
         ends = (self._profile[0] - 1, self._profile[1]) if self._profile else ()
         return min([at_most, *(end - done for end in ends if end > done)])
 

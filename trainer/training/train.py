@@ -43,11 +43,11 @@ class Job:
     """The facts of one training: its settings and data, and the devices that it runs on."""
 
     config: TrainConfig
-    """With the values of its recipe, and the batch size in use."""
+    """The settings, with the values of the recipe and the batch size in use."""
     manifest: Manifest
     devices: Devices
     precision: str
-    """Key of `step.POLICIES`."""
+    """The number format in which the network computes, a key of `step.POLICIES`."""
 
     @classmethod
     def resolve(cls, config: TrainConfig, manifest: Manifest, devices: Devices, accelerator: str = "") -> Self:
@@ -82,7 +82,7 @@ class Job:
         return self.manifest.counts["train"] // self.config.batch_size
 
     def summary(self) -> str:
-        """One line for people: the data, the batch, the devices and the precision."""
+        """Describe the data, the batch, the devices and the precision in one line."""
         devices, counts, (height, width) = self.devices, self.manifest.counts, self.manifest.image_size
         machines = f" on {devices.cluster.size} machines" if devices.cluster.size > 1 else ""
         spread = f" over {devices.replicas} {devices.kind}s{machines}" if devices.replicas > 1 else ""
@@ -192,7 +192,7 @@ def train(
 
 
 def _connect(config: TrainConfig, accelerator: str) -> Devices:
-    """The devices; and TensorFlow and Keras as in a new process, with the seed of `config`."""
+    """Connect to the devices, with TensorFlow and Keras reset as in a new process and seeded by `config`."""
     if config.deterministic and strategy.kind_of(accelerator) != "tpu":  # programs for a TPU always are
         make_deterministic()
     keras.utils.clear_session()
@@ -223,7 +223,7 @@ def make_deterministic() -> None:
 
 
 def make_network(job: Job, base_model: StrPath | None) -> Network:
-    """The network with its initial weights, and its optimizer; call it within the strategy's scope.
+    """Build the network with its initial weights, and its optimizer; call it within the strategy's scope.
 
     Args:
         job: its settings choose the initial weights and the optimizer.
@@ -239,7 +239,7 @@ def make_network(job: Job, base_model: StrPath | None) -> Network:
 def initial_model(
     config: TrainConfig, image_size: tuple[int, int], policy: str, base_model: StrPath | None
 ) -> keras.Model:
-    """A network with its initial weights.
+    """Build a network with its initial weights.
 
     They come from the base model if there is one, else from `config.initial_weights`: a VGG16 encoder (the other
     layers Glorot-uniform, as in the reference), a whole network, or none (He-normal kernels in all layers, because

@@ -212,7 +212,7 @@ def test_reason_warns_of_a_model_trained_on_another_version_of_the_data(config, 
 )
 def test_reason_warns_of_a_model_trained_on_data_of_that_name_that_is_not_at_hand(config, cautious):
     manifest = {"dataset": "osie", "source": "gs://b/osie", "split": "shuffle"}
-    sentence = gate.test_caution("current default", config, manifest, {"aaaa": 0.0})
+    sentence = gate.held_out_caution("current default", config, manifest, {"aaaa": 0.0})
     assert bool(sentence) == cautious
     assert not cautious or sentence.startswith("The current default was trained on osie too.")
 
@@ -222,6 +222,6 @@ def test_reason_warns_of_a_model_trained_on_data_of_that_name_that_is_not_at_han
 def test_reason_warns_of_a_model_that_kept_fewer_images_apart(share, cautious, split):
     manifest = {"dataset": "osie", "source": "gs://b/osie", "split": split, "test_share": 0.5}
     config = {"dataset": "osie", "fingerprint": "aaaa"} | ({} if share is None else {"test_share": share})
-    sentence = gate.test_caution("current default", config, manifest, {"aaaa": 0.5})
+    sentence = gate.held_out_caution("current default", config, manifest, {"aaaa": 0.5})
     assert ("may have been in its training or validation set, so" in sentence) == cautious
     assert bool(sentence) == cautious
