@@ -20,7 +20,7 @@ import numpy.typing as npt
 from trainer.config import PREDICT_DEFAULTS
 from trainer.errors import UserError, check
 from trainer.loading import load_tensorflow
-from trainer.models.answering import Answering, choose
+from trainer.models.find import Answering, choose
 from trainer.prediction import regions
 from trainer.prediction.inputs import find_inputs
 from trainer.prediction.predict import open_input

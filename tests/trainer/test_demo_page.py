@@ -12,7 +12,7 @@ from PIL import Image
 from tests.browser import Watched
 from tests.trainer.demo import Held, encoded, picture, serving, write_model
 from trainer import generated, heat, preprocess
-from trainer.demo import responses, uploads
+from trainer.demo import app, responses
 from trainer.demo.app import PAGE
 from trainer.evaluation.wording import MINUS, TIMES
 from trainer.prediction.regions import Region, measure
@@ -642,7 +642,7 @@ def test_page_prints_maps_regions_and_figures_on_white_without_buttons(opened, s
 
 
 def test_refused_file_is_reported_and_the_image_before_stays(opened, monkeypatch):
-    monkeypatch.setattr(uploads, "MAX_BYTES", 20_000)
+    monkeypatch.setattr(app, "MAX_BYTES", 20_000)
     watched = opened()
     page = watched.page
     load(page, file("good.png", picture(60, 80)))

@@ -21,11 +21,11 @@ from tests.trainer.demo import Held, encoded, picture, serving, write_model
 from trainer import preprocess
 from trainer.__main__ import main
 from trainer.commands import demo
-from trainer.demo import app, screens, uploads
-from trainer.demo.listen import is_loopback, listen
+from trainer.demo import app, responses
+from trainer.demo.serve import is_loopback, listen
 from trainer.errors import UserError
 from trainer.heat import blend, tint
-from trainer.models import pretrained
+from trainer.models import find
 from trainer.picture import read_picture
 from trainer.prediction.regions import Region, measure
 
@@ -135,9 +135,9 @@ def test_every_limit_has_its_reason(client, monkeypatch):
     assert reason(400, encoded(picture(9, 9)), path="/map?screen=tv") == "screen must be one of desktop, phone"
     narrow = encoded(picture(4000, 40))
     assert "160 desktop screens high; at most 40" in reason(422, narrow, path="/map?screen=desktop")
-    monkeypatch.setattr(screens, "MAX_PIXELS", 1000)
+    monkeypatch.setattr(responses, "MAX_PIXELS", 1000)
     assert "allowed" in reason(422, encoded(picture(50, 50)))
-    monkeypatch.setattr(uploads, "MAX_BYTES", 10_000)
+    monkeypatch.setattr(app, "MAX_BYTES", 10_000)
     assert "more than 0.01 MB" in reason(413, bytes(38_000))
     assert "more than 0.01 MB" in reason(413, iter([bytes(6000)] * 2))
 
@@ -288,7 +288,7 @@ def test_command_checks_for_every_package_of_its_extra():
 
 def test_missing_model_is_an_error_with_a_remedy(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pretrained, "FOLDER", tmp_path / "missing")
+    monkeypatch.setattr(find, "PRETRAINED_FOLDER", tmp_path / "missing")
     with pytest.raises(SystemExit, match="models/msinet"):
         main(["demo", "--port", "0"])
 

@@ -13,9 +13,9 @@ from trainer.attention.requirements import SHARE, Verdict, shown
 from trainer.files import replacing
 from trainer.heat import tint
 from trainer.picture import Pixels
+from trainer.prediction.predict import protect
 from trainer.prediction.regions import Measure
 from trainer.prediction.render import FONT, INK, PAPER, Color, shortened
-from trainer.prediction.results import protect
 from trainer.text import printable
 
 PASSED, FAILED, PLAIN = (122, 220, 250), (255, 138, 76), PAPER

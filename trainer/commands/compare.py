@@ -67,7 +67,7 @@ def execute(parsed: argparse.Namespace) -> None:
 
 def _compare(parsed: argparse.Namespace) -> dict[str, Any]:
     from trainer.evaluation.contestants import find_contestants
-    from trainer.models.answering import find_opponent
+    from trainer.models.find import find_opponent
 
     models = parsed.models
     if len(models) == 1:

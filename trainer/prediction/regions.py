@@ -22,6 +22,7 @@ FORM = (
 FOCUS_AREA = 0.1
 """Share of the image's pixels in which `focus` counts the attention."""
 FOCUS_PIXELS = 10**6
+REMEDY = "give the JSON file of regions that the demo's page saves, or that `predict --region ... --json` writes"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,11 +153,6 @@ def measure(map: npt.NDArray[np.floating], regions: Sequence[Region]) -> list[Me
 def _pixels(start: float, length: float, whole: int) -> slice:
     first = min(round(start), whole - 1)
     return slice(first, min(whole, max(first + 1, round(start + length))))
-
-
-# MERGED, docstring was: """Read the regions of a JSON file: one that the demo's page saves, or that `predict --json` writes."""
-
-REMEDY = "give the JSON file of regions that the demo's page saves, or that `predict --region ... --json` writes"
 
 
 def read_regions(path: str | os.PathLike[str]) -> list[Region]:

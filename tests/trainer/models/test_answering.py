@@ -9,9 +9,8 @@ from tests.trainer import predictable
 from trainer.artifacts import ALIASES, MODEL_CONFIG, VERSION_EXTRA, WEIGHTS
 from trainer.errors import UserError
 from trainer.files import read_json, write_json
-from trainer.models import compact_export, pretrained, weight_sources
-from trainer.models.answering import PHOTOGRAPHS, find_answering, find_opponent
-from trainer.models.find import find_model
+from trainer.models import compact, find, weight_sources
+from trainer.models.find import PHOTOGRAPHS, find_answering, find_model, find_opponent
 
 OSIE = {"dataset": "osie", "source": "gs://data/osie", "image_size": [64, 80]}
 SALICON = {"dataset": "salicon", "source": ""}
@@ -22,7 +21,7 @@ SHAPES = {"dataset": "salicon", "source": "sample"}
 def small(narrow, tmp_path_factory):
     """A narrow model in compact form."""
     folder = tmp_path_factory.mktemp("small") / "model"
-    compact_export.write_compact(predictable.network(3), (16, 16), folder, OSIE)
+    compact.write_compact(predictable.network(3), (16, 16), folder, OSIE)
     return folder
 
 
@@ -31,7 +30,7 @@ def shipped(small, tmp_path, monkeypatch):
     """The folder in place of the one that comes with the package; the working directory is empty."""
     folder = tmp_path / "package" / "pretrained"
     shutil.copytree(small, folder)
-    monkeypatch.setattr(pretrained, "FOLDER", folder)
+    monkeypatch.setattr(find, "PRETRAINED_FOLDER", folder)
     monkeypatch.setenv("MSINET_CACHE", str(tmp_path / "cache"))
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
@@ -134,7 +133,7 @@ def test_word_wins_over_a_folder_of_its_name_which_a_path_names(capsys):
     pathlib.Path("pretrained").mkdir()
     for name in (WEIGHTS, MODEL_CONFIG):
         pathlib.Path("pretrained", name).write_text("{}")
-    assert find_model("pretrained").is_relative_to(pretrained.FOLDER.parents[1] / "cache")
+    assert find_model("pretrained").is_relative_to(find.PRETRAINED_FOLDER.parents[1] / "cache")
     with weight_sources.opened("pretrained") as local:
         assert local.model == find_model("pretrained")
     assert find_model("./pretrained") == pathlib.Path("pretrained")

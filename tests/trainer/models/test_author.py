@@ -30,7 +30,7 @@ from trainer.artifacts import MODEL_CONFIG, WEIGHTS
 from trainer.errors import UserError
 from trainer.files import read_json
 from trainer.model import build_model
-from trainer.models import author, author_files, weight_files, weight_sources
+from trainer.models import author, weight_files, weight_sources
 from trainer.models.find import find_model
 from trainer.models.load import load_model
 
@@ -143,7 +143,7 @@ def test_graph_saved_model_and_checkpoint_are_found_among_other_files(internet, 
     }
     for dataset, (held, kind) in forms.items():
         publish(internet, dataset, held | rubbish)
-        with author_files.opened(f"author:{dataset}") as local:
+        with author.unpacked_weights(f"author:{dataset}") as local:
             folder = pathlib.Path(tempfile.gettempdir(), local.path.relative_to(tempfile.gettempdir()).parts[0])
             unpacked = files_in(folder)
             contents = weight_files.read(local.path)
@@ -177,7 +177,7 @@ def test_an_archive_with_other_files_is_refused_and_not_kept(internet, cached, t
 
 
 def test_weights_too_large_to_be_the_networks_are_not_unpacked(internet, graph, cached, monkeypatch):
-    monkeypatch.setattr(author_files, "MOST_BYTES", len(graph) - 1)
+    monkeypatch.setattr(author, "MOST_BYTES", len(graph) - 1)
     publish(internet, "osie", {"model_osie_cpu.pb": graph})
     with pytest.raises(
         UserError, match=r"the weights in model_osie_cpu.zip have 0\.006\d+ GB, and 0\.006\d+ GB is"
@@ -348,7 +348,7 @@ def test_tasks_on_different_machines_agree_on_the_fingerprint(internet, graph, c
     publish(internet, "mit1003", {"model_mit1003_cpu.pb": graph})
     digest = fingerprint.python_func("salicon", "", False, "author:mit1003", False, "none")[1]
     (tmp_path / "own.pb").write_bytes(graph)
-    assert author_files.fetched("author:mit1003").path.exists()
+    assert author.fetched("author:mit1003").path.exists()
     monkeypatch.setenv("MSINET_CACHE", str(tmp_path / "another"))
     publish(internet, "mit1003", {"model_mit1003_cpu.pb": graph})
     row = author.get("author:mit1003")

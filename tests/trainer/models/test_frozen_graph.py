@@ -7,7 +7,7 @@ from tensorflow.core.framework import graph_pb2, types_pb2
 
 from trainer.errors import ContentError
 from trainer.models import weight_files
-from trainer.models.frozen_graph import Graph
+from trainer.models.weight_files import Graph
 
 FLOAT = types_pb2.DT_FLOAT
 

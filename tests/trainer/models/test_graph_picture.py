@@ -9,7 +9,7 @@ from PIL import ExifTags, Image
 
 from tests.refused_pictures import LARGE, PNG, chunk, png_header
 from trainer import picture
-from trainer.models import graph_picture
+from trainer.models import saved_model
 
 RANDOM = np.random.default_rng(0)
 NOISE = RANDOM.integers(0, 256, (24, 36, 4), np.uint8)
@@ -64,7 +64,7 @@ BAD = {
 
 @pytest.fixture(scope="module")
 def read():
-    compiled = tf.function(graph_picture.read_picture, [tf.TensorSpec((), tf.string)])
+    compiled = tf.function(saved_model.decode_picture, [tf.TensorSpec((), tf.string)])
     traced = compiled.get_concrete_function()  # now, with the current limits
     return lambda content: traced(tf.constant(content)).numpy()
 
@@ -113,8 +113,8 @@ def test_damaged_exif_does_not_turn_the_image(read):
 
 @pytest.mark.parametrize(("limit", "value"), [("MAX_PIXELS", 24 * 36 - 1), ("MAX_SIDE_PX", 35)])
 def test_size_limits_are_those_of_predict(read, monkeypatch, limit, value):
-    monkeypatch.setattr(graph_picture, limit, value)
-    limited = tf.function(graph_picture._decode.python_function, [tf.TensorSpec((), tf.string)])
+    monkeypatch.setattr(saved_model, limit, value)
+    limited = tf.function(saved_model._decode.python_function, [tf.TensorSpec((), tf.string)])
     for content in (jpeg(), *(PICTURES[kind] for kind in ("grey PNG", "BMP"))):
         assert read(content).size
         with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_DECODED):
@@ -124,4 +124,4 @@ def test_size_limits_are_those_of_predict(read, monkeypatch, limit, value):
 @pytest.mark.parametrize("kind", LARGE)
 def test_decoder_gets_no_bytes_of_refused_images(kind):
     with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_DECODED):
-        graph_picture._decode(tf.constant(LARGE[kind]))
+        saved_model._decode(tf.constant(LARGE[kind]))

@@ -19,10 +19,10 @@ from trainer.__main__ import main
 from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, VERSION_EXTRA, WEIGHTS, Manifest
 from trainer.config import TrainConfig
 from trainer.errors import UserError
-from trainer.models import frozen_graph, weight_sources
+from trainer.models import weight_files, weight_sources
 from trainer.models.conversion import compare, convert
-from trainer.models.importing import import_model
 from trainer.models.load import load_model
+from trainer.models.weight_sources import import_model
 from trainer.reports.curve import write_curve
 from trainer.training.lineage import lineage
 
@@ -106,7 +106,7 @@ def test_training_records_it_and_its_curve_is_refused_with_the_reason(imported, 
 @pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
 def test_graphs_for_cpus_and_gpus_give_the_golden_maps_here(data_format, tmp_path):
     graph = reference_graph.frozen(data_format=data_format)
-    found = frozen_graph.read(reference_graph.write_graph(tmp_path / "model.pb", graph))
+    found = weight_files.read_graph(reference_graph.write_graph(tmp_path / "model.pb", graph))
     assert not found.obstacle
     np.testing.assert_allclose(found.run(images()[:1]), GOLDEN["small_prediction"][:1], atol=1e-4)
 
@@ -114,7 +114,7 @@ def test_graphs_for_cpus_and_gpus_give_the_golden_maps_here(data_format, tmp_pat
 def changed(definition, path, change):
     graph = tf.compat.v1.GraphDef.FromString(definition.SerializeToString())
     change(graph)
-    return frozen_graph.read(reference_graph.write_graph(path, graph))
+    return weight_files.read_graph(reference_graph.write_graph(path, graph))
 
 
 def test_graph_with_another_resizing_is_another_network(imported, definition, tmp_path):

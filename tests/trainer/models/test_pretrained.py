@@ -23,9 +23,8 @@ from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS_SHA256, Man
 from trainer.config import TrainConfig
 from trainer.files import read_json
 from trainer.model import build_model
-from trainer.models import compact, pretrained, weights
-from trainer.models.answering import PHOTOGRAPHS
-from trainer.models.find import find_model
+from trainer.models import compact, find, weights
+from trainer.models.find import PHOTOGRAPHS, find_model
 from trainer.training import lineage
 from trainer.training.checks import check_training
 from trainer.training.train import fingerprint, initial_model
@@ -52,15 +51,15 @@ def empty(cache, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def arrays():
-    return compact.read(pretrained.FOLDER)
+    return compact.read(find.PRETRAINED_FOLDER)
 
 
 # === The folder ===
 
 
 def test_it_is_whole_and_small_enough_for_a_repository(arrays):
-    assert sorted(path.name for path in pretrained.FOLDER.iterdir()) == [MODEL_CONFIG, COMPACT_WEIGHTS]
-    assert (pretrained.FOLDER / COMPACT_WEIGHTS).stat().st_size < 26e6
+    assert sorted(path.name for path in find.PRETRAINED_FOLDER.iterdir()) == [MODEL_CONFIG, COMPACT_WEIGHTS]
+    assert (find.PRETRAINED_FOLDER / COMPACT_WEIGHTS).stat().st_size < 26e6
     expected = weights.shapes(build_model((None, None), "float32"))
     shapes = {tuple(name.split("/")): value.shape for name, value in arrays.items()}
     assert shapes == expected
@@ -70,7 +69,7 @@ def test_it_is_whole_and_small_enough_for_a_repository(arrays):
 
 
 def test_its_configuration_has_what_models_and_people_need():
-    config = read_json(pretrained.FOLDER / MODEL_CONFIG, "", dict)
+    config = read_json(find.PRETRAINED_FOLDER / MODEL_CONFIG, "", dict)
     assert {"dataset", "source", "fingerprint", "image_size", "identity", "best_epoch", WEIGHTS_SHA256} <= set(
         config
     )
@@ -82,9 +81,9 @@ def test_its_configuration_has_what_models_and_people_need():
 def test_it_is_in_the_wheel():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     patterns = project["tool"]["setuptools"]["package-data"]["trainer"]
-    package = pretrained.FOLDER.parent
+    package = find.PRETRAINED_FOLDER.parent
     packed = {path for pattern in patterns for path in package.glob(pattern)}
-    assert set(pretrained.FOLDER.iterdir()) <= packed
+    assert set(find.PRETRAINED_FOLDER.iterdir()) <= packed
 
 
 # === The commands ===
@@ -139,7 +138,7 @@ def test_evaluate_takes_it_and_its_report_names_it(tmp_path, capsys):
         main(command)
     assert SAID in capsys.readouterr().err
     evaluation = read_json(tmp_path / "evaluation" / "evaluation.json", "", dict)
-    config = read_json(pretrained.FOLDER / MODEL_CONFIG, "", dict)
+    config = read_json(find.PRETRAINED_FOLDER / MODEL_CONFIG, "", dict)
     assert evaluation["model_configs"]["candidate"] == {**config, "name": "pretrained"}
     report = (tmp_path / "report.html").read_text()
     assert "pretrained" in report

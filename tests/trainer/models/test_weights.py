@@ -14,7 +14,7 @@ from tests.golden.weights import golden_weights
 from trainer.errors import UserError
 from trainer.model import build_model
 from trainer.models import weight_files, weights
-from trainer.models.arrays import Array
+from trainer.models.keras_file import Array
 
 SLOTS = {
     "conv1/conv1_1/kernel/Adam": np.ones((3, 3, 3, 64), np.float32),

@@ -9,7 +9,7 @@ import pytest
 from tests.gcs import answering, serving, upload
 from trainer.errors import UserError
 from trainer.prediction.inputs import find_inputs
-from trainer.prediction.results import name_results
+from trainer.prediction.predict import name_results
 
 MAX_BYTES = 1000
 
