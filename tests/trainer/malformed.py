@@ -71,16 +71,16 @@ def files():
     idat = whole.index(b"IDAT")
     return {
         # Cut short.
-        "cut-half.jpg": (jpeg[: len(jpeg) // 2], FAILS, "truncated"),
-        "cut-header.jpg": (jpeg[:30], FAILS, "Truncated"),
+        "cut-half.jpg": (jpeg[: len(jpeg) // 2], FAILS, "cut short"),
+        "cut-header.jpg": (jpeg[:30], FAILS, "cut short"),
         "cut-3-bytes.jpg": (jpeg[:3], FAILS, "JPEG"),
-        "cut-half.png": (whole[: len(whole) // 2], FAILS, "truncated"),
-        "cut-header.png": (whole[:20], FAILS, "Truncated"),
+        "cut-half.png": (whole[: len(whole) // 2], FAILS, "cut short"),
+        "cut-header.png": (whole[:20], FAILS, "cut short"),
         "cut-signature.png": (whole[:8], FAILS, "PNG"),
-        "cut-half.gif": (gif[: len(gif) // 2], FAILS, "truncated"),
+        "cut-half.gif": (gif[: len(gif) // 2], FAILS, "cut short"),
         "cut-half.webp": (webp[: len(webp) // 2], FAILS, "does not decode"),
         "cut-half.tif": (tiff[: len(tiff) // 2], FAILS, "TIFF"),
-        "cut-half.bmp": (picture("BMP")[:2000], FAILS, "truncated"),
+        "cut-half.bmp": (picture("BMP")[:2000], FAILS, "cut short"),
         # Of another kind than their names say.
         "jpeg.png": (jpeg, MAP, ""),
         "png.jpg": (whole, MAP, ""),
@@ -98,7 +98,7 @@ def files():
         "empty.jpg": (b"", FAILS, "is empty (0 bytes)"),
         "zeros.png": (bytes(1000), FAILS, "is not a JPEG"),
         "signature-and-zeros.png": (b"\x89PNG\r\n\x1a\n" + bytes(1000), FAILS, "PNG"),
-        "no-data.png": (png(20, 20), FAILS, "PNG"),
+        "no-data.png": (png(20, 20), FAILS, "cut short"),
         "no-pixels.png": (png(0, 20), FAILS, "PNG"),
         "no-pixels.bmp": (bmp(0, 0), FAILS, ""),
         # Bombs.
@@ -133,9 +133,9 @@ def files():
         "exif-cut-short.jpg": (with_exif(b"II*\0\x08\0\0\0\xff\xff"), MAP, ""),
         "exif-orientation-9.jpg": (with_exif(b"MM\0*\0\0\0\x08\0\1\1\x12\0\3\0\0\0\1\0\x09\0\0\0\0\0\0"), MAP, ""),
         "exif-orientation-text.jpg": (with_exif(b"MM\0*\0\0\0\x08\0\1\1\x12\0\2\0\0\0\4abc\0\0\0\0\0"), MAP, ""),
-        "checksum.png": (replaced(whole, idat + 4 + len(whole) // 4, b"\0\1\2\3"), FAILS, "PNG"),
+        "checksum.png": (replaced(whole, idat + 4 + len(whole) // 4, b"\0\1\2\3"), FAILS, "cut short"),
         "checksum-of-header.png": (replaced(whole, 29, b"\0\0\0\0"), FAILS, "PNG"),
-        "chunk-cut.png": (whole[: idat + 40] + chunk(b"IEND", b""), FAILS, "PNG"),
+        "chunk-cut.png": (whole[: idat + 40] + chunk(b"IEND", b""), FAILS, "cut short"),
         "length-of-chunk.png": (replaced(whole, idat - 4, b"\x7f\xff\xff\xff"), MAP, ""),
         "noise-inside.jpg": (replaced(jpeg, len(jpeg) // 2, noise[:300]), EITHER, ""),
         "noise-inside.webp": (replaced(webp, 100, noise[:300]), EITHER, ""),

@@ -80,11 +80,6 @@ def test_what_is_not_an_image_is_refused(image, message, model):
         model.predict(image)
 
 
-def test_region_outside_of_the_image_is_refused():
-    with pytest.raises(UserError, match="not inside the image"):
-        api.measure(np.ones((10, 20), np.float32), "button:5,2,200,2")
-
-
 def test_model_of_the_sample_set_warns(narrow, folder, tmp_path):
     model = tmp_path / "model"
     predictable.write_model(model, predictable.network(3))

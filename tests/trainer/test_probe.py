@@ -51,30 +51,18 @@ def test_limit_of_locked_memory_is_explained(monkeypatch, limit, raised, device,
     assert fact.value == ("unlimited of unlimited" if limit < 0 else "65536 bytes of 65536 bytes")
 
 
-def test_fuse_mounts_are_shown_with_their_options(tmp_path):
-    table = tmp_path / "mounts"
-    table.write_text("proc /proc proc rw 0 0\ngcsfuse /gcs fuse.gcsfuse rw,nosuid,user_id=0,allow_other 0 0\n")
-    (fact,) = probe.mounts(table)
-    assert fact.value == "/gcs fuse.gcsfuse rw,nosuid,user_id=0,allow_other"
-    (fact,) = probe.mounts(tmp_path / "none")
-    assert (fact.value, fact.state) == ("no FUSE mount", NOTE)
-
-
 def refuse(*arguments):
     raise PermissionError(errno.EPERM, "Operation not permitted")
 
 
-def test_operations_that_the_trainer_does_without_are_notes(tmp_path, monkeypatch):
+def test_operations_that_the_trainer_does_without_are_notes_and_others_are_bad(tmp_path, monkeypatch):
     monkeypatch.setattr(pathlib.Path, "chmod", refuse)
     found = {fact.name: fact for fact in probe.file_operations(tmp_path)}
     assert str(found["chmod"]) == "chmod: Operation not permitted (not needed)"
     assert {fact.state for name, fact in found.items() if name != "chmod"} == {GOOD}
-
-
-def test_folder_that_cannot_be_written_is_bad(tmp_path):
     (tmp_path / "file").touch()
-    found = {fact.name: fact.state for fact in probe.file_operations(tmp_path / "file")}
-    assert {name for name, state in found.items() if state == BAD} == set(probe.REQUIRED)
+    states = {fact.name: fact.state for fact in probe.file_operations(tmp_path / "file")}
+    assert {name for name, state in states.items() if state == BAD} == set(probe.REQUIRED)
 
 
 @pytest.fixture

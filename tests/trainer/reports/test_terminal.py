@@ -31,6 +31,7 @@ def test_every_score_is_shown_with_its_interval_within_80_characters(evaluation,
     assert nss[2:7] == [means["candidate"], f"{low:.3f}", "to", f"{high:.3f}", means["champion"]]
     assert nss[-4:] == [f"{gain['mean']:+.3f}", f"{gain['low']:+.3f}", "to", f"{gain['high']:+.3f}"]
     assert all(len(line) <= 80 for line in lines[:-1] if not line.startswith("Undefined"))
+    assert lines[-1].startswith("The candidate becomes the default: the candidate's KLD is 0.0")
 
 
 @pytest.mark.parametrize(
@@ -46,10 +47,6 @@ def test_every_score_is_shown_with_its_interval_within_80_characters(evaluation,
 )
 def test_interval_ends_where_the_scores_do(metric, ends, expected):
     assert score_rows.interval(metric, ends) == expected
-
-
-def test_last_line_is_the_whole_reason(lines):
-    assert lines[-1].startswith("The candidate becomes the default: the candidate's KLD is 0.0")
 
 
 def test_way_to_people_is_shown_for_each_model(evaluation, lines):
