@@ -7,6 +7,7 @@ tRNS colour key is ignored unless it has a palette, and so is an orientation out
 """
 
 import pathlib
+import sys
 from typing import Any
 
 import keras
@@ -87,10 +88,19 @@ def write_saved_model(
             raise UserError(
                 f"cannot write {path} ({first_line(error)}); free some space, or name another folder"
             ) from None
+        finally:
+            _remove_generated_code()
         if notice:
             (partial / VERSION_EXTRA).mkdir()
             (partial / VERSION_EXTRA / NOTICE).write_text(f"{notice}\n")
         _verify(model, partial, image_size, default)
+
+
+def _remove_generated_code() -> None:
+    """Remove what AutoGraph has written for the save: it does so when a process ends, but not if it is killed."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("__autograph_generated_file") and module.__file__:
+            pathlib.Path(module.__file__).unlink(missing_ok=True)
 
 
 def _verify(model: Trained, path: pathlib.Path, image_size: tuple[int, int], default: str) -> None:

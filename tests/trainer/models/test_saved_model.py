@@ -38,11 +38,14 @@ NOT_DECODED = "Input is empty"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model folder with the golden weights."""
-    folder = tmp_path_factory.mktemp("model")
+    """A model folder with the golden weights; no file of AutoGraph is left, as a killed process would leave it."""
+    folder, scratch = tmp_path_factory.mktemp("model"), tmp_path_factory.mktemp("scratch")
     network = build_model((None, None), "float32")
     set_golden_weights(network)
-    saved_model.write_model(network, folder, SIZE, {"image_size": SIZE})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tempfile.tempdir", str(scratch))
+        saved_model.write_model(network, folder, SIZE, {"image_size": SIZE})
+    assert not list(scratch.glob("__autograph_generated_file*"))
     return folder
 
 
