@@ -44,9 +44,10 @@ class Region:
             UserError: it is not inside the image; the message calls that `image`.
         """
         height, width = size
-        sides = (self.x, self.width, width), (self.y, self.height, height)
+        x, y, across, down = self.x, self.y, self.width, self.height
         if self.percent:
-            sides = tuple((start * whole / 100, length * whole / 100, whole) for start, length, whole in sides)  # type: ignore[assignment]
+            x, across, y, down = x * width / 100, across * width / 100, y * height / 100, down * height / 100
+        sides = (x, across, width), (y, down, height)
         # Percentages may be off by a hundredth of a pixel.
         if any(start < 0 or start + length > whole + 0.01 for start, length, whole in sides):
             raise UserError(
