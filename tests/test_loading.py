@@ -61,59 +61,13 @@ PIPELINE = [
     (["run", "base_source=nowhere"], "source nowhere does not exist"),
     (["run", "--env=nosuch"], "unknown environment 'nosuch'"),
     (["run", "base_epocs=3"], "unknown parameter 'base_epocs'"),
-    (["registry", "list"], ""),
-    (["registry", "show", "7"], "has no version 7"),
     (["plan"], ""),
 ]
-"""The same of `python -m pipeline`, after the components below."""
-COMPONENTS = {
-    "fingerprint": 'fingerprint.fingerprint.python_func("salicon", "sample", False, "", False, "none")',
-    "no data": """fetch_dataset.fetch_dataset.python_func(
-        **settings(FetchConfig), test_of="", fingerprint="", prepared=a("left"), preview=a("page"))""",
-    "data": """fetch_dataset.fetch_dataset.python_func(
-        **{**settings(FetchConfig), "source": "nowhere"}, test_of="", fingerprint="1",
-        prepared=a("d"), preview=a("page"))""",
-    "import": 'import_model.import_model.python_func("nosuch.h5", "salicon", "", "1", a("new"))',
-    "plan": """plan_training.plan_training.python_func(
-        step="base", platform="local", location="", image_pattern="{}", **settings(AcceleratorConfig),
-        timeout_hours=1.0, max_wait_hours=1.0, training_labels="", **settings(TrainConfig),
-        checkpoint_dir="", initial_weights_fingerprint="",
-        dataset=a("data"), workspace=a("workspace"), plan=a("plan"))""",
-    "train": """train_model.train_model.python_func(
-        step="base", **settings(TrainConfig), accelerator="", checkpoint_dir="", initial_weights_fingerprint="",
-        dataset=a("nowhere"),
-        model=a("new"), curve=a("curve"))""",
-    "registry": 'check_registry.check_registry.python_func("vertex", "msinet", "", "")',
-    "collect": 'collect_training.collect_training.python_func("", a("workspace"), a("collected"), a("curve"))',
-    "evaluate": """evaluate_model.evaluate_model.python_func(
-        False, **settings(EvaluateConfig), model_name="msinet", registry="", run="run-1", base_data=a("data"),
-        finetune_data=a("nowhere"), test_data=a("data"), model=a("model"), evaluation=a("new"), metrics=a("m"),
-        report=a("report"))""",
-    "upload": """upload_model.upload_model.python_func(
-        "msinet", "", "run-1", a("model"), a("one"), a("data"), a("data"), a("data"))""",
-}
-"""Calls of components; those of the tasks that need TensorFlow have a mistake in them."""
-TASKS = [
-    *((name, "") for name in ("fingerprint", "no data", "plan", "collect", "upload")),
-    ("data", "nowhere"),
-    ("registry", "a folder that only one container has"),
-    ("import", "nosuch.h5 does not exist"),
-    ("train", "nowhere"),
-    ("evaluate", "nowhere"),
-]
+"""Arguments of `python -m pipeline`, likewise."""
 SCRIPT = """
-import contextlib, dataclasses, io, json, sys
-from kfp import dsl
-import pipeline.__main__, trainer.__main__
-from components import *
-from components import (check_registry, collect_training, evaluate_model, fetch_dataset, fingerprint, import_model,
-    plan_training, train_model, upload_model)
-from pipeline.plan.settings import AcceleratorConfig
-from trainer.config import EvaluateConfig, FetchConfig, TrainConfig
+import contextlib, io, json, sys
 from trainer.errors import reported
-
-settings = lambda config: dataclasses.asdict(config())
-a = lambda path: dsl.Artifact(name=path, uri=path, metadata={"champion": 0})
+import pipeline.__main__, trainer.__main__
 answers = []
 def note(what, call):
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
@@ -128,8 +82,6 @@ def note(what, call):
 cases = json.load(sys.stdin)
 for each in cases["trainer"]:
     note(each, lambda: trainer.__main__.main(each))
-for name, call in cases["components"].items():
-    note(name, lambda: eval(call))
 for each in cases["pipeline"]:
     note(each, lambda: pipeline.__main__.main(each))
 json.dump(answers, sys.stdout)
@@ -176,7 +128,7 @@ def answers(tmp_path_factory):
     data = write_prepared(folder / "data")
     write_prepared(folder / "no-valid", n_valid=0)
     write_prepared(folder / "maps", n_fixations=0)
-    for name in ("model", "other", "workspace/model", "collected"):
+    for name in ("model", "other"):
         write_model(folder / name)
     for seed, name in enumerate(("one", "two")):
         write_evaluation(folder / name, data, seed)
@@ -185,8 +137,7 @@ def answers(tmp_path_factory):
     Image.new("RGB", (80, 32)).save(folder / "wide.png")
     (folder / "text.png").write_text("no picture")
     (folder / "weights.h5").touch()
-    cases = {"trainer": [each for each, _ in TRAINER], "components": COMPONENTS}
-    cases["pipeline"] = [each for each, _ in PIPELINE]
+    cases = {"trainer": [each for each, _ in TRAINER], "pipeline": [each for each, _ in PIPELINE]}
     finished = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         input=json.dumps(cases),
@@ -200,7 +151,7 @@ def answers(tmp_path_factory):
     return {str(what): rest for what, *rest in json.loads(finished.stdout)}
 
 
-@pytest.mark.parametrize(("what", "answer"), [*TRAINER, *PIPELINE, *TASKS])
+@pytest.mark.parametrize(("what", "answer"), [*TRAINER, *PIPELINE])
 def test_mistake_is_answered_and_light_work_is_done_without_tensorflow(answers, what, answer):
     said, stderr, loaded = answers[str(what)]
     assert answer in said
@@ -258,12 +209,6 @@ def test_memory_can_be_locked_for_a_tpu_before_tensorflow_starts(tmp_path, monke
     finished = load(tmp_path, lower, LIMITS, prefix)
     assert finished.stderr == f"{LOADING} ...\n", finished.stderr
     assert finished.stdout.splitlines()[0] == str((raised, raised))
-
-
-def test_limits_are_left_alone_without_a_tpu(tmp_path, monkeypatch):
-    monkeypatch.delenv("PJRT_DEVICE", raising=False)
-    lower = "import resource; resource.setrlimit(resource.RLIMIT_MEMLOCK, (2**16, 2**17))"
-    assert load(tmp_path, lower, LIMITS).stdout.splitlines()[0] == str((2**16, 2**17))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from tests.browser import Watched
 from tests.trainer.demo import Held, encoded, picture, serving, write_model
 from trainer import generated, heat, preprocess
 from trainer.demo import app
-from trainer.demo.app import PAGE
 from trainer.evaluation.wording import MINUS, TIMES
 from trainer.prediction.regions import Region, measure, read_regions
 
@@ -152,20 +151,6 @@ def test_two_dropped_images_are_compared_and_a_pasted_one_replaces_the_first(ope
     assert page.locator(f"{SECOND} .name").inner_text() == "2.png"
 
 
-def test_each_example_gets_its_map(opened):
-    page = opened().page
-    names = [path.name for path in sorted((PAGE / "examples").iterdir())]
-    shown = page.locator(f"{FIRST} [data-example]:visible")
-    assert sorted(shown.nth(index).get_attribute("data-example") for index in range(shown.count())) == [
-        f"examples/{name}" for name in names
-    ]
-    page.click(f"{FIRST} [data-example='examples/{names[0]}']")
-    page.locator(f"{FIRST} .name", has_text=names[0]).wait_for()
-    width = page.locator(f"{FIRST} .stage img").evaluate("element => element.naturalWidth")
-    with Image.open(PAGE / "examples" / names[0]) as example:
-        assert width == example.width
-
-
 def test_last_of_two_images_wins(opened, predictor):
     watched = opened()
     page = watched.page
@@ -183,23 +168,6 @@ def test_last_of_two_images_wins(opened, predictor):
 
 
 # === Looking ===
-
-
-def test_slider_and_views_change_the_canvas(opened):
-    page = opened().page
-    load(page, file("one.png", picture(60, 80)))
-    canvas = page.locator(f"{FIRST} canvas")
-    page.locator("#opacity").fill("40")
-    assert page.locator(".slider output").inner_text() == "40%"
-    assert canvas.evaluate("element => element.style.opacity") == "0.4"
-    for view in ("map", "image"):
-        page.locator(f"input[value={view}]").check(force=True)
-        assert page.locator("#opacity").is_disabled()
-        assert canvas.is_visible() == (view != "image")
-    drawn = canvas.evaluate("element => element.getContext('2d').getImageData(0, 0, 80, 60).data[3]")
-    assert drawn == 255  # without the image, the map is opaque
-    page.locator("input[value=heat]").check(force=True)
-    assert canvas.evaluate("element => element.style.opacity") == "0.4"
 
 
 @pytest.mark.parametrize(("view", "opacity"), [("heat", 88), ("focus", 45), ("focus", 0)])
@@ -310,24 +278,6 @@ def test_region_is_moved_resized_and_removed_by_mouse(opened):
     assert page.evaluate("document.activeElement.id") == "add"
 
 
-def test_added_regions_do_not_cover_each_other_while_there_is_room(opened, predictor):
-    page = opened().page
-    pixels = picture(300, 400)
-    load(page, file("one.png", pixels))
-    for _ in range(5):
-        page.click("#add")
-    measured = rows(page)
-    assert measured[0]["peak"] == 1
-    covered = np.zeros((300, 400), int)
-    for row in measured:
-        x, y, width, height = (int(row[side]) for side in ("x", "y", "width", "height"))
-        covered[y : y + height, x : x + width] += 1
-    assert covered.max() == 1
-    share = predictor.predict(pixels)
-    spread = [share[row * 60 : row * 60 + 60, :80].sum() / share.sum() for row in range(5)]
-    assert measured[1]["share"] > np.mean(spread)  # the place with most attention, not any free one
-
-
 def test_changes_are_undone_one_by_one(opened):
     page = opened().page
     load(page, file("one.png", picture(300, 400)))
@@ -347,29 +297,6 @@ def test_changes_are_undone_one_by_one(opened):
     page.click("#undo")
     assert page.locator(".box").count() == 0
     assert page.locator("#undo").is_disabled()
-
-
-def test_region_is_drawn_by_touch(opened):
-    watched = opened(has_touch=True, is_mobile=True, viewport={"width": 360, "height": 740})
-    page = watched.page
-    load(page, file("one.png", picture(300, 400)))
-    page.locator(f"{FIRST} .boxes").scroll_into_view_if_needed()
-    box = page.locator(f"{FIRST} .boxes").bounding_box()
-    touch = page.context.new_cdp_session(page)
-    for kind, place in (
-        ("touchStart", 0.2),
-        ("touchMove", 0.3),
-        ("touchMove", 0.5),
-        ("touchMove", 0.7),
-        ("touchEnd", None),
-    ):
-        # Sideways first: up and down scrolls the page.
-        down = place and (0.3 if place < 0.4 else place)
-        points = [{"x": box["x"] + place * box["width"], "y": box["y"] + down * box["height"]}] if place else []
-        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
-    row = rows(page)[0]
-    assert (row["x"], row["width"]) == (pytest.approx(80, abs=4), pytest.approx(200, abs=8))
-    assert row["height"] == pytest.approx(120, abs=8)
 
 
 def test_everything_can_be_done_with_keys_alone(opened):
@@ -559,20 +486,6 @@ def test_server_that_is_gone_is_reported_and_can_be_tried_again(opened, predicto
     page.click(".retry")
     page.locator("#message", has_text="The server does not respond").wait_for()
     watched.troubles.clear()
-
-
-def test_map_of_zeros_is_evenly_spread(opened, monkeypatch, predictor):
-    zeros = lambda image: np.zeros(image.shape[:2], np.float32)  # noqa: E731
-    page = opened().page
-    load(page, file("some.png", picture(40, 60)))
-    monkeypatch.setattr(predictor, "predict", zeros)
-    page.click("#compare")
-    load(page, file("none.png", picture(40, 60)), SECOND)
-    page.locator("#difference").wait_for()
-    drag(page, (0.1, 0.1), (0.5, 0.6))
-    row = rows(page)[1]
-    check(row, zeros(picture(40, 60)), 1e-12)
-    assert (row["ratio"], row["peak"]) == (1, 0)
 
 
 # === Accessibility ===

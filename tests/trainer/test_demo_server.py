@@ -95,13 +95,6 @@ def test_downloads_are_what_predict_writes(client, predictor):
     np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(focus.content))), blend(pixels, expected))
 
 
-def test_patterns_are_the_same_each_time_and_differ(client):
-    first, again, other = (client.get(f"/pattern/{number}.png").content for number in (1, 1, 2))
-    assert first == again != other
-    assert shown(client.post("/map", content=other, headers=BYTES)).shape == (480, 640)
-    assert client.get("/pattern/one.png").status_code == 404
-
-
 # === Refusals ===
 
 
@@ -171,13 +164,6 @@ def test_only_the_pages_files_are_served(client):
         with connected(client) as sender:
             sender.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
             assert sender.recv(100).startswith(b"HTTP/1.1 404"), path
-
-
-def test_page_refers_to_nothing_outside_itself():
-    for path in (path for path in app.PAGE.iterdir() if path.is_file()):
-        text = path.read_text().replace("http://www.w3.org/2000/svg", "")
-        assert "http://" not in text, path
-        assert "https://" not in text, path
 
 
 # === Waiting ===

@@ -15,9 +15,8 @@ import pytest
 
 from tests.narrow import quick_trainings
 from tests.prepared import write_prepared
-from trainer.__main__ import _parser, main
+from trainer.__main__ import main
 from trainer.artifacts import EVALUATION, MODEL_CONFIG, VERSION_EXTRA
-from trainer.errors import UserError
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -94,19 +93,6 @@ def test_place_that_nothing_can_be_written_to_is_named_before_any_work(command, 
         with pytest.raises(SystemExit, match=r"^error: .* is a (file; name a folder|folder; name a file in it)"):
             main([*command, flag, str(other)])
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-@pytest.mark.parametrize(("command", "flag"), COMMANDS)
-def test_place_on_cloud_storage_is_refused_unless_it_is_written_there(command, flag, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    parser = _parser()
-    if flag in ("--checkpoint-dir", "--logs-dir"):
-        parsed = parser.parse_args([*command, flag, "gs://bucket/x.png"])
-        assert getattr(parsed, flag[2:].replace("-", "_")) == "gs://bucket/x.png"
-    else:
-        with pytest.raises(UserError, match=r"gs://bucket/x\.png is on Cloud Storage; name a local path"):
-            parser.parse_args([*command, flag, "gs://bucket/x.png"])
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

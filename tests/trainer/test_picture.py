@@ -3,8 +3,6 @@
 import io
 import pathlib
 import re
-import struct
-import zlib
 
 import numpy as np
 import pytest
@@ -66,14 +64,6 @@ def test_transparent_pixels_are_blended_with_white(format):
     np.testing.assert_array_equal(decoded[0, :, 0], [255, 204, 0])
 
 
-def test_a_transparent_colour_of_a_palette_is_white():
-    picture = Image.fromarray(np.array([[0, 1]], np.uint8)).convert("P")
-    picture.putpalette([10, 20, 30, 40, 50, 60])
-    for each in ("PNG", "GIF"):
-        decoded = read(encoded(picture, each, transparency=0))
-        np.testing.assert_array_equal(decoded, [[[255, 255, 255], [40, 50, 60]]])
-
-
 @pytest.mark.parametrize("format", ["PNG", "TIFF"])
 def test_sixteen_bits_are_divided_by_257(format):
     values = np.array([[0, 257, 25700, 65535, 128]], np.uint16)
@@ -108,16 +98,6 @@ def test_cut_file_is_said_in_a_sentence_with_its_name():
             read(encoded(PIXELS, kind)[:-200])
     with pytest.raises(UserError, match=r"x.png is not a JPEG, PNG"):
         read(encoded(PIXELS, "PPM"))
-
-
-def test_tags_after_its_pixels_turn_a_png_upright():
-    tags = Image.Exif()
-    tags[0x0112] = 6
-    data = encoded(PIXELS)
-    content = tags.tobytes().removeprefix(b"Exif\0\0")
-    chunk = b"eXIf" + content
-    behind = struct.pack(">I", len(content)) + chunk + struct.pack(">I", zlib.crc32(chunk)) + data[-12:]
-    np.testing.assert_array_equal(read(data[:-12] + behind), ORIENTATIONS[6])
 
 
 def test_one_place_opens_files_with_pillow():

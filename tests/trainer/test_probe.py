@@ -15,7 +15,7 @@ from trainer.artifacts import HISTORY
 from trainer.cli import settings
 from trainer.config import TrainConfig
 from trainer.errors import UserError
-from trainer.probe import BAD, GOOD, NOTE
+from trainer.probe import BAD, GOOD
 from trainer.training.checks import check_training
 
 
@@ -27,28 +27,6 @@ def test_user_limits_and_devices_are_those_of_this_process(tmp_path):
     assert soft == ("unlimited" if shell == "unlimited" else f"{int(shell) * 1024} bytes")
     assert [name for name in probe.REQUIRED if found[name].state != GOOD] == []
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("limit", "raised", "device", "state", "means"),
-    [
-        (65536, False, "", GOOD, "enough for CPUs and GPUs; a TPU needs more"),
-        (65536, False, "TPU", NOTE, "this process may not raise it"),
-        (65536, True, "TPU", GOOD, "the training raises it, which works here"),
-        (-1, False, "TPU", GOOD, ""),
-    ],
-)
-def test_limit_of_locked_memory_is_explained(monkeypatch, limit, raised, device, state, means):
-    limits = [limit, limit]
-    monkeypatch.setenv("PJRT_DEVICE", device)
-    monkeypatch.setattr("resource.getrlimit", lambda which: tuple(limits))
-    monkeypatch.setattr(
-        "resource.setrlimit", lambda which, new: limits.__setitem__(0, new[0]) if raised else refuse()
-    )
-    fact = probe.locked_memory()
-    assert fact.state == state
-    assert fact.means.endswith(means)
-    assert fact.value == ("unlimited of unlimited" if limit < 0 else "65536 bytes of 65536 bytes")
 
 
 def refuse(*arguments):

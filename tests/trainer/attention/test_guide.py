@@ -4,7 +4,6 @@ import os
 import shlex
 
 import pytest
-import yaml
 
 from tests.guide import ROOT, Page
 from tests.trainer.attention.pages import needs_browser
@@ -15,7 +14,6 @@ pytestmark = pytest.mark.usefixtures("narrow")
 
 GUIDE = Page("docs/check.md")
 COMMANDS = [words for words in GUIDE.commands if words[:2] == ["python", "-m"]]
-WORKFLOW = ROOT / "docs" / "check" / "attention.yml"
 
 
 @pytest.fixture
@@ -50,25 +48,3 @@ def test_commands_can_be_pasted(folder, narrow_model, capsys):
     written = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     maps = {f"attention/{role}-{kind}.png" for role in ("design", "baseline") for kind in ("attention", "page")}
     assert written == {"regions.json", "attention.xml", "attention.json"} | maps
-
-
-def test_the_workflow_runs_a_command_that_exists(folder, narrow_model, capsys):
-    steps = yaml.safe_load(WORKFLOW.read_text())["jobs"]["check"]["steps"]
-    runs = [step["run"] for step in steps if "run" in step]
-    assert runs[0] == "make -C msinet install"
-    program, *arguments = shlex.split(runs[1].replace("\\\n", " "))
-    assert program == "msinet/.venv/bin/msinet"
-    for name in ("design", "before"):
-        (folder / name).mkdir()
-        (folder / name / "index.html").symlink_to(ROOT / "examples" / "landing.html")
-    assert run(narrow_model, arguments) in (0, 1)
-    uploaded = next(step["with"]["path"] for step in steps if "upload-artifact" in step.get("uses", ""))
-    assert {path.name for path in (folder / uploaded).iterdir()} == {
-        "junit.xml",
-        "check.json",
-        "design-attention.png",
-        "baseline-attention.png",
-        "design-page.png",
-        "baseline-page.png",
-    }
-    assert capsys.readouterr().out.splitlines()[-1].endswith("; see attention")

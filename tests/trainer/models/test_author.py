@@ -17,7 +17,7 @@ from components.fingerprint import fingerprint
 from components.import_model import import_model
 from pipeline.local.prepare import prepare_run
 from tests import drive, reference_graph
-from tests.narrow import narrowed, quick_trainings
+from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize
 from tests.prepared import write_prepared
 from tests.small_sources import zipped
@@ -223,20 +223,6 @@ def test_the_first_use_imports_and_the_second_needs_no_network(internet, network
     assert sorted(path.name for path in cached.iterdir())[-1] == model.parent.name
 
 
-def test_a_download_that_ends_early_goes_on_with_the_same_command(internet, graph, cached, tmp_path):
-    archive = zipped({"model_osie_cpu.pb": graph})
-    publish(internet, "osie", archive, cuts=[0, 500_000, *[0] * 9])
-    command = ["import-weights", "author:osie", "--output-dir", str(tmp_path / "model")]
-    with pytest.raises(SystemExit) as caught:
-        main(command)
-    assert "the same command goes on" in str(caught.value)
-    assert not (tmp_path / "model").exists()
-    publish(internet, "osie", archive)
-    main(command)
-    assert internet.asked()[-1]["Range"] == "bytes=500000-"
-    assert read_json(tmp_path / "model" / MODEL_CONFIG, "", dict)["image_size"] == [240, 320]
-
-
 FIND = """
 import pathlib, sys
 from trainer.models.find import find_model
@@ -258,16 +244,6 @@ def test_two_processes_at_once_import_once(internet, graph, cached):
     assert len(models) == 1
     assert models.pop().endswith(" True False")  # a training must configure TensorFlow before it starts
     assert "".join(said).count("import author:osie to") == 1
-
-
-def test_without_a_cache_the_model_is_removed_with_the_process(internet, graph, monkeypatch):
-    publish(internet, "osie", {"model_osie_cpu.pb": graph})
-    monkeypatch.setenv("MSINET_CACHE", "")
-    said = find_in_a_process().communicate(timeout=300)[0]
-    folder, is_there, _ = re.search(r"(?m)^found (\S+) (\S+) (\S+)$", said).groups()
-    assert is_there == "True"
-    assert pathlib.Path(folder).is_relative_to(tempfile.gettempdir())
-    assert not pathlib.Path(folder).parents[1].exists()
 
 
 # === Trainings and the pipeline ===
@@ -295,20 +271,3 @@ def test_tasks_on_different_machines_agree_on_the_fingerprint(internet, graph, c
         import_model.python_func(
             "author:mit1003", "salicon", "32x40", digest, dsl.Model(name="m", uri=str(tmp_path / "m"), metadata={})
         )
-
-
-def test_a_training_starts_from_them(internet, network, graph, tmp_path):
-    publish(internet, "osie", {"model_osie_cpu.pb": graph})
-    data = write_prepared(tmp_path / "data")
-    common = ["train", "--dataset-dir", str(data), "--epochs", "1", "--batch-size", "2", "--learning-rate", "1e-9"]
-    starts = {"initial": "--initial-weights", "base": "--base-model"}
-    for name, flag in starts.items():
-        with quick_trainings():
-            main([*common, "--output-dir", str(tmp_path / name), flag, "author:osie"])
-        for ours, theirs in zip(load_model(tmp_path / name).network.weights, network.weights, strict=True):
-            np.testing.assert_allclose(ours.numpy(), theirs.numpy(), atol=1e-6)
-    assert (
-        read_json(tmp_path / "base" / MODEL_CONFIG, "", dict)["base_model"]["imported"]["source"] == "author:osie"
-    )
-    identity = read_json(tmp_path / "initial" / MODEL_CONFIG, "", dict)["identity"]
-    assert identity["initial_weights_fingerprint"] == weight_sources.fingerprint("author:osie")

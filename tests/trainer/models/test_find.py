@@ -111,7 +111,7 @@ def test_models_and_registries_on_cloud_storage_are_downloaded(bucket):
 def test_word_wins_over_a_folder_of_its_name_which_a_path_names():
     write_model(pathlib.Path("pretrained"), OSIE)
     model = find_model("pretrained")
-    assert OSIE.items() | {("name", "pretrained")} <= read_json(model / MODEL_CONFIG, "", dict).items()
+    assert {**OSIE, "name": "pretrained"}.items() <= read_json(model / MODEL_CONFIG, "", dict).items()
     with weight_sources.opened("pretrained") as local:
         assert local.model == model
     assert find_model("./pretrained") == pathlib.Path("pretrained")

@@ -1,9 +1,6 @@
 """Models of published weights: an imported network gives the maps of its source."""
 
 import json
-import os
-import pathlib
-import re
 
 import numpy as np
 import pytest
@@ -12,30 +9,14 @@ import tensorflow as tf
 from tests import reference_graph
 from tests import weight_files as written
 from tests.gcs import upload
-from tests.prepared import write_prepared
-from trainer import isolated
 from trainer.__main__ import main
-from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, VERSION_EXTRA, WEIGHTS, Manifest
-from trainer.config import TrainConfig
+from trainer.artifacts import HISTORY, MODEL_CONFIG, SAVED_MODEL, VERSION_EXTRA, WEIGHTS
 from trainer.errors import UserError
 from trainer.models import weight_files, weight_sources
 from trainer.models.conversion import compare, convert
 from trainer.models.load import load_model
 from trainer.models.weight_sources import import_model
-from trainer.reports.curve import write_curve
-from trainer.training.lineage import lineage
 
-CRASH = """
-import os, signal, sys
-
-class Crash:
-    def find_spec(self, name, *_):
-        if name == "tensorflow":
-            os.kill(os.getpid(), signal.SIGSEGV)
-
-sys.meta_path.insert(0, Crash())
-"""
-"""Lets a process crash as soon as it loads TensorFlow."""
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 SIZE = (32, 40)
 
@@ -92,15 +73,6 @@ def test_report_names_every_array_with_its_layer_and_shape(imported):
     assert lines[-1].startswith("maps of its own graph and of the imported network differ by at most ")
 
 
-def test_training_records_it_and_its_curve_is_refused_with_the_reason(imported, tmp_path):
-    manifest = Manifest.load(write_prepared(tmp_path / "data"))
-    rests_on = lineage(TrainConfig(), manifest, "float32", imported[0])
-    assert rests_on["base_model"] == imported[1].summary
-    assert rests_on["identity"]["base"] == [imported[1].summary["identity"], 0]
-    with pytest.raises(UserError, match="has no epoch"):
-        write_curve(imported[0], tmp_path / "curve.html")
-
-
 @pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
 def test_graphs_for_cpus_and_gpus_give_the_golden_maps_here(data_format, tmp_path):
     graph = reference_graph.frozen(data_format=data_format)
@@ -145,19 +117,6 @@ def test_encoder_alone_is_refused_with_its_use(tmp_path):
     with pytest.raises(UserError, match=r"holds the weights of an encoder alone.*initial_weights"):
         converted(path, tmp_path / "model")
     assert not (tmp_path / "model").exists()
-
-
-def test_a_crash_of_the_import_leaves_nothing(tmp_path, monkeypatch):
-    """A graph whose functions call one another endlessly has crashed TensorFlow; nobody knows what else does."""
-    path = written.write_legacy(tmp_path / "x.h5")
-    (tmp_path / "patch").mkdir()
-    (tmp_path / "patch" / "sitecustomize.py").write_text(CRASH)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(tmp_path / "patch"), str(pathlib.Path.cwd()))))
-    isolated.end()  # the next one reads the variable
-    with pytest.raises(SystemExit) as ended:
-        main(["import-weights", str(path), "--output-dir", str(tmp_path / "model")])
-    assert re.match(rf"error: {path} crashes what reads it \(SIGSEGV\)", ended.value.code)
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["patch", "x.h5"]
 
 
 # === Sources ===

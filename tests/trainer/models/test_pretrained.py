@@ -1,6 +1,5 @@
 """The model that comes with the package: it is whole, and each command takes it, in place of a missing one too."""
 
-import contextlib
 import json
 import os
 import pathlib
@@ -11,7 +10,6 @@ import pytest
 from PIL import Image
 from skimage import data
 
-from pipeline.local.prepare import prepare_run
 from tests.prepared import write_prepared
 from trainer import generated
 from trainer.__main__ import main
@@ -98,36 +96,6 @@ def test_predict_writes_the_map_of_a_photograph(named, capsys):
     assert np.ptp(levels) > 200
 
 
-def test_evaluate_takes_it_and_its_report_names_it(tmp_path, capsys):
-    write_prepared(tmp_path / "data")
-    command = ["evaluate", "--dataset-dir", "data", "--output-dir", "evaluation", "--report", "report.html"]
-    with contextlib.suppress(SystemExit):  # noise is no photograph: the model may stay below the centre bias
-        main(command)
-    assert SAID in capsys.readouterr().err
-    evaluation = read_json(tmp_path / "evaluation" / "evaluation.json", "", dict)
-    config = read_json(find.PRETRAINED_FOLDER / MODEL_CONFIG, "", dict)
-    assert evaluation["model_configs"]["candidate"] == {**config, "name": "pretrained"}
-    report = (tmp_path / "report.html").read_text()
-    assert "pretrained" in report
-    assert config[WEIGHTS_SHA256] in report
-
-
-def test_compare_takes_a_model_alone_and_compares_it_with_this_one(golden_model, tmp_path, capsys):
-    write_prepared(tmp_path / "data")
-    main(["compare", str(golden_model), "--dataset-dir", "data", "--json", "-"])
-    out, err = capsys.readouterr()
-    assert f"model: {golden_model} is compared with pretrained (MSI-Net, trained on " in err
-    assert [each["named"] for each in json.loads(out)["models"].values()] == ["pretrained", str(golden_model)]
-
-
-def test_export_writes_it_again(arrays, capsys):
-    main(["export", "--format", "int8", "--output", "again"])
-    assert capsys.readouterr().err.count(SAID) == 1
-    again = compact.read(pathlib.Path("again"))
-    for name, value in arrays.items():
-        np.testing.assert_allclose(again[name], value, rtol=2**-20, err_msg=name)
-
-
 # === Trainings ===
 
 
@@ -143,12 +111,3 @@ def test_training_starts_from_its_weights_and_records_it_as_base_model(arrays, t
     )
     assert facts["base_model"]["name"] == "pretrained"
     assert facts["identity"]["base"]
-
-
-def test_run_of_the_pipeline_from_it_needs_no_base_data(tmp_path):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "photo.jpg").touch()
-    run = prepare_run("", "", "", {"base_model_uri": "pretrained", "finetune_source": "mine"})
-    assert run.environment == "local"
-    run = prepare_run("", "", "", {"initial_weights": "pretrained"})
-    assert run.parameters["initial_weights"] == "pretrained"

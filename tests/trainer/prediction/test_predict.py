@@ -4,7 +4,6 @@ import dataclasses
 import json
 import os
 import pathlib
-import re
 import threading
 
 import numpy as np
@@ -118,16 +117,6 @@ def test_json_has_peak_and_focus_without_regions(narrow_model, predictor, photos
     assert f"peak at x {x}, y {y}; {image['focus']:.0%} of the attention is on 10% of the image\n" in err
 
 
-def test_regions_are_measured_in_every_image(narrow_model, photos, capsys):
-    regions = ["--region", "all:0%,0%,100%,100%", "--region", "a:0,0,90,9"]
-    with pytest.raises(SystemExit):
-        run(narrow_model, "photos/0.png", "photos/2.png", *regions)
-    out, err = capsys.readouterr()
-    assert re.search(r"photos/0\.png +1 +all +100\.0% +100\.0% +1\.0 +1\.00", out)
-    reason = "region a:0,0,90,9 is not inside photos/2.png, which is 80 pixels wide and 64 high; move it"
-    assert err == f"model: {narrow_model} (MSI-Net)\nloading the model ...\nerror: {reason}\n"
-
-
 def test_images_on_cloud_storage_are_predicted(narrow_model, predictor, photos, bucket):
     place = upload(bucket, "photos")
     run(narrow_model, f"{place}/more", f"{place}/0.png", "--output-dir", "maps", "--format", "npy,overlay")
@@ -218,41 +207,6 @@ def test_images_in_memory_do_not_grow_with_the_number_of_images(predictor, photo
         most = max(most, ahead[0] - done)
     assert done == 60
     assert most <= 3 * 4 + 4 * (os.cpu_count() or 1)
-
-
-def test_pixels_in_work_are_limited():
-    budget, at_once, most = predict._Budget(100), [0], [0]
-    changed = threading.Lock()
-
-    def work(pixels_):
-        with budget.reserve(pixels_):
-            with changed:
-                at_once[0] += pixels_
-                most[0] = max(most[0], at_once[0])
-            threading.Event().wait(0.002)
-            with changed:
-                at_once[0] -= pixels_
-
-    threads = [threading.Thread(target=work, args=(size,)) for size in [30, 60, 90, 250, 40, 10] * 5]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert 60 < most[0] <= 250
-    assert at_once == [0]
-
-
-def test_stopping_early_leaves_complete_results_only(predictor, photos):
-    inputs = find_inputs(["photos"]).inputs * 20
-    paths = [{"png": photos / "maps" / f"{index}.png"} for index in range(len(inputs))]
-    outcomes = predict.predict(predictor, inputs, paths, PredictConfig(batch_size=2))
-    next(outcomes)
-    outcomes.close()
-    written = list((photos / "maps").iterdir())
-    assert 1 <= len(written) < len(inputs)
-    for path in written:
-        assert path.name.removesuffix(".png").isdecimal()
-        assert pixels(path).shape in SIZES
 
 
 def test_a_result_that_cannot_be_written_is_reported(predictor, photos):

@@ -58,11 +58,3 @@ def test_way_to_people_is_shown_for_each_model(evaluation, lines):
     percents = [round(100 * shares[end]) for end in ("share", "low", "high")]
     assert "{}% ({} to {})".format(*percents) in cc
     assert "Scored on held-out observers of 10 images with 5 observers each." in lines
-
-
-def test_no_ceiling_is_said_with_its_reason(evaluation):
-    evaluation["datasets"]["salicon"]["ceiling"] = {"absent": "Nobody looked."}
-    console = Console(file=io.StringIO(), width=80)
-    print_evaluation(evaluation, console)
-    assert "No ceiling of people: Nobody looked." in printed(console).splitlines()
-    assert "Share of the way" not in printed(console)
