@@ -24,7 +24,6 @@ from trainer.training.train import fingerprint, initial_model
 
 ROOT = pathlib.Path(__file__).parents[3]
 SAID = "model: pretrained (MSI-Net, trained on "
-SMALL = "32x40"
 
 
 @pytest.fixture(scope="module", autouse=True)
