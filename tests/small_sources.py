@@ -76,5 +76,5 @@ def write_tar(path, content, extra=()):
             entry.size = len(data)
             archive.addfile(entry, io.BytesIO(data))
         for entry in extra:
-            archive.addfile(entry)
+            archive.addfile(entry, io.BytesIO(bytes(entry.size)))
     return path

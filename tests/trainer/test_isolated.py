@@ -56,6 +56,11 @@ ENDLESS = "while True: pass"
 
 def is_running(pid):
     """Whether a process exists; one that has ended and that nobody waited for does not."""
+    if sys.platform == "linux":  # where a minimal system has no ps
+        try:
+            return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        except (FileNotFoundError, ProcessLookupError):
+            return False
     status = subprocess.run(("ps", "-o", "stat=", "-p", str(pid)), capture_output=True, text=True).stdout
     return bool(status.strip()) and "Z" not in status
 

@@ -17,6 +17,13 @@ HANGS = "hangs"
 
 
 @functools.cache
+def needs_driver() -> None:
+    """Skip the test if playwright does not start."""
+    with driver():
+        pass
+
+
+@functools.cache
 def needs_browser() -> None:
     """Skip the test if no Chromium is installed, or if playwright does not start."""
     with driver() as playwright:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests import site
-from tests.trainer.attention.pages import CONFIG, HANGS, needs_browser, serving
+from tests.trainer.attention.pages import CONFIG, HANGS, needs_browser, needs_driver, serving
 from tests.trainer.demo import encoded, picture
 from trainer.attention import browser
 from trainer.attention.page import Element, parse_element, take
@@ -205,6 +205,7 @@ def test_names_that_are_no_page_are_refused_without_a_browser(monkeypatch, name,
 
 
 def test_without_a_browser_the_remedy_is_said(monkeypatch):
+    needs_driver()
     monkeypatch.setattr(browser, "NAMES", ("no-such-browser",))
     monkeypatch.setattr(browser, "APPLICATIONS", ())
     monkeypatch.delenv(browser.VARIABLE, raising=False)
@@ -230,6 +231,7 @@ def write_program(path, script):
     ],
 )
 def test_a_browser_that_does_not_start_is_explained(tmp_path, monkeypatch, script, message):
+    needs_driver()
     program = write_program(tmp_path / "browser", script)
     monkeypatch.setenv(browser.VARIABLE, program)
     with pytest.raises(UserError, match=message):
@@ -238,6 +240,7 @@ def test_a_browser_that_does_not_start_is_explained(tmp_path, monkeypatch, scrip
 
 @pytest.mark.parametrize("sandbox", [True, False])
 def test_the_sandbox_is_left_out_only_if_that_is_asked_for(tmp_path, monkeypatch, sandbox):
+    needs_driver()
     arguments = tmp_path / "arguments"
     program = write_program(tmp_path / "browser", f'printf "%s\\n" "$@" > {arguments}')
     monkeypatch.setenv(browser.VARIABLE, program)
