@@ -11,7 +11,7 @@ def import_model(
 ) -> str:
     """Import the weights whose digest is `fingerprint`, the key for caching, and return the model's URI."""
     from trainer.errors import check, reported
-    from trainer.models.importing import import_model as import_weights
+    from trainer.models.weight_sources import import_model as import_weights
 
     with reported():
         imported = import_weights(base_model_uri, model.path, dataset, image_size)

@@ -34,8 +34,8 @@ from trainer.errors import UserError
 from trainer.files import write_json
 from trainer.models import saved_model
 from trainer.models.conversion import convert
+from trainer.models.load import Trained
 from trainer.models.local_weights import LocalWeights
-from trainer.models.trained import Trained
 from trainer.prediction import predictor
 from trainer.training.checkpoints import Checkpoints, Progress
 from trainer.training.step import Network

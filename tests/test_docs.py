@@ -28,7 +28,7 @@ from trainer.artifacts import ALIASES, COMPACT_WEIGHTS, MODEL_CONFIG, VERSION_EX
 from trainer.data.layout import assign_roles
 from trainer.datasets import DATASETS
 from trainer.files import write_json
-from trainer.models import pretrained
+from trainer.models import find
 from trainer.sources import Member
 
 QUICK = ("predict", "datasets")
@@ -211,5 +211,5 @@ def test_tracked_files_name_no_machine_and_no_registry():
 def test_no_data_and_no_weights_are_tracked():
     sizes = {path.relative_to(ROOT).as_posix(): path.stat().st_size for path in tracked_files()}
     assert not [name for name in sizes if re.search(r"\.(h5|zip|gz|mat|tfrecord|pb)$", name)]
-    shipped = (pretrained.FOLDER / COMPACT_WEIGHTS).relative_to(ROOT).as_posix()
+    shipped = (find.PRETRAINED_FOLDER / COMPACT_WEIGHTS).relative_to(ROOT).as_posix()
     assert not [name for name, size in sizes.items() if size > (26_000_000 if name == shipped else 6_000_000)]

@@ -31,7 +31,7 @@ from trainer import preprocess
 from trainer.config import SIGNATURES
 from trainer.model import build_model
 from trainer.models import saved_model
-from trainer.models.trained import Trained
+from trainer.models.load import Trained
 from trainer.picture import read_picture
 
 ROOT = pathlib.Path(__file__).parent.parent

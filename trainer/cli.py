@@ -1,4 +1,7 @@
-"""The parser of command lines: its sentences about mistakes, switches, groups of flags, version and completion."""
+"""Command lines: the parser with its sentences about mistakes, and the flags that several commands take.
+
+The settings of `trainer.config` become flags here, and their values become settings again.
+"""
 
 import argparse
 import contextlib
@@ -20,6 +23,14 @@ SHELLS = ("bash", "zsh", "fish", "tcsh")
 """Shells whose completion shtab writes."""
 FILES, FOLDERS = ("FILE", "HTML", "PATH", "IMAGE", "DESIGN", "MODEL", "SOURCE"), ("DIR",)
 """Names of values that a shell completes by the names of files, and by those of folders alone."""
+STDOUT = "-"
+"""File name that stands for standard output."""
+Config = TypeVar("Config")
+MODEL = (
+    "Model folder, or a registered name with or without @VERSION or @ALIAS, here or on gs://; or pretrained, the "
+    "trained model that comes with this package; or author:salicon, the author's weights, downloaded once"
+)
+"""Help text: what `trainer.models.find.find_model` accepts."""
 
 
 def called_as(command: str, package: str) -> str:
@@ -183,15 +194,6 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
             yield action
 
 
-# MERGED, docstring was: """Command-line flags: of the settings in `trainer.config`, and of what several commands take."""
-
-
-STDOUT = "-"
-"""File name that stands for standard output."""
-
-Config = TypeVar("Config")
-
-
 def output_path(text: str, into: bool = False) -> str:
     """Type of a flag that names an output: raises `UserError` before any work if nothing can be written there.
 
@@ -310,15 +312,8 @@ def add_cache_dir(parser: argparse.ArgumentParser) -> None:
     )
 
 
-MODEL = (
-    "Model folder, or a registered name with or without @VERSION or @ALIAS, here or on gs://; or pretrained, the "
-    "trained model that comes with this package; or author:salicon, the author's weights, downloaded once"
-)
-"""Help text: what `trainer.models.find.find_model` accepts."""
-
-
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Give `parser` the flag `--model`, for `trainer.models.answering.find_answering`."""
+    """Give `parser` the flag `--model`, for `trainer.models.find.find_answering`."""
     default = f"{MODEL_NAME} if it was trained on real data, else {PRETRAINED}"
     parser.add_argument("--model", default="", metavar="MODEL", help=f"{MODEL} (default: {default}).")
 

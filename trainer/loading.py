@@ -8,7 +8,6 @@ import importlib
 import os
 import resource
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -17,8 +16,6 @@ from trainer.machine import check_cpu
 LOADING = "loading TensorFlow"
 ERRORS_ALONE = "2"
 """Value of TF_CPP_MIN_LOG_LEVEL: 0 for everything, 1 for warnings and errors, 2 for errors."""
-STDERR = 2
-"""File descriptor of the standard error."""
 TPU_LOCKED_BYTES = 68_719_476_736_000
 """Limit of locked memory that the driver of a TPU v5e needs to exchange data with the chips by DMA (Google's page
 "Deploy a model to Cloud TPU VMs"; `ulimit -l 68719476736` there counts in KiB)."""
@@ -47,25 +44,6 @@ def load_tensorflow() -> None:
 def announce(work: str) -> None:
     """Say on stderr what takes a while; to be called before seconds of work that shows no progress."""
     print(f"{work} ...", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def quiet_libraries() -> Iterator[None]:
-    """Drop what C++ libraries write to stderr inside the block, unless it fails; Python cannot filter that."""
-    sys.stderr.flush()
-    kept = os.dup(STDERR)
-    with tempfile.TemporaryFile() as written:
-        os.dup2(written.fileno(), STDERR)
-        try:
-            yield
-        except BaseException:
-            written.seek(0)
-            os.write(kept, written.read())
-            raise
-        finally:
-            sys.stderr.flush()
-            os.dup2(kept, STDERR)
-            os.close(kept)
 
 
 def is_for_tpu() -> bool:

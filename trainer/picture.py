@@ -97,8 +97,7 @@ class Picture:
             picture = _rgb(self._picture)
             return np.asarray(picture if method is None else picture.transpose(method))
         except Exception as error:  # Pillow's decoders raise whatever their parsing meets, down to struct.error
-            what = f"{self._origin} does not decode as {self._picture.format}"
-            raise UserError(f"{what} ({first_line(error)}); {REMEDY}") from None
+            raise _undecodable(self._origin, error, self._picture.format) from None
         finally:
             self._picture.close()
 
@@ -116,7 +115,15 @@ def _open(data: bytes, origin: str) -> ImageFile:
     except UnidentifiedImageError:
         raise UserError(f"{origin} is not a {NAMES}, or its header is damaged") from None
     except Exception as error:
-        raise UserError(f"{origin} does not decode ({first_line(error)}); {REMEDY}") from None
+        raise _undecodable(origin, error) from None
+
+
+def _undecodable(origin: str, error: Exception, format: str | None = None) -> UserError:
+    """The error about a file of which Pillow decodes no pixels."""
+    reason = first_line(error)
+    if format == "PNG" or "truncated" in reason.lower():  # Pillow has a dozen texts for a cut or damaged PNG
+        return UserError(f"{origin} is cut short or damaged; {REMEDY}")
+    return UserError(f"{origin} does not decode{f' as {format}' if format else ''} ({reason}); {REMEDY}")
 
 
 def orientation_of(picture: ImageFile) -> int:

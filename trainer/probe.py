@@ -57,17 +57,17 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--accelerator", required=True)
     parser.add_argument("--image-size", default="72x96")
     parsed = parser.parse_args(arguments)
-    found = []
+    shown = []
     with tempfile.TemporaryDirectory(prefix="probe-") as scratch:
         for fact in facts(pathlib.Path(storage.MOUNT, parsed.folder.removeprefix(storage.REMOTE))):
             print(fact, flush=True)
-            found.append(fact)
-        found.append(train_a_step(pathlib.Path(scratch), parsed.accelerator, parsed.image_size))
-        print(found[-1], flush=True)
-    lines = "".join(json.dumps(dataclasses.asdict(fact)) + "\n" for fact in found)
+            shown.append(fact)
+        shown.append(train_a_step(pathlib.Path(scratch), parsed.accelerator, parsed.image_size))
+        print(shown[-1], flush=True)
+    lines = "".join(json.dumps(dataclasses.asdict(fact)) + "\n" for fact in shown)
     # By the API, because whether the mount can be written is part of the question.
     storage.write_object(f"{parsed.folder}/{REPORT}", lines.encode(), storage.client(write=True))
-    bad = ", ".join(fact.name for fact in found if fact.state == BAD)
+    bad = ", ".join(fact.name for fact in shown if fact.state == BAD)
     check(not bad, f"a training cannot work here: {bad} (see above)")
 
 
@@ -141,8 +141,8 @@ def devices() -> Fact:
 def mounts(table: pathlib.Path = pathlib.Path("/proc/mounts")) -> Iterator[Fact]:
     """Each FUSE mount, such as Vertex AI's of Cloud Storage, with its options."""
     lines = table.read_text().splitlines() if table.exists() else []
-    found = [line.split() for line in lines]
-    fuse = [Fact("mount", f"{place} {kind} {options}") for _, place, kind, options, *_ in found if "fuse" in kind]
+    rows = [line.split() for line in lines]
+    fuse = [Fact("mount", f"{path} {kind} {options}") for _, path, kind, options, *_ in rows if "fuse" in kind]
     yield from fuse or [
         Fact("mount", "no FUSE mount", NOTE, "in a job of Vertex AI, Cloud Storage is mounted by FUSE")
     ]
@@ -150,16 +150,16 @@ def mounts(table: pathlib.Path = pathlib.Path("/proc/mounts")) -> Iterator[Fact]
 
 def file_operations(folder: pathlib.Path) -> Iterator[Fact]:
     """Whether each operation on files works below `folder`."""
-    place = folder / f"probe-{os.getpid()}"
+    own = folder / f"probe-{os.getpid()}"
     operations: dict[str, Callable[[], object]] = {
-        "mkdir": lambda: (place / "folder").mkdir(parents=True),
-        "write": lambda: (place / "folder" / "file").write_bytes(b"written"),
-        "read": lambda: (place / "folder" / "file").read_bytes(),
-        "rename a file": lambda: (place / "folder" / "file").replace(place / "folder" / "renamed"),
-        "rename a folder": lambda: (place / "folder").replace(place / "moved"),
-        "chmod": lambda: place.chmod(0o755),
-        "utime": lambda: os.utime(place),
-        "remove": lambda: shutil.rmtree(place),
+        "mkdir": lambda: (own / "folder").mkdir(parents=True),
+        "write": lambda: (own / "folder" / "file").write_bytes(b"written"),
+        "read": lambda: (own / "folder" / "file").read_bytes(),
+        "rename a file": lambda: (own / "folder" / "file").replace(own / "folder" / "renamed"),
+        "rename a folder": lambda: (own / "folder").replace(own / "moved"),
+        "chmod": lambda: own.chmod(0o755),
+        "utime": lambda: os.utime(own),
+        "remove": lambda: shutil.rmtree(own),
     }
     for name, operation in operations.items():
         try:

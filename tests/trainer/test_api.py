@@ -51,12 +51,6 @@ def test_default_model_predicts_a_map_of_the_images_size(model, folder, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_files_and_pixels_have_the_same_map(model, tmp_path):
-    pixels = example()
-    Image.fromarray(pixels).save(tmp_path / "copy.png")
-    np.testing.assert_array_equal(model.predict(pixels), model.predict(str(tmp_path / "copy.png")))
-
-
 def test_regions_are_those_of_the_command():
     saliency = np.zeros((10, 20), np.float32)
     saliency[2:4, 5:7] = 1
@@ -78,11 +72,6 @@ def test_regions_are_those_of_the_command():
 def test_what_is_not_an_image_is_refused(image, message, model):
     with pytest.raises(UserError, match=message):
         model.predict(image)
-
-
-def test_region_outside_of_the_image_is_refused():
-    with pytest.raises(UserError, match="not inside the image"):
-        api.measure(np.ones((10, 20), np.float32), "button:5,2,200,2")
 
 
 def test_model_of_the_sample_set_warns(narrow, folder, tmp_path):

@@ -273,7 +273,7 @@ WRITE = """
 import pathlib, resource, sys
 import numpy as np
 from trainer.errors import reported
-from trainer.prediction.results import write_result
+from trainer.prediction.predict import write_result
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6))
 with reported():

@@ -15,7 +15,7 @@ from trainer.artifacts import HISTORY
 from trainer.cli import settings
 from trainer.config import TrainConfig
 from trainer.errors import UserError
-from trainer.probe import BAD, GOOD, NOTE
+from trainer.probe import BAD, GOOD
 from trainer.training.start import check_training
 
 
@@ -29,52 +29,18 @@ def test_user_limits_and_devices_are_those_of_this_process(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("limit", "raised", "device", "state", "means"),
-    [
-        (65536, False, "", GOOD, "enough for CPUs and GPUs; a TPU needs more"),
-        (65536, False, "TPU", NOTE, "this process may not raise it"),
-        (65536, True, "TPU", GOOD, "the training raises it, which works here"),
-        (-1, False, "TPU", GOOD, ""),
-    ],
-)
-def test_limit_of_locked_memory_is_explained(monkeypatch, limit, raised, device, state, means):
-    limits = [limit, limit]
-    monkeypatch.setenv("PJRT_DEVICE", device)
-    monkeypatch.setattr("resource.getrlimit", lambda which: tuple(limits))
-    monkeypatch.setattr(
-        "resource.setrlimit", lambda which, new: limits.__setitem__(0, new[0]) if raised else refuse()
-    )
-    fact = probe.locked_memory()
-    assert fact.state == state
-    assert fact.means.endswith(means)
-    assert fact.value == ("unlimited of unlimited" if limit < 0 else "65536 bytes of 65536 bytes")
-
-
-def test_fuse_mounts_are_shown_with_their_options(tmp_path):
-    table = tmp_path / "mounts"
-    table.write_text("proc /proc proc rw 0 0\ngcsfuse /gcs fuse.gcsfuse rw,nosuid,user_id=0,allow_other 0 0\n")
-    (fact,) = probe.mounts(table)
-    assert fact.value == "/gcs fuse.gcsfuse rw,nosuid,user_id=0,allow_other"
-    (fact,) = probe.mounts(tmp_path / "none")
-    assert (fact.value, fact.state) == ("no FUSE mount", NOTE)
-
-
 def refuse(*arguments):
     raise PermissionError(errno.EPERM, "Operation not permitted")
 
 
-def test_operations_that_the_trainer_does_without_are_notes(tmp_path, monkeypatch):
+def test_operations_that_the_trainer_does_without_are_notes_and_others_are_bad(tmp_path, monkeypatch):
     monkeypatch.setattr(pathlib.Path, "chmod", refuse)
     found = {fact.name: fact for fact in probe.file_operations(tmp_path)}
     assert str(found["chmod"]) == "chmod: Operation not permitted (not needed)"
     assert {fact.state for name, fact in found.items() if name != "chmod"} == {GOOD}
-
-
-def test_folder_that_cannot_be_written_is_bad(tmp_path):
     (tmp_path / "file").touch()
-    found = {fact.name: fact.state for fact in probe.file_operations(tmp_path / "file")}
-    assert {name for name, state in found.items() if state == BAD} == set(probe.REQUIRED)
+    states = {fact.name: fact.state for fact in probe.file_operations(tmp_path / "file")}
+    assert {name for name, state in states.items() if state == BAD} == set(probe.REQUIRED)
 
 
 @pytest.fixture

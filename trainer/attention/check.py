@@ -1,31 +1,28 @@
-"""Predicts the attention that designs get, and judges it by requirements."""
+"""Predicts the attention that designs get, judges it by requirements, and makes tables, JSON and XML of it."""
 
 import dataclasses
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-from trainer.attention.page import Design
-from trainer.attention.requirements import Requirement, Verdict, judge
-from trainer.prediction.regions import Measure, measure
-from trainer.prediction.render import Map
-
-if TYPE_CHECKING:
-    from trainer.prediction.predictor import Predictor
-
 import os
 import pathlib
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
-from trainer.attention.requirements import SHARE, shown
+from trainer.attention.page import Design
+from trainer.attention.requirements import SHARE, Requirement, Verdict, judge, shown
 from trainer.files import replacing
+from trainer.prediction.regions import Measure, measure
+from trainer.prediction.render import Map
 from trainer.text import printable
+
+if TYPE_CHECKING:
+    from trainer.prediction.predictor import Predictor
 
 JSON_SCHEMA = 1
 """Version of what `as_json` returns: it grows if a key goes away, or means something else."""
+PASSED, FAILED = "pass", "FAIL"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,11 +95,6 @@ def _design_json(measured: Measured) -> dict[str, Any]:
     height, width = measured.design.size
     regions = [each.as_json() for each in measured.measures]
     return {"image": measured.design.label, "height": height, "width": width, "regions": regions}
-
-
-# MERGED, docstring was: """The results of `check` as a table for the terminal, and as JUnit's XML for CI servers."""
-
-PASSED, FAILED = "pass", "FAIL"
 
 
 def verdicts_table(checked: Checked) -> Table:

@@ -13,9 +13,9 @@ from trainer.attention.requirements import SHARE, Verdict, shown
 from trainer.files import replacing
 from trainer.heat import tint
 from trainer.picture import Pixels
+from trainer.prediction.predict import protect
 from trainer.prediction.regions import Measure
 from trainer.prediction.render import FONT, INK, PAPER, Color, shortened
-from trainer.prediction.results import protect
 from trainer.text import printable
 
 PASSED, FAILED, PLAIN = (122, 220, 250), (255, 138, 76), PAPER
@@ -87,10 +87,10 @@ def draw(measured: Measured, verdicts: Sequence[Verdict] = ()) -> Pixels:
         lines = [f"{printable(measure.region.name)} {shown(SHARE, measure.share)}{' pass' * (color == PASSED)}"]
         lines += [f"FAIL: {_required(verdict)}" for verdict in own if not verdict.passed]
         lines = [shortened(line, font, picture.width - 2 * font_px) for line in lines]
-        placed.append(_place(box, lines, font, font_px, picture.size, [*boxes, *placed]))
+        placed.append(_label_box(box, lines, font, font_px, picture.size, [*boxes, *placed]))
         tags.append((placed[-1], lines, color))
-    for place, lines, color in tags:
-        _tag(draw, place, lines, color, font, font_px)
+    for label_box, lines, color in tags:
+        _draw_label(draw, label_box, lines, color, font, font_px)
     return np.asarray(picture)
 
 
@@ -107,7 +107,7 @@ def _box(measure: Measure, size: tuple[int, int]) -> Box:
     return columns.start, rows.start, columns.stop, rows.stop
 
 
-def _place(
+def _label_box(
     box: Box,
     lines: Sequence[str],
     font: ImageFont.FreeTypeFont,
@@ -115,20 +115,20 @@ def _place(
     size: tuple[int, int],
     others: Sequence[Box],
 ) -> Box:
-    """Find the place of a label above, below or inside its region that covers least of the other boxes."""
+    """The box of a label above, below or inside its region that covers least of the other boxes."""
     width = round(max(map(font.getlength, lines))) + font_px
     height = round(1.35 * font_px * len(lines)) + font_px // 2
     left, top, right, bottom = box
     gap = font_px // 3
     across = (left, right - width)
     down = (top - height - gap, bottom + gap, top + gap, bottom - height - gap)
-    places = []
+    candidates = []
     for y in down:
         for x in across:
             x_inside = min(max(x, 0), max(0, size[0] - width))
             y_inside = min(max(y, 0), max(0, size[1] - height))
-            places.append((x_inside, y_inside, x_inside + width, y_inside + height))
-    return min(places, key=lambda place: sum(_overlap(place, other) for other in others))
+            candidates.append((x_inside, y_inside, x_inside + width, y_inside + height))
+    return min(candidates, key=lambda candidate: sum(_overlap(candidate, other) for other in others))
 
 
 def _overlap(one: Box, other: Box) -> int:
@@ -138,15 +138,15 @@ def _overlap(one: Box, other: Box) -> int:
     return max(0, width) * max(0, height)
 
 
-def _tag(
+def _draw_label(
     draw: ImageDraw.ImageDraw,
-    place: Box,
+    box: Box,
     lines: Sequence[str],
     color: Color,
     font: ImageFont.FreeTypeFont,
     font_px: int,
 ) -> None:
-    draw.rounded_rectangle(place, font_px // 3, fill=INK, outline=color, width=max(1, font_px // 12))
+    draw.rounded_rectangle(box, font_px // 3, fill=INK, outline=color, width=max(1, font_px // 12))
     for number, line in enumerate(lines):
-        y = place[1] + font_px // 4 + round(1.35 * font_px * (number + 0.5))
-        draw.text((place[0] + font_px // 2, y), line, PAPER if number == 0 else color, font, anchor="lm")
+        y = box[1] + font_px // 4 + round(1.35 * font_px * (number + 0.5))
+        draw.text((box[0] + font_px // 2, y), line, PAPER if number == 0 else color, font, anchor="lm")

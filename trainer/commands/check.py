@@ -146,7 +146,7 @@ def _check(parsed: argparse.Namespace) -> dict[str, Any]:
     from trainer.attention.drawing import name_pictures, write_pictures
     from trainer.attention.page import read_all
     from trainer.attention.requirements import DROP, all_requirements
-    from trainer.models.answering import find_answering
+    from trainer.models.find import find_answering
 
     regions, elements = _regions(parsed)
     requirements = all_requirements(parsed.require, parsed.max_drop, _names(regions, elements))

@@ -30,8 +30,8 @@ def execute(parsed: argparse.Namespace) -> None:
         not missing,
         f"the demo needs {' and '.join(missing)}: run `make demo`, or `pip install 'msinet-pipelines[demo]'`",
     )
-    from trainer.demo.listen import listen
-    from trainer.models.answering import find_answering
+    from trainer.demo.serve import listen
+    from trainer.models.find import find_answering
 
     bound = listen(parsed.host, parsed.port)
     with bound:

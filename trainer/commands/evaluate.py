@@ -37,8 +37,7 @@ def configure(parser: Parser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.models.answering import find_answering
-    from trainer.models.find import find_model
+    from trainer.models.find import find_answering, find_model
 
     config, held_out = settings(EvaluateConfig, parsed), settings(HeldOutConfig, parsed)
     test_share = settings(FetchConfig, parsed).test_share

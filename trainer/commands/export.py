@@ -57,8 +57,7 @@ def execute(parsed: argparse.Namespace) -> None:
             )
 
     from trainer.config import parse_image_size
-    from trainer.models.answering import find_answering
-    from trainer.models.find import image_size_of
+    from trainer.models.find import find_answering, image_size_of
 
     size = parsed.image_size and parse_image_size(parsed.image_size)
     answering = find_answering(parsed.model)
@@ -89,11 +88,11 @@ def _export_compact(model: Any, size: tuple[int, int], path: pathlib.Path, folde
     from trainer import artifacts
     from trainer.artifacts import MODEL_CONFIG
     from trainer.files import read_json
-    from trainer.models import trained
-    from trainer.models.compact_export import IMAGES, write_compact
+    from trainer.models import load
+    from trainer.models.compact import IMAGES, write_compact
 
     config = read_json(folder / MODEL_CONFIG, "give the folder of a whole model", artifacts.ModelConfig)
-    if model.flips != trained.flips(config):
+    if model.flips != load.flips(config):
         config["settings"] = {**config.get("settings", {}), "flip_prediction": model.flips}
     largest, mean = write_compact(model.network, size, path, config)
     print(

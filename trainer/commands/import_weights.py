@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(parsed: argparse.Namespace) -> None:
-    from trainer.models.importing import import_model
+    from trainer.models.weight_sources import import_model
 
     imported = import_model(parsed.source, parsed.output_dir, parsed.dataset, parsed.image_size)
     print(visible(imported.report))

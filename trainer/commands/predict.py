@@ -114,10 +114,9 @@ def _regions(parsed: argparse.Namespace) -> list["Region"]:
 
 def _predict(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any]:
     """Predict each image; returns the content of --json."""
-    from trainer.models.answering import find_answering
+    from trainer.models.find import find_answering
     from trainer.prediction.inputs import find_inputs
-    from trainer.prediction.predict import JSON_SCHEMA, as_json
-    from trainer.prediction.results import name_results, protect
+    from trainer.prediction.predict import JSON_SCHEMA, as_json, name_results, protect
 
     formats = _formats(parsed, config)
     regions, listing = _regions(parsed), find_inputs(parsed.images, parsed.output_dir)
@@ -175,8 +174,8 @@ def _print_summary(outcomes: Sequence["Outcome"], output_dir: str, skipped: Sequ
     """Print the table of regions, the number of predicted images, and where their results are."""
     from rich.console import Console
 
+    from trainer.prediction.designs import measures_table
     from trainer.prediction.regions import FOCUS_AREA
-    from trainer.prediction.regions_table import measures_table
 
     predicted = sum(not outcome.error for outcome in outcomes)
     if any(outcome.measures for outcome in outcomes):
@@ -198,12 +197,10 @@ def _compare(parsed: argparse.Namespace, config: PredictConfig) -> dict[str, Any
     """Compare two designs; returns the content of --json."""
     from rich.console import Console
 
-    from trainer.models.answering import find_answering
-    from trainer.prediction.designs import as_json, compare_designs, read_designs
+    from trainer.models.find import find_answering
+    from trainer.prediction.designs import as_json, changes_table, compare_designs, read_designs
     from trainer.prediction.inputs import find_inputs
-    from trainer.prediction.predict import JSON_SCHEMA
-    from trainer.prediction.regions_table import changes_table
-    from trainer.prediction.results import protect
+    from trainer.prediction.predict import JSON_SCHEMA, protect
 
     regions = _regions(parsed)
     inputs = []

@@ -1,4 +1,7 @@
-"""The web application: serves the page, and returns the maps of posted images. It stores and logs nothing."""
+"""The web application: serves the page, checks posted images, and returns their maps, one at a time.
+
+It stores and logs nothing.
+"""
 
 import asyncio
 import functools
@@ -8,7 +11,8 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 from matplotlib.colors import Colormap, to_hex
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import URL, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
@@ -18,13 +22,16 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainer import heat
-from trainer.demo import meanings, responses, screens, uploads
-from trainer.demo.uploads import RefusedError
+from trainer.demo import responses
 from trainer.errors import UserError
 from trainer.prediction.predictor import Predictor
 
 PAGE = pathlib.Path(__file__).parent / "page"
 COLORS = pathlib.Path(__file__).parents[1] / "reports" / "templates" / "colors.css"
+MAX_BYTES = 30_000_000
+"""Size of the largest image that may be posted."""
+OWN_SITE = ("same-origin", "none")
+"""Values of the header Sec-Fetch-Site for requests that no other site has made."""
 CLIENT_LEFT = 499
 """nginx's status for a client that closed the connection."""
 POLICY = "; ".join(
@@ -50,6 +57,10 @@ HEADERS = {
     "Cache-Control": "no-store",  # keeps images out of the browser's cache
 }
 """Headers of every response: the browser may run and load only what this server sends."""
+
+
+class RefusedError(HTTPException):
+    """A request that is refused: the HTTP status, what is wrong and what to do."""
 
 
 def build_app(
@@ -94,12 +105,12 @@ class _App:
                 "notice": self.notice,
                 "hint": self.hint,
                 "image_size": self.predictor.image_size,
-                "max_bytes": uploads.MAX_BYTES,
-                "screens": {name: [width, height] for name, (height, width) in screens.SCREENS.items()},
-                "tall": screens.TALL,
-                "meanings": meanings.MEANINGS,
-                "caution": meanings.CAUTION,
-                "region_colors": meanings.COLORS,
+                "max_bytes": MAX_BYTES,
+                "screens": {name: [width, height] for name, (height, width) in responses.SCREENS.items()},
+                "tall": responses.TALL,
+                "meanings": responses.MEANINGS,
+                "caution": responses.CAUTION,
+                "region_colors": responses.COLORS,
                 "heat": _colors(heat.HEAT),
                 "change": _colors(heat.CHANGE),
                 "opacity": heat.OPACITY,
@@ -129,8 +140,8 @@ class _App:
 
     async def _respond(self, request: Request, respond: Callable[[Predictor, bytes, str], Response]) -> Response:
         """Read the posted image and respond in its turn; raises `RefusedError` with a status and a reason."""
-        uploads.check_sender(request)
-        data = await uploads.read(request)
+        check_sender(request)
+        data = await read_body(request)
         async with self.turn:
             if await request.is_disconnected():
                 return Response(status_code=CLIENT_LEFT)
@@ -138,6 +149,44 @@ class _App:
                 return await asyncio.to_thread(respond, self.predictor, data, "the file")
             except UserError as error:
                 raise RefusedError(422, str(error)) from None
+
+
+def check_sender(request: Request) -> None:
+    """Refuse cross-origin requests of browsers; this page and programs other than browsers may send images.
+
+    A form of another site cannot send these content types, and its scripts need a preflight request for them.
+
+    Raises:
+        RefusedError: the request is cross-origin, or has another content type than an image's.
+    """
+    origin = request.headers.get("origin")
+    # Without the scheme, which a tunnel may change.
+    if origin is not None and origin.partition("://")[2] != URL(scope=request.scope).netloc:
+        raise RefusedError(403, f"this server accepts images from its own page, not from {origin}")
+    if request.headers.get("sec-fetch-site", "none") not in OWN_SITE:
+        raise RefusedError(403, "this server accepts images from its own page, not from another site")
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not kind.startswith("image/") and kind != "application/octet-stream":
+        raise RefusedError(
+            415, f"send the bytes of an image as image/* or application/octet-stream, not as {kind or 'nothing'}"
+        )
+
+
+async def read_body(request: Request) -> bytes:
+    """Read the body of a request; its bytes are counted as they arrive.
+
+    Raises:
+        RefusedError: it is empty, or larger than `MAX_BYTES`.
+        ClientDisconnect: the sender disconnected.
+    """
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > MAX_BYTES:
+            raise RefusedError(413, f"the file has more than {MAX_BYTES / 1e6:g} MB; try a smaller one")
+    if not data:
+        raise RefusedError(400, "the file is empty")
+    return bytes(data)
 
 
 class _SecurityHeaders:
@@ -170,7 +219,7 @@ async def _pattern(request: Request) -> Response:
 
 def _screen(request: Request) -> str:
     """Return the kind of screen in `screens.SCREENS` that the query names; empty for none."""
-    return _one_of(request, "screen", ["", *screens.SCREENS], "")
+    return _one_of(request, "screen", ["", *responses.SCREENS], "")
 
 
 def _one_of(request: Request, name: str, values: Collection[str], default: str) -> str:

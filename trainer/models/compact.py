@@ -1,6 +1,7 @@
 """Models in compact form: a quarter of the size, with 8 bits for each weight of a kernel.
 
-The folder of such a model has COMPACT_WEIGHTS, and MODEL_CONFIG with its checksum. Needs no TensorFlow.
+The folder of such a model has COMPACT_WEIGHTS, and MODEL_CONFIG with its checksum. Everything else reads models in
+float32, so `expanded` keeps one of each in the cache of downloads. Only `write_compact` needs TensorFlow.
 """
 
 import functools
@@ -10,7 +11,7 @@ import json
 import pathlib
 import zipfile
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,9 @@ from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS, WEIGHTS_SH
 from trainer.downloads import cache
 from trainer.errors import ContentError, PlaceError, UserError
 from trainer.files import check_place, read_json, replacing, write_json
+
+if TYPE_CHECKING:
+    import keras
 
 LEVELS = 127
 """Integers above 0 of a quantized kernel, and as many below."""
@@ -32,9 +36,12 @@ EXPANDED, RECORD = "models", "expanded.json"
 """Folder in the cache of downloads with one folder for each expanded model, and the file there that comes last."""
 LAYOUT = 1
 """Version of the folders of expanded models; folders of another version are not used."""
-
 Arrays = Mapping[str, npt.NDArray[np.float32]]
 """`layer/kernel` -> (k, k, in, out) and `layer/bias` -> (out)."""
+IMAGES = 3
+"""Random images whose maps are compared."""
+PATCH_PX = 8
+"""Sides of the uniform patches that the random images consist of."""
 
 
 def quantize(kernel: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float32]]:
@@ -95,6 +102,43 @@ def read(folder: pathlib.Path, remedy: str = REMEDY) -> dict[str, npt.NDArray[np
     return decode(_checked(folder, remedy)[1])
 
 
+def write_compact(
+    model: "keras.Model", image_size: tuple[int, int], folder: pathlib.Path, config: Mapping[str, Any]
+) -> tuple[float, float]:
+    """Write a model in compact form, read it back, and compare its maps with those of the network.
+
+    Args:
+        model: the network, of free size.
+        image_size: (H, W) of the random images, pixels, divisible by 8.
+        folder: to write.
+        config: content of the model's MODEL_CONFIG, which is kept.
+
+    Returns:
+        Maximum and mean absolute difference of the maps of IMAGES random images, on 0..1.
+
+    Raises:
+        UserError: it cannot be written.
+    """
+    from trainer.model import build_model  # which loads TensorFlow
+    from trainer.models import weights
+
+    arrays = {
+        f"{layer}/{role}": getattr(model.get_layer(layer), role).numpy() for layer, role in weights.shapes(model)
+    }
+    with replacing(folder, last=MODEL_CONFIG) as partial:
+        partial.mkdir()
+        write(partial, arrays, config)
+        rounded = build_model((None, None), "float32")
+        for name, value in read(partial).items():
+            layer, _, role = name.rpartition("/")
+            getattr(rounded.get_layer(layer), role).assign(value)
+    height, width = (side // PATCH_PX for side in image_size)
+    patches = np.random.default_rng(0).integers(0, 256, (IMAGES, height, width, 3))
+    images = patches.repeat(PATCH_PX, axis=1).repeat(PATCH_PX, axis=2).astype(np.float32)
+    differences = np.abs(rounded(images).numpy() - model(images).numpy())
+    return float(differences.max()), float(differences.mean())
+
+
 def expanded(folder: pathlib.Path, remedy: str = REMEDY, **facts: str) -> pathlib.Path:
     """The folder of the same model with float32 WEIGHTS, as everything else reads it.
 
@@ -113,18 +157,18 @@ def expanded(folder: pathlib.Path, remedy: str = REMEDY, **facts: str) -> pathli
     stored, content = _checked(folder, remedy)
     config = {**stored, **facts}
     identity = json.dumps([LAYOUT, config], sort_keys=True).encode()
-    place = _place(hashlib.sha256(identity).hexdigest()[:16])
-    if not _is_whole(place):
+    kept = _expanded_folder(hashlib.sha256(identity).hexdigest()[:16])
+    if not _is_whole(kept):
         origin = str(folder / COMPACT_WEIGHTS)
-        weights: bytes = isolated.call(f"{__name__}.expand", content, file=origin, remedy=remedy)
+        float_weights: bytes = isolated.call(f"{__name__}.expand", content, file=origin, remedy=remedy)
         try:
-            with replacing(place / WEIGHTS) as partial:
-                partial.write_bytes(weights)
-            write_json(place / MODEL_CONFIG, config)
-            write_json(place / RECORD, _record(place))
+            with replacing(kept / WEIGHTS) as partial:
+                partial.write_bytes(float_weights)
+            write_json(kept / MODEL_CONFIG, config)
+            write_json(kept / RECORD, _record(kept))
         except UserError as error:
             raise UserError(f"{error} with the environment variable {cache.VARIABLE}") from None
-    return place
+    return kept
 
 
 def expand(content: bytes) -> bytes:
@@ -156,21 +200,18 @@ def _checked(folder: pathlib.Path, remedy: str) -> tuple[dict[str, Any], bytes]:
     return config, content
 
 
-# === Expanded models ===
-
-
-def _place(key: str) -> pathlib.Path:
+def _expanded_folder(key: str) -> pathlib.Path:
     """The folder of an expanded model: in the cache if something can be written there, else a temporary one."""
     root = cache.cache_folder()
     if root is None:
         return _temporary(key)
-    place = root / EXPANDED / key
+    folder = root / EXPANDED / key
     try:
-        if not _is_whole(place):
-            check_place(place / WEIGHTS)
+        if not _is_whole(folder):
+            check_place(folder / WEIGHTS)
     except PlaceError:
         return _temporary(key)
-    return place
+    return folder
 
 
 @functools.cache
@@ -179,17 +220,17 @@ def _temporary(key: str) -> pathlib.Path:
     return files.folder_for_now()
 
 
-def _is_whole(place: pathlib.Path) -> bool:
+def _is_whole(folder: pathlib.Path) -> bool:
     """Whether an expanded model is there, and as it was written."""
     try:
         return (
-            bool(read_json(place / RECORD, REMEDY, dict[str, int]) == _record(place))
-            and (place / MODEL_CONFIG).is_file()
+            bool(read_json(folder / RECORD, REMEDY, dict[str, int]) == _record(folder))
+            and (folder / MODEL_CONFIG).is_file()
         )
     except (ContentError, OSError):
         return False
 
 
-def _record(place: pathlib.Path) -> dict[str, int]:
-    status = (place / WEIGHTS).stat()
+def _record(folder: pathlib.Path) -> dict[str, int]:
+    status = (folder / WEIGHTS).stat()
     return {"size_bytes": status.st_size, "mtime_ns": status.st_mtime_ns}

@@ -14,9 +14,9 @@ from trainer.errors import ContentError, first_line
 from trainer.files import read_json
 from trainer.model import build_model
 from trainer.models import weight_files, weights
-from trainer.models.frozen_graph import Graph
 from trainer.models.local_weights import Imported, LocalWeights
 from trainer.models.saved_model import write_model
+from trainer.models.weight_files import Graph
 from trainer.models.weights import Matched
 
 TOLERANCE = 1e-4
@@ -32,7 +32,7 @@ def convert(
 
     If the weights are a graph that can be run here, its map of one image is compared with the network's. A model
     of this project keeps its configuration and its history. Weights of unknown origin can end the process, or take
-    all of its memory: `trainer.models.local_import` calls this function in a worker.
+    all of its memory: `trainer.models.importing` calls this function in a worker.
 
     Args:
         local: the weights.

@@ -1,10 +1,19 @@
-"""Find a model by its name: in a folder or a registry, local or on Cloud Storage."""
+"""Which model a name means: a folder, a registered version, the model of this package, or weights of the author.
 
+`find_model` finds the folder of a model. `find_answering` also chooses one where a command names none, and says
+which one it is; `find_opponent` chooses what a model is compared with. Loads no TensorFlow.
+"""
+
+import contextlib
+import dataclasses
 import pathlib
 import posixpath
 import re
+import sys
+from collections.abc import Mapping
+from typing import Any
 
-from trainer import storage
+from trainer import generated, storage
 from trainer.artifacts import (
     ALIASES,
     COMPACT_WEIGHTS,
@@ -15,18 +24,34 @@ from trainer.artifacts import (
     REGISTRY,
     VERSION_EXTRA,
     WEIGHTS,
+    ModelConfig,
     SizedConfig,
     SourceObject,
 )
 from trainer.config import PRETRAINED
 from trainer.errors import UserError, nearest
 from trainer.files import local_path, read_json
-from trainer.models import author, compact, pretrained, registry_layout
-from trainer.models.author_model import find_author_model
-from trainer.models.registry_layout import KEPT, NEEDED, listed, model_at, model_in, number_of
+from trainer.models import author, compact
+from trainer.models.registry_layout import (
+    KEPT,
+    NEEDED,
+    listed,
+    listed_numbers,
+    model_at,
+    model_in,
+    number_of,
+    read_aliases,
+    version_numbers,
+)
 
+PRETRAINED_FOLDER = pathlib.Path(__file__).parents[1] / PRETRAINED
+"""The model that comes with this package, in compact form."""
+GET_PRETRAINED = f"get it again with `git checkout -- trainer/{PRETRAINED}`, or install msinet-pipelines again"
 NEITHER = f"is neither a model (it has no {WEIGHTS}) nor a registered name"
 HOW_TO_GET_ONE = "make one with `make run-pipeline`, which registers it, or name a model's folder"
+REGISTERED = pathlib.Path(REGISTRY, MODEL_NAME)
+PHOTOGRAPHS = "Trained on photographs; take its maps of pages with text as a hint."
+"""What PRETRAINED must say about its maps."""
 
 
 def find_model(name: str = "") -> pathlib.Path:
@@ -46,31 +71,56 @@ def find_model(name: str = "") -> pathlib.Path:
     Raises:
         UserError: there is no such model, and the message lists those that exist; or its weights are damaged.
     """
-    if (folder := pretrained.find(name)) is not None:
-        return folder
+    if name == PRETRAINED:
+        return _find_pretrained()
     if author.is_named(name):
-        return find_author_model(name)
+        return author.find_author_model(name)
     if storage.is_remote(name):
         return _find_remote(name)
-    place, version = _split(name or f"{REGISTRY}/{MODEL_NAME}")
-    whole, folder = local_path(name), local_path(place)
-    for candidate in (whole, model_in(whole)):  # a folder's own name may contain an @
-        if name and (candidate / WEIGHTS).is_file():
-            return candidate
+    whole = local_path(name)
+    if name and (found := _model_of_folder(whole)):
+        return found
+    path, version = _split(name or f"{REGISTRY}/{MODEL_NAME}")
+    folder = local_path(path)
     if not folder.exists() and len(folder.parts) == 1:
         folder = pathlib.Path(REGISTRY) / folder
     if whole.is_file():
         raise UserError(f"{name} is a file, not a model; name a model's folder")
     if not folder.is_dir():
         raise UserError(f"there is no model at {folder}{nearest_model(name)}; {HOW_TO_GET_ONE}")
-    numbers = registry_layout.version_numbers(folder)
+    numbers = version_numbers(folder)
     if not numbers:
         raise UserError(f"{folder} {NEITHER}; {HOW_TO_GET_ONE}")
-    number = number_of(str(folder), version, numbers, registry_layout.read_aliases(folder))
+    number = number_of(str(folder), version, numbers, read_aliases(folder))
     model = model_in(folder / str(number))
     if not (model / WEIGHTS).is_file():
         raise UserError(f"{model} has no {WEIGHTS}; name another version of {listed(numbers)}")
     return model
+
+
+def _find_pretrained() -> pathlib.Path:
+    """The model of this package; a folder of that name is ./pretrained, a registered model models/pretrained."""
+    if not _has_pretrained():
+        missing = f"this installation has no model {PRETRAINED}, because {PRETRAINED_FOLDER} is missing"
+        raise UserError(f"{missing}; {GET_PRETRAINED}")
+    return compact.expanded(PRETRAINED_FOLDER, GET_PRETRAINED, name=PRETRAINED)
+
+
+def _has_pretrained() -> bool:
+    """Whether this installation has the model of the package, whole or damaged."""
+    return PRETRAINED_FOLDER.is_dir()
+
+
+def _model_of_folder(folder: pathlib.Path) -> pathlib.Path | None:
+    """The model in a model's or a version's folder, whose own name may contain an @; None in any other."""
+    try:
+        if (folder / WEIGHTS).is_file():
+            return folder
+    except PermissionError as error:
+        raise UserError(f"cannot read {folder} ({error.strerror}); give yourself the right to enter it") from None
+    if (folder / COMPACT_WEIGHTS).is_file():
+        return compact.expanded(folder)
+    return model_in(folder) if (model_in(folder) / WEIGHTS).is_file() else None
 
 
 def nearest_model(name: str) -> str:
@@ -90,37 +140,140 @@ def image_size_of(folder: pathlib.Path) -> tuple[int, int]:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """A place, and the version or alias after its `@`."""
+    """A path or an address, and the version or alias after its `@`."""
     match = re.fullmatch(r"(.+)@([^@/]+)", name)
     return (match[1], match[2]) if match else (name, DEFAULT)
 
 
-# === Cloud Storage ===
-
-
 def _find_remote(name: str) -> pathlib.Path:
-    place, version = _split(name.rstrip("/"))
-    objects = {entry.name: entry for entry in storage.list_objects(place)}
+    address, version = _split(name.rstrip("/"))
+    objects = {entry.name: entry for entry in storage.list_objects(address)}
     for folder in ("", VERSION_EXTRA):
         if posixpath.join(folder, WEIGHTS) in objects:
-            return _download(place, folder, objects)
+            return _download(address, folder, objects)
     if COMPACT_WEIGHTS in objects:
         files = [objects[file] for file in (COMPACT_WEIGHTS, MODEL_CONFIG) if file in objects]
-        return compact.expanded(storage.download_for_now(place, files))
-    numbers = registry_layout.listed_numbers({path: entry.size_bytes for path, entry in objects.items()})
+        return compact.expanded(storage.download_for_now(address, files))
+    numbers = listed_numbers({path: entry.size_bytes for path, entry in objects.items()})
     if not numbers:
-        raise UserError(f"{place} {NEITHER}; {HOW_TO_GET_ONE}")
+        raise UserError(f"{address} {NEITHER}; {HOW_TO_GET_ONE}")
     aliases = {}
     if ALIASES in objects:
-        aliases = registry_layout.read_aliases(storage.download_for_now(place, [objects[ALIASES]]))
-    return _download(place, model_at(str(number_of(place, version, numbers, aliases))), objects)
+        aliases = read_aliases(storage.download_for_now(address, [objects[ALIASES]]))
+    return _download(address, model_at(str(number_of(address, version, numbers, aliases))), objects)
 
 
-def _download(place: str, folder: str, objects: dict[str, SourceObject]) -> pathlib.Path:
-    """Download the model in `folder`, relative to `place`."""
+def _download(address: str, folder: str, objects: dict[str, SourceObject]) -> pathlib.Path:
+    """Download the model in `folder`, relative to `address`."""
     paths = {name: posixpath.join(folder, name) for name in (*NEEDED, *KEPT)}
     missing = [name for name in NEEDED if paths[name] not in objects]
     if missing:
-        raise UserError(f"{place}/{folder} has no {', '.join(missing)}; give the folder of a whole model")
+        raise UserError(f"{address}/{folder} has no {', '.join(missing)}; give the folder of a whole model")
     present = [objects[path] for path in paths.values() if path in objects]
-    return storage.download_for_now(place, present) / folder
+    return storage.download_for_now(address, present) / folder
+
+
+@dataclasses.dataclass(frozen=True)
+class Answering:
+    """A model that answers, and why it was chosen."""
+
+    name: str
+    """What a user may write for the model, such as `msinet@2`."""
+    folder: pathlib.Path
+    """The folder with WEIGHTS and MODEL_CONFIG."""
+    version: str = ""
+    """The version of the registry; empty for a model that was asked for."""
+    reason: str = ""
+    """Why the model answers in place of a registered one, for the terminal; empty if it does not."""
+
+    def __str__(self) -> str:
+        """The model's name, what it was trained on, and why it answers."""
+        return self._described(self.version, self.reason)
+
+    @property
+    def description(self) -> str:
+        """The model's name and training data, for readers who do not know this working directory."""
+        return self._described(self.version)
+
+    @property
+    def notice(self) -> str:
+        """What a model of the sample set must say about itself; empty for others."""
+        return generated.of_folder(self.folder)
+
+    @property
+    def hint(self) -> str:
+        """How far its maps can be trusted, a sentence; empty if nothing is known."""
+        return PHOTOGRAPHS if self.name == PRETRAINED else ""
+
+    def tell(self) -> str:
+        """What it must say about itself, also printed on stderr; empty if nothing."""
+        said = self.notice or self.hint
+        if said:
+            print(f"note: {said}", file=sys.stderr, flush=True)
+        return said
+
+    def _described(self, *more: str) -> str:
+        return f"{self.name} ({'; '.join(filter(None, [_origin(_config(self.folder)), *more]))})"
+
+
+def find_answering(name: str) -> Answering:
+    """`choose` a model, and say on stderr which one answers."""
+    chosen = choose(name)
+    print(f"model: {chosen}", file=sys.stderr, flush=True)
+    return chosen
+
+
+def choose(name: str) -> Answering:
+    """The model of this name, or for an empty one the default.
+
+    The default is that of the registry in the working directory. If there is none, or if it was last trained on
+    the sample set, it is PRETRAINED, where this installation has it.
+
+    Raises:
+        UserError: as `find_model`.
+    """
+    return Answering(name, find_model(name)) if name else _default()
+
+
+def find_opponent(name: str) -> str:
+    """The name of the model to compare a model with that was named alone; empty if there is no other model.
+
+    It is the default or, if that one was named, PRETRAINED. Says on stderr which one it is.
+    """
+    own = None
+    if not storage.is_remote(name):
+        with contextlib.suppress(UserError):  # such as a run, which `compare` finds
+            own = find_model(name)
+    others = [Answering(PRETRAINED, find_model(PRETRAINED))] if _has_pretrained() else []
+    if others or version_numbers(REGISTERED):
+        others.insert(0, _default())
+    for other in others:
+        if own is None or not other.folder.samefile(own):
+            print(f"model: {name} is compared with {other}", file=sys.stderr, flush=True)
+            return other.name
+    return ""
+
+
+def _default() -> Answering:
+    missing = not version_numbers(REGISTERED)
+    if missing and _has_pretrained():
+        return Answering(PRETRAINED, find_model(PRETRAINED), reason=f"there is no model in {REGISTERED}")
+    folder = find_model("")
+    config = _config(folder)
+    if generated.is_sample(config) and _has_pretrained():
+        reason = f"the default of {REGISTERED} was {generated.MARK}"
+        return Answering(PRETRAINED, find_model(PRETRAINED), reason=reason)
+    return Answering(MODEL_NAME, folder, f"version {folder.parent.name}, the default of {REGISTERED}")
+
+
+def _origin(config: Mapping[str, Any] | None) -> str:
+    """What a model was trained on, by the content of its MODEL_CONFIG."""
+    if generated.is_sample(config):
+        return f"MSI-Net, {generated.MARK}"
+    return ", ".join(filter(None, ["MSI-Net", generated.origin(config)]))
+
+
+def _config(folder: pathlib.Path) -> Mapping[str, Any] | None:
+    """The content of MODEL_CONFIG; None without one."""
+    path = folder / MODEL_CONFIG
+    return read_json(path, "name the folder of a whole model", ModelConfig) if path.exists() else None

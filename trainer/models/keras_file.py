@@ -4,21 +4,43 @@ HDF5 can lead out of a file, to other files of the machine: by links, and by dat
 Keras writes neither, so such files are refused.
 """
 
+import dataclasses
 import functools
 import io
 import pathlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Self
 
 import h5py  # type: ignore[import-untyped]
 import numpy as np
 import numpy.typing as npt
 
 from trainer.errors import ContentError, first_line
-from trainer.models.arrays import Array
 
 LAYERS, VARS, NAME = "layers", "vars", "name"
 LAYER_NAMES, WEIGHT_NAMES, OF_MODEL = "layer_names", "weight_names", "model_weights"
+
+
+@dataclasses.dataclass(frozen=True)
+class Array:
+    """One array of a file."""
+
+    name: str
+    """The name in the file."""
+    shape: tuple[int, ...]
+    """The shape that the file declares, which may be larger than any memory."""
+    read: Callable[[], np.ndarray]
+    """The values. Raises `ContentError` if they are damaged, or not within the file."""
+    called: str
+    """`layer/kernel`, possibly behind scopes, if the file has the layer's name; else empty."""
+    object_path: str = ""
+    """`attribute/kernel`, the path of objects to the layer, if the file has it."""
+
+    @classmethod
+    def of(cls, name: str, value: np.ndarray) -> Self:
+        """An array that is in memory, and called by its name."""
+        return cls(name, value.shape, lambda: value, name)
 
 
 def read(path: pathlib.Path) -> tuple[str, list[Array]]:
@@ -27,7 +49,7 @@ def read(path: pathlib.Path) -> tuple[str, list[Array]]:
     Raises:
         ContentError: it is damaged, not a file of Keras, or leads out of itself.
     """
-    with _opened(path) as file:
+    with _reading(path) as file:
         objects = _objects(file, path)
         if LAYER_NAMES in file.attrs or OF_MODEL in objects:
             return "HDF5 file of Keras' legacy layout", list(_legacy(objects, path))
@@ -57,7 +79,7 @@ def encode(arrays: Mapping[str, npt.NDArray[np.float32]]) -> bytes:
 
 
 @contextmanager
-def _opened(path: pathlib.Path) -> Iterator[h5py.File]:
+def _reading(path: pathlib.Path) -> Iterator[h5py.File]:
     """Open a file, and translate the errors of what is read from it inside the block."""
     try:
         with h5py.File(path) as file:
@@ -107,17 +129,17 @@ def _legacy(objects: dict[str, h5py.Group | h5py.Dataset], path: pathlib.Path) -
 def _current(objects: dict[str, h5py.Group | h5py.Dataset], path: pathlib.Path) -> Iterator[Array]:
     """Read the layout of `save_weights` of Keras 3, and of 2.13 for .weights.h5: groups `vars` by attribute path.
 
-    Since Keras 3.6 a group has the layer's name; before, a layer in a list is known only by its place.
+    Since Keras 3.6 a group has the layer's name; before, a layer in a list is known only by its path.
     """
     for name, dataset in objects.items():
         group, _, index = name.rpartition("/")
         if group.rpartition("/")[2] != VARS or not _has_floats(dataset, path):
             continue
-        place, attributes = group.removesuffix(VARS).rstrip("/"), objects[group].attrs
+        object_path, attributes = group.removesuffix(VARS).rstrip("/"), objects[group].attrs
         called = _name(attributes) if NAME in attributes else ""
         role = _role(dataset) if index in ("0", "1") else index
         read = functools.partial(_values, path, name)
-        yield Array(name, dataset.shape, read, f"{called}/{role}" if called else "", f"{place}/{role}")
+        yield Array(name, dataset.shape, read, f"{called}/{role}" if called else "", f"{object_path}/{role}")
 
 
 def _has_floats(item: h5py.Group | h5py.Dataset, path: pathlib.Path) -> bool:
@@ -134,7 +156,7 @@ def _has_floats(item: h5py.Group | h5py.Dataset, path: pathlib.Path) -> bool:
 
 
 def _values(path: pathlib.Path, name: str) -> np.ndarray:
-    with _opened(path) as file:
+    with _reading(path) as file:
         return np.asarray(file[name])
 
 

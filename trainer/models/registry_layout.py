@@ -28,7 +28,7 @@ NEEDED = (WEIGHTS, MODEL_CONFIG)
 """Files of every model."""
 KEPT = (EVALUATION, PER_IMAGE)
 """Files that a version has too if its model was evaluated before it was registered."""
-PLACE_OF_WEIGHTS = re.compile(rf"(?:(?:(\d+)/)?{re.escape(VERSION_EXTRA)}/)?{re.escape(WEIGHTS)}")
+PATH_OF_WEIGHTS = re.compile(rf"(?:(?:(\d+)/)?{re.escape(VERSION_EXTRA)}/)?{re.escape(WEIGHTS)}")
 """Path of WEIGHTS below the folder of a model, of a version, or of a name; then group 1 is the version."""
 
 
@@ -59,7 +59,7 @@ def listed_numbers(sizes: Mapping[str, int]) -> list[int]:
 
     Versions without weights, and those that are being written, are left out.
     """
-    matches = map(PLACE_OF_WEIGHTS.fullmatch, sizes)
+    matches = map(PATH_OF_WEIGHTS.fullmatch, sizes)
     numbers = (match[1] for match in matches if match and match[1])
     return sorted(int(number) for number in numbers if not is_claim(sizes, f"{number}/"))
 

@@ -1,57 +1,41 @@
-"""Write a model's folder, and its network as a SavedModel for servers."""
+"""Write a model's folder, and its network as a SavedModel for servers.
+
+The SavedModel decodes images itself, in TensorFlow operations, as `trainer.picture` does; it uses only those that
+TensorFlow 2.15 has on CPUs. Unlike there, WebP, TIFF and GIF are not read (of a GIF TensorFlow decodes every frame
+at any size, without a limit), nor are BMPs with a palette, whose indices TensorFlow takes for grey levels. A PNG's
+tRNS colour key is ignored unless it has a palette, and so is an orientation outside a JPEG's EXIF.
+"""
 
 import pathlib
+import sys
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
+from PIL.ExifTags import Base
 
 from trainer import preprocess
 from trainer.artifacts import MODEL_CONFIG, SAVED_MODEL, VERSION_EXTRA, WEIGHTS
 from trainer.config import SIGNATURES
 from trainer.errors import UserError, first_line
 from trainer.files import replacing, write_json
-from trainer.models import graph_picture, keras_file, trained
-from trainer.models.load import load_weights
-from trainer.models.trained import Trained
+from trainer.models import keras_file, load
+from trainer.models.load import Trained, load_weights
+from trainer.picture import MAX_PIXELS, MAX_SIDE_PX
 
 TOLERANCE = 1e-5
 """Maximum difference allowed between the model and its reloaded export."""
 NOTICE = "NOTICE.txt"
 PREPARED = tf.TensorSpec((None, None, None, 3), tf.float32, "input")
 ENCODED = tf.TensorSpec((None,), tf.string, "image_bytes")
-
-
-class _Servable(tf.Module):  # type: ignore[misc]
-    """The export's signatures around a network of free size."""
-
-    def __init__(self, model: Trained, image_size: tuple[int, int]) -> None:
-        super().__init__(name="msinet")
-        self._image_size = image_size
-        self._variables = [variable.value for variable in model.network.variables]  # tracked, hence saved
-        self._network = model  # not tracked, or every variable would be saved twice
-
-    @tf.function(input_signature=[PREPARED], autograph=False)  # type: ignore[untyped-decorator]
-    def serving_default(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Prepared images (N, H, W, 3), 0..255, to maps (N, H, W, 1) in [0, 1]; H and W divisible by 8."""
-        return {"output": self._network(images)}
-
-    @tf.function(input_signature=[ENCODED], autograph=False)  # type: ignore[untyped-decorator]
-    def serve_bytes(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Encoded images to 8-bit PNG maps of the upright images' own sizes; an empty string for an invalid image.
-
-        Two run at a time: memory does not grow with their number, and one is decoded while another is predicted.
-        """
-        return {"saliency_bytes": tf.map_fn(self._serve_one, image_bytes, parallel_iterations=2)}
-
-    def _serve_one(self, encoded: tf.Tensor) -> tf.Tensor:
-        image = graph_picture.read_picture(encoded)
-        return tf.cond(tf.size(image) > 0, lambda: self._encoded_map(image), lambda: tf.constant(b""))
-
-    def _encoded_map(self, image: tf.Tensor) -> tf.Tensor:
-        prediction = self._network(preprocess.prepare_stimulus(image, self._image_size)[None])[0]
-        return tf.io.encode_png(preprocess.restore_map(prediction, tf.shape(image)[:2]))
+HEADER_BYTES = 2**18
+"""The part of a JPEG that is searched for EXIF; a segment of a JPEG has at most a quarter of this size."""
+MAX_SEGMENTS = 64
+"""Segments of a JPEG that are searched for EXIF, which should be the first."""
+EXIF, LITTLE_ENDIAN = 0x45786966, 0x4949  # "Exif", "II"
+HEADER_CHUNK = 0x49484452  # "IHDR", with which a PNG must begin
+SEGMENT, APP1, START_OF_SCAN = 0xFF, 0xFFE1, 0xFFDA
 
 
 def write_model(
@@ -71,7 +55,7 @@ def write_model(
     arrays = {f"{layer.name}/{weight.name}": weight.numpy() for layer in model.layers for weight in layer.weights}
     (folder / WEIGHTS).write_bytes(keras_file.encode(arrays))
     load_weights(model, folder / WEIGHTS)
-    write_saved_model(Trained(model, trained.flips(summary)), image_size, folder / SAVED_MODEL)
+    write_saved_model(Trained(model, load.flips(summary)), image_size, folder / SAVED_MODEL)
     write_json(folder / MODEL_CONFIG, summary)
 
 
@@ -104,10 +88,19 @@ def write_saved_model(
             raise UserError(
                 f"cannot write {path} ({first_line(error)}); free some space, or name another folder"
             ) from None
+        finally:
+            _remove_generated_code()
         if notice:
             (partial / VERSION_EXTRA).mkdir()
             (partial / VERSION_EXTRA / NOTICE).write_text(f"{notice}\n")
         _verify(model, partial, image_size, default)
+
+
+def _remove_generated_code() -> None:
+    """Remove what AutoGraph has written for the save: it does so when a process ends, but not if it is killed."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("__autograph_generated_file") and module.__file__:
+            pathlib.Path(module.__file__).unlink(missing_ok=True)
 
 
 def _verify(model: Trained, path: pathlib.Path, image_size: tuple[int, int], default: str) -> None:
@@ -127,3 +120,160 @@ def _verify(model: Trained, path: pathlib.Path, image_size: tuple[int, int], def
             f"the export gives other maps than the network: they differ by up to {difference:.2g} on 0..1, or "
             f"{level_difference} grey levels; nothing was exported to {path.parent}"
         )
+
+
+class _Servable(tf.Module):  # type: ignore[misc]
+    """The export's signatures around a network of free size."""
+
+    def __init__(self, model: Trained, image_size: tuple[int, int]) -> None:
+        super().__init__(name="msinet")
+        self._image_size = image_size
+        self._variables = [variable.value for variable in model.network.variables]  # tracked, hence saved
+        self._network = model  # not tracked, or every variable would be saved twice
+
+    @tf.function(input_signature=[PREPARED], autograph=False)  # type: ignore[untyped-decorator]
+    def serving_default(self, images: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Prepared images (N, H, W, 3), 0..255, to maps (N, H, W, 1) in [0, 1]; H and W divisible by 8."""
+        return {"output": self._network(images)}
+
+    @tf.function(input_signature=[ENCODED], autograph=False)  # type: ignore[untyped-decorator]
+    def serve_bytes(self, image_bytes: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Encoded images to 8-bit PNG maps of the upright images' own sizes; an empty string for an invalid image.
+
+        Two run at a time: memory does not grow with their number, and one is decoded while another is predicted.
+        """
+        return {"saliency_bytes": tf.map_fn(self._serve_one, image_bytes, parallel_iterations=2)}
+
+    def _serve_one(self, encoded: tf.Tensor) -> tf.Tensor:
+        image = decode_picture(encoded)
+        return tf.cond(tf.size(image) > 0, lambda: self._encoded_map(image), lambda: tf.constant(b""))
+
+    def _encoded_map(self, image: tf.Tensor) -> tf.Tensor:
+        prediction = self._network(preprocess.prepare_stimulus(image, self._image_size)[None])[0]
+        return tf.io.encode_png(preprocess.restore_map(prediction, tf.shape(image)[:2]))
+
+
+def decode_picture(encoded: tf.Tensor) -> tf.Tensor:
+    """Decode a JPEG, PNG or BMP.
+
+    Args:
+        encoded: scalar string, a file's content.
+
+    Returns:
+        (h, w, 3) uint8 RGB, upright by its EXIF orientation; transparent pixels are blended with white. (0, 0, 3)
+        if the image has another format, is damaged, or exceeds MAX_PIXELS or MAX_SIDE_PX: an error would fail the
+        whole batch, into which a server puts the requests of several callers.
+    """
+    nothing = tf.data.Dataset.from_tensors(tf.zeros((0, 0, 3), tf.uint8))
+    # A graph has no other way to continue after an error.
+    decoded = tf.data.Dataset.from_tensors(encoded).map(_decode).ignore_errors()
+    return decoded.concatenate(nothing).take(1).get_single_element()
+
+
+@tf.function(autograph=False)  # type: ignore[untyped-decorator]
+def _decode(encoded: tf.Tensor) -> tf.Tensor:
+    header = _Bytes(encoded)
+    height, width = _size(encoded, header)
+    sides_fit = tf.maximum(height, width) <= MAX_SIDE_PX
+    fits = sides_fit & (height * width > 0) & (height * width <= MAX_PIXELS)
+    # TensorFlow may run a decoder before an assertion, because decoders have no state. So the check is made by the
+    # data: of a refused image the decoders get an empty string, on which they fail without decoding anything.
+    encoded = tf.where(fits, encoded, b"")
+    picture = tf.cond(
+        header.is_jpeg,
+        lambda: tf.io.decode_jpeg(encoded, dct_method="INTEGER_ACCURATE"),  # as Pillow does
+        lambda: tf.io.decode_image(encoded, expand_animations=False),
+    )
+    picture.set_shape((None, None, None))
+    return _upright(_rgb(picture, header), _orientation(header))
+
+
+class _Bytes:
+    """The numbers in a file's header; zeros after its end."""
+
+    def __init__(self, encoded: tf.Tensor) -> None:
+        content = tf.io.decode_raw(tf.strings.substr(encoded, 0, HEADER_BYTES), tf.uint8)
+        self._bytes = tf.pad(tf.cast(content, tf.int64), [[0, 1]])
+
+    def number(self, at: tf.Tensor, length: int, little: bool | tf.Tensor = False) -> tf.Tensor:
+        """The unsigned numbers of `length` bytes at the places `at`, in its shape, int64."""
+        places = tf.cast(at, tf.int64)[..., None] + tf.range(length, dtype=tf.int64)
+        digits = tf.gather(self._bytes, tf.minimum(places, tf.size(self._bytes, tf.int64) - 1))
+        weights = [256**power for power in range(length)]
+        ordered = tf.where(little, tf.constant(weights, tf.int64), tf.constant(weights[::-1], tf.int64))
+        return tf.reduce_sum(digits * ordered, axis=-1)
+
+    @property
+    def is_jpeg(self) -> tf.Tensor:
+        return self.number(0, 2) == 0xFFD8
+
+    @property
+    def is_png(self) -> tf.Tensor:
+        # libpng skips unknown chunks before the header, so that other numbers could stand where `_size` reads it.
+        return (self.number(0, 4) == 0x89504E47) & (self.number(12, 4) == HEADER_CHUNK)
+
+
+def _size(encoded: tf.Tensor, header: _Bytes) -> tuple[tf.Tensor, tf.Tensor]:
+    """(h, w) from the image's header, int64; 0 for an unknown format."""
+
+    def of_jpeg() -> tf.Tensor:
+        return tf.cast(tf.image.extract_jpeg_shape(encoded)[:2], tf.int64)
+
+    def of_png() -> tf.Tensor:
+        return tf.stack([header.number(20, 4), header.number(16, 4)])
+
+    def of_bmp() -> tf.Tensor:
+        height = header.number(22, 4, True)
+        # A negative height means that rows begin at the top.
+        return tf.stack([tf.minimum(height, 2**32 - height), header.number(18, 4, True)])
+
+    is_bmp = (header.number(0, 2) == 0x424D) & (header.number(28, 2, True) >= 24)  # one without a palette
+    kinds = [(header.is_jpeg, of_jpeg), (header.is_png, of_png), (is_bmp, of_bmp)]
+    height, width = tf.unstack(tf.case(kinds, lambda: tf.zeros(2, tf.int64)))
+    return height, width
+
+
+def _rgb(picture: tf.Tensor, header: _Bytes) -> tf.Tensor:
+    """(h, w, c) with any channels to (h, w, 3): grey repeated, a PNG's transparent pixels blended with white."""
+    channels = tf.shape(picture)[2]
+    colours = tf.where(channels < 3, 1, 3)
+    rgb = picture[..., :colours]
+
+    def over_white() -> tf.Tensor:
+        opacity = tf.cast(picture[..., -1:], tf.float32) / 255
+        return tf.cast(tf.round(255 - (255 - tf.cast(rgb, tf.float32)) * opacity), tf.uint8)
+
+    rgb = tf.cond(header.is_png & (channels % 2 == 0), over_white, lambda: rgb)
+    return tf.ensure_shape(tf.tile(rgb, [1, 1, 3 // colours]), (None, None, 3))
+
+
+def _orientation(header: _Bytes) -> tf.Tensor:
+    """The EXIF orientation of a JPEG, 1 to 8; 1 if it has none or a damaged one, or for another format."""
+
+    def continues(at: tf.Tensor) -> tf.Tensor:
+        marker, is_exif = header.number(at, 2), header.number(at + 4, 4) == EXIF
+        is_segment = header.number(at, 1) == SEGMENT
+        return is_segment & (marker != START_OF_SCAN) & ~((marker == APP1) & is_exif)
+
+    def after(at: tf.Tensor) -> tuple[tf.Tensor]:
+        return (at + 2 + header.number(at + 2, 2),)
+
+    # A segment consists of marker, length and content.
+    (at,) = tf.while_loop(continues, after, (tf.constant(2, tf.int64),), maximum_iterations=MAX_SEGMENTS)
+    tiff = at + 10
+    little = header.number(tiff, 2) == LITTLE_ENDIAN
+    directory = tiff + header.number(tiff + 4, 4, little)
+    entries = directory + 2 + 12 * tf.range(header.number(directory, 2, little))
+    is_orientation = header.number(entries, 2, little) == Base.Orientation
+    values = header.number(tf.boolean_mask(entries, is_orientation) + 8, 2, little)
+    orientation = tf.concat([values, [1]], axis=0)[0]
+    is_valid = (header.number(at + 4, 4) == EXIF) & (orientation >= 1) & (orientation <= 8)
+    return tf.where(is_valid, orientation, 1)
+
+
+def _upright(picture: tf.Tensor, orientation: tf.Tensor) -> tf.Tensor:
+    """(h, w, 3) turned and mirrored by the EXIF orientation; from 5 on it is transposed first."""
+    order = tf.where(orientation >= 5, [1, 0, 2], [0, 1, 2])
+    mirrored = tf.stack([tf.reduce_any(orientation == [3, 4, 7, 8]), tf.reduce_any(orientation == [2, 3, 6, 7])])
+    upright = tf.reverse(tf.transpose(picture, order), tf.where(mirrored)[:, 0])
+    return tf.ensure_shape(upright, (None, None, 3))

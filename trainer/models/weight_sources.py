@@ -1,6 +1,6 @@
-"""Find weights: a file, a folder, a checkpoint or a model, local or on Cloud Storage.
+"""Find weights, a file, a folder, a checkpoint or a model, local or on Cloud Storage; and make a model of them.
 
-Imports neither TensorFlow nor Keras, because the pipeline uses it too.
+Loads neither TensorFlow nor Keras, because the pipeline uses it too.
 """
 
 import dataclasses
@@ -16,12 +16,14 @@ from trainer.artifacts import COMPACT_WEIGHTS, WEIGHTS, SourceObject
 from trainer.config import NO_FILE, PRETRAINED, parse_image_size
 from trainer.errors import UserError
 from trainer.files import checksum, is_taken
-from trainer.models import author, author_files
+from trainer.models import author
 from trainer.models.find import find_model, nearest_model
+from trainer.models.importing import import_local
 from trainer.models.local_weights import (
     INSIDE,
     KINDS,
     PART,
+    Imported,
     LocalWeights,
     digest,
     fingerprint_of_files,
@@ -29,7 +31,7 @@ from trainer.models.local_weights import (
     kind_of,
     whole,
 )
-from trainer.models.registry_layout import PLACE_OF_WEIGHTS, holds_model
+from trainer.models.registry_layout import PATH_OF_WEIGHTS, holds_model
 from trainer.text import printable
 
 
@@ -45,7 +47,7 @@ def opened(source: str) -> Iterator[LocalWeights]:
         UserError: there are no weights, or they may not be read.
     """
     if author.is_named(source):
-        with author_files.opened(source) as local:
+        with author.unpacked_weights(source) as local:
             yield local
         return
     remote = _Remote.at(source)
@@ -53,7 +55,7 @@ def opened(source: str) -> Iterator[LocalWeights]:
         yield LocalWeights(model / WEIGHTS, model, _fingerprint_of_model(model))
     elif remote:
         with files.folder(files.LOCAL) as folder:
-            storage.download(remote.place, remote.weights, folder)
+            storage.download(remote.folder, remote.weights, folder)
             yield LocalWeights(folder / remote.name, None, remote.fingerprint)
     else:
         yield LocalWeights(whole(source), None, fingerprint_of_files(source))
@@ -66,7 +68,7 @@ def fingerprint(source: str) -> str:
     `author:NAME` is downloaded: what its server says of it may differ from machine to machine.
     """
     if author.is_named(source):
-        with author_files.opened(source) as local:
+        with author.unpacked_weights(source) as local:
             return local.fingerprint
     remote = _Remote.at(source)
     if (model := _model(source, remote)) is not None:
@@ -89,7 +91,7 @@ def fetch_archive(source: str) -> None:
     Does nothing for other sources. Raises as `opened`.
     """
     if author.is_named(source):
-        author_files.fetched(source)
+        author.fetched(source)
 
 
 def check_local(source: str) -> None:
@@ -104,12 +106,53 @@ def check_local(source: str) -> None:
         kind_of(whole(source))
 
 
+def check_import(
+    source: str, output: str | os.PathLike[str], dataset: str = "salicon", image_size: str = ""
+) -> tuple[str, tuple[int, int]]:
+    """Check an import before the weights are read; the arguments are those of `import_model`.
+
+    Returns:
+        The dataset that the weights were trained on, which `author:NAME` tells itself, and (H, W) to which images
+        are fitted.
+
+    Raises:
+        UserError: an argument is wrong, the output exists, or a local source does not.
+    """
+    dataset = author.get(source).dataset if author.is_named(source) else dataset
+    size = parse_image_size(image_size) if image_size else datasets.get(dataset).image_size
+    if is_taken(pathlib.Path(output)):
+        raise UserError(f"{output} exists already; remove it, or name another folder")
+    if not storage.is_remote(source):
+        check_local(source)
+    return dataset, size
+
+
+def import_model(
+    source: str, output: str | os.PathLike[str], dataset: str = "salicon", image_size: str = ""
+) -> Imported:
+    """Make a model's folder of the weights at `source`, as `trainer.models.conversion.convert` does.
+
+    Args:
+        source: as in `trainer.models.weight_sources.opened`.
+        output: folder to write; it must be empty or not exist.
+        dataset: name of the dataset that the weights were trained on, unless the source tells it.
+        image_size: height x width to which images are fitted, such as 240x320; empty for the dataset's.
+
+    Raises:
+        UserError: the source does not exist, is damaged, belongs to another network or gives other maps than the
+            imported network, or the output cannot be written. Nothing is left at `output`.
+    """
+    dataset, size = check_import(source, output, dataset, image_size)
+    with opened(source) as local:
+        return import_local(local, source, pathlib.Path(output), dataset, size)
+
+
 @dataclasses.dataclass(frozen=True)
 class _Remote:
     """Weights on Cloud Storage."""
 
-    place: str
-    """The folder or bucket that holds them."""
+    folder: str
+    """Address of the folder or bucket that holds them."""
     name: str
     """Their name there; for a file of a checkpoint the common name of its files."""
 
@@ -120,23 +163,23 @@ class _Remote:
             return None
         if not storage.split(source)[1]:
             raise UserError(f"{source} is a whole bucket; name the weights in it, as gs://BUCKET/PATH")
-        place, _, name = source.rstrip("/").rpartition("/")
-        return cls(place, PART.sub("", name))
+        folder, _, name = source.rstrip("/").rpartition("/")
+        return cls(folder, PART.sub("", name))
 
     @functools.cached_property
     def siblings(self) -> list[SourceObject]:
-        """All files in `place`, which is listed once."""
-        return storage.list_objects(self.place)
+        """All files in `folder`, which is listed once."""
+        return storage.list_objects(self.folder)
 
     @property
     def is_model(self) -> bool:
         within = f"{self.name}/"
         paths = [file.name.removeprefix(within) for file in self.siblings if file.name.startswith(within)]
-        return "@" in self.name or COMPACT_WEIGHTS in paths or any(map(PLACE_OF_WEIGHTS.fullmatch, paths))
+        return "@" in self.name or COMPACT_WEIGHTS in paths or any(map(PATH_OF_WEIGHTS.fullmatch, paths))
 
     @property
     def weights(self) -> list[SourceObject]:
-        """The files, with their names relative to `place`."""
+        """The files, with their names relative to `folder`."""
         within = f"{self.name}/"
         files = [
             file
@@ -145,8 +188,8 @@ class _Remote:
             or (file.name.startswith(within) and INSIDE.fullmatch(file.name.removeprefix(within)))
         ]
         if not files:
-            address = f"{self.place}/{self.name}"
-            raise UserError(f"there are no weights at {address}; `gcloud storage ls {self.place}` lists all")
+            address = f"{self.folder}/{self.name}"
+            raise UserError(f"there are no weights at {address}; `gcloud storage ls {self.folder}` lists all")
         return files
 
     @property
@@ -178,24 +221,3 @@ def _model(source: str, remote: _Remote | None) -> pathlib.Path | None:
         raise UserError(
             f"{printable(source)} does not exist{meant}; give {KINDS}, or a model's folder or name"
         ) from None
-
-
-def check_import(
-    source: str, output: str | os.PathLike[str], dataset: str = "salicon", image_size: str = ""
-) -> tuple[str, tuple[int, int]]:
-    """Check an import before the weights are read; the arguments are those of `import_model`.
-
-    Returns:
-        The dataset that the weights were trained on, which `author:NAME` tells itself, and (H, W) to which images
-        are fitted.
-
-    Raises:
-        UserError: an argument is wrong, the output exists, or a local source does not.
-    """
-    dataset = author.get(source).dataset if author.is_named(source) else dataset
-    size = parse_image_size(image_size) if image_size else datasets.get(dataset).image_size
-    if is_taken(pathlib.Path(output)):
-        raise UserError(f"{output} exists already; remove it, or name another folder")
-    if not storage.is_remote(source):
-        check_local(source)
-    return dataset, size

@@ -15,7 +15,7 @@ import numpy as np
 
 from trainer.errors import ContentError
 from trainer.model import VGG16_BLOCKS, encoder_layer
-from trainer.models.arrays import Array
+from trainer.models.keras_file import Array
 
 ENCODER = tuple(
     encoder_layer(block, index)
@@ -137,12 +137,12 @@ def assign(model: keras.Model, matched: Matched) -> None:
 
 def _target(array: Array, numbered: dict[str, str]) -> tuple[str, str, bool] | None:
     """The layer and the role of an array, and whether its network expects BGR; None if it belongs to no layer."""
-    if re.search(OPTIMIZER, array.called) or re.search(OPTIMIZER, array.place):
+    if re.search(OPTIMIZER, array.called) or re.search(OPTIMIZER, array.object_path):
         return None
     scope, role = _split(array.called)
     if layer := _called(scope):
         return layer, role, bool(re.search(KERAS_VGG16, scope))
-    scope, role = _split(array.place)
+    scope, role = _split(array.object_path)
     layer = numbered.get(scope, "") or ATTRIBUTES.get(scope.rpartition("/")[2], "")
     return (layer, role, False) if layer else None
 
@@ -169,7 +169,7 @@ def _numbered(arrays: list[Array]) -> dict[str, str]:
 
     The TF2 port creates its layers in the reference's order. Another number of layers means another network.
     """
-    scopes = {array.place.rpartition("/")[0] for array in arrays if not array.called}
+    scopes = {array.object_path.rpartition("/")[0] for array in arrays if not array.called}
     matches = {scope: re.fullmatch(r"(?:.*/)?conv2d(?:_(\d+))?", scope) for scope in scopes}
     order = sorted((int(match[1] or 0), scope) for scope, match in matches.items() if match)
     if [number for number, _ in order] != list(range(len(LAYERS))):

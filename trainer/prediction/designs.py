@@ -1,4 +1,4 @@
-"""Compares two designs: which parts get more or less attention in the second."""
+"""Compares two designs: which parts get more or less attention in the second; and tables of regions."""
 
 import dataclasses
 import os
@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
+from rich.table import Table
+from rich.text import Text
 
 from trainer.errors import UserError
 from trainer.files import replacing
 from trainer.picture import Pixels
 from trainer.prediction import render
 from trainer.prediction.inputs import Input
-from trainer.prediction.predict import open_input
+from trainer.prediction.predict import Outcome, open_input
 from trainer.prediction.regions import Measure, Region, measure
 from trainer.text import printable
 
@@ -104,3 +106,41 @@ def check_aspect_ratios(labels: Sequence[str], shapes: Sequence[Sequence[int]]) 
             f"{labels[0]} is {width} pixels wide and {height} high, {labels[1]} is {other_width} "
             f"wide and {other_height} high; two designs need the same aspect ratio: crop or pad one of them"
         )
+
+
+def measures_table(outcomes: Sequence[Outcome]) -> Table:
+    """Make a table of the regions of each image, ordered by rank."""
+    table = _table("image", "rank", "region", "share", "area", "share / area", "peak")
+    for outcome in outcomes:
+        for row, measured in enumerate(sorted(outcome.measures, key=lambda each: each.rank)):
+            table.add_row(
+                Text("" if row else outcome.input.label),
+                str(measured.rank),
+                Text(printable(measured.region.name)),
+                f"{measured.share:.1%}",
+                f"{measured.area:.1%}",
+                f"{measured.ratio:.1f}",
+                f"{measured.peak:.2f}",
+            )
+    return table
+
+
+def changes_table(changes: Sequence[Change], names: Sequence[str]) -> Table:
+    """Make a table of the regions of two designs, the one whose share grows most first."""
+    table = _table("region", *map(printable, names), "change")
+    for change in sorted(changes, key=lambda change: -change.share):
+        table.add_row(
+            Text(printable(change.first.region.name)),
+            f"{change.first.share:.1%}",
+            f"{change.second.share:.1%}",
+            f"{round(100 * change.second.share, 1) - round(100 * change.first.share, 1):+.1f} pp",
+        )
+    return table
+
+
+def _table(*titles: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in titles:
+        is_text = title in ("image", "region")
+        table.add_column(Text(title), justify="left" if is_text else "right", overflow="fold")
+    return table

@@ -12,7 +12,7 @@ from typing import Any
 
 from trainer import storage
 from trainer.config import BESIDE_FORMATS
-from trainer.errors import UserError, first_line
+from trainer.errors import UserError, first_line, nearest
 from trainer.files import local_path
 from trainer.picture import SUFFIXES
 from trainer.storage import is_junk
@@ -85,13 +85,13 @@ def find_inputs(names: Sequence[str], output_dir: str | os.PathLike[str] = "") -
             reasons.append(reason)
             inputs.setdefault(name, _unreadable(name, reasons[-1]))
         for image in map(_check_key, images):
-            inputs.setdefault(_place(image.name), image)
+            inputs.setdefault(_identity(image.name), image)
     if len(reasons) == len(names):
         raise UserError("; ".join(dict.fromkeys(reasons)))
-    return Listing(list(inputs.values()), [name for name in skipped if _place(name) not in inputs])
+    return Listing(list(inputs.values()), [name for name in skipped if _identity(name) not in inputs])
 
 
-def _place(name: str) -> str:
+def _identity(name: str) -> str:
     """Return the absolute path or the address of a file, by which it is listed once."""
     return name if storage.is_remote(name) else str(pathlib.Path(name).absolute())
 
@@ -130,9 +130,6 @@ def _check_key(image: Input) -> Input:
     if image.key and (path.is_absolute() or ".." in path.parts or not path.name or "\0" in image.key):
         return _unreadable(image.name, f"the name {image.label} lies outside the output folder; rename it")
     return image
-
-
-# === Local ===
 
 
 def _list_local(name: str, skipped: list[str], output_dir: str) -> Iterator[Input]:
@@ -211,7 +208,16 @@ def _read_file(path: pathlib.Path, max_bytes: int) -> bytes:
         _check_size(name, status.st_size, max_bytes)
         return path.read_bytes()
     except OSError as error:
-        raise UserError(f"cannot read {name}: {error.strerror}") from None
+        meant = _nearest_file(path) if isinstance(error, FileNotFoundError) else ""
+        raise UserError(f"cannot read {name}: {error.strerror}{meant}") from None
+
+
+def _nearest_file(path: pathlib.Path) -> str:
+    """`; did you mean 'coffee.jpg'?` with the nearest name in the folder of a missing file; empty if none is."""
+    try:
+        return nearest(path.name, [each.name for each in path.parent.iterdir()])
+    except OSError:
+        return ""
 
 
 def _check_size(name: str, size_bytes: int, max_bytes: int) -> None:
@@ -220,9 +226,6 @@ def _check_size(name: str, size_bytes: int, max_bytes: int) -> None:
             f"{name} has {size_bytes:,} bytes; the largest allowed image needs at most {max_bytes:,}. Save it as "
             "PNG or JPEG, or raise --most-megapixels"
         )
-
-
-# === Cloud Storage ===
 
 
 def _list_remote(name: str, skipped: list[str], connect: Callable[[], Any]) -> Iterator[Input]:

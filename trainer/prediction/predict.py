@@ -1,7 +1,8 @@
-"""Predicts the saliency maps of many images: threads read and write while the network predicts batch by batch.
+"""Predicts the saliency maps of many images, and names and writes the files that are made of each.
 
-The memory does not grow with the number of images: how many are read ahead, how many wait to be written, and how
-many pixels are decoded at once, each has a limit.
+Threads read and write while the network predicts batch by batch. The memory does not grow with the number of
+images: how many are read ahead, how many wait to be written, and how many pixels are decoded at once, each has a
+limit.
 """
 
 import dataclasses
@@ -9,25 +10,31 @@ import itertools
 import os
 import pathlib
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from PIL import Image
 
-from trainer.config import MEGAPIXEL, PREDICT_DEFAULTS, PredictConfig
-from trainer.errors import PlaceError, UserError
-from trainer.picture import Picture
+from trainer.config import BESIDE_FORMATS, MEGAPIXEL, PREDICT_DEFAULTS, PREDICT_FORMATS, PredictConfig
+from trainer.errors import PlaceError, UserError, check
+from trainer.files import replacing, write_array
+from trainer.heat import tint
+from trainer.picture import Picture, Pixels
 from trainer.prediction.inputs import Input
 from trainer.prediction.regions import Measure, Region, focus, measure, peak_of
-from trainer.prediction.render import Map
-from trainer.prediction.results import write_result
+from trainer.prediction.render import Map, draw_grey
 from trainer.progress import map_ahead, open_pool
 from trainer.storage import is_remote
+from trainer.text import printable
 
 if TYPE_CHECKING:
     from trainer.prediction.predictor import Predictor
 
+MAX_LEVEL = {"png": 255, "png16": 65535}
+"""Format with grey levels -> largest level."""
 PIXELS_AT_ONCE = 48 * MEGAPIXEL
 """Most pixels that are decoded, restored or written at the same time; a larger image is processed alone.
 
@@ -35,9 +42,10 @@ Each pixel takes about 15 bytes, in a TIFF of floats 24.
 """
 BYTES_PER_PIXEL = 4
 """Largest size of a file for each pixel that is allowed; uncompressed RGBA needs no more."""
-
 Paths = dict[str, pathlib.Path]
 """Format -> the file to write."""
+JSON_SCHEMA = 1
+"""Version of what `predict --json` writes; it grows when a value changes its meaning or goes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,8 +213,67 @@ def open_input(input: Input, max_pixels: int, regions: Sequence[Region] = ()) ->
     return picture
 
 
-JSON_SCHEMA = 1
-"""Version of what `predict --json` writes; it grows when a value changes its meaning or goes."""
+def name_results(
+    inputs: Sequence[Input], output_dir: str | os.PathLike[str], formats: Sequence[str]
+) -> list[dict[str, pathlib.Path]]:
+    """Name the results of each image: format -> the file to write.
+
+    The results keep the layout of the input folders below `output_dir`; if that is empty, they lie next to the
+    images. Each is named after its image without the suffix, or with it if several images would share the name. An
+    input that is not an image has no results.
+
+    Raises:
+        UserError: two results would be the same file, one would overwrite an image, or an image on Cloud Storage
+            has no folder for its results.
+    """
+    if formats and not output_dir:
+        for image in inputs:
+            check(not is_remote(image.name), f"{image.label} is on Cloud Storage; name a local --output-dir")
+    endings = PREDICT_FORMATS if output_dir else BESIDE_FORMATS
+    names = [(image.key if output_dir else image.name) if image.key else "" for image in inputs]
+    stems = [str(pathlib.PurePosixPath(name).with_suffix("")) if name else "" for name in names]
+    counts = Counter(stems)
+    unique = [name if counts[stem] > 1 else stem for name, stem in zip(names, stems, strict=True)]
+    paths = [{name: pathlib.Path(output_dir, stem + endings[name]) for name in formats if stem} for stem in unique]
+    owners: dict[pathlib.Path, Input] = {}
+    for image, files in zip(inputs, paths, strict=True):
+        for path in files.values():
+            other = owners.setdefault(path, image)
+            if other is not image:
+                raise UserError(
+                    f"{other.label} and {image.label} would both write {printable(str(path))}; give the folder "
+                    "that contains both, or another --output-dir for each"
+                )
+    protect(inputs, {"--output-dir": owners})
+    return paths
+
+
+def protect(inputs: Sequence[Input], written: Mapping[str, Iterable[str | os.PathLike[str]]]) -> None:
+    """Raise `UserError` if an output would overwrite an image.
+
+    Args:
+        inputs: the images.
+        written: flag of the command line -> the files that it has written.
+    """
+    outputs = [(flag, path) for flag, paths in written.items() for path in paths]
+    images = {os.path.realpath(image.name) for image in inputs} if outputs else set()
+    for flag, path in outputs:
+        if os.path.realpath(path) in images:
+            raise UserError(f"{printable(str(path))} is an image and would be overwritten; give another {flag}")
+
+
+def write_result(
+    path: pathlib.Path, format: str, map: Map, image: Pixels | None, config: PredictConfig = PREDICT_DEFAULTS
+) -> None:
+    """Write a map (h, w), 0..1, in one of PREDICT_FORMATS; an overlay needs the image (h, w, 3)."""
+    with replacing(path, flushed=False) as partial:
+        if format == "npy":
+            write_array(partial, map)
+        elif format in MAX_LEVEL:
+            draw_grey(map, MAX_LEVEL[format]).save(partial, "PNG", compress_level=1)
+        else:
+            assert image is not None
+            Image.fromarray(tint(image, map, config.opacity)).save(partial, "PNG", compress_level=2)
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:

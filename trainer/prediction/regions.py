@@ -22,6 +22,7 @@ FORM = (
 FOCUS_AREA = 0.1
 """Share of the image's pixels in which `focus` counts the attention."""
 FOCUS_PIXELS = 10**6
+REMEDY = "give the JSON file of regions that the demo's page saves, or that `predict --region ... --json` writes"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,9 +44,10 @@ class Region:
             UserError: it is not inside the image; the message calls that `image`.
         """
         height, width = size
-        sides = (self.x, self.width, width), (self.y, self.height, height)
+        x, y, across, down = self.x, self.y, self.width, self.height
         if self.percent:
-            sides = tuple((start * whole / 100, length * whole / 100, whole) for start, length, whole in sides)  # type: ignore[assignment]
+            x, across, y, down = x * width / 100, across * width / 100, y * height / 100, down * height / 100
+        sides = (x, across, width), (y, down, height)
         # Percentages may be off by a hundredth of a pixel.
         if any(start < 0 or start + length > whole + 0.01 for start, length, whole in sides):
             raise UserError(
@@ -152,11 +154,6 @@ def measure(map: npt.NDArray[np.floating], regions: Sequence[Region]) -> list[Me
 def _pixels(start: float, length: float, whole: int) -> slice:
     first = min(round(start), whole - 1)
     return slice(first, min(whole, max(first + 1, round(start + length))))
-
-
-# MERGED, docstring was: """Read the regions of a JSON file: one that the demo's page saves, or that `predict --json` writes."""
-
-REMEDY = "give the JSON file of regions that the demo's page saves, or that `predict --region ... --json` writes"
 
 
 def read_regions(path: str | os.PathLike[str]) -> list[Region]:

@@ -1,4 +1,4 @@
-"""Shared parts of the HTML pages: render a template to a file; facts about data and code as text."""
+"""Shared parts of the HTML pages: render a template to a file; facts about data, code and trainings as text."""
 
 import os
 import pathlib
@@ -16,6 +16,9 @@ Facts = list[tuple[str, Any]]
 """Facts as (name, value) pairs."""
 HEADING = re.compile(r'<h([23]) id="([^"]+)">(.*?)</h[23]>')
 """Heading with an anchor, for the macro `heading`."""
+NESTED = ("base_model", "identity")
+"""Keys of a MODEL_CONFIG that repeat other trainings or other keys."""
+SETTINGS = "settings"
 
 
 def write(html: str | os.PathLike[str], template: str, **values: Any) -> None:
@@ -79,14 +82,6 @@ def grid(columns: Mapping[str, Facts]) -> dict[str, Any]:
 def counts(counts: dict[str, int]) -> str:
     """Format the numbers of images of all splits."""
     return " and ".join(f"{count:,} {SPLIT_NAMES[split]}" for split, count in counts.items())
-
-
-# MERGED, docstring was: """The data and settings of trainings, each setting once, for a table of a page."""
-
-
-NESTED = ("base_model", "identity")
-"""Keys of a MODEL_CONFIG that repeat other trainings or other keys."""
-SETTINGS = "settings"
 
 
 def columns(models: Mapping[str, Mapping[str, Any] | None]) -> dict[str, Facts]:

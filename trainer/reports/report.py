@@ -1,4 +1,4 @@
-"""The page of an evaluation: the decision, the scores, and images."""
+"""The page of an evaluation: the decision in a headline and a sentence, the scores, and images."""
 
 import os
 import pathlib
@@ -14,8 +14,6 @@ from trainer.evaluation.per_image import CANDIDATE, CENTER_BIAS, CHAMPION, PerIm
 from trainer.metric_table import FIXATIONS, METRICS, metrics_that_need
 from trainer.reports import charts, gallery, pages, score_rows
 
-# MERGED, docstring was: """The result of an evaluation in one headline and one sentence."""
-
 THAN = {
     confidence.BETTER: "significantly better than",
     confidence.WORSE: "significantly worse than",
@@ -24,55 +22,6 @@ THAN = {
 }
 """Significance -> words that compare the candidate in a sentence."""
 OTHERS = {CENTER_BIAS: "the centre bias", CHAMPION: "the current default"}
-
-
-def headline(content: Mapping[str, Any], registers: bool) -> tuple[str, str]:
-    """Return tone and headline of the decision, which has no effect unless the candidate is registered."""
-    if not content["passed_baseline"]:
-        return "bad", "Worse than the centre bias"
-    if gate.is_undecided(content, registers):
-        return "plain", "Not compared with a default model"
-    if content["promote"]:
-        return "good", "Becomes the default" if registers else "Would become the default"
-    return "plain", "Not promoted"
-
-
-def sentence(content: Mapping[str, Any], table: PerImage) -> str:
-    """Say how good the candidate is on the images that decide, in the metric of the gate, and its worst image.
-
-    Args:
-        content: content of the EVALUATION file.
-        table: The scores on these images.
-    """
-    name, level = content["decides"], content["shown_confidence"]
-    result, metric = content["datasets"][name], gate.metric_of(content["gate"])
-    means, row = result["models"], METRICS[metric]
-    interval = score_rows.interval(metric, result["intervals"][CANDIDATE][metric])
-    gains = {CENTER_BIAS: table.gains(CANDIDATE, CENTER_BIAS, level)[metric]}
-    if CHAMPION in means:
-        gains[CHAMPION] = Gain(**result["gains"][metric])
-    comparisons = [
-        f"{_than(gain)} that of {OTHERS[model]} ({_number(means[model][metric])})" for model, gain in gains.items()
-    ]
-    scores = table.scores[CANDIDATE][metric]
-    worst = int((np.nanargmin if row.higher_is_better else np.nanargmax)(scores))
-    return (
-        f"On {result['n_images']:,} {confidence.images_of(name)}, the candidate's {row.label} is "
-        f"{_number(means[CANDIDATE][metric])}{f' ({interval})' if interval else ''}, {' and '.join(comparisons)}; "
-        f"the worst image is {table.images[worst]} ({_number(scores[worst])})."
-    )
-
-
-def _than(gain: Gain) -> str:
-    if gain.low is None and gain.mean:
-        return "better than" if gain.mean > 0 else "worse than"
-    return THAN[confidence.significance(gain)]
-
-
-def _number(score: float) -> str:
-    return f"{round(score, 3) + 0.0:.3f}".replace("-", confidence.MINUS)
-
-
 MODELS = {
     "candidate": ("Candidate", charts.BLUE),
     "champion": ("Current default", charts.ORANGE),
@@ -84,7 +33,6 @@ PANELS = gallery.PANELS | {model: label for model, (label, _) in MODELS.items()}
 """Name of a picture in the evaluation -> label on the page."""
 GROUPS = {"best": "Best", "median": "Median", "worst": "Worst", "gains": "Largest gain", "losses": "Largest loss"}
 """Group of pictures in the evaluation -> the reason why they are shown."""
-
 Path = str | os.PathLike[str]
 
 
@@ -148,6 +96,53 @@ def _run(folder: pathlib.Path, content: Mapping[str, Any]) -> str:
     """Return the name of the run; on this machine it is that of its folder, by which people know it."""
     homes = (parent.name for parent in folder.absolute().parents if (parent / artifacts.RUN_FILE).is_file())
     return next(homes, str(content.get("run", "")))
+
+
+def headline(content: Mapping[str, Any], registers: bool) -> tuple[str, str]:
+    """Return tone and headline of the decision, which has no effect unless the candidate is registered."""
+    if not content["passed_baseline"]:
+        return "bad", "Worse than the centre bias"
+    if gate.is_undecided(content, registers):
+        return "plain", "Not compared with a default model"
+    if content["promote"]:
+        return "good", "Becomes the default" if registers else "Would become the default"
+    return "plain", "Not promoted"
+
+
+def sentence(content: Mapping[str, Any], table: PerImage) -> str:
+    """Say how good the candidate is on the images that decide, in the metric of the gate, and its worst image.
+
+    Args:
+        content: content of the EVALUATION file.
+        table: The scores on these images.
+    """
+    name, level = content["decides"], content["shown_confidence"]
+    result, metric = content["datasets"][name], gate.metric_of(content["gate"])
+    means, row = result["models"], METRICS[metric]
+    interval = score_rows.interval(metric, result["intervals"][CANDIDATE][metric])
+    gains = {CENTER_BIAS: table.gains(CANDIDATE, CENTER_BIAS, level)[metric]}
+    if CHAMPION in means:
+        gains[CHAMPION] = Gain(**result["gains"][metric])
+    comparisons = [
+        f"{_than(gain)} that of {OTHERS[model]} ({_number(means[model][metric])})" for model, gain in gains.items()
+    ]
+    scores = table.scores[CANDIDATE][metric]
+    worst = int((np.nanargmin if row.higher_is_better else np.nanargmax)(scores))
+    return (
+        f"On {result['n_images']:,} {confidence.images_of(name)}, the candidate's {row.label} is "
+        f"{_number(means[CANDIDATE][metric])}{f' ({interval})' if interval else ''}, {' and '.join(comparisons)}; "
+        f"the worst image is {table.images[worst]} ({_number(scores[worst])})."
+    )
+
+
+def _than(gain: Gain) -> str:
+    if gain.low is None and gain.mean:
+        return "better than" if gain.mean > 0 else "worse than"
+    return THAN[confidence.significance(gain)]
+
+
+def _number(score: float) -> str:
+    return f"{round(score, 3) + 0.0:.3f}".replace("-", confidence.MINUS)
 
 
 def _describe_set(folder: pathlib.Path, name: str, table: PerImage, content: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Scores and gains as rows of tables, for pages and for terminals."""
+"""Scores and gains as rows of tables, for pages and for terminals; and the way from the centre bias to people.
+
+That way, the ceiling, has one row for each metric, which is a line of a table or a bar.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -25,9 +28,13 @@ TONES = {
     confidence.SAME: "soft",
 }
 """Significance -> colour."""
-
 Intervals = Mapping[str, Sequence[float] | None]
 """Metric -> low and high; None for too few images."""
+Rows = list[dict[str, Any]]
+WIDEST = (-0.5, 2.0)
+"""Shares beyond these are drawn at the end of a bar."""
+MARGIN = 0.18
+"""Free space at both ends of a bar for the texts under 0 and 1, as a share of the space between them."""
 
 
 def name(metric: str) -> str:
@@ -129,16 +136,6 @@ def heading(metric: str) -> dict[str, Any]:
     """Return the label, the arrow and the meaning of a metric."""
     row = METRICS[metric]
     return {"label": row.label, "arrow": "↑" if row.higher_is_better else "↓", "meaning": row.meaning}
-
-
-# MERGED, docstring was: """The way from the centre bias to people, one row for each metric: for tables and as bars."""
-
-
-Rows = list[dict[str, Any]]
-WIDEST = (-0.5, 2.0)
-"""Shares beyond these are drawn at the end of a bar."""
-MARGIN = 0.18
-"""Free space at both ends of a bar for the texts under 0 and 1, as a share of the space between them."""
 
 
 def describe(ceiling: Mapping[str, Any]) -> Rows:

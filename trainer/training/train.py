@@ -22,7 +22,7 @@ from trainer.errors import UserError, check, first_line
 from trainer.files import replacing
 from trainer.model import build_model
 from trainer.models import weight_files, weight_sources
-from trainer.models.arrays import Array
+from trainer.models.keras_file import Array
 from trainer.models.load import assign_arrays, load_weights
 from trainer.models.saved_model import write_model
 from trainer.training import exits, step, strategy

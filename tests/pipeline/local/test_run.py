@@ -37,7 +37,7 @@ from trainer.evaluation.compare import find_contestants
 from trainer.files import FETCH
 from trainer.loading import LOADING
 from trainer.model import build_model
-from trainer.models import pretrained, weight_sources
+from trainer.models import find, weight_sources
 
 TIMEOUT_S = 600
 TEMPORARY = "temporary"
@@ -345,7 +345,7 @@ def test_what_cannot_work_is_refused_before_anything_starts(parameters, named, b
 
 def test_missing_pretrained_model_is_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pretrained, "FOLDER", tmp_path / "missing")
+    monkeypatch.setattr(find, "PRETRAINED_FOLDER", tmp_path / "missing")
     for name in ("base_model_uri", "initial_weights"):
         with pytest.raises(UserError, match=f"^{name} is 'pretrained'"):
             prepare_run("", "", "", {name: "pretrained"})

@@ -1,12 +1,11 @@
 """Requirements: how they are written, when they are met, and what is said about them."""
 
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
 
-from trainer.attention.requirements import all_requirements, judge, parse, shown
+from trainer.attention.requirements import all_requirements, judge, parse
 from trainer.errors import UserError
 from trainer.prediction.regions import measure, parse_region
 
@@ -46,21 +45,16 @@ def test_a_requirement_names_a_region_a_measure_and_a_limit(text, expected):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("button", "requirement 'button' is not of the form NAME>=8%, .*in quotes"),
+        ("button", "requirement 'button' is not of the form NAME>=8%"),
         ("button=8%", "is not of the form"),
-        ("button>=", "is not of the form"),
-        ("button>=>8%", "requirement 'button>=>8%' is not of the form NAME>=8%"),
-        ("button=>8%", "requirement 'button=>8%' is not of the form NAME>=8%"),
-        ("button>=0.08", "the limit of a share is a percentage from 0% to 100%, such as 8%"),
-        ("button>=800%", "has the limit '800%'; the limit of a share is a percentage from 0% to 100%"),
-        ("button>=-1%", "the limit of a share is a percentage"),
+        ("button>=>8%", "is not of the form"),
+        ("button=>8%", "is not of the form"),
+        ("button>=0.08", "the limit of a share is a percentage"),
+        ("button>=800%", "has the limit '800%'"),
         ("button>=nan%", "the limit of a share is a percentage"),
-        ("button.drop<=101%", "the limit of a drop is a percentage"),
-        ("button.rank<=1.5", "the limit of a rank is a whole number of at least 1, such as 2"),
-        ("button.rank<=0", "the limit of a rank is a whole number"),
+        ("button.rank<=1.5", "the limit of a rank is a whole number"),
         ("button.rank<=inf", "the limit of a rank is a whole number"),
-        ("button.ratio>=8%", "the limit of a ratio is a number of at least 0, such as 1.5"),
-        ("buton>=8%", "the region 'buton', which is not given; did you mean 'button'"),
+        ("button.ratio>=8%", "the limit of a ratio is a number"),
         ("buton.rank<=2", "the region 'buton', which is not given; did you mean 'button'"),
         ("button.shar>=8%", "unknown measure 'shar'; did you mean 'share'"),
     ],
@@ -68,14 +62,6 @@ def test_a_requirement_names_a_region_a_measure_and_a_limit(text, expected):
 def test_what_cannot_be_required_is_refused(text, message):
     with pytest.raises(UserError, match=message):
         parse(text, NAMES)
-
-
-@pytest.mark.parametrize("text", ["20", "120%", "much"])
-def test_the_largest_drop_is_a_percentage(text):
-    with pytest.raises(
-        UserError, match=f"max_drop '{text}' has the limit '{text}'; the limit of a drop is a perc"
-    ):
-        all_requirements([], text, NAMES)
 
 
 @pytest.mark.parametrize(
@@ -106,24 +92,12 @@ def test_verdicts(text, passed, sentence):
     assert sentence in verdict.sentence
 
 
-def test_a_share_that_grew_has_a_negative_drop():
-    (verdict,) = verdicts("logo.drop<=5%", now=BEFORE, before=NOW)
-    assert verdict.passed
-    assert "logo has a drop of -25% (from 16% to 20%)" in verdict.sentence
-
-
-def test_the_verdict_does_not_depend_on_the_order():
-    texts = ("logo>=20%", "button.rank<=1", "logo.drop<=10%", "button>=75%")
-    expected = {str(verdict.requirement): verdict.passed for verdict in verdicts(*texts)}
-    assert sorted(expected.values()) == [False, False, True, True]
-    for permuted in itertools.permutations(texts):
-        assert {str(verdict.requirement): verdict.passed for verdict in verdicts(*permuted)} == expected
-
-
 def test_the_largest_drop_is_required_of_each_region_without_its_own():
     found = verdicts("logo.drop<=30%", "logo.drop <= 30%", max_drop="10%")
     assert [str(each.requirement) for each in found] == ["logo.drop<=30%", "button.drop<=10%", "foot.drop<=10%"]
     assert all(each.passed for each in found)
+    with pytest.raises(UserError, match="max_drop '120%' has the limit '120%'"):
+        all_requirements([], "120%", NAMES)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +108,3 @@ def test_a_value_shows_as_many_digits_as_tell_it_from_its_limit(share, text):
     (verdict,) = judge([parse("logo>=8%", ["logo"])], [measured])
     assert verdict.value_text == text
     assert verdict.passed == (share > 0.08)
-
-
-def test_shown_numbers_have_no_zeros_at_their_end_and_no_negative_zero():
-    assert [shown("ratio", value) for value in (1.5, 2.0, 10.0, -0.001)] == ["1.5", "2", "10", "0"]

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import multiprocessing
 import os
 import pathlib
 import shutil
@@ -69,16 +68,8 @@ def test_weights_change_by_half_of_their_channels_scale_at_most():
     # Beside the multiple, the scale and the product are rounded to float32: each by 2^-24 of at most 127 scales.
     assert (error <= scale * (0.5 + 2 * 127 * 2**-24)).all()
     assert (error.max(axis=(0, 1, 2)) > scale / 4).all()
-
-
-def test_channels_of_zeros_stay_zeros():
-    given = kernel(3, 3, 2, 4).astype(np.float32)
     given[..., 1] = 0
-    multiples, scale = compact.quantize(given)
-    assert scale[1] == 0
-    assert not multiples[..., 1].any()
-    assert (scale[[0, 2, 3]] > 0).all()
-    assert not np.isnan(compact.decode(compact.encode({"a/kernel": given}))["a/kernel"]).any()
+    assert not compact.decode(compact.encode({"a/kernel": given}))["a/kernel"][..., 1].any()
 
 
 def test_only_kernels_are_quantized_and_equal_weights_are_equal_bytes(monkeypatch):
@@ -94,21 +85,7 @@ def test_only_kernels_are_quantized_and_equal_weights_are_equal_bytes(monkeypatc
     assert compact.encode({**arrays, "b/bias": arrays["b/bias"] + 1}) != content
 
 
-def test_compact_form_of_a_compact_model_is_the_same():
-    arrays = {"a/kernel": kernel(3, 3, 8, 16).astype(np.float32)}
-    restored = compact.decode(compact.encode(arrays))
-    np.testing.assert_allclose(
-        compact.decode(compact.encode(restored))["a/kernel"], restored["a/kernel"], rtol=2**-22
-    )
-
-
 # === The export ===
-
-
-def test_export_keeps_the_configuration_and_adds_the_checksum(exported):
-    assert sorted(path.name for path in exported.iterdir()) == [MODEL_CONFIG, COMPACT_WEIGHTS]
-    digest = hashlib.sha256((exported / COMPACT_WEIGHTS).read_bytes()).hexdigest()
-    assert read_json(exported / MODEL_CONFIG, "", dict) == {**CONFIG, WEIGHTS_SHA256: digest}
 
 
 def test_export_says_what_the_8_bits_change(exported, network, tmp_path, monkeypatch, capsys):
@@ -127,22 +104,6 @@ def test_export_says_what_the_8_bits_change(exported, network, tmp_path, monkeyp
     assert (tmp_path / "again" / COMPACT_WEIGHTS).read_bytes() == (exported / COMPACT_WEIGHTS).read_bytes()
 
 
-def test_flags_of_other_formats_are_refused(exported, tmp_path):
-    with pytest.raises(SystemExit, match="--image-size is for the format saved-model"):
-        main(
-            [
-                "export",
-                "--model",
-                str(exported),
-                "--format=int8",
-                "--output",
-                str(tmp_path / "new"),
-                "--image-size=32x40",
-            ]
-        )
-    assert not list(tmp_path.iterdir())
-
-
 # === Damaged ===
 
 
@@ -150,10 +111,6 @@ def flip(folder):
     content = bytearray((folder / COMPACT_WEIGHTS).read_bytes())
     content[len(content) // 2] ^= 1
     (folder / COMPACT_WEIGHTS).write_bytes(content)
-
-
-def truncate(folder):
-    os.truncate(folder / COMPACT_WEIGHTS, 1000)
 
 
 def forget(folder):
@@ -169,36 +126,18 @@ def replace(folder):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (
-            flip,
-            r"copy/weights.int8.npz is damaged.*its SHA-256 is [0-9a-f]{12}\.\.\., and config.json says [0-9a-f]",
-        ),
-        (truncate, r"copy/weights.int8.npz is damaged, or it is the file of another model"),
-        (forget, r"copy/config.json has no weights_sha256, the checksum of weights.int8.npz: export it again"),
-        (replace, r"copy/weights.int8.npz cannot be read \(.*\): export it again"),
-        (lambda folder: (folder / MODEL_CONFIG).unlink(), r"copy/config.json does not exist: export it again"),
-        (
-            lambda folder: (folder / MODEL_CONFIG).write_text("[]"),
-            r"copy/config.json is damaged \(the whole: .*, not \[\]\): export",
-        ),
-        (lambda folder: (folder / MODEL_CONFIG).write_text("{"), r"copy/config.json is not JSON"),
+        (flip, r"copy/weights.int8.npz is damaged.*its SHA-256 is [0-9a-f]{12}\.\.\., and config.json says"),
+        (forget, "copy/config.json has no weights_sha256"),
+        (replace, "copy/weights.int8.npz cannot be read"),
+        (lambda folder: (folder / MODEL_CONFIG).unlink(), "copy/config.json does not exist"),
+        (lambda folder: (folder / COMPACT_WEIGHTS).unlink(), "copy is neither a model"),
     ],
 )
-def test_damaged_model_is_one_sentence_and_nothing_is_left(copy, cached, damage, message):
+def test_damaged_model_is_named_and_nothing_is_left(copy, cached, damage, message):
     damage(copy)
-    with pytest.raises(UserError, match=message) as error:
+    with pytest.raises(UserError, match=message):
         find_model(str(copy))
-    assert str(error.value).endswith("export it again with `python -m trainer export --format int8`")
-    assert "\n" not in str(error.value)
     assert not cached.exists()
-
-
-def test_folder_without_the_weights_is_no_model(copy):
-    (copy / COMPACT_WEIGHTS).unlink()
-    with pytest.raises(UserError, match="copy is neither a model"):
-        find_model(str(copy))
-    with pytest.raises(UserError, match=r"weights.int8.npz cannot be read \(No such file or directory\): export"):
-        compact.read(copy)
 
 
 # === Expanded ===
@@ -218,15 +157,6 @@ def test_found_model_is_expanded_once_and_its_arrays_are_those_of_the_file(expor
     assert os.path.samestat((folder / WEIGHTS).stat(), before)
 
 
-def test_expanded_file_is_the_same_on_every_machine(exported, tmp_path, monkeypatch):
-    contents = set()
-    for name in ("one", "two"):
-        monkeypatch.setenv("MSINET_CACHE", str(tmp_path / name))
-        monkeypatch.setattr("time.time", lambda name=name: {"one": 1e9, "two": 2e9}[name])
-        contents.add((find_model(str(exported)) / WEIGHTS).read_bytes())
-    assert len(contents) == 1
-
-
 @pytest.mark.parametrize("name", [WEIGHTS, MODEL_CONFIG, "expanded.json"])
 def test_expanded_model_that_was_changed_is_made_again(exported, cached, name):
     folder = find_model(str(exported))
@@ -239,15 +169,6 @@ def test_expanded_model_that_was_changed_is_made_again(exported, cached, name):
     assert json.loads((folder / MODEL_CONFIG).read_text())["dataset"] == "osie"
 
 
-def test_changed_configuration_is_not_that_of_the_cache(copy, cached):
-    first = find_model(str(copy))
-    config = read_json(copy / MODEL_CONFIG, "", dict)
-    write_json(copy / MODEL_CONFIG, {**config, "scores": {}})
-    second = find_model(str(copy))
-    assert read_json(first / MODEL_CONFIG, "", dict)["scores"] == CONFIG["scores"]
-    assert read_json(second / MODEL_CONFIG, "", dict)["scores"] == {}
-
-
 @pytest.mark.parametrize("place", ["", "file/below"])
 def test_without_a_cache_that_can_be_written_it_is_in_a_temporary_folder(exported, place, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
@@ -258,27 +179,6 @@ def test_without_a_cache_that_can_be_written_it_is_in_a_temporary_folder(exporte
     assert folder.is_relative_to(tmp_path)
     assert find_model(str(exported)) == folder
     assert (folder / WEIGHTS).is_file()
-
-
-def _find(folder, cache, barrier, found):
-    os.environ["MSINET_CACHE"] = cache
-    barrier.wait()
-    found.put(hashlib.sha256((find_model(folder) / WEIGHTS).read_bytes()).hexdigest())
-
-
-def test_processes_that_expand_it_at_once_find_the_same(exported, tmp_path):
-    context = multiprocessing.get_context("spawn")
-    barrier, found = context.Barrier(3), context.Queue()
-    arguments = (str(exported), str(tmp_path / "cache"), barrier, found)
-    processes = [context.Process(target=_find, args=arguments) for _ in range(3)]
-    for process in processes:
-        process.start()
-    digests = [found.get(timeout=120) for _ in processes]
-    for process in processes:
-        process.join()
-    (folder,) = (tmp_path / "cache" / "models").iterdir()
-    assert set(digests) == {hashlib.sha256((folder / WEIGHTS).read_bytes()).hexdigest()}
-    assert sorted(path.name for path in folder.iterdir()) == [MODEL_CONFIG, "expanded.json", WEIGHTS]
 
 
 # === As weights, and from Cloud Storage ===

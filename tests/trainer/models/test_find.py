@@ -1,30 +1,59 @@
-"""Finding models by name, and the errors if there is none."""
+"""Which model a name means, which one answers without a name, and the errors if there is none."""
 
 import pathlib
+import shutil
 
 import pytest
 
 from tests.gcs import upload
-from trainer.artifacts import ALIASES, MODEL_CONFIG, VERSION_EXTRA, WEIGHTS
+from tests.trainer import predictable
+from trainer.artifacts import ALIASES, COMPACT_WEIGHTS, MODEL_CONFIG, VERSION_EXTRA, WEIGHTS
 from trainer.errors import UserError
-from trainer.files import write_json
-from trainer.models.find import find_model
+from trainer.files import read_json, write_json
+from trainer.models import compact, find, weight_sources
+from trainer.models.find import PHOTOGRAPHS, find_answering, find_model, find_opponent
+
+OSIE = {"dataset": "osie", "source": "gs://data/osie", "image_size": [64, 80]}
+SALICON = {"dataset": "salicon", "source": ""}
+SHAPES = {"dataset": "salicon", "source": "sample"}
 
 
-def write_model(folder):
+@pytest.fixture(scope="module")
+def small(narrow, tmp_path_factory):
+    """A narrow model in compact form."""
+    folder = tmp_path_factory.mktemp("small") / "model"
+    compact.write_compact(predictable.network(3), (16, 16), folder, OSIE)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def shipped(small, tmp_path, monkeypatch):
+    """The folder in place of the one that comes with the package; the working directory is empty."""
+    folder = tmp_path / "package" / "pretrained"
+    shutil.copytree(small, folder)
+    monkeypatch.setattr(find, "PRETRAINED_FOLDER", folder)
+    monkeypatch.setenv("MSINET_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    return folder
+
+
+def write_model(folder, config):
     folder.mkdir(parents=True)
     (folder / WEIGHTS).write_text(str(folder))
-    write_json(folder / MODEL_CONFIG, {"image_size": [64, 80]})
+    write_json(folder / MODEL_CONFIG, config)
 
 
-@pytest.fixture
-def registry(tmp_path, monkeypatch):
-    """Three versions in `models/msinet` below the working directory."""
-    monkeypatch.chdir(tmp_path)
-    for number in (1, 2, 10):
-        write_model(pathlib.Path("models", "msinet", str(number), VERSION_EXTRA))
-    write_json(pathlib.Path("models", "msinet", ALIASES), {"default": 2, "challenger": 10})
-    return tmp_path / "models"
+def register(config, *numbers, **aliases):
+    """Versions in `models/msinet` below the working directory; the first is the default."""
+    folders = [pathlib.Path("models", "msinet", str(number), VERSION_EXTRA) for number in numbers]
+    for folder in folders:
+        write_model(folder, config)
+    write_json(pathlib.Path("models", "msinet", ALIASES), {"default": numbers[0], **aliases})
+    return folders[0]
+
+
+# === Names ===
 
 
 @pytest.mark.parametrize(
@@ -32,53 +61,133 @@ def registry(tmp_path, monkeypatch):
     [
         ("", 2),
         ("msinet", 2),
-        ("msinet@default", 2),
         ("msinet@challenger", 10),
         ("msinet@1", 1),
-        ("models/msinet", 2),
         ("models/msinet@10", 10),
         ("models/msinet/1", 1),
         ("models/msinet/1/assets.extra", 1),
     ],
 )
-def test_registered_versions_are_found(registry, name, number):
-    assert find_model(name).resolve() == registry / "msinet" / str(number) / VERSION_EXTRA
+def test_registered_versions_are_found(name, number):
+    register(OSIE, 2, 1, 10, challenger=10)
+    assert find_model(name) == pathlib.Path("models", "msinet", str(number), VERSION_EXTRA)
 
 
-def test_a_folder_may_have_an_at_in_its_name(tmp_path):
-    write_model(tmp_path / "run@3")
-    assert find_model(str(tmp_path / "run@3")) == tmp_path / "run@3"
+def test_a_folder_may_have_an_at_in_its_name():
+    write_model(pathlib.Path("run@3"), OSIE)
+    assert find_model("run@3") == pathlib.Path("run@3")
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("msinet@3", r"has no version 3; it has 1, 2, 10 \(challenger is 10, default is 2\): name one of these"),
-        ("msinet@best", "has no version best; it has 1, 2, 10"),
-        ("other", "there is no model at models/other; make one with `make run-pipeline`"),
-        ("pretraind", r"no model at models/pretraind; did you mean 'pretrained'\?; make one"),
-        ("msinett", r"no model at models/msinett; did you mean 'msinet'\?; make one"),
-        ("models", r"models is neither a model \(it has no model.weights.h5\) nor a registered name"),
+        ("msinet@3", r"version 3; it has 1, 2, 10 \(challenger is 10, default is 2\)"),
+        ("msinet@best", "version best; it has 1, 2, 10"),
+        ("other", "no model at models/other; make one"),
+        ("pretraind", r"models/pretraind; did you mean 'pretrained'\?"),
+        ("msinett", r"models/msinett; did you mean 'msinet'\?"),
+        ("models", "models is neither a model"),
     ],
 )
-def test_error_lists_the_existing_models(registry, name, message):
+def test_error_lists_the_existing_models(name, message):
+    register(OSIE, 2, 1, 10, challenger=10)
     with pytest.raises(UserError, match=message):
         find_model(name)
 
 
-def test_without_any_model_the_error_says_how_to_make_one(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UserError, match="there is no model at models/msinet; make one with `make run-pipeline`"):
-        find_model()
-
-
-def test_models_and_registries_on_cloud_storage_are_downloaded(registry, bucket):
-    place = upload(bucket, registry)
+def test_models_and_registries_on_cloud_storage_are_downloaded(bucket):
+    register(OSIE, 2, 1, 10, challenger=10)
+    address = upload(bucket, pathlib.Path("models"))
     for name, number in (("msinet", 2), ("msinet@challenger", 10), ("msinet/1", 1)):
-        found = find_model(f"{place}/{name}")
-        assert (found / WEIGHTS).read_text() == str(pathlib.Path("models", "msinet", str(number), VERSION_EXTRA))
-        assert (found / MODEL_CONFIG).is_file()
-    with pytest.raises(UserError, match=f"{place}/msinet has no version 7; it has 1, 2, 10"):
-        find_model(f"{place}/msinet@7")
-    with pytest.raises(UserError, match=f"{place} is neither a model"):
-        find_model(place)
+        model = find_model(f"{address}/{name}")
+        assert (model / WEIGHTS).read_text() == str(pathlib.Path("models", "msinet", str(number), VERSION_EXTRA))
+        assert (model / MODEL_CONFIG).is_file()
+    with pytest.raises(UserError, match=f"{address}/msinet has no version 7"):
+        find_model(f"{address}/msinet@7")
+    with pytest.raises(UserError, match=f"{address} is neither a model"):
+        find_model(address)
+
+
+def test_word_wins_over_a_folder_of_its_name_which_a_path_names():
+    write_model(pathlib.Path("pretrained"), OSIE)
+    model = find_model("pretrained")
+    assert {**OSIE, "name": "pretrained"}.items() <= read_json(model / MODEL_CONFIG, "", dict).items()
+    with weight_sources.opened("pretrained") as local:
+        assert local.model == model
+    assert find_model("./pretrained") == pathlib.Path("pretrained")
+
+
+# === Answers ===
+
+
+def answer(name, capsys):
+    answering = find_answering(name)
+    out, err = capsys.readouterr()
+    assert out == ""
+    return answering, err
+
+
+def test_without_a_registry_the_model_of_the_package_answers_and_says_what_it_has_seen(capsys):
+    answering, said = answer("", capsys)
+    assert answering.folder == find_model("pretrained")
+    assert said == "model: pretrained (MSI-Net, trained on osie; there is no model in models/msinet)\n"
+    assert answering.description == "pretrained (MSI-Net, trained on osie)"
+    assert answering.tell() == answering.hint == PHOTOGRAPHS
+    assert capsys.readouterr().err == f"note: {PHOTOGRAPHS}\n"
+
+
+def test_default_of_real_data_answers(capsys):
+    folder = register({**OSIE, "base_model": SALICON}, 4)
+    answering, said = answer("", capsys)
+    assert answering.folder == folder
+    trained = "MSI-Net, trained on salicon, then on osie"
+    assert said == f"model: msinet ({trained}; version 4, the default of models/msinet)\n"
+    assert answering.tell() == capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({**SHAPES, "base_model": SHAPES}, "trained on generated shapes"),
+        ({**SHAPES, "base_model": OSIE}, "trained on generated shapes"),
+    ],
+)
+def test_default_of_the_sample_set_answers_only_where_nothing_else_can(config, reason, shipped, capsys):
+    register(config, 1)
+    assert answer("", capsys)[1].startswith("model: pretrained (")
+    assert reason in answer("", capsys)[1]
+    assert answer("msinet", capsys)[1] == f"model: msinet (MSI-Net, {reason})\n"
+    shutil.rmtree(shipped)
+    assert answer("", capsys)[1].startswith(f"model: msinet (MSI-Net, {reason}; version 1")
+
+
+def test_without_the_folder_of_the_package_the_error_is_the_one_of_the_registry(shipped):
+    shutil.rmtree(shipped)
+    with pytest.raises(UserError, match="there is no model at models/msinet; make one with `make run-pipeline`"):
+        find_answering("")
+    with pytest.raises(UserError, match=r"no model pretrained, because .* is missing; get it"):
+        find_answering("pretrained")
+
+
+def test_damaged_models_are_not_replaced_in_silence(shipped, tmp_path):
+    (register(OSIE, 1) / WEIGHTS).unlink()
+    with pytest.raises(UserError, match=r"has no model\.weights\.h5"):
+        find_answering("")
+    (shipped / COMPACT_WEIGHTS).write_bytes(b"")
+    for use in (find_answering, weight_sources.check_local, weight_sources.fingerprint):
+        with pytest.raises(UserError, match=rf"pretrained/{COMPACT_WEIGHTS} is damaged.*: get it again with"):
+            use("pretrained")
+    assert not (tmp_path / "cache").exists()
+
+
+def test_model_alone_is_compared_with_the_default_or_with_pretrained(capsys, shipped):
+    assert find_opponent("runs/mine") == "pretrained"
+    assert capsys.readouterr().err.startswith("model: runs/mine is compared with pretrained (MSI-Net, trained on")
+    assert find_opponent("pretrained") == ""
+    register(SALICON, 1)
+    assert find_opponent("pretrained") == find_opponent("runs/mine") == "msinet"
+    assert find_opponent("msinet@1") == "pretrained"
+    shutil.rmtree(shipped)
+    assert find_opponent("msinet") == ""
+    shutil.rmtree("models")
+    assert find_opponent("runs/mine") == ""

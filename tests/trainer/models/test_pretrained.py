@@ -1,21 +1,15 @@
 """The model that comes with the package: it is whole, and each command takes it, in place of a missing one too."""
 
-import contextlib
 import json
 import os
 import pathlib
-import signal
-import subprocess
-import sys
 import tomllib
 
-import httpx
 import numpy as np
 import pytest
 from PIL import Image
 from skimage import data
 
-from pipeline.local.prepare import prepare_run
 from tests.prepared import write_prepared
 from trainer import generated
 from trainer.__main__ import main
@@ -23,16 +17,13 @@ from trainer.artifacts import COMPACT_WEIGHTS, MODEL_CONFIG, WEIGHTS_SHA256, Man
 from trainer.config import TrainConfig
 from trainer.files import read_json
 from trainer.model import build_model
-from trainer.models import compact, pretrained, weights
-from trainer.models.answering import PHOTOGRAPHS
-from trainer.models.find import find_model
+from trainer.models import compact, find, weights
+from trainer.models.find import PHOTOGRAPHS, find_model
 from trainer.training import lineage
-from trainer.training.start import check_training
 from trainer.training.train import fingerprint, initial_model
 
 ROOT = pathlib.Path(__file__).parents[3]
 SAID = "model: pretrained (MSI-Net, trained on "
-SMALL = "32x40"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,15 +43,15 @@ def empty(cache, tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def arrays():
-    return compact.read(pretrained.FOLDER)
+    return compact.read(find.PRETRAINED_FOLDER)
 
 
 # === The folder ===
 
 
 def test_it_is_whole_and_small_enough_for_a_repository(arrays):
-    assert sorted(path.name for path in pretrained.FOLDER.iterdir()) == [MODEL_CONFIG, COMPACT_WEIGHTS]
-    assert (pretrained.FOLDER / COMPACT_WEIGHTS).stat().st_size < 26e6
+    assert sorted(path.name for path in find.PRETRAINED_FOLDER.iterdir()) == [MODEL_CONFIG, COMPACT_WEIGHTS]
+    assert (find.PRETRAINED_FOLDER / COMPACT_WEIGHTS).stat().st_size < 26e6
     expected = weights.shapes(build_model((None, None), "float32"))
     shapes = {tuple(name.split("/")): value.shape for name, value in arrays.items()}
     assert shapes == expected
@@ -70,7 +61,7 @@ def test_it_is_whole_and_small_enough_for_a_repository(arrays):
 
 
 def test_its_configuration_has_what_models_and_people_need():
-    config = read_json(pretrained.FOLDER / MODEL_CONFIG, "", dict)
+    config = read_json(find.PRETRAINED_FOLDER / MODEL_CONFIG, "", dict)
     assert {"dataset", "source", "fingerprint", "image_size", "identity", "best_epoch", WEIGHTS_SHA256} <= set(
         config
     )
@@ -82,21 +73,17 @@ def test_its_configuration_has_what_models_and_people_need():
 def test_it_is_in_the_wheel():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     patterns = project["tool"]["setuptools"]["package-data"]["trainer"]
-    package = pretrained.FOLDER.parent
+    package = find.PRETRAINED_FOLDER.parent
     packed = {path for pattern in patterns for path in package.glob(pattern)}
-    assert set(pretrained.FOLDER.iterdir()) <= packed
+    assert set(find.PRETRAINED_FOLDER.iterdir()) <= packed
 
 
 # === The commands ===
 
 
-def photograph():
-    Image.fromarray(data.astronaut()).save("photo.png")
-
-
 @pytest.mark.parametrize("named", [(), ("--model", "pretrained")])
 def test_predict_writes_the_map_of_a_photograph(named, capsys):
-    photograph()
+    Image.fromarray(data.astronaut()).save("photo.png")
     main(["predict", "photo.png", *named, "--output-dir", "maps", "--json", "-"])
     out, err = capsys.readouterr()
     assert json.loads(out)["named"] == "pretrained"
@@ -108,92 +95,18 @@ def test_predict_writes_the_map_of_a_photograph(named, capsys):
     assert np.ptp(levels) > 200
 
 
-def test_demo_serves_its_map_of_a_photograph():
-    photograph()
-    environment = os.environ | {"PYTHONUNBUFFERED": "1", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "trainer", "demo", "--port", "0"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
-        try:
-            line = next(line for line in process.stdout if "is served at" in line)
-            assert line.startswith("pretrained is served at http://127.0.0.1:")
-            address = line.split("served at ")[1].split()[0]
-            headers = {"content-type": "application/octet-stream"}
-            content = pathlib.Path("photo.png").read_bytes()
-            answer = httpx.post(f"{address}map", content=content, headers=headers, timeout=60)
-            assert answer.status_code == 200
-            assert answer.headers["image-size"] == "512x512"
-            assert np.ptp(np.frombuffer(answer.content, "<f4")) > 0.8
-        finally:
-            process.send_signal(signal.SIGINT)
-        errors = process.stderr.read()
-    assert SAID in errors
-    assert "note:" not in errors
-
-
-def test_evaluate_takes_it_and_its_report_names_it(tmp_path, capsys):
-    write_prepared(tmp_path / "data")
-    command = ["evaluate", "--dataset-dir", "data", "--output-dir", "evaluation", "--report", "report.html"]
-    with contextlib.suppress(SystemExit):  # noise is no photograph: the model may stay below the centre bias
-        main(command)
-    assert SAID in capsys.readouterr().err
-    evaluation = read_json(tmp_path / "evaluation" / "evaluation.json", "", dict)
-    config = read_json(pretrained.FOLDER / MODEL_CONFIG, "", dict)
-    assert evaluation["model_configs"]["candidate"] == {**config, "name": "pretrained"}
-    report = (tmp_path / "report.html").read_text()
-    assert "pretrained" in report
-    assert config[WEIGHTS_SHA256] in report
-
-
-def test_compare_takes_a_model_alone_and_compares_it_with_this_one(golden_model, tmp_path, capsys):
-    write_prepared(tmp_path / "data")
-    main(["compare", str(golden_model), "--dataset-dir", "data", "--json", "-"])
-    out, err = capsys.readouterr()
-    assert f"model: {golden_model} is compared with pretrained (MSI-Net, trained on " in err
-    assert [each["named"] for each in json.loads(out)["models"].values()] == ["pretrained", str(golden_model)]
-    with pytest.raises(SystemExit, match="compare needs two or more models"):
-        main(["compare", "pretrained"])
-
-
-def test_export_writes_it_again(arrays, capsys):
-    main(["export", "--format", "int8", "--output", "again"])
-    assert capsys.readouterr().err.count(SAID) == 1
-    again = compact.read(pathlib.Path("again"))
-    for name, value in arrays.items():
-        np.testing.assert_allclose(again[name], value, rtol=2**-20, err_msg=name)
-
-
 # === Trainings ===
 
 
-def test_training_starts_from_its_weights(arrays):
+def test_training_starts_from_its_weights_and_records_it_as_base_model(arrays, tmp_path):
     config = TrainConfig(initial_weights="pretrained")
     network = initial_model(config, (16, 16), "float32", None)
     for name, value in arrays.items():
         layer, _, role = name.rpartition("/")
         np.testing.assert_array_equal(getattr(network.get_layer(layer), role), value)
     assert len(fingerprint(config, None)) == 64
-
-
-def test_it_is_the_base_model_in_the_lineage_of_what_is_trained_from_it(tmp_path):
-    dataset, base = write_prepared(tmp_path / "data"), find_model("pretrained")
-    check_training(TrainConfig(), dataset, tmp_path / "new", base)
-    facts = lineage.lineage(TrainConfig(batch_size=1), Manifest.load(dataset), "float32", base)
+    facts = lineage.lineage(
+        TrainConfig(), Manifest.load(write_prepared(tmp_path)), "float32", find_model("pretrained")
+    )
     assert facts["base_model"]["name"] == "pretrained"
     assert facts["identity"]["base"]
-
-
-def test_import_keeps_its_configuration(capsys):
-    main(["import-weights", "pretrained", "--output-dir", "model"])
-    assert "46 arrays with 24,934,209 weights" in capsys.readouterr().out
-    assert read_json(pathlib.Path("model", MODEL_CONFIG), "", dict)["name"] == "pretrained"
-
-
-def test_run_of_the_pipeline_from_it_needs_no_base_data(tmp_path):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "photo.jpg").touch()
-    run = prepare_run("", "", "", {"base_model_uri": "pretrained", "finetune_source": "mine"})
-    assert run.environment == "local"
-    run = prepare_run("", "", "", {"initial_weights": "pretrained"})
-    assert run.parameters["initial_weights"] == "pretrained"

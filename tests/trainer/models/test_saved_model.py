@@ -1,24 +1,24 @@
-"""The SavedModel: its signatures give the maps of the network, in a process without this project."""
+"""The SavedModel: its signatures give the maps of the network, in a process without this project.
 
-import errno
+Its decoder gives the pixels that Pillow gives; an invalid image is empty instead of an error.
+"""
+
 import io
-import json
 import pathlib
 import re
-import resource
 import subprocess
 import sys
 
-import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
-from PIL import Image
+from PIL import ExifTags, Image
 
 from tests.golden.inputs import image
 from tests.golden.weights import set_golden_weights
+from tests.refused_pictures import LARGE, PNG, chunk, png_header
 from trainer import preprocess
-from trainer.artifacts import MODEL_CONFIG, SAVED_MODEL, WEIGHTS
+from trainer.artifacts import SAVED_MODEL, WEIGHTS
 from trainer.errors import UserError
 from trainer.model import build_model
 from trainer.models import saved_model
@@ -27,15 +27,23 @@ from trainer.picture import MAX_SIDE_PX, read_picture
 
 GOLDEN = np.load("tests/golden/msinet_reference.npz")
 SIZE = (64, 80)
+RANDOM = np.random.default_rng(0)
+NOISE = RANDOM.integers(0, 256, (24, 36, 4), np.uint8)
+SMOOTH = np.asarray(Image.fromarray(NOISE[:6, :9, :3]).resize((36, 24)))
+NOT_DECODED = "Input is empty"
+"""TensorFlow's message for an empty string."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model folder with the golden weights."""
-    folder = tmp_path_factory.mktemp("model")
+    """A model folder with the golden weights; no file of AutoGraph is left, as a killed process would leave it."""
+    folder, scratch = tmp_path_factory.mktemp("model"), tmp_path_factory.mktemp("scratch")
     network = build_model((None, None), "float32")
     set_golden_weights(network)
-    saved_model.write_model(network, folder, SIZE, {"image_size": SIZE})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tempfile.tempdir", str(scratch))
+        saved_model.write_model(network, folder, SIZE, {"image_size": SIZE})
+    assert not list(scratch.glob("__autograph_generated_file*"))
     return folder
 
 
@@ -99,22 +107,6 @@ def test_invalid_image_loses_only_its_own_map(serve_bytes):
     assert serve_bytes() == []
 
 
-def test_map_of_a_turned_photograph_is_upright(folder, serve_bytes):
-    tags = Image.Exif()
-    tags[0x0112] = 6
-    content = io.BytesIO()
-    Image.fromarray(image(1, 1, 40, 96)[0]).save(content, "JPEG", exif=tags, quality=95)
-    (answer,) = serve_bytes(content.getvalue())
-    network = load_model(folder)
-    upright = read_picture(content.getvalue(), "it")
-    expected = preprocess.restore_map(
-        network(preprocess.prepare_stimulus(upright, SIZE)[None]).numpy()[0], (96, 40)
-    )
-    levels = tf.io.decode_png(answer).numpy()
-    assert levels.shape == (96, 40, 1)
-    assert np.abs(levels.astype(int) - expected).max() <= 1
-
-
 def test_weights_are_in_the_export_once(folder):
     saved = sum(path.stat().st_size for path in (folder / SAVED_MODEL).rglob("*") if path.is_file())
     assert saved < 1.02 * 4 * 24_934_209
@@ -136,37 +128,89 @@ def test_export_with_other_maps_is_not_written(folder, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == [WEIGHTS]
 
 
-def test_model_config_holds_the_summary(folder):
-    assert json.loads((folder / MODEL_CONFIG).read_text()) == {"image_size": [64, 80]}
+# === The decoder ===
 
 
-def test_weights_that_do_not_fit_leave_no_file_to_hdf5(folder, tmp_path):
-    """HDF5 closes its files at the end of the process, which crashes if one cannot be written."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    network, before = load_model(folder).network, open_files_of_hdf5()
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, limits[1]))
-    try:
-        with pytest.raises(OSError, match="File too large") as caught:
-            saved_model.write_model(network, tmp_path, SIZE, {})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert caught.value.errno == errno.EFBIG
-    assert open_files_of_hdf5() == before
+def encode(image, kind, **options):
+    content = io.BytesIO()
+    image.save(content, kind, **options)
+    return content.getvalue()
 
 
-def open_files_of_hdf5():
-    return h5py.h5f.get_obj_count(h5py.h5f.OBJ_ALL, h5py.h5f.OBJ_FILE)
+def jpeg(orientation=None, endian="<", **options):
+    tags = Image.Exif()
+    tags.endian = endian
+    tags[0x010F] = "a maker, so that the orientation is not the first tag"
+    if orientation is not None:
+        tags[ExifTags.Base.Orientation] = orientation
+    return encode(Image.fromarray(SMOOTH), "JPEG", exif=tags, **options)
 
 
-def test_full_disk_is_named_and_leaves_nothing(folder, tmp_path):
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    network = load_model(folder)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, limits[1]))
-    try:
-        with pytest.raises(
-            UserError, match=r"cannot write .*export \(.*\); free some space, or name another folder"
-        ):
-            saved_model.write_saved_model(network, SIZE, tmp_path / "export")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert not list(tmp_path.iterdir())
+PICTURES = {
+    "grey PNG": encode(Image.fromarray(NOISE[..., 0]), "PNG"),
+    "grey PNG with alpha": encode(Image.fromarray(NOISE[..., :2], "LA"), "PNG"),
+    "PNG with alpha": encode(Image.fromarray(NOISE), "PNG"),
+    "PNG with one bit": encode(Image.fromarray(NOISE[..., 0] > 99), "PNG"),
+    "PNG with a palette": encode(Image.fromarray(SMOOTH).quantize(16), "PNG"),
+    "PNG with a transparent palette": encode(Image.fromarray(SMOOTH).quantize(16), "PNG", transparency=3),
+    "BMP": encode(Image.fromarray(NOISE[..., :3]), "BMP"),
+    "BMP of 32 bits, whose last byte is no alpha": encode(Image.fromarray(NOISE), "BMP"),
+    "grey JPEG": encode(Image.fromarray(SMOOTH[..., 0]), "JPEG"),
+    "CMYK JPEG": encode(Image.fromarray(SMOOTH).convert("CMYK"), "JPEG"),
+    "progressive JPEG behind an ICC profile": jpeg(6, progressive=True, icc_profile=bytes(70_000)),
+}
+BAD = {
+    "nothing": b"",
+    "one byte": b"\xff",
+    "text": b"no picture",
+    "a cut JPEG": jpeg()[:400],
+    "the start of a JPEG": jpeg()[:4],
+    "a cut PNG": PICTURES["PNG with alpha"][:100],
+    "a WebP": encode(Image.fromarray(SMOOTH), "WEBP"),
+    "a GIF, whose frames may be larger than it announces": encode(Image.fromarray(SMOOTH).quantize(64), "GIF"),
+    "a BMP with a palette": encode(Image.fromarray(SMOOTH).quantize(64), "BMP"),
+    "a PNG that announces 4 gigapixels": PNG + png_header(2**16),
+    "a PNG with a chunk before its header": PNG + chunk(b"abCd", b"") + PICTURES["grey PNG"][len(PNG) :],
+}
+
+
+@pytest.fixture(scope="module")
+def decode():
+    compiled = tf.function(saved_model.decode_picture, [tf.TensorSpec((), tf.string)])
+    traced = compiled.get_concrete_function()  # now, with the current limits
+    return lambda content: traced(tf.constant(content)).numpy()
+
+
+@pytest.mark.parametrize("endian", "<>")
+@pytest.mark.parametrize("orientation", [None, *range(10), 700])
+def test_jpegs_are_turned_as_pillow_turns_them(decode, orientation, endian):
+    content = jpeg(orientation, endian)
+    expected = read_picture(content, "it")
+    assert expected.shape[:2] == ((36, 24) if orientation in (5, 6, 7, 8) else (24, 36))
+    np.testing.assert_array_equal(decode(content), expected)
+
+
+@pytest.mark.parametrize("kind", PICTURES)
+def test_pixels_of_each_format_are_those_of_pillow(decode, kind):
+    np.testing.assert_array_equal(decode(PICTURES[kind]), read_picture(PICTURES[kind], kind))
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_invalid_images_are_empty(decode, kind):
+    assert decode(BAD[kind]).shape == (0, 0, 3)
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MAX_PIXELS", 24 * 36 - 1), ("MAX_SIDE_PX", 35)])
+def test_size_limits_are_those_of_predict(decode, monkeypatch, limit, value):
+    monkeypatch.setattr(saved_model, limit, value)
+    limited = tf.function(saved_model._decode.python_function, [tf.TensorSpec((), tf.string)])
+    for content in (jpeg(), *(PICTURES[kind] for kind in ("grey PNG", "BMP"))):
+        assert decode(content).size
+        with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_DECODED):
+            limited(content)
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_decoder_gets_no_bytes_of_refused_images(kind):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_DECODED):
+        saved_model._decode(tf.constant(LARGE[kind]))

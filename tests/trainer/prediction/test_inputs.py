@@ -1,7 +1,5 @@
 """Which images a command line names, and how their results are named."""
 
-import contextlib
-import os
 import pathlib
 
 import pytest
@@ -9,7 +7,7 @@ import pytest
 from tests.gcs import answering, serving, upload
 from trainer.errors import UserError
 from trainer.prediction.inputs import find_inputs
-from trainer.prediction.results import name_results
+from trainer.prediction.predict import name_results
 
 MAX_BYTES = 1000
 
@@ -41,7 +39,8 @@ def test_folders_are_searched_and_named_files_are_always_taken(folder):
     assert [image.read(MAX_BYTES) for image in listing.inputs] == [b"a.jpg", b"b/c.PNG", b"b/d.webp"]
     for names in (("photos", "photos/b/notes.txt"), ("photos/b/*.txt", "photos")):
         assert find_inputs(names).skipped == []
-    assert keys("photos/b/notes.txt", "photos/b") == ["notes.txt", "c.PNG", "d.webp"]
+    assert keys("photos/b/notes.txt", "photos/b", "./photos/b/c.PNG") == ["notes.txt", "c.PNG", "d.webp"]
+    assert keys("photos/b/.x", "photos/.hidden.png") == ["y.png", ".hidden.png"]
 
 
 def test_pictures_that_predict_wrote_next_to_their_images_are_no_images(folder):
@@ -95,10 +94,6 @@ def test_a_file_may_have_wildcards_in_its_name(folder):
     assert keys("x[1].png") == ["x[1].png"]
 
 
-def test_each_image_is_listed_once(folder):
-    assert keys("photos/a.jpg", "photos", "./photos/a.jpg") == ["a.jpg", "b/c.PNG", "b/d.webp"]
-
-
 def test_results_below_the_images_are_not_images(folder):
     pathlib.Path("photos/maps").mkdir()
     pathlib.Path("photos/maps/a.png").write_text("map")
@@ -110,13 +105,11 @@ def test_results_below_the_images_are_not_images(folder):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("empty", "empty has no images; in a folder, they must end in"),
-        ("*.gif", r"no file matches \*\.gif; check the pattern"),
-        ("photos/**.jpg", r"cannot search photos/\*\*\.jpg: \*\* stands for any folders"),
-        ("", "the name of an image is empty; give a file or a folder"),
+        ("empty", "empty has no images"),
+        ("*.gif", r"no file matches \*\.gif"),
+        ("photos/**.jpg", r"photos/\*\*\.jpg: \*\* stands for any folders"),
+        ("", "the name of an image is empty"),
         ("gs://*/x.png", r"gs://\*/x\.png names no bucket"),
-        ("gs://any/**.jpg", r"cannot search gs://any/\*\*\.jpg: \*\* stands for any folders"),
-        ("gs://-/x.jpg", r"gs://-/x\.jpg cannot be read: Bucket names must"),
     ],
 )
 def test_a_name_without_images_is_reported_and_does_not_stop_the_others(folder, name, reason):
@@ -130,51 +123,19 @@ def test_a_name_without_images_is_reported_and_does_not_stop_the_others(folder, 
         without.read(10**6)
 
 
-def test_a_named_file_or_folder_may_be_hidden(folder):
-    assert keys("photos/b/.x", "photos/.hidden.png") == ["y.png", ".hidden.png"]
-
-
-def test_a_file_that_cannot_be_read_raises_the_reason(folder):
-    (missing,) = find_inputs(["missing.png"]).inputs
-    with pytest.raises(UserError, match=r"cannot read missing.png: No such file or directory"):
-        missing.read(MAX_BYTES)
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("photos/aa.jpg", r"cannot read photos/aa\.jpg: No such file or directory; did you mean 'a\.jpg'\?"),
+        ("nowhere/a.jpg", r"cannot read nowhere/a\.jpg: No such file or directory$"),
+        ("x" * 300, "cannot read x+: File name too long"),
+        ("large.png", "has 1,001 bytes; the largest allowed image needs at most 1,000"),
+    ],
+)
+def test_a_file_that_cannot_be_read_raises_the_reason(folder, name, reason):
     pathlib.Path("large.png").write_bytes(bytes(1001))
-    for name, reason in (("x" * 300, "File name too long"), ("~nobody-has-this/x.jpg", "No such file")):
-        with pytest.raises(UserError, match=f"cannot read {name}: {reason}"):
-            find_inputs([name]).inputs[0].read(MAX_BYTES)
-    reason = "large.png has 1,001 bytes; the largest allowed image needs at most 1,000"
     with pytest.raises(UserError, match=reason):
-        find_inputs(["large.png"]).inputs[0].read(MAX_BYTES)
-
-
-def test_a_file_without_permission_is_reported_and_does_not_stop_the_others(folder):
-    closed, listed = pathlib.Path("photos/closed"), pathlib.Path("photos/listed")
-    for directory in (closed, listed):
-        directory.mkdir()
-        (directory / "a.png").touch()
-    folder.chmod(0o755)
-    closed.chmod(0)
-    listed.chmod(0o444)
-    with as_nobody():
-        for name in ("photos/closed", "photos/closed/a.png", "photos/listed/a.png", "photos/listed/*.png"):
-            refused, *others = find_inputs([name, "photos/b"]).inputs
-            assert [image.key for image in others] == keys("photos/b")
-            with pytest.raises(UserError, match=rf"cannot read {name[:13]}.*: Permission denied"):
-                refused.read(MAX_BYTES)
-        unreadable = [image for image in find_inputs(["photos"]).inputs if not image.key]
-        assert [image.name for image in unreadable] == ["photos/closed"]
-
-
-@contextlib.contextmanager
-def as_nobody():
-    """Without the permissions of root, who may read everything."""
-    before = os.geteuid()
-    if before == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(before)
+        find_inputs([name]).inputs[0].read(MAX_BYTES)
 
 
 # === Results ===

@@ -31,23 +31,14 @@ def test_every_file_has_a_map_or_a_reason(predicted):
     folder, expected, answer = predicted
     rows = {row["image"].removeprefix(f"{folder / 'in'}/"): row for row in answer["images"]}
     assert rows.keys() == expected.keys()
-    assert len(rows) >= 50
     wrong = {}
     for name, (outcome, reason) in expected.items():
         error = rows[name].get("error")
         came = malformed.FAILS if error else malformed.MAP
-        if outcome not in (came, malformed.EITHER) or (error and (reason not in error or name not in error)):
+        if outcome != came or (error and (reason not in error or name not in error)):
             wrong[name] = error or "a map"
     assert not wrong
     assert answer["failed"] == sum("error" in row for row in rows.values())
-
-
-def test_reasons_are_one_readable_line(predicted):
-    for row in predicted[2]["images"]:
-        error = row.get("error", "")
-        assert error.isprintable()
-        assert "object at 0x" not in error
-        assert len(error) < 600
 
 
 def test_maps_have_their_images_sizes(predicted):

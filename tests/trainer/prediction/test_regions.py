@@ -1,10 +1,12 @@
+"""How much attention regions get, and how they are written on the command line and in files."""
+
 import json
 
 import numpy as np
 import pytest
 
 from trainer.errors import UserError
-from trainer.prediction.regions import Region, focus, measure, parse_region
+from trainer.prediction.regions import Measure, Region, focus, measure, parse_region, read_regions
 
 MAP = np.zeros((10, 20), np.float32)
 MAP[2:4, 5:10] = 0.5  # sum 5
@@ -18,13 +20,6 @@ def test_share_area_ratio_peak_and_rank():
     assert (second.share, second.area, second.peak, second.peak_at) == (5 / 6, 10 / 200, 0.5, (2, 5))
     assert [measured.rank for measured in (first, second, third)] == [2, 1, 3]
     assert json.loads(json.dumps(second.as_json()))["peak_at"] == [2, 5]
-
-
-def test_regions_with_equal_shares_have_equal_ranks():
-    assert [measured.rank for measured in measure(MAP, [Region("a", 0, 0, 2, 2), Region("b", 1, 0, 2, 2)])] == [
-        1,
-        1,
-    ]
 
 
 def test_a_map_of_zeros_is_evenly_spread():
@@ -73,3 +68,28 @@ def test_focus_is_the_share_of_the_best_tenth(shape):
     assert focus(values) == pytest.approx(0.5, rel=1e-2)
     values[:, shape[1] // 10 :] = 0
     assert focus(values) == pytest.approx(1, rel=1e-3)
+
+
+def test_regions_that_predict_writes_are_read(tmp_path):
+    regions = [Region("buy, now: here", 20, 300, 160, 48), Region("logo", 5, 2.5, 20, 8, percent=True)]
+    entries = [Measure(each, 0.1, 0.2, 0.5, 1, (1, 2), 1).as_json() for each in regions]
+    images = [{"image": "bad.png", "error": "it is no image"}, {"image": "a.png", "regions": entries}]
+    (tmp_path / "predicted.json").write_text(json.dumps({"model": "m", "images": images}))
+    assert read_regions(tmp_path / "predicted.json") == regions
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[", "is not JSON"),
+        ("[]", "has no regions"),
+        ('{"images": [{"image": "a.png", "regions": []}]}', "has no regions"),
+        ("7", "is damaged"),
+        ('[{"picture": "A", "region": "logo", "x": "1"}]', "is damaged"),
+        ('[{"picture": "A", "region": "logo", "x": NaN, "y": 2, "width": 1, "height": 1}]', "is not of the form"),
+    ],
+)
+def test_other_files_are_refused(tmp_path, text, message):
+    (tmp_path / "regions.json").write_text(text)
+    with pytest.raises(UserError, match=message):
+        read_regions(tmp_path / "regions.json")

@@ -30,9 +30,3 @@ def test_difference_is_blue_where_the_second_has_more_and_orange_where_less():
     more, less = (drawn[60, x + (drawn.shape[1] - 160) // 2].astype(int) for x in (50, 109))
     assert more[2] > more[0] + 50
     assert less[0] > less[2] + 50
-
-
-def test_equal_maps_have_no_colour():
-    drawn = render.draw_difference(GREY, np.zeros_like(MAP), ("a", "b"))
-    left = (drawn.shape[1] - 160) // 2
-    np.testing.assert_array_equal(drawn[:120, left : left + 160], np.full_like(GREY, 62))

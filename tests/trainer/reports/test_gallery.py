@@ -101,15 +101,3 @@ def test_an_image_is_enlarged_and_divided_with_keys_alone(page):
     assert page.get_by_label("Left").input_value() == "Stimulus"
     page.keyboard.press("Escape")
     assert not page.locator("#viewer").is_visible()
-
-
-def test_without_scripts_the_images_are_there_and_no_dead_button(browser, address):
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(address)
-    assert page.locator("article img").first.is_visible()
-    assert page.locator("nav a").first.is_visible()
-    assert not page.locator("button:visible, select:visible").count()
-    page.locator("summary").first.click()
-    assert page.locator("details").first.locator("table").is_visible()
-    context.close()

@@ -51,12 +51,6 @@ def test_other_value_of_a_switch_is_refused_with_the_right_ones(parser, line):
         parser.parse_known_args(["--output-dir", "b", *line.split()])
 
 
-def test_value_of_another_flag_is_not_read_as_a_switch(parser):
-    parsed, _ = parser.parse_known_args(["--flip", "--output-dir", "no"])
-    assert parsed.flip
-    assert parsed.output_dir == "no"
-
-
 def test_unknown_flag_is_named_before_a_missing_one(parser):
     with pytest.raises(
         UsageError, match=r"^unknown flag '--no-flp'; did you mean '--no-flip'\? \(see `it --help`\)$"

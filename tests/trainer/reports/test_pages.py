@@ -25,7 +25,3 @@ def test_a_default_that_the_candidate_was_not_trained_from_has_a_column_of_its_o
         "Candidate: salicon",
         f"Current default: {generated.SHAPES}",
     ]
-
-
-def test_a_model_without_a_dataset_goes_by_its_label():
-    assert list(columns({"This training": {"epochs": 3}})) == ["This training"]

@@ -1,8 +1,6 @@
 """A model with `flip_prediction` averages its map with the mirrored image's, wherever it predicts."""
 
 import json
-import pathlib
-import shutil
 
 import numpy as np
 import pytest
@@ -13,8 +11,7 @@ from tests.golden.inputs import image
 from tests.trainer import predictable
 from trainer import preprocess
 from trainer.__main__ import main
-from trainer.artifacts import EVALUATION, MODEL_CONFIG, WEIGHTS
-from trainer.errors import UserError
+from trainer.artifacts import MODEL_CONFIG
 from trainer.files import write_json
 from trainer.models.find import find_model
 from trainer.models.load import load_model
@@ -33,12 +30,12 @@ def network():
 @pytest.fixture(scope="module")
 def models(network, tmp_path_factory):
     """Folders of a model without and with the setting, and of one before there was such a setting."""
-    place = tmp_path_factory.mktemp("trained")
+    root = tmp_path_factory.mktemp("trained")
     settings = {"alone": {"flip_prediction": False}, "both": {"flip_prediction": True}, "older": {"flip": True}}
     for name, chosen in settings.items():
-        folder = predictable.write_model(place / name, network)
+        folder = predictable.write_model(root / name, network)
         write_json(folder / MODEL_CONFIG, {"image_size": SIZE, "dataset": "salicon", "settings": chosen})
-    return place
+    return root
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +81,8 @@ def test_an_export_may_average_or_not_whatever_the_model_does(models, network, e
     maps = {"--flip-prediction": expected, "--no-flip-prediction": network(IMAGES).numpy()}
     for (flag, right), name in zip(maps.items(), ("older", "both"), strict=True):
         for form in ("saved-model", "int8"):
-            place = str(tmp_path / f"{form}{flag}")
-            main(["export", "--model", str(models / name), "--format", form, flag, "--output", place])
+            output = str(tmp_path / f"{form}{flag}")
+            main(["export", "--model", str(models / name), "--format", form, flag, "--output", output])
         served = tf.saved_model.load(f"{tmp_path}/saved-model{flag}").signatures["serving_default"]
         np.testing.assert_allclose(served(input=tf.constant(IMAGES))["output"], right, atol=1e-5)
         before, after = (
@@ -93,28 +90,3 @@ def test_an_export_may_average_or_not_whatever_the_model_does(models, network, e
             for folder in (models / name, tmp_path / f"int8{flag}")
         )
         assert after == {**before, "flip_prediction": flag == "--flip-prediction"}
-
-
-def test_an_evaluation_averages_too(models, network, tmp_path):
-    arguments = ["--model", str(models / "both")]
-    data = predictable.write_dataset(tmp_path / "data", network)
-    places = ["--dataset-dir", str(data), "--output-dir", str(tmp_path / "scores")]
-    main(["evaluate", *arguments, "--champion", str(models / "alone"), *places])
-    scores = json.loads((tmp_path / "scores" / EVALUATION).read_text())["datasets"]["salicon"]["models"]
-    # The data is the network's own prediction.
-    assert scores["champion"]["kld"] < 1e-3 < scores["candidate"]["kld"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ("none", r"settings: .*'none'"),
-        ({"flip_prediction": "yes"}, r"settings\.flip_prediction: .*'yes'"),
-    ],
-)
-def test_damaged_settings_are_named(models, tmp_path, settings, message):
-    folder = pathlib.Path(shutil.copytree(models / "both", tmp_path / "it"))
-    write_json(folder / MODEL_CONFIG, {"image_size": SIZE, "settings": settings})
-    with pytest.raises(UserError, match=message):
-        load_model(folder)
-    assert (folder / WEIGHTS).is_file()
