@@ -1,19 +1,8 @@
 import os
-import subprocess
-import sys
 
 import pytest
 
 from trainer import credentials
-
-LIMITS = """
-import os
-import trainer.storage
-trainer.storage.client()
-from google.auth.compute_engine import _metadata
-print(_metadata._METADATA_DEFAULT_TIMEOUT, _metadata._METADATA_DETECT_RETRIES, *sorted(os.environ.keys() & {
-    "GCE_METADATA_TIMEOUT", "GCE_METADATA_DETECT_RETRIES"}))
-"""
 
 
 @pytest.fixture
@@ -56,15 +45,3 @@ def test_limits_of_the_user_are_kept(elsewhere, monkeypatch):
     within, after = limits()
     assert within == {"GCE_METADATA_TIMEOUT": "7", "GCE_METADATA_DETECT_RETRIES": "1"}
     assert after == {"GCE_METADATA_TIMEOUT": "7", "GCE_METADATA_DETECT_RETRIES": None}
-
-
-def test_library_has_its_own_limits_in_a_container_of_kubernetes():
-    """Of a new process, because the library reads the limits once."""
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITS],
-        env={**os.environ, "KUBERNETES_SERVICE_HOST": "10.0.0.1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "3 3\n"

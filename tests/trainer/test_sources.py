@@ -51,12 +51,6 @@ def test_one_archive_in_a_bucket_is_unpacked_and_not_kept(archive, tmp_path, buc
     assert kept == ({"download/x.zip"} if archive.suffix == ".zip" else set())
 
 
-def test_members_of_a_zip_are_not_unpacked(tmp_path):
-    archive = write_zip(tmp_path / "x.zip", CONTENT)
-    read(archive, tmp_path / "scratch")
-    assert files(tmp_path / "scratch") == {}
-
-
 @pytest.mark.parametrize("keep", [0.1, 0.6])
 def test_a_truncated_archive_is_named(archive, tmp_path, keep):
     content = archive.read_bytes()
@@ -118,18 +112,6 @@ def test_a_symbolic_link_in_a_zip_is_refused(tmp_path):
         read(archive, tmp_path / "scratch")
 
 
-def test_a_removed_file_is_named(tmp_path):
-    (tmp_path / "set").mkdir()
-    (tmp_path / "set" / "a.png").write_bytes(b"a")
-    objects = storage.list_objects(str(tmp_path / "set"))
-    (tmp_path / "set" / "a.png").unlink()
-    with (
-        sources.opened(str(tmp_path / "set"), objects, tmp_path) as (member,),
-        pytest.raises(UserError, match=r"cannot read a\.png .*changed or removed"),
-    ):
-        member.read()
-
-
 # === Names ===
 
 
@@ -171,11 +153,6 @@ def test_names_of_a_zip_are_utf_8_if_they_can_be_and_else_cp437(tmp_path):
     path.write_bytes(path.read_bytes().replace("ü".encode(), b"\x81\x81"))
     unflagged(path)
     assert read(path, tmp_path / "scratch") == {"x/üü.png": b"1"}
-
-
-def test_what_operating_systems_put_into_archives_may_have_any_name(tmp_path):
-    names = {"Icon\r": b"", "a.png": b"1", "__MACOSX/._Icon\r": b""}
-    assert read(write_zip(tmp_path / "x.zip", names), tmp_path / "scratch") == {"x/a.png": b"1"}
 
 
 # === Sizes ===

@@ -43,16 +43,6 @@ def test_the_same_files_list_alike_locally_and_in_a_bucket(folder, bucket):
     assert storage.list_objects(address + "/") == storage.list_objects(address)
 
 
-def test_one_archive_lists_alike_locally_and_in_a_bucket(tmp_path, bucket):
-    archive = small_sources.write_zip(tmp_path / "x.zip", {"a": b"a"})
-    assert storage.list_objects(upload(bucket, archive, "deep/x.zip")) == storage.list_objects(str(archive))
-
-
-def test_a_whole_bucket_is_a_source(folder, bucket):
-    upload(bucket, folder / "a.bin")
-    assert [entry.name for entry in storage.list_objects(f"gs://{bucket.name}")] == ["a.bin"]
-
-
 @pytest.mark.parametrize("chunk_bytes", [2**30, 1_000_000])
 def test_download_copies_every_byte_at_once_or_in_pieces(
     folder, bucket, tmp_path, monkeypatch, chunk_bytes, capsys
