@@ -39,9 +39,9 @@ CODES = {
 NOW = "2026-03-02T10:00:00Z"
 """The time at which everything here happens."""
 DROP = 0
-"""As the status of a failure: the connection ends without a response."""
+"""Status of a failure that ends the connection without a response."""
 ALWAYS = math.inf
-"""As the times of a failure: every request fails, however many are sent."""
+"""Times of a failure that meets every request, however many are sent."""
 ROUTES: list[tuple[str, re.Pattern[str], Any]] = []
 
 

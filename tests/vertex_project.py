@@ -236,13 +236,6 @@ def quota(server, request, metric):
 # === Accounts ===
 
 
-@route("GET", r"/v1/projects/-/serviceAccounts/([^/:]+)")
-def get_account(server, request, email):
-    needs(server, "iam")
-    fields = looked_up(project_of(server).accounts, email)
-    return {"name": f"projects/{PROJECT}/serviceAccounts/{email}", "email": email, **fields}
-
-
 @route("POST", r"/v1/projects/-/serviceAccounts/([^/:]+):testIamPermissions")
 def test_account(server, request, email):
     needs(server, "iam")

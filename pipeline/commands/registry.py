@@ -1,7 +1,7 @@
 """\
 List the versions in the model registry, show one, or set the default version.
 
-VERSION is a number or an alias, such as 3 or challenger, alone or behind the model's name: msinet@3. The scores in
+VERSION is a number or an alias, such as 3 or challenger, alone or after the model's name: msinet@3. The scores in
 the list are those on the data that decided whether the version became the default. --json prints whole records,
 for programs.
 """

@@ -24,7 +24,7 @@ from typing import Any, Self
 
 from pipeline.registry import staging
 from pipeline.registry.address import check_bucket
-from pipeline.registry.versions import NO_VERSION, Version, check_model, dated, files_of
+from pipeline.registry.versions import NO_VERSION, READERS, Version, check_model, dated, files_of
 from trainer import artifacts, files, storage
 from trainer.artifacts import ALIASES, CHALLENGER, DEFAULT, REGISTRY, SAVED_MODEL, VERSION_EXTRA, WEIGHTS
 from trainer.errors import ContentError, UserError, check
@@ -33,8 +33,6 @@ from trainer.models import registry_layout
 from trainer.models.registry_layout import NEEDED, VERSION, is_claim, listed, model_at, model_in
 from trainer.storage import ChangedError, Folder
 
-READERS = 8
-"""Threads that read the records of several versions."""
 Models = Mapping[int, Collection[str]]
 """Number of a version -> names of the files that the trainer reads."""
 DAMAGED = "remove it, then set the default with `python -m pipeline registry set-default VERSION`"

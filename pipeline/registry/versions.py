@@ -18,6 +18,8 @@ from trainer.text import printable
 
 NO_VERSION = 0
 """Number of the default version if there is none yet; versions count from 1."""
+READERS = 8
+"""Threads that read the records of several versions."""
 OWNER = {"managed_by": "msinet-pipelines"}
 """The label of all that this project makes on Vertex AI."""
 RUN_LABEL = "run"

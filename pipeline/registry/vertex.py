@@ -21,6 +21,7 @@ from pipeline.registry.address import FORM, Address
 from pipeline.registry.versions import (
     NO_VERSION,
     OWNER,
+    READERS,
     RUN_LABEL,
     Version,
     check_model,
@@ -37,8 +38,6 @@ from trainer.storage import ChangedError, Folder
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
 """Vertex AI has no schema for saliency. This one is the nearest, since a map is a regression of each pixel; the
 others are for classes, forecasts or texts."""
-READERS = 8
-"""Threads that read `version.json` of several versions."""
 SETTLED_S = 15.0
 """After this time a version whose upload was answered with an error is in the list, if there is one."""
 LOCK = ".registering"

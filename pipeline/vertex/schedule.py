@@ -16,7 +16,7 @@ from pipeline import cloud
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import Value
 from pipeline.vertex import runs
-from pipeline.vertex.submit import compose
+from pipeline.vertex.submit import Planned, compose
 from trainer.errors import UserError, check, nearest
 
 ACTIVE, PAUSED, DELETED = "active", "paused", ""
@@ -74,13 +74,11 @@ def _moment(name: str, text: str, place: zoneinfo.ZoneInfo) -> datetime.datetime
 
 
 @dataclasses.dataclass(frozen=True)
-class SchedulePlan:
-    """A schedule to create: its name, its timing, and the run that it starts, as the API's JSON."""
+class SchedulePlan(Planned):
+    """A schedule to create, with its name and its timing."""
 
-    environment: Environment
     name: str
     timing: Timing
-    job: Mapping[str, Any]
 
     @property
     def request(self) -> dict[str, Any]:
@@ -113,7 +111,7 @@ def prepare(
     caching: str = "as-compiled",
 ) -> SchedulePlan:
     """The schedule to create; parameters, template, caching and errors are as in `submit.prepare`."""
-    return SchedulePlan(environment, name, when, compose(environment, passed, source, caching))
+    return SchedulePlan(environment, compose(environment, passed, source, caching), name, when)
 
 
 def service_of(environment: Environment) -> Any:

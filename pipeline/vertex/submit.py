@@ -11,7 +11,7 @@ import re
 import secrets
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from components import IMAGE
 from pipeline import cloud
@@ -38,12 +38,18 @@ REACHABLE = ("gs://", MOUNTED)
 
 
 @dataclasses.dataclass(frozen=True)
-class Submission:
-    """A run to start: its id, and the API's PipelineJob as JSON."""
+class Planned:
+    """What a run or a schedule starts: where, and the API's PipelineJob as JSON."""
 
     environment: Environment
-    run: str
     job: Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Submission(Planned):
+    """A run to start, with its id."""
+
+    run: str
     is_new_id: bool
     """Whether the id was generated here, so that no other run can have it."""
 
@@ -78,7 +84,7 @@ def prepare(
     job = compose(environment, passed, source, caching)
     name, now = job["pipelineSpec"]["pipelineInfo"]["name"], datetime.datetime.now(datetime.UTC)
     new_id = f"{name}-{now:%Y%m%d%H%M%S}-{secrets.token_hex(2)}"
-    return Submission(environment, run or new_id, job, is_new_id=not run)
+    return Submission(environment, job, run or new_id, is_new_id=not run)
 
 
 def compose(
@@ -144,18 +150,6 @@ def check_locations(environment: Environment, values: Mapping[str, Value]) -> No
         f"registry is {registry or REGISTRY!r}, a folder that machines on Vertex AI do not share; use "
         f"{environment.derived['registry']}",
     )
-
-
-class Planned(Protocol):
-    """A run, or what a schedule starts."""
-
-    @property
-    def environment(self) -> Environment:
-        """Where to run."""
-
-    @property
-    def job(self) -> Mapping[str, Any]:
-        """The API's PipelineJob as JSON."""
 
 
 def estimates(planned: Planned) -> list[str]:

@@ -11,7 +11,7 @@ class FolderFiles:
         self._root = pathlib.Path(root)
 
     def paths(self):
-        """Of all files but the lock, sorted."""
+        """The paths of all files but the lock, sorted."""
         files = (path.relative_to(self._root) for path in self._root.rglob("*") if path.is_file())
         return sorted(path.as_posix() for path in files if path.name != ".lock")
 

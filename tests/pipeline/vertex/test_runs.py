@@ -24,7 +24,7 @@ def started(vertex):
     vertex.state["script"] = [DONE]
     first = submit.prepare(vertex.environment, {"base_epochs": 2}, run="first")
     for run in ("first", "second"):
-        submit.send(submit.Submission(vertex.environment, run, first.job, is_new_id=True))
+        submit.send(submit.Submission(vertex.environment, first.job, run, is_new_id=True))
     return vertex
 
 
@@ -134,7 +134,7 @@ def followed(vertex, last):
     vertex.state["script"] = [*STATES, last]
     environment = vertex.environment
     job = submit.prepare(environment, {}).job
-    submit.send(submit.Submission(environment, "followed", job, is_new_id=True))
+    submit.send(submit.Submission(environment, job, "followed", is_new_id=True))
     lines = []
     return runs.follow(environment, "followed", {"look": "Look", "work": "Work"}, lines.append), lines
 

@@ -279,6 +279,6 @@ def test_mistake_is_named_before_any_request(vertex, do, arguments, message):
 def test_start_in_the_zone_is_sent_in_utc():
     year = datetime.datetime.now(datetime.UTC).year + 1
     timing = schedule.timing("0 3 * * 1", "America/New_York", f"{year}-07-01T12:00", f"{year}-12-24")
-    request = schedule.SchedulePlan(environment("", "bucket"), "mine", timing, {}).request["schedule"]
+    request = schedule.SchedulePlan(environment("", "bucket"), {}, "mine", timing).request["schedule"]
     assert request["startTime"] == f"{year}-07-01T16:00:00Z"
     assert request["endTime"] == f"{year}-12-24T05:00:00Z"

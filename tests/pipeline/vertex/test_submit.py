@@ -45,16 +45,6 @@ def created(vertex):
     return vertex.sent("POST", "/pipelineJobs")
 
 
-def test_setting_beside_a_recipe_is_refused_even_with_its_default(vertex, tmp_path, capsys):
-    path = write_config(vertex.environment, tmp_path)
-    for dry_run in ([], ["--dry-run"]):
-        with pytest.raises(
-            UserError, match="fine-tuning: epochs is given twice: epochs=10, and recipe=small sets"
-        ):
-            main(["submit", "--env", path, *dry_run, "recipe=small", "finetune_epochs=10"])
-    assert created(vertex) == []
-
-
 def test_recipe_replaces_its_settings_of_the_environment(vertex):
     environment = dataclasses.replace(
         vertex.environment, parameters={**vertex.environment.parameters, "base_epochs": 3, "base_batch_size": 4}
@@ -206,7 +196,7 @@ def test_permanent_failure_says_what_to_do_and_starts_no_run(vertex, submission,
     vertex.fail(status, times=ALWAYS, method="POST", message=message)
     with pytest.raises(UserError, match=expected):
         submit.send(submission)
-    assert (len(created(vertex)) > 5) is (status in (DROP, 429, 503))
+    assert (len(created(vertex)) > 1) is (status in (DROP, 429, 503))
     assert not vertex.kept("runs")
 
 
@@ -274,6 +264,7 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
         (["base_batch_size=4", "accumulation=3"], "base training: batch_size is 4"),
         (["base_epochs=100000"], "base training: .* timeout_hours is 168"),
         (["base_source=sample", "base_epochs=1000000"], "base training: .* timeout_hours is 168"),
+        (["recipe=small", "finetune_epochs=10"], "fine-tuning: epochs is given twice"),
         (["gate_on=test"], "test_dataset"),
         (["test_dataset=osie", "test_source=/data/osie"], "test_source is '/data/osie'"),
         (["base_source=/data/salicon"], "base_source is '/data/salicon'"),
