@@ -85,10 +85,11 @@ def test_animations_are_at_their_end_and_two_pictures_are_the_same(address):
 
 
 def test_a_file_is_a_page(tmp_path, address):
-    path = tmp_path / "a page#1.html"
-    path.write_text(f"{STYLE}<style>:target {{ left: 50px }}</style><div id=buy></div>")
-    assert sides(take(str(path), [BUY], CONFIG).regions[0]) == (0, 0, 80, 40)
-    assert sides(take(f"{path}#buy", [BUY], CONFIG).regions[0]) == (50, 0, 80, 40)
+    odd, plain = tmp_path / "a page#1.html", tmp_path / "page.html"
+    for path in (odd, plain):
+        path.write_text(f"{STYLE}<style>:target {{ left: 50px }}</style><div id=buy></div>")
+    assert sides(take(str(odd), [BUY], CONFIG).regions[0]) == (0, 0, 80, 40)
+    assert sides(take(f"{plain}#buy", [BUY], CONFIG).regions[0]) == (50, 0, 80, 40)
 
 
 FRAMES = "<style>body, iframe { margin: 0; border: 0; width: 100px; height: 100px; float: left }</style>"
