@@ -60,7 +60,7 @@ def execute_run(run: Run, console: Console) -> int:
 
 
 def _on_shapes(values: Mapping[str, Value]) -> str:
-    """What a run says first that trains on the sample set; empty for others."""
+    """The opening note of a run that trains on the sample set; an empty text for any other run."""
     steps = {step: title for step, title in steps_of(values).items() if values.get(f"{step}_source") == SAMPLE}
     sources = " and ".join(f"{step}_source=FOLDER" for step in steps)
     titles = " and ".join(steps.values()).capitalize()

@@ -18,6 +18,7 @@ from pipeline.plan.settings import AcceleratorConfig, JobConfig, parse_labels
 from trainer import accelerators, artifacts, files
 from trainer.accelerators import FLEX_START, SPOT
 from trainer.artifacts import checkpoints_of
+from trainer.cli import flag_of
 from trainer.config import TrainConfig, with_recipe
 from trainer.errors import UserError, check
 from trainer.storage import PROBE, Folder
@@ -187,7 +188,7 @@ def _arguments(step: str, config: TrainConfig, folders: Folders, accelerator: st
         **({"initial_weights_fingerprint": digest} if digest else {}),
         **dataclasses.asdict(config),
     }
-    return [f"--{name.replace('_', '-')}={value}" for name, value in flags.items()]
+    return [f"{flag_of(name)}={value}" for name, value in flags.items()]
 
 
 def read_model_config(workspace: str, gcp_resources: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The same settings reach the training on every target: really compiled, planned and parsed, but not trained."""
+"""Settings reach the training equally on every target: really compiled, planned and parsed, but not trained."""
 
 import dataclasses
 import inspect
@@ -131,20 +131,14 @@ def test_other_settings_are_all_of_them():
         assert getattr(OTHER, field.name) != field.default
 
 
-@pytest.mark.parametrize(
-    "name", [field.name for field in dataclasses.fields(OTHER) if field.name not in VERTEX_ONLY]
-)
-def test_every_setting_reaches_the_training_equally_on_every_target(reached, data, name):
-    changes = {"batch_size": 8, name: getattr(OTHER, name)}
+@pytest.mark.parametrize("named", ["all but the recipe", "recipe"])
+def test_every_setting_reaches_the_training_equally_on_every_target(reached, named):
+    others = {name: value for name, value in vars(OTHER).items() if name not in (*VERTEX_ONLY, "recipe")}
+    changes = {"recipe": OTHER.recipe} if named == "recipe" else others
     calls = {target: reached(target, "l4", changes)[:2] for target in TARGET_NAMES}
-    assert {target: named for target, (_, named) in calls.items()} == {
-        "local": "",
-        "vertex": "l4",
-        "kubeflow": "l4",
-    }
-    trained = [resolved(config, named, "l4", data) for config, named in calls.values()]
-    assert trained[0] == trained[1] == trained[2]
-    assert getattr(trained[0], name) == getattr(OTHER, name)
+    assert [accelerator for _, accelerator in calls.values()] == ["", "l4", "l4"]
+    expected = with_recipe(TrainConfig(**changes), fine_tuning=False)
+    assert [config for config, _ in calls.values()] == [expected] * len(TARGET_NAMES)
 
 
 @pytest.mark.parametrize("target", ["vertex", "kubeflow"])

@@ -2,13 +2,18 @@
 
 import json
 import os
+import pathlib
 import stat
 
 import pytest
 
 from pipeline.local.prepare import Run, prepare_run
-from trainer.artifacts import RUN_FILE
+from tests.leftovers import leave
+from trainer import files
+from trainer.artifacts import DEFAULT, RUN_FILE
 from trainer.errors import PlaceError, UserError
+from trainer.files import FETCH
+from trainer.models import pretrained
 
 
 @pytest.mark.parametrize(
@@ -46,3 +51,64 @@ def test_signed_address_is_kept_for_the_next_attempt_and_for_nobody_else_to_read
         os.umask(before)
     assert stat.S_IMODE((tmp_path / RUN_FILE).stat().st_mode) == mode
     assert Run.load(tmp_path).parameters == {"finetune_source": source}
+
+
+def test_environment_is_the_sample_without_a_source(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert prepare_run("", "", "", {}).environment == "sample"
+    assert prepare_run("", "", "", {"base_source": "gs://bucket/salicon"}).environment == "local"
+    assert prepare_run("", "", "", {"base_source": "", "finetune_source": "sample"}).environment == "local"
+    assert prepare_run("", "", "", {"finetune_source": "sample"}).environment == "sample"
+    named = {"base_model_uri": "pretrained", "finetune_dataset": "osie"}
+    assert prepare_run("", "", "", named).environment == "local"
+    assert prepare_run("", "", "", {"base_source": "sample", "base_dataset": "osie"}).environment == "sample"
+    explicit = prepare_run("sample", "", "", {"base_source": "gs://bucket/salicon", "base_epochs": 1})
+    assert explicit.parameters["base_source"] == "gs://bucket/salicon"
+    assert explicit.parameters["finetune_source"] == "sample"
+
+
+def test_new_attempt_removes_what_killed_tasks_left_in_the_earlier_ones(tmp_path):
+    task = tmp_path / "msinet-20260102030405" / "fetch-dataset"
+    (task / "dataset").mkdir(parents=True)
+    leave(FETCH, task)
+    assert Run(tmp_path, "sample", {}).start_attempt().earlier == ("msinet-20260102030405",)
+    assert list(task.iterdir()) == [task / "dataset"]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "named"),
+    [
+        ({"base_model_uri": "lost.pb"}, r"base_model_uri is 'lost\.pb'"),
+        ({"base_model_uri": "file"}, "base_model_uri is 'file'"),
+        ({"base_source": "nowhere"}, "base_source is 'nowhere'"),
+        ({"finetune_accelerator": "l4"}, "fine-tuning: accelerator is 'l4'"),
+        ({"registry": "file"}, "file/msinet"),
+        ({"registry": "file/models"}, "file/models/msinet"),
+        ({"registry": "gs://nowhere-at-all/models"}, "no bucket 'nowhere-at-all'"),
+        ({"model_name": "mine"}, "'mine' has no version 3"),
+    ],
+)
+def test_what_cannot_work_is_refused_before_anything_starts(parameters, named, bucket, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("file").touch()
+    files.write_json(pathlib.Path("models/mine/aliases.json"), {DEFAULT: 3})
+    pathlib.Path("models/mine/7").mkdir()
+    with pytest.raises(UserError, match=named):
+        prepare_run("sample", "", "", parameters)
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "models"}
+
+
+def test_missing_pretrained_model_is_refused_before_anything_starts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pretrained, "FOLDER", tmp_path / "missing")
+    for name in ("base_model_uri", "initial_weights"):
+        with pytest.raises(UserError, match=f"^{name} is 'pretrained'"):
+            prepare_run("", "", "", {name: "pretrained"})
+
+
+def test_registries_that_can_be_written_are_left_empty(bucket, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for registry in ("new", f"gs://{bucket.name}/models"):
+        assert prepare_run("sample", "", "", {"registry": registry}).parameters["registry"] == registry
+    assert not list(bucket.list_blobs())
+    assert not list(tmp_path.iterdir())

@@ -2,7 +2,6 @@
 
 import dataclasses
 import io
-import json
 import os
 import pathlib
 import re
@@ -12,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import deque
 
 import h5py
 import pytest
@@ -20,11 +18,10 @@ from rich.console import Console
 
 from pipeline.graph.parameters import DATA, STEPS
 from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run, prepare_run
-from pipeline.local.progress import ANSI, Progress, StepView
+from pipeline.local.progress import ANSI, Progress
 from pipeline.local.run import LOG, execute_run, print_stopped
 from pipeline.registry.numbered import LocalRegistry
 from tests.consoles import printed
-from tests.leftovers import leave
 from tests.narrow import narrowed
 from tests.narrow_tasks import sitecustomize as narrow_tasks
 from tests.reference_graph import frozen, weights_of, write_graph
@@ -34,10 +31,9 @@ from trainer.__main__ import main
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.evaluation.compare import find_contestants
-from trainer.files import FETCH
 from trainer.loading import LOADING
 from trainer.model import build_model
-from trainer.models import find, weight_sources
+from trainer.models import weight_sources
 
 TIMEOUT_S = 600
 TEMPORARY = "temporary"
@@ -133,16 +129,12 @@ def test_comparison_that_the_run_prints_works(first, workplace, monkeypatch, cap
     assert "evaluate salicon-test: 3/3 images" in capsys.readouterr().out
 
 
-def test_run_folder_has_its_reports(first, workplace):
+def test_run_leaves_its_reports_and_log_and_nothing_in_the_temporary_folder(first, workplace):
     folder = workplace / "runs" / "first"
     for name in SHOWN.values():
         assert (folder / name).read_bytes().startswith(b"<!doctype html>")
     assert "Executing task 'upload-model'" in (folder / LOG).read_text()
     assert not (folder / CHECKPOINTS).exists()
-
-
-def test_run_leaves_nothing_in_the_temporary_folder(first, workplace):
-    assert first.returncode == 0
     assert not list((workplace / TEMPORARY).iterdir())
 
 
@@ -159,14 +151,23 @@ def test_terminal_shows_every_step_with_its_state_and_last_line(first, workplace
     assert "executor_input" not in shown
 
 
-def test_resumed_run_keeps_its_parameters_except_those_passed(first, workplace, monkeypatch):
+def test_resumed_run_keeps_its_parameters_and_is_unfinished_if_others_are_passed(first, workplace, monkeypatch):
     monkeypatch.chdir(workplace)
     again = prepare_run("", "", "runs/first", {"gate": "always"})
     assert again.folder == workplace / "runs" / "first"
     assert again.parameters == Run.load(again.folder).parameters | {"gate": "always"}
-    assert prepare_run("local", "runs/first", "", {}).environment == "local"
+    same = prepare_run("local", "runs/first", "", {})
+    assert (same.environment, same.finished, again.finished) == ("local", True, False)
     with pytest.raises(UserError, match="was started in environment local, not sample"):
         prepare_run("sample", "runs/first", "", {})
+    # A finished run needs neither its registry nor its inputs.
+    stored = dataclasses.replace(Run.load(again.folder), folder=pathlib.Path("runs/kept"))
+    stored.parameters["registry"] = "runs/first/log.txt"
+    stored.folder.mkdir()
+    stored.save()
+    assert prepare_run("", "", "runs/kept", {}).finished
+    with pytest.raises(UserError, match=r"cannot write runs/first/log\.txt/msinet"):
+        prepare_run("", "", "runs/kept", {"gate": "always"})
 
 
 @pytest.mark.parametrize(
@@ -179,8 +180,8 @@ def test_resumed_run_keeps_its_parameters_except_those_passed(first, workplace, 
         ),
         (
             {"base_source": "sample", "finetune_source": "sample"},
-            "Base training and fine-tuning on generated "
-            "shapes; for your own data pass base_source=FOLDER and finetune_source=FOLDER",
+            "Base training and fine-tuning on generated shapes; for your own data pass base_source=FOLDER and "
+            "finetune_source=FOLDER",
         ),
         (
             {"base_model_uri": "pretrained", "base_source": "sample", "finetune_source": "sample"},
@@ -200,45 +201,6 @@ def test_run_on_generated_shapes_says_so_first(values, note, tmp_path, monkeypat
     assert [line for line in lines if line.startswith("note: ")] == ([f"note: {note}"] if note else [])
 
 
-def test_finished_run_without_its_outputs_names_the_remedy(tmp_path):
-    run = Run(tmp_path / "gone", "sample", {}, finished=True)
-    run.save()
-    with pytest.raises(
-        UserError, match=r"gone has finished, but its outputs .* were removed; start a new run, or pass"
-    ):
-        execute_run(run, Console(file=io.StringIO()))
-
-
-def test_new_attempt_removes_what_killed_tasks_left_in_the_earlier_ones(tmp_path):
-    task = tmp_path / "msinet-20260102030405" / "fetch-dataset"
-    (task / "dataset").mkdir(parents=True)
-    leave(FETCH, task)
-    assert Run(tmp_path, "sample", {}).start_attempt().earlier == ("msinet-20260102030405",)
-    assert list(task.iterdir()) == [task / "dataset"]
-
-
-def test_environment_is_the_sample_without_a_source(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert prepare_run("", "", "", {}).environment == "sample"
-    assert prepare_run("", "", "", {"base_source": "gs://bucket/salicon"}).environment == "local"
-    assert prepare_run("", "", "", {"base_source": "", "finetune_source": "sample"}).environment == "local"
-    assert prepare_run("", "", "", {"finetune_source": "sample"}).environment == "sample"
-    named = {"base_model_uri": "pretrained", "finetune_dataset": "osie"}
-    assert prepare_run("", "", "", named).environment == "local"
-    assert prepare_run("", "", "", {"base_source": "sample", "base_dataset": "osie"}).environment == "sample"
-    with pytest.raises(UserError, match="custom has no public place; set finetune_source to a folder"):
-        prepare_run("", "", "", {**named, "finetune_dataset": "custom", "recipe": "small"})
-    explicit = prepare_run("sample", "", "", {"base_source": "gs://bucket/salicon", "base_epochs": 1})
-    assert explicit.parameters["base_source"] == "gs://bucket/salicon"
-    assert explicit.parameters["finetune_source"] == "sample"
-
-
-def test_step_that_ends_without_a_reason_is_reported_by_its_last_lines():
-    step = StepView("Fine-tuning", lines=deque(["epoch 1", "Traceback (most recent call last):", "ValueError: 3"]))
-    assert step.failure().endswith("Traceback (most recent call last):\nValueError: 3")
-    assert StepView("Fine-tuning", lines=deque(["epoch 1", "Killed"])).failure().endswith("epoch 1\nKilled")
-
-
 def test_finished_run_shows_its_result_again_and_does_nothing_else(first, workplace, monkeypatch):
     monkeypatch.chdir(workplace)
     log = (workplace / "runs" / "first" / LOG).read_bytes()
@@ -250,16 +212,13 @@ def test_finished_run_shows_its_result_again_and_does_nothing_else(first, workpl
     assert len(LocalRegistry(workplace / "models").versions("msinet")) == 1
 
 
-def test_folder_of_a_run_is_shown_as_it_is_called(tmp_path, monkeypatch):
+def test_finished_run_without_its_outputs_is_shown_as_it_is_called_and_names_the_remedy(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    registered = {"parameterValues": {"version": 1, "alias": DEFAULT}}
-    uploaded = tmp_path / "[draft] run" / "msinet-1" / "upload-model"
-    uploaded.mkdir(parents=True)
-    (uploaded / "executor_output.json").write_text(json.dumps(registered))
+    finished = Run(tmp_path / "[draft] run", "sample", {}, finished=True)
+    finished.save()
     console = Console(file=io.StringIO(), width=200)
-    run = Run(tmp_path / "[draft] run", "local", {}, finished=True)
-    run.save()
-    execute_run(run, console)
+    with pytest.raises(UserError, match=r"^run \[draft\] run has finished, .* start a new run, or pass"):
+        execute_run(finished, console)
     assert printed(console).startswith("Run [draft] run has finished")
 
 
@@ -280,20 +239,6 @@ def test_failed_attempt_says_why_and_shows_nothing_of_the_previous_one(first, wo
     with pytest.raises(UserError, match=r"again has no evaluation"):
         find_contestants([str(folder), str(workplace / "runs" / "first")])
     assert Run.load(folder).parameters["base_source"] == str(tmp_path)
-
-
-def test_other_parameters_make_a_finished_run_unfinished(first, workplace, monkeypatch):
-    monkeypatch.chdir(workplace)
-    assert prepare_run("", "", "runs/first", {}).finished
-    assert not prepare_run("", "", "runs/first", {"gate": "always"}).finished
-    # A finished run needs neither its registry nor its inputs.
-    stored = dataclasses.replace(Run.load(pathlib.Path("runs/first")), folder=pathlib.Path("runs/kept"))
-    stored.parameters["registry"] = "runs/first/log.txt"
-    stored.folder.mkdir()
-    stored.save()
-    assert prepare_run("", "", "runs/kept", {}).finished
-    with pytest.raises(UserError, match=r"cannot write runs/first/log\.txt/msinet"):
-        prepare_run("", "", "runs/kept", {"gate": "always"})
 
 
 def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
@@ -317,46 +262,6 @@ def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
     assert (imported["source"], imported["kind"]) == ("msi-net.pb", "frozen graph")
     assert imported["fingerprint"] == weight_sources.fingerprint(str(workplace / "msi-net.pb"))
     assert not (workplace / "runs" / "tuned" / "curve_base.html").exists()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "named"),
-    [
-        ({"base_model_uri": "lost.pb"}, r"base_model_uri is 'lost\.pb'"),
-        ({"base_model_uri": "file"}, "base_model_uri is 'file'"),
-        ({"base_source": "nowhere"}, "base_source is 'nowhere'"),
-        ({"finetune_accelerator": "l4"}, "fine-tuning: accelerator is 'l4'"),
-        ({"profile_steps": "1-2"}, "profile_steps is 1-2"),
-        ({"registry": "file"}, "file/msinet"),
-        ({"registry": "file/models"}, "file/models/msinet"),
-        ({"registry": "gs://nowhere-at-all/models"}, "no bucket 'nowhere-at-all'"),
-        ({"model_name": "mine"}, "'mine' has no version 3"),
-    ],
-)
-def test_what_cannot_work_is_refused_before_anything_starts(parameters, named, bucket, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    pathlib.Path("file").touch()
-    files.write_json(pathlib.Path("models/mine/aliases.json"), {DEFAULT: 3})
-    pathlib.Path("models/mine/7").mkdir()
-    with pytest.raises(UserError, match=named):
-        prepare_run("sample", "", "", parameters)
-    assert {path.name for path in tmp_path.iterdir()} == {"file", "models"}
-
-
-def test_missing_pretrained_model_is_refused_before_anything_starts(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(find, "PRETRAINED_FOLDER", tmp_path / "missing")
-    for name in ("base_model_uri", "initial_weights"):
-        with pytest.raises(UserError, match=f"^{name} is 'pretrained'"):
-            prepare_run("", "", "", {name: "pretrained"})
-
-
-def test_registries_that_can_be_written_are_left_empty(bucket, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for registry in ("new", f"gs://{bucket.name}/models"):
-        assert prepare_run("sample", "", "", {"registry": registry}).parameters["registry"] == registry
-    assert not list(bucket.list_blobs())
-    assert not list(tmp_path.iterdir())
 
 
 def wait_for(path, pattern):
@@ -444,8 +349,9 @@ def test_interrupted_run_ends_its_tasks_and_shows_how_to_resume(tmp_path, moved)
 
 def test_model_below_the_centre_bias_fails_the_run_with_that_reason(first, workplace, moved, fixed):
     assert first.returncode == 0
-    started = ("base_model_uri=models/msinet/1", "model_name=bad")
-    failed = run(workplace, *command("runs/bad", moved, fixed, *started))
+    started = command("runs/bad", moved, fixed, "base_model_uri=models/msinet/1", "model_name=bad")
+    without_base = [each for each in started if not each.startswith(("base_epochs", "base_batch_size"))]
+    failed = run(workplace, *without_base)
     assert failed.returncode == 1
     assert re.search(
         r"(?m)^Evaluation failed: The candidate is worse than the centre bias in KLD \(", failed.stdout
@@ -455,22 +361,6 @@ def test_model_below_the_centre_bias_fails_the_run_with_that_reason(first, workp
     assert (workplace / "runs" / "bad" / "report.html").stat().st_size > 1000
     assert "Traceback" not in failed.stdout + failed.stderr
     assert LocalRegistry(workplace / "models").versions("bad") == []
-
-
-def test_every_failed_step_is_named_at_the_end(tmp_path):
-    console = Console(file=io.StringIO(), width=160)
-    with Progress(console) as progress:
-        for name, state in (("base", "failed"), ("finetune", "failed"), ("test", "running")):
-            progress.steps[name] = StepView(f"Data: {name}", state)
-            progress.steps[name].lines.append(f"error: no {name}")
-        failed = Run(tmp_path, "sample", {})
-        failed.save()
-        assert print_stopped(failed, progress, 1, console) == 1
-        lines = printed(console).splitlines()
-        assert lines[:2] == ["Data: base failed: no base", "Data: finetune failed: no finetune"]
-        assert lines[2].startswith("Log:")
-        del progress.steps["base"], progress.steps["finetune"]
-        assert [step.title for step in progress.failed] == ["Data: test"]
 
 
 @pytest.mark.parametrize("passed", [True, False])

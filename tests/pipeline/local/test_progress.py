@@ -1,12 +1,15 @@
-"""What a task prints reaches the terminal and the log without control of a terminal, and without keys."""
+"""What a task prints, as the terminal and the log show it."""
 
 import io
 import sys
+from collections import deque
 
+import pytest
 from rich.console import Console
 
 from pipeline.local import run
-from pipeline.local.progress import Progress
+from pipeline.local.prepare import Run
+from pipeline.local.progress import Progress, StepView
 from tests.consoles import printed
 
 PRINTS = r"""#!/bin/sh
@@ -40,3 +43,24 @@ def test_the_reason_of_a_failure_is_kept_for_the_end():
     assert "reading" in printed(console)
     assert "no images" not in printed(console)
     assert [step.failure() for step in progress.failed] == ["no images"]
+
+
+@pytest.mark.parametrize("last", [["Traceback (most recent call last):", "ValueError: 3"], ["epoch 1", "Killed"]])
+def test_step_that_ends_without_a_reason_is_reported_by_its_last_lines(last):
+    assert StepView("Fine-tuning", lines=deque(["epoch 1", *last])).failure().endswith("\n".join(["", *last]))
+
+
+def test_every_failed_step_is_named_at_the_end(tmp_path):
+    console = Console(file=io.StringIO(), width=160)
+    with Progress(console) as progress:
+        for name, state in (("base", "failed"), ("finetune", "failed"), ("test", "running")):
+            progress.steps[name] = StepView(f"Data: {name}", state)
+            progress.steps[name].lines.append(f"error: no {name}")
+        failed = Run(tmp_path, "sample", {})
+        failed.save()
+        assert run.print_stopped(failed, progress, 1, console) == 1
+        lines = printed(console).splitlines()
+        assert lines[:2] == ["Data: base failed: no base", "Data: finetune failed: no finetune"]
+        assert lines[2].startswith("Log:")
+        del progress.steps["base"], progress.steps["finetune"]
+        assert [step.title for step in progress.failed] == ["Data: test"]
