@@ -84,8 +84,8 @@ def check_place(path: str | os.PathLike[str], into: bool = False) -> None:
 
     Args:
         path: a file or a folder.
-        into: whether an existing folder at `path` gets files, so that its parent need not be writable. Otherwise it
-            is replaced as `replacing` does it.
+        into: whether an existing folder at `path` gets files, so that its parent need not be writable. Otherwise
+            it is replaced as `replacing` does it.
     """
     output = pathlib.Path(path).absolute()
     folder = output.parent
@@ -391,7 +391,7 @@ def folder_for_now() -> pathlib.Path:
 
 
 def remove_leftovers(parent: pathlib.Path) -> None:
-    """Remove the folders in `parent` whose processes have ended; those of other machines after an unchanged day."""
+    """Remove the folders in `parent` whose processes have ended; of other machines after an unchanged day."""
     with suppress(OSError):  # it may not be listed
         for path in parent.iterdir():
             if (match := NAME.fullmatch(path.name)) and not path.is_symlink():

@@ -1,7 +1,7 @@
 """List, read, write and download files, local or on Cloud Storage (`gs://`).
 
-A *source* is a folder, a `gs://` prefix, or one archive, here or on Cloud Storage. google-cloud-storage retries transient
-failures; all other failures are `UserError`s that say what to do.
+A *source* is a folder, a `gs://` prefix, or one archive, here or on Cloud Storage. google-cloud-storage retries
+transient failures; all other failures are `UserError`s that say what to do.
 """
 
 import base64

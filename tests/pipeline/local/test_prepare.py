@@ -13,7 +13,7 @@ from trainer import files
 from trainer.artifacts import DEFAULT, RUN_FILE
 from trainer.errors import PlaceError, UserError
 from trainer.files import FETCH
-from trainer.models import pretrained
+from trainer.models import find
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_what_cannot_work_is_refused_before_anything_starts(parameters, named, b
 
 def test_missing_pretrained_model_is_refused_before_anything_starts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pretrained, "FOLDER", tmp_path / "missing")
+    monkeypatch.setattr(find, "PRETRAINED_FOLDER", tmp_path / "missing")
     for name in ("base_model_uri", "initial_weights"):
         with pytest.raises(UserError, match=f"^{name} is 'pretrained'"):
             prepare_run("", "", "", {name: "pretrained"})
