@@ -52,8 +52,8 @@ def test_mistakes_in_a_command_line_end_with_one_sentence(arguments, message, ca
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
-        (["--epochs=10"], "epochs is given twice: epochs=10, and recipe=small sets epochs=5;"),
-        (["--no-flip"], "flip is given twice: flip=false, and recipe=small sets flip=true;"),
+        (["--epochs=10"], "--epochs is given twice: --epochs=10, and --recipe=small sets --epochs=5;"),
+        (["--no-flip"], "--flip is given twice: --flip=false, and --recipe=small sets --flip=true;"),
         ([], "data is not a prepared dataset"),
     ],
 )

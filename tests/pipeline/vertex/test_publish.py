@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from pipeline.__main__ import main
+from pipeline.graph import compiled
 from pipeline.vertex import submit, template
 from tests.vertex import DROP, write_config
 from trainer.errors import UserError
@@ -19,9 +20,9 @@ def test_upload_is_the_compiled_pipeline_with_its_tags(vertex, tmp_path, capsys)
     (version,) = vertex.kept("templates")
     assert address == f"{vertex.environment.template_repository}/msinet/{version}"
     assert vertex.kept("tags") == {"latest": version, "v1.2": version}
-    compiled = tmp_path / "compiled.yaml"
-    compiled.write_pipeline(vertex.environment, compiled)
-    assert vertex.kept("templates")[version] == compiled.read_text()
+    path = tmp_path / "compiled.yaml"
+    compiled.write_pipeline(vertex.environment, path)
+    assert vertex.kept("templates")[version] == path.read_text()
 
 
 def test_published_version_is_submitted_by_its_digest(vertex, tmp_path):

@@ -264,7 +264,7 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
         (["base_batch_size=4", "accumulation=3"], "base training: batch_size is 4"),
         (["base_epochs=100000"], "base training: .* timeout_hours is 168"),
         (["base_source=sample", "base_epochs=1000000"], "base training: .* timeout_hours is 168"),
-        (["recipe=small", "finetune_epochs=10"], "fine-tuning: epochs is given twice"),
+        (["recipe=small", "finetune_epochs=10"], "finetune_epochs is given twice"),
         (["gate_on=test"], "test_dataset"),
         (["test_dataset=osie", "test_source=/data/osie"], "test_source is '/data/osie'"),
         (["base_source=/data/salicon"], "base_source is '/data/salicon'"),

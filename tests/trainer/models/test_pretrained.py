@@ -106,7 +106,7 @@ def test_training_starts_from_its_weights_and_records_it_as_base_model(arrays, t
         np.testing.assert_array_equal(getattr(network.get_layer(layer), role), value)
     assert len(fingerprint(config, None)) == 64
     facts = lineage.lineage(
-        TrainConfig(), Manifest.load(write_prepared(tmp_path)), "float32", find_model("pretrained")
+        TrainConfig(), Manifest.load(write_prepared(tmp_path / "data")), "float32", find_model("pretrained")
     )
     assert facts["base_model"]["name"] == "pretrained"
     assert facts["identity"]["base"]
