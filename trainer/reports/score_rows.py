@@ -78,7 +78,7 @@ def describe_scores(
     return {
         "n_images": f"{len(table.images):,}",
         "models": headings,
-        "legend": [heading for heading in headings if heading["color"]],
+        "legend": [each for each in headings if each["color"]],
         "marks_best": marks_best,
         "rows": [_score_row(metric, colors, means, intervals, marks_best) for metric in metrics],
         "distributions": [
