@@ -121,7 +121,7 @@ def test_an_end_from_outside_does_not_blame_the_content():
 def test_a_worker_that_ended_between_two_calls_is_replaced():
     _, pid = doubled(1)
     os.kill(pid, signal.SIGKILL)
-    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # all its threads have ended, and the worker's owner can see it
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # its threads have ended too
     assert doubled(1) != (2, pid)
 
 
