@@ -69,7 +69,7 @@ def describe(
             for name in measured
         ],
         "metric": metric,
-        "orders": {name: text for name, text in ORDERS.items() if name != DIFFERENCE or len(models) > 1},
+        "orders": {name: title for name, title in ORDERS.items() if name != DIFFERENCE or len(models) > 1},
         "order": order,
         "models": list(models.values()),
         "divided": divided,
