@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from pipeline import grants
 from trainer import credentials
 from trainer.errors import UserError, check
 from trainer.storage import LOGIN
@@ -25,8 +24,6 @@ TIMEOUT_S = 60.0
 """Time limit of one request."""
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-SETTING_UP = "being provisioned"
-"""In the refusals of a project that uses Vertex AI for the first time: "Service agents are being provisioned"."""
 
 Result = TypeVar("Result")
 
@@ -135,8 +132,8 @@ def schedule_link(place: Place, schedule: str) -> str:
     return f"{CONSOLE}/locations/{place.location}/pipelines/schedules/{schedule}?project={place.project}"
 
 
-def uncertain() -> tuple[type[Exception], ...]:
-    """Errors after which it is unknown whether Vertex AI has carried out the request."""
+def transient() -> tuple[type[Exception], ...]:
+    """Errors after which the same request may succeed; it may have been carried out already."""
     import requests  # type: ignore[import-untyped]
     from google.api_core import exceptions
     from google.auth.exceptions import TransportError
@@ -144,6 +141,7 @@ def uncertain() -> tuple[type[Exception], ...]:
     return (
         exceptions.ServerError,
         exceptions.RetryError,
+        exceptions.TooManyRequests,
         TransportError,
         requests.ConnectionError,
         requests.Timeout,
@@ -151,22 +149,12 @@ def uncertain() -> tuple[type[Exception], ...]:
     )
 
 
-def transient() -> tuple[type[Exception], ...]:
-    """Errors after which the same request may succeed: the `uncertain` ones, and "too many requests"."""
-    from google.api_core.exceptions import TooManyRequests
-
-    return (*uncertain(), TooManyRequests)
-
-
-def retried(
-    call: Callable[[], Result], *, retry_s: float | None = None, errors: tuple[type[Exception], ...] = ()
-) -> Result:
-    """The result of `call`, which is repeated with growing pauses while it fails.
+def retried(call: Callable[[], Result], *, retry_s: float | None = None) -> Result:
+    """The result of `call`, which is repeated with growing pauses after `transient` errors.
 
     Args:
         call: Sends a request that may arrive twice without harm.
         retry_s: How long to repeat it, in seconds; `RETRY_S` if None.
-        errors: Errors after which to repeat it; the `transient` ones if empty.
 
     Raises the last error when the time is over, and any other error at once.
     """
@@ -174,7 +162,7 @@ def retried(
     from google.api_core.retry import Retry, if_exception_type
 
     rule = Retry(
-        if_exception_type(*(errors or transient())),
+        if_exception_type(*transient()),
         initial=FIRST_PAUSE_S,
         maximum=LONGEST_PAUSE_S,
         timeout=RETRY_S if retry_s is None else retry_s,
@@ -216,8 +204,6 @@ def explain(error: BaseException) -> str:
     from google.api_core import exceptions
     from google.auth.exceptions import GoogleAuthError, TransportError
 
-    if isinstance(error, exceptions.RetryError) and error.cause is not None:
-        return explain(error.cause)
     if isinstance(error, exceptions.GoogleAPICallError):
         return explain_status(int(error.code or 500), error.message or str(error))
     if isinstance(error, requests.HTTPError):
@@ -238,32 +224,6 @@ def _one_line(message: str) -> str:
 
 
 def explain_status(status: int, message: str) -> str:
-    """What an error reply of a Google API means, and what to do."""
+    """What an error reply of a Google API says, and how to log in if it is about credentials."""
     reply = f"{_one_line(message)} ({status})"
-    if status == 401:
-        return f"the credentials are not accepted: {reply}; {LOGIN}"
-    if status == 403:
-        return f"no permission: {reply}; {_remedy(message)}"
-    if status == 404:
-        return f"not found: {reply}; check project, location and name"
-    if status == 429:
-        return f"too many requests, or no quota: {reply}; wait, or raise the quota (console: IAM & Admin, Quotas)"
-    if SETTING_UP in message:
-        return f"Vertex AI is still setting up this project: {reply}; try again in a few minutes"
-    if status >= 500:
-        return f"the service failed: {reply}; try again in a few minutes"
-    return f"the request is refused: {reply}"
-
-
-def disabled_api(message: str) -> str:
-    """The API that must be enabled first, such as `storage.googleapis.com`, if a refusal says so; else empty."""
-    if not re.search(r"SERVICE_DISABLED|has not been used in project|it is disabled", message):
-        return ""
-    named = re.search(r"[a-z]+\.googleapis\.com", message)
-    return named[0] if named else "aiplatform.googleapis.com"
-
-
-def _remedy(message: str) -> str:
-    if api := disabled_api(message):
-        return f"enable the API with `gcloud services enable {api}`"
-    return f"ask its owner to grant your account {grants.missing_in(message)}"
+    return f"{reply}; {LOGIN}" if status == 401 else reply

@@ -1,18 +1,17 @@
-"""The roles that a run needs, on which resource, and the permissions in them: for error messages and for `doctor`.
+"""The roles that a run needs, on which resource, and the permissions in them, for `doctor`.
 
 infra/accounts.tf grants the same roles; a test compares the two. Which role contains which permission is from
 Google's index of roles and permissions (cloud.google.com/iam/docs/roles-permissions).
 """
 
 import dataclasses
-from collections.abc import Callable
 
 PROJECT, BUCKET, DATA, IMAGES, TEMPLATES, ACCOUNT, ITSELF = (
     *("the project", "the bucket", "the bucket of the data"),
     *("the repository", "the repository of templates"),
     *("the service account that runs the pipeline", "the service account itself"),
 )
-"""Resources on which a role is granted, as error messages name them."""
+"""Resources on which a role is granted."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,9 +21,6 @@ class Grant:
     role: str
     resource: str
     permissions: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.role} on {self.resource}"
 
 
 def _grant(role: str, resource: str, prefix: str, names: str) -> Grant:
@@ -75,28 +71,3 @@ TENSORBOARD = _grant(
     "tensorboardExperiments.create tensorboardRuns.create tensorboardTimeSeries.create tensorboards.get",
 )
 """What the account needs besides, to write logs to Vertex AI TensorBoard."""
-
-_REFUSED = sorted(
-    (grant for grant in (*DEPLOYER, *PIPELINE) if grant.resource not in (DATA, TEMPLATES)),
-    key=lambda grant: len(grant.permissions),
-)
-"""What a refusal can be about, from the smallest; reading data has messages of its own (trainer/storage.py)."""
-_SCOPES: tuple[Callable[[str], str], ...] = (
-    lambda permission: permission,
-    lambda permission: permission.rpartition(".")[0] + ".",
-    lambda permission: permission.partition(".")[0] + ".",
-)
-"""A permission itself; all of its kind of resource; all of its service."""
-
-
-def missing_in(message: str) -> Grant:
-    """The grant whose lack a refusal is about, by the permission that its message names.
-
-    The smallest grant with this permission; else the largest one for this kind of resource, or of this service.
-    """
-    text = message.lower().replace("act as", "iam.serviceaccounts.actas")
-    for scope, place in zip(_SCOPES, (0, -1, -1), strict=True):
-        matching = [grant for grant in _REFUSED if any(scope(each).lower() in text for each in grant.permissions)]
-        if matching:
-            return matching[place]
-    return DEPLOYER[0]

@@ -18,7 +18,7 @@ import pytest
 from tests import vertex_models  # noqa: F401 - routes
 from tests.guide import GCLOUD, PAGES
 from tests.https import STORAGE, answered_by
-from tests.pipeline.vertex import test_images
+from tests.pipeline import test_images_command as test_images
 from tests.test_images import BUILD
 from tests.test_serving_image import GUIDE, STAGES
 from tests.vertex import IMAGES, LOCATION, PARENT, PROJECT, SERVICE_ACCOUNT, ApiError, operation, route
@@ -130,7 +130,7 @@ def program(environment, prod, clone):
     lines = (
         "import pathlib, sys",
         "from pipeline.graph import environment",
-        "from pipeline.vertex import images",
+        "from pipeline.commands import images",
         "from pipeline.__main__ import run",
         f"images.ROOT = pathlib.Path({str(clone)!r})",
         "environment.CONFIGS = images.ROOT / 'configs'",

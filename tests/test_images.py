@@ -16,8 +16,7 @@ import yaml
 from packaging.specifiers import SpecifierSet
 
 from pipeline.__main__ import parse
-from pipeline.graph.environment import Environment, load_environment
-from pipeline.vertex.images import KINDS
+from pipeline.graph.environment import IMAGE_KINDS, Environment, load_environment
 from tests.images import DOCKERFILE, SEARCH_PATHS, environment_of, stages
 from trainer.accelerators import ACCELERATORS
 
@@ -182,7 +181,7 @@ def steps(prefix):
 
 
 def test_images_are_named_as_an_environment_names_them():
-    known = {"target": "vertex", "project": "p", "location": "l", "bucket": "gs://b"}
+    known = {"target": "vertex", "project": "p", "location": "us-central1", "bucket": "gs://b"}
     there = {"image_repository": "l-docker.pkg.dev/p/r", "image_tag": "v1"}
     environment = Environment("prod", **known, **there)
     values = {"${_IMAGE_REPOSITORY}": there["image_repository"], "${_TAG}": there["image_tag"], "${_COMMIT}": "c"}
@@ -190,7 +189,7 @@ def test_images_are_named_as_an_environment_names_them():
     def filled(text):
         return re.sub(r"\$\{\w+\}", lambda found: values[found[0]], text)
 
-    images = {kind: environment.image_of(kind) for kind in KINDS}
+    images = {kind: environment.image_of(kind) for kind in IMAGE_KINDS}
     assert list(map(filled, BUILD["images"])) == list(images.values())
     for kind, image in images.items():
         repository = image.removesuffix(":v1")

@@ -96,7 +96,7 @@ def test_output_is_an_environment_that_the_pipeline_takes(environment):
     assert environment.service_account == f"msinet-pipeline@{PROJECT}.iam.gserviceaccount.com"
     assert environment.image == f"us-central1-docker.pkg.dev/{PROJECT}/msinet/msinet-cpu:v1"
     assert environment.image_repository == filled(blocks("output")["image_repository"]["value"])
-    template.check_repository(environment.template_repository)
+    assert re.fullmatch(template.REPOSITORY, environment.template_repository)
     validate(environment.parameters)
 
 

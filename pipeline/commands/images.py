@@ -7,21 +7,36 @@ account that deploys, and shows the build's log until its end.
 
 import argparse
 import os
+import pathlib
 import shlex
+import shutil
+import subprocess
 from collections.abc import Sequence
 
 from pipeline.commands.flags import add_environment
-from pipeline.graph.environment import load_environment
-from pipeline.vertex import images
+from pipeline.graph import environment as environments
+from pipeline.graph.environment import IMAGE_KINDS, Environment, load_environment
+from trainer.errors import UserError, check, check_choice
 
 HELP = "build the images on Cloud Build and publish the template"
+ROOT = pathlib.Path(__file__).parents[2]
+BUILD = "images/cloudbuild.yaml"
+MACHINES = {"e2-standard-2": 0.006, "e2-highcpu-8": 0.016, "e2-highcpu-32": 0.064}
+"""Machine of a build -> USD a minute (cloud.google.com/build/pricing, November 2026).
+
+The first is Cloud Build's default. A new project may be refused the others: its quota can be 5 CPUs in a region
+(cloud.google.com/build/quotas).
+"""
+DEFAULT_MACHINE = next(iter(MACHINES))
+MINUTES = 40
+"""Time of a build on the default machine; an estimate, from 5 minutes for the image for CPUs on two cores."""
+REGIONS = "us-central1, us-west2, europe-west1, asia-east1, australia-southeast1 or southamerica-east1"
+"""Where every project may build (cloud.google.com/build/docs/locations)."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_environment(parser)
-    parser.add_argument(
-        "--machine", default=images.DEFAULT_MACHINE, help=f"machine of the build: {', '.join(images.MACHINES)}"
-    )
+    parser.add_argument("--machine", default=DEFAULT_MACHINE, help=f"machine of the build: {', '.join(MACHINES)}")
     parser.add_argument("--region", default="", help="region of the build; that of the environment if empty")
     parser.add_argument("--replace", action="store_true", help="build a tag again that exists already")
     parser.add_argument("--dry-run", action="store_true", help="show the command of gcloud, and build nothing")
@@ -29,16 +44,110 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     environment = load_environment(parsed.env)
-    images.check_buildable(environment, parsed.machine)
-    commit = images.commit_of(environment)
-    command = images.command(environment, commit, parsed.machine, parsed.region)
+    environment.require_target("vertex")
+    check_choice("machine", parsed.machine, MACHINES)
+    check_buildable(environment)
+    commit = commit_of_images()
+    command = build_command(environment, commit, parsed.machine, parsed.region)
     if not (parsed.replace or parsed.dry_run):
-        images.check_tag(environment)
-    print(images.announcement(environment, commit, parsed.machine), flush=True)
+        check_tag(environment)
+    names = ", ".join(environment.image_of(kind).rpartition("/")[2] for kind in IMAGE_KINDS)
+    print(
+        f"Builds {names} of commit {commit} in {environment.image_repository},\n"
+        f"then publishes the template {environment.image_tag} in {environment.template_repository}.\n"
+        f"On a machine {parsed.machine} this takes up to {MINUTES} minutes and costs up to "
+        f"{MINUTES * MACHINES[parsed.machine]:.2f} USD.\n"
+        f"If Cloud Build refuses the region: --region with {REGIONS}.",
+        flush=True,
+    )
     if parsed.dry_run:
         print(shlex.join(command))
         return 0
     print("The log follows; Ctrl-C cancels the build.", flush=True)
-    os.chdir(images.ROOT)
+    os.chdir(ROOT)
     # In place of this process, so that Ctrl-C reaches gcloud alone, which then cancels the build.
     return os.execvp(command[0], command)
+
+
+def check_buildable(environment: Environment) -> None:
+    """Raise `UserError` if the build would not find the environment, or the repository of templates."""
+    check(
+        bool(environment.template_repository),
+        "template_repository is empty; add it to the TOML file of the environment",
+    )
+    path = environments.CONFIGS / f"{environment.name}.toml"
+    check(
+        path.is_file() and load_environment(environment.name) == environment,
+        f"the build reads the environment from the source that it is sent; move it to {path}",
+    )
+
+
+def commit_of_images() -> str:
+    """The commit that the images carry. Raises `UserError` if one of their files has changes not committed.
+
+    Environments (configs/) are left out: they name the images, and say nothing about what is in them.
+    """
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    paths = ["images", *(line[1:] for line in lines if line.startswith("!"))]
+    status = _git("status", "--porcelain", "--untracked-files=all", "--", *paths).splitlines()
+    changed = [line[3:] for line in status if not line[3:].startswith("configs/")]
+    check(
+        not changed,
+        f"not committed: {', '.join(changed)}; commit first, since the images and each model that they train "
+        "carry the commit",
+    )
+    return _git("rev-parse", "--short=12", "HEAD").strip()
+
+
+def _git(*arguments: str) -> str:
+    try:
+        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UserError(f"{error}; run this in a clone of the repository") from None
+
+
+def check_tag(environment: Environment) -> None:
+    """Raise `UserError` if there is an image with this tag, or no gcloud to ask."""
+    check(
+        shutil.which("gcloud") is not None,
+        "there is no gcloud on the PATH; install the Google Cloud CLI: https://cloud.google.com/sdk/docs/install",
+    )
+    image, _, tag = environment.image.rpartition(":")
+    # `images describe` would need rights that no build needs.
+    command = ["gcloud", "artifacts", "docker", "tags", "list", image, "--format=value(tag.basename())", "--quiet"]
+    listed = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    # It fails if there is no image yet. Whatever else is wrong, the build will say.
+    check(
+        tag not in listed.stdout.split(),
+        f"{environment.image} exists, and runs and schedules may use it; set image_tag in "
+        f"configs/{environment.name}.toml to a new name, or build this tag again with --replace",
+    )
+
+
+def build_command(environment: Environment, commit: str, machine: str, region: str) -> list[str]:
+    """The command line of gcloud that builds the images and publishes the template.
+
+    The log goes to the environment's bucket: the released gcloud shows logs on Cloud Storage alone
+    (googlecloudsdk/api_lib/cloudbuild/logs.py of the Google Cloud CLI 528), and that needs no right to read the
+    project's logs.
+    """
+    substitutions = {
+        "_ENV": environment.name,
+        "_IMAGE_REPOSITORY": environment.image_repository,
+        "_TAG": environment.image_tag,
+        "_COMMIT": commit,
+    }
+    builds = f"{environment.bucket}/builds"
+    account = f"projects/{environment.project}/serviceAccounts/{environment.build_service_account}"
+    options = {
+        "project": environment.project,
+        "region": region or environment.location,
+        "config": BUILD,
+        "gcs-source-staging-dir": builds,
+        "gcs-log-dir": f"{builds}/logs",
+        "substitutions": ",".join(f"{name}={value}" for name, value in substitutions.items()),
+        # gcloud has no name for the default.
+        "machine-type": "" if machine == DEFAULT_MACHINE else machine,
+        "service-account": account if environment.build_service_account else "",
+    }
+    return ["gcloud", "builds", "submit", ".", *(f"--{name}={value}" for name, value in options.items() if value)]

@@ -47,6 +47,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     from rich.console import Console
     from rich.markdown import Markdown
 
+    plan.check_region(parsed.location)
     console = Console()
     training, fetched = settings(TrainConfig, parsed), settings(FetchConfig, parsed)
     data = plan.data_size(fetched)
@@ -71,17 +72,11 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     if any(entry.has_other_prices for entry in plans.values()):
         notes.append(f"~ marks prices of {accelerators.PRICE_REGION}; those of {parsed.location} differ.")
     console.print(*notes, style="dim")
-    if unknown := _unknown_location(parsed.location):
-        print(unknown, file=sys.stderr)
+    known = plan.known_regions()
+    if parsed.location and parsed.location not in known:
+        near = nearest(parsed.location, known)
+        print(f"warning: no accelerator in {parsed.location}; check that it is a region{near}", file=sys.stderr)
     return 0
-
-
-def _unknown_location(location: str) -> str:
-    """A warning about a region that has no accelerator at all: there is no list of the others."""
-    known = {region for row in accelerators.ACCELERATORS.values() for region in row.chip.regions}
-    if not location or location in known:
-        return ""
-    return f"warning: no accelerator is offered in {location}; check that it is a region{nearest(location, known)}"
 
 
 def _print_whole(table: Any, console: Any) -> None:

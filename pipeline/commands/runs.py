@@ -11,7 +11,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.commands.flags import add_environment
 from pipeline.graph.environment import PIPELINE_NAME, load_environment
-from pipeline.vertex import checks, runs
+from pipeline.vertex import runs
 from trainer.errors import check
 
 HELP = "list, show or cancel runs on Vertex AI"
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     environment = load_environment(parsed.env)
-    checks.check_environment(environment)
+    environment.require_target("vertex")
     if parsed.action == "list":
         check(parsed.limit >= 1, f"limit is {parsed.limit}; it must be at least 1")
         for job in runs.latest(environment, PIPELINE_NAME, parsed.limit):

@@ -15,7 +15,7 @@ from typing import Any
 from pipeline import cloud
 from pipeline.commands.flags import add_environment, add_parameters, add_template, passed_parameters
 from pipeline.graph.environment import load_environment
-from pipeline.vertex import checks, runs, schedule, submit
+from pipeline.vertex import runs, schedule, submit
 from trainer.cli import Parser
 from trainer.errors import check
 
@@ -49,7 +49,7 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     changes = parsed.action in ("create", "replace")
     check(changes or not passed, f"{parsed.action} takes no parameters; see `python -m pipeline schedule --help`")
     environment = load_environment(parsed.env)
-    checks.check_environment(environment)
+    environment.require_target("vertex")
     if parsed.action == "list":
         for entry in schedule.listed(environment):
             print(_line(entry))

@@ -53,8 +53,6 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     print(f"Checking bucket {environment.bucket}, images and quota ...", file=sys.stderr, flush=True)
     with cloud.advised(f"`python -m pipeline doctor --env {parsed.env}` says what else a run needs"):
         submit.refuse_missing(submission)
-        for line in submit.notes(submission):
-            print(line)
         submit.send(submission)
     print(f"Run:     {submission.run}")
     print(f"Console: {cloud.run_link(environment, submission.run)}", flush=True)

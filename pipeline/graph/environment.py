@@ -16,7 +16,7 @@ from typing import Any
 from components import IMAGE
 from pipeline.cloud import check_endpoint
 from pipeline.graph.parameters import FINETUNE, PARAMETERS, STEPS, Value, convert
-from pipeline.plan.plan import check_outside_pod
+from pipeline.plan.plan import check_outside_pod, check_region
 from pipeline.registry.address import VERTEX
 from pipeline.registry.versions import OWNER
 from trainer.config import SAMPLE, TrainConfig
@@ -24,6 +24,7 @@ from trainer.errors import UserError, check, check_choice, look_up, nearest
 from trainer.recipes import PAPER, RECIPES
 
 PIPELINE_NAME = "msinet"
+IMAGE_KINDS = ("cpu", "gpu", "tpu", "serving")
 CONFIGS = pathlib.Path(__file__).parents[2] / "configs"
 SAMPLE_FILE = str(CONFIGS / f"{SAMPLE}.toml")
 GUIDE = "docs/vertex.md, step 3"
@@ -93,6 +94,7 @@ class Environment:
         for name in REQUIRED_KEYS[self.target]:
             check(bool(getattr(self, name)), f"{name} is empty; target {self.target} needs it")
         object.__setattr__(self, "bucket", self.bucket.rstrip("/"))
+        check_region(self.location)  # part of the address of the API, to which a token is sent
         self._check_bucket()
         check_endpoint(self.endpoint)
         self._check_notify()

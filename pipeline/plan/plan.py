@@ -5,6 +5,7 @@ A step that does not fit raises `UserError` with the numbers and the remedy, bef
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +13,7 @@ from pipeline.plan.settings import MAX_FLEX_START_HOURS, AcceleratorConfig
 from trainer import accelerators, datasets
 from trainer.accelerators import FLEX_START, Accelerator
 from trainer.config import SAMPLE, FetchConfig, TrainConfig, parse_image_size, wrong_image_size
-from trainer.errors import UserError, check
+from trainer.errors import UserError, check, nearest
 from trainer.text import format_duration
 
 ASSUMED_COUNTS = (800, 200)
@@ -227,6 +228,19 @@ def check_location(row: Accelerator, location: str) -> None:
         not location or not regions or location in regions,
         f"{row.name} is not available for training in {location}; it is in {', '.join(regions)}",
     )
+
+
+def check_region(location: str) -> None:
+    """Raise `UserError` unless `location` is empty or has the form of a region."""
+    check(
+        not location or re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", location) is not None,
+        f"location is {location!r}; write a region, such as us-central1{nearest(location, known_regions())}",
+    )
+
+
+def known_regions() -> set[str]:
+    """The regions with an accelerator; there is no table of all others."""
+    return {region for row in accelerators.ACCELERATORS.values() for region in row.chip.regions}
 
 
 def resolve_precision(row: Accelerator, precision: str) -> str:

@@ -1,8 +1,7 @@
 """Checks before anything is sent to Vertex AI.
 
-The environment must be complete and consistent, and each training step must fit its machines. Google's REST APIs
-say which APIs, buckets, data, images and quota a run lacks: many questions are asked at the same time, and none of
-them changes anything.
+Each training step must fit its machines. Google's REST APIs say which APIs, buckets, data, images and quota a run
+lacks: many questions are asked at the same time, and none of them changes anything.
 """
 
 import dataclasses
@@ -18,36 +17,12 @@ from pipeline import cloud
 from pipeline.graph.environment import Environment
 from pipeline.graph.parameters import FINETUNE, Value, settings_of, steps_of
 from pipeline.plan.plan import TrainingPlan, data_size, make_plan, timeout_of
-from pipeline.plan.settings import LABEL, AcceleratorConfig, JobConfig
+from pipeline.plan.settings import AcceleratorConfig, JobConfig
 from trainer import storage
 from trainer.config import FetchConfig, TrainConfig, with_recipe
-from trainer.errors import UserError, check
+from trainer.errors import UserError
 from trainer.storage import is_archive
 
-REGION = r"[a-z]+-[a-z]+[0-9]+"
-TAG = r"[\w][\w.-]{0,127}"
-REPOSITORY = r"[a-z0-9.:-]+(/[a-z0-9._-]+)+"
-FORMS = {
-    "project": (r"[a-z][a-z0-9.:-]*[a-z0-9]", "a project's id, such as my-project"),
-    "location": (REGION, "a region, such as us-central1"),
-    "service_account": (r"[^@\s]+@[^@\s]+", "an e-mail address"),
-    "build_service_account": (r"[^@\s]+@[^@\s]+", "an e-mail address"),
-    "network": (r"projects/\d+/global/networks/[^/\s]+", "projects/NUMBER/global/networks/NAME"),
-    "image_repository": (REPOSITORY, "LOCATION-docker.pkg.dev/PROJECT/REPOSITORY"),
-    "image_tag": (TAG, "a tag of the images, such as latest or v1.2"),
-}
-"""Key of an environment for Vertex AI -> pattern of its value if not empty, and how to write it."""
-CONTINENTS = {"US": "us-", "EU": "europe-", "ASIA": "asia-"}
-"""Multi-region of Cloud Storage -> prefix of the names of its regions."""
-DUAL_REGIONS = {
-    "ASIA1": ("asia-northeast1", "asia-northeast2"),
-    "EUR4": ("europe-north1", "europe-west4"),
-    "EUR5": ("europe-west1", "europe-west2"),
-    "EUR7": ("europe-west2", "europe-west3"),
-    "EUR8": ("europe-west3", "europe-west6"),
-    "NAM4": ("us-central1", "us-east1"),
-}
-"""Predefined dual-regions (Cloud Storage: Bucket locations); buckets in other dual-regions list their regions."""
 OK, MISSING, UNKNOWN = "✓", "✗", "?"
 TIMEOUT_S = 15.0
 """Time limit for the connection and for each pause of a reply; twice that for the whole request."""
@@ -65,23 +40,6 @@ LISTED = 100
 VERTEX = "aiplatform.googleapis.com"
 METRIC = "custom_model_training_"
 """Prefix of the names of the quotas of training, after the service and a slash."""
-
-
-def check_environment(environment: Environment) -> None:
-    """Raise `UserError` unless the environment is for Vertex AI, with well-formed values."""
-    environment.require_target("vertex")
-    for name, (form, title) in FORMS.items():
-        value = getattr(environment, name)
-        check(
-            not value or bool(re.fullmatch(form, value)),
-            f"{name} of environment {environment.name} is {value!r}; write {title}",
-        )
-    for key, value in environment.labels.items():
-        check(
-            key[:1].isalpha() and bool(LABEL.fullmatch(key) and LABEL.fullmatch(value)),
-            f"labels of environment {environment.name} have {key!r} = {value!r}; keys and values are at most 63 "
-            "lower-case letters, digits, _ and -, and a key begins with a letter",
-        )
 
 
 def plans(environment: Environment, values: Mapping[str, Value]) -> dict[str, TrainingPlan]:
@@ -127,12 +85,11 @@ class UnansweredError(Exception):
 
     Attributes:
         status: HTTP status of the reply; 0 if there was none.
-        remedy: The command that turns the API on, if it is off.
     """
 
-    def __init__(self, status: int, reason: str, remedy: str = "") -> None:
+    def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
-        self.status, self.remedy = status, remedy
+        self.status = status
 
 
 class Api:
@@ -169,11 +126,6 @@ class Api:
         if reply.ok:
             return answer
         message = str(answer.get("error", {}).get("message", reply.reason))
-        if api := cloud.disabled_api(message):
-            command = f"gcloud services enable {api} --project={self.environment.project}"
-            raise UnansweredError(
-                reply.status_code, f"the API {api} is off, or was turned on only minutes ago", command
-            )
         raise UnansweredError(reply.status_code, cloud.explain_status(reply.status_code, message))
 
 
@@ -188,7 +140,7 @@ def _answer(question: Question) -> Finding:
     try:
         return asked()
     except UnansweredError as error:
-        return Finding(UNKNOWN, f"{subject}: {error}", error.remedy)
+        return Finding(UNKNOWN, f"{subject}: {error}")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         return Finding(UNKNOWN, f"{subject}: the reply is not as Google documents it ({cloud.brief(error)})")
 
@@ -221,24 +173,15 @@ def check_bucket(api: Api, name: str, is_written: bool) -> Finding:
     if found is None:
         command = f"gcloud storage buckets create gs://{name} --location={location} --project={project}"
         return Finding(MISSING, f"bucket gs://{name} does not exist", f"{command} --uniform-bucket-level-access")
-    place = str(found["location"])
-    regions = found.get("customPlacementConfig", {}).get("dataLocations", ())
-    text = f"bucket gs://{name} is in {place.lower()}"
-    if not is_written or bucket_fits(place, regions, location):
-        return Finding(OK, text)
+    place = str(found["location"]).lower()
+    # Larger places, such as us, eu and nam4, have several regions.
+    fits = not is_written or place == location or re.fullmatch(r"[a-z]+-[a-z]+[0-9]+", place) is None
     remedy = f"set bucket to one in {location}, or location to the bucket's region"
-    return Finding(MISSING, f"{text}, but runs are in {location}", remedy)
-
-
-def bucket_fits(place: str, regions: Iterable[str], location: str) -> bool:
-    """Whether a bucket stores its data in the region `location`.
-
-    `place` is the bucket's region, dual-region or multi-region; `regions` are those that the bucket itself lists.
-    """
-    place = place.upper()
-    if place in CONTINENTS and not regions:
-        return location.startswith(CONTINENTS[place])
-    return location in {*map(str.lower, regions), *DUAL_REGIONS.get(place, ()), place.lower()}
+    return (
+        Finding(OK, f"bucket gs://{name} is in {place}")
+        if fits
+        else Finding(MISSING, f"bucket gs://{name} is in {place}, but runs are in {location}", remedy)
+    )
 
 
 def check_source(api: Api, parameter: str, address: str) -> Finding:

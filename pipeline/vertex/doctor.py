@@ -18,13 +18,13 @@ from typing import Any
 from pipeline import cloud, grants
 from pipeline.grants import Grant
 from pipeline.graph import parameters
-from pipeline.graph.environment import Environment, layered
+from pipeline.graph.environment import IMAGE_KINDS, Environment, layered
 from pipeline.graph.parameters import PARAMETERS, Value
 from pipeline.plan import step as steps
 from pipeline.plan.plan import TrainingPlan
 from pipeline.registry.address import VERTEX, Address
 from pipeline.registry.versions import OWNER
-from pipeline.vertex import checks, images, submit
+from pipeline.vertex import checks, submit
 from pipeline.vertex.checks import MISSING, OK, UNKNOWN, Api, Finding, Question, UnansweredError, ask
 from trainer import accelerators, datasets, storage
 from trainer.config import FetchConfig
@@ -36,10 +36,6 @@ DEFAULT_ACCOUNT = "{}-compute@developer.gserviceaccount.com"
 """Account of a run that names none, by the number of the project (Vertex AI: "Use a custom service account")."""
 SOMEBODY = "user:YOUR_ADDRESS"
 """Stands for the caller in commands if their address is unknown."""
-AGENT = "serviceAccount:service-{}@gcp-sa-aiplatform.iam.gserviceaccount.com"
-"""Vertex AI's own account in the project of a number (its page "Access control with IAM", "Service agents")."""
-READER = Grant("roles/storage.objectViewer", grants.BUCKET, ("storage.objects.get",))
-"""The role that Vertex AI's own account needs on a bucket of another project."""
 KINDS = {
     "project": ("cloudresourcemanager", "POST", "v3/projects/{name}", "projects {bind} {name}"),
     "bucket": ("storage", "GET", "storage/v1/b/{name}", "storage buckets {bind} gs://{name}"),
@@ -75,16 +71,11 @@ class Case:
     plans: Mapping[str, TrainingPlan]
 
     @property
-    def staging(self) -> str:
-        """The bucket or folder with the versions that Vertex AI reads."""
-        registry = str(self.values["registry"])
-        return (registry.startswith(VERTEX) and Address.at(registry).staging) or self.environment.bucket
-
-    @property
     def written(self) -> list[str]:
         """The buckets that the run writes to."""
-        places = (self.environment.bucket, *map(str, map(self.values.get, ("checkpoint_dir", "registry"))))
-        return _buckets([*places, self.staging])
+        registry = str(self.values["registry"])
+        models = Address.at(registry).staging if registry.startswith(VERTEX) else registry
+        return _buckets([self.environment.bucket, str(self.values["checkpoint_dir"]), models])
 
     @property
     def sources(self) -> list[tuple[str, str]]:
@@ -108,7 +99,7 @@ def make_case(environment: Environment, passed: Mapping[str, Value]) -> tuple[Ca
 
     Raises `UserError` if the environment is not for Vertex AI, or not valid.
     """
-    checks.check_environment(environment)
+    environment.require_target("vertex")
     defaults = {name: parameter.default for name, parameter in PARAMETERS.items()}
     values = layered(defaults, environment.derived, environment.parameters, passed)
     plans: dict[str, TrainingPlan] = {}
@@ -144,11 +135,9 @@ def _places(case: Case, api: Api) -> Iterator[Question]:
     """A question for each bucket, source and image."""
     for bucket in dict.fromkeys((*case.written, *_buckets(address for _, address in case.sources))):
         yield f"bucket gs://{bucket}", partial(checks.check_bucket, api, bucket, bucket in case.written)
-    for bucket in _buckets([case.staging]):
-        yield f"Vertex AI's access to gs://{bucket}", partial(check_service_agent, api, bucket)
     for name, address in case.sources:
         yield f"{name} {address}", partial(checks.check_source, api, name, address)
-    for kind in images.KINDS:
+    for kind in IMAGE_KINDS:
         yield f"image {kind}", partial(checks.check_image, api, case.environment.image_of(kind))
 
 
@@ -239,24 +228,12 @@ def check_grant(account: Account, resource: Resource, grant: Grant) -> Finding:
     try:
         absent = sorted(set(grant.permissions) - account.held(resource, grant))
     except UnansweredError as error:
-        if error.status != 403 or error.remedy:
+        if error.status != 403:
             raise
         return Finding(UNKNOWN, f"{grant.role} on {resource.title}: you may not see it; this grants it", command)
     if absent:
         return Finding(MISSING, f"lacks {', '.join(absent)} on {resource.title}", command)
     return Finding(OK, f"{grant.role} on {resource.title}")
-
-
-def check_service_agent(api: Api, name: str) -> Finding:
-    """Whether Vertex AI itself may read a bucket with registered versions, as it does when a version is uploaded.
-
-    It may in its own project. Without the right in another one a run fails after its trainings.
-    """
-    number = project_number(api)
-    if str(api.get("storage", f"storage/v1/b/{name}")["projectNumber"]) == number:
-        return Finding(OK, f"Vertex AI may read bucket gs://{name}, which is in its project")
-    found = check_grant(Account(api, AGENT.format(number)), Resource("bucket", name), READER)
-    return dataclasses.replace(found, text=f"Vertex AI's service agent {found.text}")
 
 
 def project_number(api: Api) -> str:

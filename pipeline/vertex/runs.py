@@ -1,7 +1,6 @@
 """Runs on Vertex AI: list them, follow one until it ends, cancel one."""
 
 import itertools
-import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,8 +11,6 @@ from pipeline.graph.environment import Environment
 from trainer.errors import check
 from trainer.text import format_duration
 
-RUN_ID = r"[a-z][a-z0-9-]{0,127}"
-"""Form of the id of a run."""
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
 STATUSES = {SUCCEEDED: 0, FAILED: 1, CANCELLED: 2}
 """The final states of a run -> the exit status."""
@@ -21,8 +18,6 @@ INTERRUPTED = 130
 POLL_S = 10.0
 OUTAGE_S = 900.0
 """How long the state of a run that is followed may be out of reach."""
-SEARCHED = 100
-"""Latest runs among which `active` looks: one page of the API."""
 LISTED = ("name", "state", "display_name", "create_time", "end_time", "schedule_name")
 RUN = -1
 """Stands for the run itself among the ids of its tasks."""
@@ -38,16 +33,12 @@ def service_of(environment: Environment) -> Any:
 
 
 def find(environment: Environment, run: str) -> Any:
-    """The run with this id. Raises `UserError` if there is none, or if `run` does not have the form of an id."""
-    check(
-        bool(re.fullmatch(RUN_ID, run)), f"run {run!r} is not a run id; `python -m pipeline runs list` lists them"
-    )
+    """The run with this id. Raises `UserError` if there is none."""
     with cloud.reported_errors():
-        return cloud.retried(lambda: read(service_of(environment), environment, run))
+        return cloud.retried(lambda: _read(service_of(environment), environment, run))
 
 
-def read(service: Any, environment: Environment, run: str) -> Any:
-    """The run with this id, by one request. Raises the API's errors."""
+def _read(service: Any, environment: Environment, run: str) -> Any:
     return service.get_pipeline_job(name=name_of(environment, run), timeout=cloud.TIMEOUT_S)
 
 
@@ -59,11 +50,6 @@ def name_of(environment: Environment, run: str) -> str:
 def latest(environment: Environment, pipeline: str, limit: int) -> list[Any]:
     """The latest runs of a pipeline, newest first, with only the fields `LISTED`."""
     return _list(environment, f'pipeline_name="{pipeline}"', limit)
-
-
-def active(environment: Environment, pipeline: str) -> list[Any]:
-    """The runs among the `SEARCHED` latest ones of a pipeline that have not ended, newest first."""
-    return [run for run in latest(environment, pipeline, SEARCHED) if state_of(run) not in STATUSES]
 
 
 def of_schedule(environment: Environment, schedule: str, limit: int = 5) -> list[Any]:
@@ -121,7 +107,7 @@ def follow(
     try:
         while True:
             with cloud.reported_errors(f"run {run} continues, see {cloud.run_link(environment, run)}"):
-                job = cloud.retried(lambda: read(service, environment, run), retry_s=OUTAGE_S)
+                job = cloud.retried(lambda: _read(service, environment, run), retry_s=OUTAGE_S)
             for line in changes(job, titles, states):
                 say(line)
             if (state := state_of(job)) in STATUSES:

@@ -1,7 +1,7 @@
 """Schedules of runs on Vertex AI. What can be checked here is checked before the first request.
 
-Vertex AI checks the times and computes the next one. Its API takes no id for a schedule, so a request to create
-one must not arrive twice: it is repeated only if Vertex AI refused it with 429.
+Vertex AI checks the times and computes the next one. Its API takes no id for a schedule, so no request that makes
+or changes one is repeated.
 """
 
 import dataclasses
@@ -9,7 +9,7 @@ import datetime
 import json
 import re
 import zoneinfo
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pipeline import cloud
@@ -19,9 +19,7 @@ from pipeline.vertex import runs
 from pipeline.vertex.submit import Planned, compose
 from trainer.errors import UserError, check, nearest
 
-ACTIVE, PAUSED, DELETED = "active", "paused", ""
-ACTIONS = {"pause": PAUSED, "resume": ACTIVE, "delete": DELETED}
-"""A change of a schedule -> the state that it leads to."""
+ACTIVE, PAUSED = "active", "paused"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Timing:
 def timing(expression: str, zone: str, start: str = "", end: str = "") -> Timing:
     """A timing from texts; `start` and `end` are ISO dates or times, in `zone` unless they name another offset.
 
-    Raises `UserError` if the zone is unknown, or a time is malformed or over.
+    Raises `UserError` if the zone is unknown, or a time is malformed.
     """
     place = time_zone(zone)
     return Timing(" ".join(expression.split()), zone, _moment("start", start, place), _moment("end", end, place))
@@ -65,12 +63,7 @@ def _moment(name: str, text: str, place: zoneinfo.ZoneInfo) -> datetime.datetime
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
         raise UserError(f"{name} is {text!r}; write a date or a time as 2026-03-01 or 2026-03-01T12:00") from None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=place)
-    check(
-        moment > datetime.datetime.now(datetime.UTC),
-        f"{name} is {moment}, which is in the past; use a later time",
-    )
-    return moment
+    return moment if moment.tzinfo else moment.replace(tzinfo=place)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,8 +173,8 @@ def create(plan: SchedulePlan) -> Any:
     return _create(plan)
 
 
-def replace(plan: SchedulePlan, old: Any, say: Callable[[str], None] = print) -> Any:
-    """Create a new schedule, then delete `old`; returns the new one.
+def replace(plan: SchedulePlan, old: Any) -> Any:
+    """Create a new schedule, then delete `old`, whose runs continue; returns the new one.
 
     `old` stays if the new one is refused. The new one is paused if `old` was.
     """
@@ -196,42 +189,24 @@ def replace(plan: SchedulePlan, old: Any, say: Callable[[str], None] = print) ->
             f"both the new schedule {id_of(new)} and the old one {id_of(old)} exist ({error}); delete one with "
             f"`python -m pipeline schedule delete --env {plan.environment.name} --name {id_of(old)}`"
         ) from None
-    for job in runs.of_schedule(plan.environment, old.name):
-        if runs.state_of(job) not in runs.STATUSES:
-            run = job.name.rpartition("/")[2]
-            cancel = runs.command(plan.environment, "cancel", run)
-            say(f"Run {run} of the old schedule continues: `{cancel}` cancels it")
     return new
 
 
 def _create(plan: SchedulePlan) -> Any:
-    from google.api_core.exceptions import TooManyRequests
     from google.cloud.aiplatform_v1 import CreateScheduleRequest
 
     request = CreateScheduleRequest.from_json(json.dumps(plan.request))
-    service = service_of(plan.environment)
-    with cloud.reported_errors():
-        try:
-            return cloud.retried(
-                lambda: service.create_schedule(request, timeout=cloud.TIMEOUT_S), errors=(TooManyRequests,)
-            )
-        except cloud.uncertain() as error:
-            raise UserError(
-                f"{cloud.explain(error)}. The schedule may still appear: look with `python -m pipeline schedule "
-                f"list --env {plan.environment.name}` before you create it again"
-            ) from None
+    with cloud.reported_errors(f"schedule {plan.name!r}"):
+        return service_of(plan.environment).create_schedule(request, timeout=cloud.TIMEOUT_S)
 
 
 def change(environment: Environment, schedule: Any, action: str) -> None:
-    """Pause, resume or delete a schedule, as one of `ACTIONS`; do nothing if that is done already.
+    """Pause, resume or delete a schedule; runs that it has started continue.
 
-    Runs that it has started continue. A schedule that is resumed does not make up for missed runs.
+    A schedule that is resumed does not make up for missed runs.
     """
     service = service_of(environment)
-
-    def attempt() -> None:
-        if _state(environment, schedule) == ACTIONS[action]:
-            return
+    with cloud.reported_errors(f"schedule {schedule.display_name!r}"):
         if action == "pause":
             service.pause_schedule(name=schedule.name, timeout=cloud.TIMEOUT_S)
         elif action == "resume":
@@ -239,15 +214,3 @@ def change(environment: Environment, schedule: Any, action: str) -> None:
             service.resume_schedule(request=request, timeout=cloud.TIMEOUT_S)
         else:
             service.delete_schedule(name=schedule.name, timeout=cloud.TIMEOUT_S).result(cloud.TIMEOUT_S)
-
-    with cloud.reported_errors(f"schedule {schedule.display_name!r}"):
-        cloud.retried(attempt)
-
-
-def _state(environment: Environment, schedule: Any) -> str:
-    from google.api_core.exceptions import NotFound
-
-    try:
-        return runs.state_of(service_of(environment).get_schedule(name=schedule.name, timeout=cloud.TIMEOUT_S))
-    except NotFound:
-        return DELETED

@@ -1,13 +1,11 @@
 """Starts runs of the pipeline on Vertex AI. Everything that can be checked is checked before the first request.
 
-The id of a run is generated here, before the first attempt. A repeated request has the same id, so it never starts
-a second run.
+The id of a run is in the request, so a repeated request never starts a second run.
 """
 
 import dataclasses
 import datetime
 import json
-import re
 import secrets
 from collections.abc import Mapping
 from functools import partial
@@ -27,7 +25,7 @@ from pipeline.vertex.template import Template
 from trainer import recipes, storage
 from trainer.artifacts import REGISTRY
 from trainer.downloads.servers import addresses_in
-from trainer.errors import UserError, check, check_choice
+from trainer.errors import check, check_choice
 from trainer.models import author
 from trainer.text import format_duration
 
@@ -50,8 +48,6 @@ class Submission(Planned):
     """A run to start, with its id."""
 
     run: str
-    is_new_id: bool
-    """Whether the id was generated here, so that no other run can have it."""
 
     @property
     def request(self) -> dict[str, Any]:
@@ -76,22 +72,19 @@ def prepare(
         caching: One of `template.CACHING`.
         run: Id of the run; generated if empty.
 
-    Raises `UserError` for anything that the template, the trainer or Vertex AI would refuse.
+    Raises `UserError` for parameters that the pipeline or the trainer would refuse.
     """
-    check(
-        not run or bool(re.fullmatch(runs.RUN_ID, run)), f"job id is {run!r}; use lower-case letters, digits and -"
-    )
     job = compose(environment, passed, source, caching)
     name, now = job["pipelineSpec"]["pipelineInfo"]["name"], datetime.datetime.now(datetime.UTC)
     new_id = f"{name}-{now:%Y%m%d%H%M%S}-{secrets.token_hex(2)}"
-    return Submission(environment, job, run or new_id, is_new_id=not run)
+    return Submission(environment, job, run or new_id)
 
 
 def compose(
     environment: Environment, passed: Mapping[str, Value], source: str = "", caching: str = "as-compiled"
 ) -> dict[str, Any]:
     """The API's PipelineJob for a run, as JSON; arguments and errors as for `prepare`."""
-    checks.check_environment(environment)
+    environment.require_target("vertex")
     check_choice("caching", caching, template.CACHING)
     chosen = template.load(environment, source).cached(caching)
     derived = {name: value for name, value in environment.derived.items() if name in chosen.parameters}
@@ -100,7 +93,7 @@ def compose(
         given = layered(derived, environment.parameters, passed)
         # A template of the environment has its parameters as defaults, also those that a recipe replaced.
         values = {**{name: DEFAULTS[name] for name in environment.parameters}, **given}
-    chosen.check_values(values)
+    chosen.check_names(values)
     if is_ours:
         _check_ours(environment, chosen, values, given)
     job = {
@@ -213,59 +206,24 @@ def refuse_missing(planned: Planned) -> None:
         check(finding.state != MISSING, f"{finding.text}: {finding.remedy}")
 
 
-def notes(submission: Submission) -> list[str]:
-    """A line for each other run of the pipeline that has not ended, and what that means for this run."""
-    environment, name = submission.environment, submission.job["pipelineSpec"]["pipelineInfo"]["name"]
-    states = {run.name.rpartition("/")[2]: runs.state_of(run) for run in runs.active(environment, name)}
-    lines = [
-        f"Run {run} of this pipeline is {state}: {cloud.run_link(environment, run)}"
-        for run, state in states.items()
-        if run != submission.run
-    ]
-    if lines and name == PIPELINE_NAME:
-        lines.append(
-            "With the same parameters and data, the new run would train in the same folder: its training fails if "
-            f"theirs is still writing there. `{runs.command(environment, 'cancel', 'RUN')}` cancels a run"
-        )
-    return lines
-
-
 def send(submission: Submission) -> None:
-    """Start the run. Raises `UserError` if Vertex AI refuses it, or if it is unknown whether it has started."""
+    """Start the run. Raises `UserError` if Vertex AI refuses it or cannot be reached."""
     from google.api_core.exceptions import Conflict
     from google.cloud.aiplatform_v1 import CreatePipelineJobRequest
 
     environment, run = submission.environment, submission.run
     request = CreatePipelineJobRequest.from_json(json.dumps(submission.request))
-    link = cloud.run_link(environment, run)
     service = runs.service_of(environment)
-    with cloud.reported_errors():
-        if not submission.is_new_id:
-            check(not _exists(environment, run), f"run {run} already exists: {link}")
-        attempts = 0
+    attempts = 0
 
-        def create() -> None:
-            nonlocal attempts
-            attempts += 1
-            service.create_pipeline_job(request, timeout=cloud.TIMEOUT_S)
-
+    def create() -> None:
+        nonlocal attempts
+        attempts += 1
         try:
-            cloud.retried(create)
+            service.create_pipeline_job(request, timeout=cloud.TIMEOUT_S)
         except Conflict:
-            # An attempt whose reply was lost has started it, unless somebody else chose the same --job-id.
-            check(submission.is_new_id or attempts > 1, f"run {run} already exists: {link}")
-        except cloud.uncertain() as error:
-            raise UserError(
-                f"{cloud.explain(error)}. It is unknown whether run {run} has started. Look at {link}, or submit "
-                f"again with --job-id {run}, which never starts a second run"
-            ) from None
+            if attempts == 1:  # a run that somebody else has started with this id
+                raise
 
-
-def _exists(environment: Environment, run: str) -> bool:
-    from google.api_core.exceptions import NotFound
-
-    try:
-        cloud.retried(lambda: runs.read(runs.service_of(environment), environment, run))
-    except NotFound:
-        return False
-    return True
+    with cloud.reported_errors(f"run {run}, see {cloud.run_link(environment, run)}"):
+        cloud.retried(create)

@@ -86,12 +86,15 @@ def test_no_column_is_cut(output, columns):
 
 def test_region_without_accelerators_may_be_none(capsys):
     assert main(["plan", "--location", "us-west8"]) == 0
-    warning = (
-        "warning: no accelerator is offered in us-west8; check that it is a region; did you mean 'us-west4'?\n"
-    )
-    assert capsys.readouterr().err == warning
+    assert "did you mean 'us-west4'" in capsys.readouterr().err
+
     assert main(["plan", "--location", "us-west1"]) == 0
     assert not capsys.readouterr().err
+
+
+def test_word_that_is_no_region_is_refused():
+    with pytest.raises(UserError, match=r"'us-west'; .* did you mean 'us-west"):
+        main(["plan", "--location", "us-west"])
 
 
 def test_one_accelerator_shows_its_plan(output):

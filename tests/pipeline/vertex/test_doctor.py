@@ -4,7 +4,6 @@ import dataclasses
 import io
 import json
 import re
-import socket
 import subprocess
 
 import pytest
@@ -15,7 +14,7 @@ from pipeline.__main__ import main
 from pipeline.vertex import doctor
 from pipeline.vertex.checks import MISSING, OK, UNKNOWN, Api
 from tests.guide import GCLOUD
-from tests.vertex import DROP, PROJECT, PROJECT_NUMBER, SERVICE_ACCOUNT, write_config
+from tests.vertex import DROP, PROJECT, SERVICE_ACCOUNT, write_config
 from tests.vertex_project import CALLER, SERVICES, Project, furnish
 from trainer import probe, storage
 from trainer.errors import UserError
@@ -51,7 +50,7 @@ def test_project_that_lacks_nothing(vertex, project):
     assert all(re.search(":testIamPermissions|:getIamPolicy", request.path) for request in vertex.sent("POST"))
 
 
-@pytest.mark.parametrize("grant", grants.DEPLOYER, ids=str)
+@pytest.mark.parametrize("grant", grants.DEPLOYER)
 def test_missing_permission_of_yours_is_named_with_its_role(vertex, project, grant):
     if grant.resource in (grants.TEMPLATES, grants.ITSELF):
         pytest.skip("as of the other repository; asked of service accounts only")
@@ -86,20 +85,6 @@ def test_permissions_on_data_are_the_accounts_alone(vertex, project, values):
     assert finding.remedy == f"{command} --member={ACCOUNT} --role=roles/storage.objectViewer"
     project.bind("b/data", ACCOUNT, "roles/storage.objectViewer")
     assert {finding.state for finding in found(vertex, **values)} == {OK}
-
-
-def test_service_agent_must_read_versions_in_a_bucket_of_another_project(vertex, project):
-    registry = f"vertex://{PROJECT}/us-central1?serving=cpu&staging=gs://models/msinet"
-    project.buckets["models"] = {"location": "us-central1", "objects": [], "projectNumber": "42"}
-    for member in (ACCOUNT, ME):
-        for role in ("roles/storage.bucketViewer", "roles/storage.objectUser"):
-            project.bind("b/models", member, role)
-    finding = only(found(vertex, registry=registry), MISSING)
-    agent = f"serviceAccount:service-{PROJECT_NUMBER}@gcp-sa-aiplatform.iam.gserviceaccount.com"
-    assert finding.text.startswith("Vertex AI's service agent lacks storage.objects.get on bucket gs://models")
-    assert finding.remedy.endswith(f"gs://models --member={agent} --role=roles/storage.objectViewer")
-    project.bind("b/models", agent, "roles/storage.objectViewer")
-    assert {finding.state for finding in found(vertex, registry=registry)} == {OK}
 
 
 def test_permissions_that_may_not_be_seen_are_unknown_with_the_command_that_grants_them(vertex, project):
@@ -264,19 +249,9 @@ def test_strange_answers_are_never_a_traceback(vertex, project, monkeypatch, ans
     assert found(vertex)
 
 
-def test_no_network_is_said_with_each_thing(vertex, project):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        vertex.environment = dataclasses.replace(vertex.environment, endpoint=url)
-        findings = found(vertex)
-    assert any("cannot reach the service" in finding.text for finding in findings)
-    assert {finding.state for finding in findings} == {OK, UNKNOWN}
-
-
 def test_api_that_is_off_is_named_with_the_command_that_turns_it_on(vertex, project):
     project.apis.remove("iam")
-    remedies = {finding.remedy for finding in found(vertex) if finding.state != OK}
+    remedies = {finding.remedy for finding in found(vertex) if finding.state == MISSING}
     assert remedies == {"gcloud services enable iam.googleapis.com --project=proj"}
 
 

@@ -49,13 +49,6 @@ def states(vertex):
     return {number: schedule["state"] for number, schedule in vertex.kept("schedules").items()}
 
 
-def start_run(vertex, run, **fields):
-    """Let the schedule start a run."""
-    job = vertex.kept("schedules")["7000"]["createPipelineJobRequest"]["pipelineJob"]
-    started = {"name": f"{NAMES}/pipelineJobs/{run}", "scheduleName": f"{NAMES}/schedules/7000", **fields}
-    vertex.kept("runs")[run] = {"job": {**job, **started}, "asked": 0, "cancelled": False}
-
-
 # === Create ===
 
 
@@ -136,21 +129,6 @@ def test_bucket_and_quota_are_asked_for_before_anything_is_scheduled(vertex, do,
     assert vertex.kept("schedules") == before
 
 
-@pytest.mark.parametrize("status", [DROP, 503])
-@pytest.mark.parametrize("after", [False, True], ids=["lost-before", "carried-out"])
-def test_request_that_may_have_arrived_is_not_repeated(vertex, do, status, after):
-    vertex.fail(status, method="POST", after=after)
-    with pytest.raises(UserError, match=r"may still appear: .*schedule list --env prod"):
-        do("create", *MONDAYS)
-    assert len(vertex.sent("POST")) == 1
-
-
-def test_too_many_requests_are_waited_for(vertex, do):
-    vertex.fail(429, times=2, method="POST")
-    do("create", *MONDAYS)
-    assert list(states(vertex).values()) == ["ACTIVE"]
-
-
 # === Look ===
 
 
@@ -166,8 +144,10 @@ def test_list_shows_each_with_state_and_times(vertex, do):
 
 def test_show_prints_parameters_labels_and_runs(vertex, do):
     do("create", *MONDAYS, "base_epochs=2")
-    start_run(vertex, "auto-1")
-    start_run(vertex, "auto-2", scheduleName="other")
+    job = vertex.kept("schedules")["7000"]["createPipelineJobRequest"]["pipelineJob"]
+    for run, number in (("auto-1", "7000"), ("auto-2", "other")):
+        started = {"name": f"{NAMES}/pipelineJobs/{run}", "scheduleName": f"{NAMES}/schedules/{number}"}
+        vertex.kept("runs")[run] = {"job": {**job, **started}, "asked": 0, "cancelled": False}
     lines = do("show")
     assert "  base_epochs = 2" in lines
     assert "  label team = vision" in lines
@@ -180,8 +160,6 @@ def test_show_prints_parameters_labels_and_runs(vertex, do):
 def test_pause_and_resume_are_sent_and_reported(vertex, do):
     do("create", *MONDAYS)
     assert do("pause") == ["msinet-prod (7000) is paused"]
-    do("pause")
-    assert len(vertex.sent("POST", ":pause")) == 1
     assert states(vertex) == {"7000": "PAUSED"}
     assert not [line for line in do("show") if line.startswith("Next run")]
     assert do("resume") == ["msinet-prod (7000) is active again"]
@@ -189,16 +167,6 @@ def test_pause_and_resume_are_sent_and_reported(vertex, do):
     (request,) = vertex.sent("POST", ":resume")
     assert request.path.endswith("/schedules/7000:resume")
     assert request.body in ({}, {"catchUp": False})
-
-
-@pytest.mark.parametrize("status", [DROP, 503])
-@pytest.mark.parametrize("after", [False, True], ids=["lost-before", "carried-out"])
-@pytest.mark.parametrize(("verb", "method"), [("pause", "POST"), ("delete", "DELETE")])
-def test_change_survives_transient_failures(vertex, do, verb, method, status, after):
-    do("create", *MONDAYS)
-    vertex.fail(status, method=method, after=after)
-    do(verb)
-    assert states(vertex) == ({"7000": "PAUSED"} if verb == "pause" else {})
 
 
 def test_delete_removes_one(vertex, do):
@@ -211,15 +179,13 @@ def test_delete_removes_one(vertex, do):
 
 def test_replace_deletes_the_old_schedule_after_creating_the_new_one(vertex, do):
     do("create", *MONDAYS, "--end", LATER + "Z")
-    start_run(vertex, "auto-1")
     vertex.requests.clear()
     lines = do("replace", "base_epochs=3")
     changes = [
         (request.method, request.path.rpartition("/")[2]) for request in vertex.requests if request.method != "GET"
     ]
     assert changes == [("POST", "schedules"), ("DELETE", "7000")]
-    assert "`python -m pipeline runs cancel auto-1 --env prod` cancels it" in lines[0]
-    assert lines[1] == "Schedule:  msinet-prod (7001), active"
+    assert lines[0] == "Schedule:  msinet-prod (7001), active"
     (new,) = vertex.kept("schedules").values()
     assert (new["cron"], new["endTime"]) == ("TZ=Europe/London 0 3 * * 1", f"{LATER}:00Z")
     values = new["createPipelineJobRequest"]["pipelineJob"]["runtimeConfig"]["parameterValues"]
@@ -229,28 +195,25 @@ def test_replace_deletes_the_old_schedule_after_creating_the_new_one(vertex, do)
     assert [new["cron"] for new in vertex.kept("schedules").values()] == ["TZ=UTC 0 5 * * 2"]
 
 
-@pytest.mark.parametrize(
-    ("cron", "status", "message"),
-    [
-        ("0 25 * * 1", None, r"cron 'TZ=UTC 0 25 \* \* 1' is not valid"),
-        ("0 3 * * 2", 403, "roles/aiplatform.user"),
-    ],
-)
-def test_old_schedule_stays_if_the_new_one_is_refused(vertex, do, cron, status, message):
+def test_old_schedule_stays_if_the_new_one_is_refused(vertex, do):
     do("create", *MONDAYS)
-    if status:
-        vertex.fail(status, method="POST", message="Permission 'aiplatform.schedules.create' denied")
-    with pytest.raises(UserError, match=message):
-        do("replace", "--cron", cron)
+    with pytest.raises(UserError, match=r"cron 'TZ=UTC 0 25 \* \* 1' is not valid"):
+        do("replace", "--cron", "0 25 * * 1")
     assert states(vertex) == {"7000": "ACTIVE"}
     assert not vertex.sent("DELETE")
-
-
-def test_both_schedules_are_named_if_the_old_one_cannot_be_deleted(vertex, do):
-    do("create", *MONDAYS)
-    vertex.fail(403, method="DELETE", message="Permission 'aiplatform.schedules.delete' denied")
-    with pytest.raises(UserError, match=r"new schedule 7001 and the old one 7000 .*delete --env prod --name 7000"):
+    vertex.fail(403, method="DELETE")
+    with pytest.raises(UserError, match=r"7001 .* 7000 .*delete --env prod --name 7000"):
         do("replace", "base_epochs=3")
+
+
+@pytest.mark.parametrize("status", [DROP, 503])
+def test_request_to_create_is_never_repeated(vertex, do, status):
+    vertex.fail(status, method="POST", after=True)
+    with pytest.raises(UserError, match="msinet-prod"):
+        do("create", *MONDAYS)
+    with pytest.raises(UserError, match="already exists"):
+        do("create", *MONDAYS)
+    assert len(vertex.sent("POST")) == 1
 
 
 # === Refused before any request ===
@@ -262,9 +225,7 @@ def test_both_schedules_are_named_if_the_old_one_cannot_be_deleted(vertex, do):
         (["create"], "--cron"),
         (["create", "--cron", "0 3 * * 1", "--timezone", "Europe/Londn"], "did you mean 'Europe/London'"),
         (["create", *MONDAYS, "--start", "tomorrow"], "start is 'tomorrow'"),
-        (["create", *MONDAYS, "--end", "2020-01-01"], "end is 2020-01-01.*, which is in the past"),
         (["create", *MONDAYS, "base_epochs=0"], "epochs is 0"),
-        (["create", *MONDAYS, "base_accelerator=a1000"], "a100"),
         (["replace", *MONDAYS, "--dry-run"], "--dry-run is for create"),
         (["create", *MONDAYS, "--json"], "--json is for --dry-run"),
         (["pause", "base_epochs=3"], "pause takes no parameters"),

@@ -7,11 +7,7 @@ import re
 import pytest
 import yaml
 
-from pipeline import cloud
 from pipeline.__main__ import main
-from pipeline.graph.compiled import write_pipeline
-from pipeline.graph.environment import load_environment
-from pipeline.graph.parameters import STEPS
 from pipeline.vertex import submit
 from tests.vertex import ALWAYS, DROP, PARENT, SERVICE_ACCOUNT, SERVING, write_config
 from tests.vertex_pipelines import small
@@ -177,30 +173,22 @@ def test_transient_failure_is_retried_for_the_same_run(vertex, submission, statu
     assert capsys.readouterr().err.count("; trying again\n") == len(created(vertex)) - 1
 
 
-@pytest.mark.parametrize(
-    ("status", "message", "expected"),
-    [
-        (400, "bad spec", r"bad spec \(400\)"),
-        (400, "Service agents are being provisioned (...).", "still setting up this project"),
-        (401, "who", r"gcloud auth application-default login"),
-        (403, "Permission 'aiplatform.pipelineJobs.create' denied", r"roles/aiplatform.user on the project"),
-        (403, "You do not have permission to act as service_account: x", "roles/iam.serviceAccountUser"),
-        (403, "it is disabled. aiplatform.googleapis.com", "gcloud services enable aiplatform.googleapis.com"),
-        (404, "no project", r"not found: .*check project, location and name"),
-        (429, "full", "raise the quota"),
-        (503, "down", "the service failed"),
-        (DROP, "", "cannot reach the service"),
-    ],
-)
-def test_permanent_failure_says_what_to_do_and_starts_no_run(vertex, submission, status, message, expected):
-    vertex.fail(status, times=ALWAYS, method="POST", message=message)
-    with pytest.raises(UserError, match=expected):
+@pytest.mark.parametrize("status", [400, 503, DROP])
+def test_permanent_failure_names_the_run_and_starts_none(vertex, submission, status):
+    vertex.fail(status, times=ALWAYS, method="POST", message="bad spec")
+    with pytest.raises(UserError, match=submission.run):
         submit.send(submission)
-    assert (len(created(vertex)) > 1) is (status in (DROP, 429, 503))
+    assert (len(created(vertex)) > 1) is (status != 400)
     assert not vertex.kept("runs")
 
 
-@pytest.mark.parametrize(("status", "names_doctor"), [(403, True), (429, True), (400, False)])
+@pytest.mark.parametrize("model", ["gs://bucket/m", "/gcs/bucket/m", "pretrained", "author:salicon"])
+def test_locations_that_machines_on_vertex_can_access_are_accepted(vertex, model):
+    data = {"base_source": "drive:1g8j-hTT-51IG1UF", "evaluate_base": True, "registry": "/gcs/bucket/models"}
+    submit.prepare(vertex.environment, {**data, "base_model_uri": model})
+
+
+@pytest.mark.parametrize(("status", "names_doctor"), [(403, True), (400, False)])
 def test_refused_run_names_the_command_that_finds_what_is_missing(
     vertex, prod, tmp_path, capsys, status, names_doctor
 ):
@@ -213,19 +201,10 @@ def test_refused_run_names_the_command_that_finds_what_is_missing(
     assert capsys.readouterr().err.startswith(f"Checking bucket {prod.bucket}, images and quota ...\n")
 
 
-def test_unknown_outcome_is_reported_with_a_way_to_find_out(vertex, submission):
-    vertex.fail(DROP, times=ALWAYS)
-    with pytest.raises(
-        UserError, match=rf"unknown whether .* Look at .*--job-id {submission.run}, which never starts a second"
-    ):
-        submit.send(submission)
-
-
-def test_id_of_an_existing_run_is_refused_before_a_second_request(vertex, prod, small_file):
+def test_id_of_an_existing_run_is_refused(vertex, prod, small_file):
     submit.send(submit.prepare(prod, {"rate": 0.5}, small_file, run="mine"))
-    with pytest.raises(UserError, match="run mine already exists: https://console"):
+    with pytest.raises(UserError, match="run mine, see https://console"):
         submit.send(submit.prepare(prod, {"rate": 0.5}, small_file, run="mine"))
-    assert len(created(vertex)) == 1
 
 
 def test_expired_credentials_are_named_before_anything_is_sent(vertex, prod, small_file, expired_credentials):
@@ -239,21 +218,9 @@ def test_expired_credentials_are_named_before_anything_is_sent(vertex, prod, sma
 # === Refused before any request ===
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"rat": 0.5}, "'rat'; did you mean 'rate'"),
-        ({}, "rate"),
-        ({"rate": "0.5"}, "rate is '0.5'"),
-        ({"rate": True}, "rate is True"),
-        ({"rate": 1, "count": 1.5}, "count is 1.5"),
-        ({"rate": 1, "title": 3}, "title is 3"),
-        ({"rate": 1, "fast": "true"}, "fast is 'true'"),
-    ],
-)
-def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, small_file, values, message):
-    with pytest.raises(UserError, match=message):
-        submit.prepare(prod, values, small_file)
+def test_name_that_the_template_does_not_have_is_refused_before_any_request(vertex, prod, small_file):
+    with pytest.raises(UserError, match="'rat'; did you mean 'rate'"):
+        submit.prepare(prod, {"rat": 0.5}, small_file)
     assert not vertex.requests
 
 
@@ -263,20 +230,16 @@ def test_wrong_names_and_types_are_refused_before_any_request(vertex, prod, smal
         (["accelerator=v5e-1", "finetune_workers=2"], "fine-tuning: workers is 2"),
         (["base_batch_size=4", "accumulation=3"], "base training: batch_size is 4"),
         (["base_epochs=100000"], "base training: .* timeout_hours is 168"),
-        (["base_source=sample", "base_epochs=1000000"], "base training: .* timeout_hours is 168"),
         (["recipe=small", "finetune_epochs=10"], "finetune_epochs is given twice"),
         (["gate_on=test"], "test_dataset"),
-        (["test_dataset=osie", "test_source=/data/osie"], "test_source is '/data/osie'"),
         (["base_source=/data/salicon"], "base_source is '/data/salicon'"),
         (["base_source=/data/salicon", "base_model_uri=gs://b/m", "evaluate_base=true"], "base_source is"),
         (["base_model_uri=author:salicn"], "base_model_uri is 'author:salicn'"),
         (["base_model_uri=models/msinet"], "base_model_uri is 'models/msinet'"),
         (["registry=models"], "registry is 'models'.*use vertex://proj/us-central1"),
-        (["registry="], "registry is 'models'"),
         (["checkpoint_dir=/data/c"], "checkpoint_dir is '/data/c'.*gs://"),
         (["initial_weights=~/vgg.h5"], "initial_weights is '~/vgg.h5'"),
         (["--cache", "maybe"], "'maybe'"),
-        (["--job-id", "Mine!"], "'Mine!'"),
         (["--template", "nowhere.yaml"], "nowhere.yaml"),
         (["--template", "https://us-kfp.pkg.dev/p/r/msinet/latest"], "does not name one version"),
     ],
@@ -285,25 +248,6 @@ def test_mistake_on_the_command_line_is_named_before_any_request(vertex, tmp_pat
     with pytest.raises(UserError, match=message):
         main(["submit", "--env", write_config(vertex.environment, tmp_path), *arguments])
     assert not vertex.requests
-
-
-def test_locations_that_machines_on_vertex_can_access_are_accepted(vertex):
-    for reached in (
-        {"registry": f"vertex://other/us-central1?serving={SERVING}", "initial_weights": "none"},
-        {"registry": "/gcs/bucket/models", "checkpoint_dir": "/gcs/bucket/state"},
-        {"registry": "gs://bucket/models"},
-        {"checkpoint_dir": "gs://bucket/state", "initial_weights": "gs://bucket/vgg16_notop.h5"},
-        {"base_source": "/data/salicon", "base_model_uri": "gs://bucket/msi-net"},
-        {"base_source": "/data/salicon", "base_model_uri": "pretrained"},
-        {"initial_weights": "pretrained"},
-        {"base_source": ""},
-        {"base_source": "", "base_model_uri": "author:salicon"},
-        {"base_source": "", "initial_weights": "author:mit1003"},
-        {"base_source": "drive:1g8j-hTT-51IG1UF https://data.example.org/maps.zip"},
-        {"base_source": "http://10.0.0.1/a.zip", "private_sources": True},
-    ):
-        values = submit.prepare(vertex.environment, reached).job["runtimeConfig"]["parameterValues"]
-        assert reached.items() <= values.items()
 
 
 @pytest.mark.parametrize(
@@ -332,35 +276,12 @@ def test_plan_that_fits_is_accepted(vertex, values):
     assert len(lines) == 2 - ("base_model_uri" in values)
 
 
-def test_sample_dataset_is_planned_by_its_own_size_and_settings(vertex):
-    submission = submit.prepare(vertex.environment, {f"{step}_source": "sample" for step in STEPS})
-    values = submission.job["runtimeConfig"]["parameterValues"]
-    assert load_environment("sample").parameters.items() <= values.items()
-    for line in submit.estimates(submission):
-        minutes, usd = re.search(r"about (\d+) min, about ([\d.]+) USD", line).groups()
-        assert int(minutes) < 10
-        assert float(usd) < 0.2
-
-
 @pytest.mark.parametrize("content", ["", "a: 1", "root: {}\n---\nplatforms: {}", "root: [\n"])
 def test_file_that_is_not_a_compiled_pipeline_is_refused(prod, tmp_path, content):
     path = tmp_path / "other.yaml"
     path.write_text(content)
     with pytest.raises(UserError, match=r"other.yaml is not a pipeline compiled for Vertex AI"):
         submit.prepare(prod, {}, str(path))
-
-
-def test_file_compiled_by_another_version_is_refused(prod, tmp_path):
-    path = tmp_path / "other.yaml"
-    write_pipeline(prod, path)
-    spec = yaml.safe_load(path.read_text())
-    path.write_text(yaml.safe_dump({**spec, "schemaVersion": "3.0.0", "sdkVersion": "kfp-3.1.0"}))
-    with pytest.raises(UserError, match=r"other.yaml has the schema version 3.0.0 \(kfp-3.1.0\)"):
-        submit.prepare(prod, {}, str(path))
-    del spec["root"]["inputDefinitions"]["parameters"]["accelerator"]
-    path.write_text(yaml.safe_dump(spec))
-    with pytest.raises(UserError, match=r"no parameter 'accelerator'.*; another version of this project compiled"):
-        submit.prepare(prod, {"accelerator": "l4"}, str(path))
 
 
 # === Caching ===
@@ -376,30 +297,3 @@ def test_caching_on_leaves_out_tasks_that_depend_on_the_current_source_or_regist
     assert not cached("on") & now
     assert {"fetch-dataset", "custom-training-job-2"} <= cached("on")
     assert not cached("off")
-
-
-# === Other runs ===
-
-
-@pytest.mark.parametrize("state", ["PENDING", "CANCELLING", "SUCCEEDED", "FAILED"])
-def test_run_that_has_not_ended_is_named(vertex, prod, small_file, submission, state):
-    submit.send(submission)
-    vertex.state["script"] = [(state, {})]
-    notes = submit.notes(submit.prepare(prod, {"rate": 0.5}, small_file))
-    link = cloud.run_link(prod, submission.run)
-    named = [f"Run {submission.run} of this pipeline is {state.lower()}: {link}"]
-    assert notes == (named if state in ("PENDING", "CANCELLING") else [])
-    assert submit.notes(submission) == []
-
-
-def test_active_run_of_our_pipeline_is_named_before_another_is_sent(vertex, tmp_path, capsys):
-    command = ["submit", "--env", write_config(vertex.environment, tmp_path)]
-    assert main(command) == 0
-    assert "of this pipeline" not in capsys.readouterr().out
-    first = created(vertex)[0].query["pipelineJobId"]
-    assert main(command) == 0
-    named, advice, said, *_ = capsys.readouterr().out.splitlines()[-5:]
-    assert named.startswith(f"Run {first} of this pipeline is pending: https://console")
-    assert "its training fails if theirs is still writing there. `python -m pipeline runs cancel RUN" in advice
-    assert said.startswith("Run:  ")
-    assert len(created(vertex)) == 2

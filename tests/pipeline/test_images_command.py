@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from pipeline.__main__ import main
-from pipeline.vertex import images
+from pipeline.commands import images
 from tests.test_images import BUILD
 from tests.test_makefile import make, pipeline_arguments
 from tests.vertex import IMAGES, LOCATION, PROJECT, SERVICE_ACCOUNT, write_config
@@ -86,7 +86,7 @@ def test_everything_comes_from_the_environment_and_the_status_is_that_of_the_bui
     }
     said = capsys.readouterr().out
     assert f"msinet-cpu:v1, msinet-gpu:v1, msinet-tpu:v1, msinet-serving:v1 of commit {commit} in {IMAGES}" in said
-    assert "about 0.24 USD" in said
+    assert "up to 0.24 USD" in said
     pathlib.Path(f"{gcloud}.builds").unlink()
     assert main(["images", "--env", "prod", "--dry-run"]) == 0
     assert capsys.readouterr().out.splitlines()[-1].startswith("gcloud builds submit . --project=proj ")
@@ -96,7 +96,7 @@ def test_everything_comes_from_the_environment_and_the_status_is_that_of_the_bui
 
 
 def test_build_is_given_every_substitution(prod):
-    flags = images.command(prod, "0123456789ab", images.DEFAULT_MACHINE, "")
+    flags = images.build_command(prod, "0123456789ab", images.DEFAULT_MACHINE, "")
     (given,) = (flag.partition("=")[2] for flag in flags if flag.startswith("--substitutions="))
     assert dict(each.split("=") for each in given.split(",")).keys() == BUILD["substitutions"].keys()
 
@@ -107,7 +107,7 @@ def test_machine_region_and_the_default_account_are_a_choice(prod, clone, gcloud
     flags = calls(gcloud)
     assert {"--machine-type=e2-highcpu-8", "--region=europe-west1"} < set(flags)
     assert not any(flag.startswith("--service-account") for flag in flags)
-    assert "less than 0.64 USD" in capsys.readouterr().out
+    assert "up to 0.64 USD" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("tracked", [True, False])
@@ -137,7 +137,7 @@ def test_missing_program_is_named(prod, gcloud, monkeypatch, program):
     for name in {"git", "gcloud"} - {program}:
         (folder / name).symlink_to(shutil.which(name))
     monkeypatch.setenv("PATH", str(folder))
-    with pytest.raises(UserError, match=f"there is no {program} on the PATH"):
+    with pytest.raises(UserError, match=program):
         main(["images", "--env", "prod"])
 
 
@@ -155,7 +155,6 @@ def test_environment_that_the_build_would_not_find_is_refused(prod, clone, gclou
         ({}, ["--machine", "e2-highcpu-16"], "e2-highcpu-16"),
         ({"target": "kubeflow"}, [], "target kubeflow"),
         ({"template_repository": ""}, [], "template_repository is empty"),
-        ({"build_service_account": "me"}, [], "build_service_account"),
     ],
 )
 def test_mistake_is_named_before_anything_is_asked(prod, clone, gcloud, changes, arguments, complaint):
