@@ -10,7 +10,6 @@ import pytest
 
 from pipeline.graph.environment import CONFIGS, Environment, layered, load_environment
 from pipeline.graph.parameters import DEFAULTS, require_sources, validate
-from pipeline.registry import staging
 from pipeline.vertex import checks, submit, template
 from tests.infra import FILES, PROJECT, blocks, environment_text, filled
 from trainer.config import PRETRAINED
@@ -116,7 +115,6 @@ def test_runs_by_default_need_no_upload_and_train_for_minutes(environment, writt
 def test_runs_go_where_files_may_expire_and_models_do_not(environment):
     job = submit.prepare(environment, {}).job
     assert job["runtimeConfig"]["gcsOutputDirectory"] == f"gs://{PROJECT}-msinet-runs/runs"
-    assert staging.STAGING == "models"
 
 
 def test_every_key_of_an_environment_that_the_cloud_decides_is_in_the_output(tmp_path):

@@ -249,14 +249,12 @@ def vertex(bucket, monkeypatch):
     Its project has all that runs need (tests/vertex_project.py).
     """
     from pipeline import cloud
-    from pipeline.registry import vertex as registry
     from pipeline.vertex import runs
     from tests import vertex_models, vertex_pipelines, vertex_project  # noqa: F401
 
     for module, values in (
         (cloud, {"FIRST_PAUSE_S": 0.001, "LONGEST_PAUSE_S": 0.002, "RETRY_S": 0.5}),
         (runs, {"POLL_S": 0.0, "OUTAGE_S": 0.5}),
-        (registry, {"SETTLED_S": 0.0, "POLL_S": 0.01}),
     ):
         for name, value in values.items():
             monkeypatch.setattr(module, name, value)

@@ -8,19 +8,29 @@ for programs.
 
 import argparse
 import json
+import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pipeline.graph.parameters import PipelineConfig
 from pipeline.registry.register import connect
-from pipeline.registry.versions import Version, as_json, facts, table
+from pipeline.registry.versions import Version
 from trainer import generated
-from trainer.artifacts import DEFAULT, REGISTRY
+from trainer.artifacts import DEFAULT, REGISTRY, SPLIT_NAMES
 from trainer.cli import Parser, add_settings, settings
 from trainer.errors import check
+from trainer.metric_table import METRICS
 from trainer.models.registry_layout import number_of
+from trainer.text import printable
 
 HELP = "list model versions, show one, or set the default"
+SCORES = ("kld", "cc", "nss")
+"""The metrics in the table of versions."""
+COLUMNS = ("version", "date", "data", *map(str.upper, SCORES), "alias", "place")
+"""The headings of the table of versions."""
+UNKNOWN = "-"
+"""A cell of which nothing is known."""
 
 
 def configure(parser: Parser) -> None:
@@ -69,3 +79,78 @@ def _tell(version: Version) -> None:
     """Print what a user must know of a version that was trained on generated shapes."""
     if notice := generated.of_model(version.model_config):
         print(f"note: {notice}", file=sys.stderr)
+
+
+def table(name: str, versions: Iterable[Version], aliases: Mapping[str, int]) -> list[str]:
+    """A line for each version of model `name`, below one of headings. Its last cell, the place, may be long."""
+    rows = [COLUMNS, *(_row(name, version, _aliases_of(version, aliases)) for version in versions)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    sides = [">" if column.lower() in SCORES else "<" for column in COLUMNS]
+    cells = (
+        [f"{text:{side}{width}}" for text, side, width in zip(row, sides, widths, strict=True)] for row in rows
+    )
+    return ["  ".join(row).rstrip() for row in cells]
+
+
+def facts(name: str, version: Version, aliases: Mapping[str, int]) -> list[str]:
+    """What people ask of a version, in about ten lines; what is not known of it is left out."""
+    record, lineage = version.record, version.record.get("lineage", {})
+    names = _aliases_of(version, aliases)
+    folder = lineage.get("folder", "")
+    report = pathlib.Path(folder, "report.html") if folder and "://" not in folder else None
+    known = {
+        "Model": f"{name}@{version.number}" + (f" ({', '.join(names)})" if names else ""),
+        "Created": str(record.get("created", "")).replace("T", " ").replace("+00:00", " UTC"),
+        "Data": "; ".join(_data(step, data) for step, data in lineage.get("data", {}).items()),
+        **{f"On {dataset}": _scores(scores) for dataset, scores in _metrics(version).items()},
+        "Decision": record.get("reason", ""),
+        "Code": lineage.get("code_version", ""),
+        "Run": lineage.get("run", ""),
+        "Report": str(report) if report and report.is_file() else "",
+        "Place": version.place,
+    }
+    width = max(len(key) for key, value in known.items() if value) + 3
+    return [f"{key + ':':<{width}}{printable(str(value))}" for key, value in known.items() if value]
+
+
+def as_json(name: str, version: Version, aliases: Mapping[str, int]) -> dict[str, Any]:
+    """A version for programs: its whole record, with its name, number, aliases and place."""
+    about = {"model": name, "version": version.number, "aliases": _aliases_of(version, aliases)}
+    return {**about, "place": version.place, **version.record}
+
+
+def _metrics(version: Version) -> dict[str, dict[str, float]]:
+    """Dataset -> metric -> score; another program may have written other metrics, and other values."""
+    return {
+        dataset: {metric: score for metric, score in scores.items() if isinstance(score, (int, float))}
+        for dataset, scores in version.record.get("metrics", {}).items()
+        if isinstance(scores, Mapping)
+    }
+
+
+def _aliases_of(version: Version, aliases: Mapping[str, int]) -> list[str]:
+    return sorted(alias for alias, number in aliases.items() if number == version.number)
+
+
+def _row(name: str, version: Version, aliases: Sequence[str]) -> tuple[str, ...]:
+    record = version.record
+    scores = _metrics(version).get(record.get("decided_on", ""), {})
+    return (
+        f"{name}@{version.number}",
+        printable(str(record.get("created", UNKNOWN))[:10]),
+        printable(", ".join(generated.datasets(version.model_config))) or UNKNOWN,
+        *(f"{scores[metric]:.3f}" if metric in scores else UNKNOWN for metric in SCORES),
+        ", ".join(aliases) or UNKNOWN,
+        printable(version.place),
+    )
+
+
+def _data(step: str, data: Mapping[str, Any]) -> str:
+    """One prepared dataset of a run, such as `base salicon (160 training and 40 validation)`."""
+    counts = " and ".join(f"{count:,} {SPLIT_NAMES[split]}" for split, count in data.get("counts", {}).items())
+    source = ", generated" if generated.is_sample(data) else ""
+    return f"{step} {data.get('dataset', '')}{source}" + (f" ({counts})" if counts else "")
+
+
+def _scores(scores: Mapping[str, float]) -> str:
+    return ", ".join(f"{METRICS[metric].label} {scores[metric]:.3f}" for metric in METRICS if metric in scores)

@@ -112,14 +112,6 @@ class Address:
             "ports": [{"container_port": SERVING_PORT}],
         }
 
-    def warn_of_end(self) -> None:
-        """Print when the serving container ends, if it is one of Google's."""
-        if self.is_served_by_google:
-            print(
-                f"warning: this version is served by Google's container {GOOGLES[self.serving]}, which ends on "
-                f"{GOOGLES_END}; {OWN_IMAGE}"
-            )
-
     def check_serving(self) -> None:
         """Raise `UserError` if the serving container has ended: no version can be registered with it."""
         check(

@@ -22,13 +22,23 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, Self
 
-from pipeline.registry import staging
 from pipeline.registry.address import check_bucket
-from pipeline.registry.versions import NO_VERSION, READERS, Version, check_model, dated, files_of
+from pipeline.registry.versions import (
+    NO_VERSION,
+    READERS,
+    Version,
+    check_model,
+    copy_version,
+    dated,
+    fetch,
+    files_of,
+    mounted,
+    record_bytes,
+)
 from trainer import artifacts, files, storage
-from trainer.artifacts import ALIASES, CHALLENGER, DEFAULT, REGISTRY, SAVED_MODEL, VERSION_EXTRA, WEIGHTS
+from trainer.artifacts import ALIASES, CHALLENGER, DEFAULT, REGISTRY, SAVED_MODEL, VERSION_EXTRA
 from trainer.errors import ContentError, UserError, check
-from trainer.files import checksum, parse_json
+from trainer.files import parse_json
 from trainer.models import registry_layout
 from trainer.models.registry_layout import NEEDED, VERSION, is_claim, listed, model_at, model_in
 from trainer.storage import ChangedError, Folder
@@ -84,7 +94,7 @@ class NumberedRegistry(abc.ABC):
             return DEFAULT if number == default or (promote and default == compared_with) else CHALLENGER
 
         with self._locked(name):
-            number = self._registered(name, model, record)
+            number = self._registered(name, record)
             if number is None:
                 number = self._write(name, model, evaluation, record)
             return number, self._point(name, number, choose)
@@ -102,43 +112,38 @@ class NumberedRegistry(abc.ABC):
 
     # === Rules ===
 
-    def _version(self, name: str, number: int, models: Models, hint: str = "") -> Version:
-        """A version. Raises `UserError`, which ends with `hint`, if it does not exist, or if files are missing."""
+    def _version(self, name: str, number: int, models: Models) -> Version:
+        """A version. Raises `UserError` if it does not exist, or if files are missing."""
         check(
             number in models,
             f"model {name!r} has no version {number} in {self.address} "
-            f"(versions: {listed(sorted(models)) or 'none'}){hint}",
+            f"(versions: {listed(sorted(models)) or 'none'}); set the default to another with "
+            f"`python -m pipeline registry set-default VERSION`, or without a version remove {artifacts.ALIASES}",
         )
         place = self._place(name, number)
         missing = ", ".join(file for file in (VERSION, *NEEDED) if file not in models[number])
-        remedy = f"restore it, or remove {place}"
         if missing:
             raise ContentError(
-                f"version {number} of model {name!r} is incomplete: {model_at(place)} has no {missing}; {remedy}"
+                f"version {number} of model {name!r} is incomplete: {model_at(place)} has no {missing}; "
+                f"restore it, or remove {place}"
             )
-        return Version(number, self._folder(place), place, self._record(place, remedy))
+        return Version(number, self._folder(place), place, self._record(place))
 
     def _default(self, name: str) -> Version | None:
         """The default version, or None; its files may not be on this machine."""
         number = self.aliases(name).get(DEFAULT)
-        if number is None:
-            return None
-        models = self._models(name)
-        select = "select another with `python -m pipeline registry set-default VERSION`"
-        remedy = select if models else f"remove {self.address}/{name}/{artifacts.ALIASES}"
-        return self._version(name, number, models, f", which is its default; {remedy}")
+        return None if number is None else self._version(name, number, self._models(name))
 
-    def _registered(self, name: str, model: pathlib.Path, record: Mapping[str, Any]) -> int | None:
-        """The version that an earlier attempt of this run made from the same weights; None if there is none."""
+    def _registered(self, name: str, record: Mapping[str, Any]) -> int | None:
+        """The version that an earlier attempt of this run has registered; None if there is none."""
+        models = self._models(name)
 
         def is_same(number: int) -> bool:
             try:
-                version = self._version(name, number, models)
+                return _is_of_same_run(self._version(name, number, models).record, record)
             except ContentError:  # an incomplete version, which is no reason to lose this model
                 return False
-            return _is_of_same_run(version.record, record) and self._checksum(version.place) == expected
 
-        models, expected = self._models(name), checksum(model / artifacts.WEIGHTS)
         with ThreadPoolExecutor(READERS) as pool:
             numbers = sorted(models)
             found = pool.map(is_same, numbers)
@@ -162,12 +167,8 @@ class NumberedRegistry(abc.ABC):
         """A version with its files on this machine."""
 
     @abc.abstractmethod
-    def _record(self, place: str, remedy: str) -> dict[str, Any]:
-        """The content of VERSION; raises a `UserError` that ends with `remedy` if it is damaged."""
-
-    @abc.abstractmethod
-    def _checksum(self, place: str) -> str:
-        """CRC32C of the weights of the version at `place`, as `checksum`."""
+    def _record(self, place: str) -> dict[str, Any]:
+        """The content of VERSION; raises `UserError` if it is damaged."""
 
     @abc.abstractmethod
     def _locked(self, name: str) -> AbstractContextManager[object]:
@@ -248,18 +249,15 @@ class BucketRegistry(NumberedRegistry):
         }
 
     def _folder(self, place: str) -> pathlib.Path:
-        return staging.mounted(place)
+        return mounted(place)
 
     def _readable(self, version: Version) -> Version:
-        return dataclasses.replace(version, model=staging.fetch(version.place))
+        return dataclasses.replace(version, model=fetch(version.place))
 
-    def _record(self, place: str, remedy: str) -> dict[str, Any]:
+    def _record(self, place: str) -> dict[str, Any]:
         address = f"{model_at(place)}/{VERSION}"
-        return dict(parse_json(storage.read_object(address, self._client), address, remedy, artifacts.Version))
-
-    def _checksum(self, place: str) -> str:
-        objects = storage.list_objects(model_at(place))
-        return next(entry.crc32c for entry in objects if entry.name == WEIGHTS)
+        content = storage.read_object(address, self._client)
+        return dict(parse_json(content, address, f"restore it, or remove {place}", artifacts.Version))
 
     def _locked(self, name: str) -> AbstractContextManager[object]:
         """Do nothing: each write names the generation that it replaces, so two writers do not mix."""
@@ -270,15 +268,9 @@ class BucketRegistry(NumberedRegistry):
     ) -> int:
         number, claim = self._claim(name)
         place = self._place(name, number)
-        try:
-            staging.copy_version(place, model / SAVED_MODEL, files_of(model, evaluation), self._client)
-            content = staging.record_bytes({"version": number, **record})
-            storage.replace_state(f"{model_at(place)}/{VERSION}", content, claim, self._client)
-        except BaseException:
-            with suppress(Exception):  # what is left is no version; a complete one is left alone
-                storage.replace_state(f"{model_at(place)}/{VERSION}", b"", claim, self._client)
-                self._remove(place)
-            raise
+        copy_version(place, model / SAVED_MODEL, files_of(model, evaluation), self._client)
+        content = record_bytes({"version": number, **record})
+        storage.replace_state(f"{model_at(place)}/{VERSION}", content, claim, self._client)
         return number
 
     def _claim(self, name: str) -> tuple[int, int]:
@@ -289,12 +281,6 @@ class BucketRegistry(NumberedRegistry):
                 address = f"{model_at(self._place(name, number))}/{VERSION}"
                 return number, storage.replace_state(address, b"", 0, self._client)
             number += 1
-
-    def _remove(self, place: str) -> None:
-        """Remove the files of a version that is being written, and VERSION last."""
-        version = f"{model_at(place)}/{VERSION}"
-        for address in (*(address for address, _ in storage.find_objects(place) if address != version), version):
-            storage.blob_at(address, self._client).delete(retry=storage.retry())
 
     def _point(self, name: str, version: int, choose: Callable[[Mapping[str, int]], str]) -> str:
         while True:
@@ -342,11 +328,9 @@ class LocalRegistry(NumberedRegistry):
     def _readable(self, version: Version) -> Version:
         return version
 
-    def _record(self, place: str, remedy: str) -> dict[str, Any]:
-        return dict(files.read_json(self._folder(place) / VERSION, remedy, artifacts.Version))
-
-    def _checksum(self, place: str) -> str:
-        return checksum(self._folder(place) / artifacts.WEIGHTS)
+    def _record(self, place: str) -> dict[str, Any]:
+        path = self._folder(place) / VERSION
+        return dict(files.read_json(path, f"restore it, or remove {place}", artifacts.Version))
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
@@ -354,19 +338,8 @@ class LocalRegistry(NumberedRegistry):
         self._probe(name)
         folder = self.root / name
         folder.mkdir(parents=True, exist_ok=True)
-        lock = _open_lock(folder)
+        lock = _lock(folder / LOCK)
         try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-            except OSError as error:  # such as a network file system without locks, or read-only for this user
-                raise UserError(
-                    f"{folder / LOCK} cannot be locked ({error.strerror}); keep the registry on another file "
-                    "system, or in a bucket"
-                ) from None
-            unfinished = (path.parent for path in folder.glob(f"*/{files.UNFINISHED}"))
-            for leftover in (*folder.glob(f"{files.PARTIAL}*"), *unfinished):
-                with suppress(OSError):  # another user's
-                    files.remove(leftover)
             yield
         finally:
             os.close(lock)
@@ -394,19 +367,20 @@ class LocalRegistry(NumberedRegistry):
         folder = self.root / name
         files.check_place(folder / ALIASES)
         if (folder / LOCK).exists():
-            os.close(_open_lock(folder))
+            os.close(_lock(folder / LOCK))
 
 
-def _open_lock(folder: pathlib.Path) -> int:
-    """The open file that a writer of a name locks. Whoever came first owns it, and others may only read it."""
-    path = folder / LOCK
+def _lock(path: pathlib.Path) -> int:
+    """The open and locked file that a writer of a model holds. Whoever came first owns it."""
     try:
         try:
-            return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         except PermissionError:
-            return os.open(path, os.O_RDONLY)  # sufficient, except on NFS
+            lock = os.open(path, os.O_RDONLY)  # another user's, which is sufficient except on NFS
+        fcntl.flock(lock, fcntl.LOCK_EX)
     except OSError as error:
         raise UserError(
-            f"{path}, which another user made, cannot be opened ({error.strerror}); have that user give you the "
-            "right to read and write the folder (chmod)"
+            f"{path} cannot be locked ({error.strerror}); have its owner make it writable for you, or keep the "
+            "registry in another folder or in a bucket"
         ) from None
+    return lock

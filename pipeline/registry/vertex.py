@@ -1,13 +1,21 @@
 """The Vertex AI Model Registry as a `Registry`. Needs no TensorFlow.
 
 A model is the only Vertex AI resource with its display name, and has our label. Its versions are kept in folders
-of our own (`staging.py`), from which the next run evaluates the default.
+of our own, laid out as in a local registry, from which the next run evaluates the default:
+
+<artifacts>/1/                 a SavedModel
+<artifacts>/1/assets.extra/    the same model as the trainer reads it, and `version.json`
+
+The artifacts are what the container that serves the version is given: <root>/<name>/<run>/tensorflow.serving.
+TensorFlow Serving takes nothing but a folder of numbered ones. Google's container wants the SavedModel itself: for
+it, the artifacts are <root>/<name>/<run>, and there is no folder `1`.
 """
 
 import dataclasses
 import functools
 import os
 import pathlib
+import re
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -16,36 +24,43 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from pipeline import cloud
-from pipeline.registry import staging
 from pipeline.registry.address import FORM, Address
 from pipeline.registry.versions import (
     NO_VERSION,
     OWNER,
     READERS,
-    RUN_LABEL,
     Version,
     check_model,
-    description_of,
+    copy_version,
+    fetch,
     files_of,
-    label,
-    labels_of,
+    mounted,
+    record_bytes,
 )
-from trainer import storage
+from trainer import artifacts, generated, storage
 from trainer.artifacts import CHALLENGER, DEFAULT, SAVED_MODEL
 from trainer.errors import UserError, check
-from trainer.storage import ChangedError, Folder
+from trainer.files import parse_json
+from trainer.models.registry_layout import VERSION, model_at
+from trainer.storage import MOUNT, REMOTE, ChangedError, Folder
 
 METRICS_SCHEMA = "gs://google-cloud-aiplatform/schema/modelevaluation/regression_metrics_1.0.0.yaml"
 """Vertex AI has no schema for saliency. This one is the nearest, since a map is a regression of each pixel; the
 others are for classes, forecasts or texts."""
-SETTLED_S = 15.0
-"""After this time a version whose upload was answered with an error is in the list, if there is one."""
 LOCK = ".registering"
 """Name of the object that only one run at a time can have while it registers a version of a model."""
 UPLOAD_S = 240.0
-"""How long an upload is waited for, and for how long uploads are started. One takes a minute or two."""
+"""How long an upload is waited for. One takes a minute or two."""
 ABANDONED_S = 900.0
 """How long to wait for a process that has the lock; one that works gives it back sooner, see UPLOAD_S."""
+STAGING = "models"
+"""Default folder of the versions, in the bucket of the trained model."""
+NUMBERED = "tensorflow.serving"
+"""Last part of the address of artifacts with a numbered folder; no run's label is like it, since it has a dot."""
+RUN_LABEL = "run"
+"""Key of the label that says which run has made a version."""
+MAX_LABEL = 63
+"""Characters of a key or value of a label: lower-case letters, digits, _ and -; a key begins with a letter."""
 POLL_S = 1.0
 
 
@@ -60,8 +75,7 @@ class VertexRegistry(Address):
             with ThreadPoolExecutor(READERS) as pool:
                 records = list(pool.map(functools.partial(_record, client=storage.client()), entries))
         return [
-            _version(entry, staging.mounted(_place(entry)), record)
-            for entry, record in zip(entries, records, strict=True)
+            _version(entry, mounted(_place(entry)), record) for entry, record in zip(entries, records, strict=True)
         ]
 
     def aliases(self, name: str) -> dict[str, int]:
@@ -72,7 +86,7 @@ class VertexRegistry(Address):
     def default(self, name: str) -> Version | None:
         """The default version, or None; its folder is downloaded, and removed when this process ends."""
         version = self._default(name)
-        return version and dataclasses.replace(version, model=staging.fetch(version.place))
+        return version and dataclasses.replace(version, model=fetch(version.place))
 
     def _default(self, name: str) -> Version | None:
         """The default version, or None; nothing is downloaded."""
@@ -88,7 +102,7 @@ class VertexRegistry(Address):
             f"({_place(entry)} has no version.json of ours); select another with "
             "`python -m pipeline registry set-default VERSION`",
         )
-        return _version(entry, staging.mounted(_place(entry)), record)
+        return _version(entry, mounted(_place(entry)), record)
 
     def add(
         self,
@@ -99,35 +113,26 @@ class VertexRegistry(Address):
         compared_with: int,
         evaluation: pathlib.Path | None = None,
     ) -> tuple[int, str]:
-        """Register a model folder; returns the version's number and alias. See `Registry.add`."""
+        """Register a model folder; returns the version's number and alias. See `Registry.add`.
+
+        An upload is never repeated here: a task that failed is, and then finds what its run has registered.
+        """
         check_model(model)
         run = label(record["lineage"]["run"])
-        root = f"{staging.root_of(model, self.staging, FORM)}/{name}"
-        artifacts = staging.artifacts_of(f"{root}/{run}", is_numbered=not self.is_served_by_google)
-
-        def find() -> Any:
-            """The version that this run has registered already; None if there is none."""
-            return next((entry for entry in self._entries(name) if entry.labels.get(RUN_LABEL) == run), None)
-
-        def find_or_upload() -> Any:
-            try:
-                return find() or self._upload(name, artifacts, record, promote, compared_with)
-            except cloud.transient():
-                time.sleep(SETTLED_S)
-                raise
-
+        root = f"{root_of(model, self.staging)}/{name}"
+        uri = f"{root}/{run}" if self.is_served_by_google else f"{root}/{run}/{NUMBERED}"
+        place = _place_of(uri)
+        client = storage.client(write=True)
         with cloud.reported_errors():
-            entry = cloud.retried(find)
+            entries = cloud.retried(lambda: self._entries(name))
+            entry = next((entry for entry in entries if entry.labels.get(RUN_LABEL) == run), None)
             if entry is None:
-                self.warn_of_end()
-                staging.write_version(
-                    staging.place_of(artifacts), model / SAVED_MODEL, files_of(model, evaluation), record
-                )
+                copy_version(place, model / SAVED_MODEL, files_of(model, evaluation), client)
+                storage.write_object(f"{model_at(place)}/{VERSION}", record_bytes(record), client)
                 # Two runs that end together would each find no model and make one, or no new default and be it.
-                with locked(f"{root}/{LOCK}", storage.client(write=True)):
-                    entry = cloud.retried(find_or_upload, retry_s=UPLOAD_S)
-                    cloud.retried(lambda: self._entries(name))  # raises if somebody else made a model of this name
-            cloud.retried(lambda: self._attach(entry, record))
+                with locked(f"{root}/{LOCK}", client):
+                    entry = self._upload(name, uri, record, promote, compared_with)
+            self._attach(entry, record)
         return int(entry.version_id), DEFAULT if DEFAULT in entry.version_aliases else CHALLENGER
 
     def set_alias(self, name: str, alias: str, version: int) -> None:
@@ -182,16 +187,14 @@ class VertexRegistry(Address):
         versions = client.list_model_versions(name=names, timeout=cloud.TIMEOUT_S)
         return sorted(versions, key=lambda entry: int(entry.version_id))
 
-    def _upload(
-        self, name: str, artifacts: str, record: Mapping[str, Any], promote: bool, compared_with: int
-    ) -> Any:
-        entries = self._entries(name)
+    def _upload(self, name: str, uri: str, record: Mapping[str, Any], promote: bool, compared_with: int) -> Any:
+        entries = cloud.retried(lambda: self._entries(name))
         # Another run may have moved the default after this model was compared with it.
         is_better = promote and _aliases(entries).get(DEFAULT, NO_VERSION) == compared_with
         # Vertex AI gives the first version of a model the alias `default` in any case.
         model = {
             "display_name": name,
-            "artifact_uri": artifacts,
+            "artifact_uri": uri,
             "container_spec": self.container_spec,
             "version_aliases": [DEFAULT if is_better else CHALLENGER],
             "version_description": description_of(record),
@@ -201,41 +204,31 @@ class VertexRegistry(Address):
         if entries:
             request["parent_model"] = _parent(entries)
         client = self._client()
-        operation = client.upload_model(request, timeout=cloud.TIMEOUT_S)
-        started = time.monotonic()
-        while not cloud.retried(operation.done):
-            check(
-                time.monotonic() - started < UPLOAD_S,
-                f"the upload of {artifacts} has not ended after {UPLOAD_S:g} s; register it again",
-            )
-            time.sleep(POLL_S)
-        uploaded = operation.result()
-        return client.get_model(name=f"{uploaded.model}@{uploaded.model_version_id}", timeout=cloud.TIMEOUT_S)
+        uploaded = client.upload_model(request, timeout=cloud.TIMEOUT_S).result(UPLOAD_S)
+        version = f"{uploaded.model}@{uploaded.model_version_id}"
+        return cloud.retried(lambda: client.get_model(name=version, timeout=cloud.TIMEOUT_S))
 
     def _attach(self, entry: Any, record: Mapping[str, Any]) -> None:
-        """Add one evaluation for each dataset to the version, unless it has that evaluation already."""
-        from google.api_core.exceptions import BadRequest
+        """Add one evaluation for each dataset to the version, unless it has that evaluation already.
+
+        A failure is not worth a failed run: the description and `version.json` have the metrics too.
+        """
+        from google.api_core.exceptions import GoogleAPIError
         from google.cloud.aiplatform_v1 import ModelEvaluation
 
         client, version = self._client(), f"{_parent([entry])}@{entry.version_id}"
-        existing = {evaluation.display_name for evaluation in client.list_model_evaluations(parent=version)}
-        for dataset, scores in record["metrics"].items():
-            if dataset in existing:
-                continue
-            evaluation = ModelEvaluation(
-                display_name=dataset,
-                metrics_schema_uri=METRICS_SCHEMA,
-                metrics=scores,
-                metadata={"pipeline_job_id": record["lineage"]["run"], "evaluation_dataset_type": dataset},
-            )
-            try:
+        try:
+            existing = {evaluation.display_name for evaluation in client.list_model_evaluations(parent=version)}
+            for dataset in sorted(record["metrics"].keys() - existing):
+                evaluation = ModelEvaluation(
+                    display_name=dataset,
+                    metrics_schema_uri=METRICS_SCHEMA,
+                    metrics=record["metrics"][dataset],
+                    metadata={"pipeline_job_id": record["lineage"]["run"], "evaluation_dataset_type": dataset},
+                )
                 client.import_model_evaluation(parent=version, model_evaluation=evaluation)
-            except cloud.transient():
-                time.sleep(SETTLED_S)  # until an evaluation whose reply was lost is in the list
-                raise
-            except BadRequest as error:
-                # Not worth a failed run: the description and `version.json` have the metrics too.
-                print(f"warning: Vertex AI refuses the evaluation on {dataset} ({cloud.brief(error)})")
+        except GoogleAPIError as error:
+            print(f"warning: Vertex AI has not all evaluations of this version ({cloud.brief(error)})")
 
 
 @contextmanager
@@ -277,18 +270,76 @@ def _version(entry: Any, model: pathlib.Path, record: dict[str, Any]) -> Version
     return Version(int(entry.version_id), model, _place(entry), record)
 
 
-def _record(entry: Any, client: Any) -> dict[str, Any]:
-    """The record in a version's folder, or what the API says about a version that is not ours."""
-    created = entry.version_create_time.isoformat(timespec="seconds")
-    described = {"created": created, "description": entry.version_description}
-    return {"version": int(entry.version_id), **(staging.read_record(_place(entry), client) or described)}
+def _parent(entries: list[Any]) -> str:
+    """Resource name of the model that the versions belong to."""
+    return str(entries[0].name).partition("@")[0]
+
+
+# === Folders ===
+
+
+def root_of(model: pathlib.Path, configured: str) -> str:
+    """The `gs://` folder of all versions: `configured`, or `STAGING` in the bucket of `model` if that is empty.
+
+    Raises `UserError` if `model` is not on a mounted bucket either.
+    """
+    folder = model.absolute()
+    check(
+        bool(configured) or folder.is_relative_to(MOUNT),
+        f"{model} is not on Cloud Storage, so the registry has no folder for its models; write {FORM}",
+    )
+    return configured.rstrip("/") or f"{REMOTE}{folder.relative_to(MOUNT).parts[0]}/{STAGING}"
 
 
 def _place(entry: Any) -> str:
     """Address of the version's SavedModel."""
-    return staging.place_of(entry.artifact_uri)
+    return _place_of(entry.artifact_uri)
 
 
-def _parent(entries: list[Any]) -> str:
-    """Resource name of the model that the versions belong to."""
-    return str(entries[0].name).partition("@")[0]
+def _place_of(uri: str) -> str:
+    """The address of the SavedModel in the artifacts at `uri`."""
+    return f"{uri}/1" if uri.endswith(f"/{NUMBERED}") else uri
+
+
+def _record(entry: Any, client: Any) -> dict[str, Any]:
+    """The record in a version's folder, or what the API says about a version that is not ours."""
+    created = entry.version_create_time.isoformat(timespec="seconds")
+    record = {"version": int(entry.version_id), "created": created, "description": entry.version_description}
+    place = _place(entry)
+    if place.startswith(REMOTE):
+        address = f"{model_at(place)}/{VERSION}"
+        with suppress(storage.MissingError):
+            content = storage.read_object(address, client)
+            return {**record, **parse_json(content, address, f"restore it, or remove {place}", artifacts.Version)}
+    return record
+
+
+# === Labels and description ===
+
+
+def label(text: str) -> str:
+    """`text` as the value of a label, shortened if it is too long."""
+    return re.sub(r"[^a-z0-9_-]", "-", text.lower())[:MAX_LABEL]
+
+
+def labels_of(record: Mapping[str, Any]) -> dict[str, str]:
+    """The labels of a version: its run, code and data."""
+    lineage = record["lineage"]
+    data = {
+        f"data_{step}": f"{facts['dataset']}-{facts['fingerprint']}" for step, facts in lineage["data"].items()
+    }
+    values = {RUN_LABEL: lineage["run"], "code": lineage["code_version"], **data}
+    return {**{key: label(value) for key, value in values.items()}, **OWNER}
+
+
+def description_of(record: Mapping[str, Any]) -> str:
+    """The text that people read next to a version in the console: its decision, its origin, and its metrics."""
+    lineage = record["lineage"]
+    data = [f"{step}: {facts['dataset']} from {facts['source']}" for step, facts in lineage["data"].items()]
+    metrics = [
+        f"{dataset}: " + ", ".join(f"{metric} {value:.4f}" for metric, value in scores.items())
+        for dataset, scores in record["metrics"].items()
+    ]
+    origin = f"Run {lineage['run']}, code {lineage['code_version']}."
+    notice = generated.of_model(lineage.get("model"))
+    return "\n".join([*([notice] if notice else []), record["reason"], origin, *data, *metrics])
