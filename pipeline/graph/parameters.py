@@ -32,7 +32,6 @@ from trainer.config import (
     with_recipe,
 )
 from trainer.errors import UserError, check, nearest
-from trainer.models import author
 
 Value = bool | int | float | str
 
@@ -53,16 +52,6 @@ KEYWORDS = {
     "initial_weights": (*NO_FILE, PRETRAINED),
 }
 """Parameters that name an input -> their values that are neither a path nor an address."""
-OF_MAKE = {
-    "TARGET": "`python -m pipeline submit` runs it on Vertex AI",
-    "ENV": "here, write --env NAME",
-    "CRON": "here, write --cron 'TIMES'",
-    "TIMEZONE": "here, write --timezone ZONE",
-    "RUN_DIR": "here, write --run-dir FOLDER",
-    "RESUME": "here, write --resume FOLDER",
-    "ARGS": "here, write the flags themselves",
-}
-"""Variables of the Makefile that are no parameters -> what to write in commands of this package."""
 TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
 
 
@@ -192,8 +181,6 @@ def convert(name: str, value: object) -> Value:
 
     Raises `UserError` for an unknown name, with the nearest known one, and for a value of the wrong type.
     """
-    if name.upper() in OF_MAKE:
-        raise UserError(f"{name} belongs to `make`; {OF_MAKE[name.upper()]}")
     if name not in PARAMETERS:
         suggestion = nearest(name, PARAMETERS)
         raise UserError(f"unknown parameter {name!r}{suggestion} (`python -m pipeline run --help` lists them)")
@@ -238,7 +225,6 @@ def validate(values: Mapping[str, Value], platform: str = "", given: Mapping[str
     If `platform` (vertex, kubeflow or local) is not empty, it must support them. `given` are those that people
     gave, if they are not all: none of them may contradict the recipe, not even with its default value.
     """
-    wrong: dict[str, str] = {}
     for step, title in STEPS.items():
         try:
             datasets.get(FetchConfig(**_with_defaults(FetchConfig, step, values)).dataset)
@@ -252,32 +238,15 @@ def validate(values: Mapping[str, Value], platform: str = "", given: Mapping[str
             if platform:
                 check_platform(platform, machines, training)
         except UserError as error:
-            wrong[title] = str(error)
-    if wrong:
-        title, mistake = next(iter(wrong.items()))
-        # What is wrong in both, such as the recipe, is no mistake of a step.
-        is_shared = list(wrong.values()).count(mistake) == len(STEPS)
-        raise UserError(mistake if is_shared else f"{title.lower()}: {mistake}")
+            raise UserError(f"{title.lower()}: {error}") from None
     for config in (EvaluateConfig, PipelineConfig, JobConfig):
         config(**_with_defaults(config, "", values))
     _validate_test_set({**DEFAULTS, **values})
-    _validate_weights(values)
     steps = [*STEPS, *([TEST] if values.get("test_dataset") else [])]
     check_recordings_used([FetchConfig(**data_settings(step, {**DEFAULTS, **values})) for step in steps])
     registry = str(values.get("registry", ""))
     if platform and registry.startswith(VERTEX):
         Address.at(registry).check_serving()
-
-
-def _validate_weights(values: Mapping[str, Value]) -> None:
-    """Raise `UserError` for unknown weights of the author, which no target can find."""
-    for name in ("base_model_uri", "initial_weights"):
-        value = str(values.get(name, ""))
-        try:
-            if author.is_named(value):
-                author.get(value)
-        except UserError as error:
-            raise UserError(f"{name} is {value!r}: {error}") from None
 
 
 def _validate_test_set(values: Mapping[str, Value]) -> None:
@@ -294,17 +263,17 @@ def _validate_test_set(values: Mapping[str, Value]) -> None:
         FetchConfig(**data_settings(TEST, values))
     except UserError as error:
         raise UserError(f"test set: {error}") from None
+    # Images of your own recordings may be labelled test, in the same source.
+    is_labelled = held_out.test_dataset == CUSTOM and values["split"] in ("folders", "column")
+    if values["test_share"] or is_labelled:
+        return
     place = held_out.test_dataset, held_out.test_source.rstrip("/")
-    # Fetching such a test set fails, before anything is trained, unless images are labelled test.
-    is_own = held_out.test_dataset == CUSTOM
-    is_apart = values["test_share"] or (is_own and values["split"] in ("folders", "column"))
-    labelled = "or split=folders or split=column if images of it are labelled test, " if is_own else ""
-    for step, title in steps_of(values).items() if not is_apart else ():
+    for step, title in steps_of(values).items():
         check(
             place != (values[f"{step}_dataset"], str(values[f"{step}_source"]).rstrip("/")),
             f"test_dataset and test_source are those of {title.lower()}, so nothing would be only tested on; set "
-            f"test_share, such as 0.5, to keep a part of its validation images apart, {labelled}or name other "
-            "data, or leave both empty: without a test set the validation images are evaluated",
+            "test_share, such as 0.5, to keep a part of its validation images apart (images that recordings of "
+            "your own label test need split=folders or split=column), or name other data, or none",
         )
 
 

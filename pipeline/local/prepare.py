@@ -61,20 +61,15 @@ class Run:
         content = files.read_json(folder / RUN_FILE, remedy, artifacts.Run)
         earlier = tuple(content.get("earlier", ()))
         try:
-            parameters_then = {
-                name: parameters.convert(name, each) for name, each in content["parameters"].items()
-            }
+            values = {name: parameters.convert(name, each) for name, each in content["parameters"].items()}
         except UserError as error:
-            raise UserError(
-                f"{folder / RUN_FILE} is damaged or of another version ({error}); start a new run"
-            ) from None
-        return cls(folder, content["environment"], parameters_then, content.get("finished", False), earlier)
+            raise UserError(f"{folder / RUN_FILE} is of another version ({error}); start a new run") from None
+        return cls(folder, content["environment"], values, content.get("finished", False), earlier)
 
     def save(self) -> None:
         """Write the run to its folder, with the version of the code and the command line.
 
-        Addresses are written as they were given, because a resumed run may fetch them again. A query may be a key,
-        as in a signed address, so nobody else may read the file then.
+        The query of a signed address is a key, so nobody else may read the file then.
         """
         content = {name: value for name, value in vars(self).items() if name != "folder"}
         content |= {"code_version": artifacts.code_version(), "command": sys.argv[1:]}

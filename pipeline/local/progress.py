@@ -57,13 +57,11 @@ class StepView:
         return (self.finished or time.monotonic()) - self.started if self.started else 0.0
 
     def failure(self) -> str:
-        """Why it failed: its own error message, else its traceback, else its last lines."""
+        """Why it failed: its own error message, else its last lines."""
         lines = list(self.lines)
         if errors := [line for line in lines if line.startswith(ERROR)]:
             return errors[-1].removeprefix(ERROR)
-        if starts := [index for index, line in enumerate(lines) if line.startswith("Traceback ")]:
-            return "\n".join(["an unexpected error; this is a bug in the program.", *lines[starts[-1] :]])
-        return "\n".join(["it was killed (out of memory?). Its last lines:", *lines[-15:]])
+        return "\n".join(["its last lines (without an error it was killed: out of memory?):", *lines[-15:]])
 
 
 class Progress:

@@ -11,18 +11,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from pipeline.graph.parameters import Value, steps_of
 from pipeline.local.prepare import CHECKPOINTS, SHOWN, Run
 from pipeline.local.progress import ANSI, Progress
 from pipeline.registry.address import VERTEX
 from trainer import artifacts, files, generated
-from trainer.config import PRETRAINED, SAMPLE
 from trainer.downloads.servers import without_queries
 from trainer.errors import UserError
 from trainer.text import visible
@@ -43,8 +41,6 @@ def execute_run(run: Run, console: Console) -> int:
         run = run.start_attempt()
         run.save()
         console.print(Text(f"Run {_shown(run.folder)}, environment {run.environment}"), soft_wrap=True)
-        if on_shapes := _on_shapes(run.parameters):
-            console.print(Text(f"note: {on_shapes}"), soft_wrap=True)
         with Progress(console) as progress:
             try:
                 status = _run_worker(run.folder, progress)
@@ -59,14 +55,6 @@ def execute_run(run: Run, console: Console) -> int:
         return _print_end(run, console)
 
 
-def _on_shapes(values: Mapping[str, Value]) -> str:
-    """The opening note of a run that trains on the sample set; an empty text for any other run."""
-    steps = {step: title for step, title in steps_of(values).items() if values.get(f"{step}_source") == SAMPLE}
-    sources = " and ".join(f"{step}_source=FOLDER" for step in steps)
-    titles = " and ".join(steps.values()).capitalize()
-    return f"{titles} on {generated.SHAPES}; for your own data pass {sources}" if steps else ""
-
-
 def _copy_shown(run: Run, progress: Progress) -> None:
     """Copy the reports of the tasks into the run's folder."""
     for (task, output), name in SHOWN.items():
@@ -75,15 +63,6 @@ def _copy_shown(run: Run, progress: Progress) -> None:
         path = run.cached_output(key, output) if key else run.output(task, output)
         if path is not None:
             shutil.copy(path, run.folder / name)
-
-
-def _correct_report(run: Run) -> None:
-    """The report of a run that stopped was written before the registration, which did not take place."""
-    report, evaluation = run.folder / SHOWN["evaluate-model", "report"], run.output("evaluate-model", "evaluation")
-    if report.exists() and evaluation and run.output("upload-model", "executor_output.json") is None:
-        from trainer.reports.report import write_report
-
-        write_report(evaluation, report, registers=False)
 
 
 def _run_worker(folder: pathlib.Path, progress: Progress) -> int:
@@ -159,54 +138,24 @@ def _print_end(run: Run, console: Console) -> int:
     _print_scores(run, console)
     uploaded = run.output("upload-model", "executor_output.json")
     if uploaded is None:
-        raise UserError(
-            f"run {_shown(run.folder)} has finished, but its outputs ({artifacts.RUN_ATTEMPTS}) were removed; "
-            "start a new run, or pass a changed parameter to run this one again"
-        )
+        raise UserError(f"the outputs of run {_shown(run.folder)} were removed; start a new run")
     registered = files.read_json(uploaded, "run the pipeline again", artifacts.TaskRecord)["parameterValues"]
-    _print_fact(console, "Registered", f"{run.model_name} version {registered['version']} ({registered['alias']})")
+    number, alias = registered["version"], registered["alias"]
+    _print_fact(console, "Registered", f"{run.model_name} version {number} ({alias})")
     _print_fact(console, "Run folder", _shown(run.folder))
-    for name, value in _next_steps(run, registered, _evaluation(run)).items():
-        _print_fact(console, name, value)
-    return 0
-
-
-def _next_steps(run: Run, registered: Mapping[str, Any], evaluation: Mapping[str, Any] | None) -> dict[str, str]:
-    """What a user may do next: a word for it -> the command or the advice."""
-    from trainer.evaluation.per_image import CANDIDATE, CHAMPION
-
-    models: Mapping[str, Any] = evaluation["model_configs"] if evaluation else {}
-    is_sample = generated.is_sample(models.get(CANDIDATE))
-    registry, alias = str(run.parameters.get("registry", "")), registered["alias"]
-    steps = {}
+    registry = str(run.parameters.get("registry", ""))
+    is_sample = generated.is_sample(((_evaluation(run) or {}).get("model_configs") or {}).get("candidate"))
     if not registry and (run.model_name, alias, is_sample) == (artifacts.MODEL_NAME, artifacts.DEFAULT, False):
-        steps["Try it"] = "make demo"
+        _print_fact(console, "Try it", "make demo")
     elif not registry.startswith(VERTEX):
         place = f"{registry.rstrip('/')}/" if registry else ""
-        model = f"--model {place}{run.model_name}@{registered['version']}"
-        steps["Try it"] = f"make demo ARGS={shlex.quote(model)}"
-    steps["All models"] = "python -m pipeline registry list"
-    if registry:
-        steps["All models"] += f" --registry {shlex.quote(registry)}"
+        model = f"--model {place}{run.model_name}@{number}"
+        _print_fact(console, "Try it", f"make demo ARGS={shlex.quote(model)}")
+    option = f" --registry {shlex.quote(registry)}" if registry else ""
+    _print_fact(console, "All models", f"python -m pipeline registry list{option}")
     if is_sample:
-        steps["Next"] = generated.NEXT
-    elif evaluation and CHAMPION not in models and not registry:  # nothing has been compared with it yet
-        data = " ".join(f"--dataset-dir {shlex.quote(folder)}" for folder in _compared_data(evaluation))
-        model = f"{run.model_name}@{registered['version']}"
-        steps["Compare"] = f"python -m trainer compare {PRETRAINED} {model} {data}"
-    return steps
-
-
-def _compared_data(evaluation: Mapping[str, Any]) -> list[str]:
-    """Folder of the data that decided; for a test set that of the training data too, which has the centre bias."""
-    datasets: Mapping[str, Any] = evaluation["datasets"]
-    trained = [
-        name
-        for name, result in datasets.items()
-        if artifacts.TEST not in result.get("manifest", {}).get("counts", {})
-    ]
-    names = dict.fromkeys([str(evaluation.get("decides")), *trained[:1]])
-    return [str(datasets.get(name, {}).get("folder", "DIR")) for name in names]
+        _print_fact(console, "Next", generated.NEXT)
+    return 0
 
 
 def _evaluation(run: Run) -> dict[str, Any] | None:
@@ -232,24 +181,26 @@ def _print_scores(run: Run, console: Console, registers: bool = True) -> bool:
 
 def print_stopped(run: Run, progress: Progress, status: int, console: Console) -> int:
     """Print what a run has that failed or was interrupted, why, and how to go on; returns the exit status."""
-    _correct_report(run)
+    resume = f"make run-pipeline RESUME={shlex.quote(_shown(run.folder))}"
+    report, evaluation = run.folder / SHOWN["evaluate-model", "report"], run.output("evaluate-model", "evaluation")
+    if report.exists() and evaluation and run.output("upload-model", "executor_output.json") is None:
+        from trainer.reports.report import write_report
+
+        # The report was written before the registration, which did not take place.
+        write_report(evaluation, report, registers=False)
     if _print_scores(run, console, registers=False):
-        _print_fact(console, "Registered", f"not yet; `{_resume(run)}` goes on")
-    if status == 128 + signal.SIGINT:
-        console.print(Text("Interrupted."), style="bold red")
-    elif failed := progress.failed:
-        for step in failed:
-            console.print(Text(f"{step.title} failed: {step.failure()}", style="bold red"), soft_wrap=True)
-    else:
+        _print_fact(console, "Registered", f"not yet; `{resume}` goes on")
+    interrupted = status == 128 + signal.SIGINT
+    if interrupted:
+        reasons = ["Interrupted."]
+    elif not (reasons := [f"{step.title} failed: {step.failure()}" for step in progress.failed]):
         tail = "\n".join((run.folder / LOG).read_text().splitlines()[-15:])
-        console.print(Text(f"The pipeline ended with status {status}:\n{tail}", style="bold red"), soft_wrap=True)
+        reasons = [f"The pipeline ended with status {status}:\n{tail}"]
+    for reason in reasons:
+        console.print(Text(reason, style="bold red"), soft_wrap=True)
     _print_fact(console, "Log", _shown(run.folder / LOG))
-    _print_fact(console, "Resume", f"{_resume(run)} [PARAMETER=VALUE ...]")
-    return status if status == 128 + signal.SIGINT else 1
-
-
-def _resume(run: Run) -> str:
-    return f"make run-pipeline RESUME={shlex.quote(_shown(run.folder))}"
+    _print_fact(console, "Resume", f"{resume} [PARAMETER=VALUE ...]")
+    return status if interrupted else 1
 
 
 def _print_fact(console: Console, name: str, value: str) -> None:

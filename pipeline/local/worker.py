@@ -13,11 +13,7 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Mapping
 from typing import Any
-
-IMPORT = "import-model"
-"""The task that imports a model in place of base training."""
 
 
 def main(run_dir: pathlib.Path) -> None:
@@ -35,7 +31,7 @@ def main(run_dir: pathlib.Path) -> None:
     # kfp.local warns that it ignores display names, and that images should be named python.
     warnings.filterwarnings("ignore", module="kfp")
     pipeline = build_pipeline("local")
-    print(STEPS_LINE + json.dumps(used(outline(pipeline.pipeline_spec), run.parameters)), flush=True)
+    print(STEPS_LINE + json.dumps(outline(pipeline.pipeline_spec)), flush=True)
     local.init(
         runner=local.SubprocessRunner(use_venv=False),
         pipeline_root=str(run_dir),
@@ -76,12 +72,6 @@ def outline(spec: Any) -> dict[str, Any]:
 
     walk(spec.root.dag, ())
     return {"steps": steps, "groups": groups}
-
-
-def used(outlined: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """An `outline` without the task that a run with these parameters never comes to."""
-    unused = () if parameters.get("base_model_uri") else (IMPORT,)
-    return {**outlined, "steps": {name: title for name, title in outlined["steps"].items() if name not in unused}}
 
 
 def _end_with_stdin() -> None:

@@ -1,6 +1,5 @@
 """The function of each component, on a few tiny images."""
 
-import ast
 import dataclasses
 import inspect
 import json
@@ -10,7 +9,6 @@ import runpy
 import shutil
 import signal
 import sys
-import textwrap
 import typing
 
 import pytest
@@ -115,11 +113,6 @@ def test_data_that_changed_since_its_fingerprint_is_refused(prepared, source, tm
         fetch(tmp_path, source, "another")
 
 
-def test_source_that_is_missing_is_an_error_of_one_line(tmp_path):
-    with pytest.raises(SystemExit, match=r"^error: .*nowhere"):
-        fingerprint.python_func(DATASET, str(tmp_path / "nowhere"), False, "", False, "none")
-
-
 def test_data_that_a_model_replaces_is_neither_read_nor_fetched(model, tmp_path, capsys):
     nowhere = str(tmp_path / "nowhere")
     digests = fingerprint.python_func(DATASET, nowhere, False, model.path, False, "nowhere.h5")
@@ -216,12 +209,6 @@ def test_fine_tuning_starts_from_the_base_model_and_keeps_checkpoints_next_to_it
     assert (tmp_path / "model.checkpoints").is_dir()
 
 
-def test_setting_that_does_not_fit_is_an_error_of_one_line_and_writes_nothing(prepared, tmp_path):
-    with pytest.raises(SystemExit, match=r"^error: batch_size is 99"):
-        train(tmp_path, prepared, {"batch_size": 99})
-    assert not (tmp_path / "model").exists()
-
-
 def evaluate(folder, prepared, model, registry, tested=None, **changes):
     outputs = {
         "evaluation": artifact(dsl.Artifact, folder / "evaluation"),
@@ -284,28 +271,6 @@ def test_model_is_tested_on_a_set_of_its_own_that_decides(prepared, model, tmp_p
     assert record["decided_on"] == f"{DATASET}-test"
 
 
-def test_without_a_test_set_nothing_is_fetched(tmp_path, capsys):
-    assert fingerprint.python_func("", "", False, "", False, "none")[0] == ""
-    assert "there is no test set" in capsys.readouterr().out
-
-
-def test_default_of_vertex_is_fetched_and_evaluated_in_the_run(prepared, model, tmp_path, vertex, bucket):
-    registry = (
-        f"vertex://proj/us-central1?endpoint={vertex.environment.endpoint}&staging=gs://{bucket.name}/models"
-    )
-    outputs, place, data = evaluate(tmp_path, prepared, model, registry)
-    assert outputs["evaluation"].metadata == {"champion": 0, "promote": True}
-    evaluation = outputs["evaluation"]
-    uploaded = upload_model.python_func(**place, **data, run="run-1", model=model, evaluation=evaluation)
-    assert uploaded == (1, "default")
-
-    again, _, _ = evaluate(tmp_path / "again", prepared, model, registry)
-    assert again["evaluation"].metadata == {"champion": 1, "promote": False}
-    evaluation = json.loads((tmp_path / "again" / "evaluation" / artifacts.EVALUATION).read_text())
-    models = evaluation["datasets"][DATASET]["models"]
-    assert models["champion"] == pytest.approx(models["candidate"])
-
-
 def planned(folder, prepared, **changes):
     """The outputs of plan_training for a job on Vertex AI, and its artifacts."""
     workspace, plan = artifact(dsl.Artifact, folder / "workspace"), artifact(dsl.Markdown, folder / "plan")
@@ -352,29 +317,6 @@ def test_job_without_a_model_is_reported(tmp_path, capsys):
     outputs = artifact(dsl.Model, tmp_path / "model"), artifact(dsl.HTML, tmp_path / "curve")
     with pytest.raises(SystemExit, match=r"the training job wrote no model.*projects/1/customJobs/2"):
         collect_training.python_func("projects/1/customJobs/2", workspace, *outputs)
-
-
-def test_plan_of_what_does_not_fit_is_an_error_of_one_line(tmp_path, prepared):
-    with pytest.raises(SystemExit, match=r"^error: .*8 replicas"):
-        planned(tmp_path, prepared, accelerator="v5e-8")
-
-
-@pytest.mark.parametrize(
-    ("registry", "checkpoint_dir", "named"),
-    [("models", "/data/state", "registry is 'models'"), ("/data/models", "", "checkpoint_dir is empty")],
-)
-def test_place_in_a_pod_of_kubeflow_is_refused_before_anything_is_trained(registry, checkpoint_dir, named):
-    with pytest.raises(SystemExit, match=f"^error: {named}"):
-        check_registry.python_func("kubeflow", "msinet", registry, checkpoint_dir)
-
-
-def test_places_outside_the_pods_are_written_and_left_as_they_were(tmp_path, bucket, capsys):
-    volume, address = str(tmp_path / "data"), f"gs://{bucket.name}/msinet"
-    for registry, checkpoints in ((volume, f"{volume}/state"), (f"{address}/models", f"{address}/checkpoints")):
-        check_registry.python_func("kubeflow", "msinet", registry, checkpoints)
-        assert f"a version of model 'msinet' can be added to {registry}" in capsys.readouterr().out
-    assert not [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
-    assert not list(bucket.list_blobs())
 
 
 def test_plan_names_the_image_precision_and_batch_of_the_accelerator(tmp_path, prepared):
@@ -425,24 +367,6 @@ def test_settings_have_the_types_of_their_fields_after_their_way_through_json(ki
     assert all(type(getattr(received, field.name)) is field.type for field in dataclasses.fields(config))
     with pytest.raises(KeyError):
         settings_of_plan({"epochs": 3})
-
-
-@pytest.mark.parametrize("name", COMPONENTS)
-def test_body_imports_what_it_needs(name):
-    source = textwrap.dedent(inspect.getsource(COMPONENTS[name].python_func))
-    (function,) = ast.parse(source).body
-    assert isinstance(function, ast.FunctionDef)
-    body = function.body[1:]
-    imported = [node.module for node in body if isinstance(node, ast.ImportFrom)]
-    assert "trainer.errors" in imported
-    assert {module.split(".")[0] for module in imported} <= {"trainer", "pipeline"}
-
-
-@pytest.mark.parametrize("name", COMPONENTS)
-def test_only_the_optional_artifact_has_a_default(name):
-    signature = inspect.signature(COMPONENTS[name].python_func)
-    optional = [entry.name for entry in signature.parameters.values() if entry.default is not entry.empty]
-    assert optional == (["base_model"] if name in ("train-model", "plan-training") else [])
 
 
 def test_there_is_one_file_for_each_component():

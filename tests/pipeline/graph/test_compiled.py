@@ -8,8 +8,6 @@ from pipeline.graph.environment import CONFIGS
 
 TEXTS = {target: (CONFIGS.parent / name).read_text() for target, name in FILES.items()}
 SPECS = {target: next(yaml.load_all(text, Loader=yaml.CSafeLoader)) for target, text in TEXTS.items()}
-MAX_CPUS, MAX_MEMORY_GB = 96, 624
-"""Limits of a task on Vertex AI (cloud.google.com/vertex-ai/docs/pipelines/machine-types)."""
 
 
 def containers(spec):
@@ -43,25 +41,3 @@ def test_no_branches_return_artifacts(target):
     artifacts = [each for output in outputs for each in output.get("artifacts", {}).values()]
     assert artifacts
     assert {len(each["artifactSelectors"]) for each in artifacts} == {1}
-
-
-@pytest.mark.parametrize("target", FILES)
-def test_only_containers_are_retried_after_a_pause(target):
-    """Kubeflow retries containers alone, and Argo takes whole factors alone."""
-    spec = SPECS[target]
-    retried = [task for dag in dags(spec) for task in dag["dag"]["tasks"].values() if "retryPolicy" in task]
-    assert retried
-    for task in retried:
-        component, policy = spec["components"][task["componentRef"]["name"]], task["retryPolicy"]
-        assert "dag" in component or component["executorLabel"] in containers(spec)
-        assert policy["maxRetryCount"] >= 1
-        assert policy["backoffDuration"]
-        assert float(policy.get("backoffFactor", 2)).is_integer()
-
-
-def test_tasks_fit_the_machines_of_vertex():
-    sizes = [each["resources"] for each in containers(SPECS["vertex"]).values() if "resources" in each]
-    assert sizes
-    for size in sizes:
-        assert 0 < size.get("cpuLimit", 1) <= MAX_CPUS
-        assert 0 < size.get("memoryLimit", 1) <= MAX_MEMORY_GB

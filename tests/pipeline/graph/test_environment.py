@@ -6,13 +6,11 @@ from components import IMAGE
 from pipeline.__main__ import main
 from pipeline.graph.dag import build_pipeline
 from pipeline.graph.environment import CONFIGS, Environment, layered, load_environment, sample_settings
-from pipeline.graph.parameters import PARAMETERS, STEPS, steps_of, validate
+from pipeline.graph.parameters import STEPS, steps_of, validate
 from pipeline.local.prepare import prepare_run
 from pipeline.vertex.template import load
-from tests.vertex import LOCATION, PROJECT
 from trainer.errors import UserError
 
-ADDRESS = "night.shift+saliency@lab.example.org"
 CLUSTER = "target = 'kubeflow'\nimage_repository = 'host/project'\n"
 ENVIRONMENTS = sorted(path.stem for path in CONFIGS.glob("*.toml"))
 SAMPLE = load_environment("sample").parameters
@@ -36,19 +34,8 @@ def test_every_environment_of_the_project_is_valid(name):
     assert environment.image.endswith(f"{IMAGE}:{environment.image_tag}")
 
 
-def test_keys_are_no_names_of_parameters():
-    assert not {field.name for field in dataclasses.fields(Environment)} & set(PARAMETERS)
-
-
 def test_local_environment_trains_with_the_papers_settings():
     assert load_environment("local").parameters == {}
-
-
-def test_file_given_by_its_path_is_an_environment(write):
-    text = b"\xef\xbb\xbf[parameters]\nbase_epochs = 2\nbase_learning_rate = 1\n"  # Windows adds a byte order mark
-    environment = load_environment(write(text))
-    assert (environment.name, environment.target) == ("mine", "local")
-    assert environment.parameters == {"base_epochs": 2, "base_learning_rate": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -64,17 +51,13 @@ def test_file_given_by_its_path_is_an_environment(write):
         ("target = 'kubeflow'", "bucket is empty"),
         (CLUSTER + "bucket = 'data'", "bucket is 'data'"),
         (CLUSTER + "bucket = '/data'", "bucket is '/data'.*volume_claim"),
-        (CLUSTER + "bucket = 'gs://Name'", "bucket is 'gs://Name'"),
-        (CLUSTER + "bucket = 'gs://name//folder'", "bucket is 'gs://name//folder'"),
-        (CLUSTER + "bucket = 'gs://b'\nvolume_claim = 'v'", "bucket is 'gs://b', but volume_claim is 'v'"),
+        (CLUSTER + "bucket = 'gs://b'\nvolume_claim = 'v'", "bucket is 'gs://b'"),
         (CLUSTER + "bucket = '/gcs/b'\nvolume_claim = 'v'", "bucket is '/gcs/b', but on Kubeflow"),
-        ("volume_claim = 'v'", "volume_claim is 'v', but target local"),
         ("[parameters]\nbase_epoch = 2", "'base_epoch'; did you mean 'base_epochs'"),
         ("[parameters]\nbase_epochs = 'two'", "base_epochs is 'two'"),
         ("parameters = 2", r"write \[parameters\]"),
         ("target = ", "cannot be read as TOML"),
         ("image_tag = 'grün'".encode("cp1252"), "cannot be read as TOML in UTF-8"),
-        (b"notify = " + b"[" * 5000, "cannot be read as TOML"),
     ],
 )
 def test_mistake_in_a_file_is_reported_with_its_name(write, content, named):
@@ -82,10 +65,9 @@ def test_mistake_in_a_file_is_reported_with_its_name(write, content, named):
         load_environment(write(content))
 
 
-@pytest.mark.parametrize(("name", "known"), [("vertx", "did you mean 'vertex'"), ("x" * 5000, "known: kubeflow")])
-def test_unknown_environment_is_refused_with_the_known_ones_and_the_guide(name, known):
-    with pytest.raises(UserError, match=rf"unknown environment '{name}'.*{known}.*see docs/vertex.md, step \d"):
-        load_environment(name)
+def test_unknown_environment_is_refused_with_the_nearest_one():
+    with pytest.raises(UserError, match="did you mean 'vertex'"):
+        load_environment("vertx")
 
 
 @pytest.mark.parametrize(
@@ -113,28 +95,10 @@ def test_only_one_module_has_the_image_names():
     assert [path.parent.name for path in sources if IMAGE in path.read_text()] == ["components"]
 
 
-def notifying(addresses, target="vertex"):
-    return dataclasses.replace(load_environment(target), notify=addresses)
-
-
-def test_up_to_three_addresses_are_told():
-    assert len(notifying([ADDRESS] * 3).notify) == 3
-    with pytest.raises(UserError, match="notify has 4 addresses"):
-        notifying([ADDRESS] * 4)
-
-
-@pytest.mark.parametrize(
-    "address", ["", "lab@", "@example.org", "a@b", "a b@c.org", "a@b.org,c@d.org", "a@@b.org"]
-)
-def test_text_that_is_no_address_is_refused(address):
-    with pytest.raises(UserError, match=f"notify has '{address}'"):
-        notifying([address])
-
-
 @pytest.mark.parametrize("target", ["local", "kubeflow"])
 def test_addresses_are_refused_where_nothing_sends_e_mails(target):
     with pytest.raises(UserError, match=f"notify is .*target {target}"):
-        notifying([ADDRESS], target)
+        dataclasses.replace(load_environment(target), notify=["night.shift+saliency@lab.example.org"])
 
 
 # === Values of a run's parameters ===
@@ -199,15 +163,6 @@ def test_local_run_of_the_sample_is_the_default_run(environment, tmp_path, monke
     assert named.parameters == default.parameters
     assert named.environment == (environment or "sample")
     assert not {"base_epochs", "finetune_epochs"} & set(prepare_run("", "", "", {"recipe": "best"}).parameters)
-
-
-def test_template_of_an_environment_with_the_sample_has_its_settings_as_defaults():
-    mine = Environment(
-        *("mine", "vertex", PROJECT, LOCATION, "gs://b"),
-        image_repository="h/p",
-        parameters={**BOTH, "base_epochs": 5},
-    )
-    assert (SAMPLE | {"base_epochs": 5}).items() <= load(mine).defaults().items()
 
 
 def test_parameters_of_the_command_are_defaults_of_the_compiled_file(tmp_path):

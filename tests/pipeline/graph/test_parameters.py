@@ -105,14 +105,6 @@ def test_value_of_another_type_is_refused_with_the_expected_one(name, value, kin
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("base_epoch", "did you mean 'base_epochs'"), ("ENV", "belongs to `make`.* --env NAME")]
-)
-def test_name_that_is_no_parameter_is_refused_with_what_to_write(name, said):
-    with pytest.raises(UserError, match=f"{name}'? ?.*{said}"):
-        convert(name, 3)
-
-
-@pytest.mark.parametrize(
     ("values", "named"),
     [
         ({"base_dataset": "salicn"}, "base training: .*'salicn'; did you mean 'salicon'"),
@@ -129,8 +121,8 @@ def test_name_that_is_no_parameter_is_refused_with_what_to_write(name, said):
             "test_dataset and test_source are those of base training",
         ),
         ({"training_labels": "team=Vision Lab"}, "training_labels has 'team=Vision Lab'"),
-        ({"columns": "x=a"}, "^columns is 'x=a'"),
-        ({"recipe": "smal"}, "^recipe is 'smal'"),
+        ({"columns": "x=a"}, "columns is 'x=a'"),
+        ({"recipe": "smal"}, "recipe is 'smal'"),
         ({"blur_px": 3.0}, "blur_px describes recordings of your own"),
         ({"model_name": "../mine"}, "model_name is '../mine'"),
         ({"registry": "s3://bucket/models"}, "registry is 's3://bucket/models'"),
@@ -169,7 +161,7 @@ def test_images_labelled_test_of_ones_own_recordings_are_a_test_set_of_the_same_
     for split in ("folders", "column"):
         validate({**values, "split": split})
     for split in ("auto", "shuffle"):
-        with pytest.raises(UserError, match=r"are those of fine-tuning, .* or split=folders or split=column if"):
+        with pytest.raises(UserError, match=r"are those of fine-tuning, .* split=column"):
             validate({**values, "split": split})
 
 

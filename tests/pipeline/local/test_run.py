@@ -2,10 +2,10 @@
 
 import dataclasses
 import io
+import json
 import os
 import pathlib
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -27,7 +27,6 @@ from tests.narrow_tasks import sitecustomize as narrow_tasks
 from tests.reference_graph import frozen, weights_of, write_graph
 from tests.tiny import write_salicon
 from trainer import artifacts, files, generated
-from trainer.__main__ import main
 from trainer.artifacts import CHALLENGER, DEFAULT
 from trainer.errors import UserError
 from trainer.evaluation.compare import find_contestants
@@ -117,18 +116,6 @@ def test_run_shows_each_step_and_ends_with_metrics_report_and_version(first, wor
     assert not first.stderr
 
 
-def test_comparison_that_the_run_prints_works(first, workplace, monkeypatch, capsys):
-    """With a narrow model in place of `pretrained`; the test set has no centre bias of its own."""
-    (line,) = [line for line in first.stdout.splitlines() if line.startswith("Compare:")]
-    words = shlex.split(line.removeprefix("Compare:"))
-    assert words[:6] == ["python", "-m", "trainer", "compare", "pretrained", "msinet@1"]
-    (base,) = (workplace / "runs" / "first").glob("msinet-*/train-model/model")
-    monkeypatch.chdir(workplace)
-    with narrowed():
-        main([str(base) if word == "pretrained" else word for word in words[3:]])
-    assert "evaluate salicon-test: 3/3 images" in capsys.readouterr().out
-
-
 def test_run_leaves_its_reports_and_log_and_nothing_in_the_temporary_folder(first, workplace):
     folder = workplace / "runs" / "first"
     for name in SHOWN.values():
@@ -170,37 +157,6 @@ def test_resumed_run_keeps_its_parameters_and_is_unfinished_if_others_are_passed
         prepare_run("", "", "runs/kept", {"gate": "always"})
 
 
-@pytest.mark.parametrize(
-    ("values", "note"),
-    [
-        ({}, ""),
-        (
-            {"base_source": "sample", "finetune_source": ""},
-            "Base training on generated shapes; for your own data pass base_source=FOLDER",
-        ),
-        (
-            {"base_source": "sample", "finetune_source": "sample"},
-            "Base training and fine-tuning on generated shapes; for your own data pass base_source=FOLDER and "
-            "finetune_source=FOLDER",
-        ),
-        (
-            {"base_model_uri": "pretrained", "base_source": "sample", "finetune_source": "sample"},
-            "Fine-tuning on generated shapes; for your own data pass finetune_source=FOLDER",
-        ),
-    ],
-)
-def test_run_on_generated_shapes_says_so_first(values, note, tmp_path, monkeypatch):
-    monkeypatch.setattr("pipeline.local.run._run_worker", lambda folder, progress: 1)
-    console = Console(file=io.StringIO(), width=200)
-    started = Run(tmp_path / "run", "sample", values)
-    (tmp_path / "run").mkdir()
-    (tmp_path / "run" / LOG).touch()
-    assert execute_run(started, console) == 1
-    lines = printed(console).splitlines()
-    assert lines[0].endswith(", environment sample")
-    assert [line for line in lines if line.startswith("note: ")] == ([f"note: {note}"] if note else [])
-
-
 def test_finished_run_shows_its_result_again_and_does_nothing_else(first, workplace, monkeypatch):
     monkeypatch.chdir(workplace)
     log = (workplace / "runs" / "first" / LOG).read_bytes()
@@ -217,7 +173,7 @@ def test_finished_run_without_its_outputs_is_shown_as_it_is_called_and_names_the
     finished = Run(tmp_path / "[draft] run", "sample", {}, finished=True)
     finished.save()
     console = Console(file=io.StringIO(), width=200)
-    with pytest.raises(UserError, match=r"^run \[draft\] run has finished, .* start a new run, or pass"):
+    with pytest.raises(UserError, match=r"\[draft\] run were removed"):
         execute_run(finished, console)
     assert printed(console).startswith("Run [draft] run has finished")
 
@@ -239,29 +195,6 @@ def test_failed_attempt_says_why_and_shows_nothing_of_the_previous_one(first, wo
     with pytest.raises(UserError, match=r"again has no evaluation"):
         find_contestants([str(folder), str(workplace / "runs" / "first")])
     assert Run.load(folder).parameters["base_source"] == str(tmp_path)
-
-
-def test_published_model_is_fine_tuned_without_base_data(workplace, moved):
-    with narrowed():
-        weights = weights_of(build_model((None, None), "float32"))
-    write_graph(workplace / "msi-net.pb", frozen(weights=weights))
-    start = (sys.executable, "-m", "pipeline", "run", "--run-dir", "runs/tuned", "--base-model-uri", "msi-net.pb")
-    data = ("--finetune-dataset", "salicon", f"finetune_source={moved}", "allow_partial_data=true")
-    size = ("base_image_size=32x40", "finetune_image_size=32x40", "finetune_batch_size=2", "finetune_epochs=1")
-    tuned = run(workplace, *start, *data, *size, "precision=float32", "model_name=tuned")
-    assert tuned.returncode == 0, tuned.stdout + tuned.stderr
-    steps = re.findall(r"(?m)^\[(.+)\] done after", tuned.stdout)
-    assert {"Base model: import", "Base model", STEPS["finetune"]} <= set(steps)
-    assert not {STEPS["base"], f"{STEPS['base']}: plan"} & set(steps)
-    assert "salicon: not needed, because base_model_uri replaces base training" in tuned.stdout
-    assert re.search(r"its own graph and of the imported network differ by at most \S+ on", tuned.stdout)
-    assert "Registered: tuned version 1 (default)" in tuned.stdout
-    lineage = LocalRegistry(workplace / "models").default("tuned").record["lineage"]
-    assert list(lineage["data"]) == ["finetune"]
-    imported = lineage["model"]["base_model"]["imported"]
-    assert (imported["source"], imported["kind"]) == ("msi-net.pb", "frozen graph")
-    assert imported["fingerprint"] == weight_sources.fingerprint(str(workplace / "msi-net.pb"))
-    assert not (workplace / "runs" / "tuned" / "curve_base.html").exists()
 
 
 def wait_for(path, pattern):
@@ -347,12 +280,26 @@ def test_interrupted_run_ends_its_tasks_and_shows_how_to_resume(tmp_path, moved)
     assert not processes_of(tmp_path / "mine")
 
 
-def test_model_below_the_centre_bias_fails_the_run_with_that_reason(first, workplace, moved, fixed):
+def test_published_model_is_fine_tuned_and_below_the_centre_bias_fails_the_run_with_that_reason(
+    first, workplace, moved, fixed
+):
     assert first.returncode == 0
-    started = command("runs/bad", moved, fixed, "base_model_uri=models/msinet/1", "model_name=bad")
-    without_base = [each for each in started if not each.startswith(("base_epochs", "base_batch_size"))]
+    with narrowed():
+        weights = weights_of(build_model((None, None), "float32"))
+    write_graph(workplace / "msi-net.pb", frozen(weights=weights))
+    started = command("runs/bad", "", fixed, "base_model_uri=msi-net.pb", "model_name=bad")
+    without_base = [each for each in started if not each.startswith(("base_epochs", "base_batch_size", "base_so"))]
     failed = run(workplace, *without_base)
     assert failed.returncode == 1
+    steps = re.findall(r"(?m)^\[(.+)\] done after", failed.stdout)
+    assert {"Base model: import", "Base model", STEPS["finetune"]} <= set(steps)
+    assert not {STEPS["base"], f"{STEPS['base']}: plan"} & set(steps)
+    assert re.search(r"its own graph and of the imported network differ by at most \S+ on", failed.stdout)
+    (config,) = (workplace / "runs" / "bad").glob(f"msinet-*/train-model-2/model/{artifacts.MODEL_CONFIG}")
+    imported = json.loads(config.read_text())["base_model"]["imported"]
+    assert (imported["source"], imported["kind"]) == ("msi-net.pb", "frozen graph")
+    assert imported["fingerprint"] == weight_sources.fingerprint(str(workplace / "msi-net.pb"))
+    assert not (workplace / "runs" / "bad" / "curve_base.html").exists()
     assert re.search(
         r"(?m)^Evaluation failed: The candidate is worse than the centre bias in KLD \(", failed.stdout
     )
@@ -437,6 +384,4 @@ def test_run_ends_with_what_to_do_next(source, alias, registry, try_it, listed, 
     assert [line for line in lines if line.startswith("Try it:")] == ([f"Try it:     {try_it}"] if try_it else [])
     assert f"All models: python -m pipeline registry list{listed}" in lines
     assert (f"Next:       {generated.NEXT}" in lines) is said
-    compare = "Compare:    python -m trainer compare pretrained msinet@7 --dataset-dir DIR"
-    assert (compare in lines) is not bool(said or registry)
     assert (generated.of_model({"source": "sample"}, "The candidate") in lines) is said

@@ -4,19 +4,6 @@ from pipeline.plan.settings import AcceleratorConfig, JobConfig, parse_labels
 from trainer.errors import UserError
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"accelerator": "l4-4", "workers": 3},
-        {"accelerator": "a100", "workers": 2, "provisioning": "flex-start"},
-        {"accelerator": "v5e-8", "provisioning": "spot"},
-    ],
-)
-def test_machines_that_vertex_ai_offers_are_accepted(settings):
-    AcceleratorConfig(**settings)
-
-
 def test_accelerator_of_one_training_overrides_that_of_both():
     assert AcceleratorConfig(accelerator="v5e-4").row.name == "v5e-4"
     assert AcceleratorConfig(accelerator="v5e-4", step_accelerator="l4", workers=2).row.name == "l4"
@@ -36,18 +23,6 @@ def test_accelerator_of_one_training_overrides_that_of_both():
 def test_machines_that_do_not_fit_together_are_refused(settings, named):
     with pytest.raises(UserError, match=named):
         AcceleratorConfig(**settings)
-
-
-def test_settings_of_a_job_are_accepted():
-    JobConfig()
-    JobConfig(
-        timeout_hours=0.5,
-        max_wait_hours=0.0,
-        persistent_resource="gpus-1",
-        training_service_account="trainer@proj.iam.gserviceaccount.com",
-        training_network="projects/123/global/networks/default",
-        training_labels="team=vision,cost-centre=42",
-    )
 
 
 def test_setting_of_a_job_that_vertex_ai_would_reject_is_refused():

@@ -6,7 +6,7 @@ import pytest
 from google.auth.credentials import AnonymousCredentials
 from google.protobuf import json_format
 
-from pipeline.plan.plan import DataSize, check_outside_pod, make_plan
+from pipeline.plan.plan import DataSize, make_plan
 from pipeline.plan.settings import AcceleratorConfig
 from pipeline.plan.step import (
     accelerator_limit,
@@ -199,13 +199,6 @@ def test_launcher_sends_the_strategy(launch, provisioning, strategy):
 def test_folder_in_the_pod_is_refused(address):
     with pytest.raises(UserError, match=r"registry is .*lost with the pod; set registry to gs://NAME/FOLDER"):
         check_places("kubeflow", address, "gs://bucket/state")
-
-
-@pytest.mark.parametrize(
-    "address", ["gs://bucket/models", "vertex://project/us-central1", "/data/models", "/gcsdata"]
-)
-def test_place_outside_the_pod_passes(address):
-    check_outside_pod("registry", address)
 
 
 def test_places_in_a_pod_are_refused_on_kubeflow_alone(tmp_path):

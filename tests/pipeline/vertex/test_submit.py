@@ -234,7 +234,6 @@ def test_name_that_the_template_does_not_have_is_refused_before_any_request(vert
         (["gate_on=test"], "test_dataset"),
         (["base_source=/data/salicon"], "base_source is '/data/salicon'"),
         (["base_source=/data/salicon", "base_model_uri=gs://b/m", "evaluate_base=true"], "base_source is"),
-        (["base_model_uri=author:salicn"], "base_model_uri is 'author:salicn'"),
         (["base_model_uri=models/msinet"], "base_model_uri is 'models/msinet'"),
         (["registry=models"], "registry is 'models'.*use vertex://proj/us-central1"),
         (["checkpoint_dir=/data/c"], "checkpoint_dir is '/data/c'.*gs://"),
