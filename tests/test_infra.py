@@ -8,9 +8,10 @@ import tomllib
 
 import pytest
 
+from pipeline.graph import compiled
 from pipeline.graph.environment import CONFIGS, Environment, layered, load_environment
 from pipeline.graph.parameters import DEFAULTS, require_sources, validate
-from pipeline.vertex import checks, submit, template
+from pipeline.vertex import checks, submit
 from tests.infra import FILES, PROJECT, blocks, environment_text, filled
 from trainer.config import PRETRAINED
 
@@ -95,7 +96,7 @@ def test_output_is_an_environment_that_the_pipeline_takes(environment):
     assert environment.service_account == f"msinet-pipeline@{PROJECT}.iam.gserviceaccount.com"
     assert environment.image == f"us-central1-docker.pkg.dev/{PROJECT}/msinet/msinet-cpu:v1"
     assert environment.image_repository == filled(blocks("output")["image_repository"]["value"])
-    assert re.fullmatch(template.REPOSITORY, environment.template_repository)
+    assert re.fullmatch(compiled.REPOSITORY, environment.template_repository)
     validate(environment.parameters)
 
 

@@ -253,7 +253,7 @@ def vertex(bucket, monkeypatch):
     from tests import vertex_models, vertex_pipelines, vertex_project  # noqa: F401
 
     for module, values in (
-        (cloud, {"FIRST_PAUSE_S": 0.001, "LONGEST_PAUSE_S": 0.002, "RETRY_S": 0.5}),
+        (cloud, {"FIRST_PAUSE_S": 0.001, "LONGEST_PAUSE_S": 0.002, "RETRY_S": 1.5}),
         (runs, {"POLL_S": 0.0, "OUTAGE_S": 0.5}),
     ):
         for name, value in values.items():

@@ -9,8 +9,8 @@ import argparse
 from collections.abc import Sequence
 
 from pipeline.commands.flags import add_environment
+from pipeline.graph import compiled
 from pipeline.graph.environment import load_environment
-from pipeline.vertex import template
 
 HELP = "upload the compiled pipeline to Artifact Registry"
 
@@ -22,7 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
     environment = load_environment(parsed.env)
-    address = template.publish(environment, parsed.tag or template.DEFAULT_TAGS)
+    address = compiled.publish(environment, parsed.tag or ("latest",))
     print(address)
     print(f"Submit it with: python -m pipeline submit --env {parsed.env} --template {address}")
     return 0

@@ -1,15 +1,31 @@
-"""The compiled pipeline: its YAML file, and the titles of its tasks. Loads kfp only to compile."""
+"""The compiled pipeline: write, check, publish and load it; its parameters and the titles of its tasks."""
 
+import copy
+import dataclasses
 import difflib
 import pathlib
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from components import NEVER_CACHED
+from pipeline import cloud
 from pipeline.graph.environment import Environment
-from trainer.errors import UserError
+from trainer.errors import UserError, check, nearest
 from trainer.files import replacing
+
+REPOSITORY = r"https://[a-z0-9-]+-kfp\.pkg\.dev/[^/]+/[^/]+"
+"""Address of a repository of templates in Artifact Registry."""
+LOOPBACK = r"http://127\.0\.0\.1:\d+/.+"
+"""Address of one on this machine, as in tests; it gets no credentials."""
+TYPES: dict[str, type] = {"STRING": str, "NUMBER_INTEGER": int, "NUMBER_DOUBLE": float, "BOOLEAN": bool}
+"""Types of a compiled pipeline's parameters, by their names there."""
+CACHING = ("as-compiled", "on", "off")
+UNCACHED = re.compile(rf"comp-({'|'.join(NEVER_CACHED)})(-\d+)?")
+"""Names of components whose results must never come from the cache."""
+VERSION = r"https?://.+/(?P<package>[^/]+)/(?P<version>sha256:[0-9a-f]{64})"
+WRITE_VERSION = "write it as https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY/NAME/sha256:DIGEST"
 
 
 def write_pipeline(environment: Environment, output: pathlib.Path) -> None:
@@ -59,3 +75,130 @@ def _titles(spec: Mapping[str, Any], component: Mapping[str, Any], around: str) 
         yield key, around if around and not has_own and len(tasks) == 1 else title
         inner = spec.get("components", {}).get(task["componentRef"]["name"], {})
         yield from _titles(spec, inner, title if has_own else around)
+
+
+@dataclasses.dataclass(frozen=True)
+class Template:
+    """A compiled pipeline: its specification, and its address in Artifact Registry if it comes from there."""
+
+    spec: dict[str, Any]
+    uri: str = ""
+
+    @property
+    def name(self) -> str:
+        """Name of the pipeline."""
+        return str(self.spec["pipelineInfo"]["name"])
+
+    @property
+    def parameters(self) -> dict[str, dict[str, Any]]:
+        """The definition of each parameter: `parameterType`, `isOptional`, `defaultValue`."""
+        return dict(self.spec["root"].get("inputDefinitions", {}).get("parameters", {}))
+
+    def defaults(self) -> dict[str, Any]:
+        """The defaults of the parameters, converted to their types."""
+        values = {}
+        for name, definition in self.parameters.items():
+            if "defaultValue" in definition:
+                kind = TYPES.get(definition["parameterType"])
+                values[name] = kind(definition["defaultValue"]) if kind else definition["defaultValue"]
+        return values
+
+    def check_names(self, names: Iterable[str]) -> None:
+        """Raise `UserError` for a name that is no parameter of this template."""
+        for name in names:
+            check(
+                name in self.parameters,
+                f"the template has no parameter {name!r}{nearest(name, self.parameters)}; if another version of "
+                "this project compiled it, compile or publish it again",
+            )
+
+    def cached(self, how: str) -> "Template":
+        """A copy with caching as compiled, on (except for NEVER_CACHED), or off; see `CACHING`."""
+        if how == "as-compiled":
+            return self
+        spec = copy.deepcopy(self.spec)
+        for component in (spec["root"], *spec.get("components", {}).values()):
+            for task in component.get("dag", {}).get("tasks", {}).values():
+                is_cacheable = UNCACHED.fullmatch(task["componentRef"]["name"]) is None
+                task["cachingOptions"] = {"enableCache": True} if how == "on" and is_cacheable else {}
+        return Template(spec, self.uri)
+
+
+# === Artifact Registry and files ===
+
+
+def registry_client(repository: str) -> Any:
+    """A client of the repository of templates, with this machine's credentials; with none on loopback.
+
+    Raises `UserError` for any other server: it would be sent a token.
+    """
+    from google.auth.transport import requests as _  # noqa: F401  the client uses it but does not import it
+    from kfp.registry import ApiAuth, RegistryClient
+
+    is_loopback = re.fullmatch(LOOPBACK, repository) is not None
+    check(
+        is_loopback or re.fullmatch(REPOSITORY, repository) is not None,
+        f"{repository!r} is no repository of templates; write https://LOCATION-kfp.pkg.dev/PROJECT/REPOSITORY",
+    )
+    return RegistryClient(repository, ApiAuth("") if is_loopback else None)
+
+
+def publish(environment: Environment, tags: Sequence[str] = ("latest",)) -> str:
+    """Compile the pipeline for `environment` and upload it; returns the address of the version.
+
+    Uploading the same pipeline again adds tags to the same version. A tag of another version moves to this one.
+    Raises `UserError` for a malformed repository, and if the upload is refused.
+    """
+    environment.require_target("vertex")
+    check(
+        bool(environment.template_repository),
+        "template_repository is empty; add it to the TOML file of the environment",
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "pipeline.yaml"
+        write_pipeline(environment, path)
+        with cloud.reported_errors():
+            client = registry_client(environment.template_repository)
+            name, version = client.upload_pipeline(str(path), tags=list(tags))
+    return f"{environment.template_repository}/{name}/{version}"
+
+
+def load(environment: Environment, source: str = "") -> Template:
+    """The template at `source`: a file, or an address in Artifact Registry; compiled for `environment` if empty.
+
+    Raises `UserError` if it cannot be read or is not a pipeline compiled for Vertex AI.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "pipeline.yaml"
+        if not source:
+            write_pipeline(environment, path)
+        elif re.match("https?://", source):
+            _download(environment, source, path)
+        else:
+            path = pathlib.Path(source)
+        return Template(_read(path, source), source if re.match("https?://", source) else "")
+
+
+def _download(environment: Environment, address: str, path: pathlib.Path) -> None:
+    parts = re.fullmatch(VERSION, address)
+    if parts is None:
+        # A tag may have moved since you looked, and Vertex AI has returned error 500 for tags.
+        raise UserError(f"template {address} does not name one version; {WRITE_VERSION}")
+    with cloud.reported_errors():
+        client = registry_client(address.removesuffix(f"/{parts['package']}/{parts['version']}"))
+        client.download_pipeline(parts["package"], version=parts["version"], file_name=str(path))
+
+
+def _read(path: pathlib.Path, source: str) -> dict[str, Any]:
+    import yaml
+
+    try:
+        spec = yaml.safe_load(path.read_text())
+        assert spec["root"]
+        assert spec["pipelineInfo"]["name"]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, AssertionError, TypeError, KeyError) as error:
+        raise UserError(
+            f"{source} is not a pipeline compiled for Vertex AI ({cloud.brief(error)}); "
+            "`python -m pipeline compile` writes one"
+        ) from None
+    return dict(spec)

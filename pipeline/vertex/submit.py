@@ -13,15 +13,15 @@ from typing import Any
 
 from components import IMAGE
 from pipeline import cloud
-from pipeline.graph import parameters
+from pipeline.graph import compiled, parameters
+from pipeline.graph.compiled import Template
 from pipeline.graph.environment import PIPELINE_NAME, Environment, layered
 from pipeline.graph.parameters import DATA, DEFAULTS, STEPS, Value
 from pipeline.plan.plan import TrainingPlan
 from pipeline.registry.address import VERTEX
 from pipeline.registry.versions import OWNER
-from pipeline.vertex import checks, runs, template
+from pipeline.vertex import checks, runs
 from pipeline.vertex.checks import MISSING, Api, Question, ask
-from pipeline.vertex.template import Template
 from trainer import recipes, storage
 from trainer.artifacts import REGISTRY
 from trainer.downloads.servers import addresses_in
@@ -85,8 +85,8 @@ def compose(
 ) -> dict[str, Any]:
     """The API's PipelineJob for a run, as JSON; arguments and errors as for `prepare`."""
     environment.require_target("vertex")
-    check_choice("caching", caching, template.CACHING)
-    chosen = template.load(environment, source).cached(caching)
+    check_choice("caching", caching, compiled.CACHING)
+    chosen = compiled.load(environment, source).cached(caching)
     derived = {name: value for name, value in environment.derived.items() if name in chosen.parameters}
     values = given = {**derived, **environment.parameters, **passed}
     if is_ours := chosen.name == PIPELINE_NAME:

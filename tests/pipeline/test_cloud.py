@@ -10,9 +10,9 @@ from google.cloud.aiplatform_v1 import ModelServiceClient
 
 from pipeline import cloud
 from pipeline.cloud import check_endpoint
+from pipeline.graph import compiled
 from pipeline.graph.environment import Environment
 from pipeline.registry.address import check_registry
-from pipeline.vertex import template
 from trainer.errors import UserError
 
 DOWN, FULL = ServiceUnavailable("down"), TooManyRequests("full")
@@ -115,4 +115,4 @@ def test_credentials_are_sent_to_google_and_to_this_machine(endpoint):
 def test_templates_are_fetched_from_artifact_registry_alone(host):
     version = f"{host}/p/r/msinet/sha256:{'0' * 64}"
     with pytest.raises(UserError, match="is no repository of templates"):
-        template.load(Environment("prod"), version)
+        compiled.load(Environment("prod"), version)

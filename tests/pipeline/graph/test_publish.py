@@ -8,7 +8,7 @@ import yaml
 
 from pipeline.__main__ import main
 from pipeline.graph import compiled
-from pipeline.vertex import submit, template
+from pipeline.vertex import submit
 from tests.vertex import DROP, write_config
 from trainer.errors import UserError
 
@@ -26,7 +26,7 @@ def test_upload_is_the_compiled_pipeline_with_its_tags(vertex, tmp_path, capsys)
 
 
 def test_published_version_is_submitted_by_its_digest(vertex, tmp_path):
-    address = template.publish(vertex.environment)
+    address = compiled.publish(vertex.environment)
     config = write_config(vertex.environment, tmp_path)
     assert main(["submit", "--env", config, "--template", address, "base_epochs=2"]) == 0
     (request,) = vertex.sent("POST", "/pipelineJobs")
@@ -39,7 +39,7 @@ def test_published_version_is_submitted_by_its_digest(vertex, tmp_path):
 def test_refused_upload_is_reported(vertex, status):
     vertex.fail(status)
     with pytest.raises(UserError):
-        template.publish(vertex.environment)
+        compiled.publish(vertex.environment)
 
 
 def test_missing_version_is_named(vertex):
@@ -51,7 +51,7 @@ def test_missing_version_is_named(vertex):
 def test_credentials_are_needed_for_the_real_registry(vertex):
     environment = dataclasses.replace(vertex.environment, template_repository="https://us-kfp.pkg.dev/p/templates")
     with pytest.raises(UserError, match=r"there are no credentials.*gcloud auth application-default login"):
-        template.publish(environment)
+        compiled.publish(environment)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_credentials_are_needed_for_the_real_registry(vertex):
 def test_mistake_is_named_before_anything_is_sent(vertex, repository):
     environment = dataclasses.replace(vertex.environment, template_repository=repository)
     with pytest.raises(UserError, match="template"):
-        template.publish(environment)
+        compiled.publish(environment)
     assert not vertex.requests
 
 
@@ -68,6 +68,6 @@ def test_tokens_of_kfp_in_the_home_folder_are_not_sent_to_loopback(vertex, monke
     path = tmp_path / "registry_credentials.json"
     path.write_text('"secret"')
     monkeypatch.setattr("kfp.registry.registry_client.LOCAL_REGISTRY_CREDENTIAL", str(path))
-    template.publish(vertex.environment)
+    compiled.publish(vertex.environment)
     assert "secret" not in str(vertex.requests[0].headers)
     assert not list(pathlib.Path.cwd().glob("msinet_*.yaml"))
