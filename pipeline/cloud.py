@@ -61,12 +61,9 @@ def check_endpoint(endpoint: str) -> None:
 
 
 def address(place: Place, service: str) -> str:
-    """Address of a Google API without regions, such as `artifactregistry`; an http:// endpoint stands for all.
-
-    Raises `UserError` for an endpoint that is neither Google's nor of this machine.
-    """
+    """Address of a Google API without regions, such as `artifactregistry`; an http:// endpoint stands for all."""
     check_endpoint(place.endpoint)
-    if _is_plain(place):
+    if place.endpoint.startswith("http://"):  # a server of this machine, as in tests
         return place.endpoint.rstrip("/")
     return f"https://{service}.googleapis.com"
 
@@ -74,8 +71,7 @@ def address(place: Place, service: str) -> str:
 def session(place: Place) -> Any:
     """A session of the library requests that sends this machine's credentials with each request.
 
-    The project of `place` pays for requests of people who have not chosen another. Raises `UserError` at once if
-    there are no credentials, or if they have expired.
+    The project of `place` pays for requests of people who have not chosen another.
     """
     from google.auth.transport.requests import AuthorizedSession, Request
     from google.oauth2.credentials import Credentials
@@ -84,16 +80,13 @@ def session(place: Place) -> Any:
         found = _credentials(place) or credentials.find(SCOPE)[0]
         if isinstance(found, Credentials) and not found.quota_project_id:
             found = found.with_quota_project(place.project)
-        if not _is_plain(place):
+        if not place.endpoint.startswith("http://"):
             found.refresh(Request())
     return AuthorizedSession(found)  # type: ignore[no-untyped-call]
 
 
 def client(kind: Any, place: Place) -> Any:
-    """A client of one of the API's services, such as `aiplatform_v1.PipelineServiceClient`.
-
-    Raises `UserError` for an endpoint that is neither Google's nor of this machine.
-    """
+    """A client of one of the API's services, such as `aiplatform_v1.PipelineServiceClient`."""
     from google.api_core.client_options import ClientOptions
 
     check_endpoint(place.endpoint)
@@ -109,12 +102,7 @@ def _credentials(place: Place) -> Any:
     from google.auth.credentials import AnonymousCredentials
 
     anonymous: Any = AnonymousCredentials
-    return anonymous() if _is_plain(place) else None
-
-
-def _is_plain(place: Place) -> bool:
-    """Whether requests go unencrypted to a server of this machine, as in tests."""
-    return place.endpoint.startswith("http://")
+    return anonymous() if place.endpoint.startswith("http://") else None
 
 
 def parent_of(place: Place) -> str:

@@ -154,26 +154,31 @@ def make_plan(
     location: str = "",
     platform: str = "vertex",
 ) -> TrainingPlan:
-    """Check that a training step fits its accelerator, and estimate its time and cost.
+    """Check that a training step fits its accelerator, and estimate its time and cost; `UserError` if it does not.
 
-    Args:
-        machines: accelerator and number of machines.
-        training: all settings of the training. A `batch_size` of 0 is the accelerator's default, reduced if
-            the memory or the number of images is too small for it.
-        data: number and size of the images.
-        location: Vertex AI region that must offer the accelerator; empty for any region.
-        platform: vertex, kubeflow or local.
-
-    Raises:
-        UserError: if something does not fit.
+    A `batch_size` of 0 is the accelerator's default, reduced if the memory or the number of images is too small
+    for it. `location` is the Vertex AI region that must offer the accelerator; any, if it is empty.
     """
     row = machines.row
     check_platform(platform, machines, training)
-    check_location(row, location if platform == "vertex" else "")
+    regions = row.chip.regions if platform == "vertex" else ()
+    check(
+        not location or not regions or location in regions,
+        f"{row.name} is not available for training in {location}; it is in {', '.join(regions)}",
+    )
     if wrong := wrong_image_size(data.image_size):
         raise UserError(f"image_size is {'x'.join(map(str, data.image_size))}: {wrong}")
-    precision = resolve_precision(row, training.precision)
-    batch_size = _batch_size(machines, training, data, precision)
+    precision = row.chip.precision if training.precision == "auto" else training.precision
+    check(
+        precision in row.chip.flops,
+        f"{row.name} ({row.chip.title}) has no {precision}; set precision to {' or '.join(row.chip.flops)}",
+    )
+    replicas, parts, size = machines.workers * row.chips, training.accumulation, data.image_size
+    batch_size = training.batch_size or accelerators.default_batch(
+        row.chip, replicas, parts, data.images, size, precision
+    )
+    accelerators.check_shares(batch_size, replicas, parts, data.images, row.name)
+    accelerators.check_memory(row.name, row.chip, batch_size, replicas, parts, size, precision)
     return TrainingPlan(
         machines=machines,
         training=training,
@@ -184,23 +189,10 @@ def make_plan(
     )
 
 
-def _batch_size(machines: AcceleratorConfig, training: TrainConfig, data: DataSize, precision: str) -> int:
-    """The global batch size, the default if the settings have none; raises `UserError` if it does not fit."""
-    row, parts, size = machines.row, training.accumulation, data.image_size
-    replicas = machines.workers * row.chips
-    batch_size = training.batch_size or accelerators.default_batch(
-        row.chip, replicas, parts, data.images, size, precision
-    )
-    accelerators.check_shares(batch_size, replicas, parts, data.images, row.name)
-    accelerators.check_memory(row.name, row.chip, batch_size, replicas, parts, size, precision)
-    return batch_size
-
-
 def check_platform(platform: str, machines: AcceleratorConfig, training: TrainConfig) -> None:
     """Raise `UserError` if `platform` (vertex, kubeflow or local) does not support these settings.
 
-    Called where settings enter: by `parameters.validate` before a run starts here, and by the plan, because the
-    console and Kubeflow start runs without it.
+    The plan calls it too, because the console and Kubeflow start runs without the checks of this machine.
     """
     check(
         platform != "kubeflow" or machines.workers == 1,
@@ -221,15 +213,6 @@ def check_platform(platform: str, machines: AcceleratorConfig, training: TrainCo
     )
 
 
-def check_location(row: Accelerator, location: str) -> None:
-    """Raise `UserError` unless Vertex AI offers `row` for training in `location`; an empty location passes."""
-    regions = row.chip.regions
-    check(
-        not location or not regions or location in regions,
-        f"{row.name} is not available for training in {location}; it is in {', '.join(regions)}",
-    )
-
-
 def check_region(location: str) -> None:
     """Raise `UserError` unless `location` is empty or has the form of a region."""
     check(
@@ -241,20 +224,6 @@ def check_region(location: str) -> None:
 def known_regions() -> set[str]:
     """The regions with an accelerator; there is no table of all others."""
     return {region for row in accelerators.ACCELERATORS.values() for region in row.chip.regions}
-
-
-def resolve_precision(row: Accelerator, precision: str) -> str:
-    """The precision that `auto` stands for on `row`, or `precision` itself.
-
-    Raises `UserError` if the chip does not support it.
-    """
-    resolved = row.chip.precision if precision == "auto" else precision
-    supported = row.chip.flops
-    check(
-        resolved in supported,
-        f"{row.name} ({row.chip.title}) has no {resolved}; set precision to {' or '.join(supported)}",
-    )
-    return resolved
 
 
 def check_outside_pod(name: str, address: str) -> None:
@@ -272,13 +241,9 @@ def check_outside_pod(name: str, address: str) -> None:
 def compare_accelerators(
     machines: Mapping[str, Any], training: TrainConfig, data: DataSize, *, location: str = ""
 ) -> dict[str, TrainingPlan | str]:
-    """For each accelerator, its plan or the reason why it does not fit.
+    """For each accelerator, its plan or the reason why it does not fit; arguments as for `make_plan`.
 
-    Args:
-        machines: fields of `AcceleratorConfig` other than the accelerator.
-        training: as for `make_plan`.
-        data: as for `make_plan`.
-        location: as for `make_plan`.
+    `machines` are the fields of `AcceleratorConfig` other than the accelerator.
     """
 
     def attempt(name: str) -> TrainingPlan | str:

@@ -116,8 +116,13 @@ def plan_step(
         valid_images=manifest.counts["valid"],
         image_size=manifest.image_size,
     )
-    if target.platform == LOCAL:
-        _publish(_describe_local(machines, config, data), markdown)
+    if target.platform == LOCAL:  # on devices that are not known here
+        planning.check_platform(LOCAL, machines, config)
+        batch = config.batch_size
+        if batch:
+            accelerators.check_shares(batch, 1, config.accumulation, data.images)
+        steps = f"{data.images // batch} steps per epoch of batch {batch}" if batch else "the default batch"
+        _publish(f"on this machine: {steps}\n", markdown)
         return Outputs(settings=dataclasses.asdict(config))
     plan = planning.make_plan(machines, config, data, location=target.location, platform=target.platform)
     timeout_hours = planning.timeout_of(plan, job.timeout_hours) if target.platform == "vertex" else 0.0
@@ -134,8 +139,8 @@ def plan_step(
         job_dir=folders.job_dir,
         image=image,
         accelerator=machines.chosen,
-        accelerator_type=accelerator_type(plan),
-        accelerator_limit=accelerator_limit(plan),
+        accelerator_type=plan.accelerator.resource_name,
+        accelerator_limit=str(plan.accelerator.chips if plan.accelerator.resource_name else 0),
         cpu=cpu(plan),
         memory=memory(plan),
         node_selector=node_selector(plan),
@@ -158,22 +163,6 @@ def _publish(text: str, markdown: str) -> None:
     with files.replacing(markdown) as partial:
         partial.write_text(text)
     print(text)
-
-
-def _describe_local(machines: AcceleratorConfig, config: TrainConfig, data: DataSize) -> str:
-    """Describe a local training step, whose devices are unknown.
-
-    Raises:
-        UserError: if the step fits no device.
-    """
-    planning.check_platform(LOCAL, machines, config)
-    batch = config.batch_size
-    if batch:
-        accelerators.check_shares(batch, 1, config.accumulation, data.images)
-    steps = (
-        f"{data.images // batch} steps per epoch of batch {batch}" if batch else "the default batch of its devices"
-    )
-    return f"on this machine: {steps}; `python -m pipeline plan` compares the accelerators of Vertex AI\n"
 
 
 def _arguments(step: str, config: TrainConfig, folders: Folders, accelerator: str) -> list[str]:
@@ -227,16 +216,6 @@ def scheduling_strategy(plan: TrainingPlan) -> str:
     return plan.machines.provisioning.upper().replace("-", "_")
 
 
-def accelerator_type(plan: TrainingPlan) -> str:
-    """Name of the resource that the pod requests; empty for a CPU."""
-    return plan.accelerator.resource_name
-
-
-def accelerator_limit(plan: TrainingPlan) -> str:
-    """Number of the accelerators that the pod requests, as text for kfp; `0` for a CPU."""
-    return str(plan.accelerator.chips if plan.accelerator.resource_name else 0)
-
-
 def cpu(plan: TrainingPlan) -> str:
     """Cores that the pod requests: those of the machine, less what its node needs for itself."""
     cores = plan.accelerator.vcpus
@@ -275,16 +254,13 @@ def check_places(platform: str, registry: str, checkpoint_dir: str) -> None:
         check_outside_pod("registry", registry)
         check_outside_pod("checkpoint_dir", checkpoint_dir)
     if checkpoint_dir:
-        check_writable("checkpoint_dir", checkpoint_dir)
-
-
-def check_writable(name: str, address: str) -> None:
-    """Raise `UserError` unless this process can write and remove a file at `address`, the value of `name`."""
-    try:
-        # Another run may check at the same time.
-        Folder(address).check_writable(f"{PROBE}-{secrets.token_hex(4)}")
-    except UserError as error:
-        raise UserError(f"{name} is {address!r}, where nothing can be written: {error}") from None
+        try:
+            # Another run may check at the same time.
+            Folder(checkpoint_dir).check_writable(f"{PROBE}-{secrets.token_hex(4)}")
+        except UserError as error:
+            raise UserError(
+                f"checkpoint_dir is {checkpoint_dir!r}, where nothing can be written: {error}"
+            ) from None
 
 
 def checkpoint_folder(checkpoint_dir: str, step: str, uri: str, path: str) -> str:

@@ -73,8 +73,8 @@ class NumberedRegistry(abc.ABC):
 
     def default(self, name: str) -> Version | None:
         """The default version, or None. Raises `UserError` if the alias names a version that does not exist."""
-        version = self._default(name)
-        return version and self._readable(version)
+        number = self.aliases(name).get(DEFAULT)
+        return None if number is None else self._version(name, number, self._models(name))
 
     def add(
         self,
@@ -108,7 +108,7 @@ class NumberedRegistry(abc.ABC):
     def check_writable(self, name: str) -> None:
         """Raise `UserError` if no version could be added; see `Registry.check_writable`."""
         self._probe(name)
-        self._default(name)
+        NumberedRegistry.default(self, name)
 
     # === Rules ===
 
@@ -120,7 +120,7 @@ class NumberedRegistry(abc.ABC):
             f"(versions: {listed(sorted(models)) or 'none'}); set the default to another with "
             f"`python -m pipeline registry set-default VERSION`, or without a version remove {artifacts.ALIASES}",
         )
-        place = self._place(name, number)
+        place = f"{self.address}/{name}/{number}"
         missing = ", ".join(file for file in (VERSION, *NEEDED) if file not in models[number])
         if missing:
             raise ContentError(
@@ -128,11 +128,6 @@ class NumberedRegistry(abc.ABC):
                 f"restore it, or remove {place}"
             )
         return Version(number, self._folder(place), place, self._record(place))
-
-    def _default(self, name: str) -> Version | None:
-        """The default version, or None; its files may not be on this machine."""
-        number = self.aliases(name).get(DEFAULT)
-        return None if number is None else self._version(name, number, self._models(name))
 
     def _registered(self, name: str, record: Mapping[str, Any]) -> int | None:
         """The version that an earlier attempt of this run has registered; None if there is none."""
@@ -149,9 +144,6 @@ class NumberedRegistry(abc.ABC):
             found = pool.map(is_same, numbers)
             return next((number for number, same in zip(numbers, found, strict=True) if same), None)
 
-    def _place(self, name: str, number: int) -> str:
-        return f"{self.address}/{name}/{number}"
-
     # === Files ===
 
     @abc.abstractmethod
@@ -161,10 +153,6 @@ class NumberedRegistry(abc.ABC):
     @abc.abstractmethod
     def _folder(self, place: str) -> pathlib.Path:
         """Where a task finds the version at `place` as the trainer reads it."""
-
-    @abc.abstractmethod
-    def _readable(self, version: Version) -> Version:
-        """A version with its files on this machine."""
 
     @abc.abstractmethod
     def _record(self, place: str) -> dict[str, Any]:
@@ -222,6 +210,11 @@ class BucketRegistry(NumberedRegistry):
         """The number of the version that each alias names; see `Registry.aliases`."""
         return self._aliases(name)[0]
 
+    def default(self, name: str) -> Version | None:
+        """The default version, or None; its folder is downloaded, and removed when this process ends."""
+        version = super().default(name)
+        return version and dataclasses.replace(version, model=fetch(version.place))
+
     @functools.cached_property
     def _client(self) -> Any:
         return storage.client(write=True)
@@ -251,9 +244,6 @@ class BucketRegistry(NumberedRegistry):
     def _folder(self, place: str) -> pathlib.Path:
         return mounted(place)
 
-    def _readable(self, version: Version) -> Version:
-        return dataclasses.replace(version, model=fetch(version.place))
-
     def _record(self, place: str) -> dict[str, Any]:
         address = f"{model_at(place)}/{VERSION}"
         content = storage.read_object(address, self._client)
@@ -267,7 +257,7 @@ class BucketRegistry(NumberedRegistry):
         self, name: str, model: pathlib.Path, evaluation: pathlib.Path | None, record: Mapping[str, Any]
     ) -> int:
         number, claim = self._claim(name)
-        place = self._place(name, number)
+        place = f"{self.root}/{name}/{number}"
         copy_version(place, model / SAVED_MODEL, files_of(model, evaluation), self._client)
         content = record_bytes({"version": number, **record})
         storage.replace_state(f"{model_at(place)}/{VERSION}", content, claim, self._client)
@@ -278,7 +268,7 @@ class BucketRegistry(NumberedRegistry):
         number = max(self._files(name), default=0) + 1
         while True:
             with suppress(ChangedError):
-                address = f"{model_at(self._place(name, number))}/{VERSION}"
+                address = f"{model_at(f'{self.root}/{name}/{number}')}/{VERSION}"
                 return number, storage.replace_state(address, b"", 0, self._client)
             number += 1
 
@@ -325,9 +315,6 @@ class LocalRegistry(NumberedRegistry):
     def _folder(self, place: str) -> pathlib.Path:
         return model_in(pathlib.Path(place))
 
-    def _readable(self, version: Version) -> Version:
-        return version
-
     def _record(self, place: str) -> dict[str, Any]:
         path = self._folder(place) / VERSION
         return dict(files.read_json(path, f"restore it, or remove {place}", artifacts.Version))
@@ -348,7 +335,9 @@ class LocalRegistry(NumberedRegistry):
         self, name: str, model: pathlib.Path, evaluation: pathlib.Path | None, record: Mapping[str, Any]
     ) -> int:
         number = max(self._models(name), default=0) + 1
-        with files.replacing(self._place(name, number), last=f"{artifacts.VERSION_EXTRA}/{VERSION}") as partial:
+        with files.replacing(
+            self.root / name / str(number), last=f"{artifacts.VERSION_EXTRA}/{VERSION}"
+        ) as partial:
             shutil.copytree(model / artifacts.SAVED_MODEL, partial)
             extra = model_in(partial)
             extra.mkdir(exist_ok=True)
