@@ -255,8 +255,7 @@ def account_policy(server, request, email):
 @route("GET", r"/storage/v1/b/([^/]+)")
 def get_bucket(server, request, name):
     found = looked_up(project_of(server).buckets, name)
-    number = found.get("projectNumber", PROJECT_NUMBER)
-    return {"kind": "storage#bucket", "name": name, "location": found["location"], "projectNumber": number}
+    return {"kind": "storage#bucket", "name": name, "location": found["location"]}
 
 
 @route("GET", r"/storage/v1/b/([^/]+)/iam/testPermissions")

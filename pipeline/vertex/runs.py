@@ -8,7 +8,6 @@ from typing import Any
 from pipeline import cloud
 from pipeline.graph.compiled import titles_of
 from pipeline.graph.environment import Environment
-from trainer.errors import check
 from trainer.text import format_duration
 
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
@@ -77,9 +76,7 @@ def _list(environment: Environment, expression: str, limit: int) -> list[Any]:
 
 
 def cancel(environment: Environment, run: str) -> None:
-    """Request that a run ends; its tasks stop within minutes. Raises `UserError` if it has ended."""
-    state = state_of(find(environment, run))
-    check(state not in STATUSES, f"run {run} has already ended ({state}); there is nothing to cancel")
+    """Request that a run ends; its tasks stop within minutes."""
     service = service_of(environment)
     with cloud.reported_errors():
         cloud.retried(lambda: service.cancel_pipeline_job(name=name_of(environment, run), timeout=cloud.TIMEOUT_S))

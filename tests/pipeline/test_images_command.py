@@ -12,7 +12,6 @@ import pytest
 from pipeline.__main__ import main
 from pipeline.commands import images
 from tests.test_images import BUILD
-from tests.test_makefile import make, pipeline_arguments
 from tests.vertex import IMAGES, LOCATION, PROJECT, SERVICE_ACCOUNT, write_config
 from trainer.errors import UserError
 
@@ -130,17 +129,6 @@ def test_tag_that_exists_is_replaced_only_if_you_say_so(prod, gcloud, monkeypatc
     assert calls(gcloud)
 
 
-@pytest.mark.parametrize("program", ["gcloud", "git"])
-def test_missing_program_is_named(prod, gcloud, monkeypatch, program):
-    folder = gcloud.parent / "few"
-    folder.mkdir()
-    for name in {"git", "gcloud"} - {program}:
-        (folder / name).symlink_to(shutil.which(name))
-    monkeypatch.setenv("PATH", str(folder))
-    with pytest.raises(UserError, match=program):
-        main(["images", "--env", "prod"])
-
-
 def test_environment_that_the_build_would_not_find_is_refused(prod, clone, gcloud, tmp_path_factory):
     elsewhere = write_config(prod, tmp_path_factory.mktemp("elsewhere"))
     assert main(["images", "--env", elsewhere]) == 0  # the same as in configs/
@@ -163,14 +151,3 @@ def test_mistake_is_named_before_anything_is_asked(prod, clone, gcloud, changes,
         main(["images", "--env", "prod", *arguments])
     assert calls(gcloud) is None
     assert calls(gcloud, "artifacts") is None
-
-
-def test_make_passes_the_environment_on():
-    assert pipeline_arguments("ENV=prod", command="images") == ["images", "--env", "prod"]
-    assert pipeline_arguments("ENV=prod", "ARGS=--replace", command="images") == [
-        "images",
-        "--env",
-        "prod",
-        "--replace",
-    ]
-    assert make("--dry-run", "images").returncode == 0

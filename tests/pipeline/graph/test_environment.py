@@ -34,10 +34,6 @@ def test_every_environment_of_the_project_is_valid(name):
     assert environment.image.endswith(f"{IMAGE}:{environment.image_tag}")
 
 
-def test_local_environment_trains_with_the_papers_settings():
-    assert load_environment("local").parameters == {}
-
-
 @pytest.mark.parametrize(
     ("content", "named"),
     [
@@ -104,11 +100,6 @@ def test_addresses_are_refused_where_nothing_sends_e_mails(target):
 # === Values of a run's parameters ===
 
 
-def test_later_layer_overrides_earlier_ones():
-    assert layered() == {}
-    assert layered({"seed": 1, "gate": "cc"}, {"seed": 2}) == {"seed": 2, "gate": "cc"}
-
-
 def test_settings_of_both_steps_are_those_of_the_file():
     assert sample_settings("base") | sample_settings("finetune") == SAMPLE
     assert not set(sample_settings("base")) & set(sample_settings("finetune"))
@@ -121,12 +112,6 @@ def test_source_sample_brings_its_settings_where_it_is_chosen(below):
     assert layered(below, BOTH | {"base_epochs": 5}) == SAMPLE | {"base_epochs": 5}
     finetune = {"finetune_source": "sample"}
     assert layered(below, finetune) == {**below, **sample_settings("finetune")}
-
-
-def test_sample_that_was_chosen_before_keeps_what_was_set_with_it():
-    below = layered(BOTH | {"base_epochs": 5})
-    assert layered(below, BOTH) == below
-    assert layered(below, {"base_source": "gs://b/s"})["base_epochs"] == 5
 
 
 @pytest.mark.parametrize("passed", [{"base_dataset": "osie"}, {"base_source": ""}, {"base_epochs": 5}])

@@ -5,7 +5,6 @@ import pytest
 from pipeline.graph.parameters import (
     DATA,
     DEFAULTS,
-    KEYWORDS,
     PARAMETERS,
     PER_STEP,
     STEPS,
@@ -36,11 +35,6 @@ def test_every_setting_is_a_parameter_with_its_default_type_and_description(conf
                 assert parameter.default == field.default
 
 
-def test_there_is_no_parameter_without_a_setting():
-    fields = {field.name for config in CONFIGS for field in dataclasses.fields(config)}
-    assert {parameter.field for parameter in PARAMETERS.values()} == fields
-
-
 @pytest.mark.parametrize(
     "values",
     [
@@ -61,11 +55,6 @@ def test_there_is_no_parameter_without_a_setting():
 )
 def test_values_are_valid(values):
     validate(values)
-
-
-def test_keywords_are_the_defaults_of_parameters():
-    for name, words in KEYWORDS.items():
-        assert PARAMETERS[name].default in words
 
 
 @pytest.mark.parametrize(

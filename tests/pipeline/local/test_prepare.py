@@ -102,11 +102,3 @@ def test_missing_pretrained_model_is_refused_before_anything_starts(tmp_path, mo
     for name in ("base_model_uri", "initial_weights"):
         with pytest.raises(UserError, match=f"^{name} is 'pretrained'"):
             prepare_run("", "", "", {name: "pretrained"})
-
-
-def test_registries_that_can_be_written_are_left_empty(bucket, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for registry in ("new", f"gs://{bucket.name}/models"):
-        assert prepare_run("sample", "", "", {"registry": registry}).parameters["registry"] == registry
-    assert not list(bucket.list_blobs())
-    assert not list(tmp_path.iterdir())

@@ -168,16 +168,6 @@ def test_finished_run_shows_its_result_again_and_does_nothing_else(first, workpl
     assert len(LocalRegistry(workplace / "models").versions("msinet")) == 1
 
 
-def test_finished_run_without_its_outputs_is_shown_as_it_is_called_and_names_the_remedy(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    finished = Run(tmp_path / "[draft] run", "sample", {}, finished=True)
-    finished.save()
-    console = Console(file=io.StringIO(), width=200)
-    with pytest.raises(UserError, match=r"\[draft\] run were removed"):
-        execute_run(finished, console)
-    assert printed(console).startswith("Run [draft] run has finished")
-
-
 def test_failed_attempt_says_why_and_shows_nothing_of_the_previous_one(first, workplace, tmp_path):
     folder = workplace / "runs" / "again"
     shutil.copytree(workplace / "runs" / "first", folder)

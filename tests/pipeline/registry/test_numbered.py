@@ -1,20 +1,14 @@
 """Registries in TensorFlow Serving's layout; test_contract.py has what the Vertex AI registry does too."""
 
 import multiprocessing
-import os
 import pathlib
 import shutil
-import subprocess
-import sys
-import tempfile
 
 import pytest
 
-from pipeline.__main__ import main
 from pipeline.registry.numbered import BucketRegistry, LocalRegistry
 from pipeline.registry.register import check_shared, connect, lineage
 from pipeline.registry.versions import NO_VERSION
-from tests.gcs import answering, refusing
 from tests.pipeline.registry.places import BucketFiles, FolderFiles
 from tests.registering import record, register_at_once
 from trainer import artifacts
@@ -59,15 +53,6 @@ def add(registry, model, number=1, promote=True):
     return registry.add("msinet", model, made(f"msinet-{number}", f"/runs/{number}"), promote, number - 1)
 
 
-def test_version_is_a_savedmodel_with_the_trainers_model_inside(registry, stored, model):
-    assert add(registry, model) == (1, DEFAULT)
-    assert stored.read("msinet/1/saved_model.pb") == b"graph"
-    assert stored.read("msinet/1/variables/variables.index") == b"index"
-    assert registry.default("msinet").place == f"{registry.address}/msinet/1"
-    # TensorFlow Serving takes every folder for a version.
-    assert {path.split("/")[1] for path in stored.paths() if path.count("/") > 1} == {"1"}
-
-
 def test_a_model_is_found_by_its_alias_in_the_registry(registry, model):
     add(registry, model)
     add(registry, model, 2, promote=False)
@@ -110,16 +95,6 @@ def test_removed_default_is_named_with_a_remedy(registry, stored, model):
     stored.remove("msinet/2")
     with pytest.raises(UserError, match=r"no version 2 .*versions: 1\).*set-default VERSION"):
         registry.default("msinet")
-
-
-def test_name_that_is_not_registered_leaves_nothing_behind(registry, stored, model):
-    add(registry, model)
-    with pytest.raises(UserError, match="msient"):
-        main(["registry", "set-default", "1", "--registry", registry.address, "--model-name", "msient"])
-    with pytest.raises(UserError, match="msient"):
-        registry.set_alias("msient", DEFAULT, 1)
-    registry.check_writable("msient")
-    assert {path.split("/")[0] for path in stored.paths()} == {"msinet"}
 
 
 # === The same run again ===
@@ -178,44 +153,6 @@ def test_processes_registering_at_once_get_different_versions_and_one_default(fo
     assert (folder.default("msinet").number, DEFAULT) in outcomes
 
 
-AS_ANOTHER_USER = """
-import os, sys
-from pipeline.registry.numbered import LocalRegistry
-from trainer.errors import reported
-
-registry = LocalRegistry.at(sys.argv[1])
-registry.default("msinet")  # loads packages, which the other user may not be able to read
-os.setegid(65534)
-os.seteuid(65534)
-with reported():
-    getattr(registry, sys.argv[2])("msinet", *map(eval, sys.argv[3:]))
-"""
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
-@pytest.mark.parametrize(
-    ("mode", "use", "status"),
-    [
-        (0o644, ["set_alias", "'challenger'", "1"], 0),
-        (0o600, ["set_alias", "'challenger'", "1"], 1),
-        (0o600, ["check_writable"], 1),
-    ],
-)
-def test_second_user_of_a_folder_is_told_before_a_training_what_the_lock_needs(model, mode, use, status):
-    with tempfile.TemporaryDirectory() as place:
-        pathlib.Path(place).chmod(0o755)
-        root = pathlib.Path(place, "models")
-        add(LocalRegistry(root), model)
-        for path in (root, root / "msinet"):
-            path.chmod(0o777)
-        (root / "msinet" / ".lock").chmod(mode)
-        command = [sys.executable, "-c", AS_ANOTHER_USER, root, *use]
-        finished = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        assert finished.returncode == status, finished.stderr
-        assert (f"{root}/msinet/.lock" in finished.stderr) is (status == 1)
-        assert ("challenger" in LocalRegistry(root).aliases("msinet")) is (status == 0)
-
-
 # === A bucket, which others write too ===
 
 
@@ -234,12 +171,6 @@ def test_version_of_a_killed_writer_is_none(remote, stored, model):
     # A server that has seen the folder may have given up on it: its number is not used again.
     assert add(remote, model, 2) == (3, DEFAULT)
     assert [version.number for version in remote.versions("msinet")] == [1, 3]
-
-
-def test_files_that_others_have_put_there_are_left_alone(remote, stored, model):
-    stored.write("msinet/4/saved_model.pb", b"theirs")
-    assert add(remote, model) == (5, DEFAULT)
-    assert stored.read("msinet/4/saved_model.pb") == b"theirs"
 
 
 def test_number_that_another_writer_claims_meanwhile_is_not_shared(remote, model, monkeypatch):
@@ -300,13 +231,3 @@ def test_registry_that_only_one_container_has_is_refused(remote, tmp_path, capsy
         check_shared(location, "msinet")
         assert location in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
-
-
-def test_bucket_that_does_not_exist_or_may_not_be_written_is_named_with_a_remedy(bucket, monkeypatch):
-    with pytest.raises(UserError, match="there is no bucket 'nowhere-at-all'"):
-        check_shared("gs://nowhere-at-all/models", "msinet")
-    with (
-        answering(monkeypatch, refusing(403)),
-        pytest.raises(UserError, match=r"no permission to write gs://private/models/msinet/.*Storage Object User"),
-    ):
-        check_shared("gs://private/models", "msinet")

@@ -57,21 +57,6 @@ def registry(tmp_path):
     return LocalRegistry(tmp_path / "models")
 
 
-def test_list_show_and_set_default_say_which_version_is_of_the_sample_set(registry, model, capsys):
-    for run, source in (("first", "sample"), ("second", "gs://data/osie")):
-        record = {"metrics": {}, "lineage": {"run": run, "model": {"source": source}}}
-        registry.add("msinet", model, record, True, NO_VERSION)
-    flags = ["--registry", str(registry.root)]
-    assert main(["registry", "list", *flags]) == 0
-    _, first, second = capsys.readouterr().out.splitlines()
-    assert "  generated shapes  " in first
-    assert "generated" not in second
-    for version, said in (("1", True), ("2", False)):
-        for action in ("show", "set-default"):
-            assert main(["registry", action, version, *flags]) == 0
-            assert (generated.MARK in capsys.readouterr().err) is said
-
-
 def test_list_and_show_have_what_people_ask_for(registry, model, tmp_path, capsys):
     scores = {"auc_judd": 0.912, "nss": 2.9844, "cc": 0.7152, "kld": 0.6938}
     run = tmp_path / "run"

@@ -1,12 +1,10 @@
 """Runs that were submitted: list, show, follow and cancel them, as requests to a server on loopback."""
 
-import dataclasses
 import signal
 
 import pytest
 
 from pipeline.__main__ import main
-from pipeline.graph.compiled import titles_of
 from pipeline.vertex import runs, submit
 from tests.vertex import ALWAYS, DROP, NAMES, write_config
 from tests.vertex_pipelines import PENDING
@@ -77,12 +75,6 @@ def test_cancelled_run_ends_also_after_failed_requests(started, config, capsys):
     assert runs.follow(started.environment, "first", {}, lambda line: None) == 2
 
 
-def test_run_that_has_ended_is_not_cancelled(started, config):
-    with pytest.raises(UserError, match=r"run first has already ended \(succeeded\); there is nothing to cancel"):
-        main(["runs", "cancel", "first", "--env", config])
-    assert not started.sent("POST", ":cancel")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -109,13 +101,6 @@ def test_tasks_inside_another_one_are_shown_and_those_around_them_are_not(vertex
     job = PipelineJob(state="PIPELINE_STATE_FAILED", job_detail={"task_details": tasks})
     assert [task.task_name for task in runs.tasks_of(job)] == ["evaluate-model"]
     assert runs.failures(job, {"evaluate-model": "Evaluation"}) == ["Evaluation failed: see its log"]
-
-
-def test_tasks_of_nested_pipelines_have_titles(vertex):
-    notifying = dataclasses.replace(vertex.environment, notify=("me@example.org",))
-    job = submit.prepare(notifying, {}).job
-    titles = titles_of(job["pipelineSpec"])
-    assert (titles["evaluate-model"], titles["importer"]) == ("Evaluation", "Base model")
 
 
 # === Following ===
@@ -197,11 +182,3 @@ def test_interrupt_ends_the_following_and_not_the_run(started):
     assert "run first continues" in lines[-2]
     assert "python -m pipeline runs cancel first --env prod" in lines[-1]
     assert not started.sent("POST", ":cancel")
-
-
-def test_submit_with_wait_ends_with_the_status_of_the_run(vertex, config, capsys):
-    vertex.state["script"] = [("FAILED", {"fetch-dataset": ("FAILED", "no such bucket")})]
-    assert main(["submit", "--env", config, "--wait"]) == 1
-    assert capsys.readouterr().out.splitlines()[-1] == "Base training: data failed: no such bucket"
-    assert main(["runs", "show", "--env", config]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "Base training: data failed: no such bucket"

@@ -41,14 +41,6 @@ def created(vertex):
     return vertex.sent("POST", "/pipelineJobs")
 
 
-def test_recipe_replaces_its_settings_of_the_environment(vertex):
-    environment = dataclasses.replace(
-        vertex.environment, parameters={**vertex.environment.parameters, "base_epochs": 3, "base_batch_size": 4}
-    )
-    values = submit.prepare(environment, {"recipe": "best"}).job["runtimeConfig"]["parameterValues"]
-    assert {"recipe": "best", "base_epochs": 10, "base_batch_size": 4}.items() <= values.items()
-
-
 def test_request_is_what_the_api_documents(vertex, prod, small_file):
     network = "projects/123/global/networks/main"
     submission = submit.prepare(dataclasses.replace(prod, network=network), {"rate": 0.5}, small_file)
@@ -109,19 +101,6 @@ def test_missing_image_or_quota_is_named_before_anything_costs(
     path = write_config(vertex.environment, tmp_path)
     with pytest.raises(UserError, match=message):
         main(["submit", "--env", path, f"base_accelerator={accelerator}", "base_batch_size=0"])
-    assert not created(vertex)
-
-
-@pytest.mark.parametrize(("place", "named"), [("EUROPE-WEST4", "is in europe-west4"), (None, "does not exist")])
-def test_bucket_that_is_missing_or_elsewhere_is_named_before_anything_costs(vertex, tmp_path, place, named):
-    buckets = vertex.state["project"].buckets
-    name = vertex.environment.bucket.split("/")[2]
-    if place:
-        buckets[name]["location"] = place
-    else:
-        del buckets[name]
-    with pytest.raises(UserError, match=rf"bucket gs://{name} {named}"):
-        main(["submit", "--env", write_config(vertex.environment, tmp_path)])
     assert not created(vertex)
 
 
@@ -188,19 +167,6 @@ def test_locations_that_machines_on_vertex_can_access_are_accepted(vertex, model
     submit.prepare(vertex.environment, {**data, "base_model_uri": model})
 
 
-@pytest.mark.parametrize(("status", "names_doctor"), [(403, True), (400, False)])
-def test_refused_run_names_the_command_that_finds_what_is_missing(
-    vertex, prod, tmp_path, capsys, status, names_doctor
-):
-    path, template = write_config(prod, tmp_path), tmp_path / "small.yaml"
-    template.write_text(yaml.safe_dump(small()))
-    vertex.fail(status, times=ALWAYS, method="POST")
-    with pytest.raises(UserError) as raised:
-        main(["submit", "--env", path, "--template", str(template)])
-    assert (f"`python -m pipeline doctor --env {path}` says what else" in str(raised.value)) is names_doctor
-    assert capsys.readouterr().err.startswith(f"Checking bucket {prod.bucket}, images and quota ...\n")
-
-
 def test_id_of_an_existing_run_is_refused(vertex, prod, small_file):
     submit.send(submit.prepare(prod, {"rate": 0.5}, small_file, run="mine"))
     with pytest.raises(UserError, match="run mine, see https://console"):
@@ -247,19 +213,6 @@ def test_mistake_on_the_command_line_is_named_before_any_request(vertex, tmp_pat
     with pytest.raises(UserError, match=message):
         main(["submit", "--env", write_config(vertex.environment, tmp_path), *arguments])
     assert not vertex.requests
-
-
-@pytest.mark.parametrize(
-    ("values", "machines"),
-    [
-        ({"accelerator": "l4"}, ["l4", "l4"]),
-        ({"accelerator": "l4", "finetune_accelerator": "t4"}, ["l4", "t4"]),
-        ({"base_accelerator": "l4"}, ["l4", "cpu"]),
-    ],
-)
-def test_accelerator_is_that_of_both_trainings_unless_one_has_its_own(vertex, values, machines):
-    lines = submit.estimates(submit.prepare(vertex.environment, values))
-    assert [re.search(r": 1 x (\S+), ", line)[1] for line in lines] == machines
 
 
 @pytest.mark.parametrize(
