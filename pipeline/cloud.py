@@ -28,10 +28,6 @@ SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 Result = TypeVar("Result")
 
 
-class RefusedError(UserError):
-    """A request that lacks a permission or quota, or that names something that does not exist."""
-
-
 class Place(Protocol):
     """A project in a location."""
 
@@ -172,18 +168,7 @@ def reported_errors(subject: str = "") -> Iterator[None]:
     try:
         yield
     except (exceptions.GoogleAPIError, GoogleAuthError, requests.RequestException, TimeoutError) as error:
-        is_refused = isinstance(error, (exceptions.Forbidden, exceptions.NotFound, exceptions.TooManyRequests))
-        kind = RefusedError if is_refused else UserError
-        raise kind(f"{subject}: {explain(error)}" if subject else explain(error)) from None
-
-
-@contextmanager
-def advised(advice: str) -> Iterator[None]:
-    """End the message of a `RefusedError` with `advice`."""
-    try:
-        yield
-    except RefusedError as error:
-        raise UserError(f"{error}; {advice}") from None
+        raise UserError(f"{subject}: {explain(error)}" if subject else explain(error)) from None
 
 
 def explain(error: BaseException) -> str:

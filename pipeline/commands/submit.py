@@ -20,7 +20,7 @@ from pipeline.graph.compiled import titles_of
 from pipeline.graph.environment import load_environment
 from pipeline.vertex import runs, submit
 from trainer.cli import Parser
-from trainer.errors import check
+from trainer.errors import UserError, check
 
 HELP = "start a run on Vertex AI"
 
@@ -51,9 +51,12 @@ def execute(parsed: argparse.Namespace, assignments: Sequence[str]) -> int:
         print(line)
     # Without a network this takes up to half a minute.
     print(f"Checking bucket {environment.bucket}, images and quota ...", file=sys.stderr, flush=True)
-    with cloud.advised(f"`python -m pipeline doctor --env {parsed.env}` says what else a run needs"):
-        submit.refuse_missing(submission)
+    submit.refuse_missing(submission)
+    try:
         submit.send(submission)
+    except UserError as error:
+        doctor = f"`python -m pipeline doctor --env {parsed.env}`"
+        raise UserError(f"{error}; {doctor} says what a run needs") from None
     print(f"Run:     {submission.run}")
     print(f"Console: {cloud.run_link(environment, submission.run)}", flush=True)
     if parsed.wait:

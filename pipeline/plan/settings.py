@@ -119,7 +119,5 @@ def parse_labels(text: str) -> dict[str, str]:
                 f"training_labels has {label!r}; write key=value, each at most 63 lower-case letters, digits, "
                 "_ and -, with a letter at the start of the key"
             )
-        check(key not in labels, f"training_labels has {key!r} twice")
         labels[key] = value
-    check(len(labels) <= 64, f"training_labels has {len(labels)} labels; Vertex AI accepts at most 64")
     return labels

@@ -51,12 +51,7 @@ def fetched_of(data: Mapping[str, str]) -> dict[str, str]:
 def lineage(run: str, data: Mapping[str, str], model: str) -> dict[str, Any]:
     """The origin of a model: the run, the code, the prepared data of each step and of the test, and the settings.
 
-    Args:
-        run: Name of the run.
-        data: Step, or `test` -> its folder of prepared data.
-        model: Folder of the trained model.
-
-    Raises `UserError` if a manifest or the model's configuration is missing or unreadable.
+    `data` is the folder of prepared data by step or `test`, and `model` that of the trained model.
     """
     manifests = {step: artifacts.Manifest.load(folder) for step, folder in data.items()}
     return {
@@ -110,13 +105,8 @@ def register(
 ) -> tuple[int, str]:
     """Register an evaluated model; returns the number of its version and its alias.
 
-    Args:
-        registry: Where to register it.
-        name: Name of the model in the registry.
-        model: Folder of the trained model.
-        evaluation: Folder of its evaluation.
-        compared_with: Version that the model was compared with, as `compare` returns it.
-        facts: The model's `lineage`.
+    `model` and `evaluation` are folders, `compared_with` is the version that `compare` returned, and `facts` is
+    the model's `lineage`.
     """
     folder = pathlib.Path(evaluation)
     results = files.read_json(folder / artifacts.EVALUATION, "evaluate the model first", artifacts.Decision)

@@ -92,7 +92,6 @@ def follow(
     run: str,
     titles: Mapping[str, str],
     say: Callable[[str], None] = print,
-    poll_s: float | None = None,
 ) -> int:
     """Print each change of state of a run and its tasks until the run ends; returns the exit status.
 
@@ -111,7 +110,7 @@ def follow(
                 for line in (f"Run {state}{_took(job)}", *(failures(job, titles) if state == FAILED else ())):
                     say(line)
                 return STATUSES[state]
-            time.sleep(POLL_S if poll_s is None else poll_s)
+            time.sleep(POLL_S)
     except KeyboardInterrupt:
         say(f"Stopped following; run {run} continues. `{command(environment, 'show', run)}` shows its state,")
         say(f"`{command(environment, 'cancel', run)}` cancels it.")

@@ -69,7 +69,7 @@ def prepare(
         environment: Where to run.
         passed: Parameters that override those of the environment, which override the template's defaults.
         source: The template: a file, or an address in Artifact Registry. Compiled for the environment if empty.
-        caching: One of `template.CACHING`.
+        caching: One of `compiled.CACHING`.
         run: Id of the run; generated if empty.
 
     Raises `UserError` for parameters that the pipeline or the trainer would refuse.

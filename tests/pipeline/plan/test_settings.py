@@ -39,7 +39,7 @@ def test_labels_are_read():
 
 @pytest.mark.parametrize(
     "text",
-    ["team", "1team=x", "=x", "team=" + "x" * 64, "team=a,team=b", ",".join(f"k{it}=x" for it in range(65))],
+    ["team", "1team=x", "=x", "team=" + "x" * 64],
 )
 def test_label_that_vertex_ai_would_reject_is_refused(text):
     with pytest.raises(UserError, match="training_labels has"):
