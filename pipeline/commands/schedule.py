@@ -76,18 +76,20 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
         "set the times with --cron, such as --cron '0 3 * * 1', and --timezone if it is not UTC",
     )
     # Check the times before the request for the old schedule.
-    when = (
-        schedule.timing(parsed.cron, parsed.timezone or "UTC", parsed.start, parsed.end) if parsed.cron else None
-    )
+    limits = parsed.start, parsed.end
+    given = schedule.timing(parsed.cron, parsed.timezone or "UTC", *limits) if parsed.cron else None
     old = None if is_new else schedule.find(environment, name)
-    if when is None:
-        kept, kept_limits = schedule.timing_of(old), schedule.future_limits(old)
-        limits = {name: getattr(parsed, name) or limit for name, limit in kept_limits.items()}
-        when = schedule.timing(kept.expression, parsed.timezone or kept.zone, **limits)
+    when = given or schedule.kept_timing(old, parsed.timezone, *limits)
     title = old.display_name if old else name
     plan = schedule.prepare(environment, title, when, passed, parsed.template, parsed.cache)
     if parsed.dry_run:
-        _announce(plan, parsed.json)
+        if parsed.json:
+            print(json.dumps(plan.request, indent=2))
+            return 0
+        moments = {"Start": when.start, "End": when.end}
+        shown = {name: f"{moment:{TIME}}" for name, moment in moments.items() if moment}
+        print("\n".join(submit.summary(plan, Schedule=plan.name, Times=when.cron, **shown)))
+        print("Nothing was sent. --json prints the whole request; without --dry-run, the schedule is created.")
         return 0
     submit.refuse_missing(plan)
     created = schedule.replace(plan, old) if old else schedule.create(plan)
@@ -95,22 +97,14 @@ def _put(parsed: argparse.Namespace, environment: Any, name: str, passed: Any) -
     return 0
 
 
-def _announce(plan: schedule.SchedulePlan, as_json: bool) -> None:
-    """Say what would be created."""
-    if as_json:
-        print(json.dumps(plan.request, indent=2))
-        return
-    when = plan.timing
-    moments = {"Start": when.start, "End": when.end}
-    limits = {name: f"{moment:{TIME}}" for name, moment in moments.items() if moment}
-    lines = submit.summary(plan, Schedule=plan.name, Times=f"{when.expression} ({when.zone})", **limits)
-    print("\n".join(lines))
-    print("Nothing was sent. --json prints the whole request; without --dry-run, the schedule is created.")
+def _next_run(entry: Any) -> datetime.datetime | None:
+    """When an active schedule starts its next run, as Vertex AI says; None for any other schedule."""
+    return entry.next_run_time or None if runs.state_of(entry) == "active" else None
 
 
 def _line(entry: Any) -> str:
     line = f"{schedule.id_of(entry)}  {runs.state_of(entry):<9}  {entry.cron}  {entry.display_name}"
-    moment = schedule.next_run(entry)
+    moment = _next_run(entry)
     return f"{line}  next run {moment:{TIME}}" if moment else line
 
 
@@ -129,11 +123,7 @@ def _describe(environment: Any, entry: Any) -> None:
     number = schedule.id_of(entry)
     print(f"Schedule:  {entry.display_name} ({number}), {runs.state_of(entry)}")
     print(f"Console:   {cloud.schedule_link(environment, number)}")
-    when = schedule.timing_of(entry)
-    print(f"Times:     {when.expression} ({when.zone})")
-    for name, text in schedule.future_limits(entry).items():
-        if text:
-            print(f"{name.title() + ':':<11}{datetime.datetime.fromisoformat(text):{TIME}}")
-    if moment := schedule.next_run(entry):
-        there = moment.astimezone(schedule.time_zone(when.zone))
-        print(f"Next run:  {there:{TIME}}, local time {moment.astimezone():{TIME}}")
+    print(f"Times:     {entry.cron}")
+    for name, moment in (("Start", entry.start_time), ("End", entry.end_time), ("Next run", _next_run(entry))):
+        if moment:
+            print(f"{name + ':':<11}{moment:{TIME}}")

@@ -19,24 +19,17 @@ from pipeline.vertex import runs
 from pipeline.vertex.submit import Planned, compose
 from trainer.errors import UserError, check, nearest
 
-ACTIVE, PAUSED = "active", "paused"
+PAUSED = "paused"
 
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
     """When a schedule starts runs."""
 
-    expression: str
-    """Five fields of unix-cron, which Vertex AI checks: minute, hour, day of month, month, day of week."""
-    zone: str
-    """Time zone of the expression, by its name in the IANA database."""
+    cron: str
+    """The API's form: TZ= and a name of the IANA database, then five fields of unix-cron."""
     start: datetime.datetime | None = None
     end: datetime.datetime | None = None
-
-    @property
-    def specification(self) -> str:
-        """The API's form: the zone before the expression."""
-        return f"TZ={self.zone} {self.expression}"
 
 
 def timing(expression: str, zone: str, start: str = "", end: str = "") -> Timing:
@@ -44,16 +37,11 @@ def timing(expression: str, zone: str, start: str = "", end: str = "") -> Timing
 
     Raises `UserError` if the zone is unknown, or a time is malformed.
     """
-    place = time_zone(zone)
-    return Timing(" ".join(expression.split()), zone, _moment("start", start, place), _moment("end", end, place))
-
-
-def time_zone(name: str) -> zoneinfo.ZoneInfo:
-    """The time zone with this name in the IANA database. Raises `UserError`, with the nearest name, if unknown."""
     try:
-        return zoneinfo.ZoneInfo(name)
+        place = zoneinfo.ZoneInfo(zone)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        raise UserError(f"unknown time zone {name!r}{nearest(name, zoneinfo.available_timezones())}") from None
+        raise UserError(f"unknown time zone {zone!r}{nearest(zone, zoneinfo.available_timezones())}") from None
+    return Timing(f"TZ={zone} {expression}", _moment("start", start, place), _moment("end", end, place))
 
 
 def _moment(name: str, text: str, place: zoneinfo.ZoneInfo) -> datetime.datetime | None:
@@ -79,7 +67,7 @@ class SchedulePlan(Planned):
         parent = cloud.parent_of(self.environment)
         fields = {
             "displayName": self.name,
-            "cron": self.timing.specification,
+            "cron": self.timing.cron,
             "startTime": _rfc3339(self.timing.start),
             "endTime": _rfc3339(self.timing.end),
             # The first limits the runs that start together, the second the unfinished runs: never two at a time. A
@@ -142,22 +130,16 @@ def id_of(schedule: Any) -> str:
     return str(schedule.name.rpartition("/")[2])
 
 
-def timing_of(schedule: Any) -> Timing:
-    """The timing of a schedule of the API."""
-    zone, expression = re.fullmatch(r"(?:(?:CRON_)?TZ=(\S+)\s+)?(.*)", schedule.cron).groups()  # type: ignore[union-attr]
-    return Timing(expression, zone or "UTC", schedule.start_time or None, schedule.end_time or None)
-
-
-def next_run(schedule: Any) -> datetime.datetime | None:
-    """When an active schedule starts its next run, as Vertex AI says; None for any other schedule."""
-    return schedule.next_run_time or None if runs.state_of(schedule) == ACTIVE else None
-
-
-def future_limits(schedule: Any) -> dict[str, str]:
-    """`start` and `end` of a schedule in the form `timing` takes; empty if they are not set or over."""
+def kept_timing(schedule: Any, zone: str, start: str, end: str) -> Timing:
+    """The timing of a schedule of the API, with another zone, start or end where these are not empty."""
+    old_zone, expression = re.fullmatch(r"(?:(?:CRON_)?TZ=(\S+)\s+)?(.*)", schedule.cron).groups()  # type: ignore[union-attr]
     now = datetime.datetime.now(datetime.UTC)
-    moments = {"start": schedule.start_time, "end": schedule.end_time}
-    return {name: moment.isoformat() if moment and moment > now else "" for name, moment in moments.items()}
+    future = (
+        moment.isoformat() if moment and moment > now else ""
+        for moment in (schedule.start_time, schedule.end_time)
+    )
+    limits = (given or kept for given, kept in zip((start, end), future, strict=True))
+    return timing(expression, zone or old_zone or "UTC", *limits)
 
 
 # === Changes ===
