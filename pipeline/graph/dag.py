@@ -223,7 +223,13 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
             fingerprints = {name: _fingerprint_source(name, parameters) for name in DATA}
             fetched = {name: _fetch_data(name, parameters, fingerprints[name]) for name in DATA}
             data = {name: task.outputs["prepared"] for name, task in fetched.items()}
-            checked = [] if target == "local" else [_check_registry(target, parameters)]
+            registry = {name: parameters[name] for name in ("model_name", "registry")}
+            checked = []
+            if target != "local":
+                # A task of its own, because plans are cached: they must neither skip the check nor depend on it.
+                place = parameters["checkpoint_dir"]
+                checked = [check_registry(platform=target, **registry, checkpoint_dir=place)]
+                checked[0].set_display_name("Registry")
 
             def train(step: str, base_model: PipelineChannel | None) -> dsl.PipelineTask:
                 inputs = TrainingStepInputs(
@@ -239,8 +245,17 @@ def build_pipeline(target: str = "local", environment: Environment | None = None
             base_model = _base_model(
                 parameters, fingerprints["base"], lambda: train("base", None), cached=target != "local"
             )
-            model = train("finetune", base_model).outputs["model"]
-            _evaluate_and_upload(parameters, model, data, RUN.get(target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER))
+            made = {
+                "model": train("finetune", base_model).outputs["model"],
+                "run": RUN.get(target, dsl.PIPELINE_JOB_NAME_PLACEHOLDER),
+                **registry,
+                **{f"{name}_data": folder for name, folder in data.items()},
+            }
+            gate = settings_of(EvaluateConfig, "", parameters)
+            evaluated = evaluate_model(evaluate_base=parameters["evaluate_base"], **gate, **made)
+            evaluated.set_display_name("Evaluation")
+            uploaded = upload_model(evaluation=evaluated.outputs["evaluation"], **made)
+            uploaded.set_display_name("Registration")
         _configure_tasks(target, env)
 
     pipeline.__signature__ = signature(layered(env.derived, env.parameters))  # type: ignore[attr-defined]
@@ -287,17 +302,6 @@ def _configure_tasks(target: str, env: Environment) -> None:
         if component in RETRIES:
             retries, limit = RETRIES[component], MAX_RETRY_TIME.get(target)
             task.set_retry(retries, backoff_duration="60s", backoff_factor=2, backoff_max_duration=limit)
-
-
-def _check_registry(target: str, parameters: dict[str, PipelineChannel]) -> dsl.PipelineTask:
-    """A task of its own, because plans are cached: they must neither skip the check nor depend on the registry."""
-    place = parameters["checkpoint_dir"]
-    task = check_registry(platform=target, **_registry(parameters), checkpoint_dir=place)
-    return task.set_display_name("Registry")
-
-
-def _registry(parameters: dict[str, PipelineChannel]) -> dict[str, PipelineChannel]:
-    return {name: parameters[name] for name in ("model_name", "registry")}
 
 
 def _fingerprint_source(name: str, parameters: dict[str, PipelineChannel]) -> dsl.PipelineTask:
@@ -360,23 +364,3 @@ def named_model(uri: str) -> dsl.Model:
     # The same artifact is used again, so that an earlier fine-tuning from it is found in the cache.
     importer = dsl.importer(artifact_uri=uri, artifact_class=dsl.Model, reimport=False)
     return importer.set_caching_options(False).output
-
-
-def _evaluate_and_upload(
-    parameters: dict[str, PipelineChannel], model: PipelineChannel, data: dict[str, PipelineChannel], run: str
-) -> None:
-    registry = _registry(parameters)
-    all_data = {f"{name}_data": folder for name, folder in data.items()}
-    gate = settings_of(EvaluateConfig, "", parameters)
-    evaluated = evaluate_model(
-        evaluate_base=parameters["evaluate_base"], **gate, **registry, run=run, **all_data, model=model
-    )
-    evaluated.set_display_name("Evaluation")
-    uploaded = upload_model(
-        **registry,
-        **all_data,
-        run=run,
-        model=model,
-        evaluation=evaluated.outputs["evaluation"],
-    )
-    uploaded.set_display_name("Registration")
