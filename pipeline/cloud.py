@@ -172,7 +172,7 @@ def reported_errors(subject: str = "") -> Iterator[None]:
 
 
 def explain(error: BaseException) -> str:
-    """What an error of a service or the network means, and what to do."""
+    """Explain an error of a service or the network, and what to do about it."""
     import requests
     from google.api_core import exceptions
     from google.auth.exceptions import GoogleAuthError, TransportError
@@ -197,6 +197,6 @@ def _one_line(message: str) -> str:
 
 
 def explain_status(status: int, message: str) -> str:
-    """What an error reply of a Google API says, and how to log in if it is about credentials."""
+    """Explain an error reply of a Google API, and how to log in if it is about credentials."""
     reply = f"{_one_line(message)} ({status})"
     return f"{reply}; {LOGIN}" if status == 401 else reply

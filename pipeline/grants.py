@@ -48,7 +48,7 @@ DEPLOYER = (
     _grant("artifactregistry.writer", IMAGES, "artifactregistry", _PUSH),
     _grant("artifactregistry.writer", TEMPLATES, "artifactregistry", _PUSH),
 )
-"""What the account that submits, schedules, builds and publishes needs."""
+"""Roles of the account that submits, schedules, builds and publishes."""
 
 PIPELINE = (
     _grant(
@@ -64,10 +64,10 @@ PIPELINE = (
     _grant("artifactregistry.reader", IMAGES, "artifactregistry", _PULL),
     _grant("artifactregistry.reader", TEMPLATES, "artifactregistry", _PULL),
 )
-"""What the account that runs the pipeline's tasks and training jobs needs."""
+"""Roles of the account that runs the pipeline's tasks and training jobs."""
 
 TENSORBOARD = _grant(
     *("aiplatform.user", PROJECT, "aiplatform"),
     "tensorboardExperiments.create tensorboardRuns.create tensorboardTimeSeries.create tensorboards.get",
 )
-"""What the account needs besides, to write logs to Vertex AI TensorBoard."""
+"""Role of this account if it writes logs to Vertex AI TensorBoard."""

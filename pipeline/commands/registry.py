@@ -93,7 +93,7 @@ def table(name: str, versions: Iterable[Version], aliases: Mapping[str, int]) ->
 
 
 def facts(name: str, version: Version, aliases: Mapping[str, int]) -> list[str]:
-    """What people ask of a version, in about ten lines; what is not known of it is left out."""
+    """A version in about ten lines; unknown facts are left out."""
     record, lineage = version.record, version.record.get("lineage", {})
     names = _aliases_of(version, aliases)
     folder = lineage.get("folder", "")

@@ -1,4 +1,4 @@
-"""What the pipeline does with a registry: connect to it, compare a model with its default, register the model."""
+"""Use of a registry by the pipeline: connect to it, compare a model with its default, register the model."""
 
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from trainer.errors import check
 from trainer.storage import REMOTE, unmounted
 
 DATA_FACTS = ("dataset", "source", "fingerprint", "image_size", "counts")
-"""What the lineage of a model says of its data, by the names in the manifest."""
+"""Fields of a dataset's manifest that go into the lineage of a model."""
 
 
 def connect(location: str = "") -> Registry:

@@ -77,7 +77,7 @@ class Finding:
 
 
 Question = tuple[str, Callable[[], Finding]]
-"""What is asked for, and the function that asks."""
+"""A subject, and the function that asks for it."""
 
 
 class UnansweredError(Exception):

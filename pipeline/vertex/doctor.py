@@ -1,4 +1,4 @@
-"""What a first run on Vertex AI needs: what is there, what is missing, and how to get it.
+"""Checks what a first run on Vertex AI needs: what is there, what is missing, and how to get it.
 
 The groups are the settings, the APIs, the rights of two accounts (yours, and the one that runs the pipeline), then
 buckets, data, images and quota. On demand, one cheap custom job runs `python -m trainer.probe` on the accelerator.
@@ -79,7 +79,7 @@ class Case:
 
     @property
     def sources(self) -> list[tuple[str, str]]:
-        """What the run reads from Cloud Storage: parameters and addresses."""
+        """The parameters and addresses of all data that the run reads from Cloud Storage."""
         found = [(name, str(self.values[name])) for name in ("base_model_uri", "initial_weights")]
         for step in parameters.fetched_steps(self.values):
             config = FetchConfig(**parameters.data_settings(step, self.values))

@@ -31,14 +31,11 @@ def service_of(environment: Environment) -> Any:
     return cloud.client(PipelineServiceClient, environment)
 
 
-def find(environment: Environment, run: str) -> Any:
-    """The run with this id. Raises `UserError` if there is none."""
-    with cloud.reported_errors():
-        return cloud.retried(lambda: _read(service_of(environment), environment, run))
-
-
-def _read(service: Any, environment: Environment, run: str) -> Any:
-    return service.get_pipeline_job(name=name_of(environment, run), timeout=cloud.TIMEOUT_S)
+def find(environment: Environment, run: str, retry_s: float | None = None) -> Any:
+    """The run with this id, asked for during `retry_s` seconds at most. Raises `UserError` if there is none."""
+    service, name = service_of(environment), name_of(environment, run)
+    with cloud.reported_errors(f"run {run}, see {cloud.run_link(environment, run)}"):
+        return cloud.retried(lambda: service.get_pipeline_job(name=name, timeout=cloud.TIMEOUT_S), retry_s=retry_s)
 
 
 def name_of(environment: Environment, run: str) -> str:
@@ -99,11 +96,9 @@ def follow(
     not the run.
     """
     states: dict[int, str] = {}
-    service = service_of(environment)
     try:
         while True:
-            with cloud.reported_errors(f"run {run} continues, see {cloud.run_link(environment, run)}"):
-                job = cloud.retried(lambda: _read(service, environment, run), retry_s=OUTAGE_S)
+            job = find(environment, run, OUTAGE_S)
             for line in changes(job, titles, states):
                 say(line)
             if (state := state_of(job)) in STATUSES:

@@ -37,7 +37,7 @@ REACHABLE = ("gs://", MOUNTED)
 
 @dataclasses.dataclass(frozen=True)
 class Planned:
-    """What a run or a schedule starts: where, and the API's PipelineJob as JSON."""
+    """A job that a run or a schedule starts: its environment, and the API's PipelineJob as JSON."""
 
     environment: Environment
     job: Mapping[str, Any]
@@ -168,7 +168,7 @@ def plan_lines(plans: Mapping[str, TrainingPlan]) -> list[str]:
 
 
 def summary(planned: Planned, **first: str) -> list[str]:
-    """What a run would be, in about ten lines: `first`, its place, account and parameters, and its estimates."""
+    """A run in about ten lines: `first`, its place, account and parameters, and its estimates."""
     environment, job = planned.environment, planned.job
     chosen = Template(job["pipelineSpec"])
     defaults, given = chosen.defaults(), job["runtimeConfig"]["parameterValues"]

@@ -34,6 +34,6 @@ def model(tmp_path):
 
 @pytest.fixture
 def address(vertex, bucket):
-    """Of the registry on the server of the tests."""
+    """The address of the registry on the server of the tests."""
     options = f"endpoint={vertex.environment.endpoint}&staging=gs://{bucket.name}/models&serving={SERVING}"
     return f"{VERTEX}{PROJECT}/{LOCATION}?{options}"

@@ -165,7 +165,7 @@ def test_following_survives_failed_requests(vertex, status, capsys):
 
 def test_following_ends_after_an_outage_and_says_that_the_run_continues(vertex):
     vertex.fail(503, times=ALWAYS, method="GET", path="pipelineJobs/")
-    with pytest.raises(UserError, match=r"run followed continues, see https://console"):
+    with pytest.raises(UserError, match="run followed, see https://console"):
         followed(vertex, ("SUCCEEDED", {}))
 
 
