@@ -312,18 +312,6 @@ def test_job_of_a_plan_trains_and_its_model_is_collected_without_a_copy(tmp_path
     assert "<html" in pathlib.Path(curve.path).read_text().lower()
 
 
-def test_plan_names_the_image_precision_and_batch_of_the_accelerator(tmp_path, prepared):
-    outputs, _, plan = planned(tmp_path, prepared, accelerator="v5e-1", batch_size=0)
-    (pool,) = outputs.worker_pool_specs
-    assert outputs.image == pool["container_spec"]["image_uri"] == "host/msinet-tpu:v1"
-    assert {"--accelerator=v5e-1", "--precision=auto", "--batch-size=0"} <= set(pool["container_spec"]["args"])
-    assert outputs.node_selector["cloud.google.com/gke-tpu-topology"] == "1x1"
-    assert (outputs.cpu, outputs.memory) == ("22", "41Gi")
-    text = pathlib.Path(plan.path).read_text()
-    assert "| Precision | bfloat16 |" in text
-    assert "| Batch | 6 images per step" in text  # all there is, since less than the accelerator's default
-
-
 def test_plan_of_a_local_run_leaves_batch_memory_and_precision_to_its_devices(tmp_path, prepared, capsys):
     """A GPU on this machine may have float16 and another memory size than the CPU's row."""
     local = {"platform": "local", "location": "", "precision": "float16"}

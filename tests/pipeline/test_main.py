@@ -1,7 +1,6 @@
 import pytest
 
 from pipeline.__main__ import main
-from pipeline.graph.parameters import PARAMETERS
 from trainer.errors import UserError
 
 
@@ -54,13 +53,3 @@ def test_other_commands_say_how_a_run_on_kubeflow_is_started(elsewhere, command)
     how = "write its file with `python -m pipeline compile --env kubeflow --output kubeflow.yaml`, and upload it"
     with pytest.raises(UserError, match=f"environment kubeflow is for target kubeflow, not .*; {how}"):
         main([*command.split(), "--env", "kubeflow"])
-
-
-def test_help_of_run_lists_every_parameter_and_explains_the_environments(capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["run", "--help"])
-    assert ended.value.code == 0
-    text = capsys.readouterr().out
-    assert "Without --env, the environment is `sample`" in text
-    for name in PARAMETERS:
-        assert "--" + name.replace("_", "-") in text

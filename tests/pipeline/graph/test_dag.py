@@ -122,14 +122,6 @@ def test_targets_differ_in_training_steps_alone(compiled):
             )
 
 
-@pytest.mark.parametrize(("target", "chain"), CHAINS.items())
-def test_training_step_is_the_tasks_of_its_target(compiled, target, chain):
-    names = [name for name in tasks(compiled[target]) if name not in shared(compiled[target])]
-    assert sorted(names) == sorted([*chain, *(f"{name}-2" for name in chain)])
-    titles = {tasks(compiled[target])[name]["taskInfo"]["name"] for name in chain}
-    assert {"Base training: plan", "Base training"} <= titles
-
-
 def test_steps_are_in_the_order_of_the_design():
     outlined = outline(build_pipeline("local").pipeline_spec)
     order = list(outlined["steps"])

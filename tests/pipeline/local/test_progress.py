@@ -2,9 +2,7 @@
 
 import io
 import sys
-from collections import deque
 
-import pytest
 from rich.console import Console
 
 from pipeline.local import run
@@ -43,11 +41,6 @@ def test_the_reason_of_a_failure_is_kept_for_the_end():
     assert "reading" in printed(console)
     assert "no images" not in printed(console)
     assert [step.failure() for step in progress.failed] == ["no images"]
-
-
-@pytest.mark.parametrize("last", [["Traceback (most recent call last):", "ValueError: 3"], ["epoch 1", "Killed"]])
-def test_step_that_ends_without_a_reason_is_reported_by_its_last_lines(last):
-    assert StepView("Fine-tuning", lines=deque(["epoch 1", *last])).failure().endswith("\n".join(["", *last]))
 
 
 def test_every_failed_step_is_named_at_the_end(tmp_path):

@@ -340,7 +340,6 @@ def test_reports_of_a_run_that_stops_before_its_registration_say_what_the_candid
     ("source", "alias", "registry", "try_it", "listed"),
     [
         ("gs://data/osie", "default", "", "make demo", ""),
-        ("gs://data/osie", "challenger", "", "make demo ARGS='--model msinet@7'", ""),
         ("sample", "default", "", "make demo ARGS='--model msinet@7'", ""),
         (
             "gs://data/osie",

@@ -95,24 +95,14 @@ def test_images_that_are_kept_apart_are_not_evaluated_after_each_epoch(settings,
     assert (size.images, size.valid_images) == (images, valid_images)
 
 
-def test_cost_is_unknown_without_a_price():
-    plan = planned("l4", {"provisioning": "flex-start"})
-    assert plan.cost_usd is None
-    assert "| Cost | unknown |" in plan_markdown(plan)
-
-
 @pytest.mark.parametrize(
     ("accelerator", "changes", "named"),
     [
         ("v5e-4", {"batch_size": 10}, "batch_size is 10, .*4 replicas of v5e-4.* 8 or 12"),
-        ("v5e-4", {"batch_size": 1}, "batch_size is 1, .* to 4, or to 0"),
         ("l4", {"batch_size": 4, "accumulation": 3}, "batch_size is 4, .*3 parts each"),
         ("l4-8", {"batch_size": 104, "images": 99}, "batch_size is 104 .* 99 training images"),
-        ("l4-8", {"images": 5}, "batch_size is 8 .* 5 training images"),
         ("v5e-1", {"batch_size": 160}, r"16\.2 GB.* 14\.4 GB .* at most 141, or accumulation to 2"),
-        ("t4", {"image_size": (4096, 3568)}, r"19\.2 GB.* 14\.4 GB.*use smaller images"),
         ("t4", {"precision": "bfloat16"}, "bfloat16; set precision to float16 or float32"),
-        ("l4", {"image_size": (240, 322)}, "image_size is 240x322: .* 240x320"),
         ("v5e-4", {"location": "europe-west4"}, "v5e-4 .*europe-west4; it is in us-central1"),
         ("l4", {"platform": "local"}, "accelerator is 'l4', but a local run"),
         ("cpu", {"platform": "kubeflow", "profile_steps": "10-20"}, "profile_steps is 10-20, .* --logs-dir DIR"),
@@ -138,12 +128,6 @@ def test_parts_of_a_batch_need_the_memory_of_one_part():
     plan = planned(batch_size=256, accumulation=8)
     assert (plan.batch_size, plan.memory_bytes) == (256, planned(batch_size=32).memory_bytes)
     assert planned(accumulation=4).batch_size == 4 * 32
-
-
-def test_kubeflow_has_one_pod_and_its_own_regions():
-    with pytest.raises(UserError, match="workers is 2, but on Kubeflow a training step is one pod; set it to 1"):
-        planned("l4", {"workers": 2}, platform="kubeflow")
-    planned("v5e-4", location="europe-west4", platform="kubeflow")
 
 
 def test_timeout_is_longer_than_the_training():

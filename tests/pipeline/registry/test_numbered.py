@@ -205,12 +205,6 @@ def test_aliases_that_another_has_changed_meanwhile_are_read_again(remote, model
     assert remote.aliases("msinet") == {DEFAULT: 1, CHALLENGER: 2}
 
 
-def test_objects_that_are_replaced_are_never_cached(remote, bucket, model):
-    add(remote, model)
-    for path in ("aliases.json", f"1/{RECORD}"):
-        assert bucket.get_blob(f"models/msinet/{path}").cache_control == "no-store"
-
-
 # === Places ===
 
 

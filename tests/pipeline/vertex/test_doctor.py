@@ -126,23 +126,6 @@ def test_each_thing_that_is_missing_has_a_remedy(vertex, project, name):
     assert remedy in finding.remedy
 
 
-# === Parameters ===
-
-
-@pytest.mark.parametrize(
-    ("parameters", "text"),
-    [
-        ({"base_accelerator": "l5"}, "'l5'"),
-        ({"base_source": "data/salicon"}, "data/salicon"),
-        ({"base_accelerator": "v5e-1", "base_batch_size": 512}, "base training: "),
-        ({"timeout_hours": 0.5}, "timeout_hours is 0.5"),
-    ],
-)
-def test_what_the_plan_refuses_is_a_finding_too(vertex, project, parameters, text):
-    findings = [finding for finding in found(vertex, **parameters) if finding.state == MISSING]
-    assert len([finding for finding in findings if text in finding.text]) == 1
-
-
 # === Quota ===
 
 ONE_L4 = {"base_accelerator": "l4", "base_batch_size": 0}

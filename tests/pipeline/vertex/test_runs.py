@@ -90,19 +90,6 @@ def test_mistake_is_named(vertex, config, arguments, message):
         main(["runs", "--env", config, *arguments])
 
 
-def test_tasks_inside_another_one_are_shown_and_those_around_them_are_not(vertex):
-    from google.cloud.aiplatform_v1 import PipelineJob
-
-    tasks = [
-        {"task_id": 1, "task_name": "msinet-1", "state": "FAILED"},
-        {"task_id": 2, "task_name": "exit-handler-1", "parent_task_id": 1, "state": "FAILED"},
-        {"task_id": 3, "task_name": "evaluate-model", "parent_task_id": 2, "state": "FAILED"},
-    ]
-    job = PipelineJob(state="PIPELINE_STATE_FAILED", job_detail={"task_details": tasks})
-    assert [task.task_name for task in runs.tasks_of(job)] == ["evaluate-model"]
-    assert runs.failures(job, {"evaluate-model": "Evaluation"}) == ["Evaluation failed: see its log"]
-
-
 # === Following ===
 
 STATES = [
