@@ -16,7 +16,7 @@ Files of one image have the same path below that folder, apart from their suffix
 import functools
 import pathlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -191,11 +191,12 @@ def find_items(members: Sequence[Member], row: Dataset, source: str) -> Images:
             counts = f"{left_out} of {len(of_all)}"
             notes.append(f"The fixations of images that the source does not have are left out ({counts}).")
     _check_pairs(stimuli, maps, fixations, row, source, members)
-    items = {
-        key: Item(name, stimulus, maps[key][1] if maps else None, fixations.get(key))
+    items = [
+        Item(name, stimulus, maps[key][1] if maps else None, fixations.get(key))
         for key, (name, stimulus) in stimuli.items()
-    }
-    return Images(_split(items, row), notes)
+    ]
+    splits = {file.key: file.split for file, _ in assigned}
+    return Images(split_items(items, [splits[key] for key in stimuli], row, source), notes)
 
 
 def _by_role(assigned: Assigned) -> dict[str, Files]:
@@ -210,13 +211,6 @@ def _by_role(assigned: Assigned) -> dict[str, Files]:
                 f"{file.key!r}; remove one of them"
             )
     return files
-
-
-def _split(items: dict[str, Item], row: Dataset) -> dict[str, list[Item]]:
-    if row.split != "given":
-        return split_shuffled(items.values(), row)
-    ordered = sorted(items.items(), key=lambda pair: pair[1].name)
-    return {split: [item for key, item in ordered if key.startswith(f"{split}/")] for split in SPLITS}
 
 
 def _check_pairs(
@@ -373,10 +367,7 @@ def _by_folder(path: str, row: Dataset) -> FileRole | None:
         return None
     split = ""
     if row.split == "given":
-        labels = [SPLIT_LABELS[folder.lower()] for folder in folders if folder.lower() in SPLIT_LABELS]
-        if not labels:
-            raise UserError(f"{path} is neither in train/ nor in val/, which split this dataset; move it")
-        split = labels[-1]
+        split = folder_word(path, SPLIT_LABELS)
         if split == TEST:
             return None
         below = [folder for folder in below if SPLIT_LABELS.get(folder.lower()) != split]
@@ -391,11 +382,30 @@ def _by_folder(path: str, row: Dataset) -> FileRole | None:
 # === Splits ===
 
 
-def split_shuffled(items: Iterable[Item], row: Dataset) -> dict[str, list[Item]]:
-    """The training and the validation images, by `split_indices`, whatever their order."""
-    ordered = sorted(items, key=lambda item: item.name)
-    indices = split_indices([item.name for item in ordered], row)
-    return {split: [ordered[index] for index in each] for split, each in zip(SPLITS, indices, strict=True)}
+def split_items(items: Sequence[Item], labels: Sequence[str], row: Dataset, source: str) -> dict[str, list[Item]]:
+    """Split images for training and validation, by the row's `split`, whatever their order.
+
+    Args:
+        items: the images.
+        labels: the split that its folder or a column names for each image; empty without one. Images labelled TEST
+            are left out.
+        row: its `split` says whether the labels count, or a shuffle by `split_indices`.
+        source: its name in messages.
+
+    Raises:
+        UserError: labels count, and an image has none.
+    """
+    ordered = sorted(zip(items, labels, strict=True), key=lambda pair: pair[0].name)
+    if row.split.startswith("shuffle"):
+        shuffled = [item for item, label in ordered if label != TEST]
+        indices = split_indices([item.name for item in shuffled], row)
+        return {split: [shuffled[index] for index in each] for split, each in zip(SPLITS, indices, strict=True)}
+    for item, label in ordered:
+        if not label:
+            raise UserError(
+                f"{item.stimulus.path} is neither in train/ nor in val/, which split {source}; move it"
+            )
+    return {split: [item for item, label in ordered if label == split] for split in SPLITS}
 
 
 def split_indices(names: Sequence[str], row: Dataset) -> tuple[list[int], list[int]]:

@@ -3,6 +3,7 @@
 Rows of fixations are a frame with the columns of `COLUMNS`.
 """
 
+import collections
 import dataclasses
 import re
 from collections.abc import Sequence
@@ -14,11 +15,8 @@ from numpy.typing import NDArray
 
 from trainer.config import FetchConfig, parse_screen_size
 from trainer.data.layout import Points, inside
-from trainer.data.recordings import columns
-from trainer.data.recordings.chosen import Source
-from trainer.data.recordings.columns import DEGREES, FRACTION, IMAGE, PIXELS, SCREEN, Columns
-from trainer.data.recordings.images import ImageNames
-from trainer.data.recordings.table import NUMBERS, read_table
+from trainer.data.recordings.columns import DEGREES, FRACTION, IMAGE, PIXELS, SCREEN, Columns, ImageNames
+from trainer.data.recordings.tables import NUMBERS, Source, read_table
 from trainer.errors import UserError, some
 
 Floats = NDArray[np.float64]
@@ -32,7 +30,11 @@ COLUMNS = {
 }
 """Columns of rows of fixations: the position of the image, numbers, and labels; null for an empty cell."""
 NEARLY_ALL = 0.9
-"""More than this share of fixations within images says that a screen is right."""
+"""Share of the fixations outside of their images that exchanged x and y must explain to be named."""
+FIXATION_EVENT = "fix"
+"""Prefix of the names of fixations in a column of events, in lower case."""
+TRUE, FALSE = ("1", "1.0", "true", "yes", "valid"), ("0", "0.0", "false", "no", "invalid", "not mapped")
+"""Values of a column that says whether a row is valid, in lower case."""
 PART_ROWS = 5_000_000
 """Rows that are moved to pixels at once, to bound the memory."""
 
@@ -53,19 +55,6 @@ class Geometry:
     image_on_screen: str
     """Where the image is on the screen, in the form of the setting `image_on_screen`."""
     pixels_per_degree: float
-
-    @classmethod
-    def of(cls, config: FetchConfig, unit: str, upwards: bool) -> "Geometry":
-        """The geometry by the settings, for positions in `unit`; raises `UserError` if a setting is missing."""
-        screen = parse_screen_size(config.screen_size) if config.screen_size else None
-        if unit == DEGREES and not config.pixels_per_degree:
-            raise UserError(
-                "the positions are in degrees of visual angle; set pixels_per_degree, the pixels of one degree, "
-                "to turn them into pixels"
-            )
-        if unit == FRACTION and screen is None and "," in config.image_on_screen:
-            raise UserError("image_on_screen is given for fractions of the screen; set screen_size too")
-        return cls(unit, upwards, screen, config.image_on_screen, config.pixels_per_degree)
 
     def pixels(self, x: Floats, y: Floats, sizes: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """(y, x) in pixels of the images, whose upper left corner is (0, 0).
@@ -109,16 +98,10 @@ class Geometry:
         return self.screen is not None or "," in self.image_on_screen
 
     @property
-    def swapped(self) -> "Geometry":
-        """The geometry with the height and the width of the screen exchanged."""
-        return dataclasses.replace(self, screen=self.screen and self.screen[::-1])
-
-    @property
     def text(self) -> str:
         """A description for people, such as `pixels of the image`."""
-        area = "the image"
-        if self.unit == PIXELS and "," in self.image_on_screen:
-            area = "the screen"
+        left, top, size = (*self.image_on_screen.split(","), "", "")[:3]
+        area = "the screen" if self.unit == PIXELS and top else "the image"
         if self.screen is not None:
             area = f"a screen {self.screen[0]} pixels high and {self.screen[1]} wide"
         names = {
@@ -127,14 +110,12 @@ class Geometry:
             DEGREES: f"degrees from the centre of {area}, {self.pixels_per_degree:g} pixels each",
         }
         where = ""
-        if "," in self.image_on_screen:
-            left, top, *size = self.image_on_screen.split(",")
+        if top:
             where = f"; the image's upper left corner there is at x {left}, y {top}"
-            where += f", its size there is {size[0]}" if size else ""
+            where += f", its size there is {size}" if size else ""
         elif self.screen is not None:
-            where = "; the image is in its middle" + (
-                ", enlarged to fill it" if self.image_on_screen == "fit" else ""
-            )
+            where = "; the image is in its middle"
+            where += ", enlarged to fill it" if self.image_on_screen == "fit" else ""
         return f"{names[self.unit]}{', y upwards' if self.upwards else ''}{where}"
 
 
@@ -177,20 +158,24 @@ def geometry_of(config: FetchConfig, tables: Sequence[Columns], x: Floats, y: Fl
             f"the names of the columns give positions in {unknown[0]!r}, which is no unit that can be turned into "
             "pixels of the images; convert them, and correct the names, or set coordinates to what the numbers are"
         )
-    if unit == "auto" and len(units) > 1:
-        raise UserError(
-            f"the tables have positions in {' and in '.join(sorted(units))}; prepare each kind by itself"
-        )
     if unit == "auto":
-        unit, why = (units.pop(), "by the columns' names") if units else (guess_unit(x, y), "by their values")
-    if len({table.upwards for table in tables}) > 1:
-        raise UserError("y grows upwards in some tables and downwards in others; prepare each kind by itself")
-    if config.screen_size and any(table.on == IMAGE for table in tables):
+        unit, why = (min(units), "by the columns' names") if units else (guess_unit(x, y), "by their values")
+    if (config.coordinates == "auto" and len(units) > 1) or len({table.upwards for table in tables}) > 1:
+        raise UserError(
+            f"the tables have positions of different kinds (in {' and in '.join(sorted(units))}, y up or down); "
+            "prepare each kind by itself"
+        )
+    screen = parse_screen_size(config.screen_size) if config.screen_size else None
+    if screen and any(table.on == IMAGE for table in tables):
         raise UserError(
             "the names of the columns say that positions are on the image, but screen_size is given; leave it "
             "out, or name other columns with `columns`"
         )
-    geometry = Geometry.of(config, unit, tables[0].upwards)
+    if unit == DEGREES and not config.pixels_per_degree:
+        raise UserError("the positions are in degrees of visual angle; set pixels_per_degree")
+    if unit == FRACTION and screen is None and "," in config.image_on_screen:
+        raise UserError("image_on_screen is given for fractions of the screen; set screen_size too")
+    geometry = Geometry(unit, tables[0].upwards, screen, config.image_on_screen, config.pixels_per_degree)
     if geometry.is_set:
         why = "as set" if unit == config.coordinates else f"the unit {why}, the screen as set"
     return geometry, f"Positions were taken as {geometry.text} ({why})."
@@ -213,9 +198,9 @@ def on_screen_hint(tables: Sequence[Columns], geometry: Geometry) -> list[str]:
 class LeftOut:
     """Rows that were left out."""
 
-    rows: dict[str, int] = dataclasses.field(default_factory=dict)
+    rows: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     """The reason -> their number, in the order in which they were found."""
-    unknown: dict[str, int] = dataclasses.field(default_factory=dict)
+    unknown: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     """The name of a missing image -> the number of its rows."""
     hint: str = ""
     """A sentence on what would leave fewer rows out."""
@@ -223,13 +208,7 @@ class LeftOut:
     def add(self, reason: str, count: int | np.integer[Any]) -> None:
         """Add rows left out for a reason."""
         if count:
-            self.rows[reason] = self.rows.get(reason, 0) + int(count)
-
-    def add_unknown(self) -> None:
-        """Add the rows of `unknown` as one reason."""
-        if self.unknown:
-            labels = some([repr(label[:60]) for label in self.unknown])
-            self.add(f"of images that are not there ({labels})", sum(self.unknown.values()))
+            self.rows[reason] += int(count)
 
     @property
     def text(self) -> str:
@@ -247,11 +226,13 @@ def read_rows(sources: Sequence[Source], names: ImageNames, left_out: LeftOut) -
         UserError: a cell cannot be read, or no row is left.
     """
     rows = pl.concat([_read_one(source, names, left_out) for source in sources])
-    left_out.add_unknown()
+    if left_out.unknown:
+        labels = some([repr(label[:60]) for label in left_out.unknown])
+        left_out.add(f"of images that are not there ({labels})", sum(left_out.unknown.values()))
     if rows.is_empty():
         what = f"{sources[0].origin} has" if len(sources) == 1 else f"the {len(sources)} tables have"
         why = f": {left_out.text}" if left_out.rows else ", only a header"
-        hint = f"; the source has images such as {names.example}" if left_out.unknown else ""
+        hint = f"; the source has images such as {names.paths[0]}" if left_out.unknown else ""
         raise UserError(
             f"{what} no row that can be used{why}{hint}; correct the table, or name other columns with `columns`"
         )
@@ -260,9 +241,11 @@ def read_rows(sources: Sequence[Source], names: ImageNames, left_out: LeftOut) -
 
 def _read_one(source: Source, names: ImageNames, left_out: LeftOut) -> pl.DataFrame:
     rows, n_ragged = read_table(source.path, source.origin, source.head, source.columns.index)
-    left_out.add("with more or fewer cells than the header", n_ragged)
+    left_out.add("with more cells than the header", n_ragged)
     rows = _usable(rows, source, names, left_out)
-    rows = rows.with_columns(_same_labels(rows[role]) for role in LABELS if role in rows.columns)
+    # Programs write 1 as 1.0 where a cell of the column is empty.
+    labels = pl.col([role for role in LABELS if role in rows.columns]).cast(pl.String)
+    rows = rows.with_columns(labels.str.replace(r"^(\d+)[.,]0+$", "${1}").cast(pl.Categorical))
     rows = rows.with_columns(owner=pl.lit(source.owner, pl.Categorical()))
     absent = [pl.lit(None, kind).alias(role) for role, kind in COLUMNS.items() if role not in rows.columns]
     return rows.with_columns(absent).select(*COLUMNS)
@@ -280,21 +263,20 @@ def _usable(rows: pl.DataFrame, source: Source, names: ImageNames, left_out: Lef
         return rows[role].drop_nulls().unique(maintain_order=True).to_list() if role in rows.columns else []
 
     events, valid, images = labels("event"), labels("valid"), labels("image")
-    fixations = [each for each in events if each.lower().startswith(columns.FIXATION_EVENT)]
+    fixations = [each for each in events if each.lower().startswith(FIXATION_EVENT)]
     if fixations:  # else the column is about something else
         keep(pl.col("event").is_in(fixations), f"that are no fixations (column {source.names['event']!r})")
-    if valid and all(each.lower() in (*columns.TRUE, *columns.FALSE) for each in valid):
-        true = [each for each in valid if each.lower() in columns.TRUE]
+    if valid and all(each.lower() in TRUE + FALSE for each in valid):
+        true = [each for each in valid if each.lower() in TRUE]
         keep(pl.col("valid").is_in(true), f"that are not valid (column {source.names['valid']!r})")
-    keep(pl.col("x").is_not_null() & pl.col("y").is_not_null(), "without a position")
-    keep(pl.col("x").is_finite() & pl.col("y").is_finite(), "with an infinite position")
+    keep(pl.col("x").is_finite() & pl.col("y").is_finite(), "without a position")
     if source.image is not None:
         return rows.with_columns(image=pl.lit(source.image, pl.Int32))
     keep(pl.col("image").is_not_null(), "without the name of an image")
-    found = names.find_all(images, source.origin)
-    position = rows["image"].replace_strict(images, found, default=None, return_dtype=pl.Int32)
+    positions = names.find_all(images, source.origin)
+    position = rows["image"].replace_strict(images, positions, default=None, return_dtype=pl.Int32)
     for label in rows["image"].filter(position.is_null()):
-        left_out.unknown[label] = left_out.unknown.get(label, 0) + 1
+        left_out.unknown[label] += 1
     return _filtered(rows.with_columns(image=position), position.is_not_null())[0]
 
 
@@ -306,15 +288,6 @@ def _filtered(rows: pl.DataFrame, kept: pl.Series) -> tuple[pl.DataFrame, int]:
     return filtered, len(rows) - len(filtered)
 
 
-def _same_labels(labels: pl.Series) -> pl.Series:
-    """The labels; if all are numbers, without decimals of zero."""
-    different = labels.drop_nulls().unique().cast(pl.String)
-    has_decimals = different.str.contains(r"[.,]0+$").any()
-    if not has_decimals or not different.str.contains(r"^[+-]?\d+([.,]\d+)?$").all():
-        return labels
-    return labels.cast(pl.String).str.replace(r"[.,]0+$", "").cast(pl.Categorical)
-
-
 # === Count each fixation once ===
 
 
@@ -322,33 +295,24 @@ def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
     """The rows without repetitions, in their order.
 
     Of rows with the same content one is left. Of rows of one observer, trial and image the last is left if they
-    have the same time and number of a fixation, or if they follow one another with the same number: software that
-    writes a row for each sample of the gaze repeats the fixation to which it belongs, and its position is final in
-    the last row. The same number elsewhere in a table is another fixation, because numbers may begin again. Times
-    that differ nowhere within a trial are those of trials, and tell nothing.
+    have the same number of a fixation, and the same time or follow one another: software that writes a row for
+    each sample of the gaze repeats the fixation to which it belongs, and its position is final in the last row.
+    The same number elsewhere in a table is another fixation, because numbers may begin again.
     """
     # Rows of a table that name no observer have one and the same.
     rows = rows.with_columns(table=pl.when(pl.col("observer").is_null()).then(pl.col("owner")))
-    trial = ("image", "observer", "table", "trial")
-    rows, n_dropped = _filtered(rows, _hashes(rows, *trial, *NUMBERS, "fixation").is_last_distinct())
+    numbered = ("image", "observer", "table", "trial", "fixation")
+    rows, n_dropped = _filtered(rows, _hashes(rows, *numbered, *NUMBERS).is_last_distinct())
     left_out.add("that repeat another row in all columns", n_dropped)
-    # Times are those of one observer only if observers are told apart, by a column or by the tables' numbers.
-    is_told = pl.col("observer").is_not_null() | pl.col("fixation").is_not_null()
-    has_time = rows.select(pl.col("time").is_not_null() & is_told).to_series()
-    n_trials, n_times, n_positions = (
-        _hashes(rows, *trial, *more).filter(has_time).n_unique() for more in ((), ("time",), ("x", "y"))
-    )
-    n_again = 0
-    if n_times > n_trials or n_positions == n_trials:
-        is_last = _hashes(rows, *trial, "fixation", "time").is_last_distinct()
-        rows, n_again = _filtered(rows, is_last | ~has_time)
-    follows = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(-1)) for name in (*trial, "fixation"))
-    is_last = rows.select(pl.col("fixation").is_null() | ~follows).to_series()
-    rows, n_dropped = _filtered(rows, is_last)
+    n_before = len(rows)
+    has_both = pl.col("fixation").is_not_null() & pl.col("time").is_not_null()
+    is_last = _hashes(rows, *numbered, "time").is_last_distinct()
+    rows, _ = _filtered(rows, is_last | ~rows.select(has_both).to_series())
+    follows = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(-1)) for name in numbered)
+    rows, _ = _filtered(rows, rows.select(pl.col("fixation").is_null() | ~follows).to_series())
     left_out.add(
-        "that repeat a fixation (the same observer, trial and image, and time or number), of which the last is "
-        "counted",
-        n_again + n_dropped,
+        "that repeat a fixation (the same observer, trial, image and number), of which the last is counted",
+        n_before - len(rows),
     )
     return rows.drop("table", "trial", "fixation", "time", "duration")
 
@@ -379,14 +343,7 @@ def placed(
     n_outside = len(rows) - len(points)
     exchanged = _exchanged(rows, geometry, sizes, n_outside)
     if 2 * n_outside > len(rows):
-        remedy = "set coordinates, or screen_size and image_on_screen"
-        if geometry.is_set:
-            remedy = "correct screen_size or image_on_screen"
-        if geometry.screen and np.mean(_pixels(rows, geometry.swapped, sizes)[1]) > NEARLY_ALL:
-            width, height = geometry.screen
-            remedy = f"did you swap the sides of screen_size? Write height x width: {height}x{width}"
-        elif exchanged:
-            remedy = exchanged
+        remedy = exchanged or "correct coordinates, or screen_size and image_on_screen"
         x, y = rows["x"].to_numpy(), rows["y"].to_numpy()
         raise UserError(
             f"{n_outside:,} of {len(rows):,} fixations are outside of their images, taken as {geometry.text}: x "

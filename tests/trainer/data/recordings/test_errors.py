@@ -12,7 +12,7 @@ from tests.trainer.data.recordings.recorded import SIZE, plain_rows, rows, under
 from trainer import config
 from trainer.config import FetchConfig
 from trainer.data import fetch
-from trainer.data.recordings import table
+from trainer.data.recordings import tables
 from trainer.errors import UserError
 
 
@@ -41,8 +41,9 @@ def refused(tmp_path):
 
 def test_columns_that_are_not_there(refused):
     refused(rows("foto;links;oben", "a.png;1;2"), "'foto', 'links', 'oben'")
-    refused(rows("x,y", "1,2"), "image of each row; its columns are 'x', 'y'")
+    refused(rows("x,y", "1,2"), "image of each row.* 'x', 'y'")
     refused(plain_rows(), "'foto', which `columns` names", columns="image=foto")
+    refused(plain_rows(), "image of each row.* 'image', 'x', 'y'", columns="split=image")
 
 
 @pytest.mark.parametrize(
@@ -63,24 +64,23 @@ def test_positions_in_another_unit_of_length_are_not_taken_as_pixels(header, col
 @pytest.mark.parametrize(
     ("content", "name", "message"),
     [
-        (b"PK\3\4rest", "fix.xlsx", r"fix\.xlsx is an Excel workbook"),
-        (b"PK\3\4rest", "fix.csv", r"fix\.csv is an Excel workbook"),
-        (b"\xd0\xcf\x11\xe0rest", "fix.xls", r"fix\.xls is an Excel workbook"),
-        (b"  \n \n", "fix.tsv", r"fix\.tsv is empty"),
-        (b"\n" * 300 + b"image,x,y", "fix.csv", r"fix\.csv is empty"),
-        (np.random.default_rng(0).bytes(3000), "fix.csv", r"fix\.csv is not a table"),
-        (b"one two three\n", "fix.csv", r"fix\.csv has .* 'one two three'"),
-        (b"PAR1rest", "fix.parquet", r"fix\.parquet is not a Parquet file"),
-        (gzip.compress(b"image,x,y\n" * 99, mtime=0)[:-9], "fix.csv.gz", r"fix\.csv\.gz is incomplete"),
+        (b"PK\3\4rest", "fix.xlsx", "Excel"),
+        (b"PK\3\4rest", "fix.csv", "Excel"),
+        (b"\xd0\xcf\x11\xe0rest", "fix.xls", "Excel"),
+        (b"  \n \n", "fix.tsv", "empty"),
+        (np.random.default_rng(0).bytes(3000), "fix.csv", "not a table"),
+        (b"one two three\n", "fix.csv", "'one two three'"),
+        (b"PAR1rest", "fix.parquet", "Parquet"),
+        (gzip.compress(b"image,x,y\n" * 99, mtime=0)[:-9], "fix.csv.gz", "cannot be read"),
         (b"image,x,y\n", "fix.csv", "only a header"),
-        (b"image,x,y\na,1\n", "fix.csv", "1 with more or fewer cells"),
-        (b"image,x,y\na,nan,1\n,1,2\na,1,inf\n", "fix.csv", "1 without a position; 1 with an infinite"),
-        (b"image,x,y\na,left,1\n", "fix.csv", r"fix\.csv has 'left' in its column 'x'"),
-        (b"image,Gaze point X,Gaze point Y\na,1,2\n", "fix.csv", "single samples of the gaze"),
+        (b"image,x,y\na,1,2,3\n", "fix.csv", "1 with more cells"),
+        (b"image,x,y\na,nan,1\n,1,2\na,1\na,1,inf\n", "fix.csv", "3 without a position; 1 without the name"),
+        (b"image,x,y\na,left,1\n", "fix.csv", "'left' in its column 'x'"),
+        (b"image,Gaze point X,Gaze point Y\na,1,2\n", "fix.csv", "samples of the gaze"),
     ],
 )
 def test_files_that_are_no_table_of_fixations(content, name, message, refused):
-    refused(content, message, name)
+    refused(content, rf"{name}.* {message}", name)
 
 
 def test_a_parquet_column_of_words(refused):
@@ -96,16 +96,10 @@ def test_a_table_with_too_many_rows(suffix, tmp_path, monkeypatch):
     write_table(tmp_path / "fix.csv", plain_rows())
     if suffix == "parquet":
         pl.read_csv(tmp_path / "fix.csv").write_parquet(path)
-    monkeypatch.setattr(table, "MAX_ROWS", 9)
-    head = table.parse_head(path, path.name, {})
+    monkeypatch.setattr(tables, "MAX_ROWS", 9)
+    head = tables.parse_head(path, path.name, {})
     with pytest.raises(UserError, match=rf"fix\.{suffix} has more than 9 rows"):
-        table.parse_table(path, path.name, head, {"x": head.header.index("x")})
-
-
-@pytest.mark.parametrize("title", ["Bild", "image", "was"])
-def test_a_column_of_images_that_is_named_for_something_else(title, refused):
-    text = plain_rows().replace("image,", f"{title},")
-    refused(text, f"'{title}' is already taken by split", columns=f"split={title}")
+        tables.parse_table(path, path.name, head, {"x": head.header.index("x")})
 
 
 # === Images ===
@@ -162,11 +156,9 @@ def test_fixations_of_both_kinds(refused):
 @pytest.mark.parametrize(
     ("x", "y", "settings", "message"),
     [
-        (900, 600, {}, "15 of 15 .* x is 900 to 914, y is 600 to 600, .* 48 x 64 .* set coordinates"),
+        (900, 600, {}, "15 of 15 .* x is 900 to 914, y is 600 to 600, .* 48 x 64 .* coordinates"),
         (0, 60, {}, "15 of 15 .*; 0 would be outside if x and y were exchanged; .*x=NAME,y=NAME"),
-        (930, 540, {"screen_size": "1920x1080"}, "15 of 15 .* screen_size.* 1080x1920"),
-        (930, 540, {"screen_size": "500x600"}, "correct screen_size"),
-        (930, 540, {"image_on_screen": "0,0"}, "correct screen_size"),
+        (930, 540, {"screen_size": "500x600"}, "500 pixels high and 600 wide.* screen_size"),
     ],
 )
 def test_positions_outside(x, y, settings, message, refused):
