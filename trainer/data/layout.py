@@ -1,16 +1,8 @@
 """The images of a source: which of its files belong together, their fixations, and their splits.
 
-What a file holds is told by the rules of its dataset's authors, or else by its folder, at any depth. In an archive
-without such folders, the archive's own name tells it:
-
-| folder or archive              | holds                                                       |
-|--------------------------------|-------------------------------------------------------------|
-| `stimuli`, `images`            | stimuli                                                     |
-| `saliency`, `maps`             | maps                                                        |
-| `fixation`, `fixations`        | fixations: `.mat` files, or images of the fixated pixels;   |
-|                                | in a published dataset without maps, these images are maps  |
-
-Files of one image have the same path below that folder, apart from their suffixes.
+A file's role is told by the rules of its dataset's authors, or else by the deepest folder with a name of `ROLES`;
+in an archive without such folders, by the archive's own name. Files of one image have the same path below that
+folder, apart from their suffixes.
 """
 
 import functools
@@ -28,8 +20,6 @@ from trainer.artifacts import SPLITS, TEST
 from trainer.datasets import Dataset, Rule
 from trainer.errors import UserError, check, some
 from trainer.sources import Member
-from trainer.storage import is_archive
-from trainer.text import printable
 
 Size = tuple[int, int]
 Points = NDArray[np.int64]
@@ -44,7 +34,8 @@ ROLES = {
     "fixations": "fixations",
     "fixationlocs": "fixations",
 }
-"""Folder name -> what it holds; `fixationmaps` and `fixationlocs` are CAT2000's."""
+"""Folder name -> what it holds; `fixationmaps` and `fixationlocs` are CAT2000's. In a published dataset without
+maps, pictures of fixated pixels are its maps."""
 SPLIT_LABELS = {
     **dict.fromkeys(("train", "training"), "train"),
     **dict.fromkeys(("val", "valid", "validation"), "valid"),
@@ -69,6 +60,8 @@ MARGIN_PX = 1
 """How far outside of its image a fixation may be to count for the pixel at the border: eye trackers, and those who
 convert their files, count from 0 or from 1, and round."""
 SEED = 42
+KINDS = {"train": "training", "valid": "validation", TEST: "test"}
+"""Split -> the adjective for its images."""
 
 
 # === Images and fixations ===
@@ -190,7 +183,7 @@ def find_items(members: Sequence[Member], row: Dataset, source: str) -> Images:
         if left_out := len(of_all) - len(fixations):
             counts = f"{left_out} of {len(of_all)}"
             notes.append(f"The fixations of images that the source does not have are left out ({counts}).")
-    _check_pairs(stimuli, maps, fixations, row, source, members)
+    _check_pairs(stimuli, maps, fixations, row, source)
     items = [
         Item(name, stimulus, maps[key][1] if maps else None, fixations.get(key))
         for key, (name, stimulus) in stimuli.items()
@@ -214,38 +207,25 @@ def _by_role(assigned: Assigned) -> dict[str, Files]:
 
 
 def _check_pairs(
-    stimuli: Collection[str],
-    maps: Collection[str],
-    fixations: Collection[str],
-    row: Dataset,
-    source: str,
-    members: Sequence[Member],
+    stimuli: Collection[str], maps: Collection[str], fixations: Collection[str], row: Dataset, source: str
 ) -> None:
-    nested = next((member.origin for member in members if is_archive(member.path)), "")
-    inside = f"; {printable(nested)} is an archive in an archive, which is not opened: unpack it" if nested else ""
-    archives, rules = (", ".join(each) for each in ([p.name for p in row.archives], [r.path for r in row.form]))
-    authors = f"; or give all archives of its authors ({archives}), with files {rules}" if rules else ""
+    """Raise `UserError` if images, or their maps and fixations, are missing."""
+    archives = ", ".join(archive.name for archive in row.archives)
+    authors = f"; or give all archives of its authors ({archives})" if row.form else ""
     if not stimuli:
-        example = f", such as {members[0].path}" if members else ""
-        raise UserError(
-            f"{source} has no stimuli: none of its {len(members)} files{example} is an image in a folder or "
-            f"archive named stimuli or images{authors}{inside}"
-        )
+        raise UserError(f"{source} has no stimuli: put images into a folder or archive named stimuli{authors}")
     if not maps and not fixations:
         raise UserError(
-            f"{source} has {len(stimuli)} images but no maps: put them into a folder or archive named saliency, "
-            f"maps, fixation or fixations{authors}{inside}"
+            f"{source} has {len(stimuli)} images but no maps: put them into a folder or archive named maps, or "
+            f"fixations into one named fixations{authors}"
         )
     for what, keys in (("map", maps), ("fixations file", fixations)):
-        if not keys:
-            continue
-        incomplete, orphans = (
-            sorted(map(repr, each)) for each in (set(stimuli) - set(keys), set(keys) - set(stimuli))
-        )
+        incomplete = sorted(map(repr, set(stimuli) - set(keys))) if keys else []
+        orphans = sorted(map(repr, set(keys) - set(stimuli)))
         if incomplete:
-            raise UserError(f"image without a {what}: {some(incomplete)}; add the {what} or remove the image")
+            raise UserError(f"image without a {what}: {some(incomplete)}; add it, or remove the image")
         if orphans:
-            raise UserError(f"{what} without an image: {some(orphans)}; add the image or remove the {what}")
+            raise UserError(f"{what} without an image: {some(orphans)}; add the image, or remove the {what}")
 
 
 def read_matlab(member: Member, size: Size) -> Gaze:
@@ -278,10 +258,10 @@ def read_matlab_set(reader: str, files: Mapping[str, Member]) -> dict[str, Fixat
     """
     contents = {name: (member.origin, member.content(MOST_MATLAB_BYTES)) for name, member in files.items()}
     origin = " and ".join(member.origin for member in files.values())
-    found: dict[str, Fixations] = isolated.call(
+    fixations: dict[str, Fixations] = isolated.call(
         f"{MATLAB}.read_set", reader, contents, file=origin, remedy=MATLAB_REMEDY
     )
-    return found
+    return fixations
 
 
 # === What a file holds ===
@@ -294,8 +274,11 @@ def assign_roles(members: Sequence[Member], row: Dataset) -> tuple[Assigned, lis
     """
     assigned = [(file, member) for member in members if (file := _by_rule(member.path, row.form))]
     if row.form and {file.role for file, _ in assigned} == {rule.role for rule in row.form}:
+        notes = ["The files are in the form in which the dataset's authors publish them."]
         used = {member.path for _, member in assigned}
-        return assigned, _about_others([member.path for member in members if member.path not in used])
+        if others := [member.path for member in members if member.path not in used]:
+            notes.append(f"Files that the dataset does not use, left out: {len(others)} ({some(others)}).")
+        return assigned, notes
     assigned = [(file, member) for member in members if (file := _by_folder(member.path, row))]
     # Some authors publish densities in folders of this name; in one's own, such an image is a mistake.
     if not row.any_count and not any(file.role == "map" for file, _ in assigned):
@@ -306,14 +289,6 @@ def assign_roles(members: Sequence[Member], row: Dataset) -> tuple[Assigned, lis
 def _as_map(file: FileRole) -> FileRole:
     is_picture = file.role == "fixations" and not file.name.lower().endswith(POINTS)
     return replace(file, role="map") if is_picture else file
-
-
-def _about_others(paths: Sequence[str]) -> list[str]:
-    notes = ["The files are in the form in which the dataset's authors publish them."]
-    if paths:
-        verb = "file is" if len(paths) == 1 else "files are"
-        notes.append(f"{len(paths)} other {verb} left out, which the dataset does not use, such as {paths[0]}.")
-    return notes
 
 
 # === The authors' form ===
@@ -334,12 +309,12 @@ def _by_rule(path: str, rules: Sequence[Rule]) -> FileRole | None:
         file = path.rpartition("/")[2]
         if rule.reader:
             return FileRole(rule.role, "", file, file.lower(), rule.reader)
-        found = match.groupdict()
-        split = SPLIT_LABELS.get(found["split"].lower(), TEST) if "split" in found else ""
+        parts = match.groupdict()
+        split = SPLIT_LABELS.get(parts["split"].lower(), TEST) if "split" in parts else ""
         if split == TEST:
             continue
-        folder = [found["folder"]] if "folder" in found else []
-        key = "/".join([*([split] if split else []), *folder, found["name"]])
+        folder = [parts["folder"]] if "folder" in parts else []
+        key = "/".join([*([split] if split else []), *folder, parts["name"]])
         return FileRole(rule.role, split, "/".join([*folder, file]), key)
     return None
 
@@ -482,25 +457,21 @@ def _counts(items: Mapping[str, Sequence[Item]]) -> dict[str, int]:
     return {"train": len(items["train"]), "valid": len(items["valid"]) + len(items.get(TEST, ()))}
 
 
-def check_counts(items: dict[str, list[Item]], row: Dataset, source: str, allow_partial_data: bool) -> None:
-    """Raise `UserError` if a split is empty or, unless partial data is allowed, has not the row's size.
+def check_counts(
+    items: Mapping[str, Sequence[Item]], row: Dataset, source: str, allow_partial_data: bool, is_test_set: bool
+) -> None:
+    """Raise `UserError` if a split that is used is empty, or the dataset is incomplete and may not be.
 
-    Images that are kept apart count as validation images.
+    Images that are kept apart count as validation images. A test set of a given split uses these alone.
     """
-    n_train, n_valid = _counts(items).values()
-    counts = f"{source} has {n_train} training and {n_valid} validation images"
-    if not n_train or not n_valid:
-        remedy = "add images"
-        if row.any_count and row.split != "shuffle":
-            missing = "val" if n_train else "train"
-            remedy = f"put some into {missing}/" if row.split == "given" else f"label some as {missing}"
-            remedy += ", or use split=shuffle"
-        raise UserError(f"{counts}; both are needed: {remedy}")
-    if (n_train, n_valid) != (row.n_train, row.n_valid) and not (row.any_count or allow_partial_data):
-        raise UserError(
-            f"{counts}, the complete dataset has {row.n_train} and {row.n_valid}; add the rest, or set "
-            "allow_partial_data to train on these"
-        )
+    counts, complete = _counts(items), {"train": row.n_train, "valid": row.n_valid}
+    used = ("valid",) if is_test_set and row.split == "given" else SPLITS
+    text = f"{source} has " + " and ".join(f"{counts[split]} {KINDS[split]}" for split in used) + " images"
+    if not all(counts[split] for split in used):
+        raise UserError(f"{text}; add images, move or label some as train or val, or use split=shuffle")
+    if any(counts[split] != complete[split] for split in used) and not (row.any_count or allow_partial_data):
+        expected = " and ".join(str(complete[split]) for split in used)
+        raise UserError(f"{text}, the complete dataset has {expected}; add the rest, or set allow_partial_data")
 
 
 def only_tested(items: dict[str, list[Item]], row: Dataset) -> dict[str, list[Item]]:
@@ -517,23 +488,6 @@ def tested_count(counts: Mapping[str, int], row: Dataset) -> int:
     if TEST in counts:
         return counts[TEST]
     return counts["valid"] if row.split == "given" else sum(counts.values())
-
-
-def check_test_count(items: dict[str, list[Item]], row: Dataset, source: str, allow_partial_data: bool) -> None:
-    """Raise `UserError` if a test set, or the images of which it is a share, lack images; see `check_counts`."""
-    count, expected = (
-        tested_count(counts, row) for counts in (_counts(items), {"train": row.n_train, "valid": row.n_valid})
-    )
-    kind = "test"
-    if TEST in items:
-        kind = "validation" if row.split == "given" else "training and validation"
-    if not count:
-        raise UserError(f"{source} has no images to test on: a set with a given split is tested on those in val/")
-    if count != expected and not (row.any_count or allow_partial_data):
-        raise UserError(
-            f"{source} has {count} {kind} images, the complete dataset has {expected}; add the rest, or set "
-            "allow_partial_data to test on these"
-        )
 
 
 def limited(items: Sequence[Item], max_examples: int) -> list[Item]:

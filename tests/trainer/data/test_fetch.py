@@ -263,7 +263,7 @@ def test_incomplete_test_set_is_refused(dataset, points, tmp_path):
     """One with too few images, and one of a given split without images in val/."""
     source = points if dataset == "osie" else write_salicon(tmp_path / "source", train_x=12, valid_x=52, n_valid=0)
     settings = config(source, dataset, allow_partial_data=dataset == "salicon")
-    with pytest.raises(UserError, match=r"has (7 test images, .* has 700|no images to test on)"):
+    with pytest.raises(UserError, match=r"has (5 training and 2 .* 500 and 200|0 validation images)"):
         fetch.fetch_dataset(settings, tmp_path / "set", test_of="osie")
     assert not (tmp_path / "set").exists()
 

@@ -1,4 +1,3 @@
-import dataclasses
 import pathlib
 
 import numpy as np
@@ -92,9 +91,7 @@ def test_other_files_and_those_that_cat2000_makes_of_stimuli_are_ignored():
         ([*pairs("a"), "stimuli/a.png"], "origin of stimuli/a.jpg and origin of stimuli/a.png"),
         ([*pairs("a"), "fixation/a.bmp"], "origin of fixation/a.png and .*fixation/a.bmp"),
         (["stimuli/a.jpg"], "1 images but no maps"),
-        (["pictures/a.jpg", "fixation/a.png"], "no stimuli: none of its 2 files, such as pictures/a.jpg"),
-        ([], "no stimuli"),
-        (["set/maps.zip", "stimuli/a.jpg"], r"set/maps\.zip is an archive in an archive"),
+        (["pictures/a.jpg", "fixation/a.png"], "source has no stimuli"),
     ],
 )
 def test_files_without_a_counterpart_are_named(paths, message):
@@ -143,22 +140,16 @@ def test_fewer_images_are_split_in_the_same_proportion():
 
 
 def test_other_counts_are_accepted_only_if_allowed():
-    items = find("osie", *pairs(*"abcdefg"))
-    row = datasets.get("osie")
+    items, row = find("osie", *pairs(*"abcdefg")), datasets.get("osie")
     with pytest.raises(UserError, match=r"5 training and 2 validation .* 500 and 200; .*allow_partial_data"):
-        layout.check_counts(items, row, "source", allow_partial_data=False)
-    layout.check_counts(items, row, "source", allow_partial_data=True)
+        layout.check_counts(items, row, "source", allow_partial_data=False, is_test_set=False)
+    layout.check_counts(items, row, "source", allow_partial_data=True, is_test_set=False)
 
 
-@pytest.mark.parametrize(
-    ("split", "remedy"),
-    [("column", "label some as train"), ("given", "put some into train/"), ("shuffle", "add")],
-)
-def test_a_split_without_images_is_never_accepted(split, remedy):
-    row = dataclasses.replace(datasets.get("custom"), split=split)
+def test_a_split_without_images_is_never_accepted():
     items = find("osie", *pairs("a"))
-    with pytest.raises(UserError, match=f"0 training and 1 validation images; both are needed: {remedy}"):
-        layout.check_counts(items, row, "source", allow_partial_data=True)
+    with pytest.raises(UserError, match=r"0 training and 1 validation images; .* split=shuffle"):
+        layout.check_counts(items, datasets.get("custom"), "source", allow_partial_data=True, is_test_set=False)
 
 
 # === Images that are kept apart as a test set ===

@@ -22,6 +22,7 @@ from trainer.config import FetchConfig, parse_columns
 from trainer.data import layout
 from trainer.data.layout import (
     IMAGE_SUFFIXES,
+    KINDS,
     MOST_IMAGE_BYTES,
     ROLES,
     SPLIT_LABELS,
@@ -501,8 +502,7 @@ class Report:
         if self.other_tables:
             notes.append(f"Tables without fixations, left out: {some(self.other_tables)}.")
         notes += filter(None, (self.positions, self.first))
-        titles = {"train": "training", "valid": "validation", "test": "test"}
-        counted = "Images: " + ", ".join(f"{count:,} {titles[name]}" for name, count in self.n_images.items())
+        counted = "Images: " + ", ".join(f"{count:,} {KINDS[name]}" for name, count in self.n_images.items())
         if self.n_fixations:
             who = f"observers: {self.n_observers:,}" if self.n_observers else "observers are not told apart"
             counted += f"; fixations: {self.n_fixations:,}; {who}"
