@@ -153,7 +153,7 @@ def _fill(
                 elif time.monotonic() - start > LOG_EVERY_S:
                     done = min(int(times_seen.sum()), count)
                     tracker = stack.enter_context(Tracker(f"decode {split}", count, "images", done))
-        except (tf.errors.DataLossError, tf.errors.OutOfRangeError, tf.errors.InvalidArgumentError) as error:
+        except tf.errors.OpError as error:
             raise UserError(
                 f"a shard in {folder} is incomplete or damaged ({error.message.splitlines()[0]}); {PREPARE_AGAIN}"
             ) from None

