@@ -44,13 +44,6 @@ def test_recordings_of_ones_own_that_are_read_as_another_dataset(refused, tmp_pa
 
 def test_an_unknown_dataset(refused, tree):
     refused(tree, "'salcon'; did you mean 'salicon'", dataset="salcon")
-    with pytest.raises(UserError, match="'salicon'"):
-        fetch.fingerprint("salcon", str(tree))
-
-
-def test_an_image_size_that_the_network_cannot_halve():
-    with pytest.raises(UserError, match=r"100x320: .* 96x320"):
-        FetchConfig(image_size="100x320")
 
 
 def test_an_output_that_exists(tree, tmp_path):

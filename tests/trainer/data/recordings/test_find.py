@@ -21,7 +21,6 @@ from trainer import artifacts
 from trainer.config import FetchConfig
 from trainer.data import fetch, tfrecords
 from trainer.errors import UserError
-from trainer.reports.preview import write_preview
 
 FIXATIONS = [[5, 10], [6, 20], [7, 30]]
 
@@ -152,14 +151,6 @@ def test_an_observer_is_the_same_however_it_is_written(labels, observers, tmp_pa
     assert gaze_of(tmp_path / "set")["a.png"][1] == observers
 
 
-def test_columns_that_are_not_used_are_said(tmp_path):
-    write_images(tmp_path / "set", ("a.png", "b.png"))
-    write_table(tmp_path / "set" / "t.csv", rows("image,x,y,Participant ID,wer", "a,10,5,q,3", "b,10,5,p,3"))
-    _, _, notes, _ = understand(tmp_path / "set")
-    assert "observer is 'Participant ID'" in notes[0]
-    assert "'wer'" in notes[1]
-
-
 # === Rows ===
 
 
@@ -205,20 +196,16 @@ def test_what_was_understood_and_left_out_is_said(recorded):
     _, row, notes, printed = understand(recorded)
     said = " ".join(notes)
     for part in (
-        *(
-            "x is 'x [px]', y is 'y [px]', image is 'image'",
-            "participants.tsv",
-            "pixels of the image",
-            "sigma 2.1",
-        ),
-        *("x 10, y 5 of pictures/a.png: pixel 10 from the left, 5 from the top", "4 training, 1 validation"),
-        *(
-            "fixations: 15",
-            "1 with more cells",
-            "4 without a position",
-            "1 (f.png)",
-        ),
-        *("1 without the name of an image", "1 of images that are not there ('nowhere.png')"),
+        "x is 'x [px]', y is 'y [px]', image is 'image'",
+        "participants.tsv",
+        "sigma 2.1",
+        "x 10, y 5 of pictures/a.png: pixel 10 from the left, 5 from the top",
+        "4 training, 1 validation; fixations: 15",
+        "1 with more cells",
+        "4 without a position",
+        "1 (f.png)",
+        "1 without the name of an image",
+        "1 of images that are not there ('nowhere.png')",
     ):
         assert part in said
     assert row.blur_sigma_px == 2.1
@@ -319,15 +306,6 @@ def test_the_prepared_dataset_has_fixations_observers_and_any_number_of_images(t
     assert fetch.fetch_dataset(few, tmp_path / "few").expected_counts == {"train": 1, "valid": 1}
 
 
-def test_the_preview_says_what_was_understood_and_marks_the_fixations(recorded, tmp_path):
-    fetch.fetch_dataset(FetchConfig("custom", str(recorded), "72x128"), tmp_path / "out")
-    write_preview(tmp_path / "out", tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text()
-    assert "pixels of the image" in page
-    # 48 x 64 becomes 72 x 96, so x 10, y 5 is in pixel 15, 8; the padding is not shown.
-    assert page.count("M15.5 8.5h0M30.5 9.5h0M45.5 11.5h0") == 2 * 5
-
-
 def test_a_single_pixel_of_points_is_where_the_table_says(tmp_path):
     """A table and a picture of its points prepare the same density."""
     for kind in ("table", "picture"):
@@ -342,12 +320,6 @@ def test_a_single_pixel_of_points_is_where_the_table_says(tmp_path):
         fetch.fetch_dataset(config, tmp_path / f"{kind}-set")
         densities.append([example.density for example in tfrecords.read(tmp_path / f"{kind}-set", "valid")])
     np.testing.assert_array_equal(*densities)
-
-
-def test_a_column_id_is_not_the_number_of_a_fixation(tmp_path):
-    write_images(tmp_path / "set", ("a.png", "b.png"))
-    write_table(tmp_path / "set" / "t.csv", rows("image,id,x,y", "a,P1,10,5", "a,P1,20,6", "b,P1,1,2"))
-    assert gaze_of(tmp_path / "set")["a.png"] == ([[5, 10], [6, 20]], None)
 
 
 def test_accents_may_be_composed_or_not(tmp_path):
