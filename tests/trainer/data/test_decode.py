@@ -61,12 +61,6 @@ def test_images_of_every_mode_become_rgb(format, mode):
     np.testing.assert_array_equal(decoded, np.full((*SIZE, 3), 255))
 
 
-@pytest.mark.parametrize("mode", ["RGB", "CMYK"])
-def test_jpegs_of_every_mode_become_rgb(mode):
-    image = Image.new("RGB", SIZE[::-1], (200, 200, 200)).convert(mode)
-    np.testing.assert_allclose(decode.decode_stimulus(picture(image, "JPEG")), np.full((*SIZE, 3), 200), atol=2)
-
-
 def test_sixteen_bits_keep_their_brightness():
     pixels = np.linspace(0, 65535, SIZE[0] * SIZE[1]).reshape(SIZE).astype(np.uint16)
     decoded = decode.decode_stimulus(picture(pixels))
@@ -107,12 +101,6 @@ def test_only_known_formats_are_decoded(tmp_path, monkeypatch):
 
 
 # === Ground truth ===
-
-
-def test_a_density_is_unchanged():
-    decoded = decode.decode(item(picture(density_map(1))), 2.0)
-    np.testing.assert_array_equal(decoded.density, density_map(1))
-    assert (decoded.ground_truth, decoded.gaze) == ("density", None)
 
 
 def test_points_become_a_density_as_the_reference_blurs_them():

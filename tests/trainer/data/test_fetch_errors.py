@@ -42,10 +42,6 @@ def test_recordings_of_ones_own_that_are_read_as_another_dataset(refused, tmp_pa
     refused(tmp_path / "lab", r"lab was read as the dataset salicon; .* dataset custom", "salicon")
 
 
-def test_an_unknown_dataset(refused, tree):
-    refused(tree, "'salcon'; did you mean 'salicon'", dataset="salcon")
-
-
 def test_an_output_that_exists(tree, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "file").touch()

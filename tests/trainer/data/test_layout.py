@@ -48,12 +48,6 @@ def test_every_layout_of_salicon_is_found_by_its_folders(paths, names):
     assert [summary(item) for item in items["valid"]] == [(stimulus, *valid)]
 
 
-def test_test_images_of_salicon_are_left_out():
-    paths = ["images/train/a.jpg", "maps/train/a.png", "images/val/b.jpg", "maps/val/b.png", "images/test/c.jpg"]
-    items = find("salicon", *paths)
-    assert [item.name for split in items.values() for item in split] == ["a.jpg", "b.jpg"]
-
-
 def test_images_of_fixations_are_the_maps_if_there_are_no_others():
     items = find("osie", *pairs(*"abcdefg"))
     assert sorted(summary(item) for split in items.values() for item in split) == [
@@ -131,12 +125,6 @@ def test_paths_are_sorted_as_strings_before_they_are_shuffled():
     train, valid = layout.split_indices(names, datasets.get("osie"))
     assert [item.name for item in items["train"]] == [names[i] for i in train]
     assert [item.name for item in items["valid"]] == [names[i] for i in valid]
-
-
-def test_fewer_images_are_split_in_the_same_proportion():
-    train, valid = layout.split_indices([str(i) for i in range(70)], datasets.get("osie"))
-    assert (len(train), len(valid)) == (50, 20)
-    assert sorted(train + valid) == list(range(70))
 
 
 def test_other_counts_are_accepted_only_if_allowed():

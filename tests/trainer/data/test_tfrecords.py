@@ -42,12 +42,6 @@ def test_written_examples_are_read(tmp_path):
         assert getattr(read, field).dtype == getattr(written, field).dtype
 
 
-def test_an_image_without_fixations_has_none_of_two_coordinates(tmp_path):
-    folder = write_prepared(tmp_path / "set", n_fixations=0)
-    for each in tfrecords.read(folder, "valid"):
-        assert each.fixations.shape == each.fixations_prepared.shape == (0, 2)
-
-
 def test_graph_operations_parse_what_was_written_to_static_shapes():
     written = example(7)
     records = tf.data.Dataset.from_tensors(tfrecords.serialize(written))
@@ -61,10 +55,6 @@ def test_graph_operations_parse_what_was_written_to_static_shapes():
     assert values["index"] == 7
     np.testing.assert_array_equal(values["stimulus"], written.stimulus)
     np.testing.assert_array_equal(values["density"][..., 0], written.density)
-
-
-def test_equal_examples_give_equal_bytes():
-    assert tfrecords.serialize(example(3)) == tfrecords.serialize(example(3))
 
 
 @pytest.mark.parametrize(
@@ -110,12 +100,6 @@ def test_a_file_size_limit_is_an_os_error(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert caught.value.errno == errno.EFBIG
-
-
-def test_a_missing_folder_is_an_os_error(tmp_path):
-    writer = tfrecords.ShardWriter(tmp_path / "none", "train", 1, SIZE)
-    with pytest.raises(OSError, match="none"):
-        writer.write(b"record")
 
 
 def changed(**fields):

@@ -181,6 +181,23 @@ def test_splits_that_are_not_told(refused):
     refused(text.replace(",A", ","), r"pictures/a\.png has rows without a split", split="column")
 
 
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"columns": "image"}, "columns is 'image'"),
+        ({"columns": "img=a"}, "'img'"),
+        ({"columns": "x=a,x=b,y=c"}, "x twice: a and b"),
+        ({"columns": "x=a"}, "columns is 'x=a'"),
+        ({"coordinates": "degrees"}, "pixels_per_degree"),
+        ({"screen_size": "1920"}, "1080x1920"),
+        ({"image_on_screen": "fit"}, "screen_size"),
+    ],
+)
+def test_settings_that_are_malformed(settings, named):
+    with pytest.raises(UserError, match=named):
+        FetchConfig("custom", **settings)
+
+
 def test_recordings_have_no_public_place_and_no_sample(tmp_path):
     with pytest.raises(UserError, match="no public place"):
         fetch.fetch_dataset(FetchConfig("custom"), tmp_path / "out")
