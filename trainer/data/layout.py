@@ -229,11 +229,7 @@ def _check_pairs(
 
 
 def read_matlab(member: Member, size: Size) -> Gaze:
-    """The fixations of one image, from a MATLAB file of the forms that `trainer.data.matlab.read_one` reads.
-
-    Args:
-        member: the file.
-        size: (h, w) of the image, pixels.
+    """The fixations of one image of `size` (h, w), from a MATLAB file; see `trainer.data.matlab.read_one`.
 
     Raises:
         UserError: the file is damaged, has another form, or is of an image of another size.
@@ -244,14 +240,7 @@ def read_matlab(member: Member, size: Size) -> Gaze:
 
 
 def read_matlab_set(reader: str, files: Mapping[str, Member]) -> dict[str, Fixations]:
-    """The fixations of all images of a dataset, from its authors' MATLAB files.
-
-    Args:
-        reader: a name in `trainer.data.matlab.READERS`.
-        files: name in lower case -> file.
-
-    Returns:
-        Name of an image without its ending -> its fixations.
+    """The fixations of all images of a dataset, by their names; see `trainer.data.matlab.read_set`.
 
     Raises:
         UserError: a file is damaged, has another form, or refers to other files.
@@ -362,9 +351,9 @@ def split_items(items: Sequence[Item], labels: Sequence[str], row: Dataset, sour
 
     Args:
         items: the images.
-        labels: the split that its folder or a column names for each image; empty without one. Images labelled TEST
-            are left out.
-        row: its `split` says whether the labels count, or a shuffle by `split_indices`.
+        labels: the split that its folder or a column names for each image; empty without one. A shuffle ignores
+            them, but leaves out images labelled TEST.
+        row: its `split` is `given` or `column`, by labels, or a shuffle by `split_indices`.
         source: its name in messages.
 
     Raises:

@@ -42,15 +42,9 @@ class _File:
 
 
 def read_one(origin: str, content: bytes, size: Size) -> Gaze:
-    """The fixations of one image, from a file of SALICON, CAT2000, DUT-OMRON, or of OSIE's mouse tracking.
+    """The fixations of one image of `size` (h, w), from a file of SALICON, CAT2000, DUT-OMRON or OSIE's mouse.
 
-    Args:
-        origin: the name of the file in messages.
-        content: its bytes.
-        size: (h, w) of the image, pixels.
-
-    Raises:
-        UserError: it is of an image of another size.
+    `origin` is the name of the file in messages; raises `UserError` if it is of an image of another size.
     """
     file = _File(origin, content)
     variables = _variables(file, "gaze", "fixLocs", "s", "fixations")

@@ -81,15 +81,8 @@ def find_recordings(
 ) -> tuple[Images, Dataset]:
     """Find the images, their maps and fixations, and split them; print what was understood.
 
-    Returns the images of each split, and the row with the split and the blur in use.
-
-    Args:
-        members: the files of the source.
-        row: the row of the dataset `custom`.
-        source: its name in messages.
-        config: the settings.
-        is_test_set: whether no image is trained on. The validation images are then chosen by `tested_items` or,
-            with a `test_share`, split like a training set.
+    Returns the images of each split, and the row of the dataset with the split and the blur in use. For a test
+    set, the validation images are chosen by `tested_items` or, with a `test_share`, split like a training set.
 
     Raises:
         UserError: see `layout`, `tables` and `fixations`; or an image is in both splits; or there are images for
@@ -159,14 +152,9 @@ class LabelledImages:
 def find_images(
     members: Sequence[Member], row: Dataset, source: str, split: str, is_all_tested: bool
 ) -> LabelledImages:
-    """Find the images among the files of a source, and the files of their maps and fixations.
+    """Find the images among the files of a source, without tables, and the files of their maps and fixations.
 
-    Args:
-        members: the files, without tables.
-        row: the row of the dataset `custom`.
-        source: its name in messages.
-        split: `FetchConfig.split`.
-        is_all_tested: only images in test/ are used, if there are any.
+    `split` is the setting. With `is_all_tested`, only images in test/ are used, if there are any.
 
     Raises:
         UserError: there is no image, or a map has no counterpart (see `layout`).
@@ -213,10 +201,8 @@ def _with_maps(
 def folder_labels(paths: Sequence[str], split: str) -> tuple[list[str], bool]:
     """The split of each image by its folders, and whether folders divide training from validation images.
 
-    Args:
-        paths: of all images.
-        split: `FetchConfig.split`. With `auto`, a folder test/ counts if there are images outside of it, and the
-            folders train/ and val/ if there are both.
+    With the setting `auto`, a folder test/ counts if there are images outside of it, and the folders train/ and
+    val/ if there are both.
     """
     labels = [_label_of(path) for path in paths]
     if split == "folders" or (split == "auto" and set(SPLITS) <= set(labels)):
@@ -377,14 +363,7 @@ SPLIT_TEXTS = {
 
 
 def column_labels(rows: pl.DataFrame, items: Sequence[Item], origin: str, config: FetchConfig) -> list[str] | None:
-    """The split of each image by the column of splits; None if there is none that may be used.
-
-    Args:
-        rows: of all tables, with the position of their image in `items`.
-        items: the images.
-        origin: the name of the tables in messages.
-        config: the settings.
-    """
+    """The split of each of `items` by the column of splits in all rows; None if there is none that may be used."""
     pairs = rows.select("image", pl.col("split").cast(pl.String)).unique().sort("image", "split").rows()
     words = {word for _, word in pairs if word}
     unknown = sorted(word for word in words if word.lower() not in SPLIT_LABELS)

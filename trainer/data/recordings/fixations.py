@@ -57,13 +57,7 @@ class Geometry:
     pixels_per_degree: float
 
     def pixels(self, x: Floats, y: Floats, sizes: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """(y, x) in pixels of the images, whose upper left corner is (0, 0).
-
-        Args:
-            x: (n,), in the unit.
-            y: (n,), in the unit.
-            sizes: (n, 2): (height, width) of each position's image, pixels.
-        """
+        """(y, x) in pixels of the images of `sizes` (n, 2), (height, width), whose upper left corner is (0, 0)."""
         height, width = sizes.T.astype(np.float64)
         area_height, area_width = self.screen or (height, width)
         if self.unit == FRACTION:
@@ -125,8 +119,6 @@ def guess_unit(x: Floats, y: Floats) -> str:
     Raises:
         UserError: the positions can only be degrees.
     """
-    if not len(x):
-        return PIXELS
     low, high = (np.quantile(np.concatenate([x, y]), share) for share in (0.01, 0.99))
     if low >= -1 and high <= 2 and (x != np.floor(x)).any():
         return FRACTION
@@ -139,13 +131,7 @@ def guess_unit(x: Floats, y: Floats) -> str:
 
 
 def geometry_of(config: FetchConfig, tables: Sequence[Columns], x: Floats, y: Floats) -> tuple[Geometry, str]:
-    """The geometry of the positions in all tables, and a sentence that says why they were taken so.
-
-    Args:
-        config: the settings.
-        tables: the columns of each table.
-        x: (n,), the positions in all tables, in their unit.
-        y: (n,), in their unit.
+    """The geometry of the positions (x, y) in all tables, and a sentence that says why they were taken so.
 
     Raises:
         UserError: tables have positions of different kinds, or the settings do not fit them.
@@ -328,13 +314,10 @@ def _hashes(rows: pl.DataFrame, *names: str) -> pl.Series:
 def placed(
     rows: pl.DataFrame, geometry: Geometry, sizes: Points, left_out: LeftOut
 ) -> tuple[pl.DataFrame, Points]:
-    """The rows inside of their images (see `gaze.inside`), and their (n, 2) pixels (y, x); the others are counted.
+    """The rows inside of their images (see `layout.inside`), and their (n, 2) pixels (y, x); others are counted.
 
-    Args:
-        rows: the rows.
-        geometry: what their positions mean.
-        sizes: (images, 2) of (height, width), pixels.
-        left_out: counts the rows outside. Its hint says so if exchanged x and y explain them.
+    `sizes` are (height, width) of all images. The hint of `left_out` says so if exchanged x and y explain the rows
+    outside.
 
     Raises:
         UserError: most positions are outside.

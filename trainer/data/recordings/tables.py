@@ -123,10 +123,10 @@ def is_table(path: str) -> bool:
 def open_tables(
     members: Sequence[Member], named: dict[str, str], names: ImageNames, needed: bool, unpacked: pathlib.Path
 ) -> tuple[list[Source], list[str]]:
-    """Find the tables of fixations among the files, and the names of those that hold none.
+    """Find the tables of fixations among files for which `is_table`, and the names of those that hold none.
 
     Args:
-        members: files for which `is_table`.
+        members: the files.
         named: the columns that the user names (see `parse_columns`).
         names: the images.
         needed: whether nothing else tells where people looked.
@@ -231,12 +231,7 @@ def _image_of_path(path: str, names: ImageNames) -> int | None:
 
 
 def read_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Head:
-    """Find the header of a table.
-
-    Args:
-        path: a local file; its suffix tells its kind.
-        origin: its name in messages.
-        named: the columns that the user names. The header is the first line with columns of positions.
+    """Find the header of a table: its first line with columns of positions, by usual names or those of `named`.
 
     Raises:
         UserError: the file is empty, no table, or damaged.
@@ -250,13 +245,7 @@ def read_head(path: pathlib.Path, origin: str, named: Mapping[str, str]) -> Head
 def read_table(
     path: pathlib.Path, origin: str, head: Head, columns: Mapping[str, int]
 ) -> tuple[pl.DataFrame, int]:
-    """Read columns of a table.
-
-    Args:
-        path: the file of which `read_head` returned the head.
-        origin: its name in messages.
-        head: what `read_head` returned.
-        columns: what a column holds -> its position.
+    """Read columns of the table with this head; `columns` has what a column holds -> its position.
 
     Returns:
         A frame with a column for each of `columns`: float64 for those of `NUMBERS`, categorical for the others,
