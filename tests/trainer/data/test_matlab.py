@@ -64,11 +64,6 @@ def test_the_size_of_a_list_may_differ_by_a_pixel_and_points_beyond_are_at_the_b
     assert (gaze.points < size).all()
 
 
-def test_observers_of_a_list_that_are_missing_leave_no_gap():
-    gaze = read_matlab(file(matlab(s=[[64, 48, 0], [1, 2, 4], [3, 4, 4], [5, 6, 9]])), SIZE)
-    assert (gaze.points.tolist(), gaze.observers.tolist()) == ([[2, 1], [4, 3], [6, 5]], [0, 0, 1])
-
-
 @pytest.mark.parametrize("bad", [np.nan, 1e300, 5000, -5])
 @pytest.mark.parametrize("form", ["gaze", "s", "fixations", "osie", "pascals"])
 def test_points_outside_and_blinks_are_left_out_and_counted(form, bad):
@@ -121,16 +116,6 @@ def test_a_pixel_counts_once_for_each_observer_of_mouse_tracking():
     assert (gaze.n_outside, gaze.n_blinks) == (0, 0)
 
 
-@pytest.mark.parametrize("variable", [5, {"subj": [[1]]}, {"coord": [[1, 2], [3, 4]], "subj": [[1, 1]]}])
-def test_mouse_tracking_of_another_form_is_named(variable):
-    refused(r"x\.mat in set\.zip", read_matlab, file(matlab(fixations=variable)), OSIE)
-
-
-def test_mouse_tracking_is_refused_for_images_of_another_size():
-    content = file(matlab(fixations=mouse_samples(fixations(1, OSIE))))
-    refused("600 x 800 .*image is 480 x 640", read_matlab, content, (480, 640))
-
-
 def test_a_compressed_variable_without_its_end_is_read():
     """Three of OSIE's 700 files of mouse tracking have zlib streams without their checksum."""
     buffer = io.BytesIO()
@@ -159,19 +144,6 @@ def test_a_truncated_or_damaged_file_is_named():
 
 def osie(content):
     return read_matlab_set("osie", {"fixations.mat": file(content, "fixations.mat")})
-
-
-def test_osies_points_are_cut_to_whole_pixels_and_belong_to_the_named_image():
-    points = {"1007.jpg": fixations(1, OSIE), "1002.jpg": fixations(2, OSIE)}
-    points["1002.jpg"][1] = np.zeros((0, 2))
-    found = osie(matlab(fixations=osie_cells(points)))
-    assert list(found) == ["1007", "1002"]
-    for stem, each in found.items():
-        gaze = each.read(OSIE)
-        np.testing.assert_array_equal(gaze.points, np.concatenate(points[f"{stem}.jpg"]))
-        np.testing.assert_array_equal(
-            gaze.observers, np.repeat([0, 1, 2], [len(p) for p in points[f"{stem}.jpg"]])
-        )
 
 
 def test_osies_points_are_refused_for_images_of_another_size():

@@ -7,9 +7,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tests.small_sources import density_map, files, point_map, save, stimulus, write_tree, write_zip
+from tests.small_sources import density_map, files, write_tree, write_zip
 from tests.trainer.data.recordings.recorded import (
-    SIZE,
     gaze_of,
     plain_rows,
     rows,
@@ -139,7 +138,6 @@ def test_a_table_for_each_image_or_for_each_observer(tmp_path):
     [
         (("p1", "p1 ", " p2"), [0, 0, 1]),
         (("1", "1.0", "2.00"), [0, 0, 1]),
-        (("1", "1.0", "x"), [0, 0, 1]),
         (("1", "1.5", "10"), [0, 1, 2]),
         (("1", "2", " "), None),
     ],
@@ -237,22 +235,15 @@ def test_a_column_splits(tmp_path):
     assert row.split == "column"
 
 
-def labelled(folder, *labels):
-    """Images with a column of splits."""
-    write_images(folder)
-    lines = [f"{name},1,2,{label}" for name, label in zip("abcde", labels, strict=True)]
-    write_table(folder / "t.csv", rows("image,x,y,split", *lines))
-    return str(folder)
-
-
-@pytest.mark.parametrize("test_of", ["", "custom"])
-def test_images_labelled_test_and_a_share_are_refused(test_of, tmp_path):
+def test_images_labelled_test_and_a_share_are_refused(tmp_path):
     """Unless the labels are ignored: a shuffle of five images holds one out, of which there is no half."""
-    source = labelled(tmp_path / "set", "train", "val", "val", "test", "test")
+    write_images(tmp_path / "set")
+    labels = zip("abcde", ("train", "val", "val", "test", "test"), strict=True)
+    write_table(tmp_path / "set" / "t.csv", rows("image,x,y,split", *(f"{n},1,2,{label}" for n, label in labels)))
     for split, message in (("auto", "2 images .* labelled test, and test_share"), ("shuffle", "keeps 0 apart")):
-        config = FetchConfig("custom", source, "48x64", split=split, test_share=0.5)
+        config = FetchConfig("custom", str(tmp_path / "set"), "48x64", split=split, test_share=0.5)
         with pytest.raises(UserError, match=message):
-            fetch.fetch_dataset(config, tmp_path / "out", test_of=test_of)
+            fetch.fetch_dataset(config, tmp_path / "out")
 
 
 # === Maps ===
@@ -304,22 +295,6 @@ def test_the_prepared_dataset_has_fixations_observers_and_any_number_of_images(t
         assert example.density[40, 60] == 0
     few = FetchConfig("custom", str(tmp_path / "set"), "48x64", max_examples=1)
     assert fetch.fetch_dataset(few, tmp_path / "few").expected_counts == {"train": 1, "valid": 1}
-
-
-def test_a_single_pixel_of_points_is_where_the_table_says(tmp_path):
-    """A table and a picture of its points prepare the same density."""
-    for kind in ("table", "picture"):
-        for name in "ab":
-            save(tmp_path / kind / "stimuli" / f"{name}.png", stimulus(ord(name), SIZE))
-            if kind == "picture":
-                save(tmp_path / kind / "fixation" / f"{name}.png", point_map(SIZE, np.array(FIXATIONS)))
-    write_table(tmp_path / "table" / "t.csv", plain_rows("ab"))
-    densities = []
-    for kind in ("table", "picture"):
-        config = FetchConfig("custom", str(tmp_path / kind), "48x64", blur_px=4.0)
-        fetch.fetch_dataset(config, tmp_path / f"{kind}-set")
-        densities.append([example.density for example in tfrecords.read(tmp_path / f"{kind}-set", "valid")])
-    np.testing.assert_array_equal(*densities)
 
 
 def test_accents_may_be_composed_or_not(tmp_path):
