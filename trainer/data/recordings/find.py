@@ -37,7 +37,7 @@ from trainer.data.layout import (
 from trainer.data.recordings import fixations
 from trainer.data.recordings.columns import ImageNames
 from trainer.data.recordings.fixations import LeftOut
-from trainer.data.recordings.tables import Form, Source, is_table, open_tables
+from trainer.data.recordings.tables import Source, is_table, open_tables
 from trainer.datasets import Dataset
 from trainer.errors import UserError, check, some
 from trainer.picture import open_header, orientation_of
@@ -284,12 +284,11 @@ def _with_fixations(
     geometry, report.positions = fixations.geometry_of(
         config, [source.columns for source in sources], rows["x"].to_numpy(), rows["y"].to_numpy()
     )
-    report.remarks += fixations.on_screen_hint([source.columns for source in sources], geometry)
     used = np.unique(rows["image"].to_numpy())
     pictures = dict(zip(used.tolist(), _read_pictures([items[image].stimulus for image in used]), strict=True))
     sizes = np.zeros((len(items), 2), np.int64)
     sizes[used] = [picture.size for picture in pictures.values()]
-    rows, points = fixations.placed(rows, geometry, sizes, left_out)
+    rows, points, report.hint = fixations.placed(rows, geometry, sizes, left_out)
     by_column = column_labels(rows, items, sources[0].origin, config)
     labels = by_column or images.labels
     observers = _observers(rows, report)
@@ -456,15 +455,17 @@ class Report:
     sources: Sequence[Source] = ()
     other_tables: Sequence[str] = ()
     """Tables without fixations."""
-    positions: str = ""
-    """What positions mean, and why they were taken so."""
+    positions: Sequence[str] = ()
+    """Sentences on what positions mean, and why they were taken so."""
     first: str = ""
     """A sentence about the first fixation."""
     n_fixations: int = 0
     n_observers: int = 0
     """0 if observers are not told apart."""
     n_images: dict[str, int] = dataclasses.field(default_factory=dict)
-    left_out: LeftOut = dataclasses.field(default_factory=LeftOut)
+    left_out: LeftOut = dataclasses.field(default_factory=collections.Counter)
+    hint: str = ""
+    """What would leave fewer rows out."""
     remarks: list[str] = dataclasses.field(default_factory=list)
     """Further sentences for people."""
 
@@ -480,32 +481,26 @@ class Report:
         notes = [*self._forms(), *self._unused()]
         if self.other_tables:
             notes.append(f"Tables without fixations, left out: {some(self.other_tables)}.")
-        notes += filter(None, (self.positions, self.first))
+        notes += filter(None, (*self.positions, self.first))
         counted = "Images: " + ", ".join(f"{count:,} {KINDS[name]}" for name, count in self.n_images.items())
         if self.n_fixations:
             who = f"observers: {self.n_observers:,}" if self.n_observers else "observers are not told apart"
             counted += f"; fixations: {self.n_fixations:,}; {who}"
         notes.append(f"{counted}.")
-        if self.left_out.rows:
-            notes.append(f"Rows left out: {self.left_out.text}.")
-        if self.left_out.hint:
-            notes.append(f"{self.left_out.hint}.")
+        if self.left_out.total():
+            notes.append(f"Rows left out: {fixations.left_out_text(self.left_out)}.")
+        if self.hint:
+            notes.append(f"{self.hint}.")
         return notes + self.remarks
 
     def _forms(self) -> list[str]:
-        by_form = collections.defaultdict[Form, list[Source]](list)
+        """A sentence for each form of tables: a few of their names, and what their columns hold."""
+        origins = collections.defaultdict[str, list[str]](list)
         for source in self.sources:
-            by_form[source.form].append(source)
-        sentences = []
-        for first, *others in list(by_form.values())[:SHOWN_FORMS]:
-            what = f"{len(others) + 1:,} tables such as {first.origin}" if others else first.origin
-            columns = ", ".join(f"{role} is {name!r}" for role, name in first.names.items())
-            if first.image is not None:
-                columns += "; the image is that of the table's name"
-            sentences.append(f"{what} ({first.head.form}): {columns}.")
-        if len(by_form) > SHOWN_FORMS:
-            sentences.append(f"{len(by_form) - SHOWN_FORMS} more forms of tables.")
-        return sentences
+            columns = ", ".join(f"{role} is {name!r}" for role, name in source.names.items())
+            columns += "" if source.image is None else "; the image is that of the table's name"
+            origins[f"({source.head.form}): {columns}."].append(source.origin)
+        return [f"{some(names)} {form}" for form, names in list(origins.items())[:SHOWN_FORMS]]
 
     def _unused(self) -> list[str]:
         names = list(dict.fromkeys(name for source in self.sources for name in source.unused))

@@ -7,7 +7,6 @@ import collections
 import dataclasses
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -35,6 +34,8 @@ FIXATION_EVENT = "fix"
 """Prefix of the names of fixations in a column of events, in lower case."""
 TRUE, FALSE = ("1", "1.0", "true", "yes", "valid"), ("0", "0.0", "false", "no", "invalid", "not mapped")
 """Values of a column that says whether a row is valid, in lower case."""
+LeftOut = collections.Counter[str]
+"""The reason why rows are left out -> their number, in the order in which they were found."""
 PART_ROWS = 5_000_000
 """Rows that are moved to pixels at once, to bound the memory."""
 
@@ -130,8 +131,10 @@ def guess_unit(x: Floats, y: Floats) -> str:
     return PIXELS
 
 
-def geometry_of(config: FetchConfig, tables: Sequence[Columns], x: Floats, y: Floats) -> tuple[Geometry, str]:
-    """The geometry of the positions (x, y) in all tables, and a sentence that says why they were taken so.
+def geometry_of(
+    config: FetchConfig, tables: Sequence[Columns], x: Floats, y: Floats
+) -> tuple[Geometry, list[str]]:
+    """The geometry of the positions (x, y) in all tables, and sentences that say why they were taken so.
 
     Raises:
         UserError: tables have positions of different kinds, or the settings do not fit them.
@@ -164,42 +167,13 @@ def geometry_of(config: FetchConfig, tables: Sequence[Columns], x: Floats, y: Fl
     geometry = Geometry(unit, tables[0].upwards, screen, config.image_on_screen, config.pixels_per_degree)
     if geometry.is_set:
         why = "as set" if unit == config.coordinates else f"the unit {why}, the screen as set"
-    return geometry, f"Positions were taken as {geometry.text} ({why})."
-
-
-def on_screen_hint(tables: Sequence[Columns], geometry: Geometry) -> list[str]:
-    """A list with a warning if the columns say that positions are on the screen, and the settings do not."""
-    if all(table.on != SCREEN for table in tables) or geometry.is_set:
-        return []
-    return [
-        "The columns' names say that positions are on the screen; they were taken as positions on the image, "
-        "which is right only if each image filled the screen: otherwise set screen_size and image_on_screen."
-    ]
-
-
-# === Rows ===
-
-
-@dataclasses.dataclass
-class LeftOut:
-    """Rows that were left out."""
-
-    rows: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
-    """The reason -> their number, in the order in which they were found."""
-    unknown: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
-    """The name of a missing image -> the number of its rows."""
-    hint: str = ""
-    """A sentence on what would leave fewer rows out."""
-
-    def add(self, reason: str, count: int | np.integer[Any]) -> None:
-        """Add rows left out for a reason."""
-        if count:
-            self.rows[reason] += int(count)
-
-    @property
-    def text(self) -> str:
-        """The reasons with their numbers."""
-        return "; ".join(f"{count:,} {reason}" for reason, count in self.rows.items())
+    notes = [f"Positions were taken as {geometry.text} ({why})."]
+    if any(table.on == SCREEN for table in tables) and not geometry.is_set:
+        notes.append(
+            "The columns' names say that positions are on the screen; they were taken as positions on the image, "
+            "which is right only if each image filled the screen: otherwise set screen_size and image_on_screen."
+        )
+    return geometry, notes
 
 
 # === Read ===
@@ -211,24 +185,30 @@ def read_rows(sources: Sequence[Source], names: ImageNames, left_out: LeftOut) -
     Raises:
         UserError: a cell cannot be read, or no row is left.
     """
-    rows = pl.concat([_read_one(source, names, left_out) for source in sources])
-    if left_out.unknown:
-        labels = some([repr(label[:60]) for label in left_out.unknown])
-        left_out.add(f"of images that are not there ({labels})", sum(left_out.unknown.values()))
+    unknown: LeftOut = collections.Counter()
+    rows = pl.concat([_read_one(source, names, left_out, unknown) for source in sources])
+    if unknown:
+        labels = some([repr(label[:60]) for label in unknown])
+        left_out[f"of images that are not there ({labels})"] += unknown.total()
     if rows.is_empty():
         what = f"{sources[0].origin} has" if len(sources) == 1 else f"the {len(sources)} tables have"
-        why = f": {left_out.text}" if left_out.rows else ", only a header"
-        hint = f"; the source has images such as {names.paths[0]}" if left_out.unknown else ""
+        why = f": {left_out_text(left_out)}" if left_out.total() else ", only a header"
+        hint = f"; the source has images such as {names.paths[0]}" if unknown else ""
         raise UserError(
             f"{what} no row that can be used{why}{hint}; correct the table, or name other columns with `columns`"
         )
     return rows
 
 
-def _read_one(source: Source, names: ImageNames, left_out: LeftOut) -> pl.DataFrame:
+def left_out_text(left_out: LeftOut) -> str:
+    """The reasons with their numbers."""
+    return "; ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
+
+
+def _read_one(source: Source, names: ImageNames, left_out: LeftOut, unknown: LeftOut) -> pl.DataFrame:
     rows, n_ragged = read_table(source.path, source.origin, source.head, source.columns.index)
-    left_out.add("with more cells than the header", n_ragged)
-    rows = _usable(rows, source, names, left_out)
+    left_out["with more cells than the header"] += n_ragged
+    rows = _usable(rows, source, names, left_out, unknown)
     # Programs write 1 as 1.0 where a cell of the column is empty.
     labels = pl.col([role for role in LABELS if role in rows.columns]).cast(pl.String)
     rows = rows.with_columns(labels.str.replace(r"^(\d+)[.,]0+$", "${1}").cast(pl.Categorical))
@@ -237,13 +217,18 @@ def _read_one(source: Source, names: ImageNames, left_out: LeftOut) -> pl.DataFr
     return rows.with_columns(absent).select(*COLUMNS)
 
 
-def _usable(rows: pl.DataFrame, source: Source, names: ImageNames, left_out: LeftOut) -> pl.DataFrame:
-    """The rows that are a fixation of an image, with its position; the others are counted."""
+def _usable(
+    rows: pl.DataFrame, source: Source, names: ImageNames, left_out: LeftOut, unknown: LeftOut
+) -> pl.DataFrame:
+    """The rows that are a fixation of an image, with its position; the others are counted.
+
+    `unknown` counts the rows of each image that is not there.
+    """
 
     def keep(condition: pl.Expr, reason: str) -> None:
         nonlocal rows
         rows, n_dropped = _filtered(rows, rows.select(condition.fill_null(value=False)).to_series())
-        left_out.add(reason, n_dropped)
+        left_out[reason] += n_dropped
 
     def labels(role: str) -> list[str]:
         return rows[role].drop_nulls().unique(maintain_order=True).to_list() if role in rows.columns else []
@@ -261,8 +246,7 @@ def _usable(rows: pl.DataFrame, source: Source, names: ImageNames, left_out: Lef
     keep(pl.col("image").is_not_null(), "without the name of an image")
     positions = names.find_all(images, source.origin)
     position = rows["image"].replace_strict(images, positions, default=None, return_dtype=pl.Int32)
-    for label in rows["image"].filter(position.is_null()):
-        left_out.unknown[label] += 1
+    unknown.update(rows["image"].filter(position.is_null()))
     return _filtered(rows.with_columns(image=position), position.is_not_null())[0]
 
 
@@ -289,17 +273,15 @@ def once(rows: pl.DataFrame, left_out: LeftOut) -> pl.DataFrame:
     rows = rows.with_columns(table=pl.when(pl.col("observer").is_null()).then(pl.col("owner")))
     numbered = ("image", "observer", "table", "trial", "fixation")
     rows, n_dropped = _filtered(rows, _hashes(rows, *numbered, *NUMBERS).is_last_distinct())
-    left_out.add("that repeat another row in all columns", n_dropped)
+    left_out["that repeat another row in all columns"] += n_dropped
     n_before = len(rows)
     has_both = pl.col("fixation").is_not_null() & pl.col("time").is_not_null()
     is_last = _hashes(rows, *numbered, "time").is_last_distinct()
     rows, _ = _filtered(rows, is_last | ~rows.select(has_both).to_series())
     follows = pl.all_horizontal(pl.col(name).eq_missing(pl.col(name).shift(-1)) for name in numbered)
     rows, _ = _filtered(rows, rows.select(pl.col("fixation").is_null() | ~follows).to_series())
-    left_out.add(
-        "that repeat a fixation (the same observer, trial, image and number), of which the last is counted",
-        n_before - len(rows),
-    )
+    reason = "that repeat a fixation (the same observer, trial, image and number), of which the last is counted"
+    left_out[reason] += n_before - len(rows)
     return rows.drop("table", "trial", "fixation", "time", "duration")
 
 
@@ -313,11 +295,11 @@ def _hashes(rows: pl.DataFrame, *names: str) -> pl.Series:
 
 def placed(
     rows: pl.DataFrame, geometry: Geometry, sizes: Points, left_out: LeftOut
-) -> tuple[pl.DataFrame, Points]:
+) -> tuple[pl.DataFrame, Points, str]:
     """The rows inside of their images (see `layout.inside`), and their (n, 2) pixels (y, x); others are counted.
 
-    `sizes` are (height, width) of all images. The hint of `left_out` says so if exchanged x and y explain the rows
-    outside.
+    `sizes` are (height, width) of all images. The last value says so if exchanged x and y explain the others;
+    else it is empty.
 
     Raises:
         UserError: most positions are outside.
@@ -335,9 +317,8 @@ def placed(
         )
     share = n_outside / len(rows)
     percent = f"{share:.0%}" if share >= 0.01 else "less than 1%"
-    left_out.add(f"of {len(rows):,} outside of their images ({percent})", n_outside)
-    left_out.hint = exchanged
-    return _filtered(rows, pl.Series(is_inside))[0], points
+    left_out[f"of {len(rows):,} outside of their images ({percent})"] += n_outside
+    return _filtered(rows, pl.Series(is_inside))[0], points, exchanged
 
 
 def _exchanged(rows: pl.DataFrame, geometry: Geometry, sizes: Points, n_outside: int) -> str:

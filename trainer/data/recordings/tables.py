@@ -51,7 +51,6 @@ SLOWEST_BYTES_S, MEMORY_FACTOR = 500_000, 20
 TABLES_OF_SURFACES = ("fixations_on_surface_", "gaze_positions_on_surface_")
 """Prefixes of Pupil Player's tables of a surface."""
 REMEDY = "export it again"
-Form = tuple[str, tuple[tuple[str, str], ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,11 +104,6 @@ class Source:
         """The name of the table without suffixes such as `_fixations`: perhaps the name of an observer."""
         path, slash, file = self.origin.rpartition("/")
         return path + slash + re.sub(r"(?i)[ _-]*(all[ _-]?gaze|fixations?|fix)$", "", file.split(".")[0])
-
-    @property
-    def form(self) -> Form:
-        """A value that is equal for tables of one form with the same columns."""
-        return self.head.form, tuple(sorted(self.names.items()))
 
 
 # === Find the tables of fixations ===
