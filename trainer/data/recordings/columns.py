@@ -140,8 +140,8 @@ def find_columns(header: Sequence[str], named: Mapping[str, str]) -> Columns:
     if "x" in named:
         x_and_y = [words[index[role]][0] for role in ("x", "y") if role in index]
         pair = next((each for each in PAIRS if [each.x, each.y] == x_and_y), pair)
-    elif found := _find_pair(words):
-        pair, index["x"], index["y"] = found
+    elif known := _find_pair(words):
+        pair, index["x"], index["y"] = known
     units = [words[index[role]][1] for role in ("x", "y") if role in index]
     first = {word: position for position, (word, _) in reversed(list(enumerate(words)))}
     for role, names in ROLES.items():
